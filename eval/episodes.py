@@ -19,6 +19,7 @@ import numpy as np
 
 from sparring.agents.opponents.players import display_name, display_path, find_checkpoint, results_place
 from sparring.configs.core.errors import InputError
+from sparring.configs.core.status import say
 from sparring.configs.core.typed import naming
 from sparring.envs.game import game_of
 from sparring.eval.command import Evaluation, RecordingOptions, evaluate_command, make_folders, use_machine
@@ -86,7 +87,9 @@ def play(checkpoint: Checkpoint, episodes: int, seed: int, device: str = "cpu") 
         for copy, value, length in envs.finished:
             finished[copy].append((value, length))
         envs.finished.clear()
-    envs.envs.close()
+    envs.close()
+    if left_out := int(envs.quarantined):
+        say(f"{left_out} episodes are left out: a reward or an observation was not finite")
     return np.array([row for done, wanted in zip(finished, quota, strict=True) for row in done[:wanted]], np.float64)
 
 
@@ -103,7 +106,8 @@ def make_envs(
     config = from_stored(checkpoint.training["config"])
     if not isinstance(config, GymnasiumRunConfig) or config.env.id != checkpoint.contract["id"]:
         raise InputError(f"{checkpoint.path}: its training.config is of another environment; train a new policy")
-    config.env.num_envs, config.env.normalize_reward = copies, False
+    config.env.num_envs, config.env.normalize_reward, config.env.vector = copies, False, False
+    config.env.scale_actions = checkpoint.contract.get("scale_actions", False)  # earlier versions clipped
     statistics = checkpoint.contract["normalizer"]
     with naming(checkpoint.path, InputError, "train a new policy"):
         envs = GymnasiumEnvs(config, torch.device(device), seed=seed, statistics=statistics, render_mode=render_mode)
@@ -135,7 +139,8 @@ def _pictures(checkpoint: Checkpoint, envs: GymnasiumEnvs) -> Iterator[Image]:
     from PIL import Image
 
     while not envs.finished:
-        yield Image.fromarray(np.asarray(envs.envs.envs[0].render())).convert("P", palette=Image.Palette.ADAPTIVE)
+        (picture,) = envs.envs.render() or [None]
+        yield Image.fromarray(np.asarray(picture)).convert("P", palette=Image.Palette.ADAPTIVE)
         envs.step(checkpoint.network.act(envs.obs, deterministic=True)[0])
 
 
@@ -180,8 +185,6 @@ def trained_env(config: Any) -> Any:
 
 def load_episode_policy(path: Path, device: str, module: str = "") -> LoadedPolicy:
     """Load the policy in the file `path` for `sparring.load`; its environment may be made by importing `module`."""
-    import gymnasium
-
     from sparring.agents.policies.loaded_policy import LoadedPolicy, PolicySpaces
     from sparring.agents.policies.policy import Policy
     from sparring.agents.ppo.tasks.spaces import to_actions
@@ -190,11 +193,12 @@ def load_episode_policy(path: Path, device: str, module: str = "") -> LoadedPoli
     _check_module(checkpoint, module)
     envs = make_envs(checkpoint, 1, 0, device)
     envs.close()
-    env = gymnasium.make(checkpoint.contract["id"])
-    observed, acted = env.observation_space, env.action_space
-    env.close()
+    acted = partial(to_actions, envs.action_space, scale=envs.scale_actions)
     spaces = PolicySpaces(
-        observed, acted, partial(to_actions, acted), lambda rows: envs.encode(rows.cpu().numpy()).to(rows.device)
+        envs.observation_space,
+        envs.action_space,
+        acted,
+        lambda rows: envs.encode(rows.cpu().numpy()).to(rows.device),
     )
     return LoadedPolicy(
         name, path, Policy(checkpoint.network, checkpoint.contract, name=name), spaces, checkpoint.training

@@ -93,7 +93,7 @@ class Curriculum(BaseCallback):
     def __init__(self, trainer: PPOTrainer) -> None:
         super().__init__()
         self.trainer, self.session = trainer, trainer.session
-        self.in_progress = False
+        self.in_progress, self.quarantined = False, 0
 
     def save(self, path: Path, *, done: bool = True, interrupted: bool = False) -> None:
         """Write the policy as an ordinary checkpoint, after the plan's update or (not `done`) before it."""
@@ -144,6 +144,10 @@ class Curriculum(BaseCallback):
             return
         speed = trainer.steps_per_update / self.timer.seconds()
         metrics = {"rollout/reward": self.reward, "time/steps_per_second": speed} | trainer.task.results(trainer.plan)
+        quarantined = int(trainer.task.env.quarantined)
+        if quarantined > self.quarantined:
+            self.session.alert(f"{quarantined - self.quarantined} matches were not finite and were started again")
+        self.quarantined, metrics["guard/quarantined_matches"] = quarantined, float(quarantined)
         self.session.logger.log(trainer.env_steps, metrics)
         if (trainer.plan.update + 1) % trainer.config.checkpoint_every == 0:
             path = self.session.folder.step(trainer.env_steps)
@@ -165,6 +169,8 @@ def fit(trainer: PPOTrainer, session: RunSession) -> Path:
     with session.starting():
         trainer.restore_or_init(session)
     session.report_resume(trainer.updates_done, trainer.summary())
+    for line in trainer.task.env.notes:
+        session.say(line)
     curriculum = Curriculum(trainer)
     with session.training(), session.stop:
         make_model(trainer).learn(trainer.updates * trainer.steps_per_update, callback=curriculum)
@@ -190,7 +196,10 @@ def make_model(trainer: PPOTrainer) -> PPO:
     hidden = [config.network.hidden] * 2
     env = trainer.task.env
     assert isinstance(env, LearnerEnv | GymnasiumEnvs)
-    actions = flat_actions(env.envs.single_action_space) if isinstance(env, GymnasiumEnvs) else _game_actions(trainer)
+    if isinstance(env, GymnasiumEnvs):
+        actions = flat_actions(env.action_space, scale=env.scale_actions)
+    else:
+        actions = _game_actions(trainer)
     model = PPO(
         "MlpPolicy",
         LearnerVecEnv(env, actions),

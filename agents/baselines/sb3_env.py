@@ -2,19 +2,21 @@
 
 A game with a `gymnasium.vector.VectorEnv` is stepped through it, so that a policy trained here observes and acts as in
 `gymnasium.make`. A game without one, Diplomacy, is stepped in its native batch: the observation is flat, and an action
-holds a choice for each unit (`envs/diplomacy/orders/order_choices.py`); illegal choices become holds.
+holds a choice for each unit (`envs/diplomacy/orders/order_choices.py`); illegal choices become holds. Any other
+environment of Gymnasium is stepped by `DummyVecEnv`, which passes on its infos as they are.
 """
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.error import Error as GymnasiumError
 from gymnasium.spaces import Dict, Space, Text
-from gymnasium.vector import AutoresetMode, VectorEnv
-from stable_baselines3.common.vec_env import VecEnv
+from gymnasium.vector import VectorEnv
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from sparring.agents.baselines.sb3 import LearnerVecEnv
 from sparring.agents.play.learner_env import LearnerEnv
@@ -41,22 +43,45 @@ def make_sb3_env(env: str, num_envs: int = 64, *, seed: int = 0, opponent: Any =
     if game and not game.vector_env:
         return _native(game, num_envs, seed, opponent, options)
     given = options if opponent is None else {"opponent": opponent, **options}
-    envs = _vector_env(game.id if game else env, num_envs, given)
-    if any(isinstance(part, Text) for space in (envs.single_observation_space, envs.single_action_space)
-           for part in (space.values() if isinstance(space, Dict) else [space])):  # fmt: skip
-        raise _text_error(env, "")
-    return GymnasiumVecEnv(envs, seed)
-
-
-def _vector_env(env_id: str, num_envs: int, options: dict[str, Any]) -> VectorEnv[Any, Any, Any]:
-    own = env_id in {game.id for game in games()}
-    how: dict[str, Any] = {"vectorization_mode": "sync", "vector_kwargs": {"autoreset_mode": AutoresetMode.SAME_STEP}}
     try:
-        return gymnasium.make_vec(env_id, num_envs, **({} if own else how), **options)
+        if game:
+            return GymnasiumVecEnv(gymnasium.make_vec(game.id, num_envs, **given), seed)
+        return _single_envs(env, num_envs, seed, **given)
     except (GymnasiumError, ImportError) as error:
         known = [*(game.name for game in games()), *gymnasium.registry]
-        why = f"{str(error).splitlines()[0]}{suggestion(env_id, known)}"
-        raise InputError(f"env={env_id!r}: cannot be made: {why}") from error
+        why = f"{str(error).splitlines()[0]}{suggestion(env, known)}"
+        raise InputError(f"env={env!r}: cannot be made: {why}") from error
+
+
+def _single_envs(env_id: str, num_envs: int, seed: int, *, wrappers: Any = (), **options: Any) -> DummyVecEnv:
+    """Return copies of an environment that is none of the project's games, each inside `wrappers`."""
+
+    def make() -> gymnasium.Env[Any, Any]:
+        env: gymnasium.Env[Any, Any] = gymnasium.make(env_id, **options)
+        for part in (env.observation_space, env.action_space):
+            if any(isinstance(inner, Text) for inner in (part.values() if isinstance(part, Dict) else [part])):
+                raise _text_error(env_id, "")
+        for wrapper in wrappers:
+            env = wrapper(env)
+        return CopiedObservations(env)
+
+    envs = DummyVecEnv([make] * num_envs)
+    envs.seed(seed)
+    return envs
+
+
+class CopiedObservations(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An environment whose observations are copied: one in a reused array would be the last one's after a reset."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Restart; return a copy of the observation, and the infos."""
+        obs, infos = self.env.reset(seed=seed, options=options)
+        return copy.deepcopy(obs), infos
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Take an action; return a copy of the observation, and all else as it is."""
+        obs, *rest = self.env.step(action)
+        return copy.deepcopy(obs), *rest
 
 
 def _text_error(env: str, instead: str) -> InputError:
@@ -92,8 +117,6 @@ class GymnasiumVecEnv(VecEnv):
     """A `gymnasium.vector.VectorEnv` with same-step autoreset as a `VecEnv`."""
 
     def __init__(self, envs: VectorEnv[Any, Any, Any], seed: int) -> None:
-        if envs.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
-            raise ConfigError("its vector environment does not restart episodes within the step; Sparring needs that")
         self.envs, self._first_seed = envs, [seed]
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
         self.render_mode = envs.render_mode

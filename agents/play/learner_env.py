@@ -110,6 +110,7 @@ class LearnerEnv:
     """
 
     unsaved = ""
+    notes: Sequence[str] = ()
 
     def __init__(
         self,

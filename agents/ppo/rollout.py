@@ -48,7 +48,8 @@ class Samples(NamedTuple):
 class Rollout:
     """Storage of T = `steps` of N = `num_envs`, reused for every update: `collect`, then `finish`, then `flat`.
 
-    `max_truncations` is the maximum number of truncations of one environment within T steps.
+    `max_truncations` is the maximum number of truncations of one environment within T steps. On a CPU it grows where an
+    environment truncates earlier than expected.
     """
 
     @classmethod
@@ -87,7 +88,7 @@ class Rollout:
         """Play T steps. `generator` must be on the rollout's device.
 
         With `hold` > 0, gSDE's noise is a function of the state that is drawn again every `hold` steps.
-        Raises `RuntimeError` if an environment was truncated more than `max_truncations` times.
+        Raises `RuntimeError` if an environment was truncated more than `max_truncations` times, except on a CPU.
         """
         self.truncations.zero_()
         self.final_row.fill_(self.max_truncations)
@@ -109,12 +110,22 @@ class Rollout:
 
     def _keep_final_obs(self, t: int, final_obs: Tensor) -> None:
         truncated = self.truncated[t]
-        if self.device.type == "cpu" and not truncated.any():  # elsewhere the test would synchronize
-            return
+        if self.device.type == "cpu":  # elsewhere the tests would synchronize
+            if not truncated.any():
+                return
+            if int(self.truncations[truncated].max()) == self.max_truncations:
+                self._grow()
         row = self.truncations.clamp(max=self.max_truncations).masked_fill(~truncated, self.max_truncations)
         self.final_obs.scatter_(0, row.view(1, -1, 1).expand(1, *final_obs.shape), final_obs.unsqueeze(0))
         self.final_row[t].copy_(row)
         self.truncations += truncated
+
+    def _grow(self) -> None:
+        """Make room for twice as many truncations of one environment; the spare row stays the last."""
+        rows = torch.zeros(self.max_truncations, *self.final_obs.shape[1:], device=self.device)
+        self.final_obs = torch.cat([self.final_obs[:-1], rows, self.final_obs[-1:]])
+        self.final_row[self.final_row == self.max_truncations] *= 2
+        self.max_truncations *= 2
 
     def _check_truncations(self) -> None:
         most = int(self.truncations.max())

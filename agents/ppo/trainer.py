@@ -175,6 +175,7 @@ class PPOTrainer:
         )
         if self.autocast.note:
             yield self.autocast.note
+        yield from self.task.env.notes
         seconds = estimate_seconds(self.config, self.network, self.rollout, updates=self.updates, threads=self.threads)
         yield f"{forecast(seconds)}Ctrl-C stops it and keeps the policy"
 

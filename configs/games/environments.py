@@ -105,3 +105,8 @@ class GymnasiumEnvConfig(EnvConfig):
     """Divide by a running standard deviation, after subtracting a running mean."""
     normalize_reward: bool = False
     """Divide by a running standard deviation of the discounted return."""
+    scale_actions: bool = True
+    """Scale actions from [-1, 1] to bounds that do not suit a new network: integers, and those outside [-4, 4], within
+    [-0.3, 0.3] or on one side of 0. Otherwise all are clipped."""
+    vector: bool = True
+    """Step the environment's own vector environment, where its id has one that restarts episodes in time."""

@@ -1,10 +1,12 @@
-"""Any environment registered with Gymnasium as a task: N copies, stepped one after the other in this process.
+"""Any environment registered with Gymnasium as a task: N copies, stepped in this process (`copies.py`).
 
 It serves to compare the trainer with published results, not for speed. Observations are rows of numbers (`spaces.py`).
-They and the rewards may be normalized by running statistics, as in most published results on MuJoCo: (x - mean) / std,
-clipped to +-10, and rewards divided by the standard deviation of the discounted return (Engstrom et al. 2020,
-arXiv:2005.12729). The statistics of observations belong to the policy and are part of its contract. Several processes
-share them in every step, so that they equal those of a single process with all environments.
+A copy whose reward or observation is not finite is restarted, and that step ends its episode with reward 0 and without
+a result, as in `LearnerEnv`. Observations and rewards may be normalized by running statistics, as in most published
+results on MuJoCo: (x - mean) / std, clipped to +-10, and rewards divided by the standard deviation of the discounted
+return (Engstrom et al. 2020, arXiv:2005.12729). The statistics of observations belong to the policy and are part of its
+contract. Several processes share them in every step, so that they equal those of a single process with all
+environments.
 N is `num_envs`, D the observation size, A the action size.
 """
 
@@ -12,30 +14,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, NotRequired
 
-import gymnasium
 import numpy as np
 import torch
-from gymnasium.error import Error as GymnasiumError
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from torch import Tensor
 from typing_extensions import TypedDict
 
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.ppo.tasks.copies import CopiesStep, make_copies
 from sparring.agents.ppo.tasks.normalizer import Normalizer
-from sparring.agents.ppo.tasks.spaces import FlatObservations, action_sizes, check_spaces, make_flattened, to_actions
+from sparring.agents.ppo.tasks.spaces import action_note, action_sizes, to_actions, to_scale
 from sparring.agents.ppo.tasks.task import Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
-from sparring.configs.core.errors import ConfigError, suggestion
-from sparring.configs.core.typed import Number, Positive, read, within
+from sparring.configs.core.errors import ConfigError
+from sparring.configs.core.typed import Count, Flag, Number, Positive, read, within
 from sparring.configs.schema import GymnasiumRunConfig
 from sparring.curriculum.schedule import TrainingPlan
 
 RECENT = 100
 """Number of episodes in the mean of the recent return."""
+FLOAT32_MAX = float(np.finfo(np.float32).max)
+MOST_RESTARTS, SOUND_STEPS = 20, 100
+"""A copy restarted this often, without a usual end or so many finite steps between, ends the run."""
 
 
 class GymnasiumTaskState(TypedDict):
@@ -45,11 +47,14 @@ class GymnasiumTaskState(TypedDict):
     returns: dict[str, Any]
     recent: list[Number]
     version: NotRequired[Positive]
+    scale_actions: NotRequired[Flag]
+    quarantined: NotRequired[Count]
 
 
 class GymnasiumEnvs:
     """N copies of an environment for the rollout, with same-step autoreset.
 
+    `scale_actions` says whether actions are scaled to bounds; it belongs to the policy, as the statistics do.
     With `statistics`, observations are normalized by these, which stay fixed. With several `processes`, each has an
     equal share of the copies, and every copy starts as it would in a single process.
     """
@@ -69,7 +74,10 @@ class GymnasiumEnvs:
         env, self.device, self._processes = config.env, device, processes
         self.share = processes.share(env.num_envs)
         n = self.num_envs = self.share.count
-        self.envs, self._flat = make_envs(env.id, n, render_mode)
+        self.copies = make_copies(env.id, n, vector=env.vector, render_mode=render_mode)
+        self.envs, self._flat = self.copies.envs, self.copies.flat
+        self.observation_space, self.action_space = self.copies.observation_space, self.copies.action_space
+        self.scale_actions = env.scale_actions and bool(to_scale(self.action_space).any())
         self.observations = Normalizer((self._flat.size,), enabled=env.normalize_obs)
         if statistics is not None:
             with within("contract.normalizer"):
@@ -82,21 +90,32 @@ class GymnasiumEnvs:
         """Copy, return and length of the episodes that ended since this list was last emptied."""
         self._return, self._discounted = np.zeros(n), np.zeros(n)
         self._length = np.zeros(n, dtype=np.int64)
-        first, _ = self.envs.reset(seed=seed + self.share.first)
-        self._show(self._flat.rows(first))
+        self._restarts = np.zeros(n, dtype=np.int64)  # of each copy, in a row
+        obs = self.copies.reset(seed + self.share.first)
+        obs, _ = self._restart(obs, np.zeros(n), np.zeros(n, dtype=bool))
+        self._show(obs)
         self.final_obs = torch.zeros_like(self.obs)
 
     @property
     def longest_episode(self) -> int:
-        """The time limit in steps; without one, any step may be the last."""
-        spec = self.envs.envs[0].spec
-        return (spec and spec.max_episode_steps) or 1
+        """The time limit in steps; without one, any step may be the last.
+
+        The environment itself may truncate earlier, for which storage on a GPU must have room from the start.
+        """
+        return self.copies.limit or 1 if self.device.type == "cpu" else 1
+
+    @property
+    def notes(self) -> list[str]:
+        """Lines to say at the start: how the environment is stepped, and what happens to actions."""
+        return [*self.copies.notes, *action_note(self.id, self.action_space, scale=self.scale_actions)]
 
     @property
     def contract(self) -> dict[str, Any]:
-        """Id, version of the encoding, sizes, and the statistics that normalize observations."""
-        sizes = {"obs_dim": self._flat.size, **action_sizes(self.envs.single_action_space)}
-        return {"id": self.id, "version": self._flat.version, **sizes, "normalizer": self.observations.state_dict()}
+        """Id, version of the encoding, sizes, statistics that normalize observations, and if so scaled actions."""
+        sizes = {"obs_dim": self._flat.size, **action_sizes(self.action_space)}
+        scaled = {"scale_actions": True} if self.scale_actions else {}
+        about = {"id": self.id, "version": self._flat.version, **sizes, **scaled}
+        return about | {"normalizer": self.observations.state_dict()}
 
     def adopt(self, contract: Mapping[str, Any]) -> None:
         """Continue the statistics of observations in `contract`.
@@ -115,25 +134,23 @@ class GymnasiumEnvs:
 
     def close(self) -> None:
         """Close the environments."""
-        self.envs.close()
+        self.copies.close()
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Take actions [N, A]; return obs [N, D], reward [N], terminated [N], truncated [N]."""
         started = time.perf_counter()
-        taken = to_actions(self.envs.single_action_space, actions.cpu().numpy())
-        obs, reward, terminated, truncated, infos = self.envs.step(taken)
+        taken = to_actions(self.action_space, actions.cpu().numpy(), scale=self.scale_actions)
+        step = self.copies.step(taken)
         self.simulator_seconds += time.perf_counter() - started
-        truncated &= ~terminated
-        done = terminated | truncated
-        self._count(reward, done)
+        ended = self._quarantine(step)
+        done = step.terminated | step.truncated
+        self._count(step.reward, done, ended)
         if done.any():
-            final = obs.copy()
-            for i in np.flatnonzero(done):
-                final[i] = infos["final_obs"][i]
-            self.final_obs = self.encode(final)
-        self._show(self._flat.rows(obs))
-        scaled = self._scaled(reward, done)
-        return self.obs, self._tensor(scaled), torch.from_numpy(terminated), torch.from_numpy(truncated)
+            self.final_obs = self._tensor(self.observations.apply(step.final))
+        self._show(step.obs)
+        scaled = self._scaled(step.reward, done, ended)
+        terminated, truncated = torch.from_numpy(step.terminated), torch.from_numpy(step.truncated)
+        return self.obs, self._tensor(scaled), terminated, truncated
 
     def encode(self, flat: np.ndarray) -> Tensor:
         """Return flattened observations [B, ...] as the policy observes them, [B, D], without adding to statistics."""
@@ -143,26 +160,74 @@ class GymnasiumEnvs:
         """Normalize the current observations again, with the current statistics."""
         self._show(self._raw)
 
+    def _quarantine(self, step: CopiesStep) -> np.ndarray:
+        """Restart copies that are not finite, and correct their `step`; return whose episodes have no result [N].
+
+        An ending is judged by the episode's last observation where that is learned from.
+        """
+        done = step.terminated | step.truncated
+        largest = np.max([np.abs(values).max() for values in (step.obs, step.reward, step.final)])  # NaN if one is
+        if largest <= FLOAT32_MAX and not self._restarts.any():  # as nearly always
+            return np.zeros_like(done)
+        last = np.where(done[:, None], step.final, step.obs)
+        broken = ~_finite(step.reward) | (~_finite(last).all(axis=1) & ~step.terminated)
+        good = self._length + 1 >= SOUND_STEPS
+        self._restarts[(done | good) & ~broken] = 0
+        unusable = ~_finite(step.final).all(axis=1)
+        shown, restarted = self._restart(step.obs, step.reward, broken)
+        cut = restarted & ~done & ~broken  # restarted beside it: as at a time limit
+        step.final = np.where((cut | unusable)[:, None], np.where(cut[:, None], step.obs, shown), step.final)
+        step.obs = shown
+        step.reward[broken] = 0.0
+        step.terminated |= broken
+        step.truncated = (step.truncated | cut) & ~broken
+        return broken | cut
+
+    def _restart(self, obs: np.ndarray, reward: np.ndarray, broken: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Restart `broken` copies [N], and those that do not observe finite numbers in `obs` [N, D], until all do.
+
+        Return the observations [N, D], and which copies were restarted. Raises `ConfigError` if a copy never is finite.
+        """
+        restarted = np.zeros_like(broken)
+        while (bad := broken | ~_finite(obs).all(axis=1)).any():
+            self.quarantined += int(bad.sum())
+            self._restarts[bad] += 1
+            worst = int(self._restarts.argmax())
+            if self._restarts[worst] > MOST_RESTARTS:
+                what = "observation" if _finite(reward[worst]) else f"reward {reward[worst]}"
+                raise ConfigError(
+                    f"env.id={self.id}: copy {worst} was restarted {MOST_RESTARTS} times in a row, and its {what} is "
+                    "not a finite number again; return rewards and observations below 3.4e38, without NaN"
+                )
+            again, which = self.copies.restart(bad)
+            obs = np.where(which[:, None], again, obs)
+            restarted |= which
+            broken = np.zeros_like(broken)
+        return obs, restarted
+
     def _show(self, obs: np.ndarray) -> None:
         self._raw = obs
         self._add(self.observations, obs)
         self.obs = self._tensor(self.observations.apply(obs))
 
-    def _scaled(self, reward: np.ndarray, done: np.ndarray) -> np.ndarray:
+    def _scaled(self, reward: np.ndarray, done: np.ndarray, broken: np.ndarray) -> np.ndarray:
         self._discounted = self._discounted * self.gamma + reward
-        self._add(self.returns, self._discounted)
+        self._add(self.returns, np.where(broken, np.nan, self._discounted))
         self._discounted[done] = 0.0
         return self.returns.scale(reward)
 
     def _add(self, normalizer: Normalizer, rows: np.ndarray) -> None:
+        """Add the rows of all processes to statistics, without those that are not finite."""
         if normalizer.enabled and not normalizer.frozen:
-            normalizer.add(self._processes.gather_rows(rows))
+            rows = self._processes.gather_rows(rows)
+            normalizer.add(rows[np.isfinite(rows.reshape(len(rows), -1)).all(axis=1)])
 
-    def _count(self, reward: np.ndarray, done: np.ndarray) -> None:
+    def _count(self, reward: np.ndarray, done: np.ndarray, without: np.ndarray) -> None:
+        """Record the episodes that ended, except for those in `without`."""
         self._return += reward
         self._length += 1
-        first = self.share.first
-        self.finished += [(first + int(i), float(self._return[i]), int(self._length[i])) for i in np.flatnonzero(done)]
+        first, ended = self.share.first, np.flatnonzero(done & ~without)
+        self.finished += [(first + int(i), float(self._return[i]), int(self._length[i])) for i in ended]
         self._return[done] = 0.0
         self._length[done] = 0
 
@@ -215,10 +280,15 @@ class GymnasiumTask:
         return TaskStatus(headline, {}, {"recent_return": recent})
 
     def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
-        """Return the normalizers, recent returns, and the version of the observations if it is not 1."""
-        mine = {"observations": self.env.observations.state_dict(), "returns": self.env.returns.state_dict()}
-        version = self.env.contract["version"]
-        return {"gymnasium": mine | {"recent": self._recent} | ({"version": version} if version > 1 else {})}
+        """Return normalizers, recent returns, quarantined episodes, and how observations and actions are encoded."""
+        env = self.env
+        mine: dict[str, Any] = {"observations": env.observations.state_dict(), "returns": env.returns.state_dict()}
+        version, quarantined = env.contract["version"], env.quarantined.clone()
+        if episodes:  # without, another process is lost
+            quarantined = self.processes.add_up(quarantined)
+        mine |= {"recent": self._recent, "quarantined": int(quarantined)}
+        mine |= {"scale_actions": True} if env.scale_actions else {}
+        return {"gymnasium": mine | ({"version": version} if version > 1 else {})}
 
     def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
         """Continue from a `state_dict`; raises `ContentError` for one of another environment.
@@ -232,7 +302,15 @@ class GymnasiumTask:
         with within("gymnasium.returns"):
             self.env.returns.load_state_dict(found["returns"])
         self._recent = found["recent"]
+        self.env.scale_actions = found.get("scale_actions", False)  # states of earlier versions clip
+        self.env.quarantined.fill_(found.get("quarantined", 0) if self.processes.first else 0)
         self.env.look_again()
+
+
+def _finite(values: np.ndarray) -> np.ndarray:
+    """Return which numbers stay finite in float32, the type that is learned from."""
+    with np.errstate(over="ignore"):
+        return np.isfinite(values.astype(np.float32))
 
 
 def check_version(env_id: str, version: int, now: int) -> None:
@@ -242,22 +320,3 @@ def check_version(env_id: str, version: int, now: int) -> None:
             f"env.id={env_id}: the policy learned from observations of version {version}, in which choices were no "
             f"one-hot vectors and uint8 was not scaled, and they have version {now}; train a new one"
         )
-
-
-def make_envs(env_id: str, num_envs: int, render_mode: str | None = None) -> tuple[SyncVectorEnv, FlatObservations]:
-    """Create N copies of a registered environment with flattened observations.
-
-    `env_id` is an id of Gymnasium's registry, or "module:id", where importing `module` registers the environment.
-    Raises `ConfigError` for an unknown one or unsupported spaces.
-    """
-    options: dict[str, Any] = {"render_mode": render_mode} if render_mode else {}
-    try:
-        sample = gymnasium.make(env_id, **options)
-    except (GymnasiumError, ImportError) as error:
-        hint = "" if env_id in gymnasium.registry else suggestion(env_id, list(gymnasium.registry))
-        raise ConfigError(f"env.id={env_id}: cannot be made: {str(error).splitlines()[0]}{hint}") from error
-    observation = sample.observation_space
-    check_spaces(env_id, observation, sample.action_space)
-    sample.close()
-    make = partial(make_flattened, env_id, options)
-    return SyncVectorEnv([make] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP), FlatObservations(observation)

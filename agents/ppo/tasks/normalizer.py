@@ -39,8 +39,8 @@ class Normalizer:
         self.mean, self.variance, self.count = np.zeros(shape), np.ones(shape), 0.0
 
     def add(self, batch: np.ndarray) -> None:
-        """Add a batch [B, *shape]."""
-        if not self.enabled or self.frozen:
+        """Add a batch [B, *shape], which may be empty."""
+        if not self.enabled or self.frozen or not len(batch):
             return
         mean, variance, count = batch.mean(axis=0), batch.var(axis=0), float(len(batch))
         total = self.count + count

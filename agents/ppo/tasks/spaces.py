@@ -1,11 +1,14 @@
 """Spaces of Gymnasium as the numbers of a network: observations to rows, rows of actions to the environment's actions.
 
-Observations are flattened by `gymnasium.wrappers.FlattenObservation`: Discrete and MultiDiscrete become one-hot, Dict
-and Tuple are concatenated. Boxes of uint8 are scaled from their bounds to [0, 1] afterwards, because 255 would saturate
-a network. Images are refused: the networks have no convolutions.
+Observations are flattened as by `gymnasium.wrappers.FlattenObservation`: Discrete and MultiDiscrete become one-hot,
+Dict and Tuple are concatenated. Boxes of uint8 are scaled from their bounds to [0, 1] afterwards, because 255 would
+saturate a network. Images are refused: the networks have no convolutions. An observation that is no member of its space
+is refused too, except for numbers outside the bounds of a Box.
 
 Actions of a network are, in this order, `continuous` numbers, `binary` switches and the indices of `categorical`
-choices. A space has one of the three: Box, MultiBinary, or Discrete and MultiDiscrete.
+choices. A space has one of the three: Box, MultiBinary, or Discrete and MultiDiscrete. Numbers of a Box are clipped to
+its bounds. A new network acts around 0 with a deviation near 1; to bounds that do not suit that (`to_scale`), [-1, 1]
+is scaled. Integers are rounded.
 """
 
 from __future__ import annotations
@@ -13,15 +16,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple, flatdim
-from gymnasium.wrappers import FlattenObservation
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple, flatdim, flatten
+from gymnasium.vector.utils import iterate
 
 from sparring.configs.core.errors import ConfigError
 
 IMAGE_SIDE = 16
 """A uint8 Box with two axes of at least this length is an image; a smaller one, such as a 7 x 7 view, is flattened."""
+NEAR, FAR, UNBOUNDED = 0.3, 4.0, 1e18
+"""A new network acts well in bounds around 0 of which the farther one is between `NEAR` and `FAR`, such as those of
+Humanoid, 0.4, and InvertedPendulum, 3. Bounds from `UNBOUNDED` on are none."""
 ENCODED = 2
 """Version of the contracts with spaces that version 1 showed otherwise: Discrete as equal columns, uint8 unscaled."""
 
@@ -56,9 +61,13 @@ def is_image(space: Space[Any]) -> bool:
 
 
 class FlatObservations:
-    """Rows of numbers for observations of `space`: D columns, and `version`, that of their encoding."""
+    """Rows of numbers for observations of `space`: D columns, and `version`, that of their encoding.
 
-    def __init__(self, space: Space[Any]) -> None:
+    Raises `ConfigError` for what the environment `env_id` observes outside it.
+    """
+
+    def __init__(self, env_id: str, space: Space[Any]) -> None:
+        self.id, self.space = env_id, space
         inner = leaves(space)
         self.size = flatdim(space)
         self._scaled = any(map(_is_uint8, inner))
@@ -70,11 +79,59 @@ class FlatObservations:
         rows = flat.reshape(len(flat), -1).astype(np.float64)
         return (rows - self._low) / self._range if self._scaled else rows
 
+    def flatten(self, observation: Any) -> np.ndarray:
+        """Return a copy of one observation, flattened [D] unless the space is a Box."""
+        if isinstance(self.space, Box):
+            return self._numbers(self.space, observation, self.space.shape)
+        return np.concatenate(self._parts(self.space, observation))
 
-def make_flattened(env_id: str, options: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
-    """Make a registered environment, wrapped by Gymnasium's `FlattenObservation` unless it observes a Box."""
-    env: gymnasium.Env[Any, Any] = gymnasium.make(env_id, **options)
-    return env if isinstance(env.observation_space, Box) else FlattenObservation(env)
+    def flatten_batch(self, observations: Any, space: Space[Any], count: int) -> np.ndarray:
+        """Return copies of `count` observations, a member of the vector environment's `space`, flattened [N, ...]."""
+        if isinstance(self.space, Box):
+            return self._numbers(self.space, observations, (count, *self.space.shape))
+        return np.stack([self.flatten(one) for one in split(observations, space)])
+
+    def _parts(self, space: Space[Any], value: Any) -> list[np.ndarray]:
+        if isinstance(space, Dict):
+            if not isinstance(value, Mapping) or value.keys() < space.spaces.keys():
+                raise self._refusal(space, value)
+            return [part for key, inner in space.spaces.items() for part in self._parts(inner, value[key])]
+        if isinstance(space, Tuple):
+            if not isinstance(value, tuple | list) or len(value) != len(space.spaces):
+                raise self._refusal(space, value)
+            pairs = zip(space.spaces, value, strict=True)
+            return [part for inner, one in pairs for part in self._parts(inner, one)]
+        if isinstance(space, Box):
+            return [self._numbers(space, value, space.shape).ravel()]
+        if not space.contains(value):
+            raise self._refusal(space, value)
+        return [np.asarray(flatten(space, value))]
+
+    def _numbers(self, space: Box, value: Any, shape: tuple[int, ...]) -> np.ndarray:
+        """Return a copy of `value` in the type of a Box; what does not fit it, such as 0.5 in uint8, is refused."""
+        try:
+            given = np.asarray(value)
+        except ValueError:  # lists of unequal lengths
+            raise self._refusal(space, value) from None
+        if given.shape != shape or given.dtype.kind not in "biuf":
+            raise self._refusal(space, value)
+        with np.errstate(invalid="ignore", over="ignore"):
+            numbers = given.astype(space.dtype)
+        if numbers.dtype.kind in "iu" and not np.array_equal(numbers, given):
+            raise self._refusal(space, value)
+        return numbers
+
+    def _refusal(self, space: Space[Any], value: Any) -> ConfigError:
+        kind = type(value).__name__
+        what = f"{value.dtype} array {value.shape}" if isinstance(value, np.ndarray | np.generic) else kind
+        text = str(value)
+        shown = f" {text}" if len(text) <= 60 else ""
+        return ConfigError(f"env.id={self.id}: observes{shown} ({what}), which is none of {space}; mend one of the two")
+
+
+def split(observations: Any, space: Space[Any]) -> list[Any]:
+    """Return the observations in a batch, a member of a vector environment's `space`."""
+    return list(iterate(space, observations))
 
 
 def action_sizes(space: Space[Any]) -> dict[str, Any]:
@@ -87,8 +144,8 @@ def action_sizes(space: Space[Any]) -> dict[str, Any]:
     return sizes | {"binary" if isinstance(space, MultiBinary) else "continuous": flatdim(space)}
 
 
-def flat_actions(space: Space[Any]) -> Space[Any]:
-    """Return the space of a network's actions [A] for `space`: flat, and with choices from 0."""
+def flat_actions(space: Space[Any], *, scale: bool) -> Space[Any]:
+    """Return the space of a network's actions [A] for `space`: flat, choices from 0, scaled numbers in [-1, 1]."""
     if isinstance(space, Discrete):
         return Discrete(int(space.n))
     if isinstance(space, MultiDiscrete):
@@ -96,11 +153,29 @@ def flat_actions(space: Space[Any]) -> Space[Any]:
     if isinstance(space, MultiBinary):
         return MultiBinary(flatdim(space))
     assert isinstance(space, Box)
-    return Box(space.low.ravel(), space.high.ravel())
+    scaled = (to_scale(space) & scale).ravel()
+    low, high = (bound.ravel().astype(np.float32) for bound in (space.low, space.high))
+    return Box(np.where(scaled, np.float32(-1), low), np.where(scaled, np.float32(1), high))
 
 
-def to_actions(space: Space[Any], actions: np.ndarray) -> np.ndarray:
-    """Convert a network's actions [N, A] to those of `space`: choices and switches as integers, numbers clipped."""
+def to_scale(space: Space[Any]) -> np.ndarray:
+    """Return which numbers of a Box do not suit a new network, bool [...]; none of another space.
+
+    These have two bounds, and are integers or outside `NEAR` and `FAR`.
+    """
+    if not isinstance(space, Box):
+        return np.zeros(0, dtype=bool)
+    low, high = space.low.astype(np.float64), space.high.astype(np.float64)
+    reach = np.maximum(np.abs(low), np.abs(high))
+    suits = (low <= 0) & (high >= 0) & (reach >= NEAR) & (reach <= FAR) & (space.dtype.kind == "f")
+    return (reach < UNBOUNDED) & ~suits
+
+
+def to_actions(space: Space[Any], actions: np.ndarray, *, scale: bool) -> np.ndarray:
+    """Convert a network's actions [N, A] to those of `space`: choices, switches and integers as integers.
+
+    With `scale`, [-1, 1] is scaled to the bounds of the numbers in `to_scale`.
+    """
     if isinstance(space, Discrete):
         return actions[:, 0].astype(np.int64) + space.start
     shaped = actions.reshape(-1, *(space.shape or ()))
@@ -109,7 +184,25 @@ def to_actions(space: Space[Any], actions: np.ndarray) -> np.ndarray:
     if isinstance(space, MultiBinary):
         return shaped.astype(space.dtype)
     assert isinstance(space, Box)
-    return np.clip(shaped, space.low, space.high)
+    if scale:
+        low, high = space.low.astype(np.float64), space.high.astype(np.float64)
+        with np.errstate(invalid="ignore", over="ignore"):  # of infinite bounds, where nothing is scaled
+            inside = low + (np.clip(shaped, -1.0, 1.0) + 1.0) / 2.0 * (high - low)
+        shaped = np.where(to_scale(space), inside, shaped)
+    whole = np.rint(shaped) if space.dtype.kind in "iu" else shaped
+    return np.clip(whole, space.low, space.high).astype(space.dtype, copy=False)
+
+
+def action_note(env_id: str, space: Space[Any], *, scale: bool) -> list[str]:
+    """Return a line on bounds that do not suit a new network, if there are any."""
+    if not to_scale(space).any():
+        return []
+    if scale:
+        return [f"env.id={env_id}: actions are scaled from [-1, 1] of the network to the bounds of {space}"]
+    return [
+        f"env.id={env_id}: actions are clipped to {space}, and a new network acts around 0 with a deviation near 1; a "
+        "new run with env.scale_actions=true scales them to the bounds"
+    ]
 
 
 def _is_uint8(space: Space[Any]) -> bool:

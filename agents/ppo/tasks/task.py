@@ -6,7 +6,7 @@ results, evaluation, and its part of a training state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -49,6 +49,10 @@ class TrainingEnv(BatchEnv, Protocol):
     @property
     def longest_episode(self) -> int:
         """Maximum number of steps of an episode."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Lines to say at the start."""
 
     @property
     def contract(self) -> dict[str, Any]:

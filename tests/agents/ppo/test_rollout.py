@@ -96,11 +96,16 @@ def test_the_path_without_reading_back_gives_the_same():
     assert torch.equal(other.advantage, plain.advantage)
 
 
-def test_too_many_truncations_raise_after_the_rollout():
-    env = ClockEnv([100, 2], ["truncated", "truncated"])
+def test_earlier_truncations_get_room_and_raise_after_the_rollout_where_it_is_not_read_back():
+    limits, endings = [100, 2], ["truncated", "truncated"]
+    wide, grown = (collected(ClockEnv(limits, endings), steps=6, max_truncations=most) for most in (3, 1))
+    for rollout in (wide, grown):
+        rollout.finish(network().value, 0.9, 0.8)
+    assert torch.equal(grown.advantage, wide.advantage)
+    other = Rollout(6, 2, D, 2, device="cpu", max_truncations=2)
+    other.device = torch.device("meta")
     with pytest.raises(RuntimeError, match=r"max_truncations=2 but .* 3 times in 6 steps; .* >= 3"):
-        collected(env, steps=6, max_truncations=2)
-    collected(ClockEnv([100, 2], ["truncated", "truncated"]), steps=6, max_truncations=3)
+        other.collect(ClockEnv(limits, endings), network(), torch.Generator().manual_seed(0))
 
 
 def test_a_second_rollout_starts_where_the_first_ended_and_forgets_it():

@@ -9,7 +9,8 @@ import torch
 from gymnasium.spaces import Box, Discrete
 
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs, GymnasiumTask, make_envs
+from sparring.agents.ppo.tasks.copies import make_copies
+from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs, GymnasiumTask
 from sparring.agents.ppo.tasks.normalizer import Normalizer
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
@@ -93,7 +94,7 @@ def test_rewards_are_divided_by_the_spread_of_discounted_returns():
 
 def test_what_cannot_be_trained_on_is_named():
     with pytest.raises(ConfigError, match=r"env\.id=CartPol-v1: cannot be made: .*did you mean 'CartPole-v1'"):
-        make_envs("CartPol-v1", 1)
+        make_copies("CartPol-v1", 1)
 
 
 def test_a_choice_is_counted_from_where_the_space_starts():

@@ -10,7 +10,8 @@ from torch.distributions import Categorical
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.policies.networks import build_network, shape_for
-from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs
+from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs, GymnasiumTask
+from sparring.agents.ppo.tasks.spaces import to_actions, to_scale
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.load import load
@@ -154,6 +155,63 @@ def test_sampled_actions_are_members_of_the_space_and_all_of_them_occur(register
     if isinstance(space, MultiBinary):
         assert taken.min(0).tolist() == [0] * 3
         assert taken.max(0).tolist() == [1] * 3
+
+
+WIDE = Box(np.array([0, -2, 5, 0]), np.array([1000, 2, 6, np.inf]), dtype=np.float32)
+ACTED = [
+    (WIDE, [0.4, 1.5, -1.0, -3.0], [700.0, 1.5, 5.0, 0.0]),
+    (WIDE, [9.0, -9.0, 0.0, 3.0], [1000.0, -2.0, 5.5, 3.0]),
+    (Box(0, 10, (2,), np.int64), [0.47, -1.2], [7, 0]),
+    (Box(np.uint8(5), np.uint8(255), (1,), np.uint8), [1.0], [255]),
+    (Box(-3.0, 3.0, (1,), np.float64), [0.5], [0.5]),
+    (Box(-0.4, 0.4, (1,), np.float32), [0.5], [np.float32(0.4)]),
+]
+
+
+@pytest.mark.parametrize(("space", "given", "expected"), ACTED)
+def test_numbers_are_scaled_to_bounds_that_do_not_suit_a_new_network(space, given, expected):
+    """[-1, 1] to the bounds: 0 + 1.4 / 2 * 1000 = 700. Bounds like -2..2 and open ones clip."""
+    (taken,) = to_actions(space, np.array([given], np.float32), scale=True)
+    np.testing.assert_allclose(taken, expected)
+    assert space.contains(taken)
+    assert bool(to_scale(space).any()) == (space.shape != (1,) or space.dtype == np.uint8)
+
+
+def test_without_scaling_numbers_are_clipped_and_integers_rounded():
+    assert to_actions(WIDE, np.array([[3.5, 9.0, 0.0, -1.0]]), scale=False).tolist() == [[3.5, 2.0, 5.0, 0.0]]
+    (taken,) = to_actions(Box(0, 10, (3,), np.int64), np.array([[3.7, 0.126, 99.0]]), scale=False)
+    assert (taken.tolist(), taken.dtype) == ([4, 0, 10], np.int64)
+
+
+def test_a_policy_keeps_the_scaling_it_was_trained_with(registered, tmp_path):
+    registered(Discrete(2), Box(0, 1000, (1,), np.float32))
+    scaled = load_checkpoint(train(small(tmp_path, f"env.id={ID}", "max_updates=1")))
+    options = ("env.scale_actions=false", "name=clipped")
+    clipped = load_checkpoint(train(small(tmp_path, f"env.id={ID}", "max_updates=1", *options)))
+    assert (scaled.contract.get("scale_actions"), clipped.contract.get("scale_actions")) == (True, None)
+    for checkpoint, middle in ((scaled, 500.0), (clipped, 0.0)):
+        envs = episodes.make_envs(checkpoint, 1, 0, "cpu")
+        envs.step(torch.zeros(1, 1))
+        assert envs.envs.envs[0].unwrapped.actions[0].item() == middle
+        policy = episodes.load_episode_policy(checkpoint.path, "cpu")
+        assert (policy.predict(1)[0].item() > 100.0) == (middle > 0)
+    (line,) = make().notes
+    assert line.startswith(f"env.id={ID}: actions are scaled from [-1, 1] of the network to the bounds of Box(0.0, 1")
+    with pytest.raises(InputError, match="scale_actions=None, this run has True"):
+        train(small(tmp_path, f"env.id={ID}", "max_updates=1", "name=d", f"init_from={clipped.path}"))
+
+
+def test_a_continued_run_of_an_earlier_version_still_clips(registered):
+    registered(Discrete(2), Box(0, 1000, (1,), np.float32))
+    config = GymnasiumRunConfig(env=GymnasiumEnvConfig(id=ID, num_envs=1))
+    task = GymnasiumTask(config, torch.device("cpu"), seeds={"env": 1})
+    state = task.state_dict()
+    task.load_state_dict(state, episodes=False)
+    assert task.env.scale_actions
+    del state["gymnasium"]["scale_actions"]
+    task.load_state_dict(state, episodes=False)
+    assert not task.env.scale_actions
+    assert "a new run with env.scale_actions=true scales them" in task.env.notes[0]
 
 
 def test_several_choices_have_the_joint_density_of_independent_ones():

@@ -1,0 +1,246 @@
+"""N copies of an environment of Gymnasium, stepped together as rows of numbers, with same-step autoreset.
+
+Other people's environments come in here. What they return is copied, since some reuse their arrays, and checked:
+values that Gymnasium's interface does not allow end the run with one line. Infos are not read.
+
+An id with a `vector_entry_point` is stepped by its own vector environment. What that does when an episode ends is its
+`autoreset_mode`: with SAME_STEP it restarts within the step and gives `infos["final_obs"]`; with DISABLED the copies
+are restarted here by `options["reset_mask"]`. With NEXT_STEP an episode begins by a step that takes no action, from
+which nothing can be learned, so single copies are stepped instead. N is `num_envs`, D the observation size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.error import Error as GymnasiumError
+from gymnasium.spaces import Box, Space, flatten_space
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+
+from sparring.agents.ppo.tasks.spaces import FlatObservations, check_spaces, split
+from sparring.configs.core.errors import ConfigError, suggestion
+
+NOT_LEARNED = "begins episodes by a step without an action, of which nothing can be learned (autoreset_mode NextStep)"
+
+
+@dataclass
+class CopiesStep:
+    """One step of all copies. Rows of `final`, the episodes' last observations [N, D], count where one ended."""
+
+    obs: np.ndarray
+    reward: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    final: np.ndarray
+
+
+class CheckedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """One copy: observations flattened and copied, rewards and ends as single values, infos left out.
+
+    Raises `ConfigError` for anything else, and for what Gymnasium itself refuses.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], flat: FlatObservations) -> None:
+        super().__init__(env)
+        self._flat, self._name = flat, f"env.id={flat.id}"
+        self.observation_space = flat.space if isinstance(flat.space, Box) else flatten_space(flat.space)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Restart; return the observation, and no infos."""
+        obs, _ = self._values("reset", 2, lambda: self.env.reset(seed=seed, options=options))
+        return self._flat.flatten(obs), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Take an action; return observation, reward, terminated and truncated, and no infos."""
+        obs, reward, terminated, truncated, _ = self._values("step", 5, lambda: self.env.step(action))
+        ends = (bool(self._one("terminated", terminated)), bool(self._one("truncated", truncated)))
+        return self._flat.flatten(obs), self._one("reward", reward), *ends, {}
+
+    def _values(self, name: str, count: int, call: Callable[[], Any]) -> Any:
+        """Call the environment; another number of values, and what Gymnasium's wrappers raise, become one line."""
+        try:
+            values = call()
+        except (AssertionError, AttributeError, TypeError, ValueError) as error:
+            at = error.__traceback__
+            while at is not None and at.tb_next is not None:
+                at = at.tb_next
+            module = at.tb_frame.f_globals.get("__name__", "") if at else ""
+            if module.startswith(("gymnasium.core", "gymnasium.utils", "gymnasium.wrappers")):
+                raise ConfigError(f"{self._name}: its {name} does not fit Gymnasium's interface: {error}") from error
+            raise
+        if not isinstance(values, tuple | list) or len(values) != count:
+            number = f"{len(values)} values" if isinstance(values, tuple | list) else type(values).__name__
+            raise ConfigError(
+                f"{self._name}: its {name} does not fit Gymnasium's interface: gives {number}, not {count}"
+            )
+        return values
+
+    def _one(self, name: str, value: Any) -> float:
+        """Return the number in a scalar or an array of one element."""
+        if type(value) in (bool, float, int):
+            return float(value)
+        try:
+            array = np.asarray(value)
+        except ValueError:  # lists of unequal lengths
+            array = np.empty(0)
+        if array.size != 1 or array.dtype.kind not in "biuf":
+            raise ConfigError(f"{self._name}: {name} is {value!r} ({type(value).__name__}); return one number")
+        return float(array.item())
+
+
+class Copies:
+    """`envs`, a vector environment of the environment that `flat` reads, with the autoreset `mode`.
+
+    `observation_space` and `action_space` are those of one environment. `notes` say how it is stepped.
+    """
+
+    def __init__(
+        self, envs: VectorEnv[Any, Any, Any], flat: FlatObservations, mode: AutoresetMode, notes: list[str]
+    ) -> None:
+        self.envs, self.flat, self.notes = envs, flat, notes
+        self.observation_space, self.action_space = flat.space, envs.single_action_space
+        self._mode = mode
+        self._single = isinstance(envs, SyncVectorEnv)
+        spec = envs.envs[0].spec if isinstance(envs, SyncVectorEnv) else envs.spec
+        self.limit: int | None = spec.max_episode_steps if spec else None
+        """The time limit in steps, None if unknown."""
+
+    def reset(self, seed: int) -> np.ndarray:
+        """Restart all copies; return the observations [N, D]."""
+        return self._rows(self.envs.reset(seed=seed)[0])
+
+    def step(self, actions: np.ndarray) -> CopiesStep:
+        """Take actions [N, ...] of the environment."""
+        obs, reward, terminated, truncated, infos = self.envs.step(actions)
+        rows = self._rows(obs)
+        ended, cut = self._column("terminated", terminated) != 0, self._column("truncated", truncated) != 0
+        step = CopiesStep(rows, self._column("reward", reward), ended, cut & ~ended, rows)
+        done = ended | cut
+        if done.any():
+            step.final = rows.copy()
+            if self._mode is AutoresetMode.DISABLED:
+                rows[done] = self._restarted(done)[done]
+            else:
+                self._read_final(infos.get("final_obs"), done, step)
+        return step
+
+    def restart(self, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Restart the copies in `mask` [N]; return all observations [N, D], and the copies that were restarted.
+
+        A vector environment with SAME_STEP restarts all copies, for it has no way to restart some. Other rows than
+        those of restarted copies are undefined.
+        """
+        if self._single or self._mode is AutoresetMode.DISABLED:
+            return self._restarted(mask), mask
+        return self._rows(self.envs.reset()[0]), np.ones_like(mask)
+
+    def close(self) -> None:
+        """Close the environments."""
+        self.envs.close()
+
+    def _restarted(self, mask: np.ndarray) -> np.ndarray:
+        return self._rows(self.envs.reset(options={"reset_mask": mask.copy()})[0])
+
+    def _rows(self, obs: Any) -> np.ndarray:
+        """Return observations of all copies as own rows [N, D]."""
+        envs = self.envs
+        flat = obs if self._single else self.flat.flatten_batch(obs, envs.observation_space, envs.num_envs)
+        return self.flat.rows(flat)
+
+    def _read_final(self, found: Any, done: np.ndarray, step: CopiesStep) -> None:
+        each = split(found, self.envs.observation_space) if isinstance(found, dict | tuple) else found
+        for i in np.flatnonzero(done):
+            last = None if each is None else each[i]
+            if last is not None:
+                step.final[i] = self.flat.rows((last if self._single else self.flat.flatten(last))[None])[0]
+            elif step.truncated[i]:
+                raise ConfigError(
+                    f'env.id={self.flat.id}: its vector environment gives no infos["final_obs"] of a truncated '
+                    "episode; give env.vector=false to step single copies"
+                )
+
+    def _column(self, name: str, values: Any) -> np.ndarray:
+        """Return a copy of one number for each copy, float64 [N]."""
+        array = np.asarray(values)
+        if array.size != self.envs.num_envs or array.dtype.kind not in "biuf":
+            raise ConfigError(
+                f"env.id={self.flat.id}: {name} of its vector environment is {array.dtype} {array.shape}; return one "
+                f"number for each of {self.envs.num_envs} copies, or give env.vector=false to step single ones"
+            )
+        return array.reshape(-1).astype(np.float64)
+
+
+def make_copies(env_id: str, num_envs: int, *, vector: bool = False, render_mode: str | None = None) -> Copies:
+    """Create N copies of a registered environment; with `vector` by its own vector environment, if that is usable.
+
+    `env_id` is an id of Gymnasium's registry, or "module:id", where importing `module` registers the environment.
+    Raises `ConfigError` for an unknown one or unsupported spaces.
+    """
+    options: dict[str, Any] = {"render_mode": render_mode} if render_mode else {}
+    failed: Exception | None = None
+    try:
+        sample = gymnasium.make(env_id, **options)
+        spec, spaces = sample.spec, (sample.observation_space, sample.action_space)
+        sample.close()
+    except (GymnasiumError, ImportError) as error:
+        failed, spaces = error, None
+        spec = gymnasium.registry.get(env_id.rpartition(":")[2])
+        if spec is None or spec.entry_point is not None or spec.vector_entry_point is None:
+            raise _not_made(env_id, error) from error
+    if spaces:
+        check_spaces(env_id, *spaces)
+    notes = []
+    if spec and spec.vector_entry_point and ((vector and not render_mode) or failed):
+        copies, why = _by_vector_env(env_id, num_envs, spaces)
+        if copies:
+            return copies
+        if failed:
+            raise ConfigError(f"env.id={env_id}: has a vector environment only, and that {why}")
+        notes = [f"env.id={env_id}: single copies are stepped; its vector environment {why}"]
+    assert spaces
+    flat = FlatObservations(env_id, spaces[0])
+    make = partial(_checked, env_id, options, flat)
+    envs = SyncVectorEnv([make] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
+    return Copies(envs, flat, AutoresetMode.SAME_STEP, notes)
+
+
+def _checked(env_id: str, options: dict[str, Any], flat: FlatObservations) -> CheckedEnv:
+    return CheckedEnv(gymnasium.make(env_id, **options), flat)
+
+
+def _by_vector_env(
+    env_id: str, num_envs: int, spaces: tuple[Space[Any], Space[Any]] | None
+) -> tuple[Copies | None, str]:
+    """Make the vector environment of an id, with the `spaces` of its single one, if any; else return why not."""
+    try:
+        envs = gymnasium.make_vec(env_id, num_envs, vectorization_mode="vector_entry_point")
+    except (GymnasiumError, ImportError, TypeError) as error:
+        return None, f"cannot be made: {str(error).splitlines()[0]}"
+    own = (envs.single_observation_space, envs.single_action_space)
+    try:
+        mode = AutoresetMode(envs.metadata.get("autoreset_mode"))
+    except ValueError:
+        why = "does not say in its metadata how episodes begin (autoreset_mode)"
+    else:
+        why = NOT_LEARNED if mode is AutoresetMode.NEXT_STEP else ""
+    if spaces and own != spaces:
+        why = f"has other spaces, {own[0]} and {own[1]}"
+    if why:
+        envs.close()
+        return None, why
+    check_spaces(env_id, *own)
+    note = (
+        f"env.id={env_id}: stepped by its vector environment, autoreset_mode {mode.value}; env.vector=false steps "
+        "single copies"
+    )
+    return Copies(envs, FlatObservations(env_id, own[0]), mode, [note]), ""
+
+
+def _not_made(env_id: str, error: Exception) -> ConfigError:
+    hint = "" if env_id in gymnasium.registry else suggestion(env_id, list(gymnasium.registry))
+    return ConfigError(f"env.id={env_id}: cannot be made: {str(error).splitlines()[0]}{hint}")
