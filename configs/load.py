@@ -38,6 +38,8 @@ from sparring.configs.validate import validate
 
 CONFIG_DIR = Path(__file__).resolve().parent
 ROOTS = tuple(dict.fromkeys(key.split(".")[0] for kind in RUNS for key in declared(kind)))
+OWN = "sparring"
+"""The module that registers the project's own ids, which is imported anyway."""
 RUN_OF_ENV = {"gymnasium": "gymnasium", "dogfight": "quickstart", "diplomacy": "diplomacy_ppo"}
 """Run file of `env=NAME` where no run is named."""
 LONGEST_OVERRIDE = 4000
@@ -165,7 +167,7 @@ def _check_opponents_are_known(stored: RunConfig, path: Path, folder: str) -> No
 def _check_module_is_typed(config: RunConfig, parsed: Sequence[Override]) -> None:
     """Refuse to import a module that only a stored configuration names, because importing runs its code."""
     module, colon, _ = config.env.id.partition(":")
-    if colon and not any(override.key_or_group == "env.id" for override in parsed):
+    if colon and module != OWN and not any(override.key_or_group == "env.id" for override in parsed):
         raise ConfigError(
             f"resume={config.resume}: its environment is {config.env.id}, and making that runs the code of the module "
             f"{module}; if you trust it, add env.id={config.env.id}"
@@ -194,7 +196,10 @@ def _kind_of_env(overrides: Sequence[str]) -> list[str]:
     run = next((text for text in rest if text.lstrip("+").startswith(("run=", "resume="))), "")
     if run:
         raise ConfigError(f"{asked[-1]}: {run.lstrip('+')} has its game already; leave out one of the two")
-    return [f"+run={RUN_OF_ENV[choose('env', asked[-1].partition('=')[2], RUN_OF_ENV)]}", *rest]
+    name = RUN_OF_ENV[choose("env", asked[-1].partition("=")[2], RUN_OF_ENV)]
+    if name == "gymnasium":  # one of the project's ids would choose the game with its opponents
+        rest = [re.sub(r"^(\+*env\.id=)(sparring/)", r"\1sparring:\2", text) for text in rest]
+    return [f"+run={name}", *rest]
 
 
 def _runs_of_paths(overrides: Sequence[str]) -> list[str]:

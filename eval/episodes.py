@@ -20,6 +20,7 @@ import numpy as np
 from sparring.agents.opponents.players import display_name, display_path, find_checkpoint, results_place
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import say
+from sparring.configs.load import OWN
 from sparring.configs.core.typed import naming
 from sparring.envs.game import game_of
 from sparring.eval.command import Evaluation, RecordingOptions, evaluate_command, make_folders, use_machine
@@ -208,7 +209,7 @@ def load_episode_policy(path: Path, device: str, module: str = "") -> LoadedPoli
 def _check_module(checkpoint: Checkpoint, allowed: str) -> None:
     """Refuse to import a module that only the file names, because importing runs its code."""
     module, colon, _ = str(checkpoint.contract["id"]).partition(":")
-    if colon and module != allowed:
+    if colon and module not in (allowed, OWN):
         raise InputError(
             f"{checkpoint.path}: plays {checkpoint.contract['id']}, and making that runs the code of the module "
             f"{module}; if you trust it, add --import {module}"

@@ -171,3 +171,17 @@ def test_stored_statistics_are_numbers_of_the_shape_and_nothing_else(value):
     with pytest.raises(ContentError, match=r"variance: must be 2 finite number\(s\)"):
         normalizer.load_state_dict({"mean": [0.0, 0.0], "variance": value, "count": 6.0})
     assert (normalizer.mean.tolist(), normalizer.variance.tolist(), normalizer.count) == ([1.0, 2.0], [3.0, 4.0], 5.0)
+
+
+def test_an_id_of_the_project_under_env_gymnasium_is_an_environment_without_its_game():
+    config = load(["env=gymnasium", "env.id=sparring/Dogfight-v1", "env.num_envs=2"])
+    assert isinstance(config, GymnasiumRunConfig)
+    envs = GymnasiumEnvs(config, torch.device("cpu"), seed=1)
+    assert envs.notes[0].startswith(
+        "env.id=sparring:sparring/Dogfight-v1: stepped by its vector environment, autoreset_mode SameStep"
+    )
+    assert (envs.observation_space, envs.action_space) == (
+        envs.envs.single_observation_space,
+        envs.envs.single_action_space,
+    )
+    envs.close()
