@@ -20,8 +20,8 @@ import numpy as np
 from sparring.agents.opponents.players import display_name, display_path, find_checkpoint, results_place
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import say
-from sparring.configs.load import OWN
 from sparring.configs.core.typed import naming
+from sparring.configs.load import OWN
 from sparring.envs.game import game_of
 from sparring.eval.command import Evaluation, RecordingOptions, evaluate_command, make_folders, use_machine
 from sparring.eval.parser import CommonOptions, Parser, add_machine, add_results, check_machine, check_number
