@@ -4,7 +4,7 @@ step reward = score of the position after the phase - score of the one before + 
 score       = 2.0 centre + 0.3 unit - 0.3 threat + 0.1 unit abroad            (dense)
             = 0.5 unit + 0.5 + 2.0 if leading, else - 0.3 centre behind the leader + 0.5 balance with a centre;
               - 0.3 threat + 0.1 unit abroad                                  (strategic)
-events      = 0.5 dislodged - 0.5 lost + 0.2 province new in its influence
+events      = 0.5 dislodged - 0.5 lost + 0.2 province new in its influence, by a move or retreat
 
 The weights are those of the system that the language models were trained with. Arrays as in `codes.py`: units uint8
 [G, 75], owner int8 [G, 34]; rewards are float64 [G, 7], whose rounding no comparison of two games notices.
@@ -33,7 +33,7 @@ def step_rewards(before: State, after: State, results: Tensor, influence: Tensor
     """
     score = strategic_standing if strategic else standing
     change = score(after["units"], after["owner"]) - score(before["units"], before["owner"])
-    earned = change + events(before["units"], after["units"], results, influence)
+    earned = change + events(before, after["units"], results, influence)
     return earned.masked_fill((before["done"] > 0).unsqueeze(1), 0.0)
 
 
@@ -96,25 +96,31 @@ def count_threats(units: Tensor, owner: Tensor) -> Tensor:
     return count_powers(torch.where(threatened, owner, NOTHING))
 
 
-def events(before: Tensor, after: Tensor, results: Tensor, influence: Tensor) -> Tensor:
+def events(before: State, after: Tensor, results: Tensor, influence: Tensor) -> Tensor:
     """Return the reward for events of a phase: units dislodged and lost, and provinces new in a power's influence.
 
-    `before` and `after` are the units [G, 75] around the phase, `influence` [G, 75] is from before it.
+    `before` is the position before the phase, `after` the units [G, 75] after it, `influence` [G, 75] from before it.
     """
     dislodged = results >= codes.DISLODGED_FLAG
     lost, gained = (
-        count_powers(torch.where(dislodged, powers, NOTHING)).double() for powers in (power_of(before), power_of(after))
+        count_powers(torch.where(dislodged, powers, NOTHING)).double()
+        for powers in (power_of(before["units"]), power_of(after))
     )
-    now = influence_after(influence, after)
+    now = influence_after(influence, before, after)
     new = count_powers(torch.where(now == influence, NOTHING, now)).double()
     return PER_DISLODGED * gained - PER_LOST * lost + PER_PROVINCE * new
 
 
-def influence_after(influence: Tensor, units: Tensor) -> Tensor:
-    """Return the influence, int64 [G, 75]: the power whose unit is, or was last, in each province; -1 for none."""
-    return torch.where(units > 0, power_of(units), influence)
+def influence_after(influence: Tensor, before: State, units: Tensor) -> Tensor:
+    """Return the influence, int64 [G, 75]: the power whose unit last moved or retreated into each province, or -1.
+
+    `before` is the position before a phase, `units` [G, 75] are those after it. A build does not enter its province: a
+    home centre that a foreign unit passed through stays in that unit's influence when a new unit is built there.
+    """
+    entered = (units > 0) & (units != before["units"]) & (before["phase"] != codes.WINTER).unsqueeze(1)
+    return torch.where(entered, power_of(units), influence)
 
 
 def first_influence(units: Tensor) -> Tensor:
-    """Return the influence at the start of a game: home centres count for their powers."""
-    return influence_after(board_tensors(units.device).home.expand(units.shape), units)
+    """Return the influence at the start of a game: home centres and provinces with a unit count for their powers."""
+    return torch.where(units > 0, power_of(units), board_tensors(units.device).home.expand(units.shape))

@@ -61,5 +61,5 @@ class Scorer:
             else:
                 strategic = term == "strategic"
                 total += weight * step_rewards(before, after, results, self.influence, strategic=strategic)
-        self.influence = influence_after(self.influence, after["units"])
+        self.influence = influence_after(self.influence, before, after["units"])
         return total

@@ -67,7 +67,7 @@ def warmed_up(masters: DiplomacyBatch, groups: Sequence[GroupPlan], warmup: Warm
         over = ~waiting & (masters.done > 0)
         for name, values in before.items():
             masters.state[name][over] = values[over]
-        influence, ended = influence_after(influence, masters.units), ended | over
+        influence, ended = influence_after(influence, before, masters.units), ended | over
     masters.check()
     masters.done.zero_()
     return Masters(masters.snapshot(), influence, failed)

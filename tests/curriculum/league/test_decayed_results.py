@@ -18,6 +18,12 @@ def test_earlier_results_fade_by_the_number_of_new_games():
     assert decayed((40, 0, 60), (100, 0, 0), memory=100).tolist() == [120.0, 0.0, 30.0]
 
 
+def test_wins_draws_and_losses_each_fade_and_grow():
+    """5 won, 3 drawn and 2 lost with a memory of 30: the earlier counts keep 30 / (30 + 10) = 3/4."""
+    assert decayed((8, 4, 12), (5, 3, 2), memory=30).tolist() == [11.0, 6.0, 11.0]
+    assert decayed((0, 0, 0), (5, 3, 2)).tolist() == [5.0, 3.0, 2.0]
+
+
 def test_the_memory_settles():
     seen = (0.0, 0.0, 0.0)
     for _ in range(100):

@@ -10,9 +10,9 @@ from sparring.agents.grpo.rollouts.rollout import Rollouts, decide_all
 from sparring.agents.llm.backend import PromptError
 from sparring.configs.core.errors import ConfigError
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER
-from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
+from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import FALL, FALL_RETREATS, SPRING
-from sparring.envs.diplomacy.rewards.phase_rewards import first_influence, influence_after
+from sparring.envs.diplomacy.rewards.phase_rewards import first_influence
 from sparring.envs.diplomacy.rewards.scorer import Scorer
 from sparring.envs.diplomacy.rewards.scoring import count_centres
 from sparring.envs.diplomacy.text.prompts import PromptRules
@@ -120,7 +120,7 @@ def test_whose_a_province_was_before_the_fork_is_known_after_it(tmp_path, monkey
     rollouts.play(plan_of(config))
     rollouts.close()
     ((units, influence),) = seen
-    known = influence_after(first_influence(opening()["units"]), units)
+    known = first_influence(units)
     assert (influence[units > 0] == known[units > 0]).all()
     assert ((influence >= 0) & (first_influence(units) < 0)).any()
 

@@ -66,7 +66,7 @@ PLAN = plan(group(0, 1, seed=1, ratings=RATINGS[0]), group(11, 1, seed=2, rating
 def recorded(monkeypatch):
     """The phases of the forked games as (position before, position after, results), as long as they are played.
 
-    And units [2, 75] after each phase before the fork, from which it follows whose every province was.
+    And (position before, units [2, 75] after) of each phase before the fork, which say whose every province was.
     """
     found, process = SimpleNamespace(phases=[], masters=[]), DiplomacyBatch.process
 
@@ -76,7 +76,7 @@ def recorded(monkeypatch):
         if batch.num_games == 2 * SAMPLES:
             found.phases.append((before, batch.snapshot(), batch.results.clone()))
         if batch.num_games == 2:
-            found.masters.append(batch.units.clone())
+            found.masters.append((before, batch.units.clone()))
 
     monkeypatch.setattr(DiplomacyBatch, "process", process_and_record)
     return found
@@ -85,8 +85,8 @@ def recorded(monkeypatch):
 def scored(recorded, kind):
     """What every phase of the forked games earned, [G, 7] each."""
     influence = first_influence(opening()["units"]).repeat(2, 1)
-    for units in recorded.masters:
-        influence = influence_after(influence, units)
+    for before, units in recorded.masters:
+        influence = influence_after(influence, before, units)
     scorer = Scorer({kind: 1.0})
     scorer.begin(recorded.phases[0][0], influence.repeat_interleave(SAMPLES, dim=0))
     return [scorer.score(*phase) for phase in recorded.phases]

@@ -83,14 +83,32 @@ def test_events_by_hand():
     influence = phase_rewards.first_influence(before)
     assert influence[0, BOARD.provinces.index("LON")] == 1
     # France dislodged one and has Munich for the first time; Germany lost one; Burgundy stays France's.
-    found = phase_rewards.events(before, after, results, influence)[0]
+    position = state(before, owners())
+    found = phase_rewards.events(position, after, results, influence)[0]
     np.testing.assert_allclose(found, [0, 0, 0.7, -0.5, 0, 0, 0])
-    again = phase_rewards.influence_after(influence, after)
-    assert phase_rewards.events(after, after, torch.zeros_like(results), again).tolist() == [[0.0] * 7]
+    again = phase_rewards.influence_after(influence, position, after)
+    assert phase_rewards.events(state(after, owners()), after, torch.zeros_like(results), again).tolist() == [[0.0] * 7]
 
 
-def state(units, owner, done=0):
-    return {"units": units, "owner": owner, "done": torch.tensor([done], dtype=torch.uint8)}
+def state(units, owner, done=0, phase=codes.SPRING):
+    done, phase = torch.tensor([done], dtype=torch.uint8), torch.tensor([phase], dtype=torch.int8)
+    return {"units": units, "owner": owner, "done": done, "phase": phase}
+
+
+def test_a_rebuilt_unit_adds_no_influence_until_it_moves():
+    """A German army passed through Paris; France builds there in winter, holds, leaves, and another army comes back."""
+    positions = [units_of(france=army, germany="A GAS") for army in ("A MAR", "A PAR", "A PAR", "A BUR", "A PAR")]
+    phases = [codes.WINTER, codes.SPRING, codes.FALL, codes.SPRING]
+    paris, influence = BOARD.provinces.index("PAR"), phase_rewards.first_influence(positions[0])
+    influence[0, paris] = number_of("germany")
+    earned, holders = [], []
+    for before, after, phase in zip(positions[:-1], positions[1:], phases, strict=True):
+        position = state(before, owners(), phase=phase)
+        earned.append(phase_rewards.events(position, after, QUIET, influence)[0, 2].item())
+        influence = phase_rewards.influence_after(influence, position, after)
+        holders.append(influence[0, paris].item())
+    assert earned == pytest.approx([0.0, 0.0, 0.2, 0.2])  # Burgundy is new, then Paris
+    assert holders == [3, 3, 3, 2]
 
 
 QUIET = torch.zeros((1, 75), dtype=torch.uint8)
@@ -114,7 +132,8 @@ def test_a_game_that_is_over_earns_nothing_beside_one_that_goes_on():
     owner = owners(france="PAR", germany="MUN")
     pair = [torch.cat([rows, rows]) for rows in (before, after, owner, results)]
     done = torch.tensor([0, 1], dtype=torch.uint8)
-    games = [{"units": units, "owner": pair[2], "done": done} for units in pair[:2]]
+    spring = torch.zeros(2, dtype=torch.int8)
+    games = [{"units": units, "owner": pair[2], "done": done, "phase": spring} for units in pair[:2]]
     influence = phase_rewards.first_influence(pair[0])
     # France dislodged one, has a province more, and threatens Munich from within as before; Germany lost its unit.
     found = phase_rewards.step_rewards(*games, pair[3], influence)

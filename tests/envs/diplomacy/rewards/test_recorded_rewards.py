@@ -5,7 +5,7 @@ Two things differ by intent. The neighbour lists of the original are in mixed ca
 only an army may cross; they were in upper case here. Its term for dislodged units found the wrong powers: none, or the
 conqueror, as the loser, if both units were of one kind. It was switched off here, and `lost` is how many units of each
 power the package says were dislodged in the phase. Phases are left out where the package's lists of influence name
-another power than the one whose unit is there, which happens after some builds.
+another power than the one whose unit is there, as after the build in `test_phase_rewards.py`.
 """
 
 import json
@@ -22,6 +22,7 @@ from sparring.envs.diplomacy.rewards.final_score import final_scores
 from sparring.envs.diplomacy.rewards.reward_rules import RewardRules
 from sparring.envs.diplomacy.rewards.sample_reward import balance_bonus, leader_gap
 
+PHASE_OF = {"M": codes.SPRING, "R": codes.SPRING_RETREATS, "A": codes.WINTER}
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 LEGACY = RewardRules(use_position_scoring=False, win_bonus=20.0, winner_threshold_sc=5)
 
@@ -37,7 +38,8 @@ def board(rows, name, dtype):
 def state(rows):
     units, dislodged = (board(rows, name, torch.uint8) for name in ("units", "dislodged"))
     owner, done = board(rows, "owner", torch.int8), torch.zeros(len(rows), dtype=torch.uint8)
-    return {"units": units, "owner": owner, "dislodged": dislodged, "done": done}
+    phase = torch.tensor([PHASE_OF[row["phase"]] for row in rows], dtype=torch.int8)
+    return {"units": units, "owner": owner, "dislodged": dislodged, "done": done, "phase": phase}
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +92,7 @@ def test_step_rewards_and_influence(steps, name):
     quiet = torch.zeros_like(before["units"])
     found = phase_rewards.step_rewards(before, after, quiet, influence, strategic=name == "strategic_step")
     torch.testing.assert_close(found, column([one for one, _ in steps], name), rtol=0, atol=2e-4)
-    held = phase_rewards.influence_after(influence, after["units"])
+    held = phase_rewards.influence_after(influence, before, after["units"])
     assert torch.equal(held, board([two for _, two in steps], "influence", torch.int64))
 
 
@@ -100,7 +102,7 @@ def test_dislodged_units_count_once_as_the_package_says_who_lost_them(steps):
     before, after = (state(list(part)) for part in zip(*fallen, strict=True))
     influence = board([two for _, two in fallen], "influence", torch.int64)
     results = (after["dislodged"] > 0).to(torch.uint8) * (codes.DONE + codes.DISLODGED_FLAG)
-    found = phase_rewards.events(before["units"], after["units"], results, influence)
+    found = phase_rewards.events(before, after["units"], results, influence)
     lost = column([one for one, _ in fallen], "lost")
     attackers = torch.where(after["dislodged"] > 0, power_of(after["units"]), -1)
     gained = torch.stack([(attackers == power).sum(dim=1) for power in range(7)], dim=1)
