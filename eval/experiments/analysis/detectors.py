@@ -82,11 +82,30 @@ class Spikes:
         n = int(self.before)
         if len(series) <= n:
             return None
-        usual = np.median(np.lib.stride_tricks.sliding_window_view(np.abs(series.values), n)[:-1], axis=1)
-        wrong = np.abs(series.values[n:]) > np.maximum(self.times * usual, self.floor)
+        wrong = np.abs(series.values[n:]) > np.maximum(self.times * _usual(np.abs(series.values), n), self.floor)
         if wrong.sum() < self.count:
             return None
         text = f"{wrong.sum()} values above {self.times:g} times the median of the {n} before them"
+        return _points(series, np.flatnonzero(wrong) + n, text)
+
+
+@dataclass(frozen=True)
+class Drops:
+    """At least `count` values are more than `drop` below the median of the `before` values before them."""
+
+    drop: float
+    before: float = 8
+    count: float = 2
+
+    def find(self, series: Series) -> Evidence | None:
+        """Return the low values."""
+        n = int(self.before)
+        if len(series) <= n:
+            return None
+        wrong = series.values[n:] < _usual(series.values, n) - self.drop
+        if wrong.sum() < self.count:
+            return None
+        text = f"{wrong.sum()} values more than {self.drop:g} below the median of the {n} before them"
         return _points(series, np.flatnonzero(wrong) + n, text)
 
 
@@ -140,12 +159,16 @@ class Fall:
 
 @dataclass(frozen=True)
 class Plateau:
-    """No rise over the last `part`: Kendall's tau is at most `tau`, and no window mean reaches `ceiling`."""
+    """No rise over the last `part`: Kendall's tau is at most `tau`, and no window mean reaches `ceiling`.
+
+    With `errors`, tau may also be so many times its standard error in noise without a trend, large in short runs.
+    """
 
     part: float = 0.5
     tau: float = 0.1
     ceiling: float = np.inf
     least: float = 40
+    errors: float = 0.0
 
     def find(self, series: Series) -> Evidence | None:
         """Return the ends of the flat part."""
@@ -153,10 +176,12 @@ class Plateau:
         if len(series) < self.least or moving_mean(late.values, _width(series)).max() >= self.ceiling:
             return None
         tau = 0.0 if np.ptp(late.values) == 0 else float(stats.kendalltau(late.rows, late.values).statistic)
-        if tau > self.tau:
+        n = len(late)
+        most = max(self.tau, self.errors * (2 * (2 * n + 5) / (9 * n * (n - 1))) ** 0.5)  # M. G. Kendall, 1938
+        if tau > most:
             return None
         text = (
-            f"no rise over the last {len(late)} values: Kendall's tau {tau:+.2f}, at most {self.tau:g}; "
+            f"no rise over the last {n} values: Kendall's tau {tau:+.2f}, at most {most:.2g}; "
             f"mean {late.values.mean():.3g}"
         )
         return _points(late, np.linspace(0, len(late) - 1, MOST_POINTS).astype(int), text)
@@ -219,6 +244,7 @@ DETECTORS: Mapping[str, type] = {
     "above": Above,
     "below": Below,
     "spikes": Spikes,
+    "drops": Drops,
     "growth": Growth,
     "fall": Fall,
     "plateau": Plateau,
@@ -226,6 +252,16 @@ DETECTORS: Mapping[str, type] = {
     "varies": Varies,
     "missing": Missing,
 }
+
+
+def needed(detector: Detector) -> int:
+    """Return the number of values below which a detector says nothing."""
+    return int(getattr(detector, "least", getattr(detector, "before", -1) + 1))
+
+
+def _usual(values: np.ndarray, before: int) -> np.ndarray:
+    """Return the median [N - before] of the `before` values before each of the later values."""
+    return np.asarray(np.median(np.lib.stride_tricks.sliding_window_view(values, before)[:-1], axis=1))
 
 
 def _width(series: Series) -> int:

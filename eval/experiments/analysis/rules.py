@@ -2,8 +2,11 @@
 
 `rules.yaml` beside this file holds them; a file of the same form can take its place. A sign names metrics (patterns
 with *) and a detector with its thresholds; it is seen if one of the metrics shows it, or all of them with
-`every: true`. A sign with `missing` is seen if the run has none of the metrics. A rule with `given` is looked at only
-in runs that have one of those metrics, and one with `options` only in runs whose configuration has these values.
+`every: true`. A sign with `missing` is seen if the run has none of the metrics, and one with `if_known: true` is then
+left out. A rule with `given` is looked at only
+in runs that have one of those metrics, and one with `options` not in runs whose configuration has other values; where
+it does not say, as in TensorBoard files, the metrics decide, and the finding names what is unknown. What a run cannot
+be asked, since it lacks a metric or is too short, is listed with the reason.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import yaml
 
 from sparring.configs.core.errors import InputError, choose, suggestion
 from sparring.configs.core.regular_file import read_regular_text
-from sparring.eval.experiments.analysis.detectors import DETECTORS, Detector, Missing
+from sparring.eval.experiments.analysis.detectors import DETECTORS, Detector, Missing, needed
 from sparring.eval.experiments.analysis.series import matching, series_of
 from sparring.eval.experiments.record import History
 from sparring.eval.experiments.reports.report import SEVERITIES, Evidence, Finding
@@ -26,7 +29,7 @@ from sparring.eval.experiments.reports.report import SEVERITIES, Evidence, Findi
 RULES = Path(__file__).with_name("rules.yaml")
 PATTERNS = ("instability", "plateau", "bottleneck", "degradation", "scaling", "cache")
 RULE_KEYS = ("name", "pattern", "severity", "given", "options", "signs", "finding", "next")
-SIGN_KEYS = ("metrics", "every", *DETECTORS)
+SIGN_KEYS = ("metrics", "every", "if_known", *DETECTORS)
 
 
 class RulesError(InputError):
@@ -40,6 +43,7 @@ class RuleSign:
     metrics: tuple[str, ...]
     detector: Detector
     every: bool
+    if_known: bool
 
     def find(self, history: History) -> list[Evidence]:
         """Return the evidence, one for each metric that shows the symptom; empty if it is not seen."""
@@ -49,6 +53,16 @@ class RuleSign:
         found = [self.detector.find(series_of(history, name)) for name in names]
         seen = [evidence for evidence in found if evidence]
         return [] if self.every and len(seen) < len(found) else seen
+
+    def unknown(self, history: History) -> str:
+        """Return why the sign cannot be seen in a run: no metric, or too few values; empty if it can."""
+        names = matching(history, self.metrics)
+        if isinstance(self.detector, Missing) or (self.if_known and not names):
+            return ""
+        if not names:
+            return f"the run has no {' or '.join(self.metrics)}"
+        most, least = max(len(series_of(history, name)) for name in names), needed(self.detector)
+        return f"{' or '.join(names[:3])} has {most} values, fewer than {least}" if most < least else ""
 
 
 @dataclass(frozen=True)
@@ -83,6 +97,12 @@ def apply_rules(rules: Sequence[Rule], history: History, config: Mapping[str, An
     return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
+def skipped_rules(rules: Sequence[Rule], history: History, config: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return (name, reason) of each rule that the run cannot be asked; an option with another value is one, too."""
+    reasons = [(rule.name, _obstacle(rule, history, config)) for rule in rules]
+    return [(name, reason) for name, reason in reasons if reason]
+
+
 def option(config: Mapping[str, Any], name: str) -> Any:
     """Return the value of a dotted option in nested plain data, None where it is absent."""
     value: Any = config
@@ -92,15 +112,33 @@ def option(config: Mapping[str, Any], name: str) -> Any:
 
 
 def _apply(rule: Rule, history: History, config: Mapping[str, Any]) -> Finding | None:
-    if rule.given and not matching(history, rule.given):
+    if _obstacle(rule, history, config):
         return None
-    if any(option(config, name) not in _as_list(wanted) for name, wanted in rule.options.items()):
-        return None
-    seen = [sign.find(history) for sign in rule.signs]
+    signs = [sign for sign in rule.signs if not sign.if_known or matching(history, sign.metrics)]
+    seen = [sign.find(history) for sign in signs]
     if not all(seen):
         return None
     evidence = tuple(item for sign in seen for item in sign)
-    return Finding(rule.name, rule.pattern, rule.severity, rule.finding, rule.next_step, evidence)
+    unknown = [name for name in rule.options if _recorded(config, name) is None]
+    text = f"{rule.finding} (The run does not record {', '.join(unknown)}.)" if unknown else rule.finding
+    return Finding(rule.name, rule.pattern, rule.severity, text, rule.next_step, evidence)
+
+
+def _obstacle(rule: Rule, history: History, config: Mapping[str, Any]) -> str:
+    """Return why a rule is not looked at in a run, empty if it is."""
+    if rule.given and not matching(history, rule.given):
+        return f"the run has no {' or '.join(rule.given)}"
+    for name, wanted in rule.options.items():
+        value = _recorded(config, name)
+        if value is not None and value not in _as_list(wanted):
+            return f"{name} is {value}"
+    return next((reason for sign in rule.signs if (reason := sign.unknown(history))), "")
+
+
+def _recorded(config: Mapping[str, Any], name: str) -> Any:
+    """Return an option, also from a flat configuration, such as those of other trainers in W&B; None if unknown."""
+    value = option(config, name)
+    return option(config, name.rpartition(".")[2]) if value is None else value
 
 
 def _rule(entry: dict[str, Any], place: str) -> Rule:
@@ -134,11 +172,12 @@ def _sign(entry: object, place: str) -> RuleSign:
         raise RulesError(
             f"{place}: must have exactly one detector, not {len(kinds)}; choose from {', '.join(DETECTORS)}"
         )
-    every = entry.get("every", False)
-    if not isinstance(every, bool):
-        raise RulesError(f"{place}: every={every!r}: must be true or false")
+    switches = {key: entry.get(key, False) for key in ("every", "if_known")}
+    for key, value in switches.items():
+        if not isinstance(value, bool):
+            raise RulesError(f"{place}: {key}={value!r}: must be true or false")
     metrics = _names(entry.get("metrics"), f"{place}: metrics")
-    return RuleSign(metrics, _detector(kinds[0], entry[kinds[0]] or {}, place), every)
+    return RuleSign(metrics, _detector(kinds[0], entry[kinds[0]] or {}, place), **switches)
 
 
 def _detector(kind: str, limits: object, place: str) -> Detector:

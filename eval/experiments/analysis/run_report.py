@@ -13,7 +13,7 @@ import numpy as np
 from sparring.eval.experiments.analysis.compute import AXES, HOUR, Compute, Price, compute_of, label
 from sparring.eval.experiments.analysis.derived import curriculum_shifts, with_derived
 from sparring.eval.experiments.analysis.power_law import PowerLaw, PowerLawError, fit_run
-from sparring.eval.experiments.analysis.rules import RULES, apply_rules, load_rules, option
+from sparring.eval.experiments.analysis.rules import RULES, apply_rules, load_rules, option, skipped_rules
 from sparring.eval.experiments.analysis.sections import (
     EVALUATION,
     LATER,
@@ -67,6 +67,7 @@ def analyze_run(
         _power_laws(history, compute, options.reward),
         planned(LEAGUE, history),
         _evaluation(history, artifacts),
+        _skipped(skipped_rules(rules, full, record.config), len(rules)),
     ]
     kept = tuple(section for section in sections if section)
     return RunReport(
@@ -156,6 +157,14 @@ def law_plot(title: str, x_label: str, runs: Sequence[tuple[str, np.ndarray, np.
     ends = np.geomspace(x.min(), x.max(), 20)
     points = [line(name, values, reward, group=k, dots=True) for k, (name, values, reward) in enumerate(runs)]
     return LinePlot(title, x_label, (*points, line("fit", ends, law.at(ends), group=len(runs))), log=True)
+
+
+def _skipped(skipped: Sequence[tuple[str, str]], rules: int) -> ReportSection | None:
+    """Return the rules that the run could not be asked, with the reasons."""
+    if not skipped:
+        return None
+    text = f"{len(skipped)} of {rules} rules were not looked at:"
+    return ReportSection("Rules not looked at", (text,), (ReportTable(("rule", "reason"), tuple(skipped)),))
 
 
 def _evaluation(history: History, artifacts: Sequence[dict[str, Any]]) -> ReportSection | None:

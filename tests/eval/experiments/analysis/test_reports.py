@@ -59,7 +59,7 @@ def test_a_healthy_grpo_run_has_the_steps_of_the_workflow(run_folder, capsys):
     assert (report["schema_version"], report["findings"]) == (1, [])
     titles = [section["title"] for section in report["sections"]]
     wanted = ["State and configuration", "Training", "Performance", "Extraction of orders", "Rollouts", "Prefix cache"]
-    assert titles == [*wanted, "Power law", "League", "Evaluation"]
+    assert titles == [*wanted, "Power law", "League", "Evaluation", "Rules not looked at"]
     laws = report["sections"][titles.index("Power law")]["tables"][0]["rows"]
     assert [row[0] for row in laws] == [
         *("env steps", "games", "prompt tokens", "simulated years", "seconds"),
