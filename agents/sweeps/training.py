@@ -8,7 +8,7 @@ from typing import Any
 
 from sparring.agents.callbacks import Callback
 from sparring.agents.run.folder import RunFolder
-from sparring.agents.sweeps.measured import read_rows
+from sparring.agents.sweeps.measured import Row, read_rows
 from sparring.agents.sweeps.sweep_folder import DONE, STOPPED
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import InputError
@@ -50,5 +50,11 @@ def _result(run: RunConfig) -> dict[str, Any]:
     except (CheckpointError, OSError):
         return updates
     rates, recent = training.get("win_rates") or {}, training.get("recent_return")
-    said = f"wins {sum(rates.values()) / len(rates):.0%}" if rates else ""
+    said = f"wins {sum(rates.values()) / len(rates):.0%}{_against(list(rates), rows)}" if rates else ""
     return {**updates, "result": said if recent is None else f"return {recent:.1f}"}
+
+
+def _against(opponents: Sequence[str], rows: Sequence[Row]) -> str:
+    """Return against whom a win rate is, and the training matches that it comes from, recent ones counting most."""
+    matches = round(sum(row.get("rollout/matches") or 0.0 for row in rows))
+    return f", mean over {' '.join(opponents)}" + (f" in {matches:,} training matches" if matches else "")

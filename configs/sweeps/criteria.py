@@ -4,8 +4,9 @@
     criterion  every run: max(kl/max) < 1           who must hold it, a measure, a comparison, a number
 
 `*` stands for one part of a metric's name: `eval/*/win_rate` is the mean over all bots, row by row. A criterion is
-about `every run`, about `some run` (one of the letters, mean over its seeds), or about the largest difference
-`between runs` (again of the means).
+about `every run`, about `some run` (one of the letters, mean over its seeds), about the largest difference
+`between runs` (again of the means), about named runs (`D minus A`, `some of B C minus A`: differences of the means), or
+about the `std over seeds` of every run. What shall hold throughout a run is a `max` or `min`, never `last`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from sparring.configs.core.errors import ConfigError, suggestion
 
 LAST_ROWS = 10
 """Rows that `final` averages."""
-QUANTIFIERS = ("every run", "some run", "between runs")
+EVERY, SOME, BETWEEN, STD = "every run", "some run", "between runs", "std over seeds"
+QUANTIFIERS = (EVERY, SOME, BETWEEN, STD)
+MINUS = re.compile(r"(?:some of (?P<some>\w+(?: \w+)*)|(?P<one>\w+)) minus (?P<base>\w+)")
+"""A difference of named runs."""
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt, "=": operator.eq,
 }  # fmt: skip
@@ -29,6 +33,7 @@ REDUCTIONS: dict[str, Callable[[np.ndarray], float]] = {
     "mean": lambda values: float(values.mean()),
     "max": lambda values: float(values.max()),
     "min": lambda values: float(values.min()),
+    "std": lambda values: float(values.std(ddof=1)) if len(values) > 1 else float("nan"),
     "first": lambda values: float(values[0]),
     "last": lambda values: float(values[-1]),
     "final": lambda values: float(values[-LAST_ROWS:].mean()),
@@ -60,7 +65,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Criterion:
-    """A comparison that every run, some run, or the difference between runs must hold."""
+    """A comparison that every run, some run, a difference between runs, or a deviation over seeds must hold."""
 
     quantifier: str
     measure: Measure
@@ -69,6 +74,12 @@ class Criterion:
 
     def __str__(self) -> str:
         return f"{self.quantifier}: {self.measure} {self.comparison} {self.bound:g}"
+
+    @property
+    def minus(self) -> tuple[tuple[str, ...], str] | None:
+        """The runs of which one must hold the comparison, and the one that is subtracted; None without names."""
+        names = MINUS.fullmatch(self.quantifier)
+        return (tuple((names["some"] or names["one"]).split()), names["base"]) if names else None
 
     def holds(self, value: float) -> bool:
         """Return whether a value, which is no NaN, holds the comparison."""
@@ -102,11 +113,10 @@ class _Reader:
 
     def quantifier(self) -> str:
         head, colon, _ = self.text.partition(":")
-        if not colon or head.strip() not in QUANTIFIERS:
+        if not colon or not (head.strip() in QUANTIFIERS or MINUS.fullmatch(head.strip())):
             near = suggestion(head.strip(), QUANTIFIERS)
-            raise self._error(
-                f"must begin with one of {', '.join(f'{name!r}' for name in QUANTIFIERS)} and a colon{near}"
-            )
+            known = ", ".join(f"{name!r}" for name in (*QUANTIFIERS, "B minus A", "some of B C minus A"))
+            raise self._error(f"must begin with one of {known} and a colon{near}")
         self.place = len(head) + 1
         return head.strip()
 

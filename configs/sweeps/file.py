@@ -111,7 +111,7 @@ def _parsed(name: str, plain: Any) -> SweepFile:
         primary=_primary(content["primary"]),
         secondary=tuple(_each("secondary", content, read_measure)),
         expected=_expected(texts("expected", content.get("expected", [])), found),
-        criteria=tuple(_each("criteria", content, read_criterion)),
+        criteria=_criteria(content, found),
         plain=content,
     )
 
@@ -145,6 +145,17 @@ def _expected(letters: list[str], found: dict[str, SweepRun]) -> tuple[str, ...]
     if len(set(letters)) < len(letters):
         raise ConfigError(f"expected={letters}: a run is given twice; leave one out")
     return tuple(letters)
+
+
+def _criteria(content: dict[str, Any], found: dict[str, SweepRun]) -> tuple[Criterion, ...]:
+    criteria = _each("criteria", content, read_criterion)
+    for index, criterion in enumerate(criteria):
+        others, base = criterion.minus or ((), "")
+        for letter in (*others, base) if others else ():
+            one_of(f"criteria.{index}", letter, found)
+        if base in others:
+            raise ConfigError(f"criteria.{index}={criterion}: {base} minus itself is 0; name another run")
+    return tuple(criteria)
 
 
 def _each(key: str, content: dict[str, Any], reader: Callable[[str], Any]) -> list[Any]:

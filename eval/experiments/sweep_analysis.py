@@ -20,7 +20,7 @@ from scipy.stats import kendalltau
 from sparring.agents.sweeps.measured import Row, measured, read_rows
 from sparring.agents.sweeps.sweep_folder import DONE, SUFFIX, SweepFolder
 from sparring.configs.core.errors import InputError, suggestion
-from sparring.configs.sweeps.criteria import Criterion, Measure, read_measure
+from sparring.configs.sweeps.criteria import BETWEEN, EVERY, STD, Criterion, Measure, read_measure
 from sparring.configs.sweeps.file import SweepFile, parse_sweep, sweep_files
 from sparring.eval.experiments.record import RunNotFoundError
 
@@ -87,7 +87,7 @@ class SweepAnalysis:
     ranking: tuple[str, ...]
     """Letters with a value of the primary measure, best first."""
     unresolved: tuple[tuple[str, str], ...]
-    """Neighbours in the ranking closer than two standard errors of their difference; needs two seeds each."""
+    """Neighbours in the ranking that are tied: equal, or with two seeds each closer than two standard errors."""
     tau: float
     """Kendall's tau-b of the ranking and the expected one; NaN without at least two letters in both."""
     criteria: tuple[CriterionResult, ...]
@@ -124,7 +124,7 @@ def analyze_sweep(folder: SweepFolder) -> SweepAnalysis:
         runs=runs,
         ranking=ranking,
         unresolved=_unresolved(runs, ranking, heading_of(file.primary.measure)),
-        tau=_tau(ranking, file.expected),
+        tau=_tau(runs, file),
         criteria=tuple(judge(criterion, runs) for criterion in file.criteria),
     )
 
@@ -138,7 +138,7 @@ def judge(criterion: Criterion, runs: Sequence[RunFigures]) -> CriterionResult:
     if not known:
         return CriterionResult(criterion, OPEN, f"no run has {criterion.measure}")
     whole = whole and len(known) == len(found)
-    if criterion.quantifier == "every run":
+    if criterion.quantifier == EVERY:
         missed = {name: value for name, value in known.items() if not criterion.holds(value)}
         # A count grows until a run ends; a run that has ended short of it missed it.
         final = {n: v for n, v in missed.items() if criterion.measure.reduction != "count" or _ended(n, seeds)}
@@ -146,12 +146,27 @@ def judge(criterion: Criterion, runs: Sequence[RunFigures]) -> CriterionResult:
         return CriterionResult(criterion, state, _evidence(final or known))
     means = {run.letter: _mean([found[seed.name] for seed in run.seeds]) for run in runs}
     means = {letter: value for letter, value in means.items() if not math.isnan(value)}
-    if criterion.quantifier == "some run":
-        held = any(criterion.holds(value) for value in means.values())
-    else:
-        held = criterion.holds(max(means.values()) - min(means.values()))
+    compared = _compared(criterion, means, {run.letter: [found[seed.name] for seed in run.seeds] for run in runs})
+    if not compared:
+        return CriterionResult(criterion, OPEN, f"{_evidence(means)}; runs or seeds are missing")
+    every = criterion.quantifier == STD
+    held = (all if every else any)(criterion.holds(value) for value in compared.values())
     state = HELD if held and whole else MISSED if whole else OPEN
-    return CriterionResult(criterion, state, _evidence(means))
+    return CriterionResult(criterion, state, _evidence(means if criterion.quantifier == BETWEEN else compared))
+
+
+def _compared(criterion: Criterion, means: dict[str, float], seeds: dict[str, list[float]]) -> dict[str, float]:
+    """Return what is compared with the bound, by its name; empty where runs, or second seeds, are missing."""
+    if criterion.minus:
+        others, base = criterion.minus
+        known = [letter for letter in others if letter in means and base in means]
+        return {f"{letter} minus {base}": means[letter] - means[base] for letter in known}
+    if criterion.quantifier == STD:
+        known = [letter for letter, values in seeds.items() if sum(not math.isnan(value) for value in values) > 1]
+        return {letter: float(np.nanstd(seeds[letter], ddof=1)) for letter in known} if len(known) == len(seeds) else {}
+    if criterion.quantifier == BETWEEN:
+        return {"largest difference": max(means.values()) - min(means.values())} if len(means) > 1 else {}
+    return means
 
 
 def _seeds(folder: SweepFolder, file: SweepFile) -> list[SweepSeed]:
@@ -213,16 +228,32 @@ def _unresolved(runs: Sequence[RunFigures], ranking: Sequence[str], column: str)
     for first, second in pairwise(ranking):
         one, two = by_letter[first], by_letter[second]
         error = math.hypot(*(run.std(column) / math.sqrt(len(run.values[column])) for run in (one, two)))
-        if abs(one.mean(column) - two.mean(column)) < 2.0 * error:
+        gap = abs(one.mean(column) - two.mean(column))
+        if gap == 0.0 or gap < 2.0 * error:
             close.append((first, second))
     return tuple(close)
 
 
-def _tau(ranking: Sequence[str], expected: Sequence[str]) -> float:
-    both = [letter for letter in expected if letter in ranking]
-    if len(both) < 2:
-        return math.nan
-    return float(kendalltau(range(len(both)), [ranking.index(letter) for letter in both]).statistic)
+def _tau(runs: Sequence[RunFigures], file: SweepFile) -> float:
+    """Return tau-b of the expected places and the values, in which equal values are ties."""
+    sign, column = (1.0 if file.primary.goal == "lower" else -1.0), heading_of(file.primary.measure)
+    values = {run.letter: sign * run.mean(column) for run in runs if run.values[column]}
+    both = [values[letter] for letter in file.expected if letter in values]
+    return float(kendalltau(range(len(both)), both).statistic) if len(both) > 1 else math.nan
+
+
+def tied(runs: Sequence[RunFigures], column: str) -> str:
+    """Return the letters by a column, highest first, "=" between neighbours that are tied; empty without values."""
+    known = sorted((run for run in runs if run.values[column]), key=lambda run: -run.mean(column))
+    letters = [run.letter for run in known]
+    close = _unresolved(known, letters, column)
+    return joined(letters, close)
+
+
+def joined(letters: Sequence[str], close: Sequence[tuple[str, str]]) -> str:
+    """Return letters in their order with commas, or "=" between the pairs in `close`."""
+    links = [" = " if pair in close else ", " for pair in pairwise(letters)]
+    return "".join(letter + link for letter, link in zip(letters, [*links, ""], strict=True))
 
 
 def _mean(values: Sequence[float]) -> float:

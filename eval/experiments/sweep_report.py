@@ -10,7 +10,7 @@ from sparring.agents.sweeps.search_report import ranked_trials, search_summary, 
 from sparring.agents.sweeps.sweep_folder import DONE, SweepFolder
 from sparring.eval.experiments.analysis.run_report import LAW_COLUMNS, law_cells
 from sparring.eval.experiments.reports.report import cell_text, number
-from sparring.eval.experiments.sweep_analysis import RunFigures, SweepAnalysis
+from sparring.eval.experiments.sweep_analysis import RunFigures, SweepAnalysis, joined, tied
 from sparring.eval.experiments.sweep_compute import SweepCompute
 from sparring.eval.stats.tables import table
 
@@ -123,16 +123,24 @@ def _ranking(analysis: SweepAnalysis) -> str:
     primary, expected = analysis.file.primary, analysis.file.expected
     if not analysis.ranking:
         return f"Ranking by {primary.measure}: no run has a value yet."
-    lines = [f"Ranking by {primary.measure}, {primary.goal} is better: {', '.join(analysis.ranking)}."]
+    lines = []
+    if "Elo gap" in analysis.columns:
+        gaps = tied(analysis.runs, "Elo gap")
+        lines.append(
+            f"By the Elo gap, best checkpoint minus base model, which counts where the base gains too: {gaps}."
+        )
+    ranking = joined(analysis.ranking, analysis.unresolved)
+    lines.append(f"Ranking by {primary.measure}, {primary.goal} is better: {ranking}; = is a tie.")
     if expected:
         same = [letter for letter in expected if letter in analysis.ranking] == list(analysis.ranking)
+        same = same and not analysis.unresolved
         tau = "" if math.isnan(analysis.tau) else f" (Kendall's tau {analysis.tau:+.2f})"
         lines.append(f"Expected: {', '.join(expected)}; {'as expected' if same else 'not as expected'}{tau}.")
     else:
         lines.append("No ranking was expected.")
     if analysis.unresolved:
         pairs = ", ".join(f"{one} and {two}" for one, two in analysis.unresolved)
-        lines.append(f"Closer than two standard errors, so their order is not resolved: {pairs}.")
+        lines.append(f"Equal, or closer than two standard errors, so tied: {pairs}.")
     elif all(len(run.seeds) < 2 for run in analysis.runs):
         lines.append("One seed each: no error is known, and the order may be chance.")
     return "  \n".join(lines)

@@ -49,6 +49,8 @@ DEFAULT_METRICS = (
     *("train/clip_fraction", "train/entropy", "train/explained_variance", "benchmark/grad_norm", "train/answer_loss"),
 )
 MOST_METRICS, MOST_PLOTS = 16, 8
+RATES = ("rate", "share", "fraction")
+"""Ends of the names of metrics that lie within [0, 1]."""
 LAW_AXES = ("env_steps", "games", "tokens", "flops", "seconds", "money")
 
 
@@ -107,7 +109,8 @@ def _differences_of_config(groups: Sequence[SeedGroup]) -> ReportSection:
 
 def _values(groups: Sequence[SeedGroup], metrics: Sequence[str], limit: float, where: str) -> ReportSection:
     rows = [(metric, *(_group_value(group, metric, limit) for group in groups)) for metric in metrics]
-    text = f"Means of the last tenth before {where}; of several seeds the mean and its 95 % Student t interval."
+    text = f"Means of the last tenth before {where}; of several seeds the mean and its 95 % Student t interval"
+    text += ", for rates within [0, 1]; of two seeds the mean alone, since their interval is 12.7 times their distance."
     table = ReportTable(("metric", *(group.label for group in groups)), tuple(rows))
     return ReportSection(f"Metrics at {where}", (text,), (table,))
 
@@ -115,9 +118,9 @@ def _values(groups: Sequence[SeedGroup], metrics: Sequence[str], limit: float, w
 def _group_value(group: SeedGroup, metric: str, limit: float) -> Cell:
     found = np.array([run.value(metric, limit) for run in group.runs])
     values = found[np.isfinite(found)]
-    if len(values) < 2:
-        return float(values[0]) if len(values) else None
-    return mean_estimate(values)
+    if len(values) <= 2:
+        return float(values.mean()) if len(values) else None
+    return mean_estimate(values, least=0.0, most=1.0) if metric.endswith(RATES) else mean_estimate(values)
 
 
 def _paired(groups: Sequence[SeedGroup], metrics: Sequence[str], limit: float) -> list[ReportSection]:

@@ -53,13 +53,17 @@ class PowerLaw:
 
 
 def fit_run(compute: np.ndarray, reward: np.ndarray, *, seed: int = 0, resamples: int = RESAMPLES) -> PowerLaw:
-    """Fit one run: compute and reward [N] by update. Raises `PowerLawError` for fewer than 8 positive points."""
+    """Fit one run: compute and reward [N] by update.
+
+    Raises `PowerLawError` for fewer than 8 positive points and for a constant reward.
+    """
     x, y, left_out = _logs(compute, reward)
     if len(x) < LEAST_POINTS or np.ptp(x) == 0:
         raise PowerLawError(
             f"{len(x)} of {len(compute)} points have positive compute and reward, or all have the same compute: a fit "
             f"needs {LEAST_POINTS}; choose another --reward, one that is positive"
         )
+    _refuse_constant(y)
     drawn = block_draws(len(x), resamples, seed)
     return _law(x, y, _slopes(x[drawn], y[drawn]), left_out)
 
@@ -67,12 +71,13 @@ def fit_run(compute: np.ndarray, reward: np.ndarray, *, seed: int = 0, resamples
 def fit_runs(runs: Sequence[tuple[np.ndarray, np.ndarray]], *, seed: int = 0, resamples: int = RESAMPLES) -> PowerLaw:
     """Fit all points of R runs, (compute [N_r], reward [N_r]) each, every run with the same weight.
 
-    Raises `PowerLawError` for fewer than 3 runs with positive points.
+    Raises `PowerLawError` for fewer than 3 runs with positive points, and for a constant reward.
     """
     logs = [_logs(*run) for run in runs]
     known = [(x, y) for x, y, _ in logs if len(x)]
     if len(known) < 3:
         raise PowerLawError(f"{len(known)} runs have positive points: a fit across runs needs 3")
+    _refuse_constant(np.concatenate([y for _, y in known]))
     moments = np.array([[x.mean(), y.mean(), (x * x).mean(), (x * y).mean()] for x, y in known])
     drawn = np.random.default_rng(seed).integers(0, len(known), (resamples, len(known)))
     means = moments[drawn].mean(axis=1)
@@ -81,6 +86,14 @@ def fit_runs(runs: Sequence[tuple[np.ndarray, np.ndarray]], *, seed: int = 0, re
     weights = np.concatenate([np.full(len(x), 1.0 / len(x)) for x, _ in known])
     x, y = (np.concatenate([pair[side] for pair in known]) for side in (0, 1))
     return _law(x, y, slopes, sum(left for _, _, left in logs), weights)
+
+
+def _refuse_constant(y: np.ndarray) -> None:
+    """Raise `PowerLawError` for logarithms [N] of one reward: any exponent near 0 would be an artefact of rounding."""
+    if np.ptp(y) <= 1e-12:
+        raise PowerLawError(
+            f"all {len(y)} rewards are {np.exp(y[0]):.4g}: a constant has no exponent; choose another --reward"
+        )
 
 
 def _logs(compute: np.ndarray, reward: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:

@@ -24,7 +24,7 @@ from sparring.eval.experiments.analysis.sections import (
     performance,
     planned,
 )
-from sparring.eval.experiments.analysis.series import first_known
+from sparring.eval.experiments.analysis.series import first_known, series_of
 from sparring.eval.experiments.record import History, RunRecord, UnknownMetricError, unknown_metric
 from sparring.eval.experiments.reports.report import Cell, LinePlot, ReportSection, ReportTable, RunReport, line, number
 
@@ -116,8 +116,18 @@ def _state(record: RunRecord, history: History, compute: Compute) -> ReportSecti
     ]
     rows += [(name, str(value)) for name in SHOWN_OPTIONS if (value := option(record.config, name)) is not None]
     alerts = [str(event.get("event", "")) for event in history.events if event.get("kind") == "alert"]
-    text = [f"{len(alerts)} alerts; the last: {alerts[-1]}"] if alerts else []
+    text = [*_elo_gap(history), *([f"{len(alerts)} alerts; the last: {alerts[-1]}"] if alerts else [])]
     return ReportSection("State and configuration", tuple(text), (ReportTable(("", ""), tuple(rows)),))
+
+
+def _elo_gap(history: History) -> list[str]:
+    """Return the learner's last rating minus the base model's, the figure that a stronger base does not blur."""
+    learner, base = (series_of(history, f"elo/{name}").values for name in ("challenger", "base_model"))
+    if not len(learner) or not len(base):
+        return []
+    change = f"; the base model's own went from {base[0]:.0f} to {base[-1]:.0f}"
+    gap = learner[-1] - base[-1]
+    return [f"Elo gap {gap:+.0f}: the learner's {learner[-1]:.0f} minus the base model's {base[-1]:.0f}{change}."]
 
 
 def _power_laws(history: History, compute: Compute, wanted: str) -> ReportSection | None:

@@ -5,6 +5,7 @@ import pytest
 
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.sweeps.criteria import read_criterion, read_measure
+from sparring.configs.sweeps.file import parse_sweep
 
 
 @pytest.mark.parametrize(
@@ -39,6 +40,18 @@ def test_comparisons(text, value, held):
     criterion = read_criterion(text)
     assert criterion.holds(value) is held
     assert read_criterion(str(criterion)) == criterion
+
+
+@pytest.mark.parametrize(
+    ("text", "minus"),
+    [("D minus A: last(x) > 0", (("D",), "A")), ("some of B C minus A: last(x) < 0", (("B", "C"), "A"))],
+)
+def test_differences_of_named_runs(text, minus):
+    assert read_criterion(text).minus == minus
+    content = {"hypothesis": "a", "run": "gymnasium", "primary": {"measure": "last(x)", "goal": "lower"}}
+    content |= {"runs": {"B": {"description": "b"}, "C": {"description": "c"}}, "criteria": [text]}
+    with pytest.raises(ConfigError, match=r"criteria\.0=.*choose from B, C"):
+        parse_sweep("mine", content, "mine.yaml")
 
 
 @pytest.mark.parametrize(

@@ -137,8 +137,50 @@ def test_neighbours_within_two_standard_errors_are_not_resolved(root):
     )  # 910 ± 10, 920 ± 60, 1025 ± 5
 
 
+def test_equal_runs_are_a_tie_and_the_elo_gap_comes_first(root, capsys):
+    """The base model gains in all runs; B has the largest gap, and A and C have equal ratings of it."""
+    for letter, best in (("A", 1100), ("B", 1200), ("C", 1090)):
+        for seed in (0, 1):
+            rows = [row(1000, 1010, 0.01, 0.1), row(1090 if letter == "B" else 1085, best, 0.01, 0.1)]
+            path = root / f"mine-{letter}-seed{seed}" / "metrics.jsonl"
+            path.write_text("".join(json.dumps(one) + "\n" for one in rows))
+    analysis = analyze_sweep(find_sweep("mine", root))
+    assert analysis.unresolved == (("A", "C"),)
+    assert analysis.tau == pytest.approx(-2 / 6**0.5)  # B, A, C expected: two pairs against it, one tied
+    assert runs.main(["analyze-sweep", "mine", "--dir", str(root)]) == 0
+    shown = capsys.readouterr().out
+    assert "which counts where the base gains too: B, A, C." in shown
+    assert "lower is better: A = C, B; = is a tie." in shown
+    assert "not as expected" in shown
+
+
 def test_criteria_hold_or_not(root):
     assert states(root) == ["held", "held", "held", "not held"]
+
+
+@pytest.mark.parametrize(
+    ("criterion", "state", "evidence"),
+    [
+        ("B minus A: last(elo/base_model) < 0", "held", "-60 (B minus A)"),  # 910 - 970
+        ("A minus B: last(elo/base_model) < 0", "not held", "60 (A minus B)"),
+        ("some of A C minus B: last(elo/base_model) > 100", "held", "60 (A minus B) to 115 (C minus B)"),
+        ("B minus A: first(elo/base_model) < 0", "not held", "0 (B minus A)"),
+        ("std over seeds: last(elo/base_model) < 14.2", "held", "7.071 (C) to 14.14 (A)"),  # 20 / sqrt(2)
+        ("std over seeds: last(elo/base_model) < 14.1", "not held", "7.071 (C) to 14.14 (A)"),
+        ("every run: std(kl/mean) < 0.04", "not held", "0.04243 (B-seed1)"),  # 0.06 / sqrt(2)
+    ],
+)
+def test_criteria_of_named_runs_and_of_deviations(root, criterion, state, evidence):
+    (root / "mine-sweep" / "sweep.yaml").write_text(yaml.safe_dump({**FILE, "criteria": [criterion]}))
+    (one,) = analyze_sweep(find_sweep("mine", root)).criteria
+    assert (one.state, one.evidence.replace("mine-", "")) == (state, evidence)
+
+
+def test_a_deviation_of_one_seed_is_open(root):
+    (root / "mine-A-seed1" / "metrics.jsonl").write_text("")
+    content = {**FILE, "criteria": ["std over seeds: last(elo/base_model) < 100"]}
+    (root / "mine-sweep" / "sweep.yaml").write_text(yaml.safe_dump(content))
+    assert states(root) == ["open"]
 
 
 def test_a_criterion_of_unfinished_runs_is_open_unless_it_is_missed_already(root):

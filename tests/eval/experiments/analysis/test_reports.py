@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -12,18 +13,23 @@ import yaml
 
 from sparring.eval import runs
 from sparring.eval.experiments.analysis.comparison import (
+    ComparedRun,
     ComparisonOptions,
+    SeedGroup,
     common_limit,
     difference,
     grouped,
     load_compared,
 )
+from sparring.eval.experiments.analysis.comparison_report import _group_value
+from sparring.eval.experiments.analysis.compute import compute_of
 from sparring.eval.experiments.analysis.resampling import difference_of_means, mean_of
 from sparring.eval.experiments.analysis.rules import RULES
 from sparring.eval.experiments.reports.report import LinePlot, PlotLine, number
 from sparring.eval.experiments.reports.svg import draw_svg
 from sparring.eval.experiments.reports.terminal import sparkline
 from sparring.eval.experiments.sources.run_folders import RunFolders
+from sparring.eval.stats.aggregate import Estimate
 
 
 class Tags(HTMLParser):
@@ -238,6 +244,19 @@ def test_one_run_a_side_is_compared_by_windows(run_folder):
     found = difference(base, other, "benchmark/reward_mean", common_limit(compared))
     assert found.estimate.value == 0.0
     assert "windows" in found.basis
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "expected"),
+    [("rollout/win_rate", (0.0, 0.9), 0.45), ("rollout/win_rate", (0.0, 0.9, 0.9), (0.0, 1.0)), ("x", (0.9,), 0.9)],
+)
+def test_rates_stay_in_0_to_1_and_two_seeds_have_no_interval(read_run, metric, values, expected):
+    record, history = read_run("healthy_cartpole")
+    x = np.arange(1.0, 11.0)
+    rows = [replace(history, columns={metric: np.full(10, value)}) for value in values]
+    group = SeedGroup("g", tuple(ComparedRun(record, one, compute_of(record, one), x) for one in rows))
+    cell = _group_value(group, metric, 10.0)
+    assert (cell.interval if isinstance(cell, Estimate) else cell) == expected
 
 
 def test_bootstrap_intervals_agree_with_students_t():
