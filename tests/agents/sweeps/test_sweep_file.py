@@ -158,3 +158,10 @@ def test_a_signal_to_the_launching_process_ends_the_sweep_and_not_only_its_run(l
     assert code == 130
     assert "stopped; the same command continues the sweep" in said.out
     assert "mine-C-seed0  did not end" in said.out
+
+
+def test_a_win_rate_says_against_whom_and_over_how_many_matches():
+    from sparring.agents.sweeps.training import _against
+
+    rows = [{"rollout/matches": 40.0}, {"other": 1.0}, {"rollout/matches": 1960.0}]
+    assert _against(["ace", "brawler"], rows) == ", mean over ace brawler in 2,000 training matches"

@@ -64,6 +64,7 @@ def test_a_healthy_grpo_run_has_the_steps_of_the_workflow(run_folder, capsys):
     report = json.loads(capsys.readouterr().out)
     assert (report["schema_version"], report["findings"]) == (1, [])
     titles = [section["title"] for section in report["sections"]]
+    assert report["sections"][0]["text"][0].startswith("Elo gap ")
     wanted = ["State and configuration", "Training", "Performance", "Extraction of orders", "Rollouts", "Prefix cache"]
     assert titles == [*wanted, "Power law", "League", "Evaluation", "Rules not looked at"]
     laws = report["sections"][titles.index("Power law")]["tables"][0]["rows"]
