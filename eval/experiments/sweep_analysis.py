@@ -21,8 +21,11 @@ from sparring.agents.sweeps.measured import Row, measured, read_rows
 from sparring.agents.sweeps.sweep_folder import DONE, SUFFIX, SweepFolder
 from sparring.configs.core.errors import InputError, suggestion
 from sparring.configs.sweeps.criteria import BETWEEN, EVERY, STD, Criterion, Measure, read_measure
-from sparring.configs.sweeps.file import SweepFile, parse_sweep, sweep_files
-from sparring.eval.experiments.record import RunNotFoundError
+from sparring.configs.sweeps.file import PrimaryMeasure, SweepFile, SweepRun, parse_sweep, sweep_files
+from sparring.eval.experiments.analysis.rules import option
+from sparring.eval.experiments.analysis.run_report import REWARDS
+from sparring.eval.experiments.record import History, RunNotFoundError, RunRecord, RunSource, not_found
+from sparring.eval.experiments.rows import history_rows
 
 BASE_MODEL, CHECKPOINT = "elo/base_model", "elo/checkpoint_"
 HELD, MISSED, OPEN = "held", "not held", "open"
@@ -104,6 +107,53 @@ def find_sweep(name: str, root: Path) -> SweepFolder:
     raise RunNotFoundError(f"no sweep {name!r} in {root}: choose from {', '.join(known)}{suggestion(name, known)}")
 
 
+@dataclass(frozen=True)
+class ChosenRuns:
+    """Runs of any source by their names, as `sweep_compute` reads them."""
+
+    sources: dict[str, tuple[RunSource, RunRecord]]
+
+    def record(self, id: str) -> RunRecord:
+        """Return one run."""
+        return self.sources[id][1]
+
+    def history(self, id: str) -> History:
+        """Return its rows."""
+        return self.sources[id][0].history(id)
+
+
+def choose_runs(names: Sequence[str], sources: Sequence[RunSource]) -> ChosenRuns:
+    """Return the runs that have one of the names, begin with one, or have it as a tag. Raises `RunNotFoundError`."""
+    records = [(source, record) for source in sources for record in source.runs()]
+    chosen: dict[str, tuple[RunSource, RunRecord]] = {}
+    for name in names:
+        fitting = [pair for pair in records if pair[1].id.startswith(name) or name in pair[1].tags]
+        if not fitting:
+            raise not_found(name, (record.id for _, record in records), "names, prefixes and tags of runs")
+        for pair in fitting:
+            chosen.setdefault(pair[1].id, pair)
+    return ChosenRuns(dict(sorted(chosen.items())))
+
+
+def analyze_chosen(chosen: ChosenRuns, title: str) -> SweepAnalysis:
+    """Analyse runs that no sweep file describes: a letter each, ranked by the base model's Elo or else the reward."""
+    seeds, described = [], {}
+    for number, (name, (source, record)) in enumerate(chosen.sources.items(), 1):
+        letter, seed = f"R{number}", option(record.config, "seed")
+        described[letter] = SweepRun(name, {})
+        outcome = DONE if record.status == "completed" else str(record.status)
+        rows = history_rows(source.history(record.id))
+        seeds.append(SweepSeed(name, letter, seed if isinstance(seed, int) else 0, outcome, rows))
+    known = {key for seed in seeds for row in seed.rows for key in row}
+    reward = next((metric for metric in REWARDS if metric in known), "")
+    based = BASE_MODEL in known or not reward
+    measure = read_measure(USUAL["base_model Elo"] if based else f"final({reward})")
+    primary = PrimaryMeasure(measure, "lower" if based else "higher")
+    hypothesis = "none; the runs were named, and no sweep file describes them"
+    file = SweepFile(title, hypothesis, "", (0,), {}, described, None, primary, (), (), (), {})
+    return _analysis(title, file, seeds)
+
+
 def analyze_sweep(folder: SweepFolder) -> SweepAnalysis:
     """Analyse the runs of a sweep file, finished or not. Raises `InputError` for a grid or a search."""
     content = folder.content()
@@ -112,13 +162,16 @@ def analyze_sweep(folder: SweepFolder) -> SweepAnalysis:
     file = parse_sweep(folder.name, content, folder.path)
     if file.search:
         raise InputError(f"{folder.name}: is a search; its trials are ranked by search_report")
-    seeds = _seeds(folder, file)
+    return _analysis(folder.name, file, _seeds(folder, file))
+
+
+def _analysis(name: str, file: SweepFile, seeds: Sequence[SweepSeed]) -> SweepAnalysis:
     figures = _figures(file)
     runs = tuple(_figures_of(letter, file, seeds, figures) for letter in file.runs)
     columns = tuple(name for name in figures if any(run.values[name] for run in runs))
     ranking = _ranking(runs, file)
     return SweepAnalysis(
-        name=folder.name,
+        name=name,
         file=file,
         columns=columns,
         runs=runs,

@@ -16,7 +16,7 @@ from sparring.eval.experiments.analysis.power_law import PowerLaw, PowerLawError
 from sparring.eval.experiments.analysis.run_report import reward_metric
 from sparring.eval.experiments.record import History
 from sparring.eval.experiments.sources.run_folders import RunFolders
-from sparring.eval.experiments.sweep_analysis import SweepAnalysis
+from sparring.eval.experiments.sweep_analysis import ChosenRuns, SweepAnalysis
 
 LAW_AXES = ("games", "tokens", "flops", "seconds", "money", "env_steps")
 
@@ -51,7 +51,7 @@ class _Seed:
     compute: Compute
 
 
-def sweep_compute(analysis: SweepAnalysis, folders: RunFolders, choice: ComputeChoice) -> SweepCompute:
+def sweep_compute(analysis: SweepAnalysis, folders: RunFolders | ChosenRuns, choice: ComputeChoice) -> SweepCompute:
     """Return the compute of a sweep's runs in `folders`. Raises `UnknownMetricError` for a reward that they lack."""
     seeds = [
         _Seed(run.letter, history, compute_of(record, history, parameters=choice.parameters, price=choice.price))

@@ -10,13 +10,23 @@ from typing import Annotated
 
 import typer
 
+from sparring.agents.sweeps.sweep_folder import SUFFIX
 from sparring.configs.core.paths import CHECKPOINTS
-from sparring.eval.experiments.options import ComputeOptions, OutputOptions, with_option_groups
+from sparring.eval.experiments.options import (
+    ComputeOptions,
+    OutputOptions,
+    Project,
+    Source,
+    SourceName,
+    find_sources,
+    with_option_groups,
+)
 from sparring.eval.experiments.output import OutputFormat, to_json
+from sparring.eval.experiments.record import RunNotFoundError
 from sparring.eval.experiments.register import PAGE, register
 from sparring.eval.experiments.sources.run_folders import RunFolders
+from sparring.eval.experiments.sweep_analysis import ChosenRuns, SweepAnalysis, analyze_chosen, choose_runs, find_sweep
 from sparring.eval.experiments.sweep_analysis import analyze_sweep as analysis_of
-from sparring.eval.experiments.sweep_analysis import find_sweep
 from sparring.eval.experiments.sweep_compute import ComputeChoice, sweep_compute
 from sparring.eval.experiments.sweep_report import (
     search_cells,
@@ -37,15 +47,34 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def analyze_sweep(
-    sweep: Annotated[str, typer.Argument(help="name of a sweep, as in +sweep=NAME or its name=")],
+    sweep: Annotated[
+        list[str],
+        typer.Argument(help="a sweep, as in +sweep=NAME or its name=; else names, prefixes or tags of runs"),
+    ],
     root: SweepRoot = CHECKPOINTS,
+    source: Source = SourceName.AUTO,
+    project: Project = "",
     *,
     computed: ComputeOptions,
     output: OutputOptions,
 ) -> int:
     """Print a sweep's table, its ranking beside the expected one, which criteria hold, what it cost, and power laws."""
     choice = ComputeChoice(computed.reward, computed.machine(), computed.weights())
-    print(sweep_text(sweep, output.form, root, choice), end="")
+    try:
+        chosen = (
+            None
+            if (root / f"{sweep[0]}{SUFFIX}").is_dir()
+            else choose_runs(sweep, find_sources(root, project, source, offline=False))
+        )
+    except RunNotFoundError:
+        if len(sweep) > 1:
+            raise
+        chosen = None
+    if chosen is None:  # A sweep of its own, or an error that names the nearest.
+        print(sweep_text(sweep[0], output.form, root, choice), end="")
+        return 0
+    analysis = analyze_chosen(chosen, " ".join(sweep))
+    print(_analysis_text(analysis, chosen, output.form, choice), end="")
     return 0
 
 
@@ -67,10 +96,15 @@ def sweep_text(name: str, form: OutputFormat, root: Path, choice: ComputeChoice)
         if form is OutputFormat.TABLE:
             return search_markdown(folder)
         return to_json(search_plain(folder)) + "\n" if form is OutputFormat.JSON else _csv(*search_cells(folder))
-    analysis = analysis_of(folder)
+    return _analysis_text(analysis_of(folder), RunFolders(root), form, choice)
+
+
+def _analysis_text(
+    analysis: SweepAnalysis, runs: RunFolders | ChosenRuns, form: OutputFormat, choice: ComputeChoice
+) -> str:
     if form is OutputFormat.CSV:
         return _csv(*sweep_cells(analysis))
-    compute = sweep_compute(analysis, RunFolders(root), choice)
+    compute = sweep_compute(analysis, runs, choice)
     return (
         sweep_markdown(analysis, compute)
         if form is OutputFormat.TABLE

@@ -221,3 +221,15 @@ def test_unknown_names_and_sweeps_not_run_yet(root, capsys):
     assert runs.main(["analyze-sweep", "mina", "--checkpoint-dir", str(root)]) == 3
     assert runs.main(["analyze-sweep", "mine", "--output-format", "yaml", "--checkpoint-dir", str(root)]) == 2
     assert "did you mean" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("names", [["mine-A"], ["mine-A-seed1", "mine-A-seed0"]])
+def test_runs_are_analysed_by_name_or_prefix(root, capsys, names):
+    for label in ROWS:
+        (root / f"mine-{label}" / "config.yaml").write_text(yaml.safe_dump({"seed": int(label[-1])}))
+    assert runs.main(["analyze-sweep", *names, "--json", "--dir", str(root)]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert [one["description"] for one in content["runs"]] == ["mine-A-seed1", "mine-A-seed0"]  # Elo 960 and 980
+    assert [one["mean"]["Elo gap"] for one in content["runs"]] == [70.0, 50.0]
+    assert runs.main(["analyze-sweep", "mine-A", "other", "--dir", str(root)]) == 3
+    assert "no run 'other'" in capsys.readouterr().err
