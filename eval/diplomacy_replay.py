@@ -93,7 +93,7 @@ def write_game(arguments: Sequence[str]) -> tuple[Path, ...]:
         game, players = play(options, lineup), [display_name(player) for player in lineup]
         _publish(options, game, phases_of(game), players)
     else:
-        _publish(options, *_read(options.game))
+        _publish(options, *_read(options.game, quiet=options.quiet))
     return tuple(options.files)
 
 
@@ -131,11 +131,12 @@ def _run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _read(path: Path) -> tuple[list[PhaseRecord], list[Phase], list[str]]:
+def _read(path: Path, *, quiet: bool) -> tuple[list[PhaseRecord], list[Phase], list[str]]:
     """Return a saved game, its phases and its players. Raises `InputError` if it cannot be shown."""
     from sparring.envs.diplomacy.records.saved_game import load, load_players
 
-    game, players = load(path), list(load_players(path))
+    with said_if_long(COMPILING, shown=not quiet):
+        game, players = load(path), list(load_players(path))
     try:
         return game, phases_of(game), players
     except InputError as error:
@@ -146,6 +147,7 @@ def _publish(
     options: ReplayOptions, game: Sequence[PhaseRecord], phases: Sequence[Phase], players: Sequence[str]
 ) -> None:
     """Write the requested outputs and print their paths."""
+    from sparring.envs.diplomacy.records.recorded_results import summary
     from sparring.envs.diplomacy.records.saved_game import save
 
     ended = result(phases)
@@ -158,7 +160,7 @@ def _publish(
     if options.save is not None:
         write(options.save, partial(save, game=game, players=players))
     if not options.quiet:
-        print(f"{len(phases) - 1} phases, {ended}")
+        print(*summary(game), f"{len(phases) - 1} phases, {ended}", sep="\n")
         print("Wrote", ", ".join(map(str, options.files)))
 
 

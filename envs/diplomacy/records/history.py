@@ -20,19 +20,26 @@ import torch
 
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch
+from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.positions import Position
+
+UNKNOWN = 7
+"""Result of an order in a file that does not say it, where it cannot be told otherwise; no batch has it."""
+RESULTS = (*codes.RESULTS, "unknown")
 
 
 @dataclass(frozen=True)
 class PhaseRecord:
     """One phase of one game: its start position [1, ...], then orders int32 [75] and results uint8 [75].
 
-    The last record of a game is its current position, without orders and results.
+    The last record of a game is its current position, without orders and results. `notes` are lines on a phase of a
+    file: results that it lacks, and what the adjudicator makes of its orders if that is something else.
     """
 
     position: dict[str, torch.Tensor]
     orders: np.ndarray | None = None
     results: np.ndarray | None = None
+    notes: tuple[str, ...] = ()
 
 
 class GameHistory:

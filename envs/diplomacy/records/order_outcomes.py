@@ -14,6 +14,7 @@ import numpy as np
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import ARMY, standard_board
 from sparring.envs.diplomacy.orders.notation import has_words, unit_location, write_order
+from sparring.envs.diplomacy.records.history import UNKNOWN
 from sparring.envs.diplomacy.records.timeline import Phase
 
 NOWHERE = -1
@@ -24,6 +25,7 @@ _NOTES = {
     codes.BOUNCED: "bounced",
     codes.CUT: "cut",
     codes.DISRUPTED: "no convoy",
+    UNKNOWN: "unknown",
 }
 KINDS = ("hold", "hold", "move", "support", "support", "convoy", "retreat", "disband", "build")
 """Words for the kinds of orders, by code."""
@@ -86,7 +88,8 @@ def _retreats(phase: Phase, after: Phase) -> Iterator[OrderOutcome]:
             order, result = phase["orders"][province], phase["results"][province]
             if order & codes.KIND_MASK == codes.RETREAT and result != codes.DONE:
                 why = "another went there too" if result == codes.FAILED else _NOTES[result]
-                yield _outcome(phase, province, unit, f"{why}, disbanded", fine=False)
+                note = why if result == UNKNOWN else f"{why}, disbanded"
+                yield _outcome(phase, province, unit, note, fine=False)
             elif order & codes.KIND_MASK in (codes.RETREAT, codes.DISBAND):
                 yield _outcome(phase, province, unit, "", fine=True)
             else:
@@ -97,13 +100,14 @@ def _adjustments(phase: Phase, after: Phase) -> Iterator[OrderOutcome]:
     board = standard_board()
     for province in range(codes.NUM_PROVINCES):
         unit, order = phase["units"][province], phase["orders"][province]
-        done = phase["results"][province] == codes.DONE
+        result = phase["results"][province]
+        done, note = result == codes.DONE, "unknown" if result == UNKNOWN else "void"
         if order & codes.KIND_MASK == codes.BUILD and board.home[province] >= 0:
             maker = codes.unit_code(int(board.home[province]), codes.ARMY_FORM)
-            yield _outcome(phase, province, maker, "" if done else "void", fine=done)
+            yield _outcome(phase, province, maker, "" if done else note, fine=done)
         elif unit and order:
-            yield _outcome(phase, province, unit, "" if done else "void", fine=done)
-        if unit and not after["units"][province] and not done:
+            yield _outcome(phase, province, unit, "" if done else note, fine=done)
+        if unit and not after["units"][province] and result not in (codes.DONE, UNKNOWN):
             yield _outcome(phase, province, unit, "civil disorder", order=codes.DISBAND, fine=True)
 
 

@@ -7,6 +7,8 @@ A phase has `name` (S1901M, ..., COMPLETED at the end), `state` with `units` (a 
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import torch
 
@@ -15,7 +17,8 @@ from sparring.configs.core.json_fields import Field
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import NOTHING, find_location, standard_board
 from sparring.envs.diplomacy.board.positions import Position
-from sparring.envs.diplomacy.orders.notation import read_unit, unit_location
+from sparring.envs.diplomacy.board.tensors import due
+from sparring.envs.diplomacy.orders.notation import LETTERS, Order, read_unit, unit_location
 from sparring.envs.diplomacy.records.history import PhaseRecord
 from sparring.envs.diplomacy.records.history_consistency import check_origins, check_retreating, check_victor
 from sparring.envs.diplomacy.records.phase_reading import (
@@ -27,6 +30,7 @@ from sparring.envs.diplomacy.records.phase_reading import (
     read_power,
     read_units,
 )
+from sparring.envs.diplomacy.records.recorded_results import absent_results
 
 END = "COMPLETED"
 RESULTS = {
@@ -49,8 +53,11 @@ _OTHERWISE = {
     (codes.DISBAND, codes.FAILED): codes.DONE,
 }
 """Meaning of a result for a kind of order: an ineffective support is "void" too, an ordered disband "disband"."""
+Told = dict[tuple[str, int], tuple[Field, list[int]]]
+"""Letter and province of a unit: the field of its words, and their codes."""
 _WITHOUT_ORDER = {codes.VOID, codes.FAILED}
-"""Results without an order: "void" for an order the package rejected, "disband" for a unit without a retreat."""
+"""Results without an order: "void" for an order the package rejected, "disband" for a unit without a retreat; in
+adjustments also "", for a unit that civil disorder disbands."""
 
 
 def read_package_game(whole: Field) -> list[PhaseRecord]:
@@ -81,9 +88,11 @@ def _phase(field: Field, *, carried_out: bool) -> PhaseRecord:
     field["name"].read(check_retreating, position)
     if not carried_out:
         return PhaseRecord(position)
-    orders, results = field.get("orders"), field.get("results")
-    written = read_orders(orders, position) if orders else np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
-    return PhaseRecord(position, written, _results(results, position, written) if results else None)
+    orders, told = field.get("orders"), _told(results) if (results := field.get("results")) else {}
+    written = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
+    if orders:
+        written = read_orders(orders, position, left_out=partial(_is_left_out, position, told))
+    return PhaseRecord(position, written, _results(told, position, written))
 
 
 def _ended(field: Field, game: list[PhaseRecord]) -> PhaseRecord:
@@ -156,21 +165,54 @@ def _next_to(place: int, dislodged: np.ndarray) -> set[int]:
     return set(board.province_of[board.fleet_next[unit_location(unit, place)]].tolist())
 
 
-def _results(field: Field, position: Position, orders: np.ndarray) -> np.ndarray:
-    """Return results uint8 [75] from words by unit; an order without a word was carried out."""
-    results = np.where(orders != 0, codes.DONE, codes.UNORDERED).astype(np.uint8)
+def _told(field: Field) -> Told:
+    """Return what a `results` field says by unit."""
+    told: Told = {}
     for unit, words in field.items():
         if unit != "WAIVE":
             place = int(standard_board().province_of[words.read(find_location, unit[2:])])
             known = [RESULTS[word.read(choose, "result", word.of(str), RESULTS)] for word in words]
-            if known and set(known) <= _WITHOUT_ORDER and not orders[place]:
-                continue
-            results[place] = _result(known, int(orders[place]) & codes.KIND_MASK, int(results[place]))
-            check_result(words, place, int(results[place]), position, int(orders[place]))
+            told[unit[:1], place] = words, known
+    return told
+
+
+def _is_left_out(position: Position, told: Told, power: int, order: Order, orders: np.ndarray) -> bool:
+    """Return whether an order of retreats or adjustments is void: the file calls it so, or says nothing of it.
+
+    Of those without a result the first for a unit count, in adjustments until all that are due are made.
+    """
+    phase, kind = int(position["phase"]), order.order & codes.KIND_MASK
+    if phase not in (*codes.RETREATS, codes.WINTER):
+        return False
+    _, known = told.get((order.letter, order.province), (None, []))
+    if orders[order.province]:
+        return True
+    if known or phase != codes.WINTER:
+        return codes.VOID in known and codes.DONE not in known
+    powers = codes.power_of(position["units"][0].numpy())
+    ordered = np.flatnonzero(orders & codes.KIND_MASK == kind)
+    owners = standard_board().home if kind == codes.BUILD else powers
+    number = int(due(position["units"], position["owner"])[0, power])
+    return int((owners[ordered] == power).sum()) >= (number if kind == codes.BUILD else -number)
+
+
+def _results(told: Told, position: Position, orders: np.ndarray) -> np.ndarray:
+    """Return results uint8 [75] from words by unit: no word is success, no entry is `UNKNOWN`."""
+    results = absent_results(position, orders)
+    for (letter, place), (words, known) in told.items():
+        kind, _, other, _ = codes.unpack(int(orders[place]))
+        another = kind == codes.BUILD and LETTERS[other] != letter
+        silent = _WITHOUT_ORDER | {codes.DONE} if int(position["phase"]) == codes.WINTER else _WITHOUT_ORDER
+        if known and (another or not kind) and set(known) <= silent:
+            continue
+        results[place] = _result(known, kind, codes.DONE if kind else codes.UNORDERED)
+        check_result(words, place, int(results[place]), position, int(orders[place]))
     return results
 
 
 def _result(known: list[int], kind: int, silent: int) -> int:
     """Return the result code of several words for a kind of order; `silent` is the code without a word."""
+    if codes.DONE in known:  # Beside it, "void" is for another order of the unit.
+        return codes.DONE
     ended = next((code for code in known if code not in (codes.DONE, codes.DISLODGED_FLAG)), silent)
     return _OTHERWISE.get((kind, ended), ended) + codes.DISLODGED_FLAG * (codes.DISLODGED_FLAG in known)

@@ -7,7 +7,7 @@ readers of single fields also serve the format of `package_game.py`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -19,9 +19,10 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import NOTHING, POWERS, find_location, location_name, standard_board
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR, LAST_YEAR, Position, check_position, check_winner
 from sparring.envs.diplomacy.orders.notation import Order, read_order, read_unit
-from sparring.envs.diplomacy.records.history import PhaseRecord
+from sparring.envs.diplomacy.records.history import RESULTS, UNKNOWN, PhaseRecord
 from sparring.envs.diplomacy.records.history_consistency import check_origins, check_retreating, check_victor
 from sparring.envs.diplomacy.records.phase_writing import DISLODGED_WORD, ORIGIN_WORDS, order_givers
+from sparring.envs.diplomacy.records.recorded_results import absent_results
 
 
 def read_phase_name(field: Field) -> tuple[int, int]:
@@ -130,13 +131,18 @@ def read_centres(field: Field) -> np.ndarray:
     return owner
 
 
-def read_orders(field: Field, state: Position) -> np.ndarray:
-    """Return the orders int32 [75] of all powers in a position."""
+def read_orders(
+    field: Field, state: Position, *, left_out: Callable[[int, Order, np.ndarray], bool] | None = None
+) -> np.ndarray:
+    """Return the orders int32 [75] of all powers in a position.
+
+    `left_out` says of (power, order, orders so far) whether an order is not one of the game.
+    """
     orders = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
     givers = order_givers({name: values[0].numpy() for name, values in state.items()})
     for power, member in holdings(field):
         order = member.read(read_order, member.of(str))
-        if order is not None:
+        if order is not None and not (left_out and left_out(power, order, orders)):
             _check_order(member, order, power, givers, orders)
             orders[order.province] = order.order
     return orders
@@ -165,7 +171,7 @@ def check_result(field: Field, place: int, result: int, state: Position, order: 
     standing = int(state["dislodged" if phase in codes.RETREATS else "units"][0, place])
     if not standing and not order:
         field.fail(f"nothing in {where} could be ordered in this phase, and no order was given there")
-    if result % codes.DISLODGED_FLAG != codes.UNORDERED and not order:
+    if result % codes.DISLODGED_FLAG not in (codes.UNORDERED, UNKNOWN) and not order:
         field.fail(f"there is no order for {where}; a unit without one is {codes.RESULTS[codes.UNORDERED]!r}")
     if result >= codes.DISLODGED_FLAG and phase not in (codes.SPRING, codes.FALL):
         field.fail(f"no unit is {DISLODGED_WORD} in {codes.PHASES[phase]}")
@@ -173,12 +179,14 @@ def check_result(field: Field, place: int, result: int, state: Position, order: 
 
 def _results(field: Field, state: Position, orders: np.ndarray | None) -> np.ndarray:
     """Return the results uint8 [75] of these orders in a position."""
-    results = np.zeros(codes.NUM_PROVINCES, dtype=np.uint8)
+    results = np.zeros(codes.NUM_PROVINCES, dtype=np.uint8) if orders is None else absent_results(state, orders)
     for name, words in field.items():
         place = read_province(words, name)
-        texts = [word.read(choose, "result", word.of(str), (*codes.RESULTS, DISLODGED_WORD)) for word in words]
+        texts = [word.read(choose, "result", word.of(str), (*RESULTS, DISLODGED_WORD)) for word in words]
         if not texts or texts[0] == DISLODGED_WORD or texts[1:] not in ([], [DISLODGED_WORD]):
             words.fail(f"must be one result, and {DISLODGED_WORD!r} after it where that is so")
-        results[place] = codes.RESULTS.index(texts[0]) + codes.DISLODGED_FLAG * (len(texts) - 1)
+        results[place] = RESULTS.index(texts[0]) + codes.DISLODGED_FLAG * (len(texts) - 1)
         check_result(words, place, int(results[place]), state, 0 if orders is None else int(orders[place]))
+    if orders is not None and (results[orders != 0] != UNKNOWN).all():
+        results[results == UNKNOWN] = codes.UNORDERED  # Those that are left out had no order, and were not dislodged.
     return results

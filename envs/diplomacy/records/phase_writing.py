@@ -14,7 +14,7 @@ from sparring.configs.core.json_fields import Field
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import NOTHING, POWERS, location_name, standard_board
 from sparring.envs.diplomacy.orders.notation import has_words, read_order, write_order, write_unit
-from sparring.envs.diplomacy.records.history import PhaseRecord
+from sparring.envs.diplomacy.records.history import RESULTS, PhaseRecord
 
 ORIGIN_WORDS = {codes.CAME_BY_CONVOY: "convoy", codes.CONTESTED: "contested"}
 DISLODGED_WORD = "dislodged"
@@ -32,7 +32,7 @@ def write_phase(record: PhaseRecord, path: str) -> dict[str, Any]:
         phase["orders"] = Field(None, f"{path}.orders").read(_orders, record.orders, row)
     if record.results is not None:
         ended = enumerate(record.results.tolist())
-        phase["results"] = {location_name(place): _words(result) for place, result in ended if result}
+        phase["results"] = {location_name(place): result_words(result) for place, result in ended if result}
     return phase
 
 
@@ -94,9 +94,9 @@ def _units(units: np.ndarray) -> dict[str, list[str]]:
     }
 
 
-def _words(result: int) -> list[str]:
+def result_words(result: int) -> list[str]:
     """Return the words of a result: the order's result, then "dislodged" if its unit was."""
-    words = [codes.RESULTS[result % codes.DISLODGED_FLAG]]
+    words = [RESULTS[result % codes.DISLODGED_FLAG]]
     return [*words, DISLODGED_WORD] if result >= codes.DISLODGED_FLAG else words
 
 

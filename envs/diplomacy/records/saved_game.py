@@ -24,6 +24,7 @@ from sparring.envs.diplomacy.records.history_consistency import check_course
 from sparring.envs.diplomacy.records.package_game import read_package_game
 from sparring.envs.diplomacy.records.phase_reading import read_phase, read_power
 from sparring.envs.diplomacy.records.phase_writing import write_phase
+from sparring.envs.diplomacy.records.recorded_results import complete_results
 
 T = TypeVar("T")
 
@@ -41,12 +42,19 @@ def write_game(game: Sequence[PhaseRecord], *, players: Sequence[str] = ()) -> d
     if any(players):
         whole["players"] = {power: name for power, name in zip(POWERS, players, strict=True) if name}
     whole["phases"] = [write_phase(record, f"phases[{number}]") for number, record in enumerate(game)]
-    read_game(whole)
+    _read(whole)
     return whole
 
 
 def read_game(data: Any) -> list[PhaseRecord]:
-    """Return the game in a JSON value; raises `InputError` with the path of the wrong field."""
+    """Return the game in a JSON value; raises `InputError` with the path of the wrong field.
+
+    The adjudicator gives the results that are missing, and `notes` where it comes to others (`recorded_results.py`).
+    """
+    return complete_results(_read(data))
+
+
+def _read(data: Any) -> list[PhaseRecord]:
     whole = Field(data)
     if "format" not in whole.of(dict) and "phases" in data:
         return _whole(read_package_game(whole), whole["phases"])

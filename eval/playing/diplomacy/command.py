@@ -41,12 +41,16 @@ def host(options: DiplomacyPlayOptions, lineup: HumanLineup | None) -> HostedGam
     """Load the players and the game. Raises `InputError` for unusable ones."""
     make_folders([], files=[options.save or FOLDER / "any"])
     device, _ = use_machine(options.device, options.threads, quiet=options.quiet)
+    from sparring.envs.diplomacy.records.recorded_results import summary
     from sparring.envs.diplomacy.records.saved_game import load, load_players
     from sparring.eval.playing.diplomacy.hosted import HostedDiplomacy
     from sparring.eval.playing.diplomacy.live_game import HumanSeat, LiveDiplomacy
     from sparring.eval.playing.diplomacy.opponents import load_opponents
 
-    past = load(options.resume) if options.resume else []
+    with said_if_long(COMPILING, shown=not options.quiet):
+        past = load(options.resume) if options.resume else []
+    if not options.quiet:
+        print(*(f"{line}\n" for line in summary(past)), sep="", end="")
     if options.resume:
         lineup = resumed_lineup(options.resume, load_players(options.resume), options.power, options.opponents)
     assert lineup is not None

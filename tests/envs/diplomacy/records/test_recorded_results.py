@@ -1,0 +1,133 @@
+"""Results that a file lacks are adjudicated or unknown, void orders are left out, and differences are told."""
+
+import copy
+
+import pytest
+import torch
+
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.records.history import PhaseRecord
+from sparring.envs.diplomacy.records.order_outcomes import order_outcomes
+from sparring.envs.diplomacy.records.phase_writing import write_phase
+from sparring.envs.diplomacy.records.recorded_results import summary
+from sparring.envs.diplomacy.records.saved_game import load, read_game, save
+from sparring.envs.diplomacy.records.timeline import phases_of
+
+
+def phase(name, units, orders=None, results=None, **state):
+    written = {"name": name, "state": {"units": units, "centers": {}, "retreats": {}, **state}, "orders": orders or {}}
+    return written if results is None else {**written, "results": results}
+
+
+def standoff(results, after=("A PAR", "A MUN")):
+    """Paris and Munich both move to Burgundy: by the rules both bounce."""
+    france, germany = ([unit] for unit in after)
+    units = {"FRANCE": ["A PAR"], "GERMANY": ["A MUN"]}
+    orders = {"FRANCE": ["A PAR - BUR"], "GERMANY": ["A MUN - BUR"]}
+    first = phase("S1901M", units, orders, results)
+    return {"phases": [first, phase("F1901M", {"FRANCE": france, "GERMANY": germany})]}
+
+
+def told(game, number=0):
+    return write_phase(game[number], "x")["results"]
+
+
+@pytest.mark.parametrize("results", [{}, None, {"A PAR": ["bounce"]}, {"A MUN": ["bounce"]}])
+def test_a_result_that_a_file_lacks_is_adjudicated(results):
+    game = read_game(standoff(results))
+    assert told(game) == {"MUN": ["bounced"], "PAR": ["bounced"]}
+    assert not summary(game)
+
+
+def test_a_dislodgement_that_a_file_lacks_is_told():
+    units = {"FRANCE": ["A BUR", "A RUH"], "GERMANY": ["A MUN"]}
+    orders = {"FRANCE": ["A BUR - MUN", "A RUH S A BUR - MUN"]}
+    after = {"FRANCE": ["A MUN", "A RUH"], "GERMANY": ["*A MUN"]}
+    retreats = {"GERMANY": {"A MUN": ["BOH", "TYR", "BER", "KIE", "SIL"]}}
+    data = {"phases": [phase("S1901M", units, orders, {}), phase("S1901R", after, retreats=retreats)]}
+    expected = {"BUR": ["done"], "MUN": ["unordered", "dislodged"], "RUH": ["done"]}
+    assert told(read_game(data)) == expected
+    ours = {"format": "sparring-diplomacy", "version": 1, "map": "standard", "phases": copy.deepcopy(data["phases"])}
+    for one in ours["phases"]:
+        one["state"] = {"units": one["state"]["units"], "centres": {}}
+    ours["phases"][1]["state"] |= {"units": {"FRANCE": ["A MUN", "A RUH"]}, "dislodged": {"GERMANY": ["A MUN"]}}
+    assert told(read_game(ours)) == expected
+    del ours["phases"][0]["results"]
+    assert told(read_game(ours)) == expected
+
+
+def test_where_the_file_goes_on_otherwise_its_missing_results_stay_unknown(tmp_path):
+    game = read_game(standoff({}, after=("A BUR", "A MUN")))
+    assert told(game) == {"MUN": ["unknown"], "PAR": ["unknown"]}
+    assert summary(game) == [
+        "phases[0]: BUR: the file has FRANCE A BUR there afterwards, the adjudicator nothing",
+        "phases[0]: PAR: the file has nothing there afterwards, the adjudicator FRANCE A PAR",
+        "phases[0]: A MUN - BUR: the file gives no result; the adjudicator says bounced",
+        "phases[0]: A PAR - BUR: the file gives no result; the adjudicator says bounced",
+    ]
+    assert summary(game, most=1)[1:] == ["... and 3 more, in the `notes` of the phases"]
+    assert {outcome.note for outcome in order_outcomes(*phases_of(game))} == {"unknown"}
+    assert not any(outcome.fine for outcome in order_outcomes(*phases_of(game)))
+    save(tmp_path / "game.json", game)
+    assert told(load(tmp_path / "game.json")) == told(game)
+
+
+def test_a_result_that_the_adjudicator_denies_is_kept_and_told():
+    game = read_game(standoff({"A PAR": [], "A MUN": ["bounce"]}))
+    assert told(game) == {"MUN": ["bounced"], "PAR": ["done"]}
+    assert summary(game) == ["phases[0]: A PAR - BUR: the file says done; the adjudicator says bounced"]
+
+
+BUILT = {"GERMANY": ["F DEN", "A HOL", "F KIE"]}
+
+
+@pytest.mark.parametrize(
+    ("orders", "results", "after"),
+    [
+        (["F KIE B", "A BER B"], {"F KIE": [""], "A BER": ["void"]}, BUILT),
+        (["A BER B", "F KIE B"], {"A BER": ["void"], "F KIE": [""]}, BUILT),
+        (["A KIE B", "F KIE B"], {"A KIE": ["void"], "F KIE": [""]}, BUILT),
+        (["F KIE B", "A KIE B"], {"F KIE": [""], "A KIE": ["void"]}, BUILT),
+        (["F KIE B", "F KIE B"], {"F KIE": ["", "void"]}, BUILT),
+        (["A LON B", "F KIE B"], {"A LON": ["void"], "F KIE": [""]}, BUILT),
+        (["F KIE B", "A BER B"], {}, BUILT),
+        (["WAIVE"], {"WAIVE": [""]}, {"GERMANY": ["F DEN", "A HOL"]}),
+        (["F KIE B", "WAIVE"], {"F KIE": ["void"]}, {"GERMANY": ["F DEN", "A HOL"]}),
+    ],
+)
+def test_builds_that_a_file_voids_are_left_out(orders, results, after):
+    """Three centres and two units: one build, the one that the file made."""
+    state = {"centers": {"GERMANY": ["BER", "KIE", "DEN"]}}
+    winter = phase("W1901A", {"GERMANY": ["F DEN", "A HOL"]}, {"GERMANY": orders}, results, **state)
+    check(read_game({"phases": [winter, phase("S1902M", after, **state)]}), after)
+
+
+def test_disbands_that_a_file_voids_are_left_out():
+    state = {"centers": {"GERMANY": ["BER", "KIE"]}}
+    units, after = {"GERMANY": ["A BER", "A KIE", "A MUN"]}, {"GERMANY": ["A BER", "A MUN"]}
+    orders, results = {"GERMANY": ["A KIE D", "A BER D"]}, {"A KIE": [""], "A BER": ["void"]}
+    for told_results in (results, {}):
+        winter = phase("W1901A", units, orders, told_results, **state)
+        check(read_game({"phases": [winter, phase("S1902M", after, **state)]}), after)
+
+
+def test_retreats_that_a_file_voids_are_left_out():
+    units = {"FRANCE": ["A MUN"], "GERMANY": ["*A MUN"]}
+    retreats = {"retreats": {"GERMANY": {"A MUN": ["BOH", "TYR"]}}}
+    after = {"FRANCE": ["A MUN"]}
+    first = phase("S1901R", units, {"GERMANY": ["A MUN R BOH"]}, {"A MUN": ["void", "disband"]}, **retreats)
+    check(read_game({"phases": [first, phase("F1901M", after)]}), after)
+
+
+def check(game, after):
+    """The game goes on as the file says, without a note."""
+    batch = DiplomacyBatch(1, threads=1)
+    batch.set_position(0, game[0].position)
+    batch.orders[0] = torch.from_numpy(game[0].orders)
+    batch.process()
+    units = write_phase(PhaseRecord(batch.snapshot()), "x")["state"]["units"]
+    batch.close()
+    assert {power: sorted(held) for power, held in units.items()} == {
+        power: sorted(held) for power, held in after.items()
+    }
+    assert not summary(game)
