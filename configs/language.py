@@ -349,7 +349,7 @@ class LeagueConfig:
     """Largest number of steps against three random and three chaos; the first checkpoint ends them, too."""
     dumbbot_game_probability: float = option(0.1, PROBABILITY)
     """Probability of a game against six DumbBots."""
-    checkpoint_every: int = option(10, POSITIVE)
+    checkpoint_every: int = option(10, POSITIVE, needs=["league.checkpoint_schedule=even"])
     """Steps between policies added to the league."""
     checkpoint_schedule: str = option("even", CHECKPOINT_SCHEDULES)
     """thinning: after the first step, then every 5 steps below 50, every 10 below 200, every 20 after."""

@@ -66,6 +66,18 @@ class FreeText:
         return model if self.temperature is None or model == 0 else self.temperature
 
 
+class UnreadLine(Protocol):
+    """A line that is no part of an answer."""
+
+    @property
+    def text(self) -> str:
+        """The line as written."""
+
+    @property
+    def problem(self) -> str:
+        """Reason why it is not."""
+
+
 class MenuReading(Protocol):
     """Text parsed as an answer from a menu."""
 
@@ -76,6 +88,14 @@ class MenuReading(Protocol):
     @property
     def complete(self) -> bool:
         """True if the text had all lines."""
+
+    @property
+    def orders_extracted(self) -> int:
+        """Number of lines found in the text."""
+
+    @property
+    def problems(self) -> Sequence[UnreadLine]:
+        """Lines of the text that were not read, or not taken, with the reasons."""
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ IDLE = [
     ),
     (["league.rating_width=10"], "league.matchmaking=rating"),
     (["league.rating_self_play=0.5"], "league.matchmaking=rating"),
+    (["league.checkpoint_every=20", "league.checkpoint_schedule=thinning"], "league.checkpoint_schedule=even"),
     (["clone.hidden=64", "model.name=smollm2"], "model.name=tiny"),
     (["clone.layers=2", "model.name=smollm2"], "model.name=tiny"),
     (["clone.heads=2", "model.name=smollm2"], "model.name=tiny"),

@@ -16,7 +16,7 @@ from sparring.agents.llm.endpoint.locked_constraint import Spelling
 from sparring.agents.llm.endpoint.logprob_check import logprobs_of
 from sparring.agents.llm.endpoint.meter import Meter
 from sparring.agents.llm.endpoint.request_writer import Writing
-from sparring.envs.text import FreeText, Menu, TextFormat
+from sparring.envs.text import FreeText, Menu, MenuReading, TextFormat
 
 
 class Judge:
@@ -37,12 +37,16 @@ class Judge:
         if steps is not None:
             return self._checked(np.array(prompt, dtype=np.int32), steps, writing)
         reading = self._format.read(writing.text, choices)
+        self._meter.add("orders_read", reading.orders_extracted)
+        self._meter.add("lines_unread", len(reading.problems))
         if reading.complete:
             reason = self.reason or "its tokens are not those in which the tokenizer writes the same lines"
             return Decision(reading.chosen, why_inexact=reason)
         problem = _problem(writing)
         self._meter.add(f"errors/{problem}")
-        return Decision(reading.chosen, finish_reason=FALLBACK, why_inexact=f"the answer is {problem}")
+        return Decision(
+            reading.chosen, finish_reason=FALLBACK, why_inexact=f"the answer is {problem}{_first(reading)}"
+        )
 
     def fallback(self, choices: Menu | FreeText, reason: str) -> Decision:
         """Return a legal decision for a request without an answer."""
@@ -61,6 +65,11 @@ class Judge:
         return Decision(
             done.chosen, prompt, done.token_ids, done.logprobs, done.allowed_ids, done.allowed_counts, exact=True
         )
+
+
+def _first(reading: MenuReading) -> str:
+    """Return the first line that was not read, with its problem; empty if there is none."""
+    return f": {reading.problems[0].text[:100]!r}: {reading.problems[0].problem[:200]}" if reading.problems else ""
 
 
 def _problem(writing: Writing) -> str:

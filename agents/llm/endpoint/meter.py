@@ -13,7 +13,7 @@ PROBLEMS = ("illegal", "truncated", "empty")
 """Answers that are not legal decisions: orders outside the menu, truncated by the token limit, or empty."""
 COUNTS = (
     *("decisions", "fallbacks", "inexact", "requests", "retries", "seconds", "waited_seconds"),
-    *("prompt_tokens", "completion_tokens", "cached_tokens"),
+    *("orders_read", "lines_unread", "prompt_tokens", "completion_tokens", "cached_tokens"),
     *(f"errors/{kind}" for kind in (*KINDS, *PROBLEMS)),
 )
 

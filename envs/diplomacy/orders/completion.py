@@ -4,14 +4,13 @@
     A PAR S MAR - GAS
     </orders>
 
-`TextFormat.write` makes that text from chosen options. `parse` converts any text to a legal answer: orders in any
-notation of `notation.py`, one per line, after a model's reasoning; the first for a unit counts. Missing lines are
-filled in with the first option of a unit, in winter with the first units still to be disbanded, or with WAIVE.
+`TextFormat.write` makes that text from chosen options. `parse` converts any text to a legal answer: the orders that
+`order_lines.py` reads in it, after a model's reasoning; the first for a unit counts. Missing lines are filled in with the first option
+of a unit, in winter with the first units still to be disbanded, or with WAIVE.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,15 +19,14 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, location_name
 from sparring.envs.diplomacy.orders.choices import WAIVE, Choices
 from sparring.envs.diplomacy.orders.listing import find
-from sparring.envs.diplomacy.orders.notation import OrderError, read_order
+from sparring.envs.diplomacy.orders.notation import Order
+from sparring.envs.diplomacy.orders.order_lines import order_lines
 from sparring.envs.diplomacy.orders.submit import Line
 from sparring.envs.text import Option, without_reasoning
 
 OPENING, CLOSING = "<orders>\n", "</orders>"
-MOST_LINES, LONGEST_LINE, LONGEST_TEXT = 100, 100, 20_000
-"""Limits on lines, characters of a line, and characters after the opening tag. They bound the time and lose no order:
-no power has 35 units, and no order is half as long."""
-BULLET = re.compile(r"^\s*(?:[*•>]+|-(?=\s)|\d+[.)])\s*")
+LONGEST_TEXT = 20_000
+"""Characters that are read after the opening tag, which bounds the time."""
 
 
 @dataclass(frozen=True)
@@ -75,18 +73,19 @@ def chosen_by(orders: np.ndarray, choices: Choices) -> tuple[Option, ...]:
 def parse(text: str, choices: Choices) -> Reading:
     """Parse any completion; never raises, and takes no longer for 10 MB than for a page."""
     reader = _CompletionReader(choices)
-    problems = [Line(line, problem) for line in _lines(without_reasoning(text)[0]) if (problem := reader.take(line))]
+    problems = []
+    for line in order_lines(_body(without_reasoning(text)[0])):
+        wrong = [line.problem, *(reader.take(order) for order in line.orders)]
+        problems += [Line(line.text, problem) for problem in wrong if problem]
     chosen, extracted = reader.answer()
     return Reading(chosen, choices.lines, extracted, tuple(problems))
 
 
-def _lines(text: str) -> list[str]:
-    """Return the nonblank lines between the tags, which may be missing, without bullets."""
+def _body(text: str) -> str:
+    """Return the text between the tags, which may be missing."""
     begin = text.rfind(OPENING.strip())
     body = text[begin + len(OPENING.strip()) :] if begin >= 0 else text
-    body = body[:LONGEST_TEXT].split(CLOSING)[0]
-    lines = (BULLET.sub("", line).strip() for line in re.split(r"[\n\r;]", body))
-    return [line for line in lines if line][:MOST_LINES]
+    return body[:LONGEST_TEXT].split(CLOSING)[0]
 
 
 class _CompletionReader:
@@ -97,14 +96,8 @@ class _CompletionReader:
         self.taken: dict[int, Option] = {}
         self.slots = {place: slot for slot, place in enumerate(choices.provinces)}
 
-    def take(self, text: str) -> str:
-        """Add a line; return the error, empty if there is none."""
-        if len(text) > LONGEST_LINE:
-            return f"is {len(text)} characters long; no order is longer than {LONGEST_LINE}"
-        try:
-            order = read_order(text)
-        except OrderError as error:
-            return str(error)
+    def take(self, order: Order | None) -> str:
+        """Add an order, None for a waive; return the error, empty if there is none."""
         return self._waive() if order is None else self.put(order.province, order.order)
 
     def put(self, place: int, order: int) -> str:

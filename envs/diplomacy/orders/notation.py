@@ -14,18 +14,22 @@ import re
 from dataclasses import dataclass
 from typing import NoReturn
 
+import numpy as np
+
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.board import codes
-from sparring.envs.diplomacy.board.board import INLAND, SEA, find_location, location_name, standard_board
+from sparring.envs.diplomacy.board.board import ARMY, INLAND, SEA, find_location, location_name, standard_board
 
 LETTERS = "AF"
+LONGEST = 200
+"""Most characters of an order; none is half as long."""
 _WORDS = {
     "H": ("H", "HOLD", "HOLDS", "STAND", "STANDS"),
-    "-": ("-", "M", "MOVE", "MOVES", "TO"),
+    "-": ("-", "M", "MOVE", "MOVES", "TO", "ATTACK", "ATTACKS"),
     "S": ("S", "SUPPORT", "SUPPORTS"),
     "C": ("C", "CONVOY", "CONVOYS"),
     "R": ("R", "RETREAT", "RETREATS"),
-    "D": ("D", "DISBAND", "DISBANDS", "REMOVE", "REMOVES"),
+    "D": ("D", "DISBAND", "DISBANDS", "REMOVE", "REMOVES", "DESTROY", "DESTROYS"),
     "B": ("B", "BUILD", "BUILDS"),
     "VIA": ("VIA",),
     "A": ("A", "ARMY"),
@@ -33,6 +37,14 @@ _WORDS = {
 }
 _MEANING = {spelling: word for word, spellings in _WORDS.items() for spelling in spellings}
 _WAIVES = ("WAIVE", "PASS")
+_WORDINGS = (
+    (r"\b(?:THE|AT)\b", " "),
+    (r"\bTO HOLD\b", "HOLD"),
+    (r"\b(SUPPORTS?) HOLD (?:TO|OF) (.+)$", r"\1 \2"),
+    (r"\b(SUPPORTS?) MOVE TO (.+) FROM (.+)$", r"\1 \3 - \2"),
+    (r"\b(CONVOYS?) (?:ARMY )?TO (.+) FROM (.+)$", r"\1 A \3 - \2"),
+)
+"""Wordings of webDiplomacy, as in "The army at Paris support move to Burgundy from Marseilles"."""
 
 
 class OrderError(InputError):
@@ -55,6 +67,8 @@ class Order:
 
 def read_order(text: str) -> Order | None:
     """Read one order; None for a waive. Raises `OrderError`."""
+    if len(text) > LONGEST:
+        raise OrderError(f"order {text[:40]!r}...: is {len(text)} characters long; an order has at most {LONGEST}")
     words = _words(text)
     if not words:
         raise OrderError("an empty order: write one such as 'A PAR - BUR', or leave it out")
@@ -116,9 +130,26 @@ def unit_location(unit: int, province: int) -> int:
     return province if form < 2 else standard_board().coasts_of[province][form - 2]
 
 
+def without_army_coasts(order: int, province: int, units: np.ndarray) -> int:
+    """Return the order of the unit in a province without coasts of armies, which mean nothing (DATC 4.B.6).
+
+    `units` uint8 [75] are those that are ordered: dislodged ones in retreats.
+    """
+    kind, target, other, via = codes.unpack(order)
+    if kind >= codes.KINDS or max(target, other) >= codes.NUM_LOCATIONS:
+        return order
+    land = standard_board().province_of.tolist()
+    helped = {codes.SUPPORT: land[target], codes.SUPPORT_MOVE: land[other], codes.CONVOY: land[other]}
+    mover = helped.get(kind, province)
+    army = other == ARMY if kind == codes.BUILD else units[mover] and (units[mover] - 1) // codes.NUM_POWERS == ARMY
+    if not army:
+        return order
+    return codes.pack(kind, land[target], ARMY if kind == codes.BUILD else land[other], via=via)
+
+
 def read_unit(text: str, power: int) -> tuple[int, int]:
     """Read a unit such as "F STP/SC"; returns (province, unit code). Raises `InputError`."""
-    words = _words(text)
+    words = _words(text[:LONGEST])
     letter = _MEANING.get(words[0], "") if len(words) > 1 else ""
     if letter not in ("A", "F"):
         raise OrderError(f"unit {text!r}: write A or F and a place, as in A PAR or F STP/SC")
@@ -131,8 +162,8 @@ def place_unit(text: str, power: int, letter: str, location: int) -> tuple[int, 
     province = int(board.province_of[location])
     terrain, coasts = int(board.terrain[province]), board.coasts_of[province]
     if letter == "A":
-        if location != province or terrain == SEA:
-            raise OrderError(f"unit {text!r}: an army stands on land and on no coast, as in A PAR or A STP")
+        if terrain == SEA:
+            raise OrderError(f"unit {text!r}: an army stands on land, as in A PAR or A STP")
         return province, codes.unit_code(power, codes.ARMY_FORM)
     if terrain == INLAND:
         raise OrderError(f"unit {text!r}: a fleet stands at sea or on a coast; {location_name(province)} is inland")
@@ -146,7 +177,10 @@ def _words(text: str) -> list[str]:
     """Split into upper-case words; arrows and single hyphens are words, hyphens inside names are kept."""
     spaced = re.sub(r"->|=>|[→‐‑–—−]", " - ", text.upper())
     spaced = re.sub(r"\b([A-Z]{3}(?:/[NESW]C|\([NESW]C\))?)-(?=[A-Z]{3}\b)", r"\1 - ", spaced)
-    return re.sub(r"[,.;]", " ", spaced).split()
+    words = " ".join(re.sub(r"[,.;]", " ", spaced).split())
+    for wording, usual in _WORDINGS if len(words) <= LONGEST else ():
+        words = re.sub(wording, usual, words)
+    return words.split()
 
 
 class _OrderReader:
@@ -206,9 +240,11 @@ class _OrderReader:
         return codes.pack(codes.MOVE, target, via=via)
 
     def _support(self, letter: str, location: int) -> int:
-        _, helped = self.unit()
+        letter, helped = self.unit()
         if self.take("-"):
             target = self.place()
+            if letter == "A":
+                target = _province(target)
             if self.take("VIA"):
                 self.take("C")
             return codes.pack(codes.SUPPORT_MOVE, target, helped)
@@ -222,7 +258,7 @@ class _OrderReader:
         target = self.place()
         if self.take("VIA"):
             self.take("C")
-        return codes.pack(codes.CONVOY, target, army)
+        return codes.pack(codes.CONVOY, _province(target), _province(army))
 
     def _retreat(self, letter: str, location: int) -> int:
         self.take("-")
@@ -234,7 +270,11 @@ class _OrderReader:
     def _build(self, letter: str, location: int) -> int:
         if not letter:
             self.fail("does not say what to build; write A or F, as in A PAR B")
-        return codes.pack(codes.BUILD, location, LETTERS.index(letter))
+        return codes.pack(codes.BUILD, _province(location) if letter == "A" else location, LETTERS.index(letter))
+
+
+def _province(location: int) -> int:
+    return int(standard_board().province_of[location])
 
 
 _VERBS = {"H": "hold", "-": "move", "S": "support", "C": "convoy", "R": "retreat", "D": "disband", "B": "build"}

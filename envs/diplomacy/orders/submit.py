@@ -16,7 +16,7 @@ import numpy as np
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, location_name, standard_board
-from sparring.envs.diplomacy.orders.notation import Order, OrderError, place_unit, read_order
+from sparring.envs.diplomacy.orders.notation import Order, OrderError, place_unit, read_order, without_army_coasts
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class _OrderForm:
     """Checks and enters the lines of one power, one after the other."""
 
     def __init__(self, orders: np.ndarray, power: int, units: np.ndarray) -> None:
-        self.orders, self.power, self.owners = orders, power, codes.power_of(units)
+        self.orders, self.power, self.units, self.owners = orders, power, units, codes.power_of(units)
         self.taken = 0
 
     def take(self, text: str, due: int | None) -> str:
@@ -74,7 +74,7 @@ class _OrderForm:
         except OrderError as error:
             return str(error)
         if not wrong:
-            self.orders[order.province] = order.order
+            self.orders[order.province] = without_army_coasts(order.order, order.province, self.units)
             self.taken += 1
         return wrong
 

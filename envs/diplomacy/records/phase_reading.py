@@ -18,7 +18,7 @@ from sparring.envs.diplomacy.batch import position
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import NOTHING, POWERS, find_location, location_name, standard_board
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR, LAST_YEAR, Position, check_position, check_winner
-from sparring.envs.diplomacy.orders.notation import Order, read_order, read_unit
+from sparring.envs.diplomacy.orders.notation import Order, read_order, read_unit, without_army_coasts
 from sparring.envs.diplomacy.records.history import RESULTS, UNKNOWN, PhaseRecord
 from sparring.envs.diplomacy.records.history_consistency import check_origins, check_retreating, check_victor
 from sparring.envs.diplomacy.records.phase_writing import DISLODGED_WORD, ORIGIN_WORDS, order_givers
@@ -139,12 +139,13 @@ def read_orders(
     `left_out` says of (power, order, orders so far) whether an order is not one of the game.
     """
     orders = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
+    ordered = state["dislodged" if int(state["phase"]) in codes.RETREATS else "units"][0].numpy()
     givers = order_givers({name: values[0].numpy() for name, values in state.items()})
     for power, member in holdings(field):
         order = member.read(read_order, member.of(str))
         if order is not None and not (left_out and left_out(power, order, orders)):
             _check_order(member, order, power, givers, orders)
-            orders[order.province] = order.order
+            orders[order.province] = without_army_coasts(order.order, order.province, ordered)
     return orders
 
 

@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.envs.diplomacy.board import codes
-from sparring.envs.diplomacy.orders import completion
+from sparring.envs.diplomacy.orders import order_lines
 from sparring.envs.diplomacy.orders.choices import WAIVE
 from sparring.envs.diplomacy.orders.completion import parse
+from sparring.envs.diplomacy.orders.notation import read_order
 from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
 from tests.envs.diplomacy.text.asking import ask, draw, random_decisions, scene
 
@@ -67,6 +68,74 @@ def test_orders_are_found_in_any_wording(text):
     reading = parse(text, MOVES)
     assert texts(reading) == ["F BRE H", "A MAR - BUR", "A PAR S MAR - BUR"]
     assert (reading.orders_extracted, reading.orders_expected, reading.empty) == (3, 3, False)
+
+
+WANTED = ["F BRE - MAO", "A MAR - SPA", "A PAR - BUR"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- **A PAR - BUR**\n1. `A MAR - SPA`\nF BRE - MAO (head for Portugal)",
+        '{"orders": ["A PAR - BUR", "A MAR - SPA", "F BRE - MAO"]}',
+        '```json\n{\n "orders": [\n  "A PAR - BUR",\n  "A MAR - SPA",\n  "F BRE - MAO"\n ]\n}\n```',
+        '["A PAR - BUR", "A MAR - SPA", "F BRE - MAO"]',
+        '{"FRANCE": ["A PAR - BUR", "A MAR - SPA", "F BRE - MAO"]}',
+        "A PAR - BUR, A MAR - SPA and F BRE - MAO.",
+        "FRANCE: A PAR - BUR; A MAR - SPA; F BRE - MAO",
+        "| A PAR - BUR |\n|---|---|\n| A MAR - SPA |\n| F BRE → MAO |",
+        "```\nA PAR — BUR # hold the line\nA MAR – SPA // and Spain\nF BRE ‑ MAO [for Portugal]\n```",
+        "The army at Paris move to Burgundy.\nThe army at Marseilles move to Spain.\n"
+        "The fleet at Brest move to Mid-Atlantic Ocean.",
+        "> 'a par-bur'\n+ “a mar-spa”\n* [x] *Fleet Brest attacks Mid-Atlantic Ocean*",
+        "France: A Paris -> Burgundy\nA Marseilles -> Spain\nF Brest -> Mid-Atlantic Ocean.",
+    ],
+)
+def test_orders_are_read_in_markup_lists_tables_and_json(text):
+    reading = parse(text, MOVES)
+    assert texts(reading) == WANTED
+    assert not reading.problems
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "I will not do A PAR - BUR",
+        "~~A PAR - BUR~~",
+        "A PAR - BUR (no, better not)",
+        "A PAR - BUR (or A PAR - PIC)",
+        "Maybe A PAR - BUR",
+        "A PAR - BUR, if Germany agrees",
+        "A PAR - BUR - MUN",
+        '{"rejected": ["A PAR - BUR"]}',
+        '[{"unit": "A PAR", "to": "BUR"}]',
+        "| rejected | A PAR - BUR |",
+    ],
+)
+def test_a_line_that_may_reject_its_order_is_named_and_not_played(line):
+    reading = parse(f"{line}\nF BRE - MAO", MOVES)
+    assert texts(reading) == ["F BRE - MAO", "A MAR H", "A PAR H"]
+    assert (reading.orders_extracted, len(reading.problems)) == (1, 1)
+    assert reading.problems[0].problem
+
+
+@pytest.mark.parametrize(
+    ("text", "usual"),
+    [
+        ("The army at Paris support move to Burgundy from Marseilles.", "A PAR S MAR - BUR"),
+        ("The army at Paris support hold to Marseilles.", "A PAR S MAR"),
+        ("A Paris Supports A Marseilles - Burgundy", "A PAR S MAR - BUR"),
+        ("Army Paris supports army Marseilles to hold", "A PAR S MAR"),
+        ("The fleet at North Sea convoy to Norway from London.", "F NTH C A LON - NWY"),
+        ("Fleet St Petersburg (south coast) moves to Gulf of Bothnia", "F STP/SC - BOT"),
+        ("A London - Norway via Convoy", "A LON - NWY VIA"),
+        ("Destroy army at Paris", "A PAR D"),
+    ],
+)
+def test_the_wordings_of_other_programs_are_read(text, usual):
+    (line,) = order_lines.order_lines(text)
+    assert not line.problem
+    assert (line.orders[0].location, line.orders[0].order) == (read_order(usual).location, read_order(usual).order)
 
 
 def test_lines_that_cannot_be_taken_are_named_and_the_first_option_stands_in():
@@ -140,8 +209,8 @@ def test_any_text_comes_to_a_legal_answer(text, choices):
 
 @pytest.mark.parametrize("text", ["x" * 10_000_000, "A PAR J\n" * 1_000_000, "<orders>" * 1_000_000, ";" * 10_000_000])
 def test_of_ten_megabytes_no_more_than_100_short_lines_are_read(text, monkeypatch):
-    read, read_order = [], completion.read_order
-    monkeypatch.setattr(completion, "read_order", lambda line: read.append(len(line)) or read_order(line))
+    read, read_order = [], order_lines.read_order
+    monkeypatch.setattr(order_lines, "read_order", lambda line: read.append(len(line)) or read_order(line))
     reading = parse(text, MOVES)
     assert reading.empty
     assert len(reading.problems) <= 100

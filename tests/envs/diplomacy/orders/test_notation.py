@@ -2,6 +2,7 @@
 
 from itertools import product
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from sparring.envs.diplomacy.orders.notation import (
     read_unit,
     unit_location,
     unit_name,
+    without_army_coasts,
     write_order,
     write_unit,
 )
@@ -145,8 +147,7 @@ def test_every_unit_is_read_back_as_it_was_written():
     ("unit", "said"),
     [
         ("PAR", "unit 'PAR': write A or F and a place, as in A PAR or F STP/SC"),
-        ("A NTH", "unit 'A NTH': an army stands on land and on no coast, as in A PAR or A STP"),
-        ("A STP/NC", "unit 'A STP/NC': an army stands on land and on no coast, as in A PAR or A STP"),
+        ("A NTH", "unit 'A NTH': an army stands on land, as in A PAR or A STP"),
         ("F MUN", "unit 'F MUN': a fleet stands at sea or on a coast; MUN is inland"),
         ("F SPA", "unit 'F SPA': say which coast, F SPA/NC or F SPA/SC"),
     ],
@@ -155,6 +156,27 @@ def test_units_that_cannot_stand_there_are_refused(unit, said):
     with pytest.raises(OrderError) as caught:
         read_unit(unit, POWERS.index("FRANCE"))
     assert str(caught.value) == said
+
+
+def test_the_coast_of_an_army_is_ignored():
+    """DATC 4.B.6, in whatever an army is named: units, moves, supports, convoys and builds."""
+    russia, stp = POWERS.index("RUSSIA"), find_location("STP")
+    assert read_unit("A STP/NC", russia) == (stp, codes.unit_code(russia, codes.ARMY_FORM))
+    assert read_order("F BAR S A FIN - STP/NC").order == packed(codes.SUPPORT_MOVE, "STP", "FIN")
+    assert read_order("F WES C A TUN - SPA/SC").order == packed(codes.CONVOY, "SPA", "TUN")
+    assert read_order("A STP/NC B").order == codes.pack(codes.BUILD, stp, ARMY)
+    units = np.zeros(codes.NUM_PROVINCES, dtype=np.uint8)
+    for place, code in (read_unit(unit, russia) for unit in ("A FIN", "F GAS")):
+        units[place] = code
+    for named, kept in (
+        ("FIN - STP/NC", "FIN - STP"),
+        ("FIN R STP/NC", "FIN R STP"),
+        ("BAR S FIN - STP/NC", "BAR S FIN - STP"),
+        ("GAS - SPA/NC", "GAS - SPA/NC"),
+        ("MAO S GAS - SPA/NC", "MAO S GAS - SPA/NC"),
+    ):
+        order = read_order(named)
+        assert without_army_coasts(order.order, order.province, units) == read_order(kept).order
 
 
 def test_a_fleet_has_the_form_of_its_coast():
@@ -170,6 +192,9 @@ def test_a_unit_has_one_name_wherever_it_is_written():
         try:
             assert read_unit(name, 0)[0] == province
         except OrderError:
+            continue
+        if kind == ARMY and location != province:  # An army's coast is read, and not written.
+            assert read_unit(name, 0) == read_unit(unit_name(kind, province), 0)
             continue
         unit = read_unit(name, 0)[1]
         assert (write_unit(unit, province), unit_location(unit, province)) == (name, location)

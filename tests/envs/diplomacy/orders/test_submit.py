@@ -90,13 +90,21 @@ def test_a_fleet_is_built_on_a_coast_that_is_said():
     orders = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
     rows = {"units": unit_row({}), "dislodged": unit_row({}), "owner": owner_row(None)}
     power = POWERS.index("RUSSIA")
-    lines = submit(orders, ["F STP B", "A STP/SC B", "F STP/SC B"], power=power, phase=codes.WINTER, **rows)
+    lines = submit(orders, ["F STP B", "F STP/SC B", "A STP/SC B"], power=power, phase=codes.WINTER, **rows)
     assert [line.problem for line in lines] == [
         "unit 'F STP B': say which coast, F STP/NC or F STP/SC",
-        "unit 'A STP/SC B': an army stands on land and on no coast, as in A PAR or A STP",
         "",
+        "STP is no free home centre of RUSSIA",
     ]
     assert codes.unpack(int(orders[BOARD.provinces.index("STP")]))[:3] == (codes.BUILD, 80, 1)
+
+
+def test_the_coast_of_an_army_is_ignored():
+    """DATC 4.B.6, with the unit's letter or without it; the fleet's coast counts."""
+    lines = ["A GAS - SPA/NC", "F MAO S GAS - SPA/NC", "F WES - SPA/SC"]
+    given, problems = hand_in(lines, phase=codes.SPRING, units={"France": "A GAS, F MAO, F WES"})
+    assert given == {"GAS": "A GAS - SPA", "MAO": "F MAO S GAS - SPA", "WES": "F WES - SPA/SC"}
+    assert not any(problems)
 
 
 @pytest.mark.parametrize("line", ["A PAR H", "A PAR - BUR", "A MUN D", "A PAR B"])
