@@ -90,7 +90,7 @@ def _read(line: str) -> OrderLine:
     if "~~" in line:
         return OrderLine(line, (), "is struck out; write an order alone, or leave it out")
     bare = re.sub(r"[*`\"“”„«»]|__", "", line).strip(" \t'‘’|")
-    bare = LABEL.sub("", BULLET.sub("", BULLET.sub("", bare)).strip())
+    bare = LABEL.sub("", BULLET.sub("", BULLET.sub("", bare)).strip(" \t'‘’"))
     orders, problem = _orders(bare)
     without = COMMENT.sub("", REMARK.sub("", bare)).strip()
     if problem and without != bare and without:
@@ -103,7 +103,7 @@ def _read(line: str) -> OrderLine:
 def _orders(text: str) -> tuple[tuple[Order | None, ...], str]:
     """Return the orders of which a text is made, or the problem of the first part that is none."""
     try:
-        return (_order(text),), ""
+        return (_order(text.replace("|", " ")),), ""
     except OrderError as error:
         problem = str(error)
     parts = [part.strip() for part in SEPARATOR.split(text) if re.search(r"\w", part)]

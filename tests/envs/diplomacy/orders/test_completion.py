@@ -83,7 +83,7 @@ WANTED = ["F BRE - MAO", "A MAR - SPA", "A PAR - BUR"]
         '{"FRANCE": ["A PAR - BUR", "A MAR - SPA", "F BRE - MAO"]}',
         "A PAR - BUR, A MAR - SPA and F BRE - MAO.",
         "FRANCE: A PAR - BUR; A MAR - SPA; F BRE - MAO",
-        "| A PAR - BUR |\n|---|---|\n| A MAR - SPA |\n| F BRE → MAO |",
+        "| A PAR | - BUR |\n|---|---|\n| A MAR - SPA |\n| F BRE → MAO |",
         "```\nA PAR — BUR # hold the line\nA MAR – SPA // and Spain\nF BRE ‑ MAO [for Portugal]\n```",
         "The army at Paris move to Burgundy.\nThe army at Marseilles move to Spain.\n"
         "The fleet at Brest move to Mid-Atlantic Ocean.",
