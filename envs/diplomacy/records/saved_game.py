@@ -29,6 +29,8 @@ from sparring.envs.diplomacy.records.recorded_results import complete_results
 T = TypeVar("T")
 
 FORMAT, VERSION = "sparring-diplomacy", 1
+LARGEST = 16 * 2**20
+"""Bytes of a file; a game of 200 phases has about one MiB."""
 KEYS = ("format", "version", "map", "phases", "players")
 
 
@@ -103,6 +105,8 @@ def load_players(path: str | Path) -> tuple[str, ...]:
 def _load(path: str | Path, reader: Callable[[Any], T]) -> T:
     place = user_path("path", path)
     try:
+        if place.is_file() and (size := place.stat().st_size) > LARGEST:
+            raise InputError(f"has {size:,} bytes; a game has at most {LARGEST:,}, so give a file of one game")
         data = json.loads(read_regular_text(place, follow=True), object_pairs_hook=_once)
         return reader(data)
     except OSError as error:

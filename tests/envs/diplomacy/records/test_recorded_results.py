@@ -5,12 +5,13 @@ import copy
 import pytest
 import torch
 
+from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.records.history import PhaseRecord
 from sparring.envs.diplomacy.records.order_outcomes import order_outcomes
 from sparring.envs.diplomacy.records.phase_writing import write_phase
 from sparring.envs.diplomacy.records.recorded_results import summary
-from sparring.envs.diplomacy.records.saved_game import load, read_game, save
+from sparring.envs.diplomacy.records.saved_game import LARGEST, load, read_game, save
 from sparring.envs.diplomacy.records.timeline import phases_of
 
 
@@ -142,3 +143,18 @@ def test_the_coast_of_an_army_is_ignored_in_a_saved_game():
     game = read_game({"format": "sparring-diplomacy", "version": 1, "map": "standard", "phases": phases})
     assert told(game) == {"BAR": ["done"], "FIN": ["done"], "STP": ["unordered", "dislodged"]}
     assert not summary(game)
+
+
+def test_a_file_that_is_too_large_is_refused_unread(tmp_path):
+    path = tmp_path / "game.json"
+    with path.open("wb") as file:
+        file.truncate(LARGEST + 1)
+    with pytest.raises(InputError, match=r"game\.json: has 16,777,217 bytes; a game has at most 16,777,216"):
+        load(path)
+
+
+def test_an_order_that_is_too_long_is_refused_by_its_beginning():
+    data = standoff({})
+    data["phases"][0]["orders"]["FRANCE"] = ["A PAR - " + "B" * 1_000_000]
+    with pytest.raises(InputError, match=r"orders\.FRANCE\[0\]: order 'A PAR - B+'\.\.\.: is 1000008 characters long"):
+        read_game(data)
