@@ -14,13 +14,35 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from itertools import pairwise
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 import warp as wp
 
 from sparring.configs.core.device import usable_cores
+
+
+class Copyable:
+    """Base of objects that refer to memory of their process: launches, structs of Warp, views of tensors.
+
+    A copy, deep or pickled, has the same state in memory of its own: `_references` names the attributes that are left
+    out, and `_bind` makes them from the others.
+    """
+
+    _references: ClassVar[tuple[str, ...]] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for a copy."""
+        return {name: value for name, value in self.__dict__.items() if name not in self._references}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Continue from a `__getstate__`."""
+        self.__dict__.update(state)
+        self._bind()
+
+    def _bind(self) -> None:
+        raise NotImplementedError
 
 
 class Launcher:
@@ -32,6 +54,10 @@ class Launcher:
         self.wp_device = wp.device_from_torch(device)
         self.threads = min(threads or usable_cores(), size) if device.type == "cpu" else 1
         self._workers = ThreadPoolExecutor(self.threads - 1) if self.threads > 1 else None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy the arguments: a copy has worker threads of its own."""
+        return Launcher, (self.device, self.size, self.threads)
 
     def load(self, module: ModuleType) -> None:
         """Compile a module's kernels now, before worker threads could compile them a second time."""

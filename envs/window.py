@@ -30,6 +30,10 @@ class RenderWindow:
         self._screen: Any = None
         self._clock: Any = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy the arguments: a copy opens a window of its own with its next picture, unless it was closed."""
+        return RenderWindow, (self.title, self.fps), {"closed": self.closed}
+
     def show(self, picture: np.ndarray) -> None:
         """Show `picture`, uint8 [H, W, 3], and wait until the previous one was seen for 1 / fps seconds.
 

@@ -20,7 +20,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -34,6 +34,7 @@ from sparring.agents.policies.stacked import StackedActors
 from sparring.configs.core.tensor_checks import AnyTensor, Tensors, check_tensor, check_tensors
 from sparring.configs.core.typed import read, within
 from sparring.envs.batched import ACTIONS, BatchedGame
+from sparring.envs.launcher import Copyable
 
 
 class SeatView(Protocol):
@@ -96,7 +97,7 @@ class MatchTally:
         return int(self.wins[opponent]), int(self.draws[opponent]), int(self.losses[opponent])
 
 
-class LearnerEnv:
+class LearnerEnv(Copyable):
     """Environment of one learner in `batch`, against `bots`, `players` and up to `slots` snapshots of `network_shape`.
 
     `players` are further opponents by name, which stand after the bots in `bots`. They act in full precision, and
@@ -106,8 +107,10 @@ class LearnerEnv:
     run, initially bot 0; the batch plays a `share` of these matches, by default all. `seed` seeds the draws of
     snapshots' actions. `simulator_seconds` sums the time spent in the batch's steps; on an accelerator it only covers
     the launches. `quarantined` counts matches that were not finite. With a `view`, learner and snapshots play in the
-    symmetric match. `contract` defaults to the batch's.
+    symmetric match. `contract` defaults to the batch's. A copy, deep or pickled, continues like the original.
     """
+
+    _references: ClassVar[tuple[str, ...]] = ("_actions", "_write_obs", "_write_final_obs", "_write_snapshot_obs")
 
     unsaved = ""
     notes: Sequence[str] = ()
@@ -151,12 +154,12 @@ class LearnerEnv:
         self._match = match = torch.arange(n, device=device)
         seat = (self.share.first + match) % self._seats
         self._mine = self._seats * match + seat  # the learner's rows among the [N * S] seats of the batch
-        self._write_obs = self._reader(self._mine, self.obs, self._side)
-        self._write_final_obs = self._final_reader()
+        self._snapshot_rows = torch.zeros(0, dtype=torch.int64, device=device)
+        self._snapshot_obs = torch.zeros(slots, 0, self.obs.shape[-1], device=device)
+        self._snapshot_side = torch.ones(slots, 0, device=device)
+        self._flat_actions = torch.zeros(self._seats * n + 1, batch.action_size, device=device)  # one more, for padding
+        self._bind()
         self._bit = torch.ones_like(seat) << seat
-        rows, size = self._seats * n, batch.action_size
-        self._flat_actions = torch.zeros(rows + 1, size, device=device)  # one more row, for padding
-        self._actions = self._flat_actions[:rows].view(n, self._seats, size)
         columns = 4 + len(batch.stat_names)  # wins, draws, losses, statistics, returns
         self._sums = torch.zeros(self.first_slot + slots, columns, dtype=torch.float64, device=device)
         self._return = torch.zeros(n, dtype=torch.float64, device=device)
@@ -282,6 +285,18 @@ class LearnerEnv:
                 self._flat_actions.index_copy_(0, rows, player.act(obs.index_select(0, rows)))
         self.player_seconds += time.perf_counter() - start
 
+    def _bind(self) -> None:
+        """Make the view of the actions, and the functions that write observations to this object's tensors."""
+        self._actions = self._flat_actions[:-1].view(self.num_envs, self._seats, -1)
+        self._write_obs = self._reader(self._mine, self.obs, self._side)
+        self._write_final_obs = self._final_reader()
+        self._bind_snapshots()
+
+    def _bind_snapshots(self) -> None:
+        if self._snapshot_rows.numel():
+            shown, side = self._snapshot_obs.flatten(0, 1), self._snapshot_side.flatten()
+            self._write_snapshot_obs = self._reader(self._snapshot_rows, shown, side)
+
     def _reader(self, rows: Tensor, out: Tensor, side: Tensor) -> Callable[[], object]:
         """Return a function that writes observations of seats `rows` [R] to `out` [R, D], their side to `side` [R]."""
         if self._view is None:
@@ -383,9 +398,8 @@ class LearnerEnv:
             place[slot, : len(group)] = slot * longest + begins[slot] + np.arange(len(group))
         self._snapshot_obs = torch.zeros(self.slots, rows, self.obs.shape[-1], device=self.device)
         self._snapshot_side = torch.ones(self.slots, rows, device=self.device)
-        if rows:
-            seats, shown = torch.from_numpy(gather).to(self.device).flatten(), self._snapshot_obs.flatten(0, 1)
-            self._write_snapshot_obs = self._reader(seats, shown, self._snapshot_side.flatten())
+        self._snapshot_rows = torch.from_numpy(gather).to(self.device).flatten()
+        self._bind_snapshots()
         self._scatter = torch.from_numpy(scatter).to(self.device)
         index = torch.from_numpy(place).to(self.device)
         self._noise = (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ from sparring.envs.diplomacy.bots.seed_dumbbot_values import seed_neighbours
 from sparring.envs.diplomacy.bots.simple import bots_kernel
 from sparring.envs.diplomacy.orders.listing import Lister
 from sparring.envs.diplomacy.validation import check_players, check_whole
-from sparring.envs.launcher import Launcher
+from sparring.envs.launcher import Copyable, Launcher
 
 MOST_GAMES, MOST_THREADS = 10_000_000, 4096
 LARGEST_SEED = 2**32 - 1
@@ -44,9 +44,17 @@ STATE = {
     "done": (0, torch.uint8),
 }
 """Arrays of a game: name, columns (0 for one number per game), type."""
+_SHARED = {
+    **STATE,
+    "orders": (codes.NUM_PROVINCES, torch.int32),
+    "results": (codes.NUM_PROVINCES, torch.uint8),
+    "players": (codes.NUM_POWERS, torch.int32),
+    "game_id": (0, torch.int32),
+}
+"""Arrays that the kernels see."""
 
 
-class DiplomacyBatch:
+class DiplomacyBatch(Copyable):
     """G games of Diplomacy at once.
 
     Args:
@@ -63,7 +71,8 @@ class DiplomacyBatch:
     power with any other number gets no orders; `check` raises for it, at the cost of waiting for the device.
 
     A game depends only on its orders, never on G, the threads or its neighbours; the orders of bots depend only on the
-    position, the seed and the `game_id`.
+    position, the seed and the `game_id`. A copy, by `copy.deepcopy` or a pickle, continues from the same state in
+    memory of its own.
 
     On a CPU kernels are loaded, and the first time compiled, when first used: bots only by `draw_orders`.
 
@@ -81,6 +90,7 @@ class DiplomacyBatch:
     results: torch.Tensor
     players: torch.Tensor
     game_id: torch.Tensor
+    _references: ClassVar[tuple[str, ...]] = ("_tables", "_near", "_games", "_undecided", "_recorded", "_lister")
 
     def __init__(self, num_games: int, *, device: str = "cpu", last_year: int = 1935, threads: int = 0) -> None:
         self.num_games = check_whole("num_games", num_games, 1, MOST_GAMES)
@@ -90,12 +100,8 @@ class DiplomacyBatch:
         self._launcher = Launcher(self.device, self.num_games, threads)
         if self.device.type == "cuda":
             self.load_kernels()  # Later could be while a CUDA graph is captured, when nothing can be loaded.
-        self._tables = tables(str(self._launcher.wp_device))
-        self._near = seed_neighbours(str(self._launcher.wp_device))
         self._allocate()
-        self._recorded: dict[Any, list[Any]] = {}
-        """Recorded launches by kernel; for few games, preparing a launch takes longer than running it."""
-        self._lister = Lister(self._launcher, self._games, self._tables)
+        self._bind()
         self.reset()
 
     def reset(self) -> None:
@@ -206,17 +212,23 @@ class DiplomacyBatch:
 
     def _allocate(self) -> None:
         new = partial(torch.zeros, device=self.device)
-        self._games = Games()
-        shapes = {**STATE, "orders": (codes.NUM_PROVINCES, torch.int32), "results": (codes.NUM_PROVINCES, torch.uint8)}
-        shapes |= {"players": (codes.NUM_POWERS, torch.int32), "game_id": (0, torch.int32)}
-        for name, (columns, kind) in shapes.items():
+        for name, (columns, kind) in _SHARED.items():
             shape = (self.num_games, columns) if columns else (self.num_games,)
-            tensor = new(shape, dtype=kind)
-            setattr(self, name, tensor)
-            setattr(self._games, name, wp.from_torch(tensor))
+            setattr(self, name, new(shape, dtype=kind))
         self.game_id.copy_(torch.arange(self.num_games))
         self.undecided = new(1, dtype=torch.int32)
+
+    def _bind(self) -> None:
+        """Make the kernels' structs refer to the memory of the tensors."""
+        self._tables = tables(str(self._launcher.wp_device))
+        self._near = seed_neighbours(str(self._launcher.wp_device))
+        self._games = Games()
+        for name in _SHARED:
+            setattr(self._games, name, wp.from_torch(getattr(self, name)))
         self._undecided = wp.from_torch(self.undecided)
+        self._recorded: dict[Any, list[Any]] = {}
+        """Recorded launches by kernel; for few games, preparing a launch takes longer than running it."""
+        self._lister = Lister(self._launcher, self._games, self._tables)
 
 
 def opening() -> dict[str, torch.Tensor]:

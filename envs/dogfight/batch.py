@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -43,7 +43,7 @@ from sparring.envs.dogfight.kernels.step import (
     step_kernel,
 )
 from sparring.envs.dogfight.validation import check_bots, check_number, check_ranges, check_rewards, check_whole
-from sparring.envs.launcher import Launcher
+from sparring.envs.launcher import Copyable, Launcher
 
 ACTION_SIZE = 3
 _FIGHTER_TRACE = ("x", "y", "cos_yaw", "sin_yaw", "speed", "hp", "cooldown", "stall")
@@ -84,6 +84,10 @@ _STRUCTS: dict[str, Any] = {
 }
 _SHOWN = ("fighters", "bullets", "physics", "clock")
 """Those that observations depend on."""
+_ARRAYS: dict[str, tuple[str, ...]] = {"_world": tuple(_STRUCTS), "_ends": (*_SHOWN, "older_frames")}
+"""Arrays that belong to Warp; all others are tensors."""
+_VALUES: dict[str, Any] = {"_settings": Settings, "_weights": RewardWeights}
+"""Structs of numbers."""
 
 
 def observation_size(rule_set: str, observe_physics: bool = True) -> int:
@@ -105,7 +109,7 @@ class DogfightState(TypedDict):
     invalid_actions: AnyTensor
 
 
-class DogfightBatch:
+class DogfightBatch(Copyable):
     """N matches of the dogfight at once.
 
     Args:
@@ -128,7 +132,8 @@ class DogfightBatch:
 
     The result tensors (`obs` [N, 2, D], `reward` [N, 2], `terminated`, `truncated`, `outcome`, `length`,
     `final_hp` [N, 2], `invalid_actions`, `trace`) share memory with the simulator and are overwritten by the next step.
-    A match depends only on (seed, `match_id`, actions), never on N, the threads or its neighbours.
+    A match depends only on (seed, `match_id`, actions), never on N, the threads or its neighbours. A copy, by
+    `copy.deepcopy` or a pickle, continues from the same state in memory of its own.
 
     Raises `ConfigError` or `UnknownNameError`, with a one-line message, for an invalid argument.
 
@@ -166,8 +171,6 @@ class DogfightBatch:
         self.obs_dim = observation_size(rules, observe_physics)
         self.device = choose_device(str(device))
         self._launcher = Launcher(self.device, num_envs, threads)
-        self._wp_device = self._launcher.wp_device
-        self._launcher.load(step)
         self._settings = Settings()
         self._settings.challenge = rules == "challenge"
         self._settings.bot_every_tick = self.bot_rate == "tick"
@@ -179,10 +182,12 @@ class DogfightBatch:
         self._settings.seed = seed
         self._weights = _weights(reward, gamma)
         self._allocate(min(trace, num_envs))
-        self._recorded: list[Any] = []  # the step's launches, or on a GPU its graph
         self.set_ranges(game.ranges("none"))
         self.reset(seed)
 
+    _references: ClassVar[tuple[str, ...]] = (
+        *("_wp_device", "_wp_actions", "_wp_restart", "_recorded", "_results", *_ARRAYS, *_VALUES),
+    )
     action_size = ACTION_SIZE
     stat_names: tuple[str, ...] = ("length", "hp")
 
@@ -336,6 +341,31 @@ class DogfightBatch:
         """End the worker threads."""
         self._launcher.close()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for a copy: beside `state_dict`, the options and the results of the last step."""
+        values = {part: {name: getattr(getattr(self, part), name) for name in _VALUES[part].vars} for part in _VALUES}
+        with self._launcher.stream():
+            arrays = {
+                part: {name: np.array(getattr(getattr(self, part), name).numpy()) for name in names}
+                for part, names in _ARRAYS.items()
+            }
+        return super().__getstate__() | {"values": values, "arrays": arrays}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Continue from a `__getstate__`."""
+        values, arrays = state["values"], state["arrays"]
+        for part, kind in _VALUES.items():
+            setattr(self, part, kind())
+            for name, value in values[part].items():
+                setattr(getattr(self, part), name, value)
+        super().__setstate__({name: value for name, value in state.items() if name not in ("values", "arrays")})
+        with self._launcher.stream():
+            for part, names in _ARRAYS.items():
+                for name in names:
+                    target = getattr(getattr(self, part), name)
+                    if target.size:
+                        wp.copy(target, wp.array(arrays[part][name], dtype=target.dtype, device=self._wp_device))
+
     def _allocate(self, trace: int) -> None:
         n, d = self.num_envs, self.obs_dim
         new = partial(torch.zeros, device=self.device)
@@ -363,6 +393,9 @@ class DogfightBatch:
     def _bind(self) -> None:
         """Make the kernels' structs refer to the memory of the tensors."""
         n = self.num_envs
+        self._wp_device = self._launcher.wp_device
+        self._launcher.load(step)
+        self._recorded: list[Any] = []  # the step's launches, or on a GPU its graph
         self._world = World()
         shapes = {
             "fighters": (n, 2),

@@ -113,12 +113,16 @@ class _Session:
         options.log_severity_level = 4
         # Threads that spin while waiting would take the cores from the simulator.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        self._path = file.path
+        self._path, self._made_from = file.path, (data, threads, file)
         try:
             self._session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # A foreign model may raise any exception.
             raise OnnxError(f"{self._path}: cannot be run by onnxruntime {runtime.__version__} ({error})") from error
         self._input = self._session.get_inputs()[0].name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy the arguments: a copy is another session of the same model."""
+        return _Session, self._made_from
 
     def run(self, observations: np.ndarray) -> np.ndarray:
         """Return actions float32 [B, 3] for observations float32 [B, D]."""

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from sparring.envs.dogfight.batch import RESULTS, TRACE_FIELDS, DogfightBatch
 from sparring.envs.dogfight.frame import TICK
 from sparring.envs.dogfight.recording import short_names
 from sparring.envs.game import load
+from sparring.envs.launcher import Copyable
 
 if TYPE_CHECKING:
     from sparring.envs.dogfight.interfaces.match_window import MatchWindow
@@ -99,8 +100,16 @@ class Step(NamedTuple):
     """[N, 2] int32, hp at the end of the finished match; valid where `outcome >= 0`."""
 
 
-class NumpyBatch:
-    """N matches for the numpy interfaces; the first `rendered` of them can be drawn."""
+class NumpyBatch(Copyable):
+    """N matches for the numpy interfaces; the first `rendered` of them can be drawn.
+
+    A copy, deep or pickled, continues like the original, with opponents of its own. An opponent that is a Python object
+    is copied as Python copies it, or raises its error.
+    """
+
+    _references: ClassVar[tuple[str, ...]] = ("actions", "_views", "_read_final")
+    actions: np.ndarray
+    """Actions of both seats, float32 [N, 2, 3], which the next `step` plays."""
 
     def __init__(self, num_envs: int, options: MatchOptions, *, rendered: int = 0, threads: int = 1) -> None:
         self.num_envs = num_envs
@@ -119,17 +128,12 @@ class NumpyBatch:
             trace=rendered if options.render_mode else 0,
         )
         self.set_regime(None)
-        on_cpu = self.batch.device.type == "cpu"
-        self._views = {name: getattr(self.batch, name).numpy() for name in RESULTS} if on_cpu else {}
-        self._given = self.batch.actions if on_cpu else torch.zeros(num_envs, 2, 3)
-        self.actions: np.ndarray = self._given.numpy()
-        """Actions of both seats, float32 [N, 2, 3], which the next `step` plays."""
+        self._given = self.batch.actions if self.batch.device.type == "cpu" else torch.zeros(num_envs, 2, 3)
         self._decisions = np.zeros(num_envs, dtype=np.int64)
         self._ended = np.zeros(num_envs, dtype=bool)
         self._fresh = True
         self._final_rows = torch.arange(0, 2 * num_envs, 2, device=self.batch.device)
         self._final_obs = torch.zeros(num_envs, self.batch.obs_dim, device=self.batch.device)
-        self._read_final = self.batch.final_reader(self._final_rows, self._final_obs)
         self._was_cut = np.zeros(num_envs, dtype=bool)
         self._cut_obs = np.zeros((0, self.batch.obs_dim), dtype=np.float32)
         self._open: dict[Any, tuple[Any, Any]] = {}
@@ -137,6 +141,14 @@ class NumpyBatch:
         self._player_seconds = self._kernel_seconds = 0.0
         self._remember_max_hp()
         self._window = _open_window(options) if options.render_mode == HUMAN else None
+        self._bind()
+
+    def _bind(self) -> None:
+        on_cpu = self.batch.device.type == "cpu"
+        self._views = {name: getattr(self.batch, name).numpy() for name in RESULTS} if on_cpu else {}
+        self.actions = self._given.numpy()
+        self._read_final = self.batch.final_reader(self._final_rows, self._final_obs)
+        self._open = {_key(opponent): (player, opponent) for player, opponent in self._open.values()}
 
     def set_regime(self, name: str | None) -> None:
         """Set a regime or a randomization level from the next reset on; None restores the initial option."""
@@ -243,7 +255,7 @@ class NumpyBatch:
         """Return the bot's name, or the player for an opponent that is not a bot."""
         if isinstance(opponent, str) and opponent in game.BOTS:
             return opponent
-        key = opponent if isinstance(opponent, str | Path) else id(opponent)
+        key = _key(opponent)
         if key not in self._open:
             player = load(GAME.opponents)(opponent, self.batch.device)
             if not isinstance(player, str):
@@ -305,6 +317,11 @@ class NumpyBatch:
         if self._window is not None:
             self._window.close()
         self.batch.close()
+
+
+def _key(opponent: Any) -> Any:
+    """Return the key of an opponent in `NumpyBatch._open`: the name, or the identity, which a copy does not share."""
+    return opponent if isinstance(opponent, str | Path) else id(opponent)
 
 
 _LEARNER_RESULTS = np.array([[0, 1, -1], [0, -1, 1]])  # by seat, then by outcome: draw, seat 0 won, seat 1 won
