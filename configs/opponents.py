@@ -63,6 +63,10 @@ def opponent_text(value: Any) -> str:
     numbered: Mine, Mine-2. Raises `InputError` for a class or function with the name of a bot.
     """
     if (path := getattr(value, "path", None)) is not None:
+        if (statistics := getattr(value, "vecnormalize", None)) is not None:
+            raise InputError(
+                f"{path}: an opponent finds its statistics beside it; copy {statistics} to {path.stem}_vecnormalize.pkl"
+            )
         return str(path)
     if not (callable(value) or hasattr(value, "act")):
         return str(value)

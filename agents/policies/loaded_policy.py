@@ -44,6 +44,8 @@ class LoadedPolicy:
     spaces: PolicySpaces
     training: Mapping[str, Any] = field(default_factory=dict)
     """Summary of the training: run, seed, env_steps, config; empty for files of other projects."""
+    vecnormalize: Path | None = None
+    """Statistics given to `sparring.load`."""
 
     @property
     def env_id(self) -> str:

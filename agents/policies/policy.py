@@ -9,7 +9,7 @@ A policy of an old environment version plays only if that is configured (`agents
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,8 @@ class Policy:
     """Network that plays under `contract`; `name` identifies it in messages and tables.
 
     Deterministic actions are the Gaussian's mean and the likelier side of the Bernoulli; otherwise actions are sampled
-    with the policy's own generator, seeded with `seed`.
+    with the policy's own generator, seeded with `seed`. `encode` converts observations [B, D] to those that the network
+    takes.
     """
 
     def __init__(
@@ -46,8 +47,9 @@ class Policy:
         name: str = "policy",
         deterministic: bool = True,
         seed: int = 0,
+        encode: Callable[[Tensor], Tensor] = Tensor.float,
     ) -> None:
-        self.network = network
+        self.network, self._encode = network, encode
         self.contract = dict(contract)
         self.name = name
         self.deterministic = deterministic
@@ -88,7 +90,7 @@ class Policy:
 
         `deterministic` defaults to the policy's own setting.
         """
-        seen = obs[:, : self.network.obs_dim]
+        seen = self._encode(obs[:, : self.network.obs_dim])
         asked = self.deterministic if deterministic is None else deterministic
         if self._mirror is None:
             return self._answer(seen, deterministic=asked)
@@ -100,7 +102,7 @@ class Policy:
         """Return V(s), float32 [B], for observations as in `act`; None for a network without a critic."""
         if not isinstance(self.network, ActorCritic):
             return None
-        seen = obs[:, : self.network.obs_dim]
+        seen = self._encode(obs[:, : self.network.obs_dim])
         return self.network.value(seen if self._mirror is None else self._mirror.show(seen)[0])
 
     def _answer(self, obs: Tensor, *, deterministic: bool) -> Tensor:

@@ -76,15 +76,7 @@ def to_actor_critic(
 
 def read_zip(path: Path) -> ActorCritic:
     """Read the policy of an SB3 zip; raise `SB3Error` for another kind of file or an unsupported policy."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            check_members(archive.infolist(), path.stat().st_size)
-            weights, data = archive.read("policy.pth"), json.loads(archive.read("data"))
-        state = unpack(weights)
-    except TensorFileError as error:
-        raise SB3Error(f"{path}: it or its policy.pth {error}") from error
-    except Exception as error:  # a flipped bit can raise any exception
-        raise SB3Error(f"{path}: is damaged, or not a model saved by Stable-Baselines3") from error
+    state, data = _read(path)
     activation = _activation(data)
     ours = {kind.__name__: name for name, kind in ACTIVATIONS.items()}
     if activation not in ours:
@@ -93,6 +85,30 @@ def read_zip(path: Path) -> ActorCritic:
         return to_actor_critic(state, ours[activation])
     except SB3Error as error:
         raise SB3Error(f"{path}: {error}") from error
+
+
+def was_normalized(path: Path) -> bool | None:
+    """Return whether the policy of an SB3 zip was trained under `VecNormalize`; None if the zip does not show it.
+
+    SB3 keeps the last observations, and only under that wrapper also those before it.
+    """
+    _, data = _read(path)
+    if not isinstance(data, dict) or data.get("_last_obs") is None or "_last_original_obs" not in data:
+        return None
+    return data["_last_original_obs"] is not None
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], object]:
+    """Return the weights and the descriptions of an SB3 zip."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            check_members(archive.infolist(), path.stat().st_size)
+            weights, data = archive.read("policy.pth"), json.loads(archive.read("data"))
+        return unpack(weights), data
+    except TensorFileError as error:
+        raise SB3Error(f"{path}: it or its policy.pth {error}") from error
+    except Exception as error:  # a flipped bit can raise any exception
+        raise SB3Error(f"{path}: is damaged, or not a model saved by Stable-Baselines3") from error
 
 
 def _activation(data: object) -> str:

@@ -85,6 +85,7 @@ def _seat(options: EvaluationOptions, players: Sequence[Player]) -> tuple[list[E
             device,
             deterministic=not options.stochastic,
             old_version=options.env_version == 0 or index != evaluated,
+            vecnormalize=options.vecnormalize if index == evaluated else None,
         )
         for index, player in enumerate(players)
     ]

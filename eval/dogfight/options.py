@@ -60,6 +60,7 @@ class EvaluationOptions(PlayOptions):
     require: tuple[Requirement, ...]
     sprt: Hypotheses | None
     max_games: int
+    vecnormalize: Path | None
 
 
 def read_options(arguments: Sequence[str]) -> EvaluationOptions:
@@ -91,6 +92,12 @@ def _parser() -> Parser:
     players.add_argument(
         "--ladder", action="store_true", help="play all opponents (and --ckpt, where given) against each other"
     )
+    players.add_argument(
+        "--vecnormalize",
+        type=Path,
+        metavar="PKL",
+        help="SB3's VecNormalize of the zip --ckpt (default: NAME_vecnormalize.pkl or vecnormalize.pkl beside it)",
+    )
     add_conditions(parser, games=400)
     _add_results(parser)
     return parser
@@ -120,6 +127,8 @@ def _add_results(parser: Parser) -> None:
 
 
 def _check_together(values: dict[str, Any]) -> None:
+    if values["vecnormalize"] is not None and not values["ckpt"].endswith(".zip"):
+        raise InputError(f"--vecnormalize {values['vecnormalize']}: goes with a zip of Stable-Baselines3 as --ckpt")
     if not values["ladder"]:
         if values["anchor"] is not None:
             raise InputError("--anchor goes with --ladder only: nothing else is rated")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from pathlib import Path
 
@@ -18,18 +19,26 @@ __all__ = ["Entrant", "load_entrant", "load_observing_policy", "load_policy"]
 
 
 def load_entrant(
-    player: Player, device: str | torch.device, *, deterministic: bool = True, old_version: bool = True
+    player: Player,
+    device: str | torch.device,
+    *,
+    deterministic: bool = True,
+    old_version: bool = True,
+    vecnormalize: Path | None = None,
 ) -> Entrant:
     """Load a located player. Raises `InputError` for an unusable policy, like `load_policy`."""
-    return open_opponent(player, device, deterministic=deterministic, old_version=old_version)
+    how = {"deterministic": deterministic, "old_version": old_version}
+    return open_opponent(player, device, **how, vecnormalize=vecnormalize)
 
 
-def load_observing_policy(path: Path, device: str | torch.device) -> LoadedPolicy:
+def load_observing_policy(path: Path, device: str | torch.device, *, vecnormalize: Path | None = None) -> LoadedPolicy:
     """Load the policy in the file `path` for `sparring.load`; raises `InputError` like `load_policy`."""
-    entrant = load_policy(path, device, old_version=False)
+    entrant = open_opponent(path, device, vecnormalize=vecnormalize)
+    if entrant.warning:
+        warnings.warn(entrant.warning, stacklevel=3)
     policy, space = entrant.contestant, action_space()
     assert isinstance(policy, Policy)
     rules, observe_physics = policy.contract["rules"], policy.contract["observe_physics"]
     clip = partial(np.clip, a_min=space.low, a_max=space.high)
     spaces = PolicySpaces(observation_space(rules, observe_physics), space, clip)
-    return LoadedPolicy(entrant.name, path, policy, spaces, entrant.training)
+    return LoadedPolicy(entrant.name, path, policy, spaces, entrant.training, vecnormalize)

@@ -7,6 +7,7 @@ version, whose bots differed, plays in the current version only on request. Its 
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,9 @@ from sparring.agents.opponents.suggestions import other_game
 from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint
 from sparring.agents.policies.env_version import OldVersionError, admitted, is_old, old_version_message
 from sparring.agents.policies.policy import Policy
-from sparring.agents.policies.sb3_weights import read_zip
+from sparring.agents.policies.sb3_weights import read_zip, was_normalized
+from sparring.agents.policies.vecnormalize import find_statistics, read_statistics
+from sparring.configs.core.errors import InputError
 from sparring.configs.opponents import is_code, named_source, registered, registered_name, source_name
 from sparring.envs.dogfight import GAME
 from sparring.envs.dogfight.batch import observation_size
@@ -41,15 +44,25 @@ class Entrant:
     training: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     """Notes to show with the player's results, one sentence each without the full stop."""
+    warning: str = ""
+    """That note which also matters where no results are shown."""
 
 
 def open_opponent(
-    x: Any, device: str | torch.device = "cpu", *, deterministic: bool = True, old_version: bool = False
+    x: Any,
+    device: str | torch.device = "cpu",
+    *,
+    deterministic: bool = True,
+    old_version: bool = False,
+    vecnormalize: Path | None = None,
 ) -> Entrant:
     """Return the player that `x` means; raises `InputError` for an unknown name, and for one that cannot act.
 
-    Policies are deterministic unless asked otherwise; Python objects decide by themselves.
+    Policies are deterministic unless asked otherwise; Python objects decide by themselves. `vecnormalize` is as for
+    `load_policy`.
     """
+    if vecnormalize is not None and not (isinstance(x, Path) and x.suffix == SB3):
+        raise InputError(f"vecnormalize={vecnormalize}: goes with a zip of Stable-Baselines3; {x} is none")
     if isinstance(x, Policy):
         return Entrant(x.name, x)
     if isinstance(x, str):
@@ -59,29 +72,38 @@ def open_opponent(
     if isinstance(x, str):
         return Entrant(x, x)
     if isinstance(x, Path):
-        return load_policy(x, device, deterministic=deterministic, old_version=old_version)
+        how = {"deterministic": deterministic, "old_version": old_version}
+        return load_policy(x, device, **how, vecnormalize=vecnormalize)
     return _python(x, device)
 
 
 def opponent_policy(x: Any, device: str | torch.device = "cpu") -> str | Policy:
-    """Return the bot's name or the deterministic policy that `x` means."""
-    return open_opponent(x, device).contestant
+    """Return the bot's name or the deterministic policy that `x` means; what is doubtful about it is a warning."""
+    entrant = open_opponent(x, device)
+    if entrant.warning:
+        warnings.warn(entrant.warning, stacklevel=2)
+    return entrant.contestant
 
 
 def load_policy(
-    path: Path, device: str | torch.device, *, deterministic: bool = True, old_version: bool = True
+    path: Path,
+    device: str | torch.device,
+    *,
+    deterministic: bool = True,
+    old_version: bool = True,
+    vecnormalize: Path | None = None,
 ) -> Entrant:
     """Load the policy in the file `path`: a checkpoint of this project, an ONNX agent, or a Stable-Baselines3 zip.
 
+    `vecnormalize` are the statistics of a zip; by default those beside it (`find_statistics`), where its training had
+    any.
     Raises `InputError` if it is unusable, or, unless `old_version`, of an old version of the environment.
     """
     if path.suffix == ONNX:
         return _load_onnx(path, device, deterministic=deterministic, old_version=old_version)
     name = display_name(path)
     if path.suffix == SB3:
-        network = read_zip(path).to(device).eval()
-        contract = _usual_contract(path, network.obs_dim, network.continuous, network.binary)
-        return Entrant(name, Policy(network, contract, name=name, deterministic=deterministic), path)
+        return _load_zip(path, device, deterministic=deterministic, vecnormalize=vecnormalize)
     checkpoint = load_checkpoint(path, device)
     contract, notes = _todays(path, checkpoint.contract, old_version=old_version)
     policy = Policy(checkpoint.network, contract, name=name, deterministic=deterministic)
@@ -91,6 +113,27 @@ def load_policy(
 def _python(source: Any, device: str | torch.device, name: str = "") -> Entrant:
     name = registered_name(source) or name or source_name(source)
     return Entrant(name, PythonPolicy(source, name=name, device=device))
+
+
+def _load_zip(path: Path, device: str | torch.device, *, deterministic: bool, vecnormalize: Path | None) -> Entrant:
+    name, network = display_name(path), read_zip(path).to(device).eval()
+    contract = _usual_contract(path, network.obs_dim, network.continuous, network.binary)
+    normalized = was_normalized(path)
+    file = vecnormalize or (None if normalized is False else find_statistics(path))
+    how: dict[str, Any] = {"name": name, "deterministic": deterministic}
+    if file is not None:
+        statistics = read_statistics(file, network.obs_dim)
+        note = f"{name} observes through the statistics of {file.name}"
+        policy = Policy(network, contract, **how, **({"encode": statistics.to(device)} if statistics else {}))
+        return Entrant(name, policy, path, notes=(note,) if statistics else ())
+    warning = "" if normalized is False else _missing_statistics(name, path.stem, shown=bool(normalized))
+    return Entrant(name, Policy(network, contract, **how), path, notes=(warning,) if warning else (), warning=warning)
+
+
+def _missing_statistics(name: str, stem: str, *, shown: bool) -> str:
+    seen = "was trained under VecNormalize" if shown else "does not show whether it was trained under VecNormalize"
+    fix = f"save them as {stem}_vecnormalize.pkl beside it, or name them with --vecnormalize (vecnormalize= in Python)"
+    return f"{name} {seen} and observes without its statistics, so that it may play far worse than it can; {fix}"
 
 
 def _load_onnx(path: Path, device: str | torch.device, *, deterministic: bool, old_version: bool) -> Entrant:

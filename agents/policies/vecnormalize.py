@@ -1,0 +1,146 @@
+"""Statistics of Stable-Baselines3's `VecNormalize`, read without executing code from their file.
+
+SB3 pickles the wrapper. Here every object of the pickle becomes an inert record of its name, arguments and state, so
+that loading calls nothing; a file that names anything but NumPy, Gymnasium's spaces and SB3's two classes is refused.
+A policy trained under it observed clip((obs - mean) / sqrt(variance + epsilon), -clip_obs, clip_obs).
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import pickletools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.regular_file import read_regular
+
+KNOWN = ("numpy", "gymnasium.spaces", "stable_baselines3.common")
+"""Modules, and all inside them, whose objects are read as records."""
+MOST_BYTES = 1 << 24
+_WRAPPER = "stable_baselines3.common.vec_env.vec_normalize.VecNormalize"
+_ARRAYS = re.compile(r"numpy\.(_core|core)\.(multiarray\._reconstruct|numeric\._frombuffer)")
+_SCALAR = re.compile(r"numpy\.(_core|core)\.multiarray\.scalar")
+
+
+class StatisticsError(InputError):
+    """A file of statistics that cannot be used; the message is one line with the reason."""
+
+
+@dataclass(frozen=True, eq=False)
+class ObsStatistics:
+    """Statistics of observations: `mean` and `std` float64 [D], and the bound `clip` of the result."""
+
+    mean: Tensor
+    std: Tensor
+    clip: float
+
+    def __call__(self, obs: Tensor) -> Tensor:
+        """Return observations [B, D] as the policy saw them in training, float32; in float64 until then, as in SB3."""
+        return ((obs.double() - self.mean) / self.std).clamp(-self.clip, self.clip).float()
+
+    def to(self, device: str | torch.device) -> ObsStatistics:
+        """Return them on a device."""
+        return ObsStatistics(self.mean.to(device), self.std.to(device), self.clip)
+
+
+class _Record:
+    """Inert stand-in for an object of a pickle."""
+
+    name = ""
+    args: tuple[Any, ...]
+    state: Any
+
+    def __new__(cls, *args: Any) -> _Record:
+        record = object.__new__(cls)
+        record.args, record.state = args, None
+        return record
+
+    def __init__(self, *args: Any) -> None:
+        """Take the arguments that `__new__` keeps."""
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+
+class _Reader(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> type[_Record]:
+        """Return a class of records, and import nothing."""
+        if not any(module == known or module.startswith(f"{known}.") for known in KNOWN):
+            raise StatisticsError(f"names {module}.{name}, which has no place there and is not run")
+        return type("_Record", (_Record,), {"name": f"{module}.{name}"})
+
+
+def find_statistics(model: Path) -> Path | None:
+    """Return the file of statistics beside an SB3 zip under one of the usual names, the most specific first."""
+    stem, names = model.stem, [f"{model.stem}_vecnormalize.pkl"]
+    if of_step := re.fullmatch(r"(.+)_(\d+_steps)", stem):  # as SB3's CheckpointCallback names both
+        names.append("{}_vecnormalize_{}.pkl".format(*of_step.groups()))
+    names += [f"{stem}.pkl", f"{stem}/vecnormalize.pkl", "vecnormalize.pkl"]
+    return next((path for name in names if (path := model.parent / name).is_file()), None)
+
+
+def read_statistics(path: Path, size: int) -> ObsStatistics | None:
+    """Read the statistics of observations of `size` numbers; None if only rewards were normalized.
+
+    Raises `StatisticsError` for another kind of file, other observations, or values that are not finite.
+    """
+    try:
+        wrapper = _load(read_regular(path, follow=True))
+        if not isinstance(wrapper, _Record) or wrapper.name != _WRAPPER or not isinstance(wrapper.state, dict):
+            raise StatisticsError("is not a VecNormalize saved by Stable-Baselines3")
+        return _statistics(wrapper.state, size)
+    except InputError as error:
+        raise StatisticsError(f"{path}: {error}") from error
+    except OSError as error:
+        raise StatisticsError(f"{path}: cannot be read: {error.strerror}") from error
+    except Exception as error:  # a flipped bit can raise any exception
+        raise StatisticsError(f"{path}: is damaged, or not a VecNormalize saved by Stable-Baselines3") from error
+
+
+def _load(data: bytes) -> Any:
+    if len(data) > MOST_BYTES:
+        raise StatisticsError(f"has {len(data)} bytes; those of statistics have at most {MOST_BYTES}")
+    for code, argument, _ in pickletools.genops(data):
+        if "PUT" in code.name and int(argument) > len(data):  # would make the reader reserve that much memory
+            raise StatisticsError("is damaged: it numbers more objects than it can hold")
+    return _Reader(io.BytesIO(data)).load()
+
+
+def _statistics(state: dict[str, Any], size: int) -> ObsStatistics | None:
+    if not state.get("norm_obs", True):
+        return None
+    if not isinstance(record := state["obs_rms"], _Record):
+        raise StatisticsError("has statistics of observations with several parts; these have one")
+    mean, variance = (_numbers(record.state[name]) for name in ("mean", "var"))
+    clip, epsilon = (float(_numbers(state[name])) for name in ("clip_obs", "epsilon"))
+    if mean.shape != (size,) or variance.shape != (size,):
+        raise StatisticsError(f"has statistics of shape {mean.shape}, but the policy observes {size} floats")
+    spread = np.sqrt(variance + epsilon)
+    if not (np.isfinite(mean).all() and np.isfinite(spread).all() and (spread > 0).all() and clip > 0):
+        raise StatisticsError("has statistics that are not finite, or a spread or bound that is not above 0")
+    return ObsStatistics(torch.from_numpy(mean), torch.from_numpy(spread), clip)
+
+
+def _numbers(value: Any) -> np.ndarray:
+    """Return a number, or a record of an array or a NumPy number, as float64."""
+    if isinstance(value, int | float):
+        return np.array(value, dtype=np.float64)
+    assert isinstance(value, _Record)
+    if _SCALAR.fullmatch(value.name):
+        kind, data, shape = *value.args, ()
+    elif _ARRAYS.fullmatch(value.name) and value.state:
+        _, shape, kind, _, data = value.state
+    else:
+        data, kind, shape, _ = value.args
+    letters, order = kind.args[0], kind.state[1]
+    if letters not in ("f4", "f8", "i8"):
+        raise StatisticsError(f"has an array of {letters}, where numbers are expected")
+    return np.frombuffer(data, np.dtype(order + letters)).reshape(shape).astype(np.float64)
