@@ -7,11 +7,12 @@ folder is claimed, so that a mistyped option is reported before they load.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sparring.agents.callbacks import Callback, check_callbacks
 from sparring.agents.opponents.training import find_opponents
@@ -19,8 +20,14 @@ from sparring.agents.run.preflight import FolderClaim
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.status import LOADING, say
 from sparring.configs.load import load_named
-from sparring.configs.schema import LanguageRunConfig, PPORunConfig, RunConfig
+from sparring.configs.opponents import opponent_text
+from sparring.configs.schema import DogfightRunConfig, LanguageRunConfig, PPORunConfig, RunConfig
 from sparring.configs.validate import validate
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from sparring.agents.play.own_reward import RewardView
 
 FIT = "sparring.agents.run.fit:fit"
 PLACES = {
@@ -39,17 +46,33 @@ def train_run(
     overrides: Sequence[str] | Mapping[str, Any] = (),
     *,
     callbacks: Sequence[Callback] = (),
+    reward: Callable[[RewardView], Tensor] | str = "",
 ) -> Path:
     """Train, as `python train.py +run=RUN KEY=VALUE ...` does; return the path of the final policy.
 
     `run` is the name of a run file, or a `RunConfig` of your own; None with `overrides={"resume": NAME}`, which
     continues a run, or with `{"env": "gymnasium", "env.id": ID}`. `overrides` are options by key, such as
     `{"seed": 3, "env.num_envs": 64}`, or texts as on the command line, `["seed=3"]`. `callbacks` are called after each
-    update, in this order (`sparring.Callback`).
+    update, in this order (`sparring.Callback`). `reward` is a function in place of the dogfight's reward, or its
+    module:name: `f(view) -> float32 [N]` (docs/tutorials/own_reward.md). A resumed run is given it again.
 
     Raises `InputError` for bad input, in one line. Raises `SystemExit` as `train` does, and what a callback raises.
     """
     check_callbacks(callbacks)
+    if reward != "":
+        if not (callable(reward) or isinstance(reward, str)):
+            raise InputError(
+                f"reward={reward!r}: is a {type(reward).__name__}, which cannot be called; give a function"
+            )
+        text = opponent_text(reward)
+        if isinstance(run, RunConfig):
+            if not isinstance(run, DogfightRunConfig):
+                raise ConfigError(f"reward={text}: only the dogfight takes a reward of one's own")
+            run = replace(run, reward=text)
+        elif isinstance(overrides, Mapping):
+            overrides = {**overrides, "reward": text}
+        elif not isinstance(overrides, str):
+            overrides = [*overrides, f"reward={text}"]
     if not isinstance(run, RunConfig):
         return train(load_named(run, overrides), callbacks=callbacks)
     if overrides:

@@ -157,6 +157,11 @@ def _check_opponents_are_known(stored: RunConfig, path: Path, folder: str) -> No
         call = resume_call(
             [f"resume={name}", *([f"checkpoint_dir={folder}"] if folder != RunConfig.checkpoint_dir else [])]
         )
+        if missing[0] == getattr(stored, "reward", ""):
+            raise UnregisteredOpponentError(
+                f"resume={name}: its reward {missing[0]} is a function of a script; continue it there, with "
+                f"{call.removesuffix(')')}, reward={missing[0]})"
+            )
         raise UnregisteredOpponentError(
             f"resume={name}: its opponent {missing[0]} is neither a run nor registered here; call {call} in the script "
             f"that calls register_opponent({missing[0]!r}); if none does, restore {path} (every policy of the run "
@@ -178,8 +183,9 @@ def _check_code_is_typed(config: RunConfig, parsed: Sequence[Override]) -> None:
     """Refuse opponents in Python that only a file names, because making them imports their module."""
     for name, option in code_to_type(config, [override.value() for override in parsed]).items():
         source = f"resume={config.resume}" if config.resume else f"run={config.run}"
+        noun = "reward" if option.startswith("reward=") else "opponent"
         raise ConfigError(
-            f"{source}: its opponent {name} runs the code of the module {name.partition(':')[0]}; if you trust it, "
+            f"{source}: its {noun} {name} runs the code of the module {name.partition(':')[0]}; if you trust it, "
             f"add {option}"
         )
 

@@ -1,4 +1,4 @@
-"""Names of opponents that are Python code: the registry, and references such as `my_package.bots:Mine`.
+"""Names of opponents and rewards that are Python code: the registry, and references such as `my_package.bots:Mine`.
 
 Importing a reference runs code. It must therefore come from the user's script or command line, never from a file alone:
 `code_to_type` returns the options of a configuration that name code which the command line has not repeated.
@@ -89,8 +89,10 @@ def is_code(text: object) -> bool:
     return isinstance(text, str) and (text in _registered or is_reference(text))
 
 
-def named_source(text: str) -> Any:
+def named_source(text: str, noun: str = "opponent") -> Any:
     """Return the object registered as `text`, or import the reference `text`, which runs the module's code.
+
+    `noun` says in messages what it is.
 
     Raises `InputError` if the module or the name in it is missing.
     """
@@ -103,15 +105,15 @@ def named_source(text: str) -> Any:
         if not f"{module}.".startswith(f"{error.name}."):
             raise
         where = "install it, or put its folder on PYTHONPATH"
-        raise InputError(f"opponent {text}: there is no module {error.name}; {where}") from error
+        raise InputError(f"{noun} {text}: there is no module {error.name}; {where}") from error
     if not hasattr(found, name):
         known = [other for other in vars(found) if not other.startswith("_")]
-        raise InputError(f"opponent {text}: {module} has no {name}{suggestion(name, known)}")
+        raise InputError(f"{noun} {text}: {module} has no {name}{suggestion(name, known)}")
     return getattr(found, name)
 
 
 def named_opponents(config: RunConfig) -> dict[str, list[str]]:
-    """Return the opponents of a configuration by the key that names them, bots included."""
+    """Return the opponents of a configuration by the key that names them, bots included, and a reward of one's own."""
     if not isinstance(config, NamedOpponentsRunConfig):
         return {}
     stages = {
@@ -120,6 +122,8 @@ def named_opponents(config: RunConfig) -> dict[str, list[str]]:
         for s, stage in enumerate(phase.stages)
     }
     against = {"against": [config.against]} if config.against else {}
+    reward = getattr(config, "reward", "")
+    against |= {"reward": [reward]} if reward else {}
     return against | ({"opponents": list(config.opponents)} if config.opponents else {}) | stages
 
 
@@ -128,7 +132,7 @@ def code_to_type(config: RunConfig, typed: Iterable[Any]) -> dict[str, str]:
     heard = set(_texts(typed))
     missing: dict[str, str] = {}
     for key, names in named_opponents(config).items():
-        option = f"{key}={names[0]}" if key == "against" else f"{key}=[{','.join(names)}]"
+        option = f"{key}={names[0]}" if key in ("against", "reward") else f"{key}=[{','.join(names)}]"
         missing |= {name: option for name in names if is_reference(name) and name not in heard | missing.keys()}
     return missing
 

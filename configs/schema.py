@@ -71,6 +71,7 @@ SNAPSHOT = Form(
 )
 LABEL = Form(r"[A-Za-z][A-Za-z0-9_-]{0,63}", "letters, digits, '_' and '-', a letter first")
 OPPONENT = Form(r"[^\x00\n,\[\]{}]+", "a bot, a checkpoint, an ONNX file, or module:Name of a Python object")
+REWARD = Form(r"([A-Za-z_][\w.-]*(:[A-Za-z_]\w*)?)?", "module:name of a Python function")
 TEXT = Form(r"[^\x00\n]+", "text of one line")
 
 
@@ -368,6 +369,8 @@ class DogfightRunConfig(NamedOpponentsRunConfig):
     game, title, bots, seats = DOGFIGHT, "the dogfight", BOTS, 2
 
     env: DogfightEnvConfig = field(default_factory=DogfightEnvConfig)
+    reward: str = option("", REWARD)
+    """Function of your own in place of the simulator's reward, module:name (docs/tutorials/own_reward.md)."""
 
 
 @dataclass

@@ -12,7 +12,7 @@ from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import ConfigError, choose
 from sparring.configs.core.paths import CHECKPOINTS, holds
 from sparring.configs.kinds import games
-from sparring.configs.opponents import registered
+from sparring.configs.opponents import is_code, registered
 from sparring.configs.schema import (
     DIPLOMACY,
     GYMNASIUM,
@@ -160,9 +160,12 @@ def _check_stage(key: str, stage: StageConfig, config: PPORunConfig) -> None:
 
 
 def _check_named(config: PPORunConfig) -> None:
-    """Check the opponents named for the whole run."""
+    """Check the opponents and the reward named for the whole run."""
     if not isinstance(config, NamedOpponentsRunConfig):
         return
+    if (reward := getattr(config, "reward", "")) and not is_code(reward):
+        hint = "give module:name, as in reward=my_rewards:height; one that a script names is known in that script alone"
+        raise ConfigError(f"reward={reward}: is no function of a module; {hint}")
     for index, name in enumerate(config.opponents):
         _check_opponent(f"opponents.{index}", name, config)
     if len(set(config.opponents)) < len(config.opponents):

@@ -40,11 +40,13 @@ class RunOpponents:
 
 
 def find_opponents(config: PPORunConfig) -> None:
-    """Refuse opponents whose file or module is missing, before torch is loaded and the run's folder is made."""
+    """Refuse opponents and a reward whose file or module is missing, before torch loads and the folder is made."""
     game = game_of(config.env.id)
+    if is_reference(reward := getattr(config, "reward", "")):
+        _find_module(reward, "reward")
     for text in named_texts(config):
         if is_reference(text):
-            _find_module(text)
+            _find_module(text, "opponent")
         elif text not in registered():
             _find_file(text, game, config)
 
@@ -75,7 +77,7 @@ def _find_file(text: str, game: Game | None, config: PPORunConfig) -> Path:
     return found
 
 
-def _find_module(text: str) -> None:
+def _find_module(text: str, noun: str) -> None:
     module = text.partition(":")[0]
     try:
         found = find_spec(module.partition(".")[0])  # of a package inside, finding would import the outer one
@@ -83,4 +85,4 @@ def _find_module(text: str) -> None:
         found = None
     if found is None:
         where = "install it, or put its folder on PYTHONPATH"
-        raise InputError(f"opponent {text}: there is no module {module.partition('.')[0]}; {where}")
+        raise InputError(f"{noun} {text}: there is no module {module.partition('.')[0]}; {where}")

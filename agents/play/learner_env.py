@@ -97,6 +97,16 @@ class MatchTally:
         return int(self.wins[opponent]), int(self.draws[opponent]), int(self.losses[opponent])
 
 
+class StepReward(Protocol):
+    """A reward in place of the batch's."""
+
+    def begin(self) -> None:
+        """Note the state before a step."""
+
+    def end(self, builtin: Tensor) -> Tensor:
+        """Return the rewards float32 [N] of the step, whose reward in the batch is `builtin` [N]."""
+
+
 class LearnerEnv(Copyable):
     """Environment of one learner in `batch`, against `bots`, `players` and up to `slots` snapshots of `network_shape`.
 
@@ -141,6 +151,8 @@ class LearnerEnv(Copyable):
         self._view = view
         self._side = torch.ones(n, device=device)  # of the learner's observation through `view`
         self.opponents = np.zeros(self.share.total, dtype=np.int32)
+        self.own_reward: StepReward | None = None
+        """Reward of the learner's seats; by default the batch's."""
         self.simulator_seconds = self.player_seconds = 0.0
         self._actors = StackedActors(slots, network_shape, device) if network_shape else None
         self._generator = torch.Generator(device).manual_seed(seed)
@@ -153,7 +165,7 @@ class LearnerEnv(Copyable):
             player.check(batch.contract)
         self._match = match = torch.arange(n, device=device)
         seat = (self.share.first + match) % self._seats
-        self._mine = self._seats * match + seat  # the learner's rows among the [N * S] seats of the batch
+        self.rows = self._mine = self._seats * match + seat  # the learner's rows among the [N * S] seats of the batch
         self._snapshot_rows = torch.zeros(0, dtype=torch.int64, device=device)
         self._snapshot_obs = torch.zeros(slots, 0, self.obs.shape[-1], device=device)
         self._snapshot_side = torch.ones(slots, 0, device=device)
@@ -179,12 +191,16 @@ class LearnerEnv(Copyable):
         if self._scatter.numel():
             self._act_snapshots()
         self._act_players()
+        if self.own_reward:
+            self.own_reward.begin()
         start = time.perf_counter()
         self.batch.step(self._actions)
         self.simulator_seconds += time.perf_counter() - start
         self._write_obs()
         self._read_final_obs()
         reward = self.batch.reward.flatten().index_select(0, self._mine)
+        if self.own_reward:
+            reward = self.own_reward.end(reward)
         reward = self._quarantine(reward)
         self._count(reward)
         return self.obs, reward, self.batch.terminated, self.batch.truncated

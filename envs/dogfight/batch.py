@@ -192,6 +192,11 @@ class DogfightBatch(Copyable):
     stat_names: tuple[str, ...] = ("length", "hp")
 
     @property
+    def fighters(self) -> Any:
+        """The simulator's own array of fighters, Warp structs [N, 2] (`kernels/state.py`)."""
+        return self._world.fighters
+
+    @property
     def longest_episode(self) -> int:
         """Steps until the time limit."""
         return -(-self._settings.max_ticks // self.action_repeat)

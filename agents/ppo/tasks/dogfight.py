@@ -13,6 +13,7 @@ from sparring.agents.distributed.shards import Shard
 from sparring.agents.opponents.training import open_opponents
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.play.matches import MatchSettings
+from sparring.agents.play.own_reward import OwnReward
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.networks import shape_for
 from sparring.agents.ppo.evaluation import BotEvaluation
@@ -85,6 +86,8 @@ class DogfightTask:
             share=share,
             contract=contract | {"mirror": config.env.mirror},
         )
+        if config.reward:
+            self.env.own_reward = OwnReward(config.reward, self.batch, self.env.rows, config.ppo.gamma)
         self._setting = match_settings(config, device, threads)
         self._win_rates: dict[str, float] = {}  # broadcast by process 0, in the others
         self._player_share = 0.0
