@@ -40,9 +40,6 @@ SMALL = {
     "first_agent.md": {"max_updates=60": "max_updates=1", "GAMES = 200": "GAMES = 4", "256, 200": "8, 20"},
     "own_reward.md": {
         "max_updates=60": "max_updates=1",
-        "max_updates=50": "max_updates=1 ppo.rollout_steps=32 ppo.minibatch_size=64",
-        "num_envs=16": "num_envs=2",
-        "--episodes 20": "--episodes 2",
         "--games 40": "--games 2",
     },
     "own_opponent.md": {
