@@ -70,7 +70,7 @@ class _Record:
         self.state = state
 
 
-class _Reader(pickle.Unpickler):
+class _RecordReader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> type[_Record]:
         """Return a class of records, and import nothing."""
         if not any(module == known or module.startswith(f"{known}.") for known in KNOWN):
@@ -109,9 +109,9 @@ def _load(data: bytes) -> Any:
     if len(data) > MOST_BYTES:
         raise StatisticsError(f"has {len(data)} bytes; those of statistics have at most {MOST_BYTES}")
     for code, argument, _ in pickletools.genops(data):
-        if "PUT" in code.name and int(argument) > len(data):  # would make the reader reserve that much memory
+        if "PUT" in code.name and int(argument or 0) > len(data):  # would make the reader reserve that much memory
             raise StatisticsError("is damaged: it numbers more objects than it can hold")
-    return _Reader(io.BytesIO(data)).load()
+    return _RecordReader(io.BytesIO(data)).load()
 
 
 def _statistics(state: dict[str, Any], size: int) -> ObsStatistics | None:

@@ -188,6 +188,8 @@ class DogfightBatch(Copyable):
     _references: ClassVar[tuple[str, ...]] = (
         *("_wp_device", "_wp_actions", "_wp_restart", "_recorded", "_results", *_ARRAYS, *_VALUES),
     )
+    _recorded: list[Any]
+    """The step's launches, or on a GPU its graph."""
     action_size = ACTION_SIZE
     stat_names: tuple[str, ...] = ("length", "hp")
 
@@ -400,7 +402,7 @@ class DogfightBatch(Copyable):
         n = self.num_envs
         self._wp_device = self._launcher.wp_device
         self._launcher.load(step)
-        self._recorded: list[Any] = []  # the step's launches, or on a GPU its graph
+        self._recorded = []
         self._world = World()
         shapes = {
             "fighters": (n, 2),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,7 +42,7 @@ def frozen_policies(
     Raises `CheckpointError` for a damaged checkpoint, `PoolError` for a damaged pool, and unless `old_version`
     `OldVersionError` for a run of an old version of the environment.
     """
-    how = {"deterministic": deterministic, "old_version": old_version}
+    how: dict[str, Any] = {"deterministic": deterministic, "old_version": old_version}
     policies = [load_policy(path, device, **how) for path in sorted(folder.glob("*.pt"))]
     checkpoints = [Frozen(_age(policy, "env_steps"), policy) for policy in policies]
     newest = max(checkpoints, key=lambda frozen: frozen.env_steps)

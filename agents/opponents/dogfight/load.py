@@ -124,7 +124,8 @@ def _load_zip(path: Path, device: str | torch.device, *, deterministic: bool, ve
     if file is not None:
         statistics = read_statistics(file, network.obs_dim)
         note = f"{name} observes through the statistics of {file.name}"
-        policy = Policy(network, contract, **how, **({"encode": statistics.to(device)} if statistics else {}))
+        how |= {"encode": statistics.to(device)} if statistics else {}
+        policy = Policy(network, contract, **how)
         return Entrant(name, policy, path, notes=(note,) if statistics else ())
     warning = "" if normalized is False else _missing_statistics(name, path.stem, shown=bool(normalized))
     return Entrant(name, Policy(network, contract, **how), path, notes=(warning,) if warning else (), warning=warning)

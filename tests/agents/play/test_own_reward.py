@@ -21,11 +21,11 @@ from sparring.configs.schema import DogfightEnvConfig
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.mirror import Mirror
 from sparring.envs.dogfight.rules import BOTS
-from tests.agents.ppo.own_rewards import events
+from tests.agents.play.own_rewards import events
 from tests.agents.ppo.small_run import LONG, config, metrics, state_of, untimed
 from tests.agents.stop_after import StopAfter
 
-EVENTS = "tests.agents.ppo.own_rewards:events"
+EVENTS = "tests.agents.play.own_rewards:events"
 ZERO = dict.fromkeys(("approach", "alive", "proximity", "facing", "shaping"), 0.0)
 WEIGHTS = RewardConfig(damage_dealt=3.0, damage_taken=1.0, win=5.0, lose=2.0, draw=-1.0, **ZERO)
 N = 16
@@ -118,12 +118,12 @@ def test_only_a_reward_that_the_command_line_names_is_imported(tmp_path):
     options = [f"checkpoint_dir={tmp_path}", "device=cpu", "threads=1", "logger.progress=false", "env.num_envs=8"]
     options += ["ppo.rollout_steps=4", "ppo.minibatch_size=32", "network.hidden=8", "evaluation.every=0"]
     train(load(["+run=quickstart", "name=one", "max_updates=1", f"reward={EVENTS}", *options]))
-    sys.modules.pop("tests.agents.ppo.own_rewards", None)
+    sys.modules.pop("tests.agents.play.own_rewards", None)
     with pytest.raises(ConfigError, match=rf"^resume=one: its reward {EVENTS} runs the code .* add reward={EVENTS}$"):
         load(["resume=one", "max_updates=2", *options])
-    assert "tests.agents.ppo.own_rewards" not in sys.modules
+    assert "tests.agents.play.own_rewards" not in sys.modules
     train(load(["resume=one", "max_updates=2", f"reward={EVENTS}", *options]))
-    assert "tests.agents.ppo.own_rewards" in sys.modules
+    assert "tests.agents.play.own_rewards" in sys.modules
 
 
 def test_a_copy_of_the_environment_has_its_own(tmp_path):
@@ -156,8 +156,8 @@ def test_a_wrong_answer_is_one_line(function, message):
     [
         (3, "reward=3: is a int, which cannot be called"),
         ("no_such_package:f", "reward no_such_package:f: there is no module no_such_package"),
-        ("tests.agents.ppo.own_rewards:event", "has no event; did you mean 'events'"),
-        ("tests.agents.ppo.own_rewards:nothing", "is a float, which cannot be called"),
+        ("tests.agents.play.own_rewards:event", "has no event; did you mean 'events'"),
+        ("tests.agents.play.own_rewards:nothing", "is a float, which cannot be called"),
         ("height", "reward=height: is no function of a module; give module:name"),
     ],
 )
