@@ -81,7 +81,7 @@ def test_every_public_name_is_on_the_page():
 def test_parameters_on_the_page_are_those_of_the_code():
     from sparring.agents.policies.loaded_policy import LoadedPolicy
 
-    assert [*inspect.signature(sparring.train).parameters] == ["run", "overrides", "callbacks"]
+    assert [*inspect.signature(sparring.train).parameters] == ["run", "overrides", "callbacks", "reward"]
     stated = re.search(r"`predict\((.*?)\)`", PAGE).group(1)
     code = [str(one).replace("'", "") for one in inspect.signature(LoadedPolicy.predict).parameters.values()]
     assert stated.split(", ") == [re.sub(r":[^=]*", "", one).replace(" ", "") for one in code[1:]]
