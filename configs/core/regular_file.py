@@ -54,15 +54,18 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, follow: bool = False) 
     return descriptor
 
 
-def read_regular(path: Path, *, follow: bool = False) -> bytes:
-    """Return the content of a regular file; raises as `open_regular` does."""
+def read_regular(path: Path, *, follow: bool = False, most: int | None = None) -> bytes:
+    """Return the content of a regular file of at most `most` bytes; raises as `open_regular` does."""
     with os.fdopen(open_regular(path, follow=follow), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if most is not None and size > most:
+            raise IrregularFileError(errno.EFBIG, f"has {size} bytes, and at most {most} are read", str(path))
         return file.read()
 
 
-def read_regular_text(path: Path, *, follow: bool = False) -> str:
-    """Return the content of a regular file as UTF-8; raises as `open_regular` does, and `UnicodeDecodeError`."""
-    return read_regular(path, follow=follow).decode()
+def read_regular_text(path: Path, *, follow: bool = False, most: int | None = None) -> str:
+    """Return the content of a regular file as UTF-8; raises as `read_regular` does, and `UnicodeDecodeError`."""
+    return read_regular(path, follow=follow, most=most).decode()
 
 
 def check_file(path: Path, *, follow: bool = False) -> None:

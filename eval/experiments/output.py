@@ -117,8 +117,15 @@ def when(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds)) if seconds and math.isfinite(seconds) else "-"
 
 
-def exit_code(damage: Sequence[str]) -> int:
-    """Print damage on stderr; return 4 if there is any, else 0."""
+def warn(text: str) -> None:
+    """Print a warning of one line on stderr."""
+    print(f"warning: {one_line(text)}", file=sys.stderr)
+
+
+def exit_code(damage: Sequence[str], notes: Sequence[str] = ()) -> int:
+    """Print notes and damage on stderr; return 4 if there is damage, else 0."""
+    for line in notes:
+        warn(line)
     for line in damage:
         print(f"damaged: {one_line(line)}", file=sys.stderr)
     return DAMAGED if damage else 0

@@ -7,17 +7,21 @@ in a column, so that the same run reads the same from every source.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, ParamSpec, Protocol
 
 import numpy as np
 
 from sparring.configs.core.errors import InputError, choose, suggestion
 
+P = ParamSpec("P")
 Status = Literal["running", "completed", "killed", "failed", "empty"]
 X_AXES = ("_step", "_timestamp", "env_steps")
 """Row number, unix seconds, environment steps."""
+DEEPEST, MOST_BITS = 100, 1000
+"""Levels of nested data and bits of a whole number that are read at most; float64 ends at 1024 bits."""
 MOST_SHOWN = 12
 """Names listed in an error message at most."""
 
@@ -26,6 +30,10 @@ class RunNotFoundError(InputError):
     """No run of that name in the sources that were asked; exit code 3. `known` are the names there."""
 
     known: tuple[str, ...] = ()
+
+
+class AmbiguousRunError(InputError):
+    """A name that several runs have; the message lists what names each of them."""
 
 
 class UnknownMetricError(InputError):
@@ -41,7 +49,7 @@ class RunRecord:
     """One run, without its history."""
 
     id: str
-    """Name of the run."""
+    """Name of the run, unique in its source; NAME:ID where several have the name."""
     source: str
     """folder, wandb-offline, tensorboard or wandb."""
     path: str
@@ -57,6 +65,8 @@ class RunRecord:
     tags: tuple[str, ...] = ()
     damage: tuple[str, ...] = ()
     """What could not be read, one line each."""
+    notes: tuple[str, ...] = ()
+    """What was read but left out, one line each, such as rows that a later one replaces."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +74,7 @@ class History:
     """Rows of one run, in the order of updates."""
 
     step: np.ndarray
-    """Row number from 1, the update; W&B's own step for runs without env steps. int64 [N]."""
+    """Number of the step from 1, the update; W&B's own step for runs without env steps. int64 [N]."""
     timestamp: np.ndarray
     """Unix seconds, NaN where unknown. float64 [N]."""
     env_steps: np.ndarray
@@ -74,6 +84,7 @@ class History:
     events: list[dict[str, Any]] = field(default_factory=list)
     """Events between rows: env_steps, kind, event."""
     damage: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def series(self, name: str, x_axis: str = "_step") -> tuple[np.ndarray, np.ndarray]:
         """Return x and y, float64 [P] each, where the metric has a value and x is known.
@@ -102,6 +113,9 @@ class RunSource(Protocol):
     def runs(self) -> list[RunRecord]:
         """Return the runs, newest first."""
 
+    def names(self) -> Iterable[str]:
+        """Return what names the runs; nothing where that costs a request."""
+
     def record(self, id: str) -> RunRecord:
         """Return one run, its summary and damage from all of its files. Raises `RunNotFoundError`."""
 
@@ -120,6 +134,50 @@ def unknown_metric(name: str, known: Iterable[str]) -> str:
     rest = f" and {len(shown) - MOST_SHOWN} more" if len(shown) > MOST_SHOWN else ""
     choices = ", ".join(shown[:MOST_SHOWN]) + rest if shown else "none"
     return f"no value of metric {name!r}: the run has {choices}{suggestion(name, names, likeness=0.65)}"
+
+
+def record_or_damage(
+    blank: RunRecord, read: Callable[P, RunRecord], *arguments: P.args, **named: P.kwargs
+) -> RunRecord:
+    """Return what `read` gives, or `blank` with its failure as damage: no run ends a list of others."""
+    try:
+        return read(*arguments, **named)
+    except Exception as error:
+        return replace(blank, damage=(f"{blank.path}: cannot be read ({type(error).__name__}: {error})",))
+
+
+def unusable_data(value: Any) -> str:
+    """Return why a stranger's plain data cannot be shown: nested too deeply, too long a number; empty if it can."""
+    level = [value]
+    for _ in range(DEEPEST):
+        if any(isinstance(one, int) and one.bit_length() > MOST_BITS for one in level):
+            return "holds a whole number of hundreds of digits"
+        nested = (one.values() if isinstance(one, Mapping) else one for one in level if isinstance(one, Mapping | list))
+        level = [inner for each in nested for inner in each]
+        if not level:
+            return ""
+    return f"is nested more than {DEEPEST} deep"
+
+
+def unique_names(names: Mapping[str, str]) -> dict[str, str]:
+    """Return the name to show of each run by its id: its own name, or NAME:ID where it would fit another run too."""
+    counts = Counter([*names.values(), *(id for id, name in names.items() if id != name)])
+    return {id: f"{name}:{id}" if counts[name] > 1 else name for id, name in names.items()}
+
+
+def matching_id(wanted: str, names: Mapping[str, str], where: str) -> str:
+    """Return the id of the run that `wanted` names by its id, its name or NAME:ID; `names` are the names by id.
+
+    Raises `RunNotFoundError`, and `AmbiguousRunError` with the runs where it fits several.
+    """
+    fits = [id for id, name in names.items() if wanted in (id, name, f"{name}:{id}")]
+    if len(fits) > 1:
+        each = ", ".join(f"{names[id]}:{id}" for id in fits[:MOST_SHOWN])
+        more = f" and {len(fits) - MOST_SHOWN} more" if len(fits) > MOST_SHOWN else ""
+        raise AmbiguousRunError(f"{wanted!r} fits {len(fits)} runs in {where}: name one of {each}{more}")
+    if not fits:
+        raise not_found(wanted, [*names, *names.values()], where)
+    return fits[0]
 
 
 def not_found(id: str, known: Iterable[str], where: str) -> RunNotFoundError:

@@ -16,6 +16,8 @@ from sparring.configs.core.paths import holds
 from sparring.configs.core.regular_file import open_regular, read_regular_text
 
 CONFIG = "config.yaml"
+MOST_LOG, MOST_JSON = 1 << 30, 1 << 26
+"""Bytes of one log, of any source, and of a JSON file that are read at most."""
 
 
 def is_run_folder(path: Path) -> bool:
@@ -74,7 +76,7 @@ def listed_hashes(folder: Path) -> dict[str, str]:
 
 def _read_object(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(read_regular_text(path))
+        found = json.loads(read_regular_text(path, most=MOST_JSON))
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

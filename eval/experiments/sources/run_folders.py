@@ -11,22 +11,30 @@ import math
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from sparring.agents.run.logger import EVENTS, METRICS
-from sparring.configs.core.errors import InputError
 from sparring.configs.core.regular_file import open_regular, read_regular, read_regular_text
 from sparring.configs.serialization import read_yaml
-from sparring.eval.experiments.record import History, RunRecord, Status, not_found
-from sparring.eval.experiments.sources.folder_files import CONFIG, is_locked, is_run_folder, listed_hashes, newest_state
+from sparring.eval.experiments.record import History, RunRecord, Status, not_found, record_or_damage, unusable_data
+from sparring.eval.experiments.sources.folder_files import (
+    CONFIG,
+    MOST_JSON,
+    MOST_LOG,
+    is_locked,
+    is_run_folder,
+    listed_hashes,
+    newest_state,
+)
 from sparring.eval.experiments.sources.row_table import RowTable, last_values
 from sparring.eval.experiments.sources.tensorboard_files import times_by_step
 
 STEPS = "env_steps"
 TAIL = 1 << 20
 """Bytes of metrics.jsonl read for the last values in a list of runs; `history` reads all of it."""
+MOST_CONFIG = 1 << 20
+"""Bytes of config.yaml that are read at most; a megabyte of YAML takes ten seconds."""
 ENDINGS: tuple[tuple[re.Pattern[str], Status], ...] = (
     (re.compile(r"done after \d+|nothing left to do"), "completed"),
     (re.compile(r"the run ends after "), "failed"),
@@ -46,8 +54,15 @@ class RunFolders:
 
     def runs(self) -> list[RunRecord]:
         """Return the runs, newest first; last values come from the end of metrics.jsonl."""
-        found = [self._record(path, self._rows(path, tail=TAIL)) for path in self._folders()]
+        found = [
+            record_or_damage(RunRecord(path.name, self.name, str(path), "empty", 0.0, 0.0), self._listed, path)
+            for path in self._folders()
+        ]
         return sorted(found, key=lambda run: run.updated, reverse=True)
+
+    def names(self) -> list[str]:
+        """Return the names of the folders."""
+        return [path.name for path in self._folders()]
 
     def record(self, id: str) -> RunRecord:
         """Return one run, with the last values and the damage of the whole of its files."""
@@ -86,6 +101,9 @@ class RunFolders:
             return path
         raise not_found(id, (folder.name for folder in self._folders()), str(self.root))
 
+    def _listed(self, folder: Path) -> RunRecord:
+        return self._record(folder, self._rows(folder, tail=TAIL))
+
     def _record(self, folder: Path, history: History) -> RunRecord:
         config, damage = _read_config(folder)
         times = [path.stat().st_mtime for path in (folder / CONFIG, folder / METRICS) if path.is_file()]
@@ -108,6 +126,7 @@ class RunFolders:
             summary=summary,
             tags=_tags(config),
             damage=(*damage, *history.damage),
+            notes=history.notes,
         )
 
     def _rows(
@@ -118,22 +137,24 @@ class RunFolders:
         wall = times_by_step(folder) if times else {}
         table = RowTable(metrics)
         events = [
-            row
+            event
             for row in read_lines(folder / EVENTS, damage, running=running)
-            if isinstance(row.get("event"), str) and isinstance(row.get(STEPS), int)
+            if (event := _event(row)) and isinstance(row.get(STEPS), int)
         ]
-        number = 0
+        wrong = number = 0
         for row in read_lines(folder / METRICS, damage, running=running, tail=tail):
             if "event" in row:  # runs of the first version have events among the metrics
-                events.append(row)
+                events += [event] if (event := _event(row)) else []
                 continue
             steps = row.get(STEPS)
             if type(steps) is not int or not 0 <= steps < 2**63:
-                damage.append(f"{folder / METRICS}: a row has no {STEPS}; it is left out")
+                wrong += 1
                 continue
             number += 1
             values = [(key, value) for key, value in row.items() if type(value) in (float, int) and key != STEPS]
             table.add(values, env_steps=steps, step=number, timestamp=wall.get(steps, math.nan))
+        if wrong:
+            damage.append(f"{folder / METRICS}: {wrong} rows have no whole number of {STEPS}; they are left out")
         return table.history(events, damage)
 
 
@@ -150,29 +171,46 @@ def status_of(folder: Path, history: History) -> Status:
     return "killed" if len(history.step) else "empty"
 
 
+def _event(row: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the event of a line, None if it has no text."""
+    kept = {key: row[key] for key in (STEPS, "kind", "event") if isinstance(row.get(key), int | str)}
+    return kept if isinstance(kept.get("event"), str) else None
+
+
 def read_lines(path: Path, damage: list[str], *, running: bool, tail: int | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects of a file; lines that are none are counted in `damage`.
+    """Yield the JSON objects of a file; lines that are none, or name a key twice, are counted in `damage`.
 
     A cut-off last line is damage unless the run is `running`. With `tail`, only about that many bytes at the end.
     """
     try:
-        data = read_regular(path) if tail is None else _read_tail(path, tail)
+        data = read_regular(path, most=MOST_LOG) if tail is None else _read_tail(path, tail)
     except FileNotFoundError:
         return
     except OSError as error:
         damage.append(f"{path}: cannot be read ({error.strerror})")
         return
     *lines, rest = data.split(b"\n")
-    wrong = []
+    wrong: list[int] = []
+    repeated: list[int] = []
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(items)
+        repeated.extend([number] if len(found) < len(items) else [])
+        return found
+
     for number, line in enumerate(lines, start=1):
         try:
-            row = json.loads(line)
+            row = json.loads(line, object_pairs_hook=pairs)
         except (ValueError, RecursionError):
             row = None
         if isinstance(row, dict):
             yield row
         else:
             wrong.append(number)
+    if repeated:
+        damage.append(
+            f"{path}: a key is repeated in line {repeated[0]}; the last value counts, here and in other lines"
+        )
     if wrong:
         damage.append(f"{path}: {len(wrong)} lines are no JSON objects, first line {wrong[0]}; they are left out")
     if rest and not running:
@@ -191,21 +229,28 @@ def _read_tail(path: Path, size: int) -> bytes:
 def _read_config(folder: Path) -> tuple[dict[str, Any], list[str]]:
     path = folder / CONFIG
     try:
-        plain = read_yaml(read_regular_text(path))
+        plain = read_yaml(read_regular_text(path, most=MOST_CONFIG).removeprefix("\ufeff"))
     except FileNotFoundError:
         return {}, [f"{path}: is missing"]
     except (OSError, ValueError) as error:
         return {}, [f"{path}: cannot be read ({error})"]
+    if wrong := unusable_data(plain):
+        return {}, [f"{path}: {wrong}; it is not read"]
     return (plain, []) if isinstance(plain, dict) else ({}, [f"{path}: is no configuration"])
 
 
 def _read_json(path: Path, damage: list[str]) -> Any:
-    with suppress(FileNotFoundError):
-        try:
-            return json.loads(read_regular_text(path))
-        except (InputError, ValueError, RecursionError) as error:
-            damage.append(f"{path}: cannot be read ({error})")
-    return None
+    try:
+        found = json.loads(read_regular(path, most=MOST_JSON))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        damage.append(f"{path}: cannot be read ({error})")
+        return None
+    if wrong := unusable_data(found):
+        damage.append(f"{path}: {wrong}; it is not read")
+        return None
+    return found
 
 
 def _tags(config: dict[str, Any]) -> tuple[str, ...]:

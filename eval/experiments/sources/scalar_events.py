@@ -19,7 +19,8 @@ from sparring.eval.experiments.sources.tfrecord import rows_at
 STEP_AT = 9
 """Place of the step's tag, behind the wall time: tag byte 0x09 and 8 bytes."""
 LONGEST_VARINT = 10
-CHUNK = 1 << 16
+CHUNK = 1 << 22
+"""Bytes of records decoded at once."""
 TEXT_SUFFIX = "/text_summary"
 
 
@@ -34,6 +35,8 @@ class ScalarEvents:
     value: list[np.ndarray] = field(default_factory=list)
     names: dict[str, int] = field(default_factory=dict)
     """Tag to its number in `tag`."""
+    files: list[tuple[int, str]] = field(default_factory=list)
+    """First record and name of each file."""
     starts: list[tuple[int, int]] = field(default_factory=list)
     """Records at which a writer began, and the step from which it hides earlier records."""
     texts: list[dict[str, Any]] = field(default_factory=list)
@@ -55,8 +58,9 @@ def decode(data: np.ndarray, starts: np.ndarray, lengths: np.ndarray, first: int
         same = np.flatnonzero(lengths == length)
         if length < STEP_AT + LONGEST_VARINT + 8:
             continue
-        for begin in range(0, len(same), CHUNK):
-            part = same[begin : begin + CHUNK]
+        step = max(CHUNK // int(length), 1)
+        for begin in range(0, len(same), step):
+            part = same[begin : begin + step]
             left[part] = ~_decode_alike(rows_at(data, starts[part], int(length)), part + first, into)
     for index in np.flatnonzero(left):
         at = int(starts[index])
@@ -164,5 +168,5 @@ def _scalar(value: Any) -> float | None:
 
     try:
         return float(make_ndarray(value.tensor))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, KeyError, IndexError, OverflowError):
         return None

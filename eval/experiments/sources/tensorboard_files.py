@@ -1,9 +1,10 @@
 """TensorBoard event files, with the protobuf classes of tensorboard and all points, not the first 10,000.
 
-A folder that holds event files is one run. The step of an event counts as env steps, as everywhere in Sparring, and a
-step is a row. As in TensorBoard a writer that starts hides earlier rows from its first step on. Values are float32,
-since the files hold no more. An event file has no end mark: a run whose last record is cut off and whose file is not
-open reads as killed, any other as completed.
+A folder that holds event files is one run. The step of an event counts as env steps, as everywhere in Sparring. A step
+is a row; a metric with several values at one step has as many rows of that step. As in TensorBoard a writer that starts
+hides earlier values from its first step on, and so does a file that repeats steps of a metric without saying so. Values
+are float32, since the files hold no more. An event file has no end mark: a run whose last record is cut off and whose
+file is not open reads as killed, any other as completed.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from sparring.configs.core.regular_file import read_regular
-from sparring.eval.experiments.record import History, RunRecord, Status, not_found
-from sparring.eval.experiments.sources.folder_files import in_run_folder
+from sparring.eval.experiments.record import History, RunRecord, Status, not_found, record_or_damage
+from sparring.eval.experiments.sources.folder_files import MOST_LOG, in_run_folder
 from sparring.eval.experiments.sources.open_files import open_files
 from sparring.eval.experiments.sources.row_table import last_values
 from sparring.eval.experiments.sources.scalar_events import ScalarEvents, decode
@@ -25,6 +26,8 @@ from sparring.eval.experiments.sources.tfrecord import find_records
 
 MARK = "events.out.tfevents."
 CUT_OFF = "is cut off"
+LATEST = 2.0**53
+"""Seconds beyond which a wall time is none."""
 
 
 class TensorBoardFiles:
@@ -41,7 +44,17 @@ class TensorBoardFiles:
     def runs(self) -> list[RunRecord]:
         """Return the runs, newest first."""
         held = open_files(MARK)
-        return sorted((self._record(path, held) for path in self._folders()), key=lambda run: run.updated, reverse=True)
+        found = [
+            record_or_damage(
+                RunRecord(self._name(path), self.name, str(path), "empty", 0.0, 0.0), self._record, path, held
+            )
+            for path in self._folders()
+        ]
+        return sorted(found, key=lambda run: run.updated, reverse=True)
+
+    def names(self) -> list[str]:
+        """Return the names of the folders."""
+        return [self._name(path) for path in self._folders()]
 
     def record(self, id: str) -> RunRecord:
         """Return one run."""
@@ -88,6 +101,7 @@ class TensorBoardFiles:
             updated=max((path.stat().st_mtime for path in files), default=0.0),
             summary=summary,
             damage=() if running and all(CUT_OFF in line for line in history.damage) else history.damage,
+            notes=history.notes,
         )
 
 
@@ -96,12 +110,13 @@ def read_folder(folder: Path, metrics: Sequence[str] | None = None) -> History:
     events, number = ScalarEvents(), 0
     for path in event_files(folder):
         try:
-            data = np.frombuffer(read_regular(path), np.uint8)
+            data = np.frombuffer(read_regular(path, most=MOST_LOG), np.uint8)
         except OSError as error:
             events.damage.append(f"{path}: cannot be read ({error.strerror})")
             continue
         starts, lengths, damage = find_records(data)
         events.damage += [f"{path}: {line}" for line in damage]
+        events.files.append((number, path.name))
         decode(data, starts, lengths, number, events)
         number += len(starts)
     return _history(events, metrics)
@@ -125,31 +140,90 @@ def _history(events: ScalarEvents, metrics: Sequence[str] | None) -> History:
     order, tag, step, wall, value = (
         np.concatenate(part) for part in (events.order, events.tag, events.step, events.wall, events.value)
     )
-    shown = _not_hidden(order, step, events.starts)
-    sequence = np.argsort(order[shown], kind="stable")
-    tag, step, wall, value = (part[shown][sequence] for part in (tag, step, wall, value))
-    steps, row = np.unique(step, return_inverse=True)
-    times = np.full(len(steps), math.nan)
-    times[row] = wall
+    shown, notes = _shown(order, tag, step, events)
+    sequence = np.flatnonzero(shown)[np.argsort(order[shown], kind="stable")]
+    tag, step, wall, value = (part[sequence] for part in (tag, step, wall, value))
+    notes += _falling(tag, step, np.searchsorted([first for first, _ in events.files], order[sequence], side="right"))
+    steps, number = np.unique(step, return_inverse=True)
+    keys, row = np.unique(number * len(step) + _repetition(tag, step), return_inverse=True)
+    number = keys // len(step)
+    times = np.full(len(keys), math.nan)
+    times[row] = np.where(np.abs(wall) < LATEST, wall, math.nan)
     columns = {}
     by_tag = np.argsort(tag, kind="stable")
     bounds = np.searchsorted(tag[by_tag], np.arange(len(events.names) + 1))
-    for name, number in sorted(events.names.items()):
-        members = by_tag[bounds[number] : bounds[number + 1]]
+    for name, k in sorted(events.names.items()):
+        members = by_tag[bounds[k] : bounds[k + 1]]
         if (metrics is None or name in metrics) and np.isfinite(value[members]).any():
-            column = np.full(len(steps), math.nan)
+            column = np.full(len(keys), math.nan)
             column[row[members]] = np.where(np.isfinite(value[members]), value[members], math.nan)
             columns[name] = column
-    numbers = np.arange(1, len(steps) + 1, dtype=np.int64)
-    return History(numbers, times, steps.astype(np.int64), columns, events.texts, tuple(events.damage))
+    return History(
+        step=number + 1,
+        timestamp=times,
+        env_steps=steps[number].astype(np.int64),
+        columns=columns,
+        events=events.texts,
+        damage=tuple(events.damage),
+        notes=tuple(notes),
+    )
 
 
-def _not_hidden(order: np.ndarray, step: np.ndarray, starts: list[tuple[int, int]]) -> np.ndarray:
-    """Return which values no later writer hides, bool [V]."""
-    shown = np.ones(len(order), bool)
-    for number, first in starts:
-        shown &= (order > number) | (step < first)
-    return shown
+def _shown(order: np.ndarray, tag: np.ndarray, step: np.ndarray, events: ScalarEvents) -> tuple[np.ndarray, list[str]]:
+    """Return which values no later writer hides, bool [V], and a line for each that hides some.
+
+    A later file with a metric of earlier ones at a step that these had reached hides them from its first such step on.
+    """
+    shown, notes = np.ones(len(order), bool), []
+    files = dict(events.files)
+    ends = [*list(files)[1:], math.inf]
+    silent = [
+        (begin, None)
+        for begin, end in zip(files, ends, strict=True)
+        if not any(begin <= n < end for n, _ in events.starts)
+    ]
+    for begin, first in sorted([*events.starts, *silent], key=lambda start: start[0]):
+        earlier = shown & (order < begin)
+        if first is None:
+            own = (order >= begin) & (order < min(end for end in ends if end > begin))
+            shared = own & np.isin(tag, tag[earlier])
+            if not shared.any():
+                continue
+            first = int(step[shared].min())
+            if not (earlier & np.isin(tag, tag[shared]) & (step >= first)).any():
+                continue
+        hidden = earlier & (step >= first)
+        shown &= ~hidden
+        if hidden.any():
+            name = files[max(number for number in files if number <= begin)]
+            notes.append(
+                f"{name} begins again at step {first}: earlier values at {len(np.unique(step[hidden]))} steps from "
+                "there on are left out, as of an abandoned attempt; another run needs a folder of its own"
+            )
+    return shown, notes
+
+
+def _falling(tag: np.ndarray, step: np.ndarray, file: np.ndarray) -> list[str]:
+    """Return a line if the step of a metric falls within a file, for values in the order of the files."""
+    by_tag = np.lexsort((file, tag))
+    same = (np.diff(tag[by_tag]) == 0) & (np.diff(file[by_tag]) == 0)
+    falls = int((same & (np.diff(step[by_tag]) < 0)).sum())
+    if not falls:
+        return []
+    return [
+        f"the step falls {falls} times, as of a counter that restarts; all values are kept, in order of their steps"
+    ]
+
+
+def _repetition(tag: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """Return of each value [V] how many of the same metric and step come before it."""
+    order = np.lexsort((step, tag))
+    new = np.ones(len(order), bool)
+    new[1:] = (np.diff(tag[order]) != 0) | (np.diff(step[order]) != 0)
+    place = np.arange(len(order))
+    repetition = np.empty(len(order), np.int64)
+    repetition[order] = place - np.maximum.accumulate(np.where(new, place, 0))
+    return repetition
 
 
 def _status(history: History) -> Status:

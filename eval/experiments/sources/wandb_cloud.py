@@ -17,7 +17,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sparring.configs.core.errors import one_line
-from sparring.eval.experiments.record import History, RunNetworkError, RunRecord, Status, not_found
+from sparring.eval.experiments.record import (
+    History,
+    RunNetworkError,
+    RunRecord,
+    Status,
+    matching_id,
+    record_or_damage,
+    unique_names,
+    unusable_data,
+)
 from sparring.eval.experiments.sources.cloud_cache import CloudCache
 from sparring.eval.experiments.sources.row_table import RowTable, add_logged
 from sparring.eval.experiments.sources.wandb_log import wandb_module
@@ -56,12 +65,27 @@ class WandBCloud:
 
     def runs(self) -> list[RunRecord]:
         """Return the runs, newest first."""
-        found = [self._record(attributes) for attributes in self._runs()]
+        runs = self._runs()
+        names = unique_names({run["id"]: run["name"] for run in runs})
+        found = [
+            record_or_damage(
+                RunRecord(names[run["id"]], self.name, f"{self.project}/{run['id']}", "empty", 0.0, 0.0),
+                self._record,
+                run,
+                names[run["id"]],
+            )
+            for run in runs
+        ]
         return sorted(found, key=lambda run: run.updated, reverse=True)
 
+    def names(self) -> list[str]:
+        """Return nothing: asking costs a request."""
+        return []
+
     def record(self, id: str) -> RunRecord:
-        """Return one run, by its name or its W&B id."""
-        return self._record(self._attributes(id))
+        """Return one run, by its name or its W&B id. Raises `AmbiguousRunError` for a name of several."""
+        run = self._attributes(id)
+        return self._record(run, unique_names({one["id"]: one["name"] for one in self._runs()})[run["id"]])
 
     def history(self, id: str, metrics: Sequence[str] | None = None) -> History:
         """Return all rows of a run."""
@@ -82,23 +106,23 @@ class WandBCloud:
 
     def _attributes(self, id: str) -> dict[str, Any]:
         runs = self._runs()
-        for run in runs:
-            if id in (run["id"], run["name"]):
-                return run
-        raise not_found(id, [name for run in runs for name in (run["name"], run["id"])], f"{self.project} in W&B")
+        key = matching_id(id, {run["id"]: run["name"] for run in runs}, f"{self.project} in W&B")
+        return next(run for run in runs if run["id"] == key)
 
-    def _record(self, run: dict[str, Any]) -> RunRecord:
+    def _record(self, run: dict[str, Any], name: str) -> RunRecord:
         summary = {key: value for key, value in run["summary"].items() if not key.startswith("_")}
+        wrong = {part: reason for part in ("config", "summary") if (reason := unusable_data(run[part]))}
         return RunRecord(
-            id=run["name"],
+            id=name,
             source=self.name,
             path=f"{self.project}/{run['id']}",
             status=STATES.get(run["state"], "killed"),
             created=_seconds(run["created"]),
             updated=_seconds(run["heartbeat"]) or _seconds(run["created"]),
-            config=run["config"],
-            summary=summary | {"run_id": run["id"], "commit": run["commit"]},
+            config={} if "config" in wrong else run["config"],
+            summary=({} if "summary" in wrong else summary) | {"run_id": run["id"], "commit": run["commit"]},
             tags=tuple(run["tags"]),
+            damage=tuple(f"{run['id']}: its {part} {reason}; it is not read" for part, reason in wrong.items()),
         )
 
     def _runs(self) -> list[dict[str, Any]]:

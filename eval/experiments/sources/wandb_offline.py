@@ -1,27 +1,41 @@
 """W&B offline files, `run-ID.wandb` in the folders `offline-run-*`; the package wandb is imported when one is read.
 
-All files with one id are one run, continued. A run that ended wrote its exit code; one without it is running if its
-file is open, and was killed otherwise. Config and metrics read as in the run's own folder: rows are those with numbers,
-and text values are events.
+All files with one id and project are one run, continued. A run that ended wrote its exit code; one without it is
+running if its file is open, and was killed otherwise. Config and metrics read as in the run's own folder: rows are
+those with numbers, and text values are events.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from sparring.configs.core.regular_file import read_regular
-from sparring.eval.experiments.record import History, RunRecord, Status, not_found
-from sparring.eval.experiments.sources.folder_files import in_run_folder
+import numpy as np
+
+from sparring.configs.core.regular_file import open_regular, read_regular
+from sparring.eval.experiments.record import (
+    History,
+    RunRecord,
+    Status,
+    matching_id,
+    record_or_damage,
+    unique_names,
+    unusable_data,
+)
+from sparring.eval.experiments.sources.folder_files import MOST_LOG, in_run_folder
 from sparring.eval.experiments.sources.open_files import open_files
 from sparring.eval.experiments.sources.row_table import STEPS, UNKNOWN, RowTable, add_logged, last_values
-from sparring.eval.experiments.sources.wandb_log import CUT_OFF, records
+from sparring.eval.experiments.sources.wandb_log import CUT_OFF, WandBMissingError, records
 
 SUFFIX = ".wandb"
+HEAD = 1 << 18
+"""Bytes at the beginning of a file in which the run's name and project stand."""
 RESERVED = "_"
 """First character of W&B's own keys, such as _step and _runtime."""
 
@@ -56,62 +70,82 @@ class WandBOffline:
 
     def runs(self) -> list[RunRecord]:
         """Return the runs, newest first."""
-        held = open_files(SUFFIX)
-        found = [self._record(id, paths, held) for id, paths in self._files().items()]
-        chosen = [run for run in found if self.project in ("", run.summary.get("project"))]
-        return sorted(chosen, key=lambda run: run.updated, reverse=True)
+        held, files, names = open_files(SUFFIX), self._files(), self._names()
+        found = [
+            record_or_damage(
+                RunRecord(names[id], self.name, str(paths[-1]), "empty", 0.0, 0.0),
+                self._record,
+                id,
+                paths,
+                names[id],
+                held,
+            )
+            for id, paths in files.items()
+        ]
+        return sorted(found, key=lambda run: run.updated, reverse=True)
+
+    def names(self) -> list[str]:
+        """Return the names and ids of the runs."""
+        names = self._own_names()
+        return [*names, *names.values()]
 
     def record(self, id: str) -> RunRecord:
-        """Return one run, by its name or its W&B id."""
-        files = self._files()
-        if id in files:
-            return self._record(id, files[id], open_files(SUFFIX))
-        runs = self.runs()
-        for run in runs:
-            if run.id == id:
-                return run
-        raise not_found(id, [*files, *(run.id for run in runs)], f"the W&B files under {self.root}")
+        """Return one run, by its name or its W&B id. Raises `AmbiguousRunError` for a name of several."""
+        key = self._key(id)
+        return self._record(key, self._files()[key], self._names()[key], open_files(SUFFIX))
 
     def history(self, id: str, metrics: Sequence[str] | None = None) -> History:
         """Return all rows of a run."""
-        log = _read(self._paths(id), None if metrics is None else tuple(metrics))
+        log = _read(self._files()[self._key(id)], None if metrics is None else tuple(metrics))
         return log.table.history(log.events, log.damage)
 
     def artifacts(self, id: str) -> list[dict[str, Any]]:
         """Return the files of a run and the artifacts that it logged."""
-        paths = self._paths(id)
+        paths = self._files()[self._key(id)]
         found = [
             {"name": path.name, "kind": "log", "bytes": path.stat().st_size, "sha256": None, "path": str(path)}
             for path in paths
         ]
         return found + _read(paths, None).artifacts
 
-    def _paths(self, id: str) -> tuple[Path, ...]:
-        files = self._files()
-        return files[id] if id in files else files[self.record(id).summary["run_id"]]
+    def _key(self, id: str) -> str:
+        return matching_id(id, self._own_names(), f"the W&B files under {self.root}")
+
+    def _names(self) -> dict[str, str]:
+        """Return the name to show of each run, by its id."""
+        return unique_names(self._own_names())
+
+    def _own_names(self) -> dict[str, str]:
+        heads = {id: [_head(path)[1] for path in paths] for id, paths in self._files().items()}
+        return {id: next(filter(None, reversed(names)), id) for id, names in heads.items()}
 
     def _files(self) -> dict[str, tuple[Path, ...]]:
-        """Return the files of each run, oldest first, by the run's id."""
-        found: dict[str, tuple[Path, ...]] = {}
+        """Return the files of each run, oldest first, by the run's id, PROJECT/ID where two projects have that id."""
+        found: dict[str, dict[str, list[Path]]] = {}
         paths = self.root.rglob(f"run-*{SUFFIX}") if self.root.is_dir() else ()
         for path in sorted(paths, key=lambda path: (path.parent.name, str(path))):
-            if self.beside_folders and in_run_folder(path, self.root):
+            if not path.is_file() or (self.beside_folders and in_run_folder(path, self.root)):
                 continue
-            id = path.name.removeprefix("run-").removesuffix(SUFFIX)
-            found[id] = (*found.get(id, ()), path)
-        return found
+            project, id = _head(path)[0], path.name.removeprefix("run-").removesuffix(SUFFIX)
+            if self.project in ("", project):
+                found.setdefault(id, {}).setdefault(project, []).append(path)
+        return {
+            id if len(projects) == 1 else f"{project}/{id}": tuple(files)
+            for id, projects in found.items()
+            for project, files in projects.items()
+        }
 
-    def _record(self, id: str, paths: tuple[Path, ...], held: set[str]) -> RunRecord:
+    def _record(self, id: str, paths: tuple[Path, ...], name: str, held: set[str]) -> RunRecord:
         log = _read(paths, None)
         history = log.table.history(log.events, log.damage)
         summary: dict[str, Any] = log.summary | last_values(history)
         if len(history.env_steps):
-            summary |= {"updates": len(history.step)}
+            summary |= {"updates": len(np.unique(history.step))}
             summary |= {STEPS: int(history.env_steps[-1])} if history.env_steps[-1] != UNKNOWN else {}
-        summary |= {"run_id": id, "project": log.project}
+        summary |= {"run_id": id.rpartition("/")[2], "project": log.project}
         running = any(str(path.resolve()) in held for path in paths)
         return RunRecord(
-            id=log.name or id,
+            id=name,
             source=self.name,
             path=str(paths[-1]),
             status="running" if running and log.exit_code is None else _status(log),
@@ -120,8 +154,25 @@ class WandBOffline:
             config=log.config,
             summary=summary,
             tags=log.tags,
-            damage=() if running and all(CUT_OFF in line for line in log.damage) else tuple(log.damage),
+            damage=() if running and all(CUT_OFF in line for line in log.damage) else history.damage,
+            notes=history.notes,
         )
+
+
+def _head(path: Path) -> tuple[str, str]:
+    """Return project and name of the run in a file, empty where unknown."""
+    with suppress(OSError):
+        return _read_head(path, path.stat().st_mtime_ns)
+    return "", ""
+
+
+@lru_cache(maxsize=4096)
+def _read_head(path: Path, version: int) -> tuple[str, str]:
+    with os.fdopen(open_regular(path), "rb") as file, suppress(WandBMissingError):
+        for record in records(file.read(HEAD), []):
+            if record.WhichOneof("record_type") == "run":
+                return record.run.project, record.run.display_name
+    return "", ""
 
 
 def _read(paths: tuple[Path, ...], metrics: tuple[str, ...] | None) -> OfflineLog:
@@ -140,7 +191,7 @@ def _read_files(
         damage: list[str] = []
         log.exit_code = None  # a run that was continued ended with its last file
         try:
-            for record in records(read_regular(path), damage):
+            for record in records(read_regular(path, most=MOST_LOG), damage):
                 _apply(record, log)
         except OSError as error:
             damage.append(f"cannot be read ({error.strerror})")
@@ -200,9 +251,10 @@ def _values(items: Iterable[Any]) -> dict[str, Any]:
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return None
+    return None if unusable_data(value) else value
 
 
 def _status(log: OfflineLog) -> Status:
