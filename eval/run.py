@@ -18,10 +18,11 @@ if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/run.py")
 
 from sparring.agents.opponents.players import ONNX, Player, content_of, find_player
-from sparring.agents.opponents.suggestions import MODEL_FOLDER, RELEASED, current_id, trained_in
+from sparring.agents.opponents.suggestions import MODEL_FOLDER, RELEASED, trained_in
 from sparring.configs.core.errors import choose
 from sparring.configs.language import ADAPTER
 from sparring.configs.opponents import is_code
+from sparring.configs.stored.retired import current_id
 from sparring.envs.game import game_of, games, load
 from sparring.eval.command import Evaluation, evaluate_command
 from sparring.eval.parser import Parser

@@ -16,7 +16,7 @@ from sparring.configs.core.regular_file import read_regular_text
 from sparring.configs.kinds import run_kind
 from sparring.configs.schema import LanguageRunConfig
 from sparring.configs.serialization import read_yaml
-from sparring.configs.stored.retired import RETIRED
+from sparring.configs.stored.retired import current_id
 from sparring.envs.game import Game, game_of, games
 
 RELEASED = "released"
@@ -86,11 +86,6 @@ def other_game(path: str | Path, env_id: str, game: Game) -> str:
     other = game_of(env_id)
     hint = f"; its games are played by eval/run.py --env {other.name} --ckpt" if other else ""
     return f"{path}: was trained in {env_id}; this command takes only {game.id}{hint}"
-
-
-def current_id(env_id: str) -> str:
-    """Return the replacement of a retired id, else `env_id` itself."""
-    return RETIRED[env_id].successor if env_id in RETIRED else env_id
 
 
 def _choices(game: Game | None) -> Sequence[Game]:

@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, Protocol, cast
 from typing_extensions import TypedDict
 
 from sparring.agents.run.logs.tensorboard import TensorBoard, hyperparameters
-from sparring.agents.run.logs.weights_and_biases import WandB
+from sparring.agents.run.logs.weights_and_biases import WandB, run_tags
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.files import write_atomically
 from sparring.configs.core.regular_file import open_regular, read_regular_text
@@ -386,6 +386,7 @@ def _open_wandb(config: LoggerConfig, folder: Path, run_name: str, plain_config:
             resume="allow",
             dir=str(folder),
             config=dict(plain_config),
+            tags=run_tags(plain_config),
             mode=mode,
             # Only metrics and events are sent: no console output, source code, git state, machine, or command line,
             # which may hold a token.

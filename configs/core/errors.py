@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 LONGEST = 2000
+NOTHING = ("none", "null", "no", "false", "disabled", "never", "")
+"""What other programs call "off"; in letters, "none" is nearer to "online"."""
 MOST_NAMES = 12
 """Names listed in full; of more, the nearest comes first and the rest are counted."""
 
@@ -34,13 +36,19 @@ def one_line(text: str) -> str:
     """Put `text` on one line, cutting the middle of a long one; terminal control characters are escaped."""
     half = LONGEST // 2
     short = text if len(text) <= LONGEST else f"{text[:half]} ... {text[-half:]}"
-    joined = re.sub(r"\s*[\r\n]\s*", " ", short.strip())
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in joined)
+    return printable(re.sub(r"\s*[\r\n]\s*", " ", short.strip()))
+
+
+def printable(text: str) -> str:
+    """Escape control characters and those that change the direction of text, such as ESC and U+202E."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def nearest(name: str, choices: Iterable[str], *, likeness: float = 0.5) -> str | None:
-    """Return the one of `choices` most similar to `name`, None if none reaches `likeness` (0 to 1)."""
-    return next(iter(difflib.get_close_matches(name, list(choices), n=1, cutoff=likeness)), None)
+    """Return the one of `choices` that `name` means or is most similar to, None if none reaches `likeness` (0 to 1)."""
+    known = list(choices)
+    meant = "off" if name.lower() in NOTHING else None
+    return meant if meant in known else next(iter(difflib.get_close_matches(name, known, n=1, cutoff=likeness)), None)
 
 
 def suggestion(name: object, choices: Iterable[str], *, likeness: float = 0.5) -> str:

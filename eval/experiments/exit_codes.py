@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+import numpy as np
 import typer
 
 from sparring.configs.core.errors import InputError
@@ -37,7 +38,9 @@ def call_app(name: str, app: typer.Typer, arguments: Sequence[str]) -> object:
         if wrong := unusable_text(text):
             raise InputError(f"{text!r}: {wrong}")
     try:
-        return typer.main.get_command(app).main(list(arguments), prog_name=name, standalone_mode=False)
+        # Numbers of a stranger's run may be near the end of float64: sums are then infinite, and shown as unknown.
+        with np.errstate(all="ignore"):
+            return typer.main.get_command(app).main(list(arguments), prog_name=name, standalone_mode=False)
     except CommandLineError as error:
         raise InputError(error.format_message()) from error  # type: ignore[attr-defined]
 

@@ -33,7 +33,10 @@ class SourceName(StrEnum):
     CLOUD = "wandb"
 
 
-RunId = Annotated[str, typer.Option("--run-id", "-r", help="the run: its name, its W&B id, or the path of its folder")]
+RunName = Annotated[
+    str, typer.Argument(help="the run: its name, its W&B id, NAME:ID where several have the name, or its folder's path")
+]
+RunId = Annotated[str, typer.Option("--run-id", "-r", help="the same")]
 Metrics = Annotated[list[str], typer.Option("--metrics", "-m", help="a metric; may be repeated")]
 Project = Annotated[
     str, typer.Option("--project", "-p", help="W&B project, NAME or ENTITY/NAME; run folders have none")
@@ -57,6 +60,21 @@ def cache_figures(sources: Sequence[RunSource]) -> dict[str, Any]:
     """Return hits, misses and age of the W&B cloud's cache under "cache"; empty if the cloud was not asked."""
     clouds = [source for source in sources if isinstance(source, WandBCloud)]
     return {"cache": clouds[0].cache.figures()} if clouds else {}
+
+
+@dataclass(frozen=True)
+class RunChoice:
+    """The one run of a command, as RUN or as --run-id RUN."""
+
+    run: RunName = ""
+    run_id: RunId = ""
+
+    @property
+    def name(self) -> str:
+        """What names the run; raises `InputError` unless it is given once."""
+        if bool(self.run) == bool(self.run_id):
+            raise InputError("name one run, as RUN or as --run-id RUN")
+        return self.run or self.run_id
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Output of `eval/runs.py`: JSON with a schema version, CSV, or a table for the terminal.
 
-JSON on stdout is one object; its keys stay within a `schema_version`. NaN is written as null. Text from runs' files is
-stripped of control characters before it reaches a terminal.
+JSON on stdout is one object; its keys stay within a `schema_version`. NaN is written as null. Text from runs' files may
+be a stranger's: it passes `one_line` to a terminal, `csv_text`, `markdown_text` or `html_text` to a file of that kind.
 """
 
 from __future__ import annotations
@@ -10,20 +10,23 @@ import csv
 import io
 import json
 import math
+import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from enum import StrEnum
+from html import escape
 from typing import Any
 
 import numpy as np
 
-from sparring.configs.core.errors import one_line
+from sparring.configs.core.errors import one_line, printable
 from sparring.eval.experiments.exit_codes import DAMAGED
 from sparring.eval.experiments.record import RunRecord
 
 SCHEMA_VERSION = 1
+FORMULA, NUMBER = "=+-@\t\r", re.compile(r"[-+]?(\d[\d,]*\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 PIPE_WIDTH = 200
 """Columns of a table that does not go to a terminal."""
 
@@ -68,9 +71,28 @@ def to_csv(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """Return CSV text with full precision; None and NaN are empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(headings)
-    writer.writerows([["" if plain(cell) is None else cell for cell in row] for row in rows])
+    writer.writerows([["" if plain(cell) is None else csv_text(cell) for cell in row] for row in [headings, *rows]])
     return text.getvalue()
+
+
+def csv_text(cell: Any) -> Any:
+    """Return a cell of CSV: text on one line, with ' before what a spreadsheet would run as a formula."""
+    if not isinstance(cell, str):
+        return cell if isinstance(cell, int | float) else csv_text(str(cell))
+    text = printable(cell)
+    return f"'{text}" if len(cell) > 1 and cell[0] in FORMULA and not NUMBER.fullmatch(cell) else text
+
+
+def markdown_text(text: str) -> str:
+    """Escape what Markdown, or HTML in it, would interpret."""
+    joined = printable(" ".join(text.split()))
+    escaped = re.sub(r"[\\|`*_\[\]~]", r"\\\g<0>", joined.replace("&", "&amp;").replace("<", "&lt;"))
+    return re.sub(r"^([#>]|[-+](?= )|\d+(?=[.)] ))", r"\\\1", escaped)
+
+
+def html_text(text: str) -> str:
+    """Escape what HTML would interpret."""
+    return escape(printable(text))
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
@@ -81,7 +103,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[Any]], title: s
     table = Table(title=Text(one_line(title)) if title else None, title_justify="left")
     numbers = [_are_numbers([row[k] for row in rows]) for k in range(len(headings))]
     for heading, number in zip(headings, numbers, strict=True):
-        table.add_column(Text(heading), justify="right" if number else "left", overflow="fold")
+        table.add_column(Text(one_line(heading)), justify="right" if number else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(shown(cell)) for cell in row))
     console().print(table)
@@ -113,8 +135,11 @@ def record_json(run: RunRecord) -> dict[str, Any]:
 
 
 def when(seconds: float) -> str:
-    """Return unix seconds as local time, "-" for 0 or NaN."""
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds)) if seconds and math.isfinite(seconds) else "-"
+    """Return unix seconds as local time, "-" for 0, NaN and what is no time."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds)) if seconds else "-"
+    except (ValueError, OverflowError, OSError):
+        return "-"
 
 
 def warn(text: str) -> None:

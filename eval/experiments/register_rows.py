@@ -7,8 +7,9 @@ follows from the folder: its lock, its events, its last state.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from sparring.agents.run.fidelity.origin import read_origin
 from sparring.agents.sweeps.measured import measured, read_rows
 from sparring.agents.sweeps.search_report import ranked_trials, search_summary
 from sparring.agents.sweeps.sweep_folder import FINISHED, SUFFIX, SweepFolder
-from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.core.errors import ConfigError, InputError, one_line
+from sparring.configs.core.paths import PACKAGE
 from sparring.configs.core.regular_file import read_regular_text
 from sparring.configs.load import load, runs
 from sparring.configs.serialization import options
@@ -28,6 +30,8 @@ from sparring.eval.experiments.record import RunRecord
 from sparring.eval.experiments.sources.run_folders import RunFolders
 
 NOTES = "notes.md"
+RESULTS, COMMAND = PACKAGE / "docs" / "results", re.compile(r"\+(?:run|sweep)=([\w-]+)")
+"""Pages of measured figures, and what names a run file or a sweep file in their commands."""
 LONGEST_LESSON = 300
 NOT_COMPARED = ("run", "name", "checkpoint_dir", "resume", "logger.progress")
 """Options that say where a run is, not what it is."""
@@ -75,7 +79,7 @@ def rows_of_runs(root: Path, names: Iterable[str] | None = None) -> list[Registe
         if wanted is not None and name not in wanted and (sweep is None or sweep.name not in wanted):
             continue
         if sweep is None or not _is_search(sweep):
-            rows.append(_row(record, sweep))
+            rows.append(_row_or_damage(record, sweep))
     for sweep in sweeps:
         if _is_search(sweep) and (wanted is None or sweep.name in wanted):
             rows.append(_search_row(sweep, records))
@@ -83,7 +87,10 @@ def rows_of_runs(root: Path, names: Iterable[str] | None = None) -> list[Registe
 
 
 def planned_rows(recorded: Sequence[RegisterRow]) -> list[RegisterRow]:
-    """Return a row for every run of a sweep file, every search and every run file without a recorded run."""
+    """Return a row for every run of a sweep file, every search and every run file without a recorded run.
+
+    A file whose command stands in a page of results was run: its row is completed, with the pages as its result.
+    """
     done = {row.of for row in recorded}
     rows = []
     for name in sweep_files():
@@ -95,7 +102,21 @@ def planned_rows(recorded: Sequence[RegisterRow]) -> list[RegisterRow]:
             changes = _plain_overrides(run.changes) or "none"
             rows.append(RegisterRow(f"{name}-{letter}", "planned", changes, command, of=f"{name}-{letter}"))
     rows += [RegisterRow(name, "planned", "none", f"python train.py +run={name}", of=name) for name in runs()]
-    return [row for row in rows if row.of not in done]
+    pages = _result_pages()
+    return [
+        replace(row, status="completed", result=" ".join(pages[row.of])) if row.of in pages else row
+        for row in rows
+        if row.of not in done
+    ]
+
+
+def _result_pages() -> dict[str, list[str]]:
+    """Return links to the pages of results that hold the command of a run file or a search, by its name."""
+    pages: dict[str, list[str]] = {}
+    for path in sorted(RESULTS.glob("*.md")):
+        for name in sorted(set(COMMAND.findall(path.read_text(encoding="utf-8")))):
+            pages.setdefault(name, []).append(f"[{path.name}](../results/{path.name})")
+    return pages
 
 
 def read_recorded(path: Path) -> list[RegisterRow]:
@@ -116,6 +137,15 @@ def read_recorded(path: Path) -> list[RegisterRow]:
 def written(rows: Sequence[RegisterRow]) -> str:
     """Return the rows as JSON lines, sorted by name."""
     return "".join(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in sorted(rows, key=lambda one: one.name))
+
+
+def _row_or_damage(record: RunRecord, sweep: SweepFolder | None) -> RegisterRow:
+    """Return the row of a run, or one that says why there is none: a strange folder does not end the others."""
+    try:
+        return _row(record, sweep)
+    except Exception as error:
+        why = one_line(f"cannot be read ({type(error).__name__}: {error})")
+        return RegisterRow(record.id, STATUS[record.status], "unknown", "", result=why)
 
 
 def _row(record: RunRecord, sweep: SweepFolder | None) -> RegisterRow:

@@ -193,7 +193,7 @@ def _holds(found: Any, operator: str, value: str) -> bool:
 def _number(value: Any) -> float | None:
     try:
         return None if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from sparring.configs.core.errors import printable
 from sparring.envs.dogfight.rules import CHALLENGE_GRAVITY, ENV_ID
 from sparring.eval.stats.ratings import VIRTUAL_POINTS, Z_95, Anchor, Rating, rate
 
@@ -291,7 +292,7 @@ def _elo_interval(rating: Rating, anchor: Anchor) -> str:
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a markdown table with aligned columns: the first to the left, the others to the right."""
-    cells = [[cell.replace("|", r"\|") for cell in row] for row in [headings, *rows]]
+    cells = [[printable(cell).replace("|", r"\|") for cell in row] for row in [headings, *rows]]
     widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
     aligned = [[row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in cells]

@@ -7,6 +7,16 @@ from collections.abc import Mapping
 from io import BytesIO
 from typing import Any
 
+LONGEST_TAG = 64
+"""Characters that the server takes."""
+
+
+def run_tags(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what people select runs by: the run file, the trainer and the environment of a plain configuration."""
+    env = config.get("env")
+    names = [config.get("run"), config.get("trainer"), env.get("id") if isinstance(env, Mapping) else None]
+    return tuple(str(name)[:LONGEST_TAG] for name in names if name)
+
 
 class WandB:
     """A Weights & Biases run."""

@@ -23,6 +23,7 @@ from sparring.eval.stats.aggregate import Estimate
 EQUAL: Mapping[str, str] = {"steps": "env steps", "seconds": "seconds", "updates": "updates"}
 SAME_OPTIONS = ("seed", "name", "checkpoint_dir", "resume", "threads", "device")
 """Options in which the runs of a group may differ, and all of logger."""
+UNKNOWN_SEED = ""
 GRID = 60
 """Windows of a curve that is averaged over runs or compared between two runs."""
 LAST = 0.1
@@ -36,10 +37,11 @@ class ComparisonError(InputError):
 
 @dataclass(frozen=True)
 class ComparisonOptions:
-    """Options of a comparison; `equal` is a key of `EQUAL`, empty metrics mean those that all runs have."""
+    """Options of a comparison; empty metrics mean those that all runs have."""
 
     metrics: tuple[str, ...] = ()
-    equal: str = "steps"
+    equal: str = ""
+    """A key of `EQUAL`; empty: steps, or updates if a run records no steps."""
     reward: str = ""
     parameters: int | None = None
     price: Price | None = None
@@ -53,6 +55,8 @@ class ComparedRun:
     history: History
     compute: Compute
     x: np.ndarray
+    equal: str
+    """What `x` is, a key of `EQUAL`."""
 
     @property
     def seed(self) -> Any:
@@ -83,15 +87,20 @@ class ComparedRun:
 
 @dataclass(frozen=True)
 class SeedGroup:
-    """Runs that differ only in their seed."""
+    """Runs that differ only in their seed; several may have the same one, or an unknown one."""
 
     label: str
     runs: tuple[ComparedRun, ...]
 
+    @property
+    def seeds(self) -> int:
+        """Number of different seeds, 0 if one is unknown."""
+        return 0 if any(run.seed is None for run in self.runs) else len({repr(run.seed) for run in self.runs})
+
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """Difference of a group from the baseline, what it is a mean of, and from how many seeds a side (0: from none)."""
+    """Difference of a group from the baseline, what it is a mean of, and from how many seeds a side (0: none)."""
 
     estimate: Estimate
     basis: str
@@ -112,19 +121,27 @@ def load_compared(
     names: Sequence[str], sources: Sequence[RunSource], options: ComparisonOptions
 ) -> tuple[ComparedRun, ...]:
     """Read the runs. Raises `ComparisonError` for fewer than two, and `RunNotFoundError`."""
-    choose("value of --equal", options.equal, EQUAL)
+    if options.equal:
+        choose("value of --equal", options.equal, EQUAL)
     if len(names) < 2:
         raise ComparisonError(f"compare needs at least two different runs, not {len(names)}: name them")
-    return tuple(_load(name, sources, options) for name in names)
+    loaded = [_load(name, sources, options) for name in names]
+    places: dict[tuple[str, str], str] = {}
+    for name, (record, _, _) in zip(names, loaded, strict=True):
+        if (other := places.setdefault((record.source, record.path), name)) != name:
+            raise ComparisonError(f"{other} and {name} are the same run: name it once")
+    stepless = [record.id for record, _, compute in loaded if not compute.total("env_steps")]
+    equal = options.equal or ("updates" if stepless else "steps")
+    return tuple(_aligned(record, history, compute, equal) for record, history, compute in loaded)
 
 
 def grouped(runs: Sequence[ComparedRun]) -> list[SeedGroup]:
-    """Group runs by their configuration without seed and place, in order of appearance."""
-    groups: dict[str, list[ComparedRun]] = {}
-    for run in runs:
+    """Group runs by their configuration without seed and place, in order of appearance; one without any is alone."""
+    groups: dict[str | int, list[ComparedRun]] = {}
+    for number, run in enumerate(runs):
         flat = flattened(run.record.config)
         same = {key: value for key, value in flat.items() if not _ignored(key)}
-        groups.setdefault(repr(sorted(same.items())) if flat else run.record.id, []).append(run)
+        groups.setdefault(repr(sorted(same.items())) if flat else number, []).append(run)
     return [SeedGroup(_label(group), tuple(group)) for group in groups.values()]
 
 
@@ -144,16 +161,26 @@ def common_limit(runs: Sequence[ComparedRun]) -> float:
 def difference(base: SeedGroup, other: SeedGroup, metric: str, limit: float) -> PairedDifference | None:
     """Return other - base at equal compute, by seed where seeds are shared; None without values.
 
+    Of runs with one seed the mean is paired; runs that are left out are counted in what the difference is a mean of.
     One run each: the mean difference of their curves, with blocks of neighbouring windows; it says nothing of seeds.
     """
     ours, theirs = (_by_seed(group, metric, limit) for group in (other, base))
-    shared = sorted(ours.keys() & theirs.keys(), key=str)
+    shared = sorted(ours.keys() & theirs.keys() - {UNKNOWN_SEED})
     if len(shared) >= 2:
-        pairs = np.array([ours[seed] - theirs[seed] for seed in shared])
-        return PairedDifference(mean_of(pairs), f"{len(shared)} pairs of seeds", len(shared))
+        pairs = np.array([np.mean(ours[seed]) - np.mean(theirs[seed]) for seed in shared])
+        used = sum(len(values[seed]) for values in (ours, theirs) for seed in shared)
+        basis = f"{len(shared)} pairs of seeds"
+        basis += f", means of {used} runs" if used > 2 * len(shared) else ""
+        rest = len(other.runs) + len(base.runs) - used
+        basis += f"; {rest} run{'s' * (rest > 1)} without a partner or a value" if rest else ""
+        return PairedDifference(mean_of(pairs), basis, len(shared))
     if len(other.runs) > 1 and len(base.runs) > 1 and ours and theirs:
-        estimate = difference_of_means(np.array([*ours.values()]), np.array([*theirs.values()]))
-        return PairedDifference(estimate, f"{len(ours)} and {len(theirs)} seeds", min(len(ours), len(theirs)))
+        values = [np.concatenate([*side.values()]) for side in (ours, theirs)]
+        sizes = [len(side) for side in values]
+        seeds = all(group.seeds == len(group.runs) for group in (other, base))
+        basis = f"{sizes[0]} and {sizes[1]} {'seeds' if seeds else 'runs'}"
+        least = min(len(side.get(UNKNOWN_SEED, ())) + len(side.keys() - {UNKNOWN_SEED}) for side in (ours, theirs))
+        return PairedDifference(difference_of_means(*values), basis, least)
     curves = [np.array([run.curve(metric, limit) for run in group.runs]) for group in (other, base)]
     gap = _column_means(curves[0]) - _column_means(curves[1])
     known = gap[np.isfinite(gap)]
@@ -178,24 +205,32 @@ def flattened(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def _load(name: str, sources: Sequence[RunSource], options: ComparisonOptions) -> ComparedRun:
+def _load(name: str, sources: Sequence[RunSource], options: ComparisonOptions) -> tuple[RunRecord, History, Compute]:
     source, record = find_run(name, sources)
     history = source.history(record.id)
-    compute = compute_of(record, history, parameters=options.parameters, price=options.price)
-    x = history.step.astype(np.float64) if options.equal == "updates" else compute.axes.get(_axis(options.equal))
+    return record, history, compute_of(record, history, parameters=options.parameters, price=options.price)
+
+
+def _aligned(record: RunRecord, history: History, compute: Compute, equal: str) -> ComparedRun:
+    x = history.step.astype(np.float64) if equal == "updates" else compute.axes.get(_axis(equal))
     if x is None or not len(x) or not x[-1] > 0:
-        known = [name for name in EQUAL if name == "updates" or _axis(name) in compute.axes]
-        raise ComparisonError(f"{record.id}: no {EQUAL[options.equal]} are recorded; use --equal {' or '.join(known)}")
-    return ComparedRun(record, history, compute, x)
+        known = [name for name in EQUAL if name != equal and (name == "updates" or _axis(name) in compute.axes)]
+        hint = f"use --equal {' or '.join(known)}" if known and len(history.step) else "leave the run out"
+        raise ComparisonError(f"{record.id}: no {EQUAL[equal]} are recorded; {hint}")
+    return ComparedRun(record, history, compute, x, equal)
 
 
 def _axis(equal: str) -> str:
     return "env_steps" if equal == "steps" else equal
 
 
-def _by_seed(group: SeedGroup, metric: str, limit: float) -> dict[Any, float]:
-    values = {run.seed: run.value(metric, limit) for run in group.runs}
-    return {seed: value for seed, value in values.items() if np.isfinite(value)}
+def _by_seed(group: SeedGroup, metric: str, limit: float) -> dict[str, list[float]]:
+    """Return the values of all runs that have one, by seed."""
+    values: dict[str, list[float]] = {}
+    for run in group.runs:
+        if np.isfinite(value := run.value(metric, limit)):
+            values.setdefault(UNKNOWN_SEED if run.seed is None else repr(run.seed), []).append(value)
+    return values
 
 
 def _column_means(curves: np.ndarray) -> np.ndarray:
@@ -205,8 +240,9 @@ def _column_means(curves: np.ndarray) -> np.ndarray:
 
 
 def _label(group: Sequence[ComparedRun]) -> str:
-    names = [run.record.id for run in group]
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more seed{'s' * (len(names) > 2)}"
+    name, more = group[0].record.id, len(group) - 1
+    unit = "seed" if SeedGroup("", tuple(group)).seeds == len(group) else "run"
+    return f"{name} and {more} more {unit}{'s' * (more > 1)}" if more else name
 
 
 def _ignored(name: str) -> bool:

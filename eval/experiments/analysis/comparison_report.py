@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sparring.configs.core.errors import listed
 from sparring.eval.experiments.analysis.comparison import (
     EQUAL,
     GRID,
@@ -58,17 +59,27 @@ def compare_runs(runs: Sequence[ComparedRun], options: ComparisonOptions) -> Run
     """Compare runs. Raises `UnknownMetricError` for a metric that one of them does not have."""
     groups, limit = grouped(runs), common_limit(runs)
     metrics = _metrics(runs, options)
-    where = f"{number(limit)} {EQUAL[options.equal]}"
+    equal = runs[0].equal
+    where = f"{number(limit)} {EQUAL[equal]}"
     sections = (
         _runs(groups),
         _differences_of_config(groups),
         _values(groups, metrics, limit, where),
         *_paired(groups, metrics, limit),
         _power_laws(runs, options),
-        _curves(groups, metrics, limit, options),
+        _curves(groups, metrics, limit, equal),
     )
-    damage = tuple(f"{run.record.id}: {text}" for run in runs for text in run.record.damage)
-    return RunReport(f"Comparison of {len(runs)} runs at {where}", sections, None, damage)
+    damage, notes = (
+        tuple(f"{run.record.id}: {text}" for run in runs for text in dict.fromkeys(lines(run)))
+        for lines in (
+            lambda run: (*run.record.damage, *run.history.damage),
+            lambda run: (*run.record.notes, *run.history.notes),
+        )
+    )
+    if not options.equal and equal == "updates":
+        stepless = [run.record.id for run in runs if not run.compute.total("env_steps")]
+        notes = (f"no env steps are recorded in {listed(stepless)}: the runs are compared at equal updates", *notes)
+    return RunReport(f"Comparison of {len(runs)} runs at {where}", sections, None, damage, notes)
 
 
 def _metrics(runs: Sequence[ComparedRun], options: ComparisonOptions) -> list[str]:
@@ -102,15 +113,17 @@ def _letters(groups: Sequence[SeedGroup]) -> list[str]:
 def _differences_of_config(groups: Sequence[SeedGroup]) -> ReportSection:
     title = "Differences of configuration"
     if len(groups) == 1:
-        return ReportSection(title, ("The runs differ only in their seeds.",))
+        same = groups[0].seeds < len(groups[0].runs)
+        text = "The runs have one configuration, apart from seeds." if same else "The runs differ only in their seeds."
+        return ReportSection(title, (text,))
     rows = tuple((name, *values) for name, values in config_differences(groups))
     return ReportSection(title, (), (ReportTable(("option", *(group.label for group in groups)), rows),))
 
 
 def _values(groups: Sequence[SeedGroup], metrics: Sequence[str], limit: float, where: str) -> ReportSection:
     rows = [(metric, *(_group_value(group, metric, limit) for group in groups)) for metric in metrics]
-    text = f"Means of the last tenth before {where}; of several seeds the mean and its 95 % Student t interval"
-    text += ", for rates within [0, 1]; of two seeds the mean alone, since their interval is 12.7 times their distance."
+    text = f"Means of the last tenth before {where}; of several runs the mean and its 95 % Student t interval"
+    text += ", for rates within [0, 1]; of two runs the mean alone, since their interval is 12.7 times their distance."
     table = ReportTable(("metric", *(group.label for group in groups)), tuple(rows))
     return ReportSection(f"Metrics at {where}", (text,), (table,))
 
@@ -128,7 +141,7 @@ def _paired(groups: Sequence[SeedGroup], metrics: Sequence[str], limit: float) -
     base, *others = groups
     sections = []
     text = (
-        f"Means over pairs of seeds, or over seeds, where there are several; fewer than {LEAST_SEEDS} give no verdict, "
+        f"Means over pairs of seeds, or over runs, where there are several; fewer than {LEAST_SEEDS} give no verdict, "
         "since their interval is too narrow. With one run a side they are over windows of the whole curve, drawn in "
         "blocks of neighbours; such an interval says nothing of other seeds."
     )
@@ -174,9 +187,7 @@ def _run_law(run_id: str, name: str, x: np.ndarray, y: np.ndarray, said: list[st
         return None
 
 
-def _curves(
-    groups: Sequence[SeedGroup], metrics: Sequence[str], limit: float, options: ComparisonOptions
-) -> ReportSection:
+def _curves(groups: Sequence[SeedGroup], metrics: Sequence[str], limit: float, equal: str) -> ReportSection:
     """Return a plot per metric: each run thin, the mean of its group thick."""
     grid = (np.arange(GRID) + 0.5) / GRID * limit
     plots = []
@@ -186,5 +197,5 @@ def _curves(
             if len(group.runs) > 1:
                 lines += [line(run.record.id, grid, run.curve(metric, limit), group=k, thin=True) for run in group.runs]
             lines.append(line(group.label, grid, group_curve(group, metric, limit), group=k))
-        plots.append(LinePlot(metric, EQUAL[options.equal], tuple(lines)))
+        plots.append(LinePlot(metric, EQUAL[equal], tuple(lines)))
     return ReportSection("Curves", (), (), plots_with_lines(plots))

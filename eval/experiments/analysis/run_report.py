@@ -71,7 +71,11 @@ def analyze_run(
     ]
     kept = tuple(section for section in sections if section)
     return RunReport(
-        f"Analysis of {record.id}", kept, findings, tuple(dict.fromkeys((*record.damage, *history.damage)))
+        f"Analysis of {record.id}",
+        kept,
+        findings,
+        tuple(dict.fromkeys((*record.damage, *history.damage))),
+        tuple(dict.fromkeys((*record.notes, *history.notes))),
     )
 
 

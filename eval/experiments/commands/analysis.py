@@ -9,12 +9,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from sparring.configs.core.errors import InputError
 from sparring.eval.command import make_folders, publish
 from sparring.eval.experiments.analysis.rules import RULES
 from sparring.eval.experiments.exit_codes import DAMAGED
 from sparring.eval.experiments.find import find_run
-from sparring.eval.experiments.options import ComputeOptions, SourceOptions, with_option_groups
+from sparring.eval.experiments.options import ComputeOptions, RunChoice, SourceOptions, with_option_groups
 from sparring.eval.experiments.output import console
 from sparring.eval.experiments.reports.report import RunReport
 
@@ -57,14 +56,13 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def analyze(
-    run: Annotated[str, typer.Argument(help="Name or folder of a run.")] = "",
-    run_id: Annotated[str, typer.Option("--run-id", "-r", help="The same.")] = "",
     output_format: Annotated[ReportFormat, FORMAT] = ReportFormat.TABLE,
     as_json: Annotated[bool, JSON] = False,
     markdown: Annotated[Path | None, MARKDOWN] = None,
     html: Annotated[Path | None, HTML] = None,
     rules: Annotated[Path, typer.Option(help="File with rules, instead of those of the package.")] = RULES,
     *,
+    chosen: RunChoice,
     computed: ComputeOptions,
     where: SourceOptions,
 ) -> int:
@@ -72,8 +70,7 @@ def analyze(
     from sparring.eval.experiments.analysis.run_report import AnalysisOptions, analyze_run
 
     options = AnalysisOptions(rules, computed.reward, computed.weights(), computed.machine())
-    name = _one_run(run, run_id)
-    origin, record = find_run(name, where.find())
+    origin, record = find_run(chosen.name, where.find())
     report = analyze_run(record, origin.history(record.id), origin.artifacts(record.id), options)
     return _show(report, ReportFormat.JSON if as_json else output_format, markdown, html)
 
@@ -84,7 +81,9 @@ def compare(
     ] = None,
     run_ids: Annotated[list[str] | None, typer.Option("--run-ids", help="The same; may be repeated.")] = None,
     metrics: Annotated[list[str] | None, typer.Option("--metrics", "-m", help="Metric; may be repeated.")] = None,
-    equal: Annotated[str, typer.Option(help="Compare at equal steps, seconds, or updates.")] = "steps",
+    equal: Annotated[
+        str, typer.Option(help="Compare at equal steps, seconds, or updates; by default steps, else updates.")
+    ] = "",
     output_format: Annotated[ReportFormat, FORMAT] = ReportFormat.TABLE,
     as_json: Annotated[bool, JSON] = False,
     markdown: Annotated[Path | None, MARKDOWN] = None,
@@ -124,9 +123,3 @@ def _show(report: RunReport, form: ReportFormat, markdown: Path | None, html: Pa
         texts = {ReportFormat.CSV: to_csv, ReportFormat.MARKDOWN: to_markdown, ReportFormat.JSON: to_json}
         print(texts[form](report).rstrip("\n"))
     return DAMAGED if report.damage else 0
-
-
-def _one_run(run: str, run_id: str) -> str:
-    if bool(run) == bool(run_id):
-        raise InputError("name one run: analyze RUN or analyze --run-id RUN")
-    return run or run_id

@@ -10,8 +10,8 @@ import typer
 
 from sparring.configs.core.errors import InputError
 from sparring.eval.experiments.find import find_run
-from sparring.eval.experiments.options import OutputOptions, RunId, SourceOptions, cache_figures, with_option_groups
-from sparring.eval.experiments.output import OutputFormat, exit_code, print_json, print_rows, record_json, when
+from sparring.eval.experiments.options import OutputOptions, RunChoice, SourceOptions, cache_figures, with_option_groups
+from sparring.eval.experiments.output import OutputFormat, exit_code, print_json, print_rows, record_json, warn, when
 from sparring.eval.experiments.record import RunRecord, RunSource
 from sparring.eval.experiments.rows import history_rows
 from sparring.eval.experiments.search import config_test, flatten, parse, unknown_conditions, unused_names
@@ -60,28 +60,29 @@ def search(
     runs = all_runs(sources)
     hints = [unused_names(expression, runs), *unknown_conditions(config, tag, runs)] if runs else []
     for hint in filter(None, hints):
-        print(f"warning: {hint}", file=sys.stderr)
+        warn(hint)
     found = [run for run in runs if set(tag) <= set(run.tags) and all(test(run) for test in tests)]
     return _print_runs(found[:limit], len(found), sources, output.form)
 
 
 def get_run(
-    run_id: RunId,
     include_history: Annotated[bool, typer.Option("--include-history", help="with all rows of metrics")] = False,
     include_artifacts: Annotated[bool, typer.Option("--include-artifacts", help="with the list of files")] = False,
     *,
+    chosen: RunChoice,
     where: SourceOptions,
     output: OutputOptions,
 ) -> int:
     """Show one run: state, configuration, last value of each metric, damage."""
     form = output.form
     sources = where.find()
-    origin, run = find_run(run_id, sources)
+    origin, run = find_run(chosen.name, sources)
     content: dict[str, Any] = record_json(run)
-    damage = list(run.damage)
+    damage, notes = list(run.damage), list(run.notes)
     if include_history:
         history = origin.history(run.id)
         damage += [line for line in history.damage if line not in damage]
+        notes += [line for line in history.notes if line not in notes]
         content |= {"history": history_rows(history), "events": history.events}
     if include_artifacts:
         content["artifacts"] = origin.artifacts(run.id)
@@ -89,19 +90,19 @@ def get_run(
         print_json({**content, "damage": damage, **cache_figures(sources)})
     else:
         print_rows(["what", "value"], list(_facts(run, content)), form)
-    return exit_code(damage)
+    return exit_code(damage, notes)
 
 
 def get_artifacts(
-    run_id: RunId,
     *,
+    chosen: RunChoice,
     where: SourceOptions,
     output: OutputOptions,
 ) -> int:
     """List files of a run: checkpoints, evaluations, replays, logs."""
     form = output.form
     sources = where.find()
-    origin, run = find_run(run_id, sources)
+    origin, run = find_run(chosen.name, sources)
     found = origin.artifacts(run.id)
     if form is OutputFormat.JSON:
         print_json({"run_id": run.id, "artifacts": found, **cache_figures(sources)})

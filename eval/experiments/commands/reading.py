@@ -16,7 +16,7 @@ from sparring.eval.experiments.find import find_run
 from sparring.eval.experiments.options import (
     Metrics,
     OutputOptions,
-    RunId,
+    RunChoice,
     SourceOptions,
     cache_figures,
     with_option_groups,
@@ -29,6 +29,7 @@ from sparring.eval.experiments.output import (
     record_json,
     to_csv,
     to_json,
+    warn,
 )
 from sparring.eval.experiments.record import X_AXES, History, UnknownMetricError, unknown_metric
 from sparring.eval.experiments.rows import STATISTICS, history_rows, statistics, wide_rows
@@ -44,62 +45,62 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def get_metrics(
-    run_id: RunId,
     metrics: Metrics = [],  # noqa: B006, Typer needs a list
     x_axis: Annotated[str, typer.Option("--x-axis", help="_step, _timestamp or env_steps")] = "_step",
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="last values of each metric; 0: all")] = 0,
     *,
+    chosen: RunChoice,
     where: SourceOptions,
     output: OutputOptions,
 ) -> int:
     """Show metrics of a run, without -m all: values over an axis as JSON or CSV, their statistics as a table."""
     form, axis = output.form, choose("--x-axis", x_axis.replace(" ", "_"), X_AXES)
     sources = where.find()
-    origin, run = find_run(run_id, sources)
+    origin, run = find_run(chosen.name, sources)
     history = origin.history(run.id)
     names = [name for name in dict.fromkeys(metrics) if name in history.columns] if metrics else sorted(history.columns)
     missing = {name: unknown_metric(name, history.columns) for name in metrics if name not in history.columns}
     if missing and not names:
         raise UnknownMetricError(next(iter(missing.values())))
     for text in missing.values():
-        print(f"warning: {text}", file=sys.stderr)
+        warn(text)
     if axis == "_timestamp" and len(history.step) and not (history.timestamp > 0).any():
         raise InputError(f"--x-axis {axis}: {run.id} has no times; use _step or env_steps")
     _print_series(run.id, history, names, axis, limit, form, {"missing": missing, **cache_figures(sources)})
-    return exit_code(history.damage)
+    return exit_code(history.damage, history.notes)
 
 
 def get_cache_stats(
-    run_id: RunId,
     *,
+    chosen: RunChoice,
     where: SourceOptions,
     output: OutputOptions,
 ) -> int:
     """Show how well the prefix cache of a language model's run works."""
     form = output.form
     sources = where.find()
-    origin, run = find_run(run_id, sources)
+    origin, run = find_run(chosen.name, sources)
     history = origin.history(run.id)
     content = {"run_id": run.id, **cache_statistics(history)}
     if form is OutputFormat.JSON:
         print_json(content | cache_figures(sources))
     else:
         print_rows(["figure", "value"], [[key, value] for key, value in content.items()], form)
-    return exit_code(history.damage)
+    return exit_code(history.damage, history.notes)
 
 
 def export(
-    run_id: RunId,
     output: Annotated[Path, typer.Option("--output", "-o", help="file: .json for everything, .csv for the history")],
     include_history: Annotated[bool, typer.Option("--include-history/--no-history", help="with all rows")] = True,
     *,
+    chosen: RunChoice,
     where: SourceOptions,
 ) -> int:
     """Write a run to one file: configuration, summary, history, events and list of files."""
     if output.suffix not in (".json", ".csv"):
         raise InputError(f"--output {output}: must end with .json or .csv")
     make_folders([], files=[output])
-    origin, run = find_run(run_id, where.find())
+    origin, run = find_run(chosen.name, where.find())
     history = origin.history(run.id)
     if output.suffix == ".csv":
         keys = sorted(history.columns)
@@ -111,7 +112,7 @@ def export(
         text = to_json(content | ({"history": history_rows(history)} if include_history else {})) + "\n"
     write(output, partial(write_atomically, data=text))
     print(f"Wrote {output}", file=sys.stderr)
-    return exit_code(history.damage)
+    return exit_code(history.damage, history.notes)
 
 
 def cache_statistics(history: History) -> dict[str, Any]:

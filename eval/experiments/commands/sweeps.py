@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +18,7 @@ from sparring.eval.experiments.options import (
     find_sources,
     with_option_groups,
 )
-from sparring.eval.experiments.output import OutputFormat, to_json
+from sparring.eval.experiments.output import OutputFormat, to_csv, to_json
 from sparring.eval.experiments.record import RunNotFoundError
 from sparring.eval.experiments.register import PAGE, register
 from sparring.eval.experiments.sources.run_folders import RunFolders
@@ -95,7 +92,7 @@ def sweep_text(name: str, form: OutputFormat, root: Path, choice: ComputeChoice)
     if "search" in folder.content():
         if form is OutputFormat.TABLE:
             return search_markdown(folder)
-        return to_json(search_plain(folder)) + "\n" if form is OutputFormat.JSON else _csv(*search_cells(folder))
+        return to_json(search_plain(folder)) + "\n" if form is OutputFormat.JSON else to_csv(*search_cells(folder))
     return _analysis_text(analysis_of(folder), RunFolders(root), form, choice)
 
 
@@ -103,16 +100,10 @@ def _analysis_text(
     analysis: SweepAnalysis, runs: RunFolders | ChosenRuns, form: OutputFormat, choice: ComputeChoice
 ) -> str:
     if form is OutputFormat.CSV:
-        return _csv(*sweep_cells(analysis))
+        return to_csv(*sweep_cells(analysis))
     compute = sweep_compute(analysis, runs, choice)
     return (
         sweep_markdown(analysis, compute)
         if form is OutputFormat.TABLE
         else to_json(sweep_plain(analysis, compute)) + "\n"
     )
-
-
-def _csv(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([headings, *rows])
-    return text.getvalue()

@@ -9,10 +9,18 @@ from typing import Annotated, Any
 
 import typer
 
+from sparring.configs.core.errors import InputError
 from sparring.eval.experiments.commands.listing import all_runs
-from sparring.eval.experiments.exit_codes import NOT_FOUND
+from sparring.eval.experiments.exit_codes import NOT_FOUND, code_of
 from sparring.eval.experiments.find import find_run
-from sparring.eval.experiments.options import Metrics, OutputOptions, SourceOptions, cache_figures, with_option_groups
+from sparring.eval.experiments.options import (
+    Metrics,
+    OutputOptions,
+    RunChoice,
+    SourceOptions,
+    cache_figures,
+    with_option_groups,
+)
 from sparring.eval.experiments.output import (
     OutputFormat,
     exit_code,
@@ -21,15 +29,15 @@ from sparring.eval.experiments.output import (
     print_table,
     to_csv,
     to_json,
+    warn,
     when,
 )
-from sparring.eval.experiments.record import History, RunRecord, unknown_metric
+from sparring.eval.experiments.record import AmbiguousRunError, History, RunNotFoundError, RunRecord, unknown_metric
 from sparring.eval.experiments.rows import history_rows
 
 SILENT = 600.0
 """Seconds without a new row after which a running run is called silent."""
 COUNTERS = ("guard/rollbacks", "guard/restored_updates", "guard/quarantined_matches", "rollout/failed_count")
-Run = Annotated[str, typer.Option("--run-id", "-r", help="one run; by default all of them")]
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -39,17 +47,26 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def health(
-    run_id: Run = "",
+    runs: Annotated[list[str] | None, typer.Argument(help="runs, by default all of them")] = None,
+    run_id: Annotated[list[str] | None, typer.Option("--run-id", "-r", help="the same; may be repeated")] = None,
     *,
     where: SourceOptions,
     output: OutputOptions,
 ) -> int:
     """Show whether runs train and whether their logs can be read: ok, warning or bad, with the reasons."""
     form, sources = output.form, where.find()
-    if run_id:
-        origin, found = find_run(run_id, sources)
-        checks = [check(found, origin.history(found.id))]
-    else:
+    names = list(dict.fromkeys([*(runs or []), *(run_id or [])]))
+    checks, missing = [], list[InputError]()
+    for name in names:
+        try:
+            origin, run = find_run(name, sources)
+        except (RunNotFoundError, AmbiguousRunError) as error:
+            missing.append(error)
+        else:
+            checks.append(check(run, origin.history(run.id)))
+    if missing and not checks:
+        raise missing[0]
+    if not names:
         checks = [check(run, None) for run in all_runs(sources)]
     if form is OutputFormat.JSON:
         print_json({"runs": checks, **cache_figures(sources)})
@@ -58,13 +75,17 @@ def health(
         rows = [[*(one[key] for key in ("run_id", "source", "status")), when(one["updated"])] for one in checks]
         rest = [[one["health"], "; ".join(one["reasons"])] for one in checks]
         print_rows(headings, [row + end for row, end in zip(rows, rest, strict=True)], form)
-    return exit_code([line for one in checks for line in one["damage"]])
+    for error in missing:
+        warn(str(error))
+    code = exit_code([line for one in checks for line in one["damage"]])
+    return code_of(missing[0]) if missing else code
 
 
 def check(run: RunRecord, history: History | None) -> dict[str, Any]:
     """Return the health of a run as plain data; alerts are counted where its history is given."""
     bad, warnings = [], []
     damage = list(dict.fromkeys((*run.damage, *(history.damage if history else ()))))
+    notes = dict.fromkeys((*run.notes, *(history.notes if history else ())))
     if run.status in ("failed", "killed"):
         bad.append(f"the run was {run.status}" if run.status == "killed" else "the run failed")
     if run.status == "empty":
@@ -74,7 +95,9 @@ def check(run: RunRecord, history: History | None) -> dict[str, Any]:
         warnings.append(f"running, but nothing was written for {age / 60:.0f} minutes")
     if damage:
         bad.append(f"{len(damage)} places cannot be read")
-    warnings += [f"{key} is {run.summary[key]:g}" for key in COUNTERS if run.summary.get(key)]
+    counts = {key: run.summary.get(key) for key in COUNTERS}
+    warnings += [f"{key} is {count:g}" for key, count in counts.items() if isinstance(count, int | float) and count]
+    warnings += notes
     alerts = [event for event in history.events if event.get("kind") == "alert"] if history else []
     if alerts:
         warnings.append(f"{len(alerts)} alerts, the last: {alerts[-1]['event']}")
@@ -84,24 +107,24 @@ def check(run: RunRecord, history: History | None) -> dict[str, Any]:
 
 
 def watch(
-    run_id: Annotated[str, typer.Option("--run-id", "-r", help="the run: its name, its W&B id, or its folder")],
     metrics: Metrics = [],  # noqa: B006, Typer needs a list
     interval: Annotated[float, typer.Option("--interval", min=0.1, help="seconds between two looks")] = 5.0,
     looks: Annotated[
         int, typer.Option("--looks", min=0, help="looks until the command ends; 0: until the run ends")
     ] = 0,
     *,
+    chosen: RunChoice,
     where: SourceOptions,
     output: OutputOptions,
 ) -> int:
     """Follow a run until it ends: a table of the last values, or a line of JSON or CSV per new row."""
     form, shown, count, warned = output.form, 0, 0, set[str]()
     while True:
-        origin, run = find_run(run_id, where.find())
+        origin, run = find_run(chosen.name, where.find())
         history = origin.history(run.id)
         missing = [name for name in metrics if name not in history.columns] if len(history.step) else []
         for name in set(missing) - warned:
-            print(f"warning: {unknown_metric(name, history.columns)}", file=sys.stderr)
+            warn(unknown_metric(name, history.columns))
         warned |= set(missing)
         if metrics:
             history = replace(history, columns={name: history.columns[name] for name in metrics if name not in missing})
@@ -113,7 +136,7 @@ def watch(
         if run.status != "running" or count == looks:
             if missing and len(missing) == len(set(metrics)):
                 return NOT_FOUND
-            return exit_code(history.damage if run.status != "running" else ())
+            return exit_code(history.damage if run.status != "running" else (), history.notes)
         time.sleep(interval)
 
 

@@ -40,6 +40,7 @@ def _draw(axis: object, plot: LinePlot) -> None:
             {"linestyle": "", "marker": ".", "alpha": 0.5} if entry.dots else {"linewidth": 0.6 if entry.thin else 1.6}
         )
         name = entry.label if entry.label and not entry.thin else "_"
+        name = name.replace("$", r"\$")  # no formula
         axis.plot(entry.x, entry.y, color=COLORS[entry.group % len(COLORS)], label=name, **style)
     if plot.log:
         axis.set_xscale("log")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable
-from html import escape
 
 from sparring.eval.experiments import output
+from sparring.eval.experiments.output import html_text, markdown_text
 from sparring.eval.experiments.reports.report import Cell, Finding, ReportSection, ReportTable, RunReport, cell_text
 from sparring.eval.experiments.reports.svg import draw_svg
 from sparring.eval.stats.aggregate import Estimate
@@ -28,12 +26,16 @@ svg text.title{font-size:13px;fill:#1E2228}.grid{stroke:#DEE1E5;stroke-width:.6}
 
 def to_markdown(report: RunReport) -> str:
     """Return the report as Markdown, without plots."""
-    parts = [f"# {_md(report.title)}"]
-    parts += [f"> damaged: {_md(line)}" for line in report.damage]
+    parts = [f"# {markdown_text(report.title)}"]
+    parts += [f"> {markdown_text(line)}" for line in report.remarks]
     if report.findings is not None:
         parts += ["## Findings", *([_finding_md(found) for found in report.findings] or [HEALTHY])]
     for section in report.sections:
-        parts += [f"## {_md(section.title)}", *map(_md, section.text), *map(_table_md, section.tables)]
+        parts += [
+            f"## {markdown_text(section.title)}",
+            *map(markdown_text, section.text),
+            *map(_table_md, section.tables),
+        ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -43,16 +45,16 @@ def to_html(report: RunReport) -> str:
     if report.findings is not None:
         found = "".join(map(_finding_html, report.findings)) or f"<p>{HEALTHY}</p>"
         findings = f"<h2>Findings</h2>{found}"
-    damage = "".join(f"<p>damaged: {escape(line)}</p>" for line in report.damage)
+    head_lines = "".join(f"<p>{html_text(line)}</p>" for line in report.remarks)
     body = "".join(map(_section_html, report.sections))
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     head = (
         f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}">'
-        f"<title>{escape(report.title)}</title><style>{_CSS}</style>"
+        f"<title>{html_text(report.title)}</title><style>{_CSS}</style>"
     )
     return (
-        f'<!doctype html>\n<html lang="en"><head>{head}</head><body><h1>{escape(report.title)}</h1>{damage}{findings}'
-        f"{body}</body></html>\n"
+        f'<!doctype html>\n<html lang="en"><head>{head}</head><body><h1>{html_text(report.title)}</h1>'
+        f"{head_lines}{findings}{body}</body></html>\n"
     )
 
 
@@ -66,15 +68,14 @@ def to_csv(report: RunReport) -> str:
 
     Numbers have full precision; unknown ones are empty.
     """
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(("section", "row", "column", "value", "low", "high"))
-    for section in report.sections:
-        for table in section.tables:
-            for row in table.rows:
-                cells = list(zip(table.columns, row, strict=True))[1:]
-                writer.writerows((section.title, row[0], column, *_csv_cells(cell)) for column, cell in cells)
-    return buffer.getvalue()
+    rows = [
+        (section.title, row[0], column, *_csv_cells(cell))
+        for section in report.sections
+        for table in section.tables
+        for row in table.rows
+        for column, cell in list(zip(table.columns, row, strict=True))[1:]
+    ]
+    return output.to_csv(("section", "row", "column", "value", "low", "high"), rows)
 
 
 def evidence_lines(found: Finding) -> list[str]:
@@ -90,35 +91,38 @@ def evidence_lines(found: Finding) -> list[str]:
 
 
 def _finding_md(found: Finding) -> str:
-    lines = [f"**{found.severity}: {_md(found.rule)}** ({found.pattern}). {_md(found.text)}", ""]
-    lines += [f"- {_md(line)}" for line in evidence_lines(found)]
-    return "\n".join([*lines, f"- Next: {_md(found.next_step)}"])
+    lines = [f"**{found.severity}: {markdown_text(found.rule)}** ({found.pattern}). {markdown_text(found.text)}", ""]
+    lines += [f"- {markdown_text(line)}" for line in evidence_lines(found)]
+    return "\n".join([*lines, f"- Next: {markdown_text(found.next_step)}"])
 
 
 def _finding_html(found: Finding) -> str:
-    items = "".join(f"<li>{escape(line)}</li>" for line in evidence_lines(found))
+    items = "".join(f"<li>{html_text(line)}</li>" for line in evidence_lines(found))
     return (
-        f'<div class="finding {found.severity}"><b>{found.severity}: {escape(found.rule)}</b> ({found.pattern}). '
-        f"{escape(found.text)}<ul>{items}</ul><b>Next:</b> {escape(found.next_step)}</div>"
+        f'<div class="finding {found.severity}"><b>{found.severity}: {html_text(found.rule)}</b> ({found.pattern}). '
+        f"{html_text(found.text)}<ul>{items}</ul><b>Next:</b> {html_text(found.next_step)}</div>"
     )
 
 
 def _section_html(section: ReportSection) -> str:
-    text = "".join(f"<p>{escape(line)}</p>" for line in section.text)
+    text = "".join(f"<p>{html_text(line)}</p>" for line in section.text)
     tables = "".join(map(_table_html, section.tables))
     plots = "".join(f"<div>{draw_svg(plot)}</div>" for plot in section.plots)
-    return f'<h2>{escape(section.title)}</h2>{text}{tables}<div class="plots">{plots}</div>'
+    return f'<h2>{html_text(section.title)}</h2>{text}{tables}<div class="plots">{plots}</div>'
 
 
 def _table_md(table: ReportTable) -> str:
-    rows = [table.columns, ("---",) * len(table.columns), *(tuple(map(cell_text, row)) for row in table.rows)]
-    text = "\n".join(f"| {' | '.join(map(_md, row))} |" for row in rows)
-    return f"{_md(table.title)}\n\n{text}" if table.title else text
+    head, *body = (
+        f"| {' | '.join(map(markdown_text, row))} |"
+        for row in [table.columns, *(map(cell_text, row) for row in table.rows)]
+    )
+    text = "\n".join([head, f"| {' | '.join(['---'] * len(table.columns))} |", *body])
+    return f"{markdown_text(table.title)}\n\n{text}" if table.title else text
 
 
 def _table_html(table: ReportTable) -> str:
     head, *body = (_row_html(row, tag) for row, tag in _tagged(table))
-    title = f"<p><b>{escape(table.title)}</b></p>" if table.title else ""
+    title = f"<p><b>{html_text(table.title)}</b></p>" if table.title else ""
     return f"{title}<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table>"
 
 
@@ -127,18 +131,10 @@ def _tagged(table: ReportTable) -> Iterable[tuple[tuple[Cell, ...], str]]:
 
 
 def _row_html(row: tuple[Cell, ...], tag: str) -> str:
-    return f"<tr>{''.join(f'<{tag}>{escape(cell_text(cell))}</{tag}>' for cell in row)}</tr>"
+    return f"<tr>{''.join(f'<{tag}>{html_text(cell_text(cell))}</{tag}>' for cell in row)}</tr>"
 
 
 def _csv_cells(cell: Cell) -> tuple[str | float | None, ...]:
     if isinstance(cell, Estimate):
         return cell.value, *cell.interval
     return (cell_text(cell) if isinstance(cell, tuple) else cell, None, None)
-
-
-def _md(text: str) -> str:
-    """Escape what Markdown or HTML in it would interpret."""
-    joined = " ".join(text.split())
-    for char in ("\\", "|", "<", "`", "*", "_"):
-        joined = joined.replace(char, f"\\{char}") if char != "<" else joined.replace("<", "&lt;")
-    return joined if set(text) != {"-"} else text

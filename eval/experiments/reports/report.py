@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import numpy as np
 from sparring.eval.stats.aggregate import Estimate
 
 SEVERITIES = ("critical", "warning", "info")
+LARGEST = 1e300
+"""Size of a number that is plotted at most: differences and sums of a few stay within float64."""
 MOST_PLOTTED = 300
 """Points of a line in a plot; longer lines are averaged in windows of equal length."""
 Cell = str | float | Estimate | tuple[int, ...] | None
@@ -89,7 +92,13 @@ class RunReport:
     sections: tuple[ReportSection, ...]
     findings: tuple[Finding, ...] | None = None
     """None in a report without rules, such as a comparison."""
-    damage: tuple[str, ...] = field(default=())
+    damage: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Damage and notes, as lines before the findings."""
+        return (*(f"damaged: {line}" for line in self.damage), *(f"note: {line}" for line in self.notes))
 
     def as_data(self) -> dict[str, Any]:
         """Return the report as plain data for JSON, without plots; an estimate has the keys value and interval."""
@@ -103,6 +112,7 @@ class RunReport:
             "findings": found,
             "sections": sections,
             "damage": list(self.damage),
+            "notes": list(self.notes),
         }
 
 
@@ -117,7 +127,7 @@ def cell_text(cell: Cell) -> str:
 
 def number(value: float | None) -> str:
     """Return a number in four digits, with separators from ten thousand on; a dash for an unknown one."""
-    if value is None or not np.isfinite(value):
+    if value is None or not math.isfinite(value):
         return "-"
     if abs(value) < 1e10 and (value == int(value) or abs(value) >= 1e4):
         return f"{value:,.0f}"
@@ -128,7 +138,7 @@ def line(
     label: str, x: np.ndarray, y: np.ndarray, *, group: int = 0, thin: bool = False, dots: bool = False
 ) -> PlotLine:
     """Return a line with at most `MOST_PLOTTED` points of the finite values."""
-    known = np.isfinite(x) & np.isfinite(y)
+    known = (np.abs(x) < LARGEST) & (np.abs(y) < LARGEST)
     x, y = x[known], y[known]
     window = -(-len(x) // MOST_PLOTTED) if len(x) else 1
     whole = len(x) // window * window

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from html import escape
-
 import numpy as np
 
+from sparring.eval.experiments.output import html_text
 from sparring.eval.experiments.reports.report import LinePlot, PlotLine
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
@@ -49,13 +48,13 @@ def draw_svg(plot: LinePlot) -> str:
     lines = [_positive(entry) if plot.log else entry for entry in plot.lines]
     x = PlotScale([v for entry in lines for v in entry.x], LEFT, WIDTH - RIGHT, log=plot.log)
     y = PlotScale([v for entry in lines for v in entry.y], HEIGHT - BOTTOM, TOP, log=plot.log)
-    parts = [f'<text x="{LEFT}" y="14" class="title">{escape(plot.title)}</text>']
+    parts = [f'<text x="{LEFT}" y="14" class="title">{html_text(plot.title)}</text>']
     parts += [_x_tick(x(tick), tick) for tick in x.ticks()] + [_y_tick(y(tick), tick) for tick in y.ticks()]
     parts += [_mark(x(at)) for at in plot.marks if x.low <= at <= x.high]
     parts += [_curve(entry, x, y) for entry in lines]
-    parts.append(f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 4}" text-anchor="end">{escape(plot.x_label)}</text>')
+    parts.append(f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 4}" text-anchor="end">{html_text(plot.x_label)}</text>')
     size = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}"'
-    return f'<svg {size} role="img" aria-label="{escape(plot.title)}">{"".join(parts)}</svg>{_legend(lines)}'
+    return f'<svg {size} role="img" aria-label="{html_text(plot.title)}">{"".join(parts)}</svg>{_legend(lines)}'
 
 
 def _positive(entry: PlotLine) -> PlotLine:
@@ -95,7 +94,7 @@ def _legend(lines: list[PlotLine]) -> str:
     if len(named) < 2:
         return ""
     keys = (
-        f'<span style="color:{COLORS[group % len(COLORS)]}">&#9632; {escape(name)}</span>'
+        f'<span style="color:{COLORS[group % len(COLORS)]}">&#9632; {html_text(name)}</span>'
         for name, group in named.items()
     )
     return f'<p class="legend">{" ".join(keys)}</p>'

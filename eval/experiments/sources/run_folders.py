@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.agents.run.logger import EVENTS, METRICS
+from sparring.agents.run.logs.weights_and_biases import run_tags
 from sparring.configs.core.regular_file import open_regular, read_regular, read_regular_text
 from sparring.configs.serialization import read_yaml
 from sparring.eval.experiments.record import History, RunRecord, Status, not_found, record_or_damage, unusable_data
@@ -124,7 +125,7 @@ class RunFolders:
             updated=max(times, default=0.0),
             config=config,
             summary=summary,
-            tags=_tags(config),
+            tags=run_tags(config),
             damage=(*damage, *history.damage),
             notes=history.notes,
         )
@@ -208,9 +209,8 @@ def read_lines(path: Path, damage: list[str], *, running: bool, tail: int | None
         else:
             wrong.append(number)
     if repeated:
-        damage.append(
-            f"{path}: a key is repeated in line {repeated[0]}; the last value counts, here and in other lines"
-        )
+        first = repeated[0]
+        damage.append(f"{path}: {len(repeated)} objects repeat a key, first in line {first}; the last value counts")
     if wrong:
         damage.append(f"{path}: {len(wrong)} lines are no JSON objects, first line {wrong[0]}; they are left out")
     if rest and not running:
@@ -251,13 +251,6 @@ def _read_json(path: Path, damage: list[str]) -> Any:
         damage.append(f"{path}: {wrong}; it is not read")
         return None
     return found
-
-
-def _tags(config: dict[str, Any]) -> tuple[str, ...]:
-    """Return the run file, the trainer and the environment: what people select runs by."""
-    env = config.get("env")
-    names = [config.get("run"), config.get("trainer"), env.get("id") if isinstance(env, dict) else None]
-    return tuple(str(name) for name in names if name)
 
 
 def _kind(name: str) -> str:

@@ -75,10 +75,10 @@ def rows_at(data: np.ndarray, starts: np.ndarray, length: int) -> np.ndarray:
 
 def _walk(data: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
     """Follow the lengths; return starts, lengths and the end of the last whole record."""
-    size, read = len(data), struct.Struct("<Q").unpack_from
+    raw, size, read = memoryview(data), len(data), struct.Struct("<Q").unpack_from
     starts, lengths, at = [], [], 0
     while at + HEADER + FOOTER <= size:
-        (length,) = read(data, at)
+        (length,) = read(raw, at)
         if length > size - at - HEADER - FOOTER:
             break
         starts.append(at + HEADER)

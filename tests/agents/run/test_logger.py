@@ -98,6 +98,13 @@ def test_an_unknown_mode_names_the_choices(tmp_path):
         run_logger(tmp_path, "on")
 
 
+@pytest.mark.parametrize("mode", ["none", "disabled", "False"])
+def test_what_other_programs_call_off_is_meant_as_off(tmp_path, mode):
+    """By its letters "none" is nearer to "online", which would send the run."""
+    with pytest.raises(UnknownNameError, match=r"choose from off, online, offline; did you mean 'off'\?"):
+        run_logger(tmp_path, mode)
+
+
 @pytest.mark.parametrize("found", [None, types.ModuleType("wandb")])
 def test_asked_for_but_not_installed_says_what_to_install(tmp_path, monkeypatch, found):
     """A bare module is what a left-over folder called wandb/ imports as."""
@@ -114,6 +121,7 @@ def test_wandb_gets_rows_with_env_steps_as_their_axis(tmp_path, monkeypatch):
     (options,) = module.calls
     assert (options["project"], options["name"], options["mode"]) == ("sparring-test", "dark-ghost", "online")
     assert options["config"] == {"seed": 1}
+    assert options["tags"] == ()
     assert options["dir"] == str(tmp_path)
     assert ("*", "env_steps") in run.defined
     assert run.rows[0] == {"env_steps": 512, "train/entropy": 1.5, "rollout/win_rate": 0.25}

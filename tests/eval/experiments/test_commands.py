@@ -78,7 +78,9 @@ def test_statistics(capsys, root):
 @pytest.mark.parametrize(
     ("line", "code", "said"),
     [
-        ("get-run", 2, "Missing option '--run-id'"),
+        ("get-run", 2, "name one run, as RUN or as --run-id RUN"),
+        ("get-metrics dark-ghost -r dark-ghost", 2, "name one run, as RUN or as --run-id RUN"),
+        ("health dark-gost", 3, "did you mean dark-ghost?"),
         ("get-rum", 2, "No such command"),
         ("list --output-format xml", 2, "xml"),
         ("list --json --output-format csv", 2, "--json: --output-format csv is given as well"),
@@ -97,6 +99,17 @@ def test_errors_are_one_line_with_an_exit_code(capsys, root, tmp_path, monkeypat
     assert (found, out) == (code, "")
     assert said in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("line", ["get-run", "get-metrics", "get-artifacts", "get-cache-stats", "health", "watch"])
+def test_a_run_is_named_with_or_without_the_option(capsys, root, line):
+    assert call(capsys, root, line, "dark-ghost", "--json") == call(capsys, root, line, "-r", "dark-ghost", "--json")
+
+
+def test_health_of_several_runs_names_the_missing_one(capsys, root):
+    code, out, error = call(capsys, root, "health", "dark-ghost", "none", "steel-hawk", "--json")
+    assert [run["run_id"] for run in json.loads(out)["runs"]] == ["dark-ghost", "steel-hawk"]
+    assert (code, "no run 'none'" in error) == (3, True)
 
 
 def test_a_damaged_run_is_shown_with_exit_code_4(capsys, tmp_path):

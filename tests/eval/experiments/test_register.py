@@ -61,7 +61,9 @@ def test_the_status_follows_from_the_folder(tmp_path, events, rows, status, resu
 def test_files_without_a_run_are_planned():
     names = {row.name: row for row in planned_rows([])}
     assert {"quickstart", "mlp_stability-D", "quickstart_search"} <= names.keys()
-    assert {row.status for row in names.values()} == {"planned"}
+    assert (names["baseline_v1"].status, names["mlp_stability-D"].status) == ("planned", "planned")
+    floor = names["curriculum_floor"]  # docs/results/floor.md measures it
+    assert (floor.status, floor.result) == ("completed", "[floor.md](../results/floor.md)")
     assert names["mlp_stability-D"].command == "python train.py +sweep=mlp_stability runs=D"
     assert names["mlp_stability-D"].changes == "grpo.use_ppo_clipping=true grpo.kl_beta=0.02"
 
@@ -69,6 +71,14 @@ def test_files_without_a_run_are_planned():
 def test_a_recorded_run_is_no_longer_planned(tmp_path):
     folder(tmp_path, "mine", "+run=quickstart")
     assert "quickstart" not in {row.name for row in planned_rows(rows_of_runs(tmp_path))}
+
+
+def test_a_strange_folder_does_not_end_the_others(tmp_path):
+    folder(tmp_path, "mine", "+run=quickstart", events=["done after 2 updates"])
+    (folder(tmp_path, "odd", "+run=quickstart") / "metrics.jsonl").write_bytes(b"\xff\xfe\n")
+    rows = {row.name: row for row in rows_of_runs(tmp_path)}
+    assert rows["mine"].status == "completed"
+    assert rows["odd"].result.startswith("cannot be read (UnicodeDecodeError")
 
 
 def test_names_choose_rows_and_unknown_ones_are_refused(tmp_path):

@@ -57,6 +57,8 @@ def test_records_agree(recorded, name):
     assert (run.summary["updates"], run.summary["env_steps"]) == (ROWS, ROWS * 128)
     assert run.summary["rollout/reward"] == pytest.approx(ROWS / 7, rel=1e-7)
     assert run.config == ({} if name == "tensorboard" else CONFIG)
+    tags = ("quickstart", "ppo", "sparring/Dogfight-v1")  # run file, trainer and environment, in W&B too
+    assert run.tags == (() if name == "tensorboard" else tags)
     assert run.created <= run.updated
 
 

@@ -110,6 +110,7 @@ def test_a_damaged_run_is_reported_with_its_own_exit_code(run_folder, capsys):
         (["analyze", "sick_guard", "--rules", "none.yaml"], 2, "none.yaml"),
         (["compare", "sick_guard"], 2, "needs at least two different runs"),
         (["compare", "sick_guard", "sick_guard"], 2, "needs at least two different runs"),
+        (["compare", "sick_guard", "{root}/sick_guard"], 2, "are the same run: name it once"),
         (["compare", "sick_guard", "sick_cartpole", "--equal", "step"], 2, "did you mean 'steps'?"),
         (["compare", "sick_guard", "sick_cartpole", "--equal", "seconds"], 2, "no seconds are recorded; use --equal"),
         (["compare", "sick_guard", "sick_cartpole", "-m", "train/approx"], 3, "no value of metric 'train/approx'"),
@@ -118,7 +119,7 @@ def test_a_damaged_run_is_reported_with_its_own_exit_code(run_folder, capsys):
 def test_bad_input_is_refused_in_one_line(run_folder, capsys, arguments, code, message):
     root = run_folder("sick_guard").parent
     run_folder("sick_cartpole")
-    assert runs.main([*arguments, "--dir", str(root)]) == code
+    assert runs.main([*(word.format(root=root) for word in arguments), "--dir", str(root)]) == code
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
@@ -190,6 +191,58 @@ def test_scripts_get_numbers_not_words(run_folder, capsys):
     assert row[3:] == [min(values), max(values), [1 + values.index(min(values)), 1 + values.index(max(values))]]
     assert runs.main(["analyze", str(folder), "--output-format", "csv"]) == 0
     assert f"Training,train/entropy,lowest,{min(values)!r},," in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("base", "other", "gap", "basis"),
+    [
+        (
+            [(None, 10), (None, 12), (None, 11), (None, 0)],
+            [(None, 5), (None, 5.5), (None, 6), (None, 30)],
+            3.375,
+            "4 and 4 runs",
+        ),
+        ([(1, 10), (1, 0), (2, 10), (2, 0)], [(1, 5), (2, 5)], 0.0, "2 pairs of seeds, means of 6 runs"),
+        ([(1, 1), (2, 2), (3, 9)], [(1, 2), (2, 4)], 1.5, "2 pairs of seeds; 1 run without a partner or a value"),
+        ([(1, 1), (1, 3)], [(2, 4), (3, 6)], 3.0, "2 and 2 runs"),
+    ],
+    ids=["unknown seeds", "repeated seeds", "a seed without a partner", "no shared seed"],
+)
+def test_all_runs_of_a_group_count(run_folder, base, other, gap, basis):
+    """Expected differences are those of the means by hand."""
+    names = []
+    for rate, group in ((0.1, base), (0.2, other)):
+        for seed, value in group:
+
+            def edit(number, row, value=value):
+                row["benchmark/reward_mean"] = value
+
+            names.append(f"run{len(names)}")
+            folder = run_folder("healthy_grpo", to=names[-1], edit=edit, seed=seed, grpo={"learning_rate": rate})
+    compared = load_compared(names, [RunFolders(folder.parent)], ComparisonOptions())
+    found = difference(*grouped(compared), "benchmark/reward_mean", common_limit(compared))
+    assert (found.estimate.value, found.basis) == (pytest.approx(gap), basis)
+
+
+def test_runs_without_env_steps_are_compared_at_equal_updates_and_this_is_said(tmp_path, capsys):
+    from torch.utils.tensorboard import SummaryWriter
+
+    wandb = pytest.importorskip("wandb")
+    with SummaryWriter(str(tmp_path / "steps")) as writer:
+        for step in range(1, 9):
+            writer.add_scalar("loss", 1.0, step)
+    settings = wandb.Settings(console="off", silent=True, x_disable_stats=True, x_disable_meta=True, disable_git=True)
+    run = wandb.init(mode="offline", project="p", dir=str(tmp_path), id="plain", name="plain", settings=settings)
+    for step in range(9):
+        run.log({"loss": 2.0}, step=step)
+    run.finish()
+    command = ["compare", "steps", "plain", "--dir", str(tmp_path), "-m", "loss"]
+    assert runs.main([*command, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["notes"] == ["no env steps are recorded in plain: the runs are compared at equal updates"]
+    assert report["title"] == "Comparison of 2 runs at 8 updates"
+    assert runs.main([*command, "--equal", "steps"]) == 2
+    assert "plain: no env steps are recorded; use --equal" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("count", "verdict"), [(2, "too few seeds"), (5, "too few seeds"), (6, "not 0")])
