@@ -1,5 +1,6 @@
 """The documentation site: it builds without warnings, its links lead somewhere, and it asks the network for nothing."""
 
+import json
 import os
 import re
 import subprocess
@@ -72,6 +73,17 @@ def test_nothing_is_fetched_from_the_network(site, pages):
         assert [each for each in page.resources if re.match(r"(\w+:)?//", each)] == [], path
     for sheet in site.rglob("*.css"):
         assert re.findall(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//[^)\"']+", sheet.read_text("utf-8")) == [], sheet
+
+
+def test_the_search_works_where_a_page_is_opened_as_a_file(site):
+    """The index is a script that the page can load, and what starts a worker there is the site's own."""
+    text = (site / "search" / "search_index.js").read_text("utf-8")
+    assert text.startswith("var __index = {")
+    assert json.loads(text.removeprefix("var __index = "))["docs"]
+    worker = (site / "assets" / "iframe-worker.js").resolve()
+    for page in (site / "index.html", site / "envs" / "dogfight.html"):
+        resources = Links(page.read_text("utf-8")).resources
+        assert worker in {(page.parent / each).resolve() for each in resources}, page
 
 
 def test_diagrams_are_pictures_of_the_site(site):
