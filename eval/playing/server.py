@@ -9,6 +9,7 @@ WebSockets whose Origin is another page. The pages may load nothing and connect 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import secrets
@@ -24,6 +25,7 @@ from sparring.eval.playing.connection import PlayConnection, Send, play_connecti
 from sparring.eval.playing.options import ServerOptions
 
 if TYPE_CHECKING:
+    import uvicorn
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 PACKAGES = ("starlette", "uvicorn", "websockets")
+REQUEST_SECONDS = 10.0
+"""Longest wait for a whole request of a connection."""
 LARGEST_MESSAGE = 4096
 """Bytes of a message of the page."""
 _HEADERS = {
@@ -176,11 +180,19 @@ def serve_game(options: ServerOptions, make: Callable[[], HostedGame]) -> None:
 
 def serve(hosted: HostedGame, gate: Gate, listening: socket.socket) -> None:
     """Answer requests until the process is interrupted; then raises `KeyboardInterrupt`."""
+    make_server(hosted, gate).run(sockets=[listening])
+    raise KeyboardInterrupt  # uvicorn ends on a signal only, and sometimes does so without raising it again
+
+
+def make_server(hosted: HostedGame, gate: Gate) -> uvicorn.Server:
+    """Return the server of `make_app`, which closes connections that send no whole request in time."""
     import uvicorn
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
     # Without `server_header` and access log: the log would hold the token.
     config = uvicorn.Config(
         make_app(hosted, gate),
+        http=with_deadline(AutoHTTPProtocol),
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -188,5 +200,35 @@ def serve(hosted: HostedGame, gate: Gate, listening: socket.socket) -> None:
         ws_max_size=LARGEST_MESSAGE,
         timeout_graceful_shutdown=1,
     )
-    uvicorn.Server(config).run(sockets=[listening])
-    raise KeyboardInterrupt  # uvicorn ends on a signal only, and sometimes does so without raising it again
+    return uvicorn.Server(config)
+
+
+def with_deadline(protocol: Any) -> type[Any]:
+    """Return uvicorn's HTTP `protocol`, closing a connection `REQUEST_SECONDS` after it should have sent a request.
+
+    uvicorn itself waits without end for the rest of one. A WebSocket's handshake is a request; its own pings follow.
+    """
+
+    class PromptHTTPProtocol(protocol):  # type: ignore[misc]
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            super().connection_made(transport)
+            self._deadline: asyncio.TimerHandle | None = self.loop.call_later(REQUEST_SECONDS, self._give_up)
+
+        def data_received(self, data: bytes) -> None:
+            before = self.cycle
+            super().data_received(data)
+            if self.cycle is not before and self._deadline:
+                self._deadline.cancel()
+                self._deadline = None
+            elif self._deadline is None and self._is_waiting():
+                self._deadline = self.loop.call_later(REQUEST_SECONDS, self._give_up)
+
+        def _is_waiting(self) -> bool:
+            return self.cycle is None or self.cycle.response_complete
+
+        def _give_up(self) -> None:
+            self._deadline = None
+            if self.transport.get_protocol() is self and self._is_waiting():  # it is no WebSocket by now
+                self.transport.close()
+
+    return PromptHTTPProtocol

@@ -11,6 +11,7 @@ import sys
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -220,6 +221,44 @@ def test_only_the_browser_with_the_token_gets_in(tmp_path):
             while json.loads(one.recv(timeout=30)).get("tick", 0) < 5:
                 pass  # the connection then ends in the middle of a match
     assert process.returncode == 130
+
+
+@contextmanager
+def serving_here(monkeypatch, seconds):
+    """Serve no game in a thread; yield the address."""
+    monkeypatch.setattr(server, "REQUEST_SECONDS", seconds)
+    with listen(0) as listening:
+        running = server.make_server(None, Gate(listening.getsockname()[1]))
+        thread = Thread(target=running.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield listening.getsockname()
+        finally:
+            running.should_exit = True
+            thread.join(timeout=60)
+
+
+HOST_LINE = b"GET / HTTP/1.1\r\nHost: example.org\r\n"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"", b"GET /", HOST_LINE, HOST_LINE + b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\n"],
+)
+def test_a_connection_that_sends_no_whole_request_is_closed(monkeypatch, sent):
+    with serving_here(monkeypatch, 0.2) as address, socket.create_connection(address, timeout=60) as client:
+        client.sendall(sent)
+        assert client.recv(100) == b""
+
+
+def test_an_answered_connection_is_closed_in_the_middle_of_its_next_request(monkeypatch):
+    with serving_here(monkeypatch, 0.2) as address, socket.create_connection(address, timeout=60) as client:
+        client.sendall(HOST_LINE + b"\r\n")
+        answer = client.recv(1000)
+        assert answer.startswith(b"HTTP/1.1 403")
+        client.sendall(HOST_LINE)
+        while more := client.recv(1000):  # the rest of the answer, then the end
+            assert not more.startswith(b"HTTP/1.1")
 
 
 def test_the_server_listens_on_loopback_only():
