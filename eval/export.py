@@ -18,17 +18,20 @@ if not __package__:  # Run as a script, possibly before installation.
 
 from sparring.agents.opponents.players import find_checkpoint
 from sparring.agents.opponents.suggestions import BOT_PREFIX, check_game
-from sparring.configs.core.errors import InputError
+from sparring.configs.core.errors import InputError, choose
 from sparring.envs.dogfight import GAME
 from sparring.eval.command import run_command
 from sparring.eval.parser import Parser
 
+ONE, FREE = "1", "free"
+
 
 @dataclass(frozen=True)
 class ExportedPolicy:
-    """A written ONNX file: its observations, size in weights and bytes, and largest difference from torch."""
+    """A written ONNX file: its batch and observations, size in weights and bytes, and difference from torch."""
 
     path: Path
+    batch: str
     observations: int
     parameters: int
     size: int
@@ -42,38 +45,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def export_policy(arguments: Sequence[str]) -> ExportedPolicy:
     """Write the policy that a command line names. Raises `InputError` for bad input, or one that cannot be exported."""
-    checkpoint, out = _read(arguments)
+    checkpoint, out, batch = _read(arguments)
     from sparring.agents.opponents.dogfight.onnx_file import read_onnx
     from sparring.agents.policies.checkpoint import load_checkpoint
     from sparring.eval.onnx_export.onnx_model import export
 
     policy, path = load_checkpoint(checkpoint), out or checkpoint.with_suffix(".onnx")
-    difference = export(policy, path)
+    batch = batch or (ONE if policy.contract["rules"] == "challenge" else FREE)
+    difference = export(policy, path, free=batch == FREE)
     written = read_onnx(path)
-    return ExportedPolicy(path, policy.network.obs_dim, written.parameters, written.size, difference)
+    return ExportedPolicy(path, batch, policy.network.obs_dim, written.parameters, written.size, difference)
 
 
 def _run(arguments: Sequence[str]) -> int:
     done = export_policy(arguments)
     size = f"{done.parameters:,} parameters, {done.size:,} bytes"
-    print(f"Wrote {done.path}: float32[1, {done.observations}] -> float32[1, 3], {size}")
+    batch = "N" if done.batch == FREE else ONE
+    print(f"Wrote {done.path}: float32[{batch}, {done.observations}] -> float32[{batch}, 3], {size}")
     print(f"Largest difference from torch on random observations: {done.difference:.2g}")
     return 0
 
 
-def _read(arguments: Sequence[str]) -> tuple[Path, Path | None]:
-    """Return the checkpoint's path and the output path. Raises `InputError`."""
+def _read(arguments: Sequence[str]) -> tuple[Path, Path | None, str | None]:
+    """Return the checkpoint's path, the output path and the batch. Raises `InputError`."""
     parser = Parser("eval/export.py", "Export a policy to ONNX.")
     parser.add_argument("--ckpt", metavar="C", help="a path, a run's name, or final.pt (the newest run's)")
     parser.add_argument("--out", type=Path, metavar="ONNX", help="default: beside the checkpoint, ending in .onnx")
+    help_text = "observations at once: free, or 1 as the public challenge asks (default: 1 under challenge rules)"
+    parser.add_argument("--batch", metavar=f"{ONE}|{FREE}", help=help_text)
     values = parser.read(arguments)
+    if values["batch"] is not None:
+        choose("--batch", values["batch"], (ONE, FREE))
     if not values["ckpt"]:
         raise InputError("--ckpt is missing: give a path, a run's name, or final.pt for the newest run")
     if values["ckpt"].startswith(BOT_PREFIX):
         raise InputError(f"--ckpt {values['ckpt']}: a bot has no network to export; give a checkpoint")
     checkpoint = find_checkpoint(values["ckpt"], GAME)
     check_game(GAME, checkpoint)
-    return checkpoint, values["out"]
+    return checkpoint, values["out"], values["batch"]
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Export of a policy's deterministic actor to ONNX, built layer by layer, one operator each.
 
-The model is stateless. It maps `observation` float32 [1, D], D from the checkpoint's contract (59, 46, or under
-challenge rules 224: four frames of 56, newest first, zeros for missing frames), to `action` float32 [1, 3]: turn
-clamped to [-1, 1], throttle to [0, 1], and shoot, 1 if the policy fires (p > 1/2) and 0 otherwise. The mirror of a
-policy trained with one is included, the critic is not.
+The model is stateless. It maps `observation` float32 [N, D], D from the checkpoint's contract (59, 46, or under
+challenge rules 224: four frames of 56, newest first, zeros for missing frames), to `action` float32 [N, 3]. N is free,
+or 1 as the public challenge asks. An action is turn clamped to [-1, 1], throttle to [0, 1], and shoot, 1 if the policy
+fires (p > 1/2) and 0 otherwise. The mirror of a policy trained with one is included, the critic is not.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ class ExportError(InputError):
     """Raised for a policy that cannot be exported; the message is one line with reason and remedy."""
 
 
-def export(checkpoint: Checkpoint, path: Path) -> float:
+def export(checkpoint: Checkpoint, path: Path, *, free: bool = False) -> float:
     """Write the policy to `path` atomically if it agrees with torch; return the largest difference.
 
-    Raises `ExportError` for a policy that is too large, of another environment or different from torch, and if a
-    package is missing.
+    The model takes one observation, or with `free` any number of them. Raises `ExportError` for a policy that is too
+    large, of another environment or different from torch, and if a package is missing.
     """
     if checkpoint.contract["id"] != ENV_ID:
         old = checkpoint.contract["id"]
         raise ExportError(f"{checkpoint.path}: was trained in {old}, only policies of {ENV_ID} can be exported")
-    data = build(checkpoint.network, checkpoint.contract)
+    data = build(checkpoint.network, checkpoint.contract, free=free)
     count = parameter_count(export_package("onnx").load_model_from_string(data))
     if count > MAX_PARAMETERS:
         raise ExportError(
@@ -76,8 +76,12 @@ def export(checkpoint: Checkpoint, path: Path) -> float:
     return difference
 
 
-def build(network: ActorCritic, contract: Mapping[str, Any]) -> bytes:
-    """Return the deterministic policy as a serialized, checked ONNX model with its contract as metadata."""
+def build(network: ActorCritic, contract: Mapping[str, Any], *, free: bool = False) -> bytes:
+    """Return the deterministic policy as a serialized, checked ONNX model with its contract as metadata.
+
+    It takes one observation, or with `free` any number of them.
+    """
+    batch = "N" if free else 1
     onnx = export_package("onnx")
     graph = _Graph(onnx)
     mirror = Mirror(contract["rules"], network.obs_dim) if contract["mirror"] else None
@@ -88,8 +92,8 @@ def build(network: ActorCritic, contract: Mapping[str, Any]) -> bytes:
         helper.make_graph(
             graph.nodes,
             "policy",
-            [helper.make_tensor_value_info("observation", tensor, [1, network.obs_dim])],
-            [helper.make_tensor_value_info("action", tensor, [1, ACTIONS])],
+            [helper.make_tensor_value_info("observation", tensor, [batch, network.obs_dim])],
+            [helper.make_tensor_value_info("action", tensor, [batch, ACTIONS])],
             graph.weights,
         ),
         producer_name="sparring",
@@ -109,19 +113,27 @@ def disagreement(checkpoint: Checkpoint, data: bytes, *, observations: int = 256
     generator = torch.Generator().manual_seed(seed)
     obs = torch.randn(observations, checkpoint.network.obs_dim, generator=generator)
     expected, logit = _torch_actions(checkpoint, obs)
-    actual = run_model(data, obs.numpy())
-    fires = (actual[:, STEERING:] != expected[:, STEERING:]) & (np.abs(logit) > TOLERANCE)
-    steering = np.abs(actual - expected)[:, :STEERING]
-    return float("inf") if fires.any() else float(steering.max())
+    largest = 0.0
+    for size in (1, observations):
+        actual = run_model(data, obs.numpy(), size=size)
+        fires = (actual[:, STEERING:] != expected[:, STEERING:]) & (np.abs(logit) > TOLERANCE)
+        steering = np.abs(actual - expected)[:, :STEERING]
+        largest = float("inf") if fires.any() else float(np.maximum(largest, steering.max()))  # NaN stays NaN
+    return largest
 
 
-def run_model(data: bytes, observations: np.ndarray) -> np.ndarray:
-    """Return actions float32 [B, 3] of the model `data` for observations float32 [B, D], run one by one as in play."""
+def run_model(data: bytes, observations: np.ndarray, *, size: int = 1) -> np.ndarray:
+    """Return actions float32 [B, 3] of the model `data` for observations float32 [B, D], run `size` at once.
+
+    A model of batch 1 takes them one by one.
+    """
     runtime = export_package("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
     session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    return np.concatenate([session.run(["action"], {"observation": row[None]})[0] for row in observations])
+    size = 1 if session.get_inputs()[0].shape[0] == 1 else size
+    rows = [observations[start : start + size] for start in range(0, len(observations), size)]
+    return np.concatenate([session.run(["action"], {"observation": each})[0] for each in rows])
 
 
 class _Graph:

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 import torch
 
@@ -42,6 +43,21 @@ def test_the_model_acts_as_torch_does(contract, blocks, make_checkpoint, tmp_pat
     assert (expected[:, :2] < low[:2]).any()
     assert (expected[:, :2] > high[:2]).any()
     assert set(actions[:, 2]) == {0.0, 1.0}
+
+
+@pytest.mark.parametrize("contract", SEEN.values(), ids=SEEN.keys())
+def test_any_number_of_observations_acts_as_in_torch(contract, make_checkpoint, tmp_path):
+    checkpoint = load_checkpoint(make_checkpoint(hidden=16, blocks=1, **contract))
+    export(checkpoint, tmp_path / "agent.onnx", free=True)
+    session = onnxruntime.InferenceSession(tmp_path / "agent.onnx", providers=["CPUExecutionProvider"])
+    for size in (1, 7, 4096):
+        obs = torch.randn(size, checkpoint.network.obs_dim, generator=torch.Generator().manual_seed(size))
+        expected = Policy(checkpoint.network, checkpoint.contract).act(obs).numpy()
+        (actions,) = session.run(["action"], {"observation": obs.numpy()})
+        assert actions.shape == (size, 3)
+        assert np.abs(actions[:, :2] - np.clip(expected[:, :2], [-1, 0], 1)).max() < 1e-5
+        assert (actions[:, 2] == (expected[:, 2] > 0)).mean() > 0.999
+    assert read_onnx(tmp_path / "agent.onnx").obs_dim == checkpoint.network.obs_dim
 
 
 def test_the_model_states_its_contract(make_checkpoint):
@@ -137,7 +153,12 @@ def test_the_command_writes_beside_the_checkpoint(make_checkpoint, capsys):
     path = make_checkpoint()
     assert main(["--ckpt", "pupil"]) == 0
     assert path.with_suffix(".onnx").is_file()
+    assert "float32[N, 59] -> float32[N, 3]" in capsys.readouterr().out
+    assert main(["--ckpt", "pupil", "--batch", "1"]) == 0
     assert "float32[1, 59] -> float32[1, 3]" in capsys.readouterr().out
+    make_checkpoint("rival/final.pt", **CHALLENGE)
+    assert main(["--ckpt", "rival"]) == 0
+    assert "float32[1, 224] -> float32[1, 3]" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -147,6 +168,7 @@ def test_the_command_writes_beside_the_checkpoint(make_checkpoint, capsys):
         (["--ckpt", "bot:ace"], "no network"),
         (["--ckpt", "pupl"], "did you mean 'pupil'"),
         (["--ckpt", "pupil", "--uot", "x"], "did you mean '--out'"),
+        (["--ckpt", "pupil", "--batch", "7"], "unknown --batch '7': choose from 1, free"),
         (["--ckpt", "pupil", "--out", "nowhere/x.onnx"], "cannot be written"),
     ],
 )
