@@ -1,6 +1,7 @@
-"""Train an agent: `python train.py +run=quickstart seed=3`; `--help` lists the runs and every option.
+"""Train an agent: `python train.py +run=quickstart seed=3`; `--help` says how, on one screen.
 
-`--help SECTION`, such as `--help ppo`, says what the options of a section mean. Otherwise it composes and checks the
+`--help runs` lists all runs, `--help options` all options, `--help SECTION`, such as `--help ppo`, those of a section.
+Otherwise it composes and checks the
 configuration, then calls `agents.trainers.train`. `+sweep=stability_ablation` trains all runs of a sweep file,
 `--multirun +run=quickstart seed=1,2,3` one run per combination of values (agents/sweeps/launch.py).
 `resume=NAME` continues a run; `torchrun --nproc-per-node 2 train.py +run=quickstart` trains in two processes.
@@ -36,9 +37,9 @@ import yaml
 from sparring.agents.run.signals import stopping_at_once
 from sparring.agents.trainers import train, train_run
 from sparring.configs.core.errors import InputError, UnknownNameError, choose
-from sparring.configs.core.status import quiet_on_closed_pipe
+from sparring.configs.core.status import as_called, quiet_on_closed_pipe, say
 from sparring.configs.foreign_names import in_our_words, translation
-from sparring.configs.help import FIRST_STEPS, help_text, option_keys, section_help
+from sparring.configs.help import FIRST_STEPS, OVERVIEW, help_on, option_keys
 from sparring.configs.load import load
 from sparring.configs.schema import LanguageRunConfig
 from sparring.configs.serialization import to_plain
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return quiet_on_closed_pipe(lambda: _run(sys.argv[1:] if arguments is None else arguments))
     except InputError as error:
         if _first():
-            print(f"train.py: {error}", file=sys.stderr)
+            say(f"train.py: {error}")
         return BAD_INPUT
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -66,12 +67,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str]) -> int:
     if not arguments:
         if _first():
-            print(FIRST_STEPS, file=sys.stderr, end="")
+            say(FIRST_STEPS)
         return BAD_INPUT
     flags = {_flag(text) for text in arguments if text.startswith("-")}
     if flags & {"--help", "-h"}:
         sections = [text for text in arguments if text not in flags and "=" not in text]
-        print("\n\n".join(map(section_help, sections)) if sections else help_text())
+        print(as_called("\n\n".join(map(help_on, sections)) if sections else OVERVIEW))
         return 0
     arguments = in_our_words([text for text in arguments if text not in flags])
     if names_sweep(arguments) or flags & {"--multirun", "-m"}:

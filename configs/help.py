@@ -1,7 +1,7 @@
-"""Text of `python train.py --help`: the runs with their purpose, every option with its default and range.
+"""Texts of `python train.py --help`: an overview, all runs with their purpose, every option with default and range.
 
-Both are read from their definitions, the run files and the schema, so the text stays current. `--help SECTION` prints
-the options of one section, each with its meaning, which is the docstring below it in the schema.
+Runs and options are read from their definitions, the run files and the schema, so the text stays current.
+`--help SECTION` prints the options of one section, each with its meaning, which is its docstring in the schema.
 """
 
 from __future__ import annotations
@@ -34,26 +34,48 @@ train.py: no run is named. Five things to try:
   python eval/run.py --ckpt released/dogfight_quickstart --replay match.html
                                                     a policy that comes with Sparring: its table, and a match to watch
 
-python train.py --help lists all runs and options, --help ppo one section; docs/training.md is the guide.
-"""
+python train.py --help says more, --help runs lists all runs, --help ppo a section; docs/training.md is the guide."""
 """Printed without arguments."""
+OVERVIEW = """\
+usage: python train.py +run=NAME [KEY=VALUE ...]
+
+Trains an agent by the run file NAME, with any options changed, and writes its policy, metrics and evaluations into a
+folder under checkpoints/. A stopped run goes on with resume=FOLDER.
+
+five of the runs; --help runs lists all, and the sweeps
+  +run=quickstart                   dogfight: beats the five bots after ten minutes on two cores
+  +run=unified_dr_cpu               dogfight: curriculum, self-play, and a finish under randomized physics
+  +run=diplomacy_ppo                Diplomacy: one power against six bots
+  +run=diplomacy_quickstart         Diplomacy: a language model learns by GRPO; needs the extra llm
+  env=gymnasium env.id=CartPole-v1  any environment of Gymnasium
+  +run=./mine.yaml                  a run file of your own, by its path
+
+ten of the options; --help options lists all, --help ppo those of a section, --help ppo.clip one
+  name=mine                  name of the folder; that of an earlier run continues it
+  seed=3                     another run of the same kind
+  max_updates=20             stop early
+  scale=0.01                 shrink the whole run, phases and evaluations included
+  device=cuda                the machine; auto takes a GPU if there is one
+  threads=2                  CPU threads
+  env.num_envs=64            matches played at once
+  ppo.learning_rate=1e-4     step size of the optimizer
+  init_from=mine             begin with the policy of another run
+  logger.wandb=offline       log to Weights & Biases as well
+
+  --cfg          print the configuration as YAML and stop
+  --multirun     one run per combination of values, as in seed=1,2,3; docs/scaling.md
+  +sweep=NAME    all runs of an experiment; docs/sweeps.md
+  --help all     everything: runs, sweeps, and all options with their meaning
+
+docs/training.md is the guide."""
+"""Printed by --help: one screen."""
 HEAD = """\
-usage: python train.py +run=NAME [key=value ...]
+scale=S shrinks the run file NAME: its updates and moments by S; its intervals and sizes (matches, steps of a rollout,
+minibatch, games of evaluations) by the root of S, as in scale=0.01. Phases, stages, events and evaluations all still
+happen, in the same order. Learning rate, gamma, epochs, network and rewards stay, and options typed beside it hold as
+they are. docs/long_runs.md
 
-Trains the run NAME and writes a folder under checkpoints/. Every option below can be set, in a run file or here:
-  python train.py +run=quickstart seed=3 env.num_envs=64
-  python train.py +run=unified_dr_cpu phases.0.updates=20 phases.1.updates=10 phases.2.updates=10
-  python train.py env=gymnasium env.id=CartPole-v1
-  python train.py +run=unified_dr_gpu_v3 scale=0.01
-
-  scale=S shrinks the run file NAME: its updates and moments by S; its intervals and sizes (matches, steps of a
-          rollout, minibatch, games of evaluations) by the root of S. Phases, stages, events and evaluations all still
-          happen, in the same order. Learning rate, gamma, epochs, network and rewards stay, and options typed beside
-          it hold as they are. docs/long_runs.md
-  --help  this text; --help SECTION, as in --help ppo: the options of a section with their meaning
-  --cfg   print the configuration as YAML and stop
-  +sweep=NAME  all runs of configs/sweep/NAME.yaml; seed=1,2,3 and runs=A,B choose among them; docs/sweeps.md
-  --multirun  one run per combination of values, as in seed=1,2,3; docs/scaling.md
++sweep=NAME trains all runs of configs/sweep/NAME.yaml; seed=1,2,3 and runs=A,B choose among them. docs/sweeps.md
 """
 OPTIONS = "options: key=default, what it may be, and below it what it means; --help SECTION prints one section"
 SECTIONS = {
@@ -79,11 +101,25 @@ GENERAL = "general"
 """Section of the options without one."""
 
 
+def help_on(name: str) -> str:
+    """Return what `--help NAME` prints: `runs`, `options`, `all`, or a section. Raises `UnknownNameError`."""
+    topics = {"runs": runs_help, "options": options_help, "all": help_text}
+    return topics[name]() if name in topics else section_help(name)
+
+
 def help_text() -> str:
-    """Return usage, runs, sweeps and options as text."""
-    return "\n".join(
-        [HEAD, "runs", *_names(runs()), "", "sweeps", *_names(sweep_files()), "", OPTIONS, *_option_lines()]
-    )
+    """Return everything: the overview, runs, sweeps and options."""
+    return "\n".join([OVERVIEW, "", HEAD, runs_help(), "", options_help()])
+
+
+def runs_help() -> str:
+    """Return the runs and sweeps with their purpose."""
+    return "\n".join(["runs", *_names(runs()), "", "sweeps", *_names(sweep_files())])
+
+
+def options_help() -> str:
+    """Return all options with their meaning, by section."""
+    return "\n".join([OPTIONS, *_option_lines()])
 
 
 def _names(purposes: Mapping[str, str]) -> list[str]:
@@ -102,7 +138,7 @@ def section_help(name: str) -> str:
     sections = [one for one in known if one not in keys]
     asked = LISTS.sub(r"\1.", re.sub(r"\.\d+", "", name))
     if asked not in known:
-        choose("section", name, sections)
+        choose("section", name, ["runs", "options", "all", *sections])
     chosen = [key for key in keys if _belongs(key, asked)]
     return "\n".join(line for key in chosen for line in (*_option_line(key, keys[key]), *_meaning_lines(key)))
 

@@ -83,7 +83,8 @@ def belongs_elsewhere(kind: type[RunConfig], key: str, plain: Mapping[str, Any])
         whose, name = games(same_trainer or others), game
     else:
         whose, name = list(dict.fromkeys(one for other in others for one in other.trainers)), f"trainer={trainer}"
-    return f"is an option of {' and '.join(whose)}, not of {name}; leave it out" if others else ""
+    instead = "leave it out, --cfg prints what would be run" if key == "dry_run" else "leave it out"
+    return f"is an option of {' and '.join(whose)}, not of {name}; {instead}" if others else ""
 
 
 def bare(key: str) -> str:

@@ -16,22 +16,23 @@ from typing import Any, TypeVar
 import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from sparring.configs.core.errors import ConfigError, choose, listed
+from sparring.configs.core.allowed import complaint
+from sparring.configs.core.errors import ConfigError, choose, listed, suggestion
 from sparring.configs.core.paths import user_path
 from sparring.configs.core.regular_file import IrregularFileError, read_regular_text
 from sparring.configs.foreign_names import in_our_words
 from sparring.configs.kinds import declared
-from sparring.configs.opponents import code_to_type, opponent_text
-from sparring.configs.resume_hint import missing_opponents, resume_call
+from sparring.configs.opponents import code_to_type
+from sparring.configs.overrides import override_texts, parse_override
+from sparring.configs.resume_hint import engine_program, missing_opponents, resume_call
 from sparring.configs.scale import shrink
-from sparring.configs.schema import RUNS, RunConfig
-from sparring.configs.serialization import from_plain, read_yaml, to_plain, unknown_key
+from sparring.configs.schema import LABEL, RUNS, RunConfig
+from sparring.configs.serialization import from_plain, read_options, to_plain, unknown_key
 from sparring.configs.stored.migrations import from_stored
 from sparring.configs.stored.retired import is_retired, run_message
 from sparring.configs.validate import validate
@@ -42,14 +43,12 @@ OWN = "sparring"
 """The module that registers the project's own ids, which is imported anyway."""
 RUN_OF_ENV = {"gymnasium": "gymnasium", "dogfight": "quickstart", "diplomacy": "diplomacy_ppo"}
 """Run file of `env=NAME` where no run is named."""
-LONGEST_OVERRIDE = 4000
-RUN_HELP = "`python train.py --help` describes them; env=gymnasium env.id=ID trains on an environment of Gymnasium"
+RUN_HELP = "`python train.py --help runs` describes them; env=gymnasium env.id=ID trains on an environment of Gymnasium"
 Run = TypeVar("Run", bound=RunConfig)
 COMPOSING_ERRORS = (
     HydraException, OmegaConfBaseException, yaml.YAMLError, OSError, TypeError, ValueError, RecursionError,
 )  # fmt: skip
-PLAIN_TEXT = re.compile(r"[\w./:@%+-]*")
-"""Texts that need no quotes on the command line."""
+SUFFIXES = (".yaml", ".yml")
 PURPOSE = re.compile(r"^# Purpose: (.+)$", re.MULTILINE)
 
 
@@ -63,20 +62,17 @@ def load(overrides: Sequence[str]) -> RunConfig:
     `overrides` are `+run=NAME`, once, and any number of `key=value`, such as `env.num_envs=64` or
     `phases.0.updates=20`. Raises `InputError` with one line: the error and the fix.
     """
-    overrides = _runs_of_paths(_kind_of_env(overrides))
-    parsed = [_parse(text) for text in overrides]
-    settings = [
-        f"++{text.lstrip('+')}" for text, override in zip(overrides, parsed, strict=True) if not _names_run(override)
-    ]
+    parsed = [_parse(text) for text in _runs_of_paths(_kind_of_env(overrides))]
+    settings = [f"++{str(one.input_line).lstrip('+')}" for one in parsed if not _names_run(one)]
     stored = _stored(parsed)
     if stored is None:
-        config = _fresh(_run_name(parsed), settings)
+        config = _fresh(_run_path(parsed), settings)
     else:
         config = from_plain(_compose(settings, to_plain(stored)))
         # A copied folder must not refer back to the original, so both come from its location.
         config.name, config.checkpoint_dir = config.resume, _checkpoint_dir(parsed)
         _check_scale_stays(stored, config)
-        _check_module_is_typed(config, parsed)
+    _check_module_is_typed(config, parsed)
     _check_code_is_typed(config, parsed)
     _validate(config, started=stored is not None)
     return config
@@ -90,23 +86,8 @@ def load_named(run: str | None, overrides: Sequence[str] | Mapping[str, Any] = (
     if isinstance(overrides, str):
         raise ConfigError(f"overrides={overrides!r}: is one text; give a list, as in [{overrides!r}], or a dict")
     if isinstance(overrides, Mapping):
-        overrides = [f"{key}={as_override(value)}" for key, value in overrides.items()]
+        overrides = override_texts(overrides)
     return load([*([f"+run={run}"] if run is not None else []), *in_our_words(overrides)])
-
-
-def as_override(value: object) -> str:
-    """Return a value as it is written on the command line: null, true, 3, [a,b], {key:value}, or text."""
-    if value is None or isinstance(value, bool):
-        return str({None: "null", True: "true", False: "false"}[value])
-    if isinstance(value, Mapping):
-        return "{" + ",".join(f"{key}:{as_override(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return f"[{','.join(map(as_override, value))}]"
-    text = opponent_text(value)
-    if not isinstance(value, str) or PLAIN_TEXT.fullmatch(text):
-        return text
-    escaped = re.sub(r"(\\*)'", r"\1\1\'", text)  # Hydra: in quotes only those before a quote are escaped
-    return f"'{escaped}'"
 
 
 def load_kind(kind: type[Run], overrides: Sequence[str]) -> Run:
@@ -117,12 +98,12 @@ def load_kind(kind: type[Run], overrides: Sequence[str]) -> Run:
     return config
 
 
-def _fresh(name: str, settings: Sequence[str]) -> RunConfig:
-    """Load the run file `name` at its scale, then the unscaled `settings`; only for new runs."""
+def _fresh(path: Path, settings: Sequence[str]) -> RunConfig:
+    """Load a run file at its scale, then the unscaled `settings`; only for new runs."""
+    file = _read_run(path)
 
-    def composed(settings: Sequence[str], base: dict[str, Any] | None = None) -> RunConfig:
-        plain = _compose(settings, base) if base else _compose(settings, {}, run=name)
-        return from_plain({**plain, "run": name})
+    def composed(settings: Sequence[str], base: dict[str, Any] = file) -> RunConfig:
+        return from_plain({**_compose(settings, base), "run": path.stem})
 
     config = composed(settings)
     if config.scale == RunConfig.scale:
@@ -170,24 +151,32 @@ def _check_opponents_are_known(stored: RunConfig, path: Path, folder: str) -> No
 
 
 def _check_module_is_typed(config: RunConfig, parsed: Sequence[Override]) -> None:
-    """Refuse to import a module that only a stored configuration names, because importing runs its code."""
+    """Refuse to import a module that only a file names, because importing runs its code."""
     module, colon, _ = config.env.id.partition(":")
     if colon and module != OWN and not any(override.key_or_group == "env.id" for override in parsed):
         raise ConfigError(
-            f"resume={config.resume}: its environment is {config.env.id}, and making that runs the code of the module "
+            f"{_source(config)}: its environment is {config.env.id}, and making that runs the code of the module "
             f"{module}; if you trust it, add env.id={config.env.id}"
         )
 
 
 def _check_code_is_typed(config: RunConfig, parsed: Sequence[Override]) -> None:
-    """Refuse opponents in Python that only a file names, because making them imports their module."""
+    """Refuse opponents and rewards in Python, and programs as engines, that only a file names: using them runs code."""
+    program = engine_program(config)
+    if program and not any(override.key_or_group == "env.engine.path" for override in parsed):
+        raise ConfigError(
+            f"{_source(config)}: its engine is the program {program}; if you trust it, add env.engine.path={program}"
+        )
     for name, option in code_to_type(config, [override.value() for override in parsed]).items():
-        source = f"resume={config.resume}" if config.resume else f"run={config.run}"
         noun = "reward" if option.startswith("reward=") else "opponent"
         raise ConfigError(
-            f"{source}: its {noun} {name} runs the code of the module {name.partition(':')[0]}; if you trust it, "
-            f"add {option}"
+            f"{_source(config)}: its {noun} {name} runs the code of the module {name.partition(':')[0]}; if you "
+            f"trust it, add {option}"
         )
+
+
+def _source(config: RunConfig) -> str:
+    return f"resume={config.resume}" if config.resume else f"run={config.run}"
 
 
 def _kind_of_env(overrides: Sequence[str]) -> list[str]:
@@ -239,12 +228,7 @@ def _purpose(path: Path) -> str:
 
 
 def _parse(text: str) -> Override:
-    if len(text) > LONGEST_OVERRIDE:
-        raise ConfigError(f"{text[:40]!r}...: is longer than {LONGEST_OVERRIDE} characters; write a run file")
-    try:
-        override = OverridesParser.create().parse_override(text)
-    except (HydraException, ValueError, RecursionError) as error:
-        raise ConfigError(f"{text!r} cannot be read: write key=value, such as seed=3 or ppo.clip=0.1") from error
+    override = parse_override(text)
     root = override.key_or_group.split(".")[0]
     if root not in ROOTS:
         raise unknown_key(override.key_or_group, ROOTS)
@@ -269,7 +253,7 @@ def _stored(parsed: Sequence[Override]) -> RunConfig | None:
         raise ConfigError(f"resume={given['resume']}: there is no run in {root} yet; begin one with +run=NAME")
     path = root / choose("run to resume", given["resume"], names) / "config.yaml"
     try:
-        stored = from_stored(read_yaml(read_regular_text(path)))
+        stored = from_stored(read_options(read_regular_text(path)))
         _check_opponents_are_known(stored, path, _checkpoint_dir(parsed))
         if not is_retired(stored.env.id):
             validate(stored, started=True)
@@ -293,25 +277,58 @@ def _names_run(override: Override) -> bool:
     return override.key_or_group == "run"
 
 
-def _run_name(parsed: Sequence[Override]) -> str:
+def _run_path(parsed: Sequence[Override]) -> Path:
+    """Return the run file that is named, by the name of one of `runs()` or by the path of another."""
     names = [str(override.value()) for override in parsed if _names_run(override)]
     if len(names) != 1:
         given = "no run is named" if not names else f"{len(names)} runs are named ({', '.join(names)})"
         raise ConfigError(f"{given}: give one +run=NAME, where NAME is one of {listed(list(runs()))}; {RUN_HELP}")
-    return choose("run", names[0], runs())
+    name = names[0]
+    if not is_path(name):
+        return CONFIG_DIR / "run" / f"{choose('run', name, runs())}.yaml"
+    path = user_path("run", name)
+    if path.suffix not in SUFFIXES:
+        raise ConfigError(f"run={name}: a run file of your own ends in .yaml")
+    if wrong := complaint(path.stem, LABEL):
+        raise ConfigError(f"run={name}: the name of the file, {path.stem}, becomes that of the run: {wrong}; rename it")
+    return path
 
 
-def _compose(settings: Sequence[str], base: dict[str, Any], *, run: str = "") -> dict[str, Any]:
-    """Return `base` with the file of `run`, if named, then `settings` applied."""
+def is_path(name: str) -> bool:
+    """Return whether `+run=NAME` is the path of a file."""
+    return "/" in name or name.endswith(SUFFIXES)
+
+
+def _read_run(path: Path) -> dict[str, Any]:
+    """Return the options in a run file. Raises `ConfigError` if it is none."""
+    try:
+        content = read_options(read_regular_text(path, follow=True))
+    except FileNotFoundError as error:
+        others = [str(other) for suffix in SUFFIXES for other in sorted(path.parent.glob(f"*{suffix}"))]
+        near = suggestion(str(path), others)
+        raise ConfigError(f"run={path}: there is no such file{near}; a run of the package has no .yaml") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"run={path}: is no text in UTF-8") from error
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"run={path}: {getattr(error, 'strerror', None) or error}") from error
+    if content is not None and not isinstance(content, dict):
+        raise ConfigError(f"run={path}: holds no options; write them as in env: {{num_envs: 64}}")
+    for key in ("run", "resume"):
+        if key in (content or {}):
+            raise ConfigError(f"run={path}: {key}: is no option of a run file; type {key}= instead")
+    return content or {}
+
+
+def _compose(settings: Sequence[str], base: dict[str, Any]) -> dict[str, Any]:
+    """Return `base` with `settings` applied."""
     ConfigStore.instance().store("schema", node=base)
-    overrides = [*([f"+run={run}"] if run else []), *settings]
     try:
         with initialize_config_dir(version_base="1.3", config_dir=str(CONFIG_DIR)):
             # Unresolved: ${...} could insert variables of the environment into a configuration.
-            composed = OmegaConf.to_container(compose("config", overrides=overrides), resolve=False)
+            composed = OmegaConf.to_container(compose("config", overrides=list(settings)), resolve=False)
     except COMPOSING_ERRORS as error:
         if settings:
-            _check_items(settings, _compose([], base, run=run))
+            _check_items(settings, _compose([], base))
         lines = [str(part).splitlines()[0] for part in (error, error.__cause__) if str(part or "")]
         raise ConfigError(": ".join(lines).replace("++", "")) from error
     assert isinstance(composed, dict)

@@ -7,6 +7,8 @@ import shlex
 from collections.abc import Iterable
 
 from sparring.configs.core.paths import CHECKPOINTS, ROOT
+from sparring.configs.core.status import as_called
+from sparring.configs.games.environments import ChessEnvConfig
 from sparring.configs.opponents import code_to_type, named_opponents, registered
 from sparring.configs.schema import RunConfig
 
@@ -21,11 +23,19 @@ def resume_hint(config: RunConfig, name: str) -> str:
         options.append(f"checkpoint_dir={config.checkpoint_dir}")
     if ":" in config.env.id:
         options.append(f"env.id={config.env.id}")
+    if program := engine_program(config):
+        options.append(f"env.engine.path={program}")
     options += dict.fromkeys(code_to_type(config, []).values())
     names = [name for name in _plain_words(config) if name in registered()]
     if names:
         return f"continue with: {resume_call(options)} in the script that registers {', '.join(names)}"
-    return f"continue with: python train.py {shlex.join(options)}"
+    return as_called(f"continue with: python train.py {shlex.join(options)}")
+
+
+def engine_program(config: RunConfig) -> str:
+    """Return the program that a run of chess starts as its engine, empty for Stockfish and the built-in search."""
+    program = config.env.engine.path if isinstance(config.env, ChessEnvConfig) else ""
+    return program if program not in ("stockfish", "builtin") else ""
 
 
 def resume_call(options: Iterable[str]) -> str:

@@ -70,7 +70,7 @@ SNAPSHOT = Form(
     "letters, digits, '_', '-', but not 'final', 'best' or 'step_...'",
 )
 LABEL = Form(r"[A-Za-z][A-Za-z0-9_-]{0,63}", "letters, digits, '_' and '-', a letter first")
-OPPONENT = Form(r"[^\x00\n,\[\]{}]+", "a bot, a checkpoint, an ONNX file, or module:Name of a Python object")
+OPPONENT = Form(r"[^\x00\n]+", "a bot, a checkpoint, an ONNX file, or module:Name of a Python object")
 REWARD = Form(r"([A-Za-z_][\w.-]*(:[A-Za-z_]\w*)?)?", "module:name of a Python function")
 TEXT = Form(r"[^\x00\n]+", "text of one line")
 
@@ -408,7 +408,8 @@ class LanguageRunConfig(RunConfig):
     lacks: ClassVar[tuple[str, ...]] = ("env.num_envs", *DOGFIGHT_CHECKS, "evaluation.video_every")
 
     dry_run: bool = False
-    """Print the data, the schedule and the rewards of reference answers, and stop: no model is loaded."""
+    """Print the data, the schedule and the rewards of reference answers, and stop: no model is loaded. Runs of chess
+    have it (rookworld_*); --cfg prints the configuration of any run."""
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     guard: GuardConfig = field(default_factory=GuardConfig)
     model: LanguageModelConfig = field(default_factory=LanguageModelConfig)

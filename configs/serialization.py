@@ -8,10 +8,10 @@ value, allowed values and the nearest name. A whole float such as 1e6 counts as 
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, is_dataclass
 from functools import cache, partial
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 import yaml
 from pydantic import (
@@ -56,6 +56,45 @@ def read_yaml(text: str) -> Any:
         return yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         raise ConfigError(f"is no YAML of plain data ({error})") from error
+
+
+class _TypedLoader(_Loader):
+    """Loader of the same data with every number, truth value and date as the text in the file."""
+
+    yaml_implicit_resolvers: ClassVar[dict[Any, Any]] = {
+        first: [one for one in known if one[0].endswith((":null", ":merge"))]
+        for first, known in _Loader.yaml_implicit_resolvers.items()
+    }
+
+
+def read_options(text: str, option: Callable[[str], str] = bare) -> Any:
+    """Read options in YAML as `read_yaml` does, those of type text as they are written: 2_0, 1e3, on.
+
+    `option` returns the bare key of an option from its place in the file.
+    """
+    return with_texts(read_yaml(text), yaml.load(text, Loader=_TypedLoader), option=option)
+
+
+def with_texts(value: Any, typed: Any, key: str = "", *, option: Callable[[str], str] = bare) -> Any:
+    """Return the options `value` of the section or option `key`, each of type text as it stands in `typed`.
+
+    A format that guesses types reads 2_0 as 20, 0x10 as 16 and 1e3 as 1000.0. `typed` has the shape of `value`.
+    """
+    if isinstance(value, dict):
+        return {
+            name: with_texts(one, text, f"{key}.{name}" if key else str(name), option=option)
+            for (name, one), text in zip(value.items(), typed.values(), strict=True)
+        }
+    if isinstance(value, list):
+        return [with_texts(one, text, key, option=option) for one, text in zip(value, typed, strict=True)]
+    return value if isinstance(value, str) or option(key) not in text_keys() else typed
+
+
+@cache
+def text_keys() -> frozenset[str]:
+    """Return the bare keys of all options whose values are text, or lists of text."""
+    every = {key: option for kind in RUNS for key, option in declared(kind).items()}
+    return frozenset(key for key, option in every.items() if option.type in ("str", "str | None", "list[str]"))
 
 
 def to_plain(config: RunConfig) -> dict[str, Any]:

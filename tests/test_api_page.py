@@ -12,7 +12,8 @@ import pytest
 import sparring
 from sparring.agents.opponents import players
 from sparring.agents.sweeps import launch
-from sparring.configs.load import as_override, load_named
+from sparring.configs.load import load_named
+from sparring.configs.overrides import as_override
 from tests.test_readme import smaller
 
 ROOT = Path(__file__).resolve().parents[1]

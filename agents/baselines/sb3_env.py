@@ -23,8 +23,9 @@ from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.ppo.tasks.task import SEEDS, make_task
 from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import ConfigError, InputError, suggestion
-from sparring.configs.load import as_override, load_kind
+from sparring.configs.load import load_kind
 from sparring.configs.opponents import opponent_text
+from sparring.configs.overrides import as_override
 from sparring.configs.schema import PPORunConfig
 from sparring.envs.game import Game, games, load
 

@@ -8,7 +8,7 @@ from typing import Any
 from sparring.agents.sweeps.launch import SweepOutcome, launch_sweep
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.foreign_names import in_our_words
-from sparring.configs.load import as_override
+from sparring.configs.overrides import as_override, override_texts
 from sparring.configs.sweeps.expand import read_sweep
 from sparring.configs.sweeps.grid import read_grid
 
@@ -32,7 +32,7 @@ def run_sweep(
     if (sweep is None) == (run is None):
         raise ConfigError("give either a sweep file, sparring.sweep(NAME), or a run file with what varies, run=NAME")
     if isinstance(overrides, Mapping):
-        overrides = [f"{key}={as_override(value)}" for key, value in overrides.items()]
+        overrides = override_texts(overrides)
     several = [f"{key}={','.join(map(as_override, values))}" for key, values in (varied or {}).items()]
     words = in_our_words([*overrides, *several])
     outcome = launch_sweep(read_sweep([f"+sweep={sweep}", *words]) if sweep else read_grid([f"+run={run}", *words]))

@@ -7,25 +7,46 @@ bars are on.
 from __future__ import annotations
 
 import os
+import re
 import select
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Timer
 from typing import TextIO
+
+from sparring.configs.core.paths import PACKAGE
 
 LOADING = "loading torch and the simulator ..."
 COMPILING = "still loading: the first time on a machine Warp compiles the simulator, which can take minutes ..."
 PATIENCE = 5.0
 """Seconds, longer than loading compiled kernels."""
+SCRIPT = re.compile(r"(?<![\w./-])(?:python )?(?:train|eval/(\w+))\.py\b")
+"""A command as it is written in texts."""
 CLOSED_PIPE = 141
 """Exit code of a command whose reader has gone, as of any that ends by SIGPIPE."""
+
+
+def as_called(text: str) -> str:
+    """Return `text` with commands as the user calls them: sparring-eval for `python eval/run.py` where installed.
+
+    That is in a console script, and where there is no repository and so no file of that name.
+    """
+    if not Path(sys.argv[0]).stem.startswith("sparring-") and (PACKAGE / "pyproject.toml").is_file():
+        return text
+    return SCRIPT.sub(lambda match: console_script(match[1] or "train"), text)
+
+
+def console_script(name: str) -> str:
+    """Return the console script of train.py or of a file in eval/."""
+    return f"sparring-{'eval' if name == 'run' else name.replace('_', '-')}"
 
 
 def say(text: str, *, shown: bool = True) -> None:
     """Print `text` to stderr, if `shown`."""
     if shown:
-        print(text, file=sys.stderr, flush=True)
+        print(as_called(text), file=sys.stderr, flush=True)
 
 
 @contextmanager

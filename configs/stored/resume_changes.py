@@ -45,9 +45,21 @@ def drift(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
             fix = f"give scale={was}" if key == "scale" else "leave it out"
             raise ConfigError(
                 f"{key}={value}: the run was started with {was}, and what it learned depends on it; "
-                f"{fix} to continue, or begin another run with another name="
+                f"{fix} to continue, or {_another_run(now, key, value)}"
             )
     return changed
+
+
+def _another_run(config: RunConfig, key: str, value: Any) -> str:
+    """Return how a new run is started from the policy of `config`, a run that was continued, with another option."""
+    name = config.resume or config.name or "NAME"
+    if isinstance(config, PPORunConfig):
+        start = f"init_from={name}"
+    elif isinstance(config, GRPORunConfig):
+        start = f"model.adapter={config.checkpoint_dir}/{name}/final.pt"
+    else:
+        return "begin another run with another name="
+    return f"start a new run from its policy with +run={config.run or 'NAME'} {start} {key}={value}"
 
 
 def differences(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:

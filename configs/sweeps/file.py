@@ -15,8 +15,9 @@ from typing import Any
 
 from sparring.configs.core.errors import ConfigError, choose
 from sparring.configs.core.regular_file import read_regular_text
+from sparring.configs.kinds import bare
 from sparring.configs.load import CONFIG_DIR, PURPOSE, runs
-from sparring.configs.serialization import read_yaml
+from sparring.configs.serialization import read_options
 from sparring.configs.sweeps.criteria import Criterion, Measure, read_criterion, read_measure
 from sparring.configs.sweeps.plan import launchers
 from sparring.configs.sweeps.search_space import Search, read_search
@@ -29,6 +30,8 @@ KEYS = (
 GOALS = ("lower", "higher")
 LETTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]{0,15}")
 MOST_SEED = 2**31 - 1
+PLACES = re.compile(r"^(defaults|runs\.\w+\.changes|search\.space)\.|\.choices$")
+"""What stands around the key of an option in a sweep file."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,12 @@ def read_sweep_file(name: str) -> SweepFile:
     if name in launchers():
         raise ConfigError(f"+sweep={name}: is a launcher, not a sweep; write launcher={name}")
     path = FOLDER / f"{choose('sweep', name, sweep_files())}.yaml"
-    return parse_sweep(name, read_yaml(read_regular_text(path)), path)
+    return parse_sweep(name, read_options(read_regular_text(path), option_of), path)
+
+
+def option_of(place: str) -> str:
+    """Return the bare key of an option from its place in a sweep file, such as runs.A.changes.seed."""
+    return bare(PLACES.sub("", place))
 
 
 def parse_sweep(name: str, plain: Any, place: Path | str) -> SweepFile:

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from itertools import product
 from math import prod
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load
+from sparring.configs.overrides import parse_override
 from sparring.configs.sweeps.plan import MOST_RUNS, SweepPlan, read_launcher, without_bar
 
 
@@ -37,11 +36,10 @@ def read_grid(arguments: Sequence[str]) -> SweepPlan:
 
 def values(text: str) -> list[str]:
     """Split `key=1,2` into ["key=1", "key=2"]; other text is unchanged, and `load` checks it."""
+    override = parse_override(text)
+    if not override.is_sweep_override():
+        return [text]
     try:
-        override: Override = OverridesParser.create().parse_override(text)
-        if not override.is_sweep_override():
-            return [text]
-        key = text.partition("=")[0]
-        return [f"{key}={value}" for value in override.sweep_string_iterator()]
+        return [f"{text.partition('=')[0]}={value}" for value in override.sweep_string_iterator()]
     except HydraException as error:
         raise ConfigError(f"{text!r} cannot be read: write key=value or key=value,value") from error

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sparring.configs.core.errors import ConfigError, suggestion
 from sparring.configs.core.typed import shown
+from sparring.configs.overrides import as_override
 
 
 def mapping(key: str, value: Any, known: Sequence[str] = (), needed: Sequence[str] = ()) -> dict[str, Any]:
@@ -66,16 +66,5 @@ def overrides(options: Mapping[str, Any], prefix: str = "") -> list[str]:
         if isinstance(value, dict):
             given += overrides(value, f"{prefix}{key}.")
         else:
-            given.append(f"{prefix}{key}={_written(value)}")
+            given.append(f"{prefix}{key}={as_override(value, quoted=True)}")
     return given
-
-
-def _written(value: Any) -> str:
-    """Write a value in Hydra's grammar."""
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{key}:{_written(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(_written, value)) + "]"
-    if isinstance(value, str):
-        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    return json.dumps(value)

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from sparring.configs.core.errors import InputError, choose
-from sparring.configs.load import as_override
 from sparring.configs.opponents import opponent_text
+from sparring.configs.overrides import override_texts
 from sparring.eval.api.arguments import option_words, quiet_words
 from sparring.eval.command import CommandReport, write_files
 
@@ -39,7 +39,7 @@ def exploit(
     Raises `InputError` for bad input, in one line, and `SystemExit` if a run is stopped, as `sparring.train` does.
     """
     if isinstance(overrides, Mapping):
-        overrides = [f"{key}={as_override(value)}" for key, value in overrides.items()]
+        overrides = override_texts(overrides)
     policies = policy if isinstance(policy, list | tuple) else [policy]
     words = [*map(opponent_text, policies), *overrides, *option_words(options), *quiet_words(progress=progress)]
     return _written(import_module("sparring.eval.exploit").exploit(words))

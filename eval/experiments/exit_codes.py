@@ -10,6 +10,7 @@ import typer
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.paths import unusable_text
+from sparring.configs.core.status import as_called, say
 from sparring.eval.command import BAD_INPUT, INTERRUPTED
 from sparring.eval.experiments.record import RunNetworkError, RunNotFoundError, UnknownMetricError
 
@@ -40,7 +41,7 @@ def call_app(name: str, app: typer.Typer, arguments: Sequence[str]) -> object:
     try:
         # Numbers of a stranger's run may be near the end of float64: sums are then infinite, and shown as unknown.
         with np.errstate(all="ignore"):
-            return typer.main.get_command(app).main(list(arguments), prog_name=name, standalone_mode=False)
+            return typer.main.get_command(app).main(list(arguments), prog_name=as_called(name), standalone_mode=False)
     except CommandLineError as error:
         raise InputError(error.format_message()) from error  # type: ignore[attr-defined]
 
@@ -53,5 +54,5 @@ def code_of(error: InputError) -> int:
 
 
 def _say(name: str, message: str, code: int) -> int:
-    print(f"{name}: {message}", file=sys.stderr)
+    say(f"{name}: {message}")
     return code

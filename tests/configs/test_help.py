@@ -5,8 +5,10 @@ import re
 import pytest
 
 from sparring.configs.core.errors import UnknownNameError
-from sparring.configs.help import SECTIONS, help_text, meaning, section_help
+from sparring.configs.core.status import as_called
+from sparring.configs.help import OVERVIEW, SECTIONS, help_on, help_text, meaning, section_help
 from sparring.configs.kinds import declared
+from sparring.configs.load import runs
 from sparring.configs.schema import RUNS
 
 
@@ -31,6 +33,27 @@ def test_the_full_help_has_every_option_with_its_meaning_in_one_section():
         assert f"\n\n{section}: {about}\n{section_help(section)}" in text
     keys = {key for kind in RUNS for key in declared(kind)}
     assert sum(len(re.findall(r"^  [a-z]\S*=", section_help(name), re.MULTILINE)) for name in SECTIONS) == len(keys)
+
+
+def test_the_overview_fits_one_screen_and_names_where_the_rest_is():
+    lines = OVERVIEW.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 120
+    keys = {key for kind in RUNS for key in declared(kind)}
+    assert len({key for line in lines if (key := line.strip().partition("=")[0]) in keys}) == 10
+    named = re.findall(r"--help (\S+?),? ", OVERVIEW)
+    assert {"runs", "options", "ppo", "ppo.clip", "all"} <= set(named)
+    assert all(help_on(name) in help_on("all") for name in named if name != "all")
+    assert all(f"  {run} " in help_on("runs") for run in runs())
+    assert help_on("options").count("\n  ppo.clip=0.2 ") == 1
+
+
+def test_commands_are_called_as_the_user_calls_them(monkeypatch):
+    text = "python train.py +run=x; see python eval/run.py, eval/diplomacy_replay.py: no, or /home/me/train.py"
+    assert as_called(text) == text
+    monkeypatch.setattr("sys.argv", ["/usr/bin/sparring-train", "--help"])
+    called = "sparring-train +run=x; see sparring-eval, sparring-diplomacy-replay: no, or /home/me/train.py"
+    assert as_called(text) == called
 
 
 def test_a_section_has_the_docstrings_of_the_schema():

@@ -160,7 +160,7 @@ STORED = {
     "not a number": "ppo: {clip: .nan}",
     "infinity": "env: {num_envs: .inf}",
     "a date that never was": "seed: 2001-99-99",
-    "a date": "name: 2001-01-01",
+    "a date": "seed: 2001-01-01",
     "a set": "phases: !!set {a, b}",
     "a number as a key": "1: 2",
     "nothing as a key": "ppo: {null: 1}",

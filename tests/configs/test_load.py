@@ -14,7 +14,9 @@ from sparring.configs.foreign_names import LANGUAGE_MODELS, POLICIES
 from sparring.configs.kinds import declared
 from sparring.configs.load import CONFIG_DIR, load, load_named, runs
 from sparring.configs.schema import RUNS, DogfightRunConfig
-from sparring.configs.serialization import to_plain
+from sparring.configs.serialization import read_options, to_plain
+from sparring.configs.sweeps.file import option_of
+from sparring.configs.sweeps.grid import read_grid
 from sparring.eval.exploit import read_options as exploit_options
 from sparring.train import main
 
@@ -113,7 +115,7 @@ def test_unknown_run():
     message = refusal("+run=quikstart", kind=UnknownNameError)
     assert message.startswith("unknown run 'quikstart': did you mean 'quickstart'? choose from baseline_v1, ")
     assert message.endswith(f" and {len(runs()) - 12} more")
-    assert "unknown run '../config'" in refusal("+run=../config")
+    assert "run=../config: a run file of your own ends in .yaml" in refusal("+run=../config")
 
 
 @pytest.mark.parametrize(
@@ -201,9 +203,82 @@ def test_what_stable_baselines_calls_its_options_is_known():
     assert arguments - ours - none <= set(POLICIES)
 
 
+NAMES_LIKE_VALUES = ("2_0", "20261125_0810", "1e3", "0x10", "007", "1.50", "true", "inf", "1:30", "2026-11-25")
+
+
+@pytest.mark.parametrize("name", [*NAMES_LIKE_VALUES, "null"])
+def test_an_option_of_type_text_keeps_what_is_typed(name):
+    config = load(["+run=quickstart", f"init_from={name}", f"checkpoint_dir={name}", f"logger.wandb_project={name}"])
+    assert (config.init_from, config.checkpoint_dir, config.logger.wandb_project) == (name,) * 3
+    assert load_named("quickstart", {"init_from": name}).init_from == name
+    grid = read_grid(["+run=quickstart", f"logger.wandb_project={name},b", "launcher=local"])
+    assert [run.logger.wandb_project for run in grid.runs] == [name, "b"]
+
+
+@pytest.mark.parametrize("name", NAMES_LIKE_VALUES)
+def test_an_option_of_type_text_keeps_what_is_written_in_a_file(tmp_path, name):
+    (tmp_path / "mine.yaml").write_text(f"init_from: {name}\nlogger: {{wandb: off, wandb_project: '{name}'}}\n")
+    config = load([f"+run={tmp_path}/mine.yaml"])
+    assert (config.run, config.init_from, config.logger.wandb_project) == ("mine", name, name)
+    assert config.logger.wandb == "off"
+    text = f"defaults: {{logger: {{wandb_project: {name}}}}}\nruns: {{A: {{changes: {{init_from: {name}}}}}}}\n"
+    text += f"search: {{space: {{env.bot_rate: {{choices: [{name}, 3]}}, ppo.epochs: {{choices: [1_0]}}}}}}"
+    read = read_options(text, option_of)
+    assert read["defaults"]["logger"]["wandb_project"] == read["runs"]["A"]["changes"]["init_from"] == name
+    space = read["search"]["space"]
+    assert (space["env.bot_rate"]["choices"], space["ppo.epochs"]["choices"]) == ([name, "3"], [10])
+
+
+def test_numbers_inside_lists_stay_numbers_and_texts_texts():
+    phases = "phases=[{name:a1,updates:1_0,stages:[{bots:[ace]}],events:[{at:5e0,snapshot:'true'}]}]"
+    (phase,) = load(["+run=quickstart", phases]).phases
+    assert (phase.name, phase.updates, phase.events[0].at, phase.events[0].snapshot) == ("a1", 10, 5, "true")
+    assert "opponents.0=2_0: " in refusal("+run=quickstart", "opponents=[2_0,ace]")
+    with pytest.raises(ConfigError, match=r"^name=None: must be text; leave it out"):
+        load_named("quickstart", {"name": None})
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "run={path}: there is no such file; did you mean '{folder}/nine.yaml'?"),
+        ("ppo: {clip: [", "run={path}: is no YAML of plain data"),
+        ("- 3", "run={path}: holds no options"),
+        ("ppo: {clp: 1}", "unknown key 'ppo.clp'"),
+        ("name: null", "name=None: must be text"),
+        ("resume: x", "run={path}: resume: is no option of a run file"),
+        ("!!python/object/apply:os.system ['exit 3']", "run={path}: is no YAML of plain data"),
+        ("env: {id: 'evil:X-v0'}", "run=mine: its environment is evil:X-v0, and making that runs the code"),
+        ("against: evil:Bot", "run=mine: its opponent evil:Bot runs the code"),
+        (
+            "trainer: clone\nenv: {id: sparring/Chess-v0, engine: {path: ./evil}}",
+            "run=mine: its engine is the program ./evil; if you trust it, add env.engine.path=./evil",
+        ),
+    ],
+)
+def test_a_run_file_of_ones_own_that_is_missing_wrong_or_would_run_code_is_refused(tmp_path, content, message):
+    (tmp_path / "nine.yaml").write_text("max_updates: 1\n")
+    path = tmp_path / "mine.yaml"
+    if content is not None:
+        path.write_text(content)
+    assert refusal(f"+run={path}").startswith(message.format(path=path, folder=tmp_path))
+
+
+def test_a_run_file_of_ones_own_is_named_by_its_path_from_any_folder(tmp_path, monkeypatch):
+    (tmp_path / "mine.yaml").write_text("max_updates: 7\n")
+    monkeypatch.chdir(tmp_path)
+    runs = [load([f"+run={name}", "seed=3"]) for name in ("mine.yaml", "./mine.yaml", f"{tmp_path}/mine.yaml")]
+    assert [(run.run, run.max_updates, run.seed) for run in runs] == [("mine", 7, 3)] * 3
+    (tmp_path / "2x.yml").write_text("")
+    assert "becomes that of the run: must be letters, digits, '_' and '-', a letter first" in refusal("+run=./2x.yml")
+    assert "a run file of your own ends in .yaml" in refusal("+run=./mine")
+
+
 def test_no_run_and_two_runs():
     assert refusal(kind=ConfigError).startswith("no run is named: give one +run=NAME, where NAME is one of baseline_v1")
-    assert "; `python train.py --help` describes them; env=gymnasium env.id=ID trains" in refusal("env.id=CartPole-v1")
+    assert "; `python train.py --help runs` describes them; env=gymnasium env.id=ID trains" in refusal(
+        "env.id=CartPole-v1"
+    )
     assert refusal("+run=quickstart", "+run=baseline_v1").startswith("2 runs are named (quickstart, baseline_v1)")
 
 

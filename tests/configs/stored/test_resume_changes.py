@@ -83,3 +83,13 @@ def test_a_missing_scale_is_named_with_the_run_s_own():
         ConfigError, match=r"scale=1\.0: the run was started with 0\.01, .*; give scale=0\.01 to continue"
     ):
         drift(DogfightRunConfig(scale=0.01), DogfightRunConfig())
+
+
+def test_a_refused_change_names_the_command_of_a_new_run_from_the_policy():
+    before = DogfightRunConfig(run="quickstart", name="hawk")
+    now = replace(before, resume="hawk", seed=2)
+    with pytest.raises(ConfigError) as error:
+        drift(before, now)
+    assert str(error.value).endswith(
+        "leave it out to continue, or start a new run from its policy with +run=quickstart init_from=hawk seed=2"
+    )

@@ -1,0 +1,99 @@
+"""One option as text, `key=value` in Hydra's grammar: how it is parsed, and how a value is written.
+
+The grammar guesses types from the spelling, so that 2_0 would be the number 20. Values of options whose type is text
+stay as they are typed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser, create_functions
+from hydra.core.override_parser.overrides_visitor import HydraOverrideVisitor
+from hydra.core.override_parser.types import Override, QuotedString
+from hydra.errors import HydraException
+from hydra.grammar.gen.OverrideLexer import (  # type: ignore[attr-defined]
+    CommonTokenStream,
+    InputStream,
+    OverrideLexer,
+)
+from hydra.grammar.gen.OverrideParser import OverrideParser
+
+from sparring.configs.core.errors import ConfigError
+from sparring.configs.kinds import bare
+from sparring.configs.opponents import opponent_text
+from sparring.configs.serialization import text_keys, with_texts
+
+LONGEST_OVERRIDE = 4000
+PLAIN_TEXT = re.compile(r"[\w./:@%+-]*")
+"""Texts that need no quotes on the command line."""
+
+
+class _TypedTexts(HydraOverrideVisitor):  # type: ignore[misc]
+    """Reads numbers, truth values and null of an override as the text that was typed."""
+
+    def visitPrimitive(self, ctx: Any) -> Any:  # noqa: N802
+        value = super().visitPrimitive(ctx)
+        return value if isinstance(value, str | QuotedString) else ctx.getText().strip()
+
+
+def parse_override(text: str) -> Override:
+    """Parse `key=value` or `key=value,value` in Hydra's grammar, values of text options as they are typed.
+
+    Raises `ConfigError` for other text.
+    """
+    if len(text) > LONGEST_OVERRIDE:
+        raise ConfigError(f"{text[:40]!r}...: is longer than {LONGEST_OVERRIDE} characters; write a run file")
+    try:
+        override = OverridesParser.create().parse_override(text)
+        if bare(override.key_or_group) in text_keys() or "[" in text or "{" in text:
+            parser = OverrideParser(CommonTokenStream(OverrideLexer(InputStream(text))))
+            typed = _TypedTexts(create_functions()).visit(parser.override())
+            _keep_texts(override, typed)
+    except (HydraException, ValueError, RecursionError) as error:
+        raise ConfigError(f"{text!r} cannot be read: write key=value, such as seed=3 or ppo.clip=0.1") from error
+    return override
+
+
+def _keep_texts(override: Override, typed: Override) -> None:
+    """Give text options of `override` the texts of `typed`, and quote them in its `input_line`."""
+    key = bare(override.key_or_group)
+    if override.is_sweep_override():
+        if key in text_keys():
+            override._value = typed._value
+        return
+    value = override.value()
+    kept = with_texts(value, typed.value(), key)
+    if kept != value:
+        override._value, override.input_line = kept, f"{override.key_or_group}={as_override(kept, quoted=True)}"
+
+
+def override_texts(options: Mapping[str, Any]) -> list[str]:
+    """Return options by key as texts `key=value`. Raises `ConfigError` for None where a text belongs."""
+    for key, value in options.items():
+        if value is None and bare(key) in text_keys():
+            raise ConfigError(f"{key}=None: must be text; leave it out for the default")
+    return [f"{key}={as_override(value)}" for key, value in options.items()]
+
+
+def as_override(value: object, *, quoted: bool = False) -> str:
+    """Return a value as it is written on the command line: null, true, 3, [a,b], {key:value}, or text.
+
+    With `quoted` every text is in quotes, so that none is read as a number, or otherwise.
+    """
+    if value is None or isinstance(value, bool):
+        return str({None: "null", True: "true", False: "false"}[value])
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{key}:{as_override(item, quoted=quoted)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return f"[{','.join(as_override(item, quoted=quoted) for item in value)}]"
+    text = opponent_text(value)
+    is_text = isinstance(value, str | PurePath) or text != str(value)
+    if not is_text or (PLAIN_TEXT.fullmatch(text) and not quoted):
+        return text
+    escaped = re.sub(r"(\\*)'", r"\1\1\'", text)  # Hydra: in quotes only those before a quote are escaped
+    ending = re.search(r"\\*$", text)
+    return f"'{escaped}{ending.group() if ending else ''}'"
