@@ -10,18 +10,21 @@ const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 // flashes [{ kind, seat, age, x, y }], at the place where the event happened.
 function makeArena(canvas, R) {
 const pen = canvas.getContext("2d"), camera = makeCamera(R), aircraft = makeAircraft(R);
-let width = 1, height = 1, metre = 1, view = { x: 0, y: R.height / 2, height: R.height }, period = 0, painted = null;
+let width = 1, height = 1, metre = 1, view = { x: 0, y: R.height / 2, height: R.height }, period = 0, painted = null, aspect = R.camera.aspect;
 const X = (x) => width / 2 + gap(view.x, x, period) * metre, Y = (y) => height / 2 - (y - view.y) * metre;
 
 function resize() {
   const ratio = window.devicePixelRatio || 1, box = canvas.getBoundingClientRect();
   canvas.width = Math.max(1, Math.round(box.width * ratio)); canvas.height = Math.max(1, Math.round(box.height * ratio));
   width = box.width; height = box.height;
+  // The sizes of a box are rounded, and the arena's own shape is to stay exact.
+  const shape = width / height, usual = R.camera.aspect;
+  camera.shape(aspect = Math.abs(shape / usual - 1) > 0.02 ? shape : usual);
   pen.setTransform(canvas.width / width, 0, 0, canvas.height / height, 0, 0);
 }
 function paint(scene) {
   painted = scene; period = scene.wraps ? 2 * R.halfWidth : 0;
-  view = camera.follow(scene); metre = width / (R.camera.aspect * view.height);
+  view = camera.follow(scene); metre = width / (aspect * view.height);
   paintArena(scene.wraps);
   scene.trails.forEach(paintTrail);
   scene.bullets.forEach(paintBullet);
@@ -61,7 +64,7 @@ function paintMap({ fighters }) {
   pen.globalAlpha = 0.72; pen.fillStyle = "#0a0e16"; pen.fillRect(x, y, w, h);
   pen.save(); pen.beginPath(); pen.rect(x, y, w, h); pen.clip();
   pen.globalAlpha = 0.8; pen.strokeStyle = "#5a6b88"; pen.lineWidth = 1;
-  const seen = [R.camera.aspect * view.height * unit, view.height * unit];
+  const seen = [aspect * view.height * unit, view.height * unit];
   for (const turn of period ? [-w, 0, w] : [0]) {
     const [cx, cy] = at(view);
     pen.strokeRect(cx + turn - seen[0] / 2, cy - seen[1] / 2, ...seen);

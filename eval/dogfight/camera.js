@@ -5,8 +5,9 @@
 const gap = (a, b, period) => { const d = b - a; return period ? d - period * Math.round(d / period) : d; };
 
 function makeCamera(R) {
-const { aspect, closest, room, edge, tau, cut } = R.camera;
-const WHOLE = { x: 0, y: R.height / 2, height: R.height };
+const { closest, room, edge, tau, cut } = R.camera;
+let aspect = R.camera.aspect; // of the canvas: width / height
+const whole = () => ({ x: 0, y: R.height / 2, height: Math.max(R.height, 2 * R.halfWidth / aspect) });
 const BLEND_MS = 350;
 let view = null, time = 0, following = !matchMedia("(prefers-reduced-motion: reduce)").matches, blend = following ? 1 : 0, blended = null;
 
@@ -19,8 +20,9 @@ function wanted([a, b], period) {
   return { x, y, height: Math.max(least([a, b], x, y, room, period), closest) };
 }
 function inside({ x, y, height: asked }, period) {
-  const height = Math.min(asked, R.height), reach = R.halfWidth - aspect * height / 2;
-  return { x: period ? gap(0, x, period) : clamp(x, -reach, reach), y: clamp(y, height / 2, R.height - height / 2), height };
+  const height = Math.min(asked, whole().height);
+  const reach = Math.max(0, R.halfWidth - aspect * height / 2), rise = Math.max(0, R.height - height) / 2;
+  return { x: period ? gap(0, x, period) : clamp(x, -reach, reach), y: clamp(y, R.height / 2 - rise, R.height / 2 + rise), height };
 }
 // Move to the scene's moment; a jump in time starts from the view wanted.
 function follow({ fighters, wraps, time: now }) {
@@ -37,8 +39,8 @@ function follow({ fighters, wraps, time: now }) {
 }
 // The view between the whole arena and the fight, while a change between them is under way.
 function seen() {
-  const part = blend * blend * (3 - 2 * blend);
-  return { x: WHOLE.x + part * (view.x - WHOLE.x), y: WHOLE.y + part * (view.y - WHOLE.y), height: WHOLE.height + part * (view.height - WHOLE.height) };
+  const part = blend * blend * (3 - 2 * blend), all = whole();
+  return { x: all.x + part * (view.x - all.x), y: all.y + part * (view.y - all.y), height: all.height + part * (view.height - all.height) };
 }
 // Change between the fight and the whole arena; `repaint` is called until the change is complete.
 function toggle(repaint) {
@@ -52,7 +54,7 @@ function toggle(repaint) {
   };
   requestAnimationFrame(step);
 }
-return { follow, toggle, following: () => following };
+return { follow, toggle, shape: (shape) => { aspect = shape; }, following: () => following };
 }
 
 // A button and the key C for `arena`'s camera; returns what the key does.

@@ -286,6 +286,13 @@ def test_a_match_ends_and_starts_again(opened):
 def test_it_fits_a_phone_whose_buttons_fly(tab):
     tab.open(f"file://{ROOT / 'docs' / 'fly.html'}", width=400, height=800, mobile=True)
     assert tab.value("document.documentElement.scrollWidth") <= 400
+    assert tab.value("document.documentElement.scrollHeight") <= 800
+    assert tab.value("document.querySelector('canvas').clientHeight") >= 400  # 228 in the shape of the arena
+    width, height = tab.value("[...['clientWidth', 'clientHeight']].map((k) => document.querySelector('canvas')[k])")
+    view, fighters = tab.value("play.state().view"), tab.value("play.state().last.seen")
+    for fighter in fighters:
+        assert abs(fighter["x"] - view["x"]) < width / height * view["height"] / 2
+        assert abs(fighter["y"] - view["y"]) < view["height"] / 2
     tab.mouse("[data-hold=left]", "mousePressed")
     assert tab.value("play.state().action[0]") == 1
     tab.mouse("[data-hold=left]", "mouseReleased")
