@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ from sparring.configs.core.status import LOADING, quiet_on_closed_pipe, say
 FAILED = 1
 BAD_INPUT = 2
 INTERRUPTED = 130
+NUMBERED = r"%s-(\d{4,})\.json"
+"""Names of earlier results, after the name of the latest."""
 Cell = TypeVar("Cell")
 
 
@@ -95,10 +98,10 @@ def publish_evaluation(evaluation: Evaluation) -> int:
     for path, writer in evaluation.outputs.items():
         write_asked(path, writer, quiet=evaluation.quiet)
     for line in evaluation.failures:
-        print(f"eval/run.py: {line}", file=sys.stderr)
+        say(f"eval/run.py: {line}")
     if evaluation.cut is not None:
         if evaluation.cut_note:
-            print(f"eval/run.py: {evaluation.cut_note}", file=sys.stderr)
+            say(f"eval/run.py: {evaluation.cut_note}")
         raise evaluation.cut
     return FAILED if evaluation.failures else 0
 
@@ -111,7 +114,7 @@ def run_command(name: str, command: Callable[[Sequence[str]], int], arguments: S
     try:
         return quiet_on_closed_pipe(lambda: command(sys.argv[1:] if arguments is None else arguments))
     except InputError as error:
-        print(f"{name}: {error}", file=sys.stderr)
+        say(f"{name}: {error}")
         return BAD_INPUT
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -187,25 +190,36 @@ def write_files(files: Mapping[Path, str | bytes]) -> None:
 def publish_results(folder: Path | None, name: str, text: str, data: str, *, quiet: bool = False) -> None:
     """Print the table `text`, and write it and its JSON `data` into `folder` unless that is None.
 
-    A larger evaluation that these replace is named on stderr.
+    Other results that were there stay, under the next free number: eval.json becomes eval-0001.json.
     """
     if folder:
-        _warn_of_larger(folder / f"{name}.json", data)
+        _keep_earlier(folder, name, data)
     publish(text, {folder / f"{name}.json": data, folder / f"{name}.md": text} if folder else {}, quiet=quiet)
 
 
-def _warn_of_larger(path: Path, data: str) -> None:
-    """Print a line if the results in `path` are of more games or episodes than the new `data`."""
-    try:
-        old = json.loads(read_regular(path, follow=True))
-    except (OSError, ValueError, RecursionError):
-        return  # there is none, or it is no result
-    new = json.loads(data)
-    for unit in ("games", "episodes"):
-        before, now = (found.get(unit) if isinstance(found, dict) else None for found in (old, new))
-        if isinstance(before, int) and isinstance(now, int) and before > now:
-            kept = "--out DIR would have kept them"
-            print(f"{path}: {before} {unit} are replaced by {now}; {kept}", file=sys.stderr)
+def _keep_earlier(folder: Path, name: str, data: str) -> None:
+    """Copy the results in `folder` to the next number, unless they are `data` or have a number already."""
+    earlier = _contents(folder, name)
+    if not earlier or earlier[".json"] == data.encode():
+        return
+    pattern = re.compile(NUMBERED % re.escape(name))
+    numbered = {int(match[1]) for path in folder.iterdir() if (match := pattern.fullmatch(path.name))}
+    if any(_contents(folder, f"{name}-{number:04d}").get(".json") == earlier[".json"] for number in numbered):
+        return
+    kept = f"{name}-{max(numbered, default=0) + 1:04d}"
+    write_files({folder / f"{kept}{suffix}": content for suffix, content in earlier.items()})
+    say(f"{folder / name}.json: the earlier results are now in {kept}.json")
+
+
+def _contents(folder: Path, name: str) -> dict[str, bytes]:
+    """Return the results of this name by suffix: the JSON file, then the table; nothing behind a missing one."""
+    contents: dict[str, bytes] = {}
+    for suffix in (".json", ".md"):
+        try:
+            contents[suffix] = read_regular(folder / f"{name}{suffix}", follow=True)
+        except OSError:
+            break
+    return contents
 
 
 def write_asked(path: Path | None, writer: Callable[[Path], None], *, quiet: bool) -> None:

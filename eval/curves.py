@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from runpy import run_path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ import numpy as np
 
 from sparring.configs.core.errors import InputError, choose, one_line
 from sparring.eval.command import CommandReport, make_folders, publish_report, run_command
-from sparring.eval.parser import Parser, check_number, read_names
+from sparring.eval.parser import Parser, WholeName, check_number, read_names
 from sparring.eval.plots import check_matplotlib
 from sparring.eval.plots.history import MILLION, Curve, CurveGroup, RunHistory, mean, read_history
 from sparring.eval.stats.tables import table
@@ -81,7 +81,7 @@ def read_options(arguments: Sequence[str], *, out: Path | None = PICTURE) -> Cur
         raise InputError(f"--out {str(values['out'])!r}: must end in {' or '.join(FORMS)}")
     if not values["groups"]:
         raise InputError("no runs are given: name one or more before the options, or LABEL=RUN,RUN for a group")
-    values["groups"] = tuple(_read_group(text) for text in values["groups"])
+    values["groups"] = tuple(map(_read_group, values["groups"]))
     for name in ("metrics", "log"):
         values[name] = read_names(f"--{name}", values[name]) if values[name] is not None else ()
     return CurveOptions(**values)
@@ -205,6 +205,8 @@ def _cells(label: str, curves: Sequence[Curve], unit: float) -> list[str]:
 
 def _read_group(text: str) -> tuple[str, tuple[str, ...]]:
     """Parse LABEL=RUN,RUN or only the runs. Raises `InputError` if either side of the = is empty."""
+    if isinstance(text, WholeName) and text.key == "":
+        return "", (str(text),)
     before, equals, after = text.partition("=")
     label, names = (one_line(before), after) if equals else ("", before)
     runs = tuple(name.strip() for name in names.split(",") if name.strip())
@@ -213,12 +215,16 @@ def _read_group(text: str) -> tuple[str, tuple[str, ...]]:
     return label, runs
 
 
-def curves(arguments: Sequence[str], *, keep: bool = True) -> CommandReport:
+def curves(
+    arguments: Sequence[str], *, keep: bool = True, groups: Mapping[str, Sequence[str]] | None = None
+) -> CommandReport:
     """Read the runs that a command line names, and draw them. Without `keep`, only if --out names the picture.
 
-    Raises `InputError` for bad input.
+    `groups` are runs by label in place of those in `arguments`. Raises `InputError` for bad input.
     """
-    options = read_options(arguments, out=PICTURE if keep else None)
+    options = read_options([*(["groups"] if groups else []), *arguments], out=PICTURE if keep else None)
+    if groups:
+        options = replace(options, groups=tuple((one_line(label), tuple(names)) for label, names in groups.items()))
     make_folders([], files=[options.out])
     groups = read_groups(options)
     metrics = choose_metrics(options, groups)

@@ -13,9 +13,12 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any, NoReturn
 
+from sparring.agents.opponents.players import display_name, find_checkpoint
+from sparring.agents.run.folder import FINAL
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import ConfigError, InputError, UnknownNameError, choices, choose, nearest
 from sparring.configs.core.paths import unusable_text, user_path
+from sparring.configs.core.status import as_called
 from sparring.configs.schema import DEVICE
 from sparring.configs.stored.retired import DOGFIGHT_V0
 from sparring.envs.dogfight.rules import BOT_RATES, BOTS, LEVELS, REGIMES, RULES
@@ -84,6 +87,10 @@ class Parser(argparse.ArgumentParser):
                 "--env", help="the game, where it is not that of --ckpt: dogfight, diplomacy, chess, gymnasium"
             )
 
+    def format_help(self) -> str:
+        """Return the help, with commands as they are called."""
+        return as_called(super().format_help())
+
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing and exiting."""
         raise InputError(f"{message}; --help lists the options")
@@ -99,7 +106,9 @@ class Parser(argparse.ArgumentParser):
                 _refuse_option(text.partition("=")[0], flags, self.prog.partition(" --env ")[2])
             self.error(f"unexpected {text!r}: say which option it belongs to, as in --ckpt {text}")
         read = {name: value for name, value in vars(values).items() if name != "env"}
-        return read | {"command": f"python {self.script} {shlex.join(arguments)}".strip()}
+        return read | {
+            "command": f"{as_called(f'python {self.script}')} {shlex.join(map(_lasting, arguments))}".strip()
+        }
 
     def read_play(self, arguments: Sequence[str]) -> dict[str, Any]:
         """Call `read`, then validate and convert the fields of `PlayOptions`. Raises `InputError`."""
@@ -206,6 +215,19 @@ def _check_texts(option: str, value: Any) -> None:
             raise ConfigError(f"{option}={text!r}: {wrong}")
 
 
+def _lasting(word: str) -> str:
+    """Return a word for the stored command, with the name of a run in place of a path that means another run later."""
+    names = [word] if isinstance(word, WholeName) else word.split(",")
+    return ",".join(_run_of(name) if Path(name).name == FINAL else name for name in names)
+
+
+def _run_of(name: str) -> str:
+    try:
+        return display_name(find_checkpoint(name))
+    except InputError:
+        return name  # refused where it is used
+
+
 def _check_conditions(values: dict[str, Any]) -> None:
     check_number("--games", values["games"], GAMES)
     check_machine(values)
@@ -224,9 +246,39 @@ def _regimes(words: Sequence[str]) -> tuple[str, ...]:
     return REGIME_NAMES if ALL in names else names
 
 
+class WholeName(str):
+    """One name in a call, such as the path of a policy, which is not split at its commas and signs."""
+
+    __slots__ = ("key",)
+    key: str | None
+    """Key of a mapping under which it is given, in front of an equals sign; empty for an object or a path by itself,
+    None for text, in which a key may stand."""
+
+    def __new__(cls, text: str, key: str | None = None) -> WholeName:
+        """Return `text`, which begins with `key=` if there is a key."""
+        name = super().__new__(cls, text)
+        name.key = key
+        return name
+
+
+def split_names(words: Sequence[str]) -> list[str]:
+    """Return the names in words of a command line, separated by commas, and those of a call as they are."""
+    parts = ([word] if isinstance(word, WholeName) else map(str.strip, word.split(",")) for word in words)
+    return [name for part in parts for name in part if name]
+
+
+def keyed_name(word: str) -> tuple[str, str]:
+    """Return the key and the name of KEY=NAME; the key of a name without one is empty."""
+    key = getattr(word, "key", None)
+    if key is not None:
+        return key, word[len(key) + 1 :] if key else str(word)
+    key, equals, name = word.partition("=")
+    return (key, name) if equals else ("", word)
+
+
 def read_names(option: str, words: Sequence[str]) -> tuple[str, ...]:
     """Return names separated by spaces, commas or both, without duplicates."""
-    names = [name.strip() for word in words for name in word.split(",") if name.strip()]
+    names = split_names(words)
     if not names:
         raise InputError(f"{option} is empty: name at least one")
     return tuple(dict.fromkeys(names))

@@ -20,7 +20,7 @@ from sparring.agents.opponents.suggestions import BOT_PREFIX
 from sparring.configs.core.errors import InputError, choose
 from sparring.envs.game import games, load
 from sparring.eval.command import run_command
-from sparring.eval.parser import Parser
+from sparring.eval.parser import Parser, keyed_name, split_names
 from sparring.eval.playing.options import SCRIPT
 from sparring.eval.run import HELP, env_of_player
 
@@ -49,8 +49,7 @@ def env_of(arguments: Sequence[str]) -> str:
     known, _ = parser.parse_known_args([word for word in arguments if word not in HELP])
     if known.env:
         return choose("game", known.env, COMMANDS)
-    words = [known.opponent, *(name for word in known.opponents for name in word.split(","))]
-    names = [word.rpartition("=")[2] for word in words if word]
+    names = [keyed_name(word)[1] for word in [known.opponent, *split_names(known.opponents)] if word]
     return next((game for game in map(_game_of, names) if game in COMMANDS), FIRST)
 
 

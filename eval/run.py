@@ -25,7 +25,7 @@ from sparring.configs.opponents import is_code
 from sparring.configs.stored.retired import current_id
 from sparring.envs.game import game_of, games, load
 from sparring.eval.command import Evaluation, evaluate_command
-from sparring.eval.parser import Parser
+from sparring.eval.parser import Parser, split_names
 
 GYMNASIUM = "gymnasium"
 COMMANDS = {game.name: game.evaluation for game in games()} | {GYMNASIUM: "sparring.eval.episodes:evaluate"}
@@ -59,7 +59,7 @@ def env_of(arguments: Sequence[str]) -> str:
             return env_of_player(player)
     if known.league:
         return _of_language_models()
-    names = [known.bot, *(name for word in known.opponents for name in word.split(","))]
+    names = [known.bot, *split_names(known.opponents)]
     return next((game.name for game in games() for name in names if name in game.bots), games()[0].name)
 
 

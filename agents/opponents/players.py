@@ -109,11 +109,15 @@ def is_server(text: str) -> bool:
 def display_name(player: Player) -> str:
     """Return a player's name in tables: a bot's name, <run> for its final.pt, <run>/<file> for others, else a path.
 
-    An ONNX agent keeps its .onnx, since its source checkpoint is in the same folder under the same name.
+    An ONNX agent keeps its .onnx, since its source checkpoint is in the same folder under the same name. A released
+    policy is released/<name>, also where only the package is installed.
     """
-    if isinstance(player, str) or not player.is_relative_to(CHECKPOINTS):
+    if isinstance(player, str):
+        return player
+    home = next((place for place in (CHECKPOINTS, SHIPPED) if player.is_relative_to(place)), None)
+    if home is None:
         return str(player)
-    inside = player.relative_to(CHECKPOINTS)
+    inside = player.relative_to(home)
     if inside.suffix == ONNX:
         return str(inside)
     name = str(inside.parent if inside.name == FINAL else inside.with_suffix(""))

@@ -14,9 +14,8 @@ from typing import Any
 
 from sparring.configs.core.errors import InputError, listed
 from sparring.configs.core.paths import user_path
-from sparring.configs.opponents import opponent_text
 from sparring.eval import run
-from sparring.eval.api.arguments import option_words, quiet_words
+from sparring.eval.api.arguments import option_words, quiet_words, whole_name
 from sparring.eval.command import Evaluation, RecordingOptions, publish_evaluation, write
 
 REPEATED = ("require",)
@@ -64,7 +63,7 @@ def record(player: Any, path: str | Path, *, progress: bool = False, **options: 
 
 def as_arguments(player: Any, options: Mapping[str, Any], *, progress: bool) -> list[str]:
     """Return the words of the command line for a player and options."""
-    words = [] if player is None else ["--ckpt", str(getattr(player, "path", None) or opponent_text(player))]
+    words = [] if player is None else ["--ckpt", whole_name(player)]
     if (statistics := getattr(player, "vecnormalize", None)) is not None:
         options = {"vecnormalize": statistics, **options}
     return [*words, *option_words(options, repeated=REPEATED), *quiet_words(progress=progress)]

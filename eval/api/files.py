@@ -6,18 +6,19 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from sparring.configs.opponents import opponent_text
 from sparring.eval.api.arguments import option_words, quiet_words
 
 
-def export(policy: Any, path: str | Path | None = None) -> Path:
+def export(policy: Any, path: str | Path | None = None, *, batch: str | int | None = None) -> Path:
     """Write `policy` as an ONNX file, as `python eval/export.py --ckpt POLICY --out PATH` does; return the path.
 
     `policy` is a checkpoint of the dogfight, named as for `sparring.load`, or what that returns. By default the file is
-    beside the checkpoint and ends in .onnx. Needs the extra `export`. Raises `InputError` for bad input, in one line,
-    and for a policy that is too large or differs from torch.
+    beside the checkpoint and ends in .onnx. The model takes any number of observations at once (`batch="free"`), or 1,
+    which the public challenge asks and is the default under its rules. Needs the extra `export`.
+
+    Raises `InputError` for bad input, in one line, and for a policy that is too large or differs from torch.
     """
-    words = ["--ckpt", opponent_text(policy), *option_words({"out": path})]
+    words = option_words({"ckpt": policy, "out": path, "batch": batch})
     written: Path = import_module("sparring.eval.export").export_policy(words).path
     return written
 
@@ -31,8 +32,6 @@ def diplomacy_replay(
     the key "" is for all others: `{"FRANCE": "final.pt", "": "dumbbot"}`. `options` are `seed`, `last_year`, `game`, a
     saved game, `log`, the game as text, and `save`. Returns the written files. Raises `InputError` for bad input.
     """
-    if isinstance(players, dict):
-        players = [f"{power}={opponent_text(one)}" if power else one for power, one in players.items()]
     words = option_words({"out": out, "players": players, **options})
     written: tuple[Path, ...] = import_module("sparring.eval.diplomacy_replay").write_game(
         [*words, *quiet_words(progress=progress)]

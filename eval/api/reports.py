@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from sparring.configs.core.errors import InputError, choose
-from sparring.configs.opponents import opponent_text
 from sparring.configs.overrides import override_texts
-from sparring.eval.api.arguments import option_words, quiet_words
+from sparring.eval.api.arguments import option_words, quiet_words, whole_name
 from sparring.eval.command import CommandReport, write_files
+from sparring.eval.parser import WholeName
 
 ANSWERS = (
     *("list", "search", "get-run", "get-metrics", "get-artifacts", "get-cache-stats"),
@@ -41,7 +41,7 @@ def exploit(
     if isinstance(overrides, Mapping):
         overrides = override_texts(overrides)
     policies = policy if isinstance(policy, list | tuple) else [policy]
-    words = [*map(opponent_text, policies), *overrides, *option_words(options), *quiet_words(progress=progress)]
+    words = [*map(whole_name, policies), *overrides, *option_words(options), *quiet_words(progress=progress)]
     return _written(import_module("sparring.eval.exploit").exploit(words))
 
 
@@ -53,7 +53,7 @@ def payoff(run: str | Path, *, progress: bool = False, **options: Any) -> Comman
 
     Raises `InputError` for bad input, in one line.
     """
-    words = ["--ckpt", str(run), *option_words(options), *quiet_words(progress=progress)]
+    words = [*option_words({"ckpt": run, **options}), *quiet_words(progress=progress)]
     return _written(import_module("sparring.eval.payoff").payoff(words, keep=False))
 
 
@@ -65,7 +65,7 @@ def seeds(runs: Sequence[str | Path], **options: Any) -> CommandReport:
 
     Raises `InputError` for bad input, in one line.
     """
-    words = [*_texts("runs", runs), *option_words(options)]
+    words = [*_names("runs", runs), *option_words(options)]
     return _written(import_module("sparring.eval.seeds").seeds(words))
 
 
@@ -78,11 +78,9 @@ def curves(runs: Sequence[str | Path] | Mapping[str, Sequence[str | Path]], **op
 
     Raises `InputError` for bad input, in one line.
     """
-    if isinstance(runs, Mapping):
-        words = [f"{label}={','.join(_texts(label, names))}" for label, names in runs.items()]
-    else:
-        words = _texts("runs", runs)
-    return _written(import_module("sparring.eval.curves").curves([*words, *option_words(options)], keep=False))
+    groups = {label: _names(label, names) for label, names in runs.items()} if isinstance(runs, Mapping) else None
+    words = [*(() if isinstance(runs, Mapping) else _names("runs", runs)), *option_words(options)]
+    return _written(import_module("sparring.eval.curves").curves(words, keep=False, groups=groups))
 
 
 def runs(command: str, *names: str, **options: Any) -> dict[str, Any]:
@@ -97,15 +95,15 @@ def runs(command: str, *names: str, **options: Any) -> dict[str, Any]:
     choose("command", command, ANSWERS)
     app = import_module("sparring.eval.runs")
     with redirect_stdout(io.StringIO()) as said:
-        app.call([command, *names, *option_words(options, repeated=None), "--json"])
+        app.call([command, *map(whole_name, names), *option_words(options, repeated=None), "--json"])
     found: dict[str, Any] = json.loads(said.getvalue())
     return found
 
 
-def _texts(what: str, names: Sequence[str | Path]) -> list[str]:
+def _names(what: str, names: Sequence[str | Path]) -> list[WholeName]:
     if isinstance(names, str | Path):
         raise InputError(f"{what}: {str(names)!r} is one name; give a list, [{str(names)!r}]")
-    return [str(name) for name in names]
+    return [whole_name(name) for name in names]
 
 
 def _written(report: CommandReport) -> CommandReport:

@@ -17,7 +17,7 @@ from sparring.configs.core.errors import InputError, choose
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.eval.diplomacy.models import load_policy
-from sparring.eval.parser import read_names
+from sparring.eval.parser import keyed_name, read_names
 
 if TYPE_CHECKING:
     from sparring.agents.play.diplomacy_matches import Seat
@@ -36,11 +36,11 @@ def read_lineup(words: Sequence[str]) -> tuple[tuple[str, ...], str]:
     named: dict[str, str] = {}
     rest = ""
     for text in read_names("--players", words):
-        power, equals, name = text.partition("=")
-        if not equals and rest:
+        power, name = keyed_name(text)
+        if not power and rest:
             raise InputError(f"--players {text}: {rest} plays the other powers already; say which, as in FRANCE={text}")
-        if not equals:
-            rest = text
+        if not power:
+            rest = str(text)
         elif (power := choose("power", power.upper(), POWERS)) in named:
             raise InputError(f"--players names {power} twice; leave one out")
         else:

@@ -19,7 +19,7 @@ from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.paths import holds
 from sparring.configs.language import LanguageModelConfig
 from sparring.configs.schema import DiplomacyGRPORunConfig, LanguageRunConfig
-from sparring.configs.serialization import from_plain, read_yaml
+from sparring.configs.serialization import from_plain, read_yaml, with_texts
 from sparring.configs.stored.migrations import from_stored
 from sparring.configs.validate import validate
 from sparring.envs.diplomacy.board.codes import ENV_ID
@@ -39,7 +39,7 @@ def read_settings(words: Sequence[str]) -> Settings:
         section, dot, option = name.partition(".")
         if not (equals and dot and option) or section not in SECTIONS:
             raise InputError("--set: give model.OPTION=VALUE or endpoint.OPTION=VALUE, such as model.compact=false")
-        found.setdefault(section, {})[option] = read_yaml(value)
+        found.setdefault(section, {})[option] = with_texts(read_yaml(value), value, name)
     configured(found)
     return found
 

@@ -1,6 +1,7 @@
 """`sparring.load`, `evaluate` and `record` do what the command lines do, with the same numbers."""
 
 import json
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -12,7 +13,11 @@ import sparring
 from sparring import InputError
 from sparring.agents.play.matches import MatchSettings, play
 from sparring.agents.policies.policy import PolicyError
+from sparring.eval.api.arguments import option_words, whole_name
+from sparring.eval.diplomacy.lineup import read_lineup
+from sparring.eval.diplomacy.settings import read_settings
 from sparring.eval.dogfight.players import load_policy
+from sparring.eval.exploit import read_options as exploit_options
 from sparring.eval.run import main
 
 RELEASED = "released/dogfight_quickstart"
@@ -181,6 +186,19 @@ def test_its_command_is_understood_by_the_command_line(tmp_path):
     assert script == "eval/run.py"
     assert main([*words, "--out", str(tmp_path)]) == 0
     assert same_but_command(evaluation.data, json.loads((tmp_path / "eval.json").read_text()))
+
+
+@pytest.mark.parametrize("folder", ["run,one", "a b", "a=b", "[a:b]", "-run", "{a}", "2_0"])
+def test_a_path_in_a_call_is_never_split_and_never_an_option(make_checkpoint, tmp_path, monkeypatch, folder):
+    path = make_checkpoint(f"{folder}/final.pt").relative_to(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    data = sparring.evaluate(path, opponents=[path, "ace"], games=2, threads=1, device="cpu").data
+    assert (data["player"], [record["opponent"] for record in data["records"]]) == (folder, [folder, "ace"])
+    players = option_words({"players": {"FRANCE": path, "": "dumbbot"}})[1:]
+    assert read_lineup(players) == (("dumbbot",) * 2 + (str(path),) + ("dumbbot",) * 4, "dumbbot")
+    assert whole_name(Path("evil:Bot")) == "./evil:Bot"  # a file, and no module to import
+    assert exploit_options([whole_name(path), "seed=1"]).players == (str(whole_name(path)),)
+    assert read_settings(["endpoint.model=2_0"])["endpoint"]["model"] == "2_0"
 
 
 def test_what_fails_is_returned_and_nothing_is_written_unless_asked(make_checkpoint, tmp_path):

@@ -225,3 +225,10 @@ def test_so_is_an_opponent():
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout == "False\n"
     assert "did you mean 'brawler'" in done.stderr
+
+
+def test_a_released_policy_keeps_its_name_where_only_the_package_is_installed(tmp_path, monkeypatch):
+    monkeypatch.setattr(players, "SHIPPED", tmp_path / "package" / "checkpoints")
+    saved(tmp_path / "package" / "checkpoints" / "released" / "dogfight_strong.pt")
+    monkeypatch.setattr(players, "CHECKPOINTS", tmp_path / "home" / "checkpoints")
+    assert display_name(find_opponent("released/dogfight_strong")) == "released/dogfight_strong"

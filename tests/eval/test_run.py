@@ -302,12 +302,20 @@ def test_options_that_do_not_go_together(arguments, words, capsys):
     assert words in capsys.readouterr().err
 
 
-def test_a_smaller_evaluation_says_that_it_replaces_a_larger_one(make_checkpoint, capsys):
-    path = make_checkpoint()
-    for games, said in (("4", False), ("2", True), ("2", False), ("4", False)):
-        assert main(["--ckpt", "pupil", "--opponents", "ace", *QUICK[2:], "--games", games, "--quiet"]) == 0
-        line = f"{path.parent / 'eval.json'}: 4 games are replaced by 2; --out DIR would have kept them\n"
-        assert (line in capsys.readouterr().err) is said
+def test_an_evaluation_keeps_the_earlier_ones_and_names_the_run_that_it_played(make_checkpoint, capsys):
+    folder = make_checkpoint().parent
+    played = []
+    for games in ("4", "2", "2", "4", "2", "6"):
+        assert main(["--ckpt", "final.pt", "--opponents", "ace", *QUICK[2:], "--games", games, "--quiet"]) == 0
+        latest = json.loads((folder / "eval.json").read_text())
+        played.append(latest["games"])
+        assert latest["command"].startswith("python eval/run.py --ckpt pupil --opponents ace ")
+    assert played == [4, 2, 2, 4, 2, 6]
+    kept = {path.name: json.loads(path.read_text())["games"] for path in sorted(folder.glob("eval-*.json"))}
+    assert kept == {"eval-0001.json": 4, "eval-0002.json": 2}  # equal results are kept once
+    assert "2 games each" in (folder / "eval-0002.md").read_text()
+    said = [line for line in capsys.readouterr().err.splitlines() if "earlier" in line]
+    assert said == [f"{folder / 'eval.json'}: the earlier results are now in eval-000{n}.json" for n in (1, 2)]
 
 
 def test_results_that_are_a_fifo_are_replaced_and_not_waited_for(tmp_path):

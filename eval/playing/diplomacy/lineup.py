@@ -7,7 +7,6 @@ turn. A saved game names its players too. Those that run code or ask a server ar
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from sparring.configs.opponents import is_reference
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.eval.diplomacy.lineup import FALLBACK_BOT
+from sparring.eval.parser import keyed_name
 
 YOU = "You"
 """Name of the person among the players of a saved game."""
@@ -75,14 +75,14 @@ def _read_words(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     named: dict[str, str] = {}
     others = []
     for word in words:
-        # An address or a path may hold an equals sign too.
-        if not (found := re.fullmatch(r"([A-Za-z]+)=(.*)", word)):
+        key, name = keyed_name(word)
+        if not key.isalpha():  # an address or a path may hold an equals sign too
             others.append(word)
             continue
-        power = choose("power", found[1].upper(), POWERS)
-        if power in named or not found[2]:
+        power = choose("power", key.upper(), POWERS)
+        if power in named or not name:
             raise InputError(f"--opponents {word}: name one player for {power}, as in {power}={FALLBACK_BOT}")
-        named[power] = found[2]
+        named[power] = name
     return named, others
 
 

@@ -11,7 +11,7 @@ from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import BOTS
 from sparring.eval.diplomacy.options import LAST_YEAR, TEMPERATURE, YEARS
 from sparring.eval.diplomacy.settings import Settings, read_settings
-from sparring.eval.parser import add_machine, check_machine, check_number
+from sparring.eval.parser import add_machine, check_machine, check_number, split_names
 from sparring.eval.playing.options import ServerOptions, check_server, play_parser
 
 _EXAMPLES = f"""\
@@ -87,7 +87,7 @@ def _checked(values: dict[str, object]) -> DiplomacyPlayOptions:
 
 def _split(words: list[str]) -> tuple[str, ...]:
     """Return names separated by spaces, commas or both; a name may be repeated."""
-    names = tuple(name.strip() for word in words for name in word.split(",") if name.strip())
+    names = tuple(split_names(words))
     if not names:
         raise InputError("--opponents is empty: name at least one")
     return names
