@@ -24,6 +24,10 @@ EXTRAS = {"chess": "chess"}
 """Packages that only some games need, and the extra of Sparring that installs each."""
 
 
+HELD_OUT_PREFIX = "held_out:"
+"""Start of the names of scripted players that no run trains against."""
+
+
 @dataclass(frozen=True)
 class Game:
     """Descriptor of a game. References are "module:name", and empty if the game does not have the object."""
@@ -40,6 +44,8 @@ class Game:
     """Scripted players by number."""
     first_run: str
     """Run file that trains a first policy."""
+    held_out: tuple[str, ...] = ()
+    """Scripted players that evaluations name and runs do not train against."""
     batch: str = ""
     """Native batch of matches."""
     parallel_env: str = ""

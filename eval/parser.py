@@ -21,7 +21,7 @@ from sparring.configs.core.paths import unusable_text, user_path
 from sparring.configs.core.status import as_called
 from sparring.configs.schema import DEVICE
 from sparring.configs.stored.retired import DOGFIGHT_V0
-from sparring.envs.dogfight.rules import BOT_RATES, BOTS, LEVELS, REGIMES, RULES
+from sparring.envs.dogfight.rules import BOT_RATES, BOTS, HELD_OUT, LEVELS, REGIMES, RULES
 from sparring.eval.stats.ratings import Anchor
 
 REGIME_NAMES = (*LEVELS, *REGIMES)
@@ -33,6 +33,10 @@ WIDTH = 120
 
 ENV_VERSIONS = ("0", "1")
 """Dogfight versions; the last is the current one."""
+
+HELD_OUT_SET = "held_out"
+OPPONENT_SETS = {"bots": BOTS, HELD_OUT_SET: HELD_OUT}
+"""Names that stand for several opponents."""
 
 Group = argparse._ArgumentGroup
 
@@ -57,6 +61,9 @@ class PlayOptions(CommonOptions):
     """Options of every command that plays the dogfight."""
 
     opponents: tuple[str, ...]
+    """Without duplicates; the members of a set in its place."""
+    sets: tuple[str, ...]
+    """Those of `OPPONENT_SETS` that were named."""
     anchor: Anchor | None
     stochastic: bool
     env_version: int
@@ -114,7 +121,10 @@ class Parser(argparse.ArgumentParser):
         """Call `read`, then validate and convert the fields of `PlayOptions`. Raises `InputError`."""
         values = self.read(arguments)
         _check_conditions(values)
-        values["opponents"] = read_names("--opponents", values["opponents"])
+        named = read_names("--opponents", values["opponents"])
+        values["sets"] = tuple(name for name in named if name in OPPONENT_SETS)
+        members = [member for name in named for member in OPPONENT_SETS.get(name, (name,))]
+        values["opponents"] = tuple(dict.fromkeys(members))
         values["regimes"] = _regimes(values["regimes"])
         values["anchor"] = Anchor.parse(values["anchor"]) if values["anchor"] else None
         values["env_version"] = int(choose("--env-version", values["env_version"], ENV_VERSIONS))
@@ -125,7 +135,7 @@ def add_players(parser: Parser, *, ckpt: str, metavar: str, opponents: str) -> G
     """Add the player options; `ckpt` and `opponents` are the help texts of these two."""
     group = parser.add_argument_group("who plays")
     group.add_argument("--ckpt", default="", metavar=metavar, help=ckpt)
-    group.add_argument("--opponents", nargs="+", default=list(BOTS), metavar="O", help=opponents)
+    group.add_argument("--opponents", nargs="+", default=["bots"], metavar="O", help=opponents)
     group.add_argument(
         "--anchor",
         metavar="A",

@@ -25,15 +25,16 @@ if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/seeds.py")
 
 from sparring.configs.core.errors import InputError
+from sparring.envs.dogfight.rules import HELD_OUT
 from sparring.eval.command import CommandReport, make_folders, publish_report, run_command
 from sparring.eval.parser import SEED, Parser, check_number
-from sparring.eval.stats.results import RunGroup, read_groups
+from sparring.eval.stats.results import RunGroup, Task, read_groups
 from sparring.eval.stats.tables import percent, table
 
 if TYPE_CHECKING:
     from sparring.eval.stats.aggregate import Estimate, Spread
 
-OVERALL = "overall"
+OVERALL, HELD_OUT_OVERALL = "overall", "held out"
 RESAMPLES = "[100, 1000000]"
 
 _EXAMPLES = """\
@@ -86,18 +87,26 @@ def read_options(arguments: Sequence[str]) -> SeedOptions:
 
 
 def summarize_groups(ours: RunGroup, theirs: RunGroup | None, *, seed: int, resamples: int) -> list[SeedRow]:
-    """Return for each physics a row per opponent and one over all; with several physics also one over everything.
+    """Return for each physics a row per opponent, one over all that are not held out, and one over those that are.
 
+    With several physics the last two are also over all of them.
     Every row has its own generator seeded with `seed`, so rows do not depend on each other.
     """
     rows = []
     for regime in ours.regimes:
         tasks = [task for task in ours.tasks if task[0] == regime]
         cells = [(opponent, [(regime, opponent)]) for _, opponent in tasks]
-        rows += [_row(ours, theirs, regime, *cell, seed, resamples) for cell in [*cells, (OVERALL, tasks)]]
+        rows += [_row(ours, theirs, regime, *cell, seed, resamples) for cell in [*cells, *_groups(tasks)]]
     if len(ours.regimes) > 1:
-        rows.append(_row(ours, theirs, "all", OVERALL, ours.tasks, seed, resamples))
+        rows += [_row(ours, theirs, "all", *group, seed, resamples) for group in _groups(ours.tasks)]
     return rows
+
+
+def _groups(tasks: Sequence[Task]) -> list[tuple[str, list[Task]]]:
+    """Return the tasks against opponents that are not held out and those that are, by name, without empty groups."""
+    held_out = [task for task in tasks if task[1] in HELD_OUT]
+    others = [task for task in tasks if task not in held_out]
+    return [(name, found) for name, found in ((OVERALL, others), (HELD_OUT_OVERALL, held_out)) if found]
 
 
 def seeds_markdown(ours: RunGroup, theirs: RunGroup | None, rows: Sequence[SeedRow], command: str) -> str:

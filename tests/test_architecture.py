@@ -212,6 +212,7 @@ def test_class_names_are_unique():
 GAMES = ("sparring.envs.dogfight", "sparring.envs.diplomacy")
 ADAPTERS = {
     "sparring.agents.opponents.diplomacy",
+    "sparring.agents.opponents.dogfight.held_out",
     "sparring.agents.opponents.dogfight.load",
     "sparring.agents.opponents.dogfight.onnx_actor",
     "sparring.agents.opponents.dogfight.onnx_file",

@@ -22,7 +22,7 @@ from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import InputError, UnknownNameError, choose, suggestion
 from sparring.configs.core.paths import CHECKPOINTS, ROOT, SHIPPED, holds
 from sparring.configs.opponents import is_code
-from sparring.envs.game import Game, games
+from sparring.envs.game import HELD_OUT_PREFIX, Game, games
 
 ONNX = ".onnx"
 """File suffix of an ONNX agent."""
@@ -38,11 +38,14 @@ Path: a policy file, an adapter or a model folder."""
 def find_player(text: str, game: Game | None = None, *, bare: Sequence[str] = ()) -> Player:
     """Find the player of `game`, or of any game if it is None, named by `text`.
 
-    A bot is written as bot:NAME; names in `bare` (an opponent's bots) need no prefix. Python objects, `module:Name` or
-    registered, are not imported here. Games of language models accept
+    A bot is written as bot:NAME, a held-out opponent as held_out:NAME; names in `bare` (an opponent's bots) need no
+    prefix. Python objects, `module:Name` or registered, are not imported here. Games of language models accept
     `NAMED_MODELS`, model folders and server addresses; every game accepts the files of `find_checkpoint`.
     Raises `UnknownNameError` with the choices and the nearest match.
     """
+    held_out = [name for one in ([game] if game else games()) for name in one.held_out]
+    if held_out and text.startswith(HELD_OUT_PREFIX):
+        return choose("held-out opponent", text, held_out)
     if text in bare or ((game is None or game.opponents) and is_code(text)):
         return text
     if text.startswith(BOT_PREFIX):

@@ -44,6 +44,12 @@ class PythonActor:
             raise self._wrong(f"shape {tuple(actions.shape)}", obs)
         return actions.detach(), torch.zeros(len(obs), device=obs.device)
 
+    def reseed(self, seed: int) -> None:
+        """Call `reseed(seed)` of an object that has it: one with random numbers of its own then repeats them."""
+        reseed = getattr(getattr(self._ask, "__self__", self._ask), "reseed", None)
+        if callable(reseed):
+            reseed(seed)
+
     def _wrong(self, found: str, obs: Tensor) -> OpponentError:
         expected = f"expected is shape ({len(obs)}, {self.size}), a row of {self.size} numbers for every observation"
         return OpponentError(f"opponent {self.name}: act(obs of shape {tuple(obs.shape)}) returned {found}; {expected}")
@@ -55,6 +61,10 @@ class PythonPolicy(Policy):
     def __init__(self, source: Any, *, name: str, device: str | torch.device = "cpu") -> None:
         self.actor = PythonActor(source, name=name, device=device)
         super().__init__(cast(ActorCritic, self.actor), {"observe_physics": True}, name=name)
+
+    def reseed(self, seed: int) -> None:
+        """Restart the random numbers of the object."""
+        self.actor.reseed(seed)
 
     def check(self, contract: Mapping[str, Any]) -> None:
         """Accept all matches, and learn the size of their actions."""

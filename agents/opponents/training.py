@@ -45,6 +45,10 @@ def find_opponents(config: PPORunConfig) -> None:
     if is_reference(reward := getattr(config, "reward", "")):
         _find_module(reward, "reward")
     for text in named_texts(config):
+        if game and text in game.held_out:
+            raise ConfigError(
+                f"opponent {text}: is held out of training, so that evaluations show what is new; choose another"
+            )
         if is_reference(text):
             _find_module(text, "opponent")
         elif text not in registered():

@@ -4,7 +4,7 @@
 Importing this package reads the rules only and does not load the simulator.
 """
 
-from sparring.envs.dogfight.rules import BOTS, ENV_ID, VERSION
+from sparring.envs.dogfight.rules import BOTS, ENV_ID, HELD_OUT_SCRIPTS, VERSION
 from sparring.envs.game import Game
 
 GAME = Game(
@@ -13,6 +13,7 @@ GAME = Game(
     title="the dogfight",
     seats=2,
     bots=tuple(BOTS),
+    held_out=HELD_OUT_SCRIPTS,
     first_run="quickstart",
     batch="sparring.envs.dogfight.batch:DogfightBatch",
     env="sparring.envs.dogfight.interfaces.gymnasium_env:DogfightEnv",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparring.configs.core.errors import choose
+from sparring.envs.game import HELD_OUT_PREFIX
 
 ENV_ID = "sparring/Dogfight-v1"
 VERSION = 2
@@ -62,6 +63,12 @@ ACTIONS = -1
 """In place of a bot id: the seat is played by actions."""
 BOTS = ("do_nothing", "dogfighter", "chaser", "ace", "brawler")
 """Scripted opponents; a bot's id is its index."""
+
+_SCRIPTS = ("left", "right", "tight", "wide", "straight", "straight_fire", "pursuit", "lead", "runner", "random")
+HELD_OUT_SCRIPTS = tuple(f"{HELD_OUT_PREFIX}{name}" for name in _SCRIPTS)
+"""Opponents that no run trains against (`agents/opponents/dogfight/held_out.py`)."""
+HELD_OUT = (*HELD_OUT_SCRIPTS, "released/dogfight_unified_dr", "released/dogfight_strong_dr")
+"""The set `held_out`: these, and the released policies of a recipe that shares nothing with `quickstart`."""
 
 
 @dataclass(frozen=True)

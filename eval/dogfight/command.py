@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +19,10 @@ from sparring.agents.opponents.suggestions import check_game
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.envs.dogfight import GAME
+from sparring.envs.dogfight.rules import ACTION_REPEAT, HELD_OUT, RULES
 from sparring.eval.command import Evaluation, RecordingOptions, evaluate_command, make_folders, use_machine
 from sparring.eval.dogfight.options import EvaluationOptions, read_options
-from sparring.eval.parser import PlayOptions
+from sparring.eval.parser import HELD_OUT_SET, PlayOptions
 from sparring.eval.stats.ratings import Anchor
 from sparring.eval.stats.sprt import sprt_markdown
 from sparring.eval.stats.tables import MatchRecord, Report, ladder_markdown, markdown, to_json
@@ -53,6 +54,9 @@ def _find(options: EvaluationOptions) -> list[Player]:
     """Return the players, the evaluated one first, or last on a ladder. Raises `InputError` for an unknown player."""
     player = [find_player(options.ckpt, GAME)] if options.ckpt else []
     opponents = [find_player(name, GAME, bare=GAME.bots) for name in options.opponents]
+    if HELD_OUT_SET in options.sets:
+        members = {find_player(name, GAME) for name in HELD_OUT}
+        opponents = [one for one in opponents if one not in player or one not in members]
     players = opponents + player if options.ladder else player + opponents
     check_game(GAME, *players)
     _check_names(options, [display_name(found) for found in (players if options.ladder else opponents)])
@@ -75,6 +79,12 @@ def _check_names(options: EvaluationOptions, names: Sequence[str]) -> None:
 def _seat(options: EvaluationOptions, players: Sequence[Player]) -> tuple[list[Entrant], ArenaPlan]:
     """Load torch and the players, and determine settings valid for all of them."""
     device, threads = use_machine(options.device, options.threads, quiet=options.quiet)
+    entrants = _entrants(options, players, device)
+    return entrants, make_plan(options, entrants, device, threads)
+
+
+def _entrants(options: EvaluationOptions, players: Sequence[Player], device: str) -> list[Entrant]:
+    """Load the players, the policies of the held-out set only where they fit; a note names the others."""
     from sparring.eval.dogfight.players import load_entrant
 
     # Index of the --ckpt player in the order of `_find`.
@@ -89,7 +99,21 @@ def _seat(options: EvaluationOptions, players: Sequence[Player]) -> tuple[list[E
         )
         for index, player in enumerate(players)
     ]
-    return entrants, make_plan(options, entrants, device, threads)
+    if HELD_OUT_SET not in options.sets:
+        return entrants
+    kept = [entrant for entrant in entrants if entrant.name not in HELD_OUT or _fits(entrant, entrants[0], options)]
+    absent = [name for name in HELD_OUT if name not in [entrant.name for entrant in kept]]
+    why = "the player itself or no policy for these matches"
+    notes = tuple(f"{name} of the held-out set is left out: {why}" for name in absent)
+    return [replace(kept[0], notes=kept[0].notes + notes), *kept[1:]]
+
+
+def _fits(entrant: Entrant, first: Entrant, options: EvaluationOptions) -> bool:
+    """Return whether a held-out opponent can play the matches of the first player; what has no contract plays all."""
+    mine, first_contract = (getattr(one.contestant, "contract", {}) for one in (entrant, first))
+    wanted = {"rules": options.rules or first_contract.get("rules", RULES[0])}
+    wanted["action_repeat"] = first_contract.get("action_repeat", ACTION_REPEAT)
+    return all(mine.get(key, value) == value for key, value in wanted.items())
 
 
 def run_sprt(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaPlan) -> Evaluation:

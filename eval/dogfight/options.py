@@ -10,7 +10,7 @@ from typing import Any
 
 from sparring.configs.core.errors import InputError
 from sparring.curriculum.ratings.sprt import Hypotheses
-from sparring.envs.dogfight.rules import BOTS
+from sparring.envs.dogfight.rules import BOTS, HELD_OUT
 from sparring.eval.parser import (
     GAMES,
     REGIME_NAMES,
@@ -28,7 +28,8 @@ from sparring.eval.stats.sprt import parse_hypotheses
 
 _EXAMPLES = f"""\
 examples:
-  python eval/run.py --ckpt final.pt                       the newest run against the five bots
+  python eval/run.py --ckpt final.pt                       the newest run against the five bots and the held-out set
+  python eval/run.py --ckpt final.pt --opponents bots      the five bots alone; held_out: what no run trains against
   python eval/run.py --ckpt quick-hawk-quickstart --games 1000 --seed 7
   python eval/run.py --ckpt final.pt --opponents ace,brawler --regimes none full knife_fight
   python eval/run.py --ckpt final.pt --opponents released/dogfight_quickstart
@@ -45,6 +46,7 @@ other games: --ckpt is evaluated in the game it was trained in, bots in theirs; 
   python eval/run.py --env gymnasium --help                those of other environments, such as CartPole-v1
 
 bots: {", ".join(BOTS)}
+{fill(f"held_out: {', '.join(HELD_OUT)}", WIDTH)}
 {fill(f"regimes: {', '.join(REGIME_NAMES)}; none is the same as default", WIDTH)}
 exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad input or a package missing,
 130 stopped with Ctrl-C"""
@@ -65,7 +67,7 @@ class EvaluationOptions(PlayOptions):
 
 def read_options(arguments: Sequence[str]) -> EvaluationOptions:
     """Parse the command line. Raises `InputError` with a one-line message; exits after --help."""
-    values = _parser().read_play(arguments)
+    values = _parser("bots" if "--ladder" in arguments else "bots,held_out").read_play(arguments)
     check_number("--max-games", values["max_games"], GAMES)
     picture = values["replay"]
     check_page(picture, f", or --gif {picture} for a picture" if picture and picture.suffix.lower() == ".gif" else "")
@@ -78,7 +80,8 @@ def read_options(arguments: Sequence[str]) -> EvaluationOptions:
     return EvaluationOptions(**values)
 
 
-def _parser() -> Parser:
+def _parser(opponents: str) -> Parser:
+    """Return the parser; `opponents` are those of a command line that names none."""
     parser = Parser(
         "eval/run.py",
         "Play a policy against opponents in seat-swapped pairs of games and print wins, draws and losses with "
@@ -87,8 +90,9 @@ def _parser() -> Parser:
         env="dogfight",
     )
     ckpt = "a path (.pt, .onnx or .zip), a run's name, final.pt (the newest run's) or bot:NAME"
-    opponents = "bots, checkpoints and ONNX agents (default: the five bots)"
-    players = add_players(parser, ckpt=ckpt, metavar="C", opponents=opponents)
+    kinds = "bots, checkpoints, ONNX agents, and the sets bots and held_out (default: both sets; --ladder: bots)"
+    players = add_players(parser, ckpt=ckpt, metavar="C", opponents=kinds)
+    parser.set_defaults(opponents=[opponents])
     players.add_argument(
         "--ladder", action="store_true", help="play all opponents (and --ckpt, where given) against each other"
     )
@@ -112,7 +116,7 @@ def _add_results(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="R",
-        help='least win rate, as in "brawler>=0.95", "ace@full>=0.9", "mean>=0.9", "worst>=0.8"; may be repeated',
+        help='least win rate, as in "brawler>=0.95", "ace@full>=0.9", "worst>=0.8", "held_out:mean>=0.5"; repeatable',
     )
     group.add_argument(
         "--sprt",

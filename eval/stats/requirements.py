@@ -1,7 +1,8 @@
 """Minimum results given on the command line: `brawler>=0.95`, `ace@full>=0.9`, `worst>=0.8`.
 
 A requirement compares the measured win rate with its minimum. `mean` and `worst` are the mean and the lowest win
-rate over all opponents. Without a regime it applies to every regime played.
+rate over all opponents that are not held out, `held_out:mean` and `held_out:worst` over those that are. Without a
+regime it applies to every regime played.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sparring.configs.core.errors import InputError, choose
-from sparring.eval.stats.tables import MatchRecord, summarize
+from sparring.envs.dogfight.rules import HELD_OUT
+from sparring.envs.game import HELD_OUT_PREFIX
+from sparring.eval.stats.tables import MatchRecord, summaries
 
 SUMMARIES = ("mean", "worst")
+HELD_OUT_SUMMARIES = tuple(f"{HELD_OUT_PREFIX}{name}" for name in SUMMARIES)
 _SLACK = 1e-12  # A mean of shares has rounding errors.
 _EXAMPLES = "write OPPONENT>=SHARE or OPPONENT@REGIME>=SHARE, as in brawler>=0.95"
 
@@ -44,7 +48,8 @@ class Requirement:
 
     def check_names(self, opponents: Sequence[str], regimes: Sequence[str]) -> None:
         """Raise `UnknownNameError` unless the opponent and the regime will be played."""
-        choose(f"opponent in --require {self.text!r}:", self.opponent, [*opponents, *SUMMARIES])
+        known = [*SUMMARIES, *(HELD_OUT_SUMMARIES if set(opponents) & set(HELD_OUT) else ())]
+        choose(f"opponent in --require {self.text!r}:", self.opponent, [*opponents, *known])
         if self.regime is not None:
             choose(f"regime in --require {self.text!r}:", self.regime, regimes)
 
@@ -53,15 +58,19 @@ class Requirement:
         regimes = dict.fromkeys(record.regime for record in records if self.regime in (None, record.regime))
         lines = []
         for regime in regimes:
+            if self.opponent not in (*SUMMARIES, *HELD_OUT_SUMMARIES, *(record.opponent for record in records)):
+                lines.append(f"--require {self.text!r} failed: {self.opponent} was left out, physics {regime}")
+                continue
             rate, what = self._measured([record for record in records if record.regime == regime])
             if rate < self.minimum - _SLACK:
                 lines.append(f"--require {self.text!r} failed: {rate:.4f} {what}, physics {regime}")
         return lines
 
     def _measured(self, records: Sequence[MatchRecord]) -> tuple[float, str]:
-        if self.opponent in SUMMARIES:
-            summary = summarize(records)
-            if self.opponent == "mean":
+        if self.opponent in (*SUMMARIES, *HELD_OUT_SUMMARIES):
+            others, held_out = summaries(records)
+            summary = held_out if held_out and self.opponent in HELD_OUT_SUMMARIES else others
+            if self.opponent.endswith("mean"):
                 return summary.mean, "on average"
             return summary.worst, f"against {summary.worst_opponent}"
         record = next(record for record in records if record.opponent == self.opponent)

@@ -1,6 +1,9 @@
 """Match records, their statistics, and their output as markdown and JSON.
 
-Win rates have a Wilson score interval, because 50 wins in 50 games only show a rate above 92.9 %:
+Win rates have a Wilson score interval, because 50 wins in 50 independent games only show a rate above 92.9 %. The two
+games of a seat-swapped pair have the same start and are not independent, so n is the number of pairs and a success the
+share of a pair that is won: a share in [0, 1] with mean p has a variance of at most p (1 - p), whatever the games of a
+pair have in common. For n independent trials:
 centre = (p + z^2 / 2n) / (1 + z^2 / n), half width = z / (1 + z^2 / n) * sqrt(p (1 - p) / n + z^2 / 4n^2).
 Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927), 209-212.
 """
@@ -14,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sparring.configs.core.errors import printable
-from sparring.envs.dogfight.rules import CHALLENGE_GRAVITY, ENV_ID
+from sparring.envs.dogfight.rules import CHALLENGE_GRAVITY, ENV_ID, HELD_OUT
 from sparring.eval.stats.ratings import VIRTUAL_POINTS, Z_95, Anchor, Rating, rate
 
 SCHEMA_VERSION = 1
@@ -76,8 +79,8 @@ class MatchRecord:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 % interval of the win rate."""
-        return wilson(self.wins, self.games)
+        """95 % interval of the win rate; the unit is a pair of games."""
+        return wilson_of_pairs(self.wins, self.games)
 
     def mirrored(self) -> MatchRecord:
         """Return the record of the same games from the opponent's side."""
@@ -134,7 +137,12 @@ class Report:
         return rate(self.under(regime), self.anchor) if self.anchor else []
 
 
-def wilson(successes: int, n: int, z: float = Z_95) -> tuple[float, float]:
+def wilson_of_pairs(wins: int, games: int) -> tuple[float, float]:
+    """Return the interval of the win rate in games that were played as seat-swapped pairs: see the module docstring."""
+    return wilson(wins / 2, games // 2)
+
+
+def wilson(successes: float, n: int, z: float = Z_95) -> tuple[float, float]:
     """Return the Wilson score interval of a proportion; (0, 1) for n = 0. Source: see the module docstring."""
     if not 0 <= successes <= n:
         raise ValueError(f"successes={successes} of n={n}: must be between 0 and n")
@@ -154,13 +162,29 @@ def summarize(records: Sequence[MatchRecord]) -> Summary:
     return Summary(mean, worst.win_rate, worst.opponent)
 
 
+def summaries(records: Sequence[MatchRecord]) -> tuple[Summary, Summary | None]:
+    """Return the summary over all opponents but the held-out ones, and that over these, None if there are none.
+
+    If all opponents are held out, the first is theirs as well.
+    """
+    held_out = [record for record in records if record.opponent in HELD_OUT]
+    others = [record for record in records if record.opponent not in HELD_OUT]
+    return summarize(others or held_out), summarize(held_out) if held_out else None
+
+
 def markdown(report: Report) -> str:
     """Return the evaluation as markdown: a table per regime, and for several regimes the win rates over all."""
     parts = [f"# {report.player}: {title(report)}\n\n{conditions(report)}"]
     for regime in report.regimes:
         records = report.under(regime)
-        summary = summarize(records)
-        last = f"mean {percent(summary.mean)} %, worst {percent(summary.worst)} % ({summary.worst_opponent})"
+        summary, held_out = summaries(records)
+        last = _summary_markdown(summary)
+        if held_out is not None:
+            last = (
+                f"held out: {_summary_markdown(held_out)}"
+                if held_out == summary
+                else f"{last}  \nheld out: {_summary_markdown(held_out)}"
+            )
         parts.append(f"## Physics: {regime}\n\n{table(_HEADINGS, map(_row, records))}\n\n{last}")
     if len(report.regimes) > 1:
         parts.append(_overview(report))
@@ -204,7 +228,9 @@ def to_json(report: Report) -> str:
     content |= {name: getattr(report, name) for name in (*names, "device", "command")}
     content["records"] = [_plain(record) for record in report.records]
     if report.player:
-        content["summary"] = {regime: asdict(summarize(report.under(regime))) for regime in report.regimes}
+        found = {regime: summaries(report.under(regime)) for regime in report.regimes}
+        content["summary"] = {regime: asdict(summary) for regime, (summary, _) in found.items()}
+        content["held_out"] = {regime: asdict(held_out) for regime, (_, held_out) in found.items() if held_out}
     if report.anchor:
         content["anchor"] = asdict(report.anchor)
         content["ratings"] = {regime: [asdict(r) for r in report.ratings(regime)] for regime in report.regimes}
@@ -236,7 +262,7 @@ def conditions(report: Report) -> str:
     """Return the number of games, the seed and the bots' decision rate, then a line per note."""
     bots = "every tick" if report.bot_rate == "tick" else f"every {report.action_repeat} ticks, as policies do"
     gravity = f"; gravity is always {CHALLENGE_GRAVITY:g} m/s^2" if report.rules == "challenge" else ""
-    games = f"{report.games} games each in seat-swapped pairs, seed {report.seed}"
+    games = f"{report.games} games each in seat-swapped pairs, the unit of the intervals, seed {report.seed}"
     return f"{games}; bots decide {bots}{gravity}{notes_markdown(report.notes)}"
 
 
@@ -259,17 +285,23 @@ def _row(record: MatchRecord) -> list[str]:
     return [record.opponent, *counts, percent(record.win_rate), interval, f"{record.length:.1f}", hp]
 
 
+def _summary_markdown(summary: Summary) -> str:
+    return f"mean {percent(summary.mean)} %, worst {percent(summary.worst)} % ({summary.worst_opponent})"
+
+
 def _overview(report: Report) -> str:
-    opponents = [record.opponent for record in report.under(report.regimes[0])]
+    headings = ["physics", *(record.opponent for record in report.under(report.regimes[0])), "mean", "worst"]
     rows = []
     for regime in report.regimes:
         records = report.under(regime)
-        summary = summarize(records)
+        summary, held_out = summaries(records)
         rates = [record.win_rate for record in records] + [summary.mean, summary.worst]
+        rates += [held_out.mean, held_out.worst] if held_out else []
         rows.append([regime, *map(percent, rates)])
+    headings += ["held out: mean", "worst"] if len(rows[0]) > len(headings) else []
     worst = min(report.records, key=lambda record: record.win_rate)
     last = f"worst of all {percent(worst.win_rate)} % ({worst.opponent}, {worst.regime})"
-    return f"## Win % by physics\n\n{table(['physics', *opponents, 'mean', 'worst'], rows)}\n\n{last}"
+    return f"## Win % by physics\n\n{table(headings, rows)}\n\n{last}"
 
 
 def _payoffs(records: Sequence[MatchRecord]) -> str:

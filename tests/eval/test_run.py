@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from sparring.agents.opponents.players import display_name
 from sparring.configs.core import status
-from sparring.envs.dogfight.rules import BOTS
+from sparring.envs.dogfight.rules import BOTS, HELD_OUT, HELD_OUT_SCRIPTS
 from sparring.eval import export, payoff, seeds
 from sparring.eval import run as run_module
 from sparring.eval.command import publish_results
 from sparring.eval.dogfight import arena
+from sparring.eval.dogfight import command as dogfight
 from sparring.eval.dogfight.arena import make_setting
 from sparring.eval.dogfight.options import read_options
 from sparring.eval.parser import REGIME_NAMES
@@ -239,7 +241,29 @@ def test_a_damaged_checkpoint_is_named_as_such(make_checkpoint, capsys):
 
 def test_the_defaults():
     options = read_options(["--ckpt", "final.pt"])
-    assert (options.games, options.regimes, options.opponents) == (400, ("none",), BOTS)
+    assert (options.games, options.regimes, options.opponents) == (400, ("none",), BOTS + HELD_OUT)
+    assert read_options(["--ladder"]).opponents == BOTS
+    assert read_options(["--ckpt", "x", "--opponents", "bots"]).opponents == BOTS
+    assert read_options(["--ckpt", "x", "--opponents", "held_out,ace"]).opponents == (*HELD_OUT, "ace")
+
+
+def test_policies_of_the_held_out_set_that_cannot_play_are_left_out_and_named(make_checkpoint, tmp_path, capsys):
+    """Under challenge rules the released policies cannot; a member of the set does not play itself."""
+    make_checkpoint(rules="challenge", obs_dim=224)
+    require = ["--require", "held_out:mean>=0", "--require", "released/dogfight_strong_dr>=0"]
+    arguments = ["--ckpt", "pupil", "--opponents", "ace", "held_out", *require, "--out", str(tmp_path)]
+    assert run(*arguments) == 1
+    out, err = capsys.readouterr()
+    assert "'released/dogfight_strong_dr>=0' failed: released/dogfight_strong_dr was left out" in err
+    content = json.loads((tmp_path / "eval.json").read_text())
+    assert [record["opponent"] for record in content["records"]] == ["ace", *HELD_OUT_SCRIPTS]
+    assert [note.split()[0] for note in content["notes"]] == list(HELD_OUT[len(HELD_OUT_SCRIPTS) :])
+    assert "Note: released/dogfight_unified_dr of the held-out set is left out" in out
+    options = read_options(["--ckpt", "released/dogfight_unified_dr"])
+    found = [display_name(player) for player in dogfight._find(options)]
+    assert found == [HELD_OUT[-2], *BOTS, *HELD_OUT_SCRIPTS, HELD_OUT[-1]]
+    named = read_options(["--ckpt", HELD_OUT[-2], "--opponents", HELD_OUT[-2]])
+    assert len(dogfight._find(named)) == 2  # by its own name it does
 
 
 def test_all_regimes_are_the_levels_and_the_eight():
@@ -290,7 +314,7 @@ def test_the_bar_of_a_sequential_test_promises_no_end(checkpoints, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--sprt"], "--sprt tests one thing: give --opponents one name, not 5"),
+        (["--sprt"], "--sprt tests one thing: give --opponents one name, not 17"),
         (["--sprt", "--opponents", "ace", "--regimes", "all"], "give --regimes one name"),
         (["--sprt", "--opponents", "ace", "--replay", "x.html"], "--replay does not go with --sprt"),
         (["--ladder", "--sprt"], "--sprt does not go with --ladder"),

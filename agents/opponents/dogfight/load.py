@@ -1,8 +1,9 @@
 """The one place where a name, a file or a Python object becomes a player of the dogfight.
 
-`open_opponent` takes what every interface takes: a bot's name, a checkpoint (path, run or released name), an ONNX file,
-a Stable-Baselines3 zip, `module:Name`, a registered name, or an object with `act`. A policy of an old environment
-version, whose bots differed, plays in the current version only on request. Its entrant then has a note about it.
+`open_opponent` takes what every interface takes: the name of a bot or a held-out opponent, a checkpoint (path, run or
+released name), an ONNX file, a Stable-Baselines3 zip, `module:Name`, a registered name, or an object with `act`. A
+policy of an old environment version, whose bots differed, plays in the current version only on request. Its entrant
+then has a note about it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 import torch
 
+from sparring.agents.opponents.dogfight.held_out import HELD_OUT_SOURCES
 from sparring.agents.opponents.dogfight.onnx_actor import contract_of, make_policy, notes_on
 from sparring.agents.opponents.dogfight.onnx_file import read_onnx
 from sparring.agents.opponents.players import ONNX, display_name, find_player
@@ -70,7 +72,7 @@ def open_opponent(
             return _python(named_source(x), device, name=x)
         x = find_player(x, GAME, bare=(*GAME.bots, *registered()))
     if isinstance(x, str):
-        return Entrant(x, x)
+        return Entrant(x, PythonPolicy(HELD_OUT_SOURCES[x], name=x, device=device) if x in HELD_OUT_SOURCES else x)
     if isinstance(x, Path):
         how = {"deterministic": deterministic, "old_version": old_version}
         return load_policy(x, device, **how, vecnormalize=vecnormalize)

@@ -75,7 +75,14 @@ def test_a_record_adds_up_its_seats():
     assert (result.games, result.wins, result.draws, result.losses) == (10, 5, 1, 4)
     assert result.win_rate == 0.5
     assert result.points == 0.55
-    assert result.interval == wilson(5, 10)
+    assert result.interval == wilson(2.5, 5)
+
+
+def test_the_unit_of_an_interval_is_a_pair_of_games():
+    """2.5 of 5: 1/2 -+ 1.95996 / (1 + 3.84146/5) * sqrt(1/20 + 3.84146/100) = 1/2 -+ 0.3296. 400 of 400 are 200 pairs:
+    200 / 203.84146 = 98.1 %."""
+    assert record().interval == pytest.approx((0.1704, 0.8296), abs=5e-5)
+    assert record(by_seat=((200, 0, 0), (200, 0, 0))).interval == pytest.approx((0.98115, 1.0), abs=5e-6)
 
 
 def test_a_record_without_games_has_no_win_rate():
@@ -101,7 +108,7 @@ def test_a_summary_is_the_mean_and_the_last_of_the_worst():
 def test_the_markdown_says_what_was_measured():
     text = markdown(report(record()))
     assert text.startswith("# pupil: classic rules, physics none, bot_rate=tick, deterministic\n")
-    assert row(text, "ace") == ["ace", "10", "5", "1", "4", "50.0", "23.7 to 76.3", "12.3", "2.50 / 1.00"]
+    assert row(text, "ace") == ["ace", "10", "5", "1", "4", "50.0", "17.0 to 83.0", "12.3", "2.50 / 1.00"]
     assert "mean 50.0 %, worst 50.0 % (ace)" in text
     for condition in ("classic rules", "bot_rate=tick", "deterministic", "10 games", "seed 3"):
         assert condition in text
@@ -115,6 +122,24 @@ def test_several_regimes_get_a_table_each_and_one_over_all():
     assert text.count("| opponent") == 2
     assert row(text, "full") == ["full", "50.0", "10.0", "30.0", "10.0"]
     assert "worst of all 10.0 % (chaser, full)" in text
+
+
+def test_held_out_opponents_are_summed_up_apart():
+    """The bots keep their mean and worst; those held out have their own, in the table and in the JSON."""
+    none = record("held_out:runner", ((0, 5, 0), (0, 5, 0)))
+    some = record("released/dogfight_unified_dr", ((1, 0, 4), (1, 0, 4)))
+    mixed = report(record(), none, some)
+    assert "mean 50.0 %, worst 50.0 % (ace)  \nheld out: mean 10.0 %, worst 0.0 % (held_out:runner)" in markdown(mixed)
+    content = json.loads(to_json(mixed))
+    assert content["summary"]["none"]["worst_opponent"] == "ace"
+    assert content["held_out"]["none"] == {"mean": 0.1, "worst": 0.0, "worst_opponent": "held_out:runner"}
+    alone = markdown(report(some))
+    assert "held out: mean 20.0 %" in alone
+    assert alone.count("mean 20.0 %") == 1
+    assert json.loads(to_json(report(some)))["summary"]["none"]["mean"] == 0.2
+    assert json.loads(to_json(report(record())))["held_out"] == {}
+    both = markdown(report(record(), none, replace(record(), regime="full"), replace(none, regime="full")))
+    assert row(both, "full") == ["full", "50.0", "0.0", "50.0", "50.0", "0.0", "0.0"]
 
 
 def test_a_name_cannot_break_the_table():
@@ -142,7 +167,7 @@ def test_other_conditions_are_named():
 def test_the_ladder_is_sorted_by_mean():
     result = record(player="chaser", by_seat=((5, 0, 0), (4, 1, 0)))
     text = ladder_markdown(report(result.mirrored(), result, player=None))
-    assert row(text, "chaser") == ["chaser", "", "90.0 (59.6 to 98.2)", "90.0"]
+    assert row(text, "chaser") == ["chaser", "", "90.0 (46.3 to 98.9)", "90.0"]
     assert text.index("| chaser ") < text.index("| ace ")
 
 
@@ -170,7 +195,7 @@ def test_the_json_carries_rows_and_what_it_takes_to_repeat_them():
     (line,) = content["records"]
     assert (line["wins"], line["draws"], line["losses"], line["games"]) == (5, 1, 4, 10)
     assert line["by_seat"] == [[3, 1, 1], [2, 0, 3]]
-    assert line["interval"] == pytest.approx([0.2366, 0.7634], abs=5e-5)
+    assert line["interval"] == pytest.approx([0.1704, 0.8296], abs=5e-5)
     assert content["summary"]["none"] == {"mean": 0.5, "worst": 0.5, "worst_opponent": "ace"}
 
 

@@ -1,0 +1,199 @@
+"""Held-out opponents of the dogfight: simple fighters that no run trains against, so that they measure what is new.
+
+The five bots that a policy trained with say little about its strength: it can beat all of them and lose to a turn with
+the trigger held. Each function below acts for N rows at once, `obs [N, D] -> actions [N, 3]` (turn, throttle, shoot),
+on the device of the observations, from either seat, under either rules. Training refuses their names (`held_out:left`
+and so on), and a test reads every run and sweep file for them. The set `held_out` (`rules.HELD_OUT`) adds the released
+policies of another recipe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sparring.envs.dogfight.rules import (
+    CHALLENGE_FRAME_SIZE,
+    CHALLENGE_FRAMES,
+    MAX_TICKS,
+    PARAMETER_INDEX,
+    PARAMETERS,
+)
+from sparring.envs.game import HELD_OUT_PREFIX
+
+_CHALLENGE = CHALLENGE_FRAMES * CHALLENGE_FRAME_SIZE
+_PHYSICS = 46
+"""First column of the physics parameters, in observations of 59 floats."""
+_GAIN = 3.0
+"""Turn for an angle of one radian; full deflection from 19 degrees on, about what a decision can turn."""
+_ALIGNED = 0.1
+"""Angle in radians below which the lead pursuit shoots: 11 m, a hit, at a distance of 110 m."""
+_WINDOW = 240
+"""Ticks, two seconds: the mean time between two draws of the random opponent."""
+
+
+def left(obs: Tensor) -> Tensor:
+    """Turn left at half rate and half throttle, with the trigger held."""
+    return _constant(obs, 0.5, 0.5, 1.0)
+
+
+def right(obs: Tensor) -> Tensor:
+    """Turn right at half rate and half throttle, with the trigger held."""
+    return _constant(obs, -0.5, 0.5, 1.0)
+
+
+def tight(obs: Tensor) -> Tensor:
+    """Turn left as tightly as possible at full throttle, without a shot."""
+    return _constant(obs, 1.0, 1.0, 0.0)
+
+
+def wide(obs: Tensor) -> Tensor:
+    """Turn right in a wide circle at full throttle, without a shot."""
+    return _constant(obs, -0.3, 1.0, 0.0)
+
+
+def straight(obs: Tensor) -> Tensor:
+    """Fly straight at full throttle, without a shot."""
+    return _constant(obs, 0.0, 1.0, 0.0)
+
+
+def straight_fire(obs: Tensor) -> Tensor:
+    """Fly straight at full throttle, with the trigger held."""
+    return _constant(obs, 0.0, 1.0, 1.0)
+
+
+def pursuit(obs: Tensor) -> Tensor:
+    """Turn fully towards the opponent at full throttle, with the trigger held: `Mine` of docs/opponents.md."""
+    nose, relative = _nose(obs), _relative(obs)
+    turn = torch.sign(_cross(nose, relative))
+    return torch.stack([turn, torch.ones_like(turn), torch.ones_like(turn)], dim=1)
+
+
+def lead(obs: Tensor) -> Tensor:
+    """Aim where a bullet would meet the opponent at its present velocity, and shoot when aligned; always full throttle.
+
+    The opponent is at r and flies with v, a bullet with speed s: |r + v t| = s t, and the point is r + v t. Energy is
+    not managed: it turns and climbs until it stalls.
+    """
+    relative = 1000.0 * _relative(obs)
+    at = _other(obs)
+    speed = obs[:, at + 2] * _physics(obs, "max_speed")
+    velocity = speed.unsqueeze(1) * obs[:, at + 3 : at + 5]
+    closing = (relative * velocity).sum(1)
+    # Randomized physics has opponents that are faster than bullets: the point is then far ahead, not behind.
+    faster = (_physics(obs, "bullet_speed") ** 2 - speed**2).clamp_min(1.0)
+    time = (closing + (closing**2 + faster * (relative**2).sum(1)).sqrt()) / faster
+    angle = _angle(_nose(obs), relative + velocity * time.unsqueeze(1))
+    shoot = (angle.abs() < _ALIGNED).to(obs.dtype)
+    return torch.stack([(_GAIN * angle).clamp(-1.0, 1.0), torch.ones_like(angle), shoot], dim=1)
+
+
+def runner(obs: Tensor) -> Tensor:
+    """Turn away from the opponent and flee at full throttle, without a shot."""
+    angle = _angle(_nose(obs), -_relative(obs))
+    return torch.stack([(_GAIN * angle).clamp(-1.0, 1.0), torch.ones_like(angle), torch.zeros_like(angle)], dim=1)
+
+
+class SampledActions:
+    """Draw turn, throttle and shoot uniformly, and again after a random time of up to four seconds.
+
+    A draw is a hash of the seed, the row, the number of its match and the window of two seconds, and depends on nothing
+    else: the same evaluation repeats bit for bit, on every device. A match is new when the time left has grown.
+    """
+
+    def __init__(self) -> None:
+        self.reseed(0)
+
+    def reseed(self, seed: int) -> None:
+        """Begin with the first match of every row, drawn by `seed`."""
+        self._seed = seed
+        self._left = self._match = torch.zeros(0)
+
+    def act(self, obs: Tensor) -> Tensor:
+        """Return actions [N, 3] for observations [N, D]; another N begins again."""
+        left = obs[:, _clock(obs)].clone()
+        if self._left.shape != left.shape or self._left.device != left.device:
+            self._match = torch.zeros(len(left), dtype=torch.int64, device=left.device)
+        else:
+            self._match = self._match + (left > self._left)
+        self._left = left
+        ticks = ((1.0 - left) * MAX_TICKS + 0.5).long()
+        window = ticks // _WINDOW
+        row = torch.arange(len(left), device=left.device)
+        match = _mix(_mix(row + (self._seed << 20)) + self._match)
+        # Every window redraws once, at a random tick of it; before that tick the last draw holds.
+        drawn = ticks % _WINDOW >= _mix(match + 4 * window) % _WINDOW
+        draw = match + 4 * (window + drawn.long())
+        turn, throttle, shoot = (_mix(draw + k).to(obs.dtype) / 2.0**32 for k in (1, 2, 3))
+        return torch.stack([2.0 * turn - 1.0, throttle, (shoot < 0.5).to(obs.dtype)], dim=1)
+
+
+HELD_OUT_SOURCES: dict[str, Callable[[Tensor], Tensor] | type[Any]] = {
+    f"{HELD_OUT_PREFIX}{name}": source
+    for name, source in {
+        "left": left,
+        "right": right,
+        "tight": tight,
+        "wide": wide,
+        "straight": straight,
+        "straight_fire": straight_fire,
+        "pursuit": pursuit,
+        "lead": lead,
+        "runner": runner,
+        "random": SampledActions,
+    }.items()
+}
+"""What acts, by name; the names are those of `rules.HELD_OUT_SCRIPTS`."""
+
+
+def _constant(obs: Tensor, *action: float) -> Tensor:
+    return obs.new_tensor(action).expand(len(obs), -1)
+
+
+def _other(obs: Tensor) -> int:
+    """Return the first column of the opponent: relative x and y, speed, cosine and sine of its heading."""
+    return 8 if obs.shape[1] == _CHALLENGE else 6
+
+
+def _clock(obs: Tensor) -> int:
+    """Return the column of the time left, a share of the limit."""
+    return 55 if obs.shape[1] == _CHALLENGE else 45
+
+
+def _nose(obs: Tensor) -> Tensor:
+    return obs[:, 1:3]
+
+
+def _relative(obs: Tensor) -> Tensor:
+    """Return the opponent's position from the own one, [N, 2], in kilometres."""
+    at = _other(obs)
+    return obs[:, at : at + 2]
+
+
+def _physics(obs: Tensor, name: str) -> Tensor | float:
+    """Return a parameter of the matches, [N], in its own unit; the default where it is not observed."""
+    parameter = PARAMETERS[PARAMETER_INDEX[name]]
+    if obs.shape[1] != _PHYSICS + len(PARAMETERS):
+        return parameter.default
+    return obs[:, _PHYSICS + PARAMETER_INDEX[name]] * parameter.normalizer
+
+
+def _cross(a: Tensor, b: Tensor) -> Tensor:
+    return a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]
+
+
+def _angle(nose: Tensor, towards: Tensor) -> Tensor:
+    """Return the angle from the nose to a direction, [N], in radians, counter-clockwise."""
+    return torch.atan2(_cross(nose, towards), (nose * towards).sum(1))
+
+
+def _mix(x: Tensor) -> Tensor:
+    """Return a hash in [0, 2^32) of whole numbers: multiplications and shifts of 32 bits."""
+    mask = 0xFFFFFFFF
+    x = x & mask
+    x = ((x ^ (x >> 16)) * 0x7FEB352D) & mask
+    x = ((x ^ (x >> 15)) * 0x846CA68B) & mask
+    return x ^ (x >> 16)
