@@ -16,8 +16,8 @@ from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import InputError, suggestion
 from sparring.configs.schema import LABEL, DiplomacyRunConfig, DogfightRunConfig, NamedOpponentsRunConfig, RunConfig
 
-REFERENCE = re.compile(r"(?!bot:|held_out:)[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*")
-"""`module:Name`; `bot:NAME` is a bot, `held_out:NAME` one of the held-out opponents."""
+REFERENCE = re.compile(r"(?!bot:|held_out:|stochastic:)[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*")
+"""`module:Name`; `bot:NAME` is a bot, `held_out:NAME` a held-out opponent, `stochastic:NAME` a checkpoint."""
 Source = TypeVar("Source")
 _registered: dict[str, Any] = {}
 

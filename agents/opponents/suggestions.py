@@ -21,6 +21,8 @@ from sparring.envs.game import Game, game_of, games
 
 RELEASED = "released"
 BOT_PREFIX = "bot:"
+SAMPLED_PREFIX = "stochastic:"
+"""Before a checkpoint as an opponent: it samples its actions."""
 NAMED_MODELS = ("tiny", "smollm2")
 """Language models available by name."""
 MODEL_FILE, MODEL_FOLDER = "config.json", "final"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparring.agents.opponents.players import find_player
+from sparring.agents.opponents.suggestions import SAMPLED_PREFIX
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.opponents import is_reference, registered
 from sparring.configs.schema import PPORunConfig
@@ -76,7 +77,9 @@ def named_texts(config: PPORunConfig) -> list[str]:
 
 def _find_file(text: str, game: Game | None, config: PPORunConfig) -> Path:
     """Return the policy's file; language models are no opponents here."""
-    found = find_player(text, replace(game, text_game="") if game else None, bare=config.bots)
+    found = find_player(
+        text.removeprefix(SAMPLED_PREFIX), replace(game, text_game="") if game else None, bare=config.bots
+    )
     assert isinstance(found, Path)
     return found
 

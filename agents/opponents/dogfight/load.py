@@ -18,9 +18,9 @@ import torch
 from sparring.agents.opponents.dogfight.held_out import HELD_OUT_SOURCES
 from sparring.agents.opponents.dogfight.onnx_actor import contract_of, make_policy, notes_on
 from sparring.agents.opponents.dogfight.onnx_file import read_onnx
-from sparring.agents.opponents.players import ONNX, display_name, find_player
+from sparring.agents.opponents.players import ONNX, display_name, find_checkpoint, find_player
 from sparring.agents.opponents.python_policy import PythonPolicy
-from sparring.agents.opponents.suggestions import other_game
+from sparring.agents.opponents.suggestions import SAMPLED_PREFIX, other_game
 from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint
 from sparring.agents.policies.env_version import OldVersionError, admitted, is_old, old_version_message
 from sparring.agents.policies.policy import Policy
@@ -70,6 +70,9 @@ def open_opponent(
     if isinstance(x, str):
         if is_code(x):
             return _python(named_source(x), device, name=x)
+        if x.startswith(SAMPLED_PREFIX):
+            path = find_checkpoint(x.removeprefix(SAMPLED_PREFIX), GAME)
+            return load_policy(path, device, deterministic=False, old_version=old_version)
         x = find_player(x, GAME, bare=(*GAME.bots, *registered()))
     if isinstance(x, str):
         return Entrant(x, PythonPolicy(HELD_OUT_SOURCES[x], name=x, device=device) if x in HELD_OUT_SOURCES else x)
