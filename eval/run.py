@@ -25,7 +25,7 @@ from sparring.configs.opponents import is_code
 from sparring.configs.stored.retired import current_id
 from sparring.envs.game import game_of, games, load
 from sparring.eval.command import Evaluation, evaluate_command
-from sparring.eval.parser import Parser, split_names
+from sparring.eval.parser import Parser, planner_samples, split_names
 
 GYMNASIUM = "gymnasium"
 COMMANDS = {game.name: game.evaluation for game in games()} | {GYMNASIUM: "sparring.eval.episodes:evaluate"}
@@ -53,6 +53,8 @@ def env_of(arguments: Sequence[str]) -> str:
     known, _ = parser.parse_known_args([word for word in arguments if word not in HELP])
     if known.env:
         return choose("game", known.env, COMMANDS)
+    if planner_samples(known.ckpt):
+        return games()[0].name
     if known.ckpt and not set(HELP) & set(arguments):
         player = find_player(known.ckpt)
         if not is_code(player):  # a Python object plays any game; its opponents may say which

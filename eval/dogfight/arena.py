@@ -21,6 +21,7 @@ from sparring.curriculum.ratings.sprt import SCORES, Hypotheses, SPRTVerdict, co
 from sparring.envs.dogfight.recording import Recorder, Recording
 from sparring.envs.dogfight.rules import ACTION_REPEAT, TICKS_PER_SECOND, ranges
 from sparring.eval.command import show_cells
+from sparring.eval.dogfight.planner import PlannerPlayer
 from sparring.eval.dogfight.players import Entrant
 from sparring.eval.stats.tables import Counts, MatchRecord
 
@@ -55,12 +56,12 @@ def make_setting(
 ) -> MatchSettings:
     """Return match settings valid for all contestants.
 
-    `rules` and the length of a step default to the first policy's, `bot_rate` to that of the rules. Raises
-    `EvaluationError` for bots that decide every tick under challenge rules, and `PolicyError` for an incompatible
-    policy.
+    `rules` and the length of a step default to those of the first policy that states them, `bot_rate` to that of the
+    rules. Raises `EvaluationError` for bots that decide every tick under challenge rules, and `PolicyError` for an
+    incompatible policy.
     """
     policies = [contestant for contestant in contestants if isinstance(contestant, Policy)]
-    first = policies[0].contract if policies else {}
+    first = next((policy.contract for policy in policies if "rules" in policy.contract), {})
     rules = rules or str(first.get("rules", "classic"))
     if rules == "challenge" and bot_rate == "tick":
         raise EvaluationError("bot_rate=tick: under challenge rules bots decide as often as policies; use agent")
@@ -143,9 +144,12 @@ def play_cell(pair: Pair, regime: str, plan: ArenaPlan, recorder: Recorder | Non
 def _play(pair: Pair, regime: str, plan: ArenaPlan, recorder: Recorder | None = None) -> MatchResults:
     left, right = pair
     setting = replace(plan.setting, ranges=ranges(regime), trace=recorder.games if recorder else 0)
-    results = play(
-        left.contestant, right.contestant, games=plan.games, seed=plan.seed, setting=setting, recorder=recorder
-    )
+    first, second = left.contestant, right.contestant
+    if isinstance(first, PlannerPlayer):
+        first = first.against(second, games=plan.games, seed=plan.seed, setting=setting)
+    elif isinstance(second, PlannerPlayer):
+        second = second.against(first, games=plan.games, seed=plan.seed, setting=setting, left=False)
+    results = play(first, second, games=plan.games, seed=plan.seed, setting=setting, recorder=recorder)
     if results.invalid_actions:
         count = results.invalid_actions
         raise EvaluationError(f"{left.name} against {right.name}: {count} actions were not finite; the games are void")

@@ -22,7 +22,7 @@ from sparring.envs.dogfight import GAME
 from sparring.envs.dogfight.rules import ACTION_REPEAT, HELD_OUT, RULES
 from sparring.eval.command import Evaluation, RecordingOptions, evaluate_command, make_folders, use_machine
 from sparring.eval.dogfight.options import EvaluationOptions, read_options
-from sparring.eval.parser import HELD_OUT_SET, PlayOptions
+from sparring.eval.parser import HELD_OUT_SET, PlayOptions, planner_samples
 from sparring.eval.stats.ratings import Anchor
 from sparring.eval.stats.sprt import sprt_markdown
 from sparring.eval.stats.tables import MatchRecord, Report, ladder_markdown, markdown, to_json
@@ -52,8 +52,8 @@ def evaluate(arguments: Sequence[str]) -> Evaluation:
 
 def _find(options: EvaluationOptions) -> list[Player]:
     """Return the players, the evaluated one first, or last on a ladder. Raises `InputError` for an unknown player."""
-    player = [find_player(options.ckpt, GAME)] if options.ckpt else []
-    opponents = [find_player(name, GAME, bare=GAME.bots) for name in options.opponents]
+    player = [_find_one(options.ckpt)] if options.ckpt else []
+    opponents = [_find_one(name, bare=GAME.bots) for name in options.opponents]
     if HELD_OUT_SET in options.sets:
         members = {find_player(name, GAME) for name in HELD_OUT}
         opponents = [one for one in opponents if one not in player or one not in members]
@@ -61,6 +61,10 @@ def _find(options: EvaluationOptions) -> list[Player]:
     check_game(GAME, *players)
     _check_names(options, [display_name(found) for found in (players if options.ladder else opponents)])
     return players
+
+
+def _find_one(name: str, *, bare: Sequence[str] = ()) -> Player:
+    return name if planner_samples(name) else find_player(name, GAME, bare=bare)
 
 
 def _check_names(options: EvaluationOptions, names: Sequence[str]) -> None:
@@ -102,7 +106,8 @@ def _entrants(options: EvaluationOptions, players: Sequence[Player], device: str
     if HELD_OUT_SET not in options.sets:
         return entrants
     kept = [entrant for entrant in entrants if entrant.name not in HELD_OUT or _fits(entrant, entrants[0], options)]
-    absent = [name for name in HELD_OUT if name not in [entrant.name for entrant in kept]]
+    met = [entrant.name for entrant in (kept if options.ladder else kept[1:])]
+    absent = [name for name in HELD_OUT if name not in met]
     why = "the player itself or no policy for these matches"
     notes = tuple(f"{name} of the held-out set is left out: {why}" for name in absent)
     return [replace(kept[0], notes=kept[0].notes + notes), *kept[1:]]

@@ -14,6 +14,8 @@ from sparring.agents.opponents.players import Player
 from sparring.agents.policies.loaded_policy import LoadedPolicy, PolicySpaces
 from sparring.agents.policies.policy import Policy
 from sparring.envs.dogfight.interfaces.spaces import action_space, observation_space
+from sparring.eval.dogfight.planner import PlannerPlayer
+from sparring.eval.parser import planner_samples
 
 __all__ = ["Entrant", "load_entrant", "load_observing_policy", "load_policy"]
 
@@ -27,6 +29,8 @@ def load_entrant(
     vecnormalize: Path | None = None,
 ) -> Entrant:
     """Load a located player. Raises `InputError` for an unusable policy, like `load_policy`."""
+    if isinstance(player, str) and (samples := planner_samples(player)):
+        return Entrant(player, PlannerPlayer(samples, name=player, device=device))
     how = {"deterministic": deterministic, "old_version": old_version}
     return open_opponent(player, device, **how, vecnormalize=vecnormalize)
 

@@ -262,6 +262,8 @@ def test_policies_of_the_held_out_set_that_cannot_play_are_left_out_and_named(ma
     options = read_options(["--ckpt", "released/dogfight_unified_dr"])
     found = [display_name(player) for player in dogfight._find(options)]
     assert found == [HELD_OUT[-2], *BOTS, *HELD_OUT_SCRIPTS, HELD_OUT[-1]]
+    (note,) = dogfight._entrants(options, dogfight._find(options), "cpu")[0].notes
+    assert note.startswith(f"{HELD_OUT[-2]} of the held-out set is left out: the player itself")
     named = read_options(["--ckpt", HELD_OUT[-2], "--opponents", HELD_OUT[-2]])
     assert len(dogfight._find(named)) == 2  # by its own name it does
 

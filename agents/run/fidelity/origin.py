@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from sparring.configs.core.files import write_atomically
 from sparring.configs.core.paths import PACKAGE
@@ -16,10 +17,22 @@ SECONDS = 10
 
 def write_origin(folder: Path) -> None:
     """Write the commit, and whether files differed from it; nothing where the code is in no git repository."""
+    if found := _present():
+        write_atomically(folder / ORIGIN, json.dumps(found) + "\n")
+
+
+def code_origin() -> dict[str, str]:
+    """Return the present code's commit as `read_origin` does that of a run."""
+    found = _present()
+    return {"commit": found["commit"][:9] + ("+" if found["changed"] else "")} if found else {}
+
+
+def _present() -> dict[str, Any]:
+    """Return the commit and whether files differ from it; empty where the code is in no git repository."""
     commit = _git("rev-parse", "HEAD")
-    if commit:
-        changed = bool(_git("status", "--porcelain", "--untracked-files=no"))
-        write_atomically(folder / ORIGIN, json.dumps({"commit": commit, "changed": changed}) + "\n")
+    if not commit:
+        return {}
+    return {"commit": commit, "changed": bool(_git("status", "--porcelain", "--untracked-files=no"))}
 
 
 def read_origin(folder: Path) -> dict[str, str]:

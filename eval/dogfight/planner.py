@@ -1,0 +1,129 @@
+"""A planner: it knows the frozen policy of its opponent and the start, and searches for a match that it wins.
+
+For every start it draws K matches in a copy of the simulator, all starts and draws in one batch: one side samples its
+actions from the opponent's own policy, with the noise that it explored with, the other is the opponent as it will play.
+Of the K the best is kept: a win before a draw before a loss, then by hp. Its actions are played in the real match
+without looking. The simulator repeats bit for bit, so against a deterministic policy the plan holds. It is fragile:
+against one that samples, or whose actions are disturbed, the opponent soon flies elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from sparring.agents.opponents.python_policy import PythonPolicy
+from sparring.agents.play.matches import LOOK_EVERY, Contestant, MatchSettings
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.policy import Policy, PolicyError
+from sparring.envs.dogfight.rules import ACTIONS
+
+_HP_BELOW = 100.0
+"""More than the hp of any match: a result counts before hp."""
+_SAMPLER, _TARGET = 0, 1
+_SEEDS = 1 << 32
+"""Seeds of the rollouts begin here, where no match has its own: the plan does not know the draws of the real match."""
+
+
+class PlannerPlayer(PythonPolicy):
+    """Player `planner:k=K`; `against` gives the policy that plays one batch of matches."""
+
+    def __init__(self, samples: int, *, name: str, device: str | torch.device = "cpu") -> None:
+        self.samples = samples
+        super().__init__(PlannedActions(torch.zeros(1, 1, 3)), name=name, device=device)
+
+    def against(
+        self, opponent: Contestant, *, games: int, seed: int, setting: MatchSettings, left: bool = True
+    ) -> Policy:
+        """Plan the `games` matches that `matches.play` plays from `seed`, as its left or right contestant.
+
+        Raises `PolicyError` for an opponent without a network to sample from: the planner is given its weights.
+        """
+        if not isinstance(opponent, Policy) or not isinstance(opponent.network, ActorCritic):
+            name = opponent.name if isinstance(opponent, Policy) else opponent
+            raise PolicyError(
+                f"{self.name} plans against the weights of a checkpoint, and {name} is none; name a policy"
+            )
+        actions = plan(opponent, samples=self.samples, games=games, seed=seed, setting=setting, left=left)
+        return PythonPolicy(PlannedActions(actions), name=self.name, device=actions.device)
+
+
+class PlannedActions:
+    """Actions [T, N, 3] of N matches, a row after the other; the last is repeated."""
+
+    def __init__(self, actions: Tensor) -> None:
+        self.actions, self._step = actions, 0
+
+    def reseed(self, seed: int) -> None:
+        """Begin again; there is nothing random."""
+        self._step = 0
+
+    def act(self, obs: Tensor) -> Tensor:
+        """Return the next actions [N, 3], whatever is observed."""
+        step = min(self._step, len(self.actions) - 1)
+        self._step += 1
+        return self.actions[step]
+
+
+class DisturbedActions:
+    """A policy whose turn and throttle have Gaussian noise of standard deviation `noise`, in every decision."""
+
+    def __init__(self, policy: Policy, noise: float) -> None:
+        self.policy, self.noise = policy, noise
+        self._generator = torch.Generator(policy.device)
+
+    def reseed(self, seed: int) -> None:
+        """Restart the noise, and the policy's samples if it draws any."""
+        self._generator.manual_seed(seed)
+        self.policy.reseed(seed)
+
+    def act(self, obs: Tensor) -> Tensor:
+        """Return disturbed actions [N, 3]; the simulator clamps them."""
+        actions = self.policy.act(obs).clone()
+        shape = (len(actions), 2)
+        actions[:, :2] += self.noise * torch.randn(shape, generator=self._generator, device=actions.device)
+        return actions
+
+
+def plan(target: Policy, *, samples: int, games: int, seed: int, setting: MatchSettings, left: bool = True) -> Tensor:
+    """Return the actions [T, games, 3] of the best of `samples` rollouts of each match against `target`."""
+    batch = replace(setting, trace=0).batch(games * samples)
+    try:
+        match = torch.arange(games, device=batch.device).repeat(samples)  # row c * games + g
+        seat = (match >= games // 2).long() if left else (match < games // 2).long()
+        row = torch.arange(len(match), device=batch.device)
+        own, theirs = 2 * row + seat, 2 * row + 1 - seat
+        batch.bots.fill_(ACTIONS)
+        batch.match_id.copy_(match % (games // 2))
+        batch.reset(seed)
+        sampler = Policy(target.network, target.contract, name=target.name, deterministic=False)
+        for index, policy in ((_SAMPLER, sampler), (_TARGET, target)):
+            policy.check(batch.contract)
+            policy.reseed(_SEEDS + 2 * seed + index)
+        score = torch.full((len(match),), float("nan"), device=batch.device)
+        flown = []
+        for step in range(-(-setting.max_ticks // setting.action_repeat)):
+            obs, actions = batch.obs.flatten(0, 1), torch.zeros(2 * len(match), 3, device=batch.device)
+            actions[own] = sampler.act(obs[own])
+            actions[theirs] = target.act(obs[theirs])
+            flown.append(actions[own])
+            batch.step(actions.view(-1, 2, 3))
+            score = torch.where(
+                score.isnan() & (batch.outcome >= 0), _score(batch.outcome, batch.final_hp, seat), score
+            )
+            if step % LOOK_EVERY == 0 and not bool(score.isnan().any()):
+                break
+        best = score.view(samples, games).argmax(dim=0)
+        chosen = best * games + torch.arange(games, device=batch.device)
+        return torch.stack([actions[chosen] for actions in flown])
+    finally:
+        batch.close()
+
+
+def _score(outcome: Tensor, hp: Tensor, seat: Tensor) -> Tensor:
+    """Return the score [N] of matches that ended: outcome 0 is a draw, 1 a win of seat 0, 2 of seat 1."""
+    result = torch.where(outcome == 0, 0.0, torch.where(outcome - 1 == seat, 1.0, -1.0))
+    left = hp.float().gather(1, torch.stack([seat, 1 - seat], dim=1))
+    return _HP_BELOW * result + left[:, 0] - left[:, 1]
