@@ -10,7 +10,6 @@ policies of another recipe.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -131,21 +130,19 @@ class SampledActions:
         return torch.stack([2.0 * turn - 1.0, throttle, (shoot < 0.5).to(obs.dtype)], dim=1)
 
 
-HELD_OUT_SOURCES: dict[str, Callable[[Tensor], Tensor] | type[Any]] = {
-    f"{HELD_OUT_PREFIX}{name}": source
-    for name, source in {
-        "left": left,
-        "right": right,
-        "tight": tight,
-        "wide": wide,
-        "straight": straight,
-        "straight_fire": straight_fire,
-        "pursuit": pursuit,
-        "lead": lead,
-        "runner": runner,
-        "random": SampledActions,
-    }.items()
+_SCRIPTS: dict[str, Callable[[Tensor], Tensor] | type[SampledActions]] = {
+    "left": left,
+    "right": right,
+    "tight": tight,
+    "wide": wide,
+    "straight": straight,
+    "straight_fire": straight_fire,
+    "pursuit": pursuit,
+    "lead": lead,
+    "runner": runner,
+    "random": SampledActions,
 }
+HELD_OUT_SOURCES = {f"{HELD_OUT_PREFIX}{name}": source for name, source in _SCRIPTS.items()}
 """What acts, by name; the names are those of `rules.HELD_OUT_SCRIPTS`."""
 
 
