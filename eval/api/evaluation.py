@@ -63,7 +63,7 @@ def record(player: Any, path: str | Path, *, progress: bool = False, **options: 
 
 def as_arguments(player: Any, options: Mapping[str, Any], *, progress: bool) -> list[str]:
     """Return the words of the command line for a player and options."""
-    words = [] if player is None else ["--ckpt", whole_name(player)]
+    words = [] if player is None else ["--ckpt", whole_name(getattr(player, "path", None) or player)]
     if (statistics := getattr(player, "vecnormalize", None)) is not None:
         options = {"vecnormalize": statistics, **options}
     return [*words, *option_words(options, repeated=REPEATED), *quiet_words(progress=progress)]

@@ -44,9 +44,7 @@ class Judge:
             return Decision(reading.chosen, why_inexact=reason)
         problem = _problem(writing)
         self._meter.add(f"errors/{problem}")
-        return Decision(
-            reading.chosen, finish_reason=FALLBACK, why_inexact=f"the answer is {problem}{_first(reading)}"
-        )
+        return Decision(reading.chosen, finish_reason=FALLBACK, why_inexact=f"the answer is {problem}{_first(reading)}")
 
     def fallback(self, choices: Menu | FreeText, reason: str) -> Decision:
         """Return a legal decision for a request without an answer."""

@@ -5,8 +5,8 @@
     </orders>
 
 `TextFormat.write` makes that text from chosen options. `parse` converts any text to a legal answer: the orders that
-`order_lines.py` reads in it, after a model's reasoning; the first for a unit counts. Missing lines are filled in with the first option
-of a unit, in winter with the first units still to be disbanded, or with WAIVE.
+`order_lines.py` reads in it, after a model's reasoning; the first for a unit counts. Missing lines are filled in with
+the first option of a unit, in winter with the first units still to be disbanded, or with WAIVE.
 """
 
 from __future__ import annotations
