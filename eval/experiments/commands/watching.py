@@ -75,8 +75,8 @@ def health(
         rows = [[*(one[key] for key in ("run_id", "source", "status")), when(one["updated"])] for one in checks]
         rest = [[one["health"], "; ".join(one["reasons"])] for one in checks]
         print_rows(headings, [row + end for row, end in zip(rows, rest, strict=True)], form)
-    for error in missing:
-        warn(str(error))
+    for one in missing:
+        warn(str(one))
     code = exit_code([line for one in checks for line in one["damage"]])
     return code_of(missing[0]) if missing else code
 

@@ -75,7 +75,7 @@ def rows_at(data: np.ndarray, starts: np.ndarray, length: int) -> np.ndarray:
 
 def _walk(data: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
     """Follow the lengths; return starts, lengths and the end of the last whole record."""
-    raw, size, read = memoryview(data), len(data), struct.Struct("<Q").unpack_from
+    raw, size, read = data.data, len(data), struct.Struct("<Q").unpack_from
     starts, lengths, at = [], [], 0
     while at + HEADER + FOOTER <= size:
         (length,) = read(raw, at)
