@@ -226,12 +226,12 @@ def curves(
     if groups:
         options = replace(options, groups=tuple((one_line(label), tuple(names)) for label, names in groups.items()))
     make_folders([], files=[options.out])
-    groups = read_groups(options)
-    metrics = choose_metrics(options, groups)
+    drawn = read_groups(options)
+    metrics = choose_metrics(options, drawn)
     unit = 1.0 if options.by_update else MILLION
-    text = curves_markdown(groups, metrics, smooth=options.smooth, unit=unit)
-    files = {options.out: curves_picture(groups, metrics, options)} if options.out else {}
-    return CommandReport(text, curves_json(groups, metrics, options), files)
+    text = curves_markdown(drawn, metrics, smooth=options.smooth, unit=unit)
+    files = {options.out: curves_picture(drawn, metrics, options)} if options.out else {}
+    return CommandReport(text, curves_json(drawn, metrics, options), files)
 
 
 def _parser() -> Parser:
