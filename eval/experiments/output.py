@@ -13,7 +13,7 @@ import math
 import re
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from html import escape
@@ -147,7 +147,7 @@ def warn(text: str) -> None:
     print(f"warning: {one_line(text)}", file=sys.stderr)
 
 
-def exit_code(damage: Sequence[str], notes: Sequence[str] = ()) -> int:
+def exit_code(damage: Collection[str], notes: Collection[str] = ()) -> int:
     """Print notes and damage on stderr; return 4 if there is damage, else 0."""
     for line in notes:
         warn(line)

@@ -67,7 +67,7 @@ def get_metrics(
     if axis == "_timestamp" and len(history.step) and not (history.timestamp > 0).any():
         raise InputError(f"--x-axis {axis}: {run.id} has no times; use _step or env_steps")
     _print_series(run.id, history, names, axis, limit, form, {"missing": missing, **cache_figures(sources)})
-    return exit_code(history.damage, history.notes)
+    return exit_code(dict.fromkeys((*run.damage, *history.damage)), history.notes)
 
 
 def get_cache_stats(
@@ -86,7 +86,7 @@ def get_cache_stats(
         print_json(content | cache_figures(sources))
     else:
         print_rows(["figure", "value"], [[key, value] for key, value in content.items()], form)
-    return exit_code(history.damage, history.notes)
+    return exit_code(dict.fromkeys((*run.damage, *history.damage)), history.notes)
 
 
 def export(
@@ -112,7 +112,7 @@ def export(
         text = to_json(content | ({"history": history_rows(history)} if include_history else {})) + "\n"
     write(output, partial(write_atomically, data=text))
     print(f"Wrote {output}", file=sys.stderr)
-    return exit_code(history.damage, history.notes)
+    return exit_code(dict.fromkeys((*run.damage, *history.damage)), history.notes)
 
 
 def cache_statistics(history: History) -> dict[str, Any]:

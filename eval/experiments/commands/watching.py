@@ -136,7 +136,8 @@ def watch(
         if run.status != "running" or count == looks:
             if missing and len(missing) == len(set(metrics)):
                 return NOT_FOUND
-            return exit_code(history.damage if run.status != "running" else (), history.notes)
+            damage = dict.fromkeys((*run.damage, *history.damage)) if run.status != "running" else ()
+            return exit_code(damage, history.notes)
         time.sleep(interval)
 
 

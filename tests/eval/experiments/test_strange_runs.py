@@ -76,6 +76,10 @@ def test_damage_is_named_and_the_rest_is_read(tmp_path, capsys, strange, kept, d
     assert len(history.step) == kept
     assert runs.main(["get-run", "odd", "--include-history", "--dir", str(tmp_path), "--json"]) == (4 if damage else 0)
     assert damage in " ".join(json.loads(capsys.readouterr().out)["damage"])
+    for command in ("get-cache-stats", "health", "list", "watch"):  # each says the same
+        names = [] if command == "list" else ["odd"]
+        assert runs.main([command, *names, "--dir", str(tmp_path), "--json"]) == (4 if damage else 0)
+        assert damage in capsys.readouterr().err
 
 
 def test_a_folder_or_a_link_in_place_of_a_log_is_named(tmp_path):
