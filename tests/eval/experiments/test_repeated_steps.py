@@ -1,5 +1,6 @@
 """Steps that a log holds more than once, and names that several runs have: nothing is lost or chosen silently."""
 
+import importlib
 import json
 
 import pytest
@@ -115,6 +116,7 @@ def test_a_name_of_several_wandb_runs_is_refused_with_their_ids(tmp_path):
         ("same", "right", "q"),
     ):
         write_wandb(tmp_path, [1], id=id, name=name, project=project)
+    importlib.import_module("wandb").teardown()  # its service has then written everything
     source = WandBOffline(tmp_path)
     assert {run.id for run in source.runs()} == {"twin:one", "twin:two", "left", "right"}
     with pytest.raises(AmbiguousRunError, match=r"'twin' fits 2 runs in .*: name one of twin:one, twin:two"):
@@ -128,6 +130,7 @@ def test_a_name_of_several_wandb_runs_is_refused_with_their_ids(tmp_path):
 def test_a_run_that_is_resumed_counts_each_step_once(tmp_path):
     write_wandb(tmp_path, range(5), id="again", name="again")
     write_wandb(tmp_path, range(3, 7), value=100.0, id="again", name="again", resume="allow")
+    importlib.import_module("wandb").teardown()
     history = WandBOffline(tmp_path).history("again")
     assert history.step.tolist() == list(range(7))
     assert history.columns["loss"].tolist() == [0, 1, 2, 103, 104, 105, 106]

@@ -236,6 +236,7 @@ def test_runs_without_env_steps_are_compared_at_equal_updates_and_this_is_said(t
     for step in range(9):
         run.log({"loss": 2.0}, step=step)
     run.finish()
+    wandb.teardown()  # its service has then written everything
     command = ["compare", "steps", "plain", "--dir", str(tmp_path), "-m", "loss"]
     assert runs.main([*command, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
@@ -308,7 +309,7 @@ def test_rates_stay_in_0_to_1_and_two_seeds_have_no_interval(read_run, metric, v
     record, history = read_run("healthy_cartpole")
     x = np.arange(1.0, 11.0)
     rows = [replace(history, columns={metric: np.full(10, value)}) for value in values]
-    group = SeedGroup("g", tuple(ComparedRun(record, one, compute_of(record, one), x) for one in rows))
+    group = SeedGroup("g", tuple(ComparedRun(record, one, compute_of(record, one), x, "steps") for one in rows))
     cell = _group_value(group, metric, 10.0)
     assert (cell.interval if isinstance(cell, Estimate) else cell) == expected
 
