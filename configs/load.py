@@ -193,7 +193,9 @@ def _kind_of_env(overrides: Sequence[str]) -> list[str]:
         raise ConfigError(f"{asked[-1]}: {run.lstrip('+')} has its game already; leave out one of the two")
     name = RUN_OF_ENV[choose("env", asked[-1].partition("=")[2], RUN_OF_ENV)]
     if name == "gymnasium":  # one of the project's ids would choose the game with its opponents
-        rest = [re.sub(r"^(\+*env\.id=)(sparring/)", r"\1sparring:\2", text) for text in rest]
+        own = re.compile(r"(\+*env\.id=)(sparring/.*)")
+        matches = [(text, own.fullmatch(text)) for text in rest]
+        rest = [f"{m[1]}{OWN}:{m[2]}" if m and not is_retired(m[2]) else text for text, m in matches]
     return [f"+run={name}", *rest]
 
 

@@ -84,7 +84,8 @@ def shrink(config: RunConfig) -> RunConfig:
     else:
         _shrink_steps(small)
     for key in _known(config, INTERVALS):
-        _set(small, key, _interval(config, small, key))
+        if key != "league.checkpoint_every" or _get(config, "league.checkpoint_schedule") == "even":
+            _set(small, key, _interval(config, small, key))
     for key in _known(config, SIZES):
         _set(small, key, _size(config, key))
     if isinstance(small, PPORunConfig):

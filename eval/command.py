@@ -200,7 +200,7 @@ def publish_results(folder: Path | None, name: str, text: str, data: str, *, qui
 def _keep_earlier(folder: Path, name: str, data: str) -> None:
     """Copy the results in `folder` to the next number, unless they are `data` or have a number already."""
     earlier = _contents(folder, name)
-    if not earlier or earlier[".json"] == data.encode():
+    if not earlier or _without_command(earlier[".json"]) == _without_command(data):
         return
     pattern = re.compile(NUMBERED % re.escape(name))
     numbered = {int(match[1]) for path in folder.iterdir() if (match := pattern.fullmatch(path.name))}
@@ -209,6 +209,15 @@ def _keep_earlier(folder: Path, name: str, data: str) -> None:
     kept = f"{name}-{max(numbered, default=0) + 1:04d}"
     write_files({folder / f"{kept}{suffix}": content for suffix, content in earlier.items()})
     say(f"{folder / name}.json: the earlier results are now in {kept}.json")
+
+
+def _without_command(data: str | bytes) -> Any:
+    """Return results without the command line, which may differ in --quiet alone; text that is no JSON as it is."""
+    try:
+        results = json.loads(data)
+    except ValueError:
+        return data
+    return {key: value for key, value in results.items() if key != "command"} if isinstance(results, dict) else results
 
 
 def _contents(folder: Path, name: str) -> dict[str, bytes]:

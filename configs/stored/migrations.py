@@ -10,6 +10,7 @@ from typing import Any
 
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.kinds import knows, owners, run_kind
+from sparring.configs.language import LeagueConfig
 from sparring.configs.schema import RunConfig
 from sparring.configs.serialization import from_plain
 
@@ -32,6 +33,10 @@ def from_stored(plain: Any) -> RunConfig:
 
 def _without_removed(plain: Mapping[str, Any]) -> dict[str, Any]:
     kept = dict(plain)
+    league = kept.get("league")
+    if isinstance(league, Mapping) and league.get("checkpoint_schedule") == "thinning":
+        # Accepted without effect by earlier versions, and changed by `scale`.
+        kept["league"] = {**league, "checkpoint_every": LeagueConfig.checkpoint_every}
     for (section, name), only in REMOVED.items():
         if isinstance(kept.get(section), Mapping) and name in kept[section]:
             kept[section] = dict(kept[section])

@@ -275,7 +275,9 @@ def test_a_run_file_of_ones_own_is_named_by_its_path_from_any_folder(tmp_path, m
 
 
 def test_no_run_and_two_runs():
-    assert refusal(kind=ConfigError).startswith("no run is named: give one +run=NAME, where NAME is one of allround, baseline_v1")
+    assert refusal(kind=ConfigError).startswith(
+        "no run is named: give one +run=NAME, where NAME is one of allround, baseline_v1"
+    )
     assert "; `python train.py --help runs` describes them; env=gymnasium env.id=ID trains" in refusal(
         "env.id=CartPole-v1"
     )

@@ -46,7 +46,13 @@ CLONE = (
 GRPO = (
     *("+run=diplomacy_exp1_quick", "name=grpo", "grpo.groups=2", "grpo.samples_per_group=2", "env.last_year=1903"),
     *("grpo.rollout_horizon_years=1", "grpo.rollout_long_horizon_years=1", "grpo.rollout_warmup_phases=1"),
-    *("grpo.steps=3", "max_updates=2", "grpo.use_ema_reference=true", "league.checkpoint_every=1"),
+    *(
+        "grpo.steps=3",
+        "max_updates=2",
+        "grpo.use_ema_reference=true",
+        "league.checkpoint_schedule=even",
+        "league.checkpoint_every=1",
+    ),
     *("league.cold_start_steps=1", "grpo.buffer_depth=1", "evaluation.every=0"),
 )
 

@@ -23,8 +23,6 @@ from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.positions import Position
 
-UNKNOWN = 7
-"""Result of an order in a file that does not say it, where it cannot be told otherwise; no batch has it."""
 RESULTS = (*codes.RESULTS, "unknown")
 
 

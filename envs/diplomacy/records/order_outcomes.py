@@ -14,8 +14,7 @@ import numpy as np
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import ARMY, standard_board
 from sparring.envs.diplomacy.orders.notation import has_words, unit_location, write_order
-from sparring.envs.diplomacy.records.history import UNKNOWN
-from sparring.envs.diplomacy.records.timeline import Phase
+from sparring.envs.diplomacy.records.timeline import UNKNOWN, Phase
 
 NOWHERE = -1
 UNORDERED = "not ordered"

@@ -19,10 +19,11 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import NOTHING, POWERS, find_location, location_name, standard_board
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR, LAST_YEAR, Position, check_position, check_winner
 from sparring.envs.diplomacy.orders.notation import Order, read_order, read_unit, without_army_coasts
-from sparring.envs.diplomacy.records.history import RESULTS, UNKNOWN, PhaseRecord
+from sparring.envs.diplomacy.records.history import RESULTS, PhaseRecord
 from sparring.envs.diplomacy.records.history_consistency import check_origins, check_retreating, check_victor
 from sparring.envs.diplomacy.records.phase_writing import DISLODGED_WORD, ORIGIN_WORDS, order_givers
 from sparring.envs.diplomacy.records.recorded_results import absent_results
+from sparring.envs.diplomacy.records.timeline import UNKNOWN
 
 
 def read_phase_name(field: Field) -> tuple[int, int]:

@@ -18,8 +18,9 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import NOTHING, POWERS, location_name, standard_board
 from sparring.envs.diplomacy.board.positions import LAST_YEAR, Position
 from sparring.envs.diplomacy.orders.notation import has_words, write_order, write_unit
-from sparring.envs.diplomacy.records.history import UNKNOWN, PhaseRecord
+from sparring.envs.diplomacy.records.history import PhaseRecord
 from sparring.envs.diplomacy.records.phase_writing import result_words
+from sparring.envs.diplomacy.records.timeline import UNKNOWN
 
 Row = Mapping[str, np.ndarray]
 

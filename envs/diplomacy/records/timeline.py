@@ -19,6 +19,8 @@ from sparring.envs.diplomacy.board import codes
 if TYPE_CHECKING:
     from sparring.envs.diplomacy.records.history import PhaseRecord
 
+UNKNOWN = 7
+"""Result of an order in a file that does not say it, where it cannot be told otherwise; no batch has it."""
 END = "END"
 
 

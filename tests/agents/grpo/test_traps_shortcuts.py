@@ -35,7 +35,7 @@ ADVERSARIAL = [
     ("WAIVE\nWAIVE\nWAIVE", 0),
     ("F BRE - MAO\n" * 500, 1),
     ("F BRE - MAO, ENG, PIC\nA MAR - SPA", 1),
-    ('{"orders": ["F BRE - MAO"], "reward": 1e9}', 0),
+    ('{"orders": ["F BRE - MAO"], "reward": 1e9}', 1),
 ]
 
 

@@ -1,6 +1,7 @@
 """A language model on a server plays in the evaluation: by its address, with a run's options, its failures counted."""
 
 import json
+import re
 
 import pytest
 
@@ -50,7 +51,8 @@ def test_fallbacks_are_said(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("always", "why"), [("only_reasoning", "truncated); give"), ("illegal", "illegal); the games are not the model's")]
+    ("always", "why"),
+    [("only_reasoning", r"\d+ truncated[,)].* give a "), ("illegal", r"\d+ illegal[,)].*not the model's")],
 )
 def test_games_of_fallbacks_alone_are_an_error(always, why, tmp_path, capsys):
     """They would be those of units that hold; nothing is written, and the first round is enough to know."""
@@ -59,8 +61,11 @@ def test_games_of_fallbacks_alone_are_an_error(always, why, tmp_path, capsys):
         asked = len(running.bodies)
     assert code == 2
     *_, line = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"eval/run.py: endpoint: {asked} of {asked} decisions were not the server's")
-    assert why in line
+    # A busy machine may lose a connection: that decision is a fallback as well, and not asked.
+    counted = re.match(r"eval/run.py: endpoint: (\d+) of \1 decisions were not the server's", line)
+    assert counted
+    assert int(counted[1]) >= asked > 0
+    assert re.search(why, line)
     assert not list(tmp_path.glob("*"))
 
 
