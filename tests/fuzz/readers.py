@@ -36,7 +36,7 @@ from tests.fuzz.resumes import CloneState, DiplomacyState, GRPOState, GymnasiumS
 KINDS = ("delete", "rename", "retype", "negative", "not finite")
 COLUMNS = ("player", "by_seat", "length", "own_hp", "their_hp", "pairs", "draws", "losses", "win_rate", "interval")
 UNREAD = (
-    *("notes", "summary", "run", "checkpoint", "command", "training", "player", "device"),
+    *("notes", "summary", "held_out", "run", "checkpoint", "command", "training", "player", "device"),
     *(f"records/0/{column}" for column in COLUMNS),
 )
 """Parts of an eval.json that nothing reads."""
