@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import structure
+
 ROOT = Path(__file__).resolve().parents[1]
 
 TOP_LEVEL = {
@@ -234,3 +236,45 @@ def test_only_adapters_import_a_game():
         if name.startswith(("sparring.agents", "sparring.curriculum")) and any(t.startswith(GAMES) for t in targets)
     }
     assert importers == ADAPTERS
+
+
+RATCHET = {
+    "product lines": 63_087,
+    "product files": 568,
+    "import lines, % of product lines": 9.4,
+    "files with one importer": 153,
+    "files with one importer and at most 80 lines": 62,
+    "`found` as a name, per 1,000 lines": 19.3,
+    "test lines": 58_249,
+}
+"""Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
+its commit says."""
+ENTERED = {
+    "files entered by a PPO update": 44,
+    "files entered by a GRPO step": 93,
+    "files entered by an evaluation": 46,
+}
+
+
+def test_figures_of_the_structure_only_fall():
+    measured = {
+        name: float(figure.replace(",", "")) for name, figure in structure.counts(ROOT).items() if name in RATCHET
+    }
+    assert {name: figure for name, figure in measured.items() if figure > RATCHET[name]} == {}
+
+
+@pytest.mark.parametrize("name", ENTERED)
+def test_files_entered_only_fall(name):
+    assert 0 < len(structure.entered(ROOT, structure.TRACED[name])) <= ENTERED[name]
+
+
+def test_figures_of_the_structure_are_counted(tmp_path):
+    """A product of two files, counted by hand."""
+    for room in (*structure.ROOMS, "tests"):
+        (tmp_path / room).touch() if "." in room else (tmp_path / room).mkdir()
+    one = "import os\nfrom sparring.eval import (\n    two,\n)\nfound = two.two(os)\n"
+    (tmp_path / "eval" / "one.py").write_text(one)
+    (tmp_path / "eval" / "two.py").write_text("def two(found):\n    return found\n\n\nfoundation = 3\n")
+    (tmp_path / "tests" / "test_one.py").write_text("found = 1\n")
+    figures = structure.counts(tmp_path)
+    assert [figures[name] for name in RATCHET] == ["10", "4", "40.0", "1", "1", "300.0", "1"]
