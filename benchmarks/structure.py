@@ -53,7 +53,7 @@ TARGETS = {
 }
 _COMMON = "device=cpu threads=1 logger.progress=false name=traced checkpoint_every=1000 evaluation.every=0"
 _PPO = (
-    "+run=quickstart env.num_envs=16 env.action_repeat=120 ppo.rollout_steps=24 ppo.minibatch_size=128 ppo.epochs=2 "
+    "+run=bots_only env.num_envs=16 env.action_repeat=120 ppo.rollout_steps=24 ppo.minibatch_size=128 ppo.epochs=2 "
     "ppo.precision=fp32 network.hidden=16 max_updates=3"
 )
 _GRPO = (
@@ -64,7 +64,7 @@ _GRPO = (
 TRACED = {
     "files entered by a PPO update": f"update train.py {_PPO} {_COMMON} checkpoint_dir={{out}}",
     "files entered by a GRPO step": f"update train.py {_GRPO} {_COMMON} checkpoint_dir={{out}}",
-    "files entered by an evaluation": "all eval/run.py --ckpt released/dogfight_quickstart --games 2 --device cpu "
+    "files entered by an evaluation": "all eval/run.py --ckpt released/dogfight_bots_only --games 2 --device cpu "
     "--threads 1 --quiet --out {out}",
 }
 

@@ -1,6 +1,6 @@
 """Wall-clock minutes until a run wins against all five bots: our PPO and that of Stable-Baselines3.
 
-Both trainers learn `quickstart`, the same matches under the same curriculum, one run after the other on one machine. Of
+Both trainers learn `bots_only`, the same matches under the same curriculum, one run after the other on one machine. Of
 each run every kept policy plays the five bots, the oldest first, until one wins the asked share against each of them;
 its age is the time of the updates up to it, as the run timed them. Playing those games is not counted.
 
@@ -84,8 +84,8 @@ def train(trainer: str, seed: int, args: argparse.Namespace) -> None:
         return
     place = [f"checkpoint_dir={args.folder}", f"name={trainer}-{seed}", f"checkpoint_every={args.every}"]
     options = [f"trainer={trainer}", f"seed={seed}", f"threads={args.threads}", *place, *args.overrides]
-    load(["+run=quickstart", *options])  # a slip is answered at once
-    subprocess.run([sys.executable, "train.py", "+run=quickstart", *options], cwd=ROOT, check=True)
+    load(["+run=bots_only", *options])  # a slip is answered at once
+    subprocess.run([sys.executable, "train.py", "+run=bots_only", *options], cwd=ROOT, check=True)
 
 
 def folder(trainer: str, seed: int, args: argparse.Namespace) -> Path:

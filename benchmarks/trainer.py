@@ -117,8 +117,8 @@ def row(name: str, medians: dict[str, Parts]) -> list[str]:
 
 
 def configuration(options: list[str], *extra: str) -> PPORunConfig:
-    """Return quickstart's rewards and options, at the sizes of this comparison."""
-    return load_kind(PPORunConfig, ["+run=quickstart", *options, *extra])
+    """Return those of bots_only: its rewards and options, at the sizes of this comparison."""
+    return load_kind(PPORunConfig, ["+run=bots_only", *options, *extra])
 
 
 def samples(config: PPORunConfig) -> int:

@@ -27,7 +27,7 @@ LISTS = re.compile(r"\b(phases|stages|randomization|events)\.")
 FIRST_STEPS = """\
 train.py: no run is named. Five things to try:
 
-  python train.py +run=quickstart                   a dogfight policy that beats five bots; ten minutes on two cores
+  python train.py +run=quickstart                   a dogfight policy; ten minutes on two cores
   python train.py +run=quickstart max_updates=20    the same in a minute, with a weaker policy
   python train.py +run=diplomacy_ppo                one power of Diplomacy against six bots; twenty minutes
   python train.py env=gymnasium env.id=CartPole-v1  any environment of Gymnasium; this one takes a minute

@@ -147,7 +147,7 @@ def test_the_model_zoo_lists_every_released_model():
 
 def test_the_model_zoo_has_the_best_response_of_the_card():
     """The card's row has a longer name, and the page once said that nothing was measured."""
-    (row,) = [line for line in PAGES["docs/model_zoo.md"].splitlines() if line.startswith("| `dogfight_quickstart`")]
+    (row,) = [line for line in PAGES["docs/model_zoo.md"].splitlines() if line.startswith("| `dogfight_bots_only`")]
     assert "cold 0.5, 3.3, 0.3 %; warm 99.5, 100, 100 %" in row
     head = next(line for line in PAGES["docs/model_zoo.md"].splitlines() if line.startswith("| name"))
     assert re.findall(r"\| ([a-z]+(?: response| out)?)", head) == [

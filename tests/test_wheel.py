@@ -63,7 +63,7 @@ def test_it_holds_code_data_models_and_scripts(wheel):
         "sparring/train.py",
         "sparring/checkpoints/released/manifest.json",
     } <= names
-    assert "sparring/checkpoints/released/dogfight_quickstart.pt" in names
+    assert "sparring/checkpoints/released/dogfight_bots_only.pt" in names
     assert "sparring/checkpoints/released/tiny/model.safetensors" in names
     scripts = next(name for name in names if name.endswith("entry_points.txt"))
     text = zipfile.ZipFile(wheel).read(scripts).decode()
@@ -99,7 +99,7 @@ def test_its_texts_name_its_own_commands_and_a_run_file_lies_in_any_folder(insta
 
 
 def test_released_models_come_with_it(installed, tmp_path):
-    options = ["--ckpt", "released/dogfight_quickstart", "--opponents", "chaser", "--games", "2", "--out", "here"]
+    options = ["--ckpt", "released/dogfight_bots_only", "--opponents", "chaser", "--games", "2", "--out", "here"]
     done = call(installed, "sparring.eval.run", *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "here").is_dir()

@@ -160,4 +160,5 @@ def check_sb3(config: PPORunConfig) -> None:
         raise ConfigError(f"ppo.adaptive_kl={config.ppo.adaptive_kl}: trainer=sb3 anneals by the clock only; use 0")
     for index, phase in enumerate(config.phases):
         if min(phase.scripted_start, phase.scripted_end) < 1.0:
-            raise ConfigError(f"phases.{index}.scripted_end={phase.scripted_end}: trainer=sb3 has no self-play; use 1")
+            key = f"phases.{index}.scripted_end={phase.scripted_end}"
+            raise ConfigError(f"{key}: trainer=sb3 has no self-play; use 1, or +run=bots_only")

@@ -52,7 +52,7 @@ def main() -> int:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--recipes", nargs="+", default=NAMES, metavar="NAME", help=f"of {', '.join(NAMES)}")
-    parser.add_argument("--policy", default="released/dogfight_quickstart", help="policy that every recipe continues")
+    parser.add_argument("--policy", default="released/dogfight_bots_only", help="policy that every recipe continues")
     parser.add_argument("--updates", type=int, default=300, help="updates of every recipe, of 32,768 env steps each")
     parser.add_argument("--steps", type=int, default=2_000_000, help="env steps of every best response")
     parser.add_argument("--seeds", type=int, default=3, help="runs per recipe, seeds 1 to N")
@@ -72,7 +72,7 @@ def parse() -> argparse.Namespace:
 def train(folder: Path, seed: int, threads: int, name: str, options: list[str]) -> str:
     """Train one run, unless it has ended, and return its final policy."""
     place = [f"name={name.replace(' ', '-')}", f"checkpoint_dir={folder}", "logger.progress=false"]
-    return str(sparring.train("quickstart", [f"seed={seed}", f"threads={threads}", *place, *options]))
+    return str(sparring.train("bots_only", [f"seed={seed}", f"threads={threads}", *place, *options]))
 
 
 def responses(policies: list[str], folder: Path, args: argparse.Namespace) -> list[str]:

@@ -1,4 +1,4 @@
-"""Recipes of self-play that continue a policy, each at the same number of updates: options of `+run=quickstart`.
+"""Recipes of self-play that continue a policy, each at the same number of updates: options of `+run=bots_only`.
 
 All play the five bots in shares that follow the losses, and snapshots in the rest of the matches. `exploiters` divides
 its updates into rounds: an exploiter trains against the policy alone, beginning with its weights, and joins the
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sparring.envs.dogfight.rules import BOTS
 
 Train = Callable[[str, list[str]], str]
-"""Trains the run of a name with options of `+run=quickstart`; returns its final policy."""
+"""Trains the run of a name with options of `+run=bots_only`; returns its final policy."""
 LARGE_POOL = ("self_play.snapshot_every=5", "self_play.pool_size=200", "self_play.slots=16")
 EVERY_UPDATE = ("self_play.snapshot_every=1", "self_play.pool_size=300", "self_play.slots=16")
 LARGE_BATCH = ("env.num_envs=2048", "ppo.minibatch_size=8192", "self_play.snapshot_every=6")

@@ -6,7 +6,7 @@ from benchmarks.self_play.recipes import EXPLOITERS, RECIPES, follow
 from sparring.configs.load import load
 from sparring.envs.dogfight.rules import BOTS
 
-START = "released/dogfight_quickstart"
+START = "released/dogfight_bots_only"
 UPDATES = 40
 
 

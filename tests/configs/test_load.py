@@ -44,7 +44,7 @@ def test_run_files_are_short_and_say_what_to_expect(path):
 
 
 def test_runs_are_listed_with_their_purpose():
-    assert runs()["quickstart"].startswith("beat all five scripted bots")
+    assert runs()["quickstart"].startswith("beat the five bots, and most")
     assert set(runs()) == {path.stem for path in RUN_FILES}
 
 
@@ -113,7 +113,7 @@ def test_refusals(override, message):
 
 def test_unknown_run():
     message = refusal("+run=quikstart", kind=UnknownNameError)
-    assert message.startswith("unknown run 'quikstart': did you mean 'quickstart'? choose from allround, baseline_v1, ")
+    assert message.startswith("unknown run 'quikstart': did you mean 'quickstart'? choose from baseline_v1, ")
     assert message.endswith(f" and {len(runs()) - 12} more")
     assert "run=../config: a run file of your own ends in .yaml" in refusal("+run=../config")
 
@@ -276,7 +276,7 @@ def test_a_run_file_of_ones_own_is_named_by_its_path_from_any_folder(tmp_path, m
 
 def test_no_run_and_two_runs():
     assert refusal(kind=ConfigError).startswith(
-        "no run is named: give one +run=NAME, where NAME is one of allround, baseline_v1"
+        "no run is named: give one +run=NAME, where NAME is one of baseline_v1, best_response"
     )
     assert "; `python train.py --help runs` describes them; env=gymnasium env.id=ID trains" in refusal(
         "env.id=CartPole-v1"

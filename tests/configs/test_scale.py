@@ -102,7 +102,7 @@ def test_the_big_run_at_a_hundredth_by_hand():
 
 
 def test_widening_physics_and_the_end_by_hand():
-    config = load(["+run=quickstart", "scale=0.1"])
+    config = load(["+run=bots_only", "scale=0.1"])
     first, second = config.phases[0].randomization
     assert (first.at, second.at, second.over, second.steps) == (0, 2, 6, 6)  # of 30 steps as many as there are updates
     assert (config.phases[0].updates, config.max_updates, config.phases[0].events[0].at) == (90, 70, 9)

@@ -101,7 +101,7 @@ CASES = {
     "max_episode_steps": (lambda: gym.make("sparring/Dogfight-v1", opponent=Counts, max_episode_steps=7), play_gym),
     "vector": (lambda: gym.make_vec("sparring/Dogfight-v1", 5, opponent=["ace", Counts()], action_repeat=60), play_gym),
     "pettingzoo": (lambda: dogfight_env(action_repeat=60), play_agents),
-    "policy": (lambda: dogfight_env(opponent="released/dogfight_quickstart"), play_agents),
+    "policy": (lambda: dogfight_env(opponent="released/dogfight_bots_only"), play_agents),
     "native": (native, play_native),
     "learner": (learner, play_learner),
     "diplomacy": (lambda: diplomacy_env(illegal="hold", opponents={"ITALY": "dumbbot"}, last_year=1902), play_agents),

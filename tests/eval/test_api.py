@@ -20,7 +20,7 @@ from sparring.eval.dogfight.players import load_policy
 from sparring.eval.exploit import read_options as exploit_options
 from sparring.eval.run import main
 
-RELEASED = "released/dogfight_quickstart"
+RELEASED = "released/dogfight_bots_only"
 
 
 @pytest.fixture(scope="module")
@@ -88,14 +88,14 @@ def test_stable_baselines_evaluates_it():
 
 @pytest.mark.parametrize("wrong", [np.zeros(58), np.zeros((2, 3, 59)), "text", {"observation": np.zeros(59)}, 1.0])
 def test_a_wrong_observation_is_one_line(wrong):
-    with pytest.raises(PolicyError, match=r"dogfight_quickstart: the observation has .*; sparring/Dogfight-v1 has Box"):
+    with pytest.raises(PolicyError, match=r"dogfight_bots_only: the observation has .*; sparring/Dogfight-v1 has Box"):
         sparring.load(RELEASED).predict(wrong)
 
 
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("released/dogfight_quikstart", "did you mean 'released/dogfight_quickstart'"),
+        ("released/dogfight_quikstart", "did you mean 'released/dogfight_bots_only'"),
         ("bot:ace", r"bot:ace: is a bot or a language model, .* sparring.evaluate\('bot:ace'\)"),
         ("tiny", "tiny: is a bot or a language model"),
     ],

@@ -126,7 +126,7 @@ def test_an_episode_is_shown(tmp_path, capsys):
         (["--env", "gymnasium"], "--ckpt is missing"),
         (["--ckpt", "crt"], "did you mean 'cart'"),
         (["--ckpt", "cart", "--env", "dogfight"], "was trained in CartPole-v1; this command takes only"),
-        (["--ckpt", "released/dogfight_quickstart", "--env", "gymnasium"], "with eval/run.py --env dogfight"),
+        (["--ckpt", "released/dogfight_bots_only", "--env", "gymnasium"], "with eval/run.py --env dogfight"),
     ],
 )
 def test_slips_are_answered_in_one_line(capsys, arguments, words):

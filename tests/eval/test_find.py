@@ -39,7 +39,7 @@ def root(tmp_path, monkeypatch):
     folder = tmp_path / "repository" / "checkpoints"
     for seconds, run in enumerate(["dark-ghost-quickstart", "calm-raven-quickstart"], start=1):
         saved(folder / run / "final.pt", seconds)
-    saved(folder / "released" / "dogfight_quickstart.pt")
+    saved(folder / "released" / "dogfight_bots_only.pt")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
@@ -61,8 +61,8 @@ def empty(tmp_path, monkeypatch):
         ("checkpoints/dark-ghost-quickstart/final.pt", "dark-ghost-quickstart/final.pt"),
         ("checkpoints/dark-ghost-quickstart", "dark-ghost-quickstart/final.pt"),
         ("final.pt", "calm-raven-quickstart/final.pt"),
-        ("released/dogfight_quickstart", "released/dogfight_quickstart.pt"),
-        ("released/dogfight_quickstart.pt", "released/dogfight_quickstart.pt"),
+        ("released/dogfight_bots_only", "released/dogfight_bots_only.pt"),
+        ("released/dogfight_bots_only.pt", "released/dogfight_bots_only.pt"),
     ],
 )
 def test_found_by_name_from_any_folder(root, text, found):
@@ -87,7 +87,7 @@ def test_an_unknown_name_gets_choices_and_the_nearest(root):
     message = str(caught.value)
     assert "\n" not in message
     assert "no checkpoint 'dark-gost-quickstart'" in message
-    assert "released/dogfight_quickstart" in message
+    assert "released/dogfight_bots_only" in message
     assert "did you mean 'dark-ghost-quickstart'" in message
 
 
@@ -106,7 +106,7 @@ def test_each_game_is_offered_its_own(root):
             find_checkpoint("unknown", game)
         lines[game] = str(caught.value).partition("choose from ")[2]
     assert lines[DOGFIGHT_GAME] == (
-        "final.pt, calm-raven-quickstart, dark-ghost-quickstart, released/dogfight_quickstart"
+        "final.pt, calm-raven-quickstart, dark-ghost-quickstart, released/dogfight_bots_only"
     )
     models = "tiny, smollm2, released/diplomacy_ppo"
     assert lines[DIPLOMACY_GAME] == f"final.pt, calm-raven-quickstart, red-fox-diplomacy, {models}"

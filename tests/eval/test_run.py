@@ -60,7 +60,7 @@ def test_checkpoints_of_one_run_keep_their_results_apart(make_checkpoint, kind):
 
 def test_results_of_a_released_policy_do_not_dirty_the_repository():
     root = SCRIPT.parents[1]
-    names = ["eval.dogfight_quickstart.json", "eval.md", "sprt.x.md", "x.onnx", "x.pt", "manifest.json"]
+    names = ["eval.dogfight_bots_only.json", "eval.md", "sprt.x.md", "x.onnx", "x.pt", "manifest.json"]
     paths = [f"checkpoints/released/{name}" for name in names]
     done = subprocess.run(["git", "check-ignore", *paths], cwd=root, capture_output=True, text=True, check=False)
     assert done.stdout.split() == paths[:4]

@@ -9,7 +9,7 @@ from sparring.configs.core.paths import user_path
 from sparring.configs.load import load_named
 from sparring.envs.diplomacy.records import saved_game
 
-RELEASED = "released/dogfight_quickstart"
+RELEASED = "released/dogfight_bots_only"
 CALLS = {
     "path": Policy.load,
     "path ": saved_game.load,

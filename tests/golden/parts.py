@@ -179,7 +179,7 @@ PARTS = (
         "ladder",
         (
             _evaluate("--ladder --games 2 --regimes full --out {out}/dogfight"),
-            _evaluate("--ckpt released/dogfight_quickstart --games 2 --regimes full --out {out}/released"),
+            _evaluate("--ckpt released/dogfight_bots_only --games 2 --regimes full --out {out}/released"),
             _evaluate("--env diplomacy --ladder --games 7 --last-year 1903 --out {out}/diplomacy"),
         ),
     ),

@@ -12,7 +12,7 @@ from sparring.envs.dogfight.rules import RULES
 from sparring.eval.parser import check_page
 from sparring.eval.playing.options import ServerOptions, check_server, play_parser
 
-DEFAULT_OPPONENT = f"{RELEASED}/dogfight_quickstart"
+DEFAULT_OPPONENT = f"{RELEASED}/dogfight_strong"
 
 _EXAMPLES = """\
 examples:

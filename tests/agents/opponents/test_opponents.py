@@ -25,7 +25,7 @@ from tests.agents.opponents import players
 from tests.eval.onnx_export.onnx_models import linear
 
 ROOT = Path(__file__).resolve().parents[3]
-RELEASED = "released/dogfight_quickstart"
+RELEASED = "released/dogfight_bots_only"
 ID = "sparring/Dogfight-v1"
 DIVER = "tests.agents.opponents.players:Diver"
 
@@ -58,7 +58,7 @@ def flown(opponent, *, steps=40, **options):
 
 def test_gymnasium_takes_a_name_a_path_a_policy_and_a_python_object_of_the_same_weights():
     """The same weights fly the same match, whichever way they are named; the numbers are those of `Policy.act`."""
-    path = ROOT / "checkpoints" / "released" / "dogfight_quickstart.pt"
+    path = ROOT / "checkpoints" / "released" / "dogfight_bots_only.pt"
     policy = Policy.load(path)
 
     class Wrapped:

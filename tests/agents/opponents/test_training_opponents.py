@@ -35,7 +35,7 @@ from tests.agents.stop_after import StopAfter
 from tests.eval.onnx_export.onnx_models import linear
 
 ROOT = Path(__file__).resolve().parents[3]
-RELEASED = "released/dogfight_quickstart"
+RELEASED = "released/dogfight_bots_only"
 DIVER = "tests.agents.opponents.players:Diver"
 SMALL = (
     *("device=cpu", "threads=1", "logger.progress=false", "env.num_envs=14", "ppo.rollout_steps=4"),
@@ -69,7 +69,7 @@ def onnx_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "label"),
     [
-        (RELEASED, "dogfight_quickstart"),
+        (RELEASED, "dogfight_bots_only"),
         ("checkpoints/quick-hawk/final.pt", "quick-hawk"),
         ("quick-hawk", "quick-hawk"),
         ("/tmp/agents/my agent.onnx", "my_agent"),
@@ -93,7 +93,7 @@ def test_labels_differ_from_each_other_and_from_words_with_a_meaning():
 
 def test_against_replaces_the_bots_and_opponents_join_them():
     only = labelled_phases(of("ace", "chaser", against=RELEASED))
-    assert [stage.bots for phase in only for stage in phase.stages] == [["dogfight_quickstart"]]
+    assert [stage.bots for phase in only for stage in phase.stages] == [["dogfight_bots_only"]]
     joined = of("ace", "chaser", opponents=[RELEASED])
     joined.phases[0].stages[0].weights = [1.0, 3.0]
     (stage,) = opponent_phases(joined)[0].stages
@@ -257,4 +257,4 @@ def test_missing_files_are_refused_before_anything_is_made(tmp_path, name, messa
 def test_the_run_file_exploits_the_released_policy(tmp_path):
     final = train(typed(tmp_path, "+run=best_response", "max_updates=1", "name=br"))
     rows = [json.loads(line) for line in (final.parent / "metrics.jsonl").read_text().splitlines()]
-    assert rows[-1]["curriculum/dogfight_quickstart/share"] == 1.0
+    assert rows[-1]["curriculum/dogfight_bots_only/share"] == 1.0

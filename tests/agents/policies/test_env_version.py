@@ -110,7 +110,7 @@ def contents(folder):
 
 
 @pytest.mark.parametrize(
-    "begin", ["resume=small", "name=small +run=quickstart", "name=small +run=quickstart trainer=sb3"]
+    "begin", ["resume=small", "name=small +run=quickstart", "name=small +run=bots_only trainer=sb3"]
 )
 def test_an_old_run_is_not_continued_and_left_as_it_is(old_run, capsys, begin):
     before = contents(old_run)

@@ -236,7 +236,7 @@ def test_a_snapshot_has_to_earn_its_place(env, tmp_path):
 
 
 def test_the_test_tells_a_strong_learner_from_an_equal_one():
-    strong = load_checkpoint(RELEASED / "dogfight_quickstart.pt")
+    strong = load_checkpoint(RELEASED / "dogfight_bots_only.pt")
     weak = ActorCritic.from_shape(strong.network.shape, seed=1)
     promotion = Promotion(SelfPlayConfig(promotion_games=128), MatchSettings(threads=1), strong.contract, seed=3)
     verdict = promotion.test(strong.network, weak.state_dict(), 5, ranges("none"))
@@ -250,7 +250,7 @@ def test_the_test_tells_a_strong_learner_from_an_equal_one():
 
 def test_both_sample_their_actions_in_the_test_of_a_promotion(monkeypatch):
     """As in training: a greedy policy is not the one that the pool will hold."""
-    strong, met = load_checkpoint(RELEASED / "dogfight_quickstart.pt"), []
+    strong, met = load_checkpoint(RELEASED / "dogfight_bots_only.pt"), []
 
     def noted(left, right, **options):
         met.extend([left, right])

@@ -115,7 +115,7 @@ def test_a_moment_shows_shots_hits_and_directions():
     [
         ("ace", "ace"),
         ("You", "You"),
-        ("released/dogfight_quickstart", "quickstart"),
+        ("released/dogfight_bots_only", "bots_only"),
         ("brisk-viper-run", "brisk-viper"),
         ("brisk-viper-run/step_2000000", "brisk-viper 2M"),
         ("selfplay/step_50000.pt", "selfplay 50k"),

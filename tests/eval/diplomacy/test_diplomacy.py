@@ -63,7 +63,7 @@ def test_slips_are_answered_in_one_line(capsys, arguments, words):
 
 
 def test_a_policy_for_another_game_is_refused(capsys):
-    code, _, err = run(capsys, "--ckpt", "released/dogfight_quickstart", *QUICK)
+    code, _, err = run(capsys, "--ckpt", "released/dogfight_bots_only", *QUICK)
     assert code == 2
     last = err.splitlines()[-1]
     assert "plays sparring/Dogfight-v1, not sparring/Diplomacy-v0; give a policy of sparring/Diplomacy-v0" in last

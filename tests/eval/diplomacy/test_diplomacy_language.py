@@ -109,7 +109,7 @@ def test_another_base_model_is_refused(adapter, capsys, tmp_path):
         (["--bot", "dumbbot", "--temperature", "1"], "--temperature: is not for bots"),
         (["--bot", "dumbbot", "--protocol", "six"], "--protocol: is not for bots"),
         (["--ckpt", "tiny", "--protocol", "sicks"], "did you mean 'six'?"),
-        (["--ckpt", "released/dogfight_quickstart"], "plays sparring/Dogfight-v1"),
+        (["--ckpt", "released/dogfight_bots_only"], "plays sparring/Dogfight-v1"),
         (["--ckpt", "tiny", "--temperature", "11"], "--temperature 11.0: must be in [0, 10]"),
         (["--ckpt", "tiny", "--opponents", "base_modle"], "did you mean 'base_model'?"),
         (["--ckpt", "tinny"], "no checkpoint 'tinny'"),

@@ -103,7 +103,7 @@ def test_players_and_games_that_do_not_exist_are_answered_in_one_line(capsys, tm
     assert err.count("\n") == 1
     assert "unknown opponent 'dumbot': no bot of that name (random, chaos" in err
     assert "did you mean 'dumbbot'?" in err
-    code, err = run(capsys, "--log", tmp_path / "a", "--players", "released/dogfight_quickstart")
+    code, err = run(capsys, "--log", tmp_path / "a", "--players", "released/dogfight_bots_only")
     assert code == 2
     assert "plays sparring/Dogfight-v1, not sparring/Diplomacy-v0" in err
     code, err = run(capsys, "--log", tmp_path / "new" / "a", "--game", "nowhere.json")

@@ -20,7 +20,7 @@ Measured in 400 other games: 0.848 and 0.970, then 0.948 and 0.962.
 """
 
 
-@pytest.mark.parametrize("name", ["dogfight_quickstart", "dogfight_strong"])
+@pytest.mark.parametrize("name", ["dogfight_bots_only", "dogfight_quickstart", "dogfight_strong"])
 @pytest.mark.parametrize("bot", BOTS)
 def test_the_released_policy_beats(name, bot):
     results = play(Policy.load(RELEASED / f"{name}.pt"), bot, games=400, seed=20)
@@ -29,7 +29,7 @@ def test_the_released_policy_beats(name, bot):
 
 
 def test_the_strong_one_beats_the_one_that_it_began_with():
-    strong, first = (Policy.load(RELEASED / f"dogfight_{name}.pt") for name in ("strong", "quickstart"))
+    strong, first = (Policy.load(RELEASED / f"dogfight_{name}.pt") for name in ("strong", "bots_only"))
     results = play(strong, first, games=400, seed=20)
     low, _ = wilson(results.wins, results.games)
     assert low >= 0.95, f"{results.wins} wins, {results.draws} draws, {results.losses} losses"

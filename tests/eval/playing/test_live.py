@@ -361,7 +361,7 @@ def test_bad_options_are_one_line(arguments, words, capsys):
     [
         ([], "dogfight"),
         (["--opponent", "ace", "--help"], "dogfight"),
-        (["--opponent", "released/dogfight_quickstart"], "dogfight"),
+        (["--opponent", "released/dogfight_bots_only"], "dogfight"),
         (["--opponent", "brawlr"], "dogfight"),
         (["--env", "dogfight", "--opponent", "dumbbot"], "dogfight"),
         (["--opponents", "GERMANY=dumbbot,chaos"], "diplomacy"),

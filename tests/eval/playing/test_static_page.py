@@ -237,7 +237,7 @@ def test_a_match_is_flown_by_keys(opened):
     assert opened.value("play.state().paused")
     tick = opened.value("play.state().last.tick")
     assert opened.value("new Promise((done) => setTimeout(() => done(play.state().last.tick), 200))") == tick
-    assert opened.value("document.querySelector('#board .seat1 .name').textContent") == "quickstart"
+    assert opened.value("document.querySelector('#board .seat1 .name').textContent") == "strong"
     for height in ("=== 600", "< 600"):  # the whole arena, and back to the fight
         opened.key("c")
         opened.until(f"play.state().view.height {height}")
@@ -276,7 +276,7 @@ def test_a_match_ends_and_starts_again(opened):
     opened.until("play.state().last.tick > 0")
     opened.value("(() => { play.state().last.fighters[0].hp = 0; })()")
     opened.until("document.querySelector('#banner').classList.contains('shown')")
-    assert "quickstart wins" in opened.value("document.querySelector('#banner').textContent")
+    assert "strong wins" in opened.value("document.querySelector('#banner').textContent")
     assert opened.value("document.querySelector('#play').textContent") == "Again"
     opened.mouse("#play")
     assert opened.value("[play.state().last.tick, play.state().last.outcome]") == [0, -1]

@@ -45,8 +45,8 @@ def test_it_begins_with_the_weights_and_nothing_else(trained, tmp_path, capsys):
 
 
 def test_a_released_policy_is_named_as_everywhere_else(tmp_path):
-    found = initial_policy(config(tmp_path, init_from="released/dogfight_quickstart"))
-    assert found.samefile(SHIPPED / "released" / "dogfight_quickstart.pt")
+    found = initial_policy(config(tmp_path, init_from="released/dogfight_bots_only"))
+    assert found.samefile(SHIPPED / "released" / "dogfight_bots_only.pt")
 
 
 def test_only_the_start_reads_the_policy(trained, tmp_path):
