@@ -184,10 +184,10 @@ def could_come(tables: Tables, unit: wp.uint8, province: int, goal: int, fleets:
 
 @wp.func
 def same_coast(games: Games, tables: Tables, game: int, mover: int, target: int) -> bool:
-    """Return whether a support that names a coast names the one the unit in province `mover` moves to."""
-    if target < PROVINCES:
-        return True
+    """Return whether a support that names a coast names the one the fleet in province `mover` moves to."""
     unit = games.units[game, mover]
+    if target < PROVINCES or form_of(unit) == 0:  # An army has no coast; one that is named is ignored.
+        return True
     return landing(tables, unit, location_of(tables, unit, mover), target_of(games.orders[game, mover])) == target
 
 

@@ -6,7 +6,7 @@ import pytest
 from sparring.envs.diplomacy.batch import DiplomacyBatch, position
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, find_location, standard_board
-from sparring.envs.diplomacy.orders.notation import read_order
+from sparring.envs.diplomacy.orders.notation import Order, read_order
 from tests.envs.diplomacy.scenes import unit_row
 
 GERMANY, TURKEY = POWERS.index("GERMANY"), POWERS.index("TURKEY")
@@ -22,13 +22,13 @@ def batch():
 
 
 def process(batch, units, *orders, owner=None, phase=codes.SPRING):
-    """Play one phase; `units` are {power: "A PAR, F BRE"}, `owner` is {power: centres}."""
+    """Play one phase; `units` are {power: "A PAR, F BRE"}, `owner` is {power: centres}, orders lines or `Order`s."""
     centres = np.full((1, codes.NUM_CENTRES), -1)
     for power, names in (owner or {}).items():
         centres[0, [BOARD.centre_of[find_location(name)] for name in names]] = power
     batch.load(position(unit_row(units)[None], centres, year=1901, phase=phase))
     for line in orders:
-        read = read_order(line)
+        read = line if isinstance(line, Order) else read_order(line)
         batch.orders[0, read.province] = read.order
     batch.process()
 
@@ -50,6 +50,32 @@ def test_no_power_dislodges_its_own_unit_with_the_support_of_another(batch):
     process(batch, {"germany": "A KIE", "france": "A BER", "russia": "A PRU"}, *orders)
     assert standing(batch) == {"BER", "PRU"}
     assert int(batch.dislodged[0, find_location("BER")]) == 1 + POWERS.index("FRANCE")
+
+
+def with_support(mover, target, supporter, supported):
+    """A move and its support as packed orders, which keep the coasts that they name."""
+    origin = find_location(mover)
+    move = Order(origin, "", codes.pack(codes.MOVE, find_location(target)))
+    support = codes.pack(codes.SUPPORT_MOVE, find_location(supported), origin)
+    return move, Order(find_location(supporter), "", support)
+
+
+@pytest.mark.parametrize("supported", ["STP/NC", "STP/SC", "STP"])
+@pytest.mark.parametrize("ordered", ["STP/NC", "STP"])
+def test_a_coast_in_the_order_of_an_army_is_ignored(batch, ordered, supported):
+    """The army and its support are two against one, whichever coast they name (DATC 4.B.6)."""
+    orders = with_support("FIN", ordered, "BAR", supported)
+    process(batch, {"england": "A FIN, F BAR", "russia": "A STP"}, *orders)
+    assert standing(batch) == {"STP", "BAR"}
+    assert (result(batch, "FIN"), result(batch, "BAR")) == (codes.DONE, codes.DONE)
+
+
+@pytest.mark.parametrize(("supported", "moves"), [("STP/NC", True), ("STP/SC", False), ("STP", True)])
+def test_a_coast_in_the_support_of_a_fleet_counts(batch, supported, moves):
+    """The fleet has two against one on the north coast only with the support for that one."""
+    orders = with_support("BAR", "STP/NC", "FIN", supported)
+    process(batch, {"england": "F BAR, A FIN", "russia": "A STP"}, *orders)
+    assert (result(batch, "BAR") == codes.DONE) is moves
 
 
 def test_a_power_builds_as_many_units_as_it_lacks_and_loses_none(batch):
