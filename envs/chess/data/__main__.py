@@ -25,6 +25,7 @@ from sparring.envs.chess.data.files import StoredPositions, write_positions
 from sparring.envs.chess.data.samples import label
 from sparring.envs.chess.data.splits import SPLITS, draw_positions, needs_engine
 from sparring.envs.chess.engines.engine import open_engine
+from sparring.envs.chess.engines.lines import VALUES_VERSION
 
 BAD_INPUT = 2
 USAGE = __doc__
@@ -68,7 +69,7 @@ def make(command: DataCommand) -> list[str]:
         positions = draw_positions(command.data, engine)
         chosen = [record for split in SPLITS for record in positions[split][: command.labelled]]
         analyses = label(chosen, engine, seed=command.data.seed) if engine and chosen else []
-        named = {"engine": engine.name if engine else "", "data": asdict(command.data)}
+        named = {"engine": engine.name if engine else "", "values": VALUES_VERSION, "data": asdict(command.data)}
     by_fen = {record.fen: analysis for record, analysis in zip(chosen, analyses, strict=True)}
     write_positions(Path(command.out), StoredPositions(positions, by_fen, named))
     return [*positions.summary(), f"labelled by {named['engine'] or 'no engine'}: {len(by_fen)}", command.out]

@@ -17,12 +17,15 @@ from typing import Any
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import publish_folder
 from sparring.configs.core.regular_file import read_regular, read_regular_text
+from sparring.configs.core.status import say
 from sparring.configs.core.tensor_file import sha256
 from sparring.envs.chess.analysis_text import Analysis
 from sparring.envs.chess.arbiter_text import HISTORY
 from sparring.envs.chess.data.games import PositionRecord
 from sparring.envs.chess.data.samples import check_analysis
 from sparring.envs.chess.data.splits import SPLITS, ChessPositions
+from sparring.envs.chess.engines.builtin_search import VERSION as BUILT_IN_SEARCH
+from sparring.envs.chess.engines.lines import VALUES_VERSION
 from sparring.envs.chess.positions import check_position, read_legal_move
 
 MANIFEST = "manifest.json"
@@ -65,7 +68,15 @@ def read_positions(folder: Path) -> StoredPositions:
             if analysis:
                 analyses[record.fen] = analysis
         splits[split] = tuple(records)
+    _say_if_old(folder, manifest, analyses)
     return StoredPositions(ChessPositions(splits), analyses, manifest)
+
+
+def _say_if_old(folder: Path, manifest: Mapping[str, Any], analyses: Mapping[str, Analysis]) -> None:
+    """Say that labels may hold what no longer counts as a value; those of the built-in search never did."""
+    engine = str(manifest.get("engine", ""))
+    if analyses and manifest.get("values") != VALUES_VERSION and not engine.startswith(BUILT_IN_SEARCH):
+        say(f"env.data.folder={folder}: its labels by {engine or 'an engine'} may hold bounds as values; make it again")
 
 
 def _lines(records: Sequence[PositionRecord], analyses: Mapping[str, Analysis]) -> bytes:

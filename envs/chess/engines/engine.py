@@ -18,7 +18,7 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import say
 from sparring.envs.chess.engines.builtin_search import DEPTH, VERSION, BuiltInSearch
 from sparring.envs.chess.engines.line_cache import LineCache
-from sparring.envs.chess.engines.lines import Line, Searcher, value_when_over
+from sparring.envs.chess.engines.lines import VALUES_VERSION, Line, Searcher, value_when_over
 from sparring.envs.chess.engines.uci_process import INSTALL, UciProcess, find_stockfish
 from sparring.envs.chess.positions import refuse_impossible
 
@@ -125,7 +125,9 @@ def open_engine(path: str = "", *, depth: int = 10, processes: int = 1, cache: P
     if found is None:
         return _built_in(cache, asked=path == BUILT_IN)
     first = UciProcess(found, depth)
-    lines = LineCache(cache, first.version, depth)
+    lines = LineCache(cache, f"{first.version}, values {VALUES_VERSION}", depth)
+    if old := lines.searches(first.version):  # earlier versions of the project stored the name alone
+        say(f"cache {cache}: {old} searches of {first.version} may hold bounds as values; they are not used any more")
     others = [UciProcess(found, depth) for _ in range(processes - 1)]
     return Engine([first, *others], lines, f"{first.version}, depth {depth}")
 

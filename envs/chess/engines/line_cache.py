@@ -43,6 +43,12 @@ class LineCache:
             row = self._store.execute(query, (*self._key, count, fen)).fetchone()
         return [(str(move), float(value)) for move, value in json.loads(row[0])] if row else None
 
+    def searches(self, engine: str) -> int:
+        """Return the number of searches at this depth that are stored for an engine version."""
+        query = "SELECT COUNT(*) FROM lines WHERE engine = ? AND depth = ?"
+        with self._lock:
+            return int(self._store.execute(query, (engine, self._key[1])).fetchone()[0])
+
     def put(self, fen: str, count: int, found: list[Line]) -> None:
         """Store lines, at once."""
         row = (*self._key, count, fen, json.dumps(found))

@@ -9,6 +9,8 @@ import chess
 Line = tuple[str, float]
 MATE_SCORE = 10000
 """Centipawns."""
+VALUES_VERSION = 2
+"""Version of what counts as a UCI engine's value, a part of every cache key; before 2 also bounds and `mate 0` did."""
 
 
 class Searcher(Protocol):

@@ -115,6 +115,24 @@ def test_written_and_read_again(tmp_path, engine):
     assert all((tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes() for name in names)
 
 
+@pytest.mark.parametrize(
+    ("summary", "named"),
+    [
+        ({"engine": "Stockfish 15.1, depth 10"}, "its labels by Stockfish 15.1, depth 10 may hold bounds as values"),
+        ({"engine": "Stockfish 15.1, depth 10", "values": 2}, ""),
+        ({"engine": "built-in search 1 (material and mobility), depth 2"}, ""),
+    ],
+)
+def test_a_folder_labelled_before_bounds_were_left_out_is_named(tmp_path, engine, capsys, summary, named):
+    positions = draw_positions(SMALL)
+    first = positions["train"][0]
+    labels = {first.fen: label([first], engine, seed=1)[0]}
+    write_positions(tmp_path / "a", StoredPositions(positions, labels, summary))
+    read_positions(tmp_path / "a")
+    said = capsys.readouterr().err
+    assert named in said if named else not said
+
+
 def damaged(folder, change):
     """Replace the first training position and sign the file again."""
     from sparring.configs.core.tensor_file import sha256

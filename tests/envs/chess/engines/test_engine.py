@@ -1,6 +1,7 @@
 """The engine of the chess tasks: what it answers, the cache, crashes, and the built-in search in its place."""
 
 import random
+import sqlite3
 import subprocess
 import sys
 
@@ -103,6 +104,24 @@ def test_found_lines_are_stored_by_position_count_depth_and_version(tmp_path):
         engine.value(start)
         engine.top_moves(start, 2)
     assert len(log.read_text().splitlines()) == 4
+
+
+def test_values_stored_before_bounds_were_left_out_are_searched_again(tmp_path, capsys):
+    """The table is the one that earlier versions wrote, keyed by the engine's name alone."""
+    program, log = write_puppet(tmp_path)
+    with sqlite3.connect(tmp_path / "lines.sqlite") as store:
+        store.execute(
+            "CREATE TABLE lines (engine TEXT, depth INTEGER, multipv INTEGER, fen TEXT, found TEXT,"
+            " PRIMARY KEY (engine, depth, multipv, fen)) WITHOUT ROWID"
+        )
+        row = ("Puppet 3", 4, 1, chess.STARTING_FEN, '[["e2e4", -100.0]]')
+        store.execute("INSERT INTO lines VALUES (?, ?, ?, ?, ?)", row)
+    with open_engine(program, depth=4, cache=tmp_path / "lines.sqlite") as engine:
+        assert engine.value(chess.Board()) == 0.07
+    assert len(log.read_text().splitlines()) == 1
+    assert "lines.sqlite: 1 searches of Puppet 3 may hold bounds as values" in capsys.readouterr().err
+    with open_engine(program, depth=5, cache=tmp_path / "lines.sqlite"):
+        assert capsys.readouterr().err == ""
 
 
 def test_moves_before_the_position_are_not_shown_to_the_engine(tmp_path):
