@@ -58,9 +58,13 @@ class SweepFolder:
         write_atomically(self.path / SWEEP, yaml.safe_dump(dict(content), sort_keys=False))
 
     def content(self) -> dict[str, Any]:
-        """Return the content of the sweep file; empty for a grid."""
+        """Return the content of the sweep file; empty for a grid. Raises `ConfigError` for a file that is no YAML."""
         path = self.path / SWEEP
-        found = read_yaml(read_regular_text(path)) if path.is_file() else {}
+        try:
+            found = read_yaml(read_regular_text(path)) if path.is_file() else {}
+        except (UnicodeDecodeError, ConfigError) as error:
+            why = error if isinstance(error, ConfigError) else "is no text in UTF-8"
+            raise ConfigError(f"{path}: {why}; restore the file, or give another name=") from error
         return found if isinstance(found, dict) else {}
 
     def put(self, run: RunConfig) -> bool:

@@ -67,6 +67,8 @@ class RunRecord:
     """What could not be read, one line each."""
     notes: tuple[str, ...] = ()
     """What was read but left out, one line each, such as rows that a later one replaces."""
+    group: str = ""
+    """Its group in W&B, empty without one."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import kendalltau
 
-from sparring.agents.sweeps.measured import Row, measured, read_rows
+from sparring.agents.sweeps.measured import Row, is_finite, measured, read_rows
 from sparring.agents.sweeps.sweep_folder import DONE, SUFFIX, SweepFolder
 from sparring.configs.core.errors import InputError, suggestion
 from sparring.configs.sweeps.criteria import BETWEEN, EVERY, STD, Criterion, Measure, read_measure
@@ -123,13 +123,18 @@ class ChosenRuns:
 
 
 def choose_runs(names: Sequence[str], sources: Sequence[RunSource]) -> ChosenRuns:
-    """Return the runs that have one of the names, begin with one, or have it as a tag. Raises `RunNotFoundError`."""
+    """Return the runs that have one of the names, begin with one, or have it as a tag or as their W&B group.
+
+    Raises `RunNotFoundError`.
+    """
     records = [(source, record) for source in sources for record in source.runs()]
     chosen: dict[str, tuple[RunSource, RunRecord]] = {}
     for name in names:
-        fitting = [pair for pair in records if pair[1].id.startswith(name) or name in pair[1].tags]
+        fitting = [pair for pair in records if pair[1].id.startswith(name) or name in (*pair[1].tags, pair[1].group)]
         if not fitting:
-            raise not_found(name, (record.id for _, record in records), "names, prefixes and tags of runs")
+            groups = {record.group for _, record in records} - {""}
+            known = [*(record.id for _, record in records), *sorted(groups)]
+            raise not_found(name, known, "names, prefixes, tags and W&B groups of runs")
         for pair in fitting:
             chosen.setdefault(pair[1].id, pair)
     return ChosenRuns(dict(sorted(chosen.items())))
@@ -254,8 +259,8 @@ def _figure(measure: Measure) -> Figure:
 def elo_gap(rows: Sequence[Row]) -> float:
     """Return the best checkpoint's Elo minus the base model's, in the last row that has both; NaN without one."""
     for row in reversed(rows):
-        best = [float(value) for name, value in row.items() if name.startswith(CHECKPOINT) and value is not None]
-        if best and row.get(BASE_MODEL) is not None:
+        best = [float(value) for name, value in row.items() if name.startswith(CHECKPOINT) and is_finite(value)]
+        if best and is_finite(row.get(BASE_MODEL)):
             return max(best) - float(row[BASE_MODEL])
     return math.nan
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -46,7 +47,7 @@ def add_commands(app: typer.Typer) -> None:
 def analyze_sweep(
     sweep: Annotated[
         list[str],
-        typer.Argument(help="a sweep, as in +sweep=NAME or its name=; else names, prefixes or tags of runs"),
+        typer.Argument(help="a sweep, as in +sweep=NAME or its name=; or runs: names, prefixes, tags, W&B groups"),
     ],
     root: SweepRoot = CHECKPOINTS,
     source: Source = SourceName.AUTO,
@@ -58,11 +59,7 @@ def analyze_sweep(
     """Print a sweep's table, its ranking beside the expected one, which criteria hold, what it cost, and power laws."""
     choice = ComputeChoice(computed.reward, computed.machine(), computed.weights())
     try:
-        chosen = (
-            None
-            if (root / f"{sweep[0]}{SUFFIX}").is_dir()
-            else choose_runs(sweep, find_sources(root, project, source, offline=False))
-        )
+        chosen = None if (root / f"{sweep[0]}{SUFFIX}").is_dir() else _chosen(sweep, root, project, source)
     except RunNotFoundError:
         if len(sweep) > 1:
             raise
@@ -73,6 +70,17 @@ def analyze_sweep(
     analysis = analyze_chosen(chosen, " ".join(sweep))
     print(_analysis_text(analysis, chosen, output.form, choice), end="")
     return 0
+
+
+def _chosen(names: list[str], root: Path, project: str, source: SourceName) -> ChosenRuns:
+    """Return the runs of all sources; a group stands in W&B files alone, also of runs that have better logs."""
+    try:
+        return choose_runs(names, find_sources(root, project, source, offline=False))
+    except RunNotFoundError:
+        if source is SourceName.AUTO:
+            with suppress(RunNotFoundError):
+                return choose_runs(names, find_sources(root, project, SourceName.OFFLINE, offline=False))
+        raise
 
 
 def register_runs(

@@ -123,6 +123,7 @@ class WandBCloud:
             summary=({} if "summary" in wrong else summary) | {"run_id": run["id"], "commit": run["commit"]},
             tags=tuple(run["tags"]),
             damage=tuple(f"{run['id']}: its {part} {reason}; it is not read" for part, reason in wrong.items()),
+            group=run.get("group") or "",  # answers in an older cache lack it
         )
 
     def _runs(self) -> list[dict[str, Any]]:
@@ -142,6 +143,7 @@ class WandBCloud:
                 "summary": _plain(dict(run.summary)),
                 "tags": list(run.tags or []),
                 "commit": run.commit,
+                "group": run.group,
             }
             for run in runs
         ]

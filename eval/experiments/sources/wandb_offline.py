@@ -50,6 +50,7 @@ class OfflineLog:
     name: str = ""
     project: str = ""
     tags: tuple[str, ...] = ()
+    group: str = ""
     started: float = 0.0
     config: dict[str, Any] = field(default_factory=dict)
     summary: dict[str, Any] = field(default_factory=dict)
@@ -156,6 +157,7 @@ class WandBOffline:
             tags=log.tags,
             damage=() if running and all(CUT_OFF in line for line in log.damage) else history.damage,
             notes=history.notes,
+            group=log.group,
         )
 
 
@@ -207,6 +209,7 @@ def _apply(record: Any, log: OfflineLog) -> None:
     elif kind == "run":
         run = record.run
         log.name, log.project, log.tags = run.display_name, run.project, tuple(run.tags)
+        log.group = run.run_group or log.group
         log.started = log.started or run.start_time.seconds + run.start_time.nanos * 1e-9
         log.config |= _values(run.config.update)
         log.summary |= _values(run.summary.update)

@@ -37,7 +37,9 @@ def cloud(tmp_path, *, timeout=30, **options):
 
 
 def test_all_pages_are_read(server, tmp_path):
+    server.runs_[4]["group"] = "night"
     runs = cloud(tmp_path).runs()
+    assert [run.group for run in runs] == ["night", "", "", "", ""]
     assert [run.id for run in runs] == list(reversed(NAMES))  # newest first
     assert server.asked.count("runs") == 3
     assert (runs[0].status, runs[0].config, runs[0].tags) == ("completed", {"seed": 4}, ("ppo",))

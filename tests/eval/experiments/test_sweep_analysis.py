@@ -233,3 +233,53 @@ def test_runs_are_analysed_by_name_or_prefix(root, capsys, names):
     assert [one["mean"]["Elo gap"] for one in content["runs"]] == [70.0, 50.0]
     assert runs.main(["analyze-sweep", "mine-A", "other", "--dir", str(root)]) == 3
     assert "no run 'other'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("mine-A-seed1/metrics.jsonl", b'{"env_steps": 1, "note": "caf\xe9"}', "metrics.jsonl:3: is no text in UTF-8"),
+        (
+            "mine-A-seed1/metrics.jsonl",
+            b'{"kl/mean": %s}' % (b"9" * 400),
+            "metrics.jsonl:3: has a number of 400 digits",
+        ),
+        ("mine-A-seed1/metrics.jsonl", b'{"kl/mean": %s}' % (b"9" * 9000), "metrics.jsonl:3: has a number of 9000 dig"),
+        ("mine-sweep/sweep.yaml", b"primary: caf\xe9", "sweep.yaml: is no text in UTF-8"),
+        ("mine-sweep/sweep.yaml", b"[: {", "sweep.yaml: is no YAML of plain data"),
+    ],
+)
+def test_a_damaged_file_is_named_in_one_line(root, capsys, file, text, message):
+    with (root / file).open("ab") as stream:
+        stream.write(text)
+    assert runs.main(["analyze-sweep", "mine", "--dir", str(root)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+
+
+def test_text_in_place_of_a_rating_is_no_value(root):
+    with (root / "mine-A-seed1" / "metrics.jsonl").open("a") as stream:
+        stream.write('{"elo/base_model": "high", "elo/checkpoint_1": 9}')
+    a = analyze_sweep(find_sweep("mine", root)).runs[0]
+    assert a.values["Elo gap"] == (50.0, 70.0)
+
+
+@pytest.mark.parametrize("source", ["auto", "wandb-offline"])
+def test_runs_are_analysed_by_their_group_in_wandb(root, capsys, source):
+    """The group stands in the W&B files alone, here in the folders of runs that have better logs."""
+    wandb = pytest.importorskip("wandb")
+    settings = wandb.Settings(console="off", silent=True, x_disable_stats=True, x_disable_meta=True, disable_git=True)
+    for label, group in (("A-seed0", "night"), ("B-seed0", "night"), ("C-seed0", "day")):
+        name = f"mine-{label}"
+        place = {"project": "p", "name": name, "group": group, "dir": str(root / name)}
+        run = wandb.init(mode="offline", settings=settings, **place)
+        for one in ROWS[label]:
+            run.log(one)
+        run.finish()
+    wandb.teardown()  # its service has then written everything
+    assert runs.main(["analyze-sweep", "night", "--json", "--dir", str(root), "--source", source]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert [one["description"] for one in content["runs"]] == ["mine-B-seed0", "mine-A-seed0"]  # Elo 900 and 980
+    assert [one["mean"]["Elo gap"] for one in content["runs"]] == [150.0, 50.0]
+    assert runs.main(["analyze-sweep", "nigth", "day", "--dir", str(root), "--source", "wandb-offline"]) == 3
+    assert "no run 'nigth' in names, prefixes, tags and W&B groups of runs; did you mean" in capsys.readouterr().err
