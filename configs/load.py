@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -66,15 +67,18 @@ def load(overrides: Sequence[str]) -> RunConfig:
     settings = [f"++{str(one.input_line).lstrip('+')}" for one in parsed if not _names_run(one)]
     stored = _stored(parsed)
     if stored is None:
-        config = _fresh(_run_path(parsed), settings)
-    else:
-        config = from_plain(_compose(settings, to_plain(stored)))
-        # A copied folder must not refer back to the original, so both come from its location.
-        config.name, config.checkpoint_dir = config.resume, _checkpoint_dir(parsed)
-        _check_scale_stays(stored, config)
-    _check_module_is_typed(config, parsed)
-    _check_code_is_typed(config, parsed)
-    _validate(config, started=stored is not None)
+        path = _run_path(parsed)
+        with _naming(path):
+            config = _fresh(path, settings)
+            _check_typed(config, parsed)
+            _validate(config, started=False)
+        return config
+    config = from_plain(_compose(settings, to_plain(stored)))
+    # A copied folder must not refer back to the original, so both come from its location.
+    config.name, config.checkpoint_dir = config.resume, _checkpoint_dir(parsed)
+    _check_scale_stays(stored, config)
+    _check_typed(config, parsed)
+    _validate(config, started=True)
     return config
 
 
@@ -113,6 +117,26 @@ def _fresh(path: Path, settings: Sequence[str]) -> RunConfig:
     return composed(settings, to_plain(shrink(composed(kind))))
 
 
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Begin a refusal with the path of a run file of one's own that is refused for the same without any override."""
+    try:
+        yield
+    except ConfigError as error:
+        named = path.parent == CONFIG_DIR / "run" or str(error).startswith(f"run={path}: ")
+        if named or _fault(path) != str(error):
+            raise
+        raise ConfigError(f"run={path}: {error}") from error
+
+
+def _fault(path: Path) -> str:
+    try:
+        _validate(_fresh(path, []), started=False)
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
 def _validate(config: RunConfig, *, started: bool) -> None:
     try:
         validate(config, started=started)
@@ -148,6 +172,12 @@ def _check_opponents_are_known(stored: RunConfig, path: Path, folder: str) -> No
             f"that calls register_opponent({missing[0]!r}); if none does, restore {path} (every policy of the run "
             "holds a copy)"
         )
+
+
+def _check_typed(config: RunConfig, parsed: Sequence[Override]) -> None:
+    """Refuse code and programs that only a file names: making them runs code."""
+    _check_module_is_typed(config, parsed)
+    _check_code_is_typed(config, parsed)
 
 
 def _check_module_is_typed(config: RunConfig, parsed: Sequence[Override]) -> None:

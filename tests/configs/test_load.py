@@ -244,8 +244,9 @@ def test_numbers_inside_lists_stay_numbers_and_texts_texts():
         (None, "run={path}: there is no such file; did you mean '{folder}/nine.yaml'?"),
         ("ppo: {clip: [", "run={path}: is no YAML of plain data"),
         ("- 3", "run={path}: holds no options"),
-        ("ppo: {clp: 1}", "unknown key 'ppo.clp'"),
-        ("name: null", "name=None: must be text"),
+        ("ppo: {clp: 1}", "run={path}: unknown key 'ppo.clp'"),
+        ("name: null", "run={path}: name=None: must be text"),
+        ("phases: []", "run={path}: phases=[]: a run needs at least one phase"),
         ("resume: x", "run={path}: resume: is no option of a run file"),
         ("!!python/object/apply:os.system ['exit 3']", "run={path}: is no YAML of plain data"),
         ("env: {id: 'evil:X-v0'}", "run=mine: its environment is evil:X-v0, and making that runs the code"),
@@ -262,6 +263,15 @@ def test_a_run_file_of_ones_own_that_is_missing_wrong_or_would_run_code_is_refus
     if content is not None:
         path.write_text(content)
     assert refusal(f"+run={path}").startswith(message.format(path=path, folder=tmp_path))
+
+
+def test_a_run_file_of_ones_own_is_named_for_its_faults_alone(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("ppo: {clp: 1}")
+    assert refusal(f"+run={path}", "seed=3").startswith(f"run={path}: unknown key 'ppo.clp'")
+    path.write_text("ppo: {minibatch_size: 4096}")
+    assert refusal(f"+run={path}", "ppo.clp=1").startswith("unknown key 'ppo.clp'")
+    assert refusal(f"+run={path}", "ppo.rollout_steps=1").startswith("ppo.minibatch_size=4096: must be at most 256")
 
 
 def test_a_run_file_of_ones_own_is_named_by_its_path_from_any_folder(tmp_path, monkeypatch):
