@@ -15,6 +15,7 @@ from typing import Any
 import chess
 import chess.svg
 
+from sparring.configs.core.errors import printable
 from sparring.eval.chess.games import ChessGame
 
 TEMPLATE = Path(__file__).with_name("replay.html")
@@ -34,7 +35,7 @@ def fill_page(template: Path, *, title: str, data: Any, **parts: str) -> str:
     plain = json.dumps(data, separators=(",", ":"))
     # In a script element only "<" needs escaping; & and > are escaped as well, to be safe.
     inert = plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    known = {"title": html.escape(title), "data": inert} | parts
+    known = {"title": html.escape(printable(title)), "data": inert} | parts
     return re.sub(r"\{\{(\w+)\}\}", lambda mark: known[mark[1]], template.read_text(encoding="utf-8"))
 
 

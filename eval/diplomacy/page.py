@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from sparring.configs.core.errors import printable
 from sparring.configs.core.files import write_atomically
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import standard_board
@@ -55,7 +56,7 @@ def fill_page(template: Path, *, title: str, data: Any, **parts: str) -> str:
     # In a script element only "<" needs escaping; & and > are escaped as well, to be safe.
     inert = plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     known = {
-        "title": html.escape(title),
+        "title": html.escape(printable(title)),
         "data": inert,
         "style": f":root {{ {_css()} }}\n{_read('map.css')}",
         "drawing": _read("map.js"),

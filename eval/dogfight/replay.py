@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from sparring.configs.core.errors import printable
 from sparring.configs.core.files import write_atomically
 from sparring.envs.dogfight import aircraft, camera
 from sparring.envs.dogfight import rules as game
@@ -58,7 +59,7 @@ def fill_page(template: Path, *, title: str, data: Any, **parts: str) -> str:
     # Only "<" needs escaping in a script element; & and > are escaped as a precaution.
     inert = plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     known = {
-        "title": html.escape(title),
+        "title": html.escape(printable(title)),
         "data": inert,
         "style": _read("arena.css"),
         "arena": "\n".join(_read(name) for name in ("camera.js", "aircraft.js", "arena.js")),

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from sparring.configs.core.errors import printable
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, location_name, standard_board
 from sparring.envs.diplomacy.orders.notation import unit_name, write_unit
@@ -102,5 +103,5 @@ def _counted(counts: Sequence[int]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return text escaped for quotation marks, on one line."""
-    return " ".join(text.split()).replace("\\", "\\\\").replace('"', '\\"')
+    """Return text escaped for quotation marks, on one line, without characters that are not printed."""
+    return printable(" ".join(text.split())).replace("\\", "\\\\").replace('"', '\\"')

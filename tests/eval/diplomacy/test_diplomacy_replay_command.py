@@ -1,7 +1,9 @@
 """The command that plays or reads a game of Diplomacy and shows it: what it refuses, writes, and never loses."""
 
 import json
+import math
 from contextlib import contextmanager
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -166,6 +168,81 @@ def test_a_saved_game_that_goes_on_is_shown_as_unfinished(capsys, tmp_path):
     assert [phase["name"] for phase in shown["phases"]] == ["S1901M"]
     assert shown["phases"][0]["outcomes"] == []
     assert (tmp_path / "b").read_text() == '[Result "unfinished"]\n\nS1901M  Spring 1901, movement\n  is next\n'
+
+
+class _Scripts(HTMLParser):
+    """Contents of the script elements and of the title of a page, as a browser separates them."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.texts, self._open = [], {"script": [], "title": []}, None
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self._open = tag
+
+    def handle_endtag(self, tag):
+        self._open = None
+
+    def handle_data(self, data):
+        if self._open in self.texts:
+            self.texts[self._open].append(data)
+
+
+OPENING = {"format": "sparring-diplomacy", "version": 1, "map": "standard"}
+SPRING = {"name": "S1905M", "state": {"units": {"ENGLAND": ["A FIN"]}, "centres": {"RUSSIA": ["STP"]}}}
+PACKAGE = {"name": "S1905M", "state": {"units": {"ENGLAND": ["A FIN"]}, "centers": {"RUSSIA": ["STP"]}}}
+ODD = "\x00\x1b[31m\u202e\n[Result"
+BREAKING = "</script><script>alert('x')</script><!--\"<b>"
+
+
+@pytest.mark.parametrize(
+    "game",
+    [
+        OPENING | {"phases": [SPRING], "players": {"FRANCE": BREAKING, "ITALY": BREAKING + "&amp;"}},
+        OPENING | {"phases": [SPRING], "players": {"FRANCE": "half a pair \ud800", "ITALY": ODD}},
+        {"id": BREAKING, "phases": [PACKAGE | {"messages": [{"message": BREAKING, "time_sent": 10**400}]}]},
+    ],
+    ids=["tags", "characters", "package"],
+)
+def test_text_of_a_saved_game_stays_text_in_the_page(capsys, tmp_path, game):
+    (tmp_path / "game.json").write_text(json.dumps(game))
+    written = ["--out", tmp_path / "a.html", "--log", tmp_path / "a.txt"]
+    assert run(capsys, "--game", tmp_path / "game.json", *written) == (0, "")
+    (tmp_path / "plain.json").write_text(json.dumps(OPENING | {"phases": [SPRING]}))
+    run(capsys, "--game", tmp_path / "plain.json", "--out", tmp_path / "plain.html")
+    shown, plain = (_Scripts((tmp_path / name).read_text()) for name in ("a.html", "plain.html"))
+    assert shown.tags == plain.tags
+    assert shown.texts["script"][1:] == plain.texts["script"][1:]
+    names = game.get("players", {})
+    players = json.loads(shown.texts["script"][0])["players"]
+    assert [players[POWERS.index(power)] for power in names] == [*names.values()]
+    assert "".join(shown.texts["title"]).isprintable()
+    assert [line for line in (tmp_path / "a.txt").read_text().splitlines() if line.startswith("[Result")] == [
+        '[Result "unfinished"]'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("game", "message"),
+    [
+        (OPENING | {"version": 10**400, "phases": [SPRING]}, "version: must be 1, not 1000"),
+        (OPENING | {"version": math.nan, "phases": [SPRING]}, "version: must be 1, not nan"),
+        (OPENING | {"phases": [SPRING], "players": {"FRANCE": 10**400}}, "players.FRANCE: must be a text, not 1000"),
+        (OPENING | {"phases": [SPRING], "players": {BREAKING: "x"}}, "unknown power '</script>"),
+        (OPENING | {"phases": [SPRING | {"name": 10**400}]}, "phases[0].name: must be a text, not 1000"),
+        (OPENING | {"phases": [SPRING | {"winner": math.nan}]}, "phases[0].winner: must be a text, not nan"),
+        ({"phases": [PACKAGE | {"results": {"A FIN": [math.inf]}}]}, "results.A FIN[0]: must be a text, not inf"),
+    ],
+)
+def test_a_value_of_a_saved_game_that_is_no_part_of_it_is_named_in_one_line(capsys, tmp_path, game, message):
+    (tmp_path / "game.json").write_text(json.dumps(game))
+    code, err = run(capsys, "--game", tmp_path / "game.json", "--out", tmp_path / "a.html")
+    assert (code, err.count("\n")) == (2, 1)
+    assert message in err
+    assert not (tmp_path / "a.html").exists()
 
 
 def test_a_saved_game_that_cannot_be_shown_is_named(capsys, tmp_path):
