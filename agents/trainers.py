@@ -22,7 +22,7 @@ from sparring.configs.core.status import LOADING, say
 from sparring.configs.load import load_named
 from sparring.configs.opponents import opponent_text
 from sparring.configs.schema import DogfightRunConfig, LanguageRunConfig, PPORunConfig, RunConfig
-from sparring.configs.validate import validate
+from sparring.configs.validate import idle_options, validate
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -95,7 +95,10 @@ def train(config: RunConfig, *, callbacks: Sequence[Callback] = ()) -> Path:
     if isinstance(config, LanguageRunConfig) and config.dry_run:
         raise ConfigError("dry_run=true: trains nothing; print it with `python train.py ... dry_run=true`")
     with _claimed(config) as claim:  # refuses bad input before torch and Warp load
-        say(LOADING, shown=config.logger.progress and os.environ.get("RANK", "0") == "0")
+        first = os.environ.get("RANK", "0") == "0"
+        for line in idle_options(config):
+            say(line, shown=first)
+        say(LOADING, shown=config.logger.progress and first)
         return _train(config, claim, callbacks)
 
 

@@ -176,7 +176,7 @@ class GRPOConfig:
     """Probability that no phase is played before the fork, besides the draw of their number."""
     buffer_depth: int = option(3, "[0, 64]")
     """Rollout batches prefetched by other processes in training; 0 plays them in this one."""
-    workers: int = option(1, "[1, 1024]")
+    workers: int = option(1, "[1, 1024]", needs=["grpo.buffer_depth above 0"])
     """Processes that play rollouts."""
     learning_rate: float = option(1e-5, "(0, 1]")
     """Step size of AdamW."""
@@ -214,7 +214,7 @@ class GRPOConfig:
     """exact: over all allowed tokens; signed, squared: the drawn token's log-ratio, poor estimates."""
     kl_target: float = option(0.0, "[0, 100]")
     """KL to the reference that beta is adjusted to, in nats; 0 keeps beta."""
-    kl_horizon: int = option(10, POSITIVE)
+    kl_horizon: int = option(10, POSITIVE, needs=["grpo.kl_target above 0"])
     """Steps over which the KL for kl_target is smoothed."""
     use_ema_reference: bool = option(False, needs=["grpo.kl_beta above 0"])
     """Reference: a moving average of the adapter, not the base model."""
@@ -282,7 +282,9 @@ NEEDS_OPPONENTS = tuple(
         "play", "rollout_horizon_years", "rollout_long_horizon_years", "rollout_long_horizon_chance",
         "rollout_warmup_phases", "rollout_warmup_player", "rollout_no_warmup_chance", "use_state_stratified_groups",
         "use_elo_conditioned_rewards", "elo_scale", "use_strategic_step_scoring", "use_trajectory_level_rewards",
-        "use_position_scoring", "win_bonus", "winner_threshold_sc", "reward_discount_gamma",
+        "use_position_scoring", "win_bonus", "winner_threshold_sc", "reward_discount_gamma", "count_fork_year",
+        "reward_discount_per", "solo_victory_sc", "step_reward_weight", "final_reward_weight",
+        "leader_gap_penalty_weight", "leader_gap_threshold", "balance_bonus_weight",
     )
 )  # fmt: skip
 """Options of games with opponents and several decisions."""

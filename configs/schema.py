@@ -56,6 +56,8 @@ DOGFIGHT_CHECKS = (
     "evaluation.regimes_every",
 )
 
+CHECKED = "evaluation.check_every above 0"
+
 PROBABILITY = "[0, 1]"
 COUNT = "[0, 10000000]"
 POSITIVE = "[1, 10000000]"
@@ -137,8 +139,8 @@ class PPOConfig:
     """fp32, fp16 (CUDA, with a gradient scaler), bf16, or auto: bf16 where the device is faster with it, else fp32."""
     warmup_updates: int = option(10, COUNT)
     """Updates in full precision before autocast starts."""
-    gsde_every: int = option(0, COUNT)
-    """With `network.gsde`: steps until the noise function is drawn again; 0 is once per rollout."""
+    gsde_every: int = option(0, COUNT, needs=["network.gsde=true"])
+    """Steps until the noise function is drawn again; 0 is once per rollout."""
 
 
 @dataclass
@@ -201,8 +203,8 @@ class PhaseConfig:
     events: list[EventConfig] = field(default_factory=list)
     advance: str = option("on_update", ADVANCES)
     """on_update, or on_success: a stage ends early once every current bot's win rate reaches `success`."""
-    success: float = option(0.9, "(0, 1]")
-    """Win rate for advance=on_success."""
+    success: float = option(0.9, "(0, 1]", needs=["phases.advance=on_success"])
+    """Win rate of every current bot at which a stage ends."""
     adaptive: float = option(0.0, PROBABILITY)
     """Degree to which shares of a stage's bots follow measured loss rates (0 keeps its weights)."""
 
@@ -216,9 +218,9 @@ class SelfPlayConfig:
     promotion: str = option("always", PROMOTIONS)
     """always: a snapshot joins the pool when it is due. sprt: only if a sequential test of the learner against the
     newest snapshot finds it `promotion_elo` stronger; else due again `snapshot_every` updates later."""
-    promotion_elo: float = option(50.0, "(0, 1000]")
+    promotion_elo: float = option(50.0, "(0, 1000]", needs=["self_play.promotion=sprt"])
     """Advantage in Elo that promotion=sprt tests for."""
-    promotion_games: int = option(400, "[2, 1000000]")
+    promotion_games: int = option(400, "[2, 1000000]", needs=["self_play.promotion=sprt"])
     """Upper limit; undecided by then is not promoted."""
     pool_size: int = option(30, "[1, 10000]")
     """Largest number of snapshots in the pool."""
@@ -242,11 +244,11 @@ class EvaluationConfig:
     """Updates between W/D/L evaluations against all bots met; 0 is never."""
     games: int = option(100, "[2, 1000000]")
     """Games per opponent in each evaluation."""
-    check_bot: str = option("brawler", BOTS)
+    check_bot: str = option("brawler", BOTS, needs=[f"{CHECKED} or evaluation.regimes_every above 0"])
     """Opponent of the evaluations below."""
     check_every: int = option(0, COUNT)
     """Updates between evaluations against `check_bot` alone; 0 is never."""
-    check_alert: float = option(0.8, PROBABILITY)
+    check_alert: float = option(0.8, PROBABILITY, needs=[CHECKED])
     """Alert when the win rate against `check_bot` falls below this after reaching it."""
     regimes_every: int = option(0, COUNT)
     """Updates between evaluations against `check_bot` in every regime of physics; 0 is never."""

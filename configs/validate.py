@@ -5,18 +5,20 @@ Keys are written as they are typed on the command line: `phases.0.stages.1.at` i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import ConfigError, choose
 from sparring.configs.core.paths import CHECKPOINTS, holds
-from sparring.configs.kinds import games
+from sparring.configs.kinds import bare, declared, games
 from sparring.configs.opponents import is_code, registered
 from sparring.configs.schema import (
     DIPLOMACY,
     GYMNASIUM,
     RUNS,
+    DogfightRunConfig,
     EvaluationConfig,
     GRPORunConfig,
     LanguageRunConfig,
@@ -26,9 +28,58 @@ from sparring.configs.schema import (
     RunConfig,
     StageConfig,
 )
-from sparring.configs.serialization import from_plain, to_plain
+from sparring.configs.serialization import from_plain, options, to_plain
 from sparring.configs.stored.retired import id_message, is_retired
-from sparring.configs.validate_language import check_idle, check_language
+from sparring.configs.validate_language import check_language
+
+IDLE: tuple[tuple[type[RunConfig], str, tuple[str, ...]], ...] = (
+    (
+        PPORunConfig,
+        "trainer=sb3",
+        (
+            *("evaluation.", "guard.", "checkpoint_minutes", "network.log_std_min", "network.log_std_max"),
+            *("ppo.final_entropy_fraction", "ppo.log_ratio_clamp", "ppo.precision", "ppo.warmup_updates"),
+        ),
+    ),
+    (PPORunConfig, "ppo.entropy_coefficient=0.0", ("ppo.final_entropy_fraction",)),
+    (PPORunConfig, "ppo.adaptive_kl above 0", ("ppo.final_learning_rate_fraction",)),
+    (PPORunConfig, "ppo.precision=fp32", ("ppo.warmup_updates",)),
+    (PPORunConfig, "ppo.target_kl=0.0", ("guard.restore_kl",)),
+    (
+        DogfightRunConfig,
+        "phases.scripted_start=1.0 and phases.scripted_end=1.0",
+        tuple(f"self_play.{name}" for name in ("snapshot_every", "promotion", "sampling", "deal_every", "pool_size")),
+    ),
+    (DogfightRunConfig, "env.reward.shaping=0.0", ("env.reward.exposure",)),
+    (DogfightRunConfig, "env.rules=challenge", ("env.observe_physics",)),
+    (
+        RunConfig,
+        "evaluation.every=0 and evaluation.check_every=0 and evaluation.regimes_every=0",
+        ("evaluation.games",),
+    ),
+    (RunConfig, "guard.enabled=false", ("guard.",)),
+    (LanguageRunConfig, "", ("endpoint.",)),
+    (GRPORunConfig, "grpo.target_kl=0.0", ("guard.restore_kl",)),
+    (GRPORunConfig, "grpo.kl_beta=0.0", ("grpo.kl_beta_start_step", "grpo.kl_beta_warmup_steps")),
+    (GRPORunConfig, "overfit.enabled=false", ("overfit.",)),
+    (
+        GRPORunConfig,
+        "grpo.use_trajectory_level_rewards=true",
+        ("grpo.step_reward_weight", "grpo.final_reward_weight", "grpo.reward_discount_"),
+    ),
+    (
+        GRPORunConfig,
+        "grpo.play=self_play",
+        tuple(
+            f"league.{name}"
+            for name in ("self_play", "peer", "exploitable", "baseline", "final_", "cold_start_steps", "dumbbot_game")
+        ),
+    ),
+)
+"""Kind of run, what is set, and the beginnings of the options that then have no effect.
+
+Such options are allowed, since a run file may set what an override switches off, and are named when the run starts.
+"""
 
 
 def validate(config: RunConfig, *, started: bool = False) -> None:
@@ -46,10 +97,58 @@ def validate(config: RunConfig, *, started: bool = False) -> None:
         _check_games(config.env.id, config.evaluation)
     if isinstance(config, LanguageRunConfig):
         check_language(config)
-        if not started:
-            check_idle(config)
     if isinstance(config, PPORunConfig):
         _check_policies(config)
+    if not started:
+        _check_idle(config)
+
+
+def _check_idle(config: RunConfig) -> None:
+    """Refuse a non-default option whose `needs` are not met; raises `ConfigError`.
+
+    Features on by default may be switched off beside their parameters: `grpo.kl_beta=0` beside its warm-up is valid.
+    """
+    known, values = declared(type(config)), options(config)
+    for key, value in values.items():
+        option = known.get(bare(key))
+        if not option or not option.metadata.get("needs") or value == option.default:
+            continue
+        for need in option.metadata["needs"]:
+            near = need.replace(f"{bare(key).rpartition('.')[0]}.", f"{key.rpartition('.')[0]}.")  # of the same item
+            if not any(_given(one, values) for one in near.split(" or ")):
+                shown, default = (str(one).lower() for one in (value, option.default))
+                raise ConfigError(f"{key}={shown}: has no effect without {near}; give that, too, or {key}={default}")
+
+
+def idle_options(config: RunConfig) -> list[str]:
+    """Return a line for each row of `IDLE` that holds and has options with another value than the default."""
+    known, values = declared(type(config)), options(config)
+    lines = []
+    for kind, condition, starts in IDLE:
+        changed = [
+            key
+            for key, value in values.items()
+            if bare(key).startswith(starts) and value != known[bare(key)].default and f"{key}=" not in condition
+        ]
+        if isinstance(config, kind) and changed and _holds(condition, values):
+            lines.append(f"without effect {f'with {condition}' if condition else 'in training'}: {', '.join(changed)}")
+    return lines
+
+
+def _holds(condition: str, values: Mapping[str, Any]) -> bool:
+    """Return whether all parts of a condition are given, each in all items of its list; options of others count."""
+    parts = condition.split(" and ") if condition else []
+    asked = [(part, part.partition("=")[0].removesuffix(" above 0")) for part in parts]
+    return all(
+        _given(part.replace(name, key, 1), values) for part, name in asked for key in values if bare(key) == name
+    )
+
+
+def _given(need: str, values: Mapping[str, Any]) -> bool:
+    key, equals, wanted = need.partition("=")
+    if equals:
+        return str(values[key]).lower() == wanted
+    return bool(values[key.removesuffix(" above 0")] > 0)
 
 
 def _check_trainer(config: RunConfig) -> None:
@@ -105,10 +204,6 @@ def _check_log_std(config: PPORunConfig) -> None:
     low, high = network.log_std_min, network.log_std_max
     if low > high:
         raise ConfigError(f"network.log_std_min={low}: must be at most network.log_std_max, {high}")
-    if config.ppo.gsde_every and not network.gsde:
-        raise ConfigError(
-            f"ppo.gsde_every={config.ppo.gsde_every}: has no effect without network.gsde=true; leave it out"
-        )
     named = [("network.log_std_init", network.log_std_init)]
     for p, phase in enumerate(config.phases):
         named += [

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from typing import Any
-
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.games.chess import GAME_SHARES, ChessDataConfig
-from sparring.configs.kinds import declared
 from sparring.configs.language import SHARED, CloneConfig, EndpointConfig, GRPOConfig, LeagueConfig
 from sparring.configs.schema import (
     ChessCloneRunConfig,
@@ -30,30 +26,6 @@ def check_language(config: LanguageRunConfig) -> None:
     if isinstance(config, GRPORunConfig):
         _check_grpo(config.grpo)
         _check_shares(config.league)
-
-
-def check_idle(config: LanguageRunConfig) -> None:
-    """Refuse a non-default option whose `needs` are not met; raises `ConfigError`.
-
-    Features on by default may be switched off beside their parameters: `grpo.kl_beta=0` beside its warm-up is valid.
-    """
-    for key, option in declared(type(config)).items():
-        value, default = _value(config, key) if option.metadata.get("needs") else None, option.default
-        for need in option.metadata.get("needs", ()):
-            if value != default and not _given(config, need):
-                value, default = (str(one).lower() for one in (value, default))
-                raise ConfigError(f"{key}={value}: has no effect without {need}; give that, too, or {key}={default}")
-
-
-def _given(config: LanguageRunConfig, need: str) -> bool:
-    key, equals, wanted = need.partition("=")
-    if equals:
-        return str(_value(config, key)).lower() == wanted
-    return bool(_value(config, key.removesuffix(" above 0")) > 0)
-
-
-def _value(config: LanguageRunConfig, key: str) -> Any:
-    return reduce(getattr, key.split("."), config)
 
 
 def check_endpoint(endpoint: EndpointConfig) -> None:

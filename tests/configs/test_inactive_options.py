@@ -5,11 +5,13 @@ from dataclasses import replace
 import pytest
 import yaml
 
+from sparring.agents import trainers
 from sparring.configs.core.errors import ConfigError
-from sparring.configs.kinds import declared
-from sparring.configs.load import load
+from sparring.configs.kinds import bare, declared
+from sparring.configs.load import load, runs
 from sparring.configs.schema import RUNS
 from sparring.configs.serialization import to_plain
+from sparring.configs.validate import idle_options
 
 IDLE = [
     (["grpo.importance_mask=true"], "grpo.use_importance_correction=true"),
@@ -34,6 +36,15 @@ IDLE = [
     (["league.rating_width=10"], "league.matchmaking=rating"),
     (["league.rating_self_play=0.5"], "league.matchmaking=rating"),
     (["league.checkpoint_every=20", "league.checkpoint_schedule=thinning"], "league.checkpoint_schedule=even"),
+    (["grpo.kl_horizon=5"], "grpo.kl_target=0.1"),
+    (["grpo.workers=2", "grpo.buffer_depth=0"], "grpo.buffer_depth=1"),
+    (["ppo.gsde_every=4"], "network.gsde=true"),
+    (["self_play.promotion_elo=10"], "self_play.promotion=sprt"),
+    (["self_play.promotion_games=10"], "self_play.promotion=sprt"),
+    (["evaluation.check_bot=ace"], "evaluation.check_every=5"),
+    (["evaluation.check_bot=ace"], "evaluation.regimes_every=5"),
+    (["evaluation.check_alert=0.5"], "evaluation.check_every=5"),
+    (["phases.0.success=0.8"], "phases.0.advance=on_success"),
     (["clone.hidden=64", "model.name=smollm2"], "model.name=tiny"),
     (["clone.layers=2", "model.name=smollm2"], "model.name=tiny"),
     (["clone.heads=2", "model.name=smollm2"], "model.name=tiny"),
@@ -47,13 +58,15 @@ def grpo(*options):
 
 def either(*options):
     """A run of the trainer whose options are given."""
+    if options[0].startswith(("ppo.", "self_play.", "evaluation.", "phases.")):
+        return load(["+run=quickstart", *options])
     return load(["+run=diplomacy_clone", *options]) if "model.name" in "".join(options) else grpo(*options)
 
 
 @pytest.mark.parametrize(("options", "cure"), IDLE)
 def test_it_is_refused_by_both_names_and_either_cure_of_the_line_works(options, cure):
     key, needed = options[0].split("=")[0], cure.split("=")[0]
-    with pytest.raises(ConfigError, match=rf"^{key}=[a-z0-9.]+: has no effect without {needed}\b") as refused:
+    with pytest.raises(ConfigError, match=rf"^{key}=[a-z0-9.]+: has no effect without (.* or )?{needed}\b") as refused:
         either(*options)
     either(*options, cure)
     if len(options) < 3:  # there the second option needs the third as the first does
@@ -62,7 +75,7 @@ def test_it_is_refused_by_both_names_and_either_cure_of_the_line_works(options, 
 
 def test_every_option_with_needs_is_tried_above():
     needing = {key for kind in RUNS for key, option in declared(kind).items() if option.metadata.get("needs")}
-    assert needing == {options[0].split("=")[0] for options, _ in IDLE}
+    assert needing == {bare(options[0].split("=")[0]) for options, _ in IDLE}
 
 
 @pytest.mark.parametrize(
@@ -75,6 +88,81 @@ def test_what_is_on_by_default_may_be_switched_off(options):
 def test_a_run_started_with_such_a_pair_is_continued(tmp_path):
     before = grpo()
     before.grpo = replace(before.grpo, importance_mask=True)
-    (tmp_path / "old").mkdir()
-    (tmp_path / "old" / "config.yaml").write_text(yaml.safe_dump(to_plain(before)))
+    policies = load(["+run=quickstart"])
+    policies.self_play = replace(policies.self_play, promotion_elo=10.0)
+    for name, config in (("old", before), ("older", policies)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.yaml").write_text(yaml.safe_dump(to_plain(config)))
     assert load(["resume=old", f"checkpoint_dir={tmp_path}"]).grpo.importance_mask
+    assert load(["resume=older", f"checkpoint_dir={tmp_path}"]).self_play.promotion_elo == 10.0
+
+
+@pytest.mark.parametrize(
+    ("run", "options", "line"),
+    [
+        ("baseline_v1", ["trainer=sb3", "guard.cut=0.9", "ppo.epochs=2"], "trainer=sb3: guard.cut"),
+        ("self_play", ["ppo.entropy_coefficient=0"], "ppo.entropy_coefficient=0.0: ppo.final_entropy_fraction"),
+        (
+            "quickstart",
+            ["ppo.adaptive_kl=0.01", "ppo.final_learning_rate_fraction=0.5"],
+            "ppo.adaptive_kl above 0: ppo.final_learning_rate_fraction",
+        ),
+        ("quickstart", ["ppo.precision=fp32", "ppo.warmup_updates=3"], "ppo.precision=fp32: ppo.warmup_updates"),
+        ("quickstart", ["ppo.target_kl=0", "guard.restore_kl=5"], "ppo.target_kl=0.0: guard.restore_kl"),
+        (
+            "quickstart",
+            ["self_play.pool_size=5"],
+            "phases.scripted_start=1.0 and phases.scripted_end=1.0: self_play.pool_size",
+        ),
+        ("quickstart", ["env.reward.shaping=0"], "env.reward.shaping=0.0: env.reward.exposure"),
+        (
+            "quickstart",
+            ["env.rules=challenge", "env.observe_physics=false"],
+            "env.rules=challenge: env.observe_physics",
+        ),
+        (
+            "baseline_v1",
+            ["evaluation.games=8"],
+            "evaluation.every=0 and evaluation.check_every=0 and evaluation.regimes_every=0: evaluation.games",
+        ),
+        ("gymnasium", ["guard.enabled=false", "guard.window=3"], "guard.enabled=false: guard.window"),
+        (
+            "diplomacy_exp1",
+            ["grpo.kl_beta=0", "grpo.kl_beta_warmup_steps=3"],
+            "grpo.kl_beta=0.0: grpo.kl_beta_warmup_steps",
+        ),
+        ("diplomacy_exp1", ["grpo.target_kl=0", "guard.restore_kl=5"], "grpo.target_kl=0.0: guard.restore_kl"),
+        ("rookworld_overfit_r1", ["overfit.enabled=false"], "overfit.enabled=false: overfit.greedy, overfit.label"),
+        (
+            "diplomacy_exp1",
+            ["grpo.use_trajectory_level_rewards=true", "grpo.step_reward_weight=1"],
+            "grpo.use_trajectory_level_rewards=true: grpo.reward_discount_per, grpo.step_reward_weight",
+        ),
+        ("diplomacy_quickstart", ["grpo.play=self_play"], "grpo.play=self_play: league.dumbbot_game_probability"),
+    ],
+)
+def test_what_is_switched_off_beside_its_parameters_is_named_at_the_start(run, options, line):
+    assert idle_options(load([f"+run={run}", *options])) == [f"without effect with {line}"]
+
+
+def test_options_of_a_server_are_named_in_training():
+    found = idle_options(load(["+run=diplomacy_clone", "endpoint.retries=2"]))
+    assert found == ["without effect in training: endpoint.retries"]
+
+
+@pytest.mark.parametrize("run", runs())
+def test_a_run_file_sets_nothing_without_effect(run):
+    assert idle_options(load([f"+run={run}"])) == []
+
+
+@pytest.mark.parametrize("option", ["step_reward_weight=1", "solo_victory_sc=9", "count_fork_year=true"])
+def test_rewards_of_games_are_no_options_of_chess(option):
+    with pytest.raises(ConfigError, match=rf"^grpo\.{option.split('=')[0]}=.*: is an option of sparring/Diplomacy-v0"):
+        load(["+run=rookworld_grpo", f"grpo.{option}"])
+
+
+def test_they_are_printed_before_a_run_starts(tmp_path, capsys, monkeypatch):
+    config = load(["+run=gymnasium", "guard.enabled=false", "guard.window=3", f"checkpoint_dir={tmp_path}"])
+    monkeypatch.setattr(trainers, "_train", lambda config, claim, callbacks: tmp_path)
+    trainers.train(config)
+    assert "without effect with guard.enabled=false: guard.window\n" in capsys.readouterr().err
