@@ -239,13 +239,13 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 63_087,
+    "product lines": 63_259,
     "product files": 568,
     "import lines, % of product lines": 9.4,
     "files with one importer": 153,
     "files with one importer and at most 80 lines": 62,
     "`found` as a name, per 1,000 lines": 19.3,
-    "test lines": 58_249,
+    "test lines": 58_536,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""
