@@ -239,7 +239,7 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 63_259,
+    "product lines": 63_260,
     "product files": 568,
     "import lines, % of product lines": 9.4,
     "files with one importer": 153,

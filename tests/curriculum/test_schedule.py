@@ -99,7 +99,8 @@ def test_the_demo_ends_against_all_five_bots_in_the_default_physics():
     plan = plans_of("quickstart")
     assert set(plan[-1].current) == set(BOTS)
     shares = [step.scripted_share for step in plan]  # the rest are its own snapshots
-    assert shares == sorted(shares, reverse=True) and (shares[0], shares[-1]) == (0.5, 0.3)
+    assert shares == sorted(shares, reverse=True)
+    assert (shares[0], shares[-1]) == (0.5, 0.3)
     fighters = next(update for update, step in enumerate(plan) if "brawler" in step.current)
     assert plan[0].randomization == Randomization("none", "sniper")
     # Exploration is widened once the fighters are met; from update 420 on the physics is the default one.
