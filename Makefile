@@ -11,6 +11,7 @@ BASE ?= HEAD
 PARTS ?=
 GOLDEN_ARGS ?=
 MUTATION_ARGS ?=
+TORTURE_ARGS ?=
 
 # Waiting OpenMP threads must not spin: that slows every other process on the same cores.
 export OMP_WAIT_POLICY ?= PASSIVE
@@ -27,7 +28,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check -c constr
 	$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 VLLM := $(or $(SPARRING_VLLM),$(CURDIR)/.venv-vllm/bin/python)
 
-.PHONY: help install setup demo docs test slow lint bench gpu golden mutation kernels
+.PHONY: help install setup demo docs test slow lint bench gpu golden mutation torture kernels
 .DEFAULT_GOAL := help
 
 help:
@@ -42,6 +43,7 @@ help:
 	@echo "make gpu     test and measure everything on a GPU, in nine minutes; GPU_ARGS=\"--device cpu\" tries the script"
 	@echo "make golden  compare all numbers of small runs with those of BASE=<commit>; PARTS=ppo,grpo selects; docs/golden_runs.md"
 	@echo "make mutation plant faults one by one and write how many the tests notice to docs/results/mutation.md"
+	@echo "make torture kill runs, damage their files, fill the disk, read hostile files; TORTURE_ARGS=\"--only kills,files --kills 20\""
 	@echo
 	@echo "PYTHON=python3.12 chooses the interpreter; DEMO_ARGS and GAMES shorten the demo, as in"
 	@echo "make demo DEMO_ARGS=max_updates=3 GAMES=20"
@@ -120,6 +122,10 @@ golden: setup
 # Takes one core for an hour; MUTATION_ARGS="--results FILE" continues a run that was cut short.
 mutation: setup
 	$(BIN)/python -m tests.mutation --page docs/results/mutation.md $(MUTATION_ARGS)
+
+# An hour and a half on two idle cores with 100 kills; TORTURE_ARGS="--help" lists the parts. Fails if anything did not hold.
+torture: kernels
+	$(BIN)/python -m benchmarks.torture --out docs/results/torture.md $(TORTURE_ARGS)
 
 # Compile the simulators once into the shared cache, before several processes need them at the same time.
 kernels: setup

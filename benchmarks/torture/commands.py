@@ -1,0 +1,174 @@
+"""Commands of the product in processes that may be killed, limited and read to their last line.
+
+Each is what its console script calls (`sparring-train` is `sparring.train.main`), in a process forked from one that has
+loaded torch, Warp and the language models: hundreds of them then take minutes. Output is in a file, so that what a
+process says survives its death.
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import os
+import resource
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from multiprocessing import forkserver
+from multiprocessing.context import ForkServerContext, ForkServerProcess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SECONDS = 120.0
+"""Longest time of a command, far beyond what any needs."""
+MEMORY = 3 << 30
+"""Bytes that a command may take beyond those it starts with."""
+BAD_INPUT = 2
+WARM = (
+    *("sparring.train", "sparring.eval.run", "sparring.eval.runs", "sparring.agents.trainers"),
+    *("sparring.agents.ppo.trainer", "sparring.agents.ppo.tasks.dogfight", "sparring.agents.ppo.tasks.diplomacy"),
+    *(
+        "sparring.agents.grpo.trainer",
+        "sparring.agents.llm.cloning.trainer",
+        "transformers.models.llama.modeling_llama",
+    ),
+    *("peft", "tensorboard.summary.writer.event_file_writer", "pandas", "sparring.eval.dogfight.command"),
+)
+"""Modules loaded once; those that are not installed are left out."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command that ended: exit code (negative for a signal, None after a timeout), all its output, and its words."""
+
+    words: tuple[str, ...]
+    code: int | None
+    output: str
+
+    @property
+    def last(self) -> str:
+        """The last line that is not empty."""
+        return next((line for line in reversed(self.output.splitlines()) if line.strip()), "")
+
+    @property
+    def crashed(self) -> str:
+        """Why this is a fault whatever the input: a traceback, a signal, a timeout; else empty."""
+        if self.code is None:
+            return "took too long"
+        if "Traceback (most recent call last)" in self.output:
+            return f"a traceback that ends in {self.last[:160]!r}"
+        return f"ended by signal {-self.code}" if self.code < 0 else ""
+
+    def refusal(self, *names: str) -> str:
+        """Return the line with which the input was refused; empty if it was not, or if the line names none of `names`.
+
+        One line means: the only one that begins with the command's name, the last one, with nothing that a terminal
+        obeys.
+        """
+        start = f"{self.words[0]}: "
+        lines = [line for line in self.output.splitlines() if line.startswith(start)]
+        right = self.code == BAD_INPUT and lines == [self.last] and self.last.isprintable() and not self.crashed
+        return self.last if right and (not names or any(name in self.last for name in names)) else ""
+
+    def __str__(self) -> str:
+        return f"{shlex.join(self.words)[:300]}: exit code {self.code}: {self.last[:300]}"
+
+
+class Running:
+    """A command that runs, with its output in the file `log`."""
+
+    def __init__(self, words: Sequence[str], log: Path, *, path: str = "", file_bytes: int = 0) -> None:
+        """Start it; `path` is added to where modules are looked for, `file_bytes` limits the size of files."""
+        self.words, self.log = tuple(words), log
+        log.write_bytes(b"")
+        arguments = (self.words, str(log), path, file_bytes)
+        self.process: ForkServerProcess = _context().Process(target=_live, args=arguments)
+        self.process.start()
+
+    def alive(self) -> bool:
+        """Return whether it still runs."""
+        return self.process.is_alive()
+
+    def kill(self) -> bool:
+        """Send SIGKILL; return whether that is what ended it."""
+        self.process.kill()
+        self.process.join()
+        return self.process.exitcode == -signal.SIGKILL
+
+    def wait(self, seconds: float = SECONDS) -> Ended:
+        """Wait for the end, and kill it after `seconds`."""
+        self.process.join(seconds)
+        late = self.process.is_alive()
+        if late:
+            self.kill()
+        code = self.process.exitcode
+        return Ended(self.words, None if late else code, self.log.read_text(encoding="utf-8", errors="replace"))
+
+
+def run(words: Sequence[str], log: Path, *, path: str = "", file_bytes: int = 0, seconds: float = SECONDS) -> Ended:
+    """Run a command to its end, as in `run(["train.py", "resume=first"], log)`."""
+    return Running(words, log, path=path, file_bytes=file_bytes).wait(seconds)
+
+
+def kept(words: Sequence[str], log: Path) -> Ended:
+    """Run a command that must succeed. Raises `RuntimeError` if it does not."""
+    ended = run(words, log, seconds=10 * SECONDS)
+    if ended.code != 0:
+        raise RuntimeError(f"without any damage, {ended}")
+    return ended
+
+
+@cache
+def _context() -> ForkServerContext:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(WARM))
+    with _environment({"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "WARP_QUIET": "1"}):
+        forkserver.ensure_running()
+    return context
+
+
+class _environment:  # noqa: N801 - a context, read like a function
+    """Environment variables set for a while."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self.values, self.before = values, {name: os.environ.get(name) for name in values}
+
+    def __enter__(self) -> None:
+        os.environ.update(self.values)
+
+    def __exit__(self, *_: object) -> None:
+        for name, value in self.before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def _live(words: tuple[str, ...], log: str, path: str, file_bytes: int) -> None:
+    """Be the command `words`: output to `log`, limits, then the entry point of its script."""
+    target = os.open(log, os.O_WRONLY | os.O_APPEND)
+    os.dup2(target, 1)
+    os.dup2(target, 2)
+    sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 - for as long as the process
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+    if file_bytes:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # Python's own setting, so that a write fails with EFBIG
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
+    if path:
+        sys.path.insert(0, path)
+    sys.argv = list(words)
+    main = importlib.import_module(f"sparring.{words[0].removesuffix('.py').replace('/', '.')}").main
+    sys.exit(main(list(words[1:])))
+
+
+def rows(path: Path) -> Iterator[str]:
+    """Yield the lines of a file that may not exist yet."""
+    if path.is_file():
+        yield from path.read_text(encoding="utf-8", errors="replace").splitlines()
+
+
+def pause(until: float) -> None:
+    """Sleep until this moment of `time.perf_counter`."""
+    time.sleep(max(0.0, until - time.perf_counter()))

@@ -1,0 +1,130 @@
+"""SIGKILL at random moments of five trainers' runs; resumed each time, they must end as undisturbed runs, bit for bit.
+
+A life lasts a drawn number of saves, then a drawn time, or until a save's temporary file is seen. The next one resumes.
+A run that ends before its kills are used up is compared and begun again. Where a kill fell is read off what it left:
+a temporary file means inside a save, no new training state and no word of the run means in the start-up.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks.torture.commands import SECONDS, Running, pause, rows
+from benchmarks.torture.part import FAILED, HARMLESS, Place, Step, Verdict
+from benchmarks.torture.runs import RUNS, TinyRun, differences, updates_done
+
+TRAINERS = tuple(RUNS)
+LONGEST_LIFE = 3
+"""Saves after which a life ends at the latest."""
+EARLY = 0.1
+"""Share of lives that end in the start-up, wherever that is."""
+
+
+def steps(place: Place, kills: int) -> Iterator[Step]:
+    """Yield a step for every kill, in equal shares over the trainers, and one for the end of each trainer's run."""
+    for number, name in enumerate(TRAINERS):
+        share = kills // len(TRAINERS) + (number < kills % len(TRAINERS))
+        if not share:
+            continue
+        victim = Victim(RUNS[name], place, random.Random(f"kills {place.seed} {name}"))
+        for count in range(share):
+            yield Step(name, f"kill {count + 1} of {share}", victim.life)
+        yield Step(name, "the end, compared bit for bit", victim.end)
+
+
+class Victim:
+    """One trainer's run, killed again and again in folders of its own."""
+
+    def __init__(self, run: TinyRun, place: Place, rng: random.Random) -> None:
+        self.run, self.place, self.rng = run, place, rng
+        self.round, self.interval = 0, 0.5
+        self.fell: Counter[str] = Counter()
+
+    @property
+    def root(self) -> Path:
+        """Folder of the present round."""
+        return self.place.folder / f"kills-{self.run.name}-{self.round}"
+
+    @property
+    def folder(self) -> Path:
+        """Run folder of the present round."""
+        return self.root / self.run.name
+
+    def life(self) -> Verdict:
+        """Run until the drawn moment and kill; a run that ends before is compared and begun again."""
+        while True:
+            self.root.mkdir(exist_ok=True)
+            before = updates_done(self.folder)
+            running = Running(self.run.command(self.root), self.root / "log")
+            self._until_the_moment(running, before)
+            if running.kill():
+                where = self._where(running, before)
+                self.fell[where] += 1
+                return Verdict(HARMLESS, f"killed {where} after update {updates_done(self.folder)}", where)
+            wrong = self._finished(running)
+            if wrong:
+                return Verdict(FAILED, wrong)
+
+    def end(self) -> Verdict:
+        """Let the run end, and compare it."""
+        running = Running(self.run.command(self.root), self.root / "log")
+        running.wait(10 * SECONDS)
+        rounds, fell = self.round + 1, ", ".join(f"{count} {where}" for where, count in sorted(self.fell.items()))
+        wrong = self._finished(running)
+        words = f"{rounds} whole {'run' if rounds == 1 else 'runs'} equal to the undisturbed one; kills: {fell}"
+        return Verdict(FAILED, wrong) if wrong else Verdict(HARMLESS, words)
+
+    def _finished(self, running: Running) -> str:
+        """Return what is wrong with a run that ended by itself; remove it if nothing is."""
+        ended, folder = running.wait(), self.folder
+        if ended.code != 0:
+            return str(ended)
+        said = "\n".join(rows(folder / "events.jsonl"))
+        wrong = [word for word in ("damaged", "from the beginning", "inexact resume", '"alert"') if word in said]
+        wrong += differences(self.place.whole(self.run.name), folder)
+        if wrong:
+            return f"{folder}: {', '.join(wrong[:5])}"
+        shutil.rmtree(self.root)
+        self.round += 1
+        return ""
+
+    def _until_the_moment(self, running: Running, before: int) -> None:
+        if self.rng.random() < EARLY:
+            pause(time.perf_counter() + self.rng.uniform(0.0, 2.0))
+            return
+        lasts, aim, part = self.rng.randint(0, LONGEST_LIFE), self.rng.random(), self.rng.random()
+        start = time.perf_counter()
+        if not _wait(running, lambda: updates_done(self.folder) >= max(before, 0) + lasts):
+            return
+        if lasts:
+            self.interval = min((time.perf_counter() - start) / lasts, 5.0)
+        if aim < 0.5:
+            pause(time.perf_counter() + part * self.interval)
+        elif _wait(running, self._saves):
+            pause(time.perf_counter() + part * 0.004)
+
+    def _saves(self) -> bool:
+        return any(
+            True for place in (self.folder, self.folder / "state", self.folder / "pool") for _ in place.glob(".*.tmp")
+        )
+
+    def _where(self, running: Running, before: int) -> str:
+        if self.folder.exists() and next(self.folder.rglob(".*.tmp"), None) is not None:
+            return "in a save"
+        began = "update" in "\n".join(rows(running.log)) or updates_done(self.folder) > before
+        return "in training" if began else "in the start-up"
+
+
+def _wait(running: Running, happened: Callable[[], bool]) -> bool:
+    """Wait until something happened; False if the command ended or `SECONDS` passed before."""
+    late = time.perf_counter() + SECONDS
+    while not happened():
+        if not running.alive() or time.perf_counter() > late:
+            return False
+        time.sleep(0.002)
+    return True

@@ -1,0 +1,165 @@
+"""The smallest runs of five trainers that pass through everything a real one does, and the comparison of two of them.
+
+Equal means to the bit: weights, optimizer, generators, counters, metrics. Only clocks, and the length of the logs that
+holds their digits, may differ.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+COMMON = ("device=cpu", "threads=1", "logger.progress=false", "checkpoint_every=1", "evaluation.every=0")
+NAMES = ("training",)
+"""Parts of a policy that name its folder; its numbers are in the training state as well."""
+CLOCKS = ("time/", "_time_s", "_overlap_s", "_total_s", "_reload_s")
+"""Parts of the names of metrics that a clock makes."""
+
+
+@dataclass(frozen=True)
+class TinyRun:
+    """A run by its file and options; `updates` is its length, `policy` where its last policy lies."""
+
+    name: str
+    updates: int
+    words: tuple[str, ...]
+    policy: str = "final.pt"
+
+    def command(self, folder: Path, *more: str) -> list[str]:
+        """Return the command that begins it in `folder`, or continues it there."""
+        return ["train.py", *self.words, f"name={self.name}", *COMMON, f"checkpoint_dir={folder}", *more]
+
+
+def _run(name: str, updates: int, options: str, policy: str = "final.pt") -> TinyRun:
+    return TinyRun(name, updates, tuple(options.split()), policy)
+
+
+RUNS = {
+    run.name: run
+    for run in (
+        # Steps of a second, so that matches end; a curriculum, an event, snapshots, ratings, widening physics.
+        _run(
+            "self_play",
+            40,
+            "+run=unified_dr_cpu scale=0.005 env.num_envs=16 env.action_repeat=120 network.hidden=16 "
+            "ppo.rollout_steps=48 ppo.minibatch_size=128 ppo.epochs=2 ppo.precision=fp32 self_play.pool_size=4 "
+            "self_play.snapshot_every=1 self_play.slots=3 self_play.deal_every=1 keep_states=2",
+        ),
+        _run(
+            "diplomacy",
+            12,
+            "+run=diplomacy_ppo env.num_envs=7 env.last_year=1902 network.hidden=8 network.blocks=1 "
+            "ppo.rollout_steps=2 ppo.minibatch_size=14 ppo.precision=fp32 phases.0.updates=12 "
+            "phases.0.stages=[{at:0,bots:[random]},{at:6,bots:[random,chaos]}] keep_states=2",
+        ),
+        # Games are played in the trainer's process: a process of workers would import everything after every kill.
+        _run(
+            "grpo",
+            10,
+            "+run=diplomacy_exp1_quick grpo.buffer_depth=0 grpo.groups=2 grpo.samples_per_group=2 grpo.steps=10 "
+            "grpo.rollout_horizon_years=1 grpo.rollout_long_horizon_years=1 grpo.rollout_warmup_phases=1 "
+            "grpo.minibatch_samples=8 env.last_year=1902 league.checkpoint_schedule=even league.checkpoint_every=2 "
+            "league.cold_start_steps=1 keep_states=2",
+        ),
+        _run(
+            "clone",
+            16,
+            "+run=diplomacy_clone env.last_year=1902 clone.hidden=16 clone.layers=1 clone.heads=2 "
+            "clone.games_per_update=2 clone.updates=16 clone.batch_tokens=4096 keep_states=2",
+            "final",
+        ),
+        _run(
+            "chess",
+            16,
+            "+run=rookworld_sft env.data.train=40 env.data.validation=5 env.data.held_out=5 clone.hidden=16 "
+            "clone.layers=1 clone.heads=2 clone.games_per_update=8 clone.updates=16 evaluation.games=5 keep_states=2",
+            "final",
+        ),
+    )
+}
+
+
+def newest_state(folder: Path) -> Path:
+    """Return the folder of a run's newest training state. Raises `ValueError` if there is none."""
+    return max(path for path in (folder / "state").glob("update_*") if path.name[7:].isdigit())
+
+
+def updates_done(folder: Path) -> int:
+    """Return the update of the newest training state, -1 before the first."""
+    try:
+        return int(newest_state(folder).name[7:])
+    except ValueError:
+        return -1
+
+
+def differences(whole: Path, other: Path) -> list[str]:
+    """Return what differs between the run folders of two runs that should have ended alike."""
+    one, two = (dict(_content(folder)) for folder in (whole, other))
+    wrong = [
+        f"{name} differs" if name in one and name in two else f"{name} is in one only" for name in _unequal(one, two)
+    ]
+    wrong += [f"{path.relative_to(other)} is left over" for path in other.rglob(".*")]
+    return wrong
+
+
+def _unequal(one: dict[str, str], two: dict[str, str]) -> list[str]:
+    return [name for name in one | two if one.get(name) != two.get(name)]
+
+
+def _content(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield what a run has learned and written, as digests by name."""
+    state = newest_state(folder)
+    content = load(state / "state.pt")
+    for key, value in content.items():
+        if key not in ("logger", "seconds"):  # positions in the logs, which hold the digits of clocks, and a clock
+            yield f"{state.name}/{key}", digest(value)
+    yield "metrics.jsonl", digest(metrics(folder))
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if name.startswith("state/") or not path.is_file():
+            continue
+        if path.suffix == ".pt":
+            yield name, digest({key: value for key, value in load(path).items() if key not in NAMES})
+        elif path.suffix == ".safetensors" or path.name in ("league.json", "index.json"):
+            yield name, hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def metrics(folder: Path) -> list[dict[str, Any]]:
+    """Return the rows of metrics without those of clocks."""
+    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    return [{key: value for key, value in row.items() if not any(clock in key for clock in CLOCKS)} for row in rows]
+
+
+def load(path: Path) -> Any:
+    """Return the tensors and plain data in a file that a run has written."""
+    return torch.load(path, map_location="cpu", weights_only=True)
+
+
+def digest(value: Any) -> str:
+    """Return the SHA-256 of nested data, its tensors bit for bit."""
+    found = hashlib.sha256()
+    _feed(found, value)
+    return found.hexdigest()
+
+
+def _feed(found: Any, value: Any) -> None:
+    if isinstance(value, torch.Tensor):
+        found.update(f"{value.dtype} {tuple(value.shape)}".encode())
+        found.update(value.contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            found.update(f"{key!r}:".encode())
+            _feed(found, item)
+    elif isinstance(value, list | tuple):
+        found.update(f"[{len(value)}".encode())
+        for item in value:
+            _feed(found, item)
+    else:
+        found.update(repr(value).encode())
