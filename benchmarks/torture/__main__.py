@@ -66,6 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.torture", description=(__doc__ or "").partition(":")[0])
     parser.add_argument("--only", type=_parts, default=list(TITLES), metavar="P,P", help=f"of {', '.join(TITLES)}")
+    parser.add_argument("--match", default="", metavar="TEXT", help="of the steps, those with TEXT in group or name")
     parser.add_argument("--kills", type=_count, default=100, metavar="N", help="over five trainers (default: 100)")
     parser.add_argument(
         "--damages", type=_count, default=6, metavar="N", help="bit flips of each file, beside truncations (default: 6)"
@@ -105,7 +106,7 @@ def _steps(name: str, place: Place, args: argparse.Namespace) -> list[Step]:
         "pages": lambda: pages.steps(place),
         "code": lambda: code_execution.steps(place),
     }
-    return list(makers[name]())
+    return [step for step in makers[name]() if args.match in f"{step.group}, {step.what}"]
 
 
 def _part(label: str, name: str, steps: Sequence[Step], ends: float) -> list[Tried]:

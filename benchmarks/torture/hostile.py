@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.torture.code_execution import saved_game
 from benchmarks.torture.commands import SECONDS, Ended, Running, run
-from benchmarks.torture.part import FAILED, Place, Step, Verdict, judged
+from benchmarks.torture.part import FAILED, HARMLESS, Place, Step, Verdict, judged
 from benchmarks.torture.runs import RUNS, newest_state
 
 RUN = RUNS["self_play"]
@@ -31,6 +31,8 @@ HUGE, BOMB = 8 << 30, 4 << 30
 DEEP = 100_000
 LAUGHS = "seed: [" + "&a0 [ha], " + ", ".join(f"&a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)) + "]\n"
 NAMES = {"a newline": "a\nb", "an escape of the terminal": "a\x1b[2Jb", "a script tag": "<script>alert(1)<\\script>"}
+DAMAGED = 4
+"""Exit code of `eval/runs.py` for a run whose files are damaged; the report is printed all the same."""
 REFUSED_OR_READ = "read, without harm"
 Change = Callable[[Path, Path], None]
 """A change of a run folder; the second path is a file outside it."""
@@ -42,7 +44,7 @@ def steps(place: Place) -> Iterator[Step]:
         for reader in ("resume", "evaluation", "analysis"):
             yield Step(f"run folder, {reader}", what, partial(_folder, place, change, reader))
     for what, name in NAMES.items():
-        for command in ("list", "analyze", "health"):
+        for command in ("list", "get-run"):
             yield Step("name of a run", f"{what}, runs.py {command}", partial(_name, place, name, command))
     for what, data in _policies().items():
         yield Step("policy", what, partial(_policy, place, data))
@@ -118,7 +120,10 @@ def _folder(place: Place, change: Change, reader: str) -> Verdict:
     ended = run(_reading(folder, reader), folder.parent / "log")
     if _digest(outside) != before:
         return Verdict(FAILED, f"a file outside the run's folder was changed: {ended}")
-    return _kept(place, folder.parent, judged(ended, harmless=REFUSED_OR_READ), ended)
+    verdict = judged(ended, harmless=REFUSED_OR_READ)
+    if reader == "analysis" and ended.code == DAMAGED and not ended.crashed:
+        verdict = Verdict(HARMLESS, "reported in the table of what is wrong", "reported by `runs.py analyze`")
+    return _kept(place, folder.parent, verdict, ended)
 
 
 def _reading(folder: Path, reader: str) -> list[str]:

@@ -16,6 +16,8 @@ from pathlib import Path
 from sparring.configs.core.errors import InputError, one_line
 
 WRITING = os.O_WRONLY | os.O_RDWR
+MOST_TEXT = 1 << 28
+"""Bytes of a configuration, a manifest or a saved game; a sparse file of a stranger can have any size."""
 KINDS = (
     (stat.S_ISLNK, errno.ELOOP, "a link"),
     (stat.S_ISDIR, errno.EISDIR, "a folder"),
@@ -55,16 +57,25 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, follow: bool = False) 
 
 
 def read_regular(path: Path, *, follow: bool = False, most: int | None = None) -> bytes:
-    """Return the content of a regular file of at most `most` bytes; raises as `open_regular` does."""
+    """Return the content of a regular file of at most `most` bytes.
+
+    Raises as `open_regular` does, and `OSError` (ENOMEM) for a file that does not fit into memory.
+    """
     with os.fdopen(open_regular(path, follow=follow), "rb") as file:
         size = os.fstat(file.fileno()).st_size
         if most is not None and size > most:
             raise IrregularFileError(errno.EFBIG, f"has {size} bytes, and at most {most} are read", str(path))
-        return file.read()
+        try:
+            return file.read()
+        except MemoryError as error:
+            raise OSError(errno.ENOMEM, f"has {size} bytes, which do not fit into memory", str(path)) from error
 
 
-def read_regular_text(path: Path, *, follow: bool = False, most: int | None = None) -> str:
-    """Return the content of a regular file as UTF-8; raises as `read_regular` does, and `UnicodeDecodeError`."""
+def read_regular_text(path: Path, *, follow: bool = False, most: int | None = MOST_TEXT) -> str:
+    """Return the content of a regular file as UTF-8; raises as `read_regular` does, and `UnicodeDecodeError`.
+
+    Logs, which grow without limit, are read with `most=None`.
+    """
     return read_regular(path, follow=follow, most=most).decode()
 
 

@@ -9,7 +9,13 @@ import pytest
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import discard, remove_leftovers
 from sparring.configs.core.locks import FileLock
-from sparring.configs.core.regular_file import IrregularFileError, make_folder, open_regular, read_regular
+from sparring.configs.core.regular_file import (
+    IrregularFileError,
+    make_folder,
+    open_regular,
+    read_regular,
+    read_regular_text,
+)
 
 
 def bound_socket(path):
@@ -97,3 +103,13 @@ def test_a_linked_leftover_is_removed_and_its_target_stays(tmp_path):
     (tmp_path / ".a.1.tmp").symlink_to("precious")
     remove_leftovers(tmp_path)
     assert os.listdir(tmp_path) == ["precious"]
+
+
+def test_a_sparse_file_is_refused_by_its_size(tmp_path):
+    """It takes no room on the disk, and would take all memory."""
+    with (tmp_path / "config.yaml").open("wb") as file:
+        file.truncate(1 << 43)
+    with pytest.raises(IrregularFileError, match=r"config\.yaml: has 8796093022208 bytes, and at most 268435456 are"):
+        read_regular_text(tmp_path / "config.yaml")
+    with pytest.raises(OSError, match="has 8796093022208 bytes, which do not fit into memory"):
+        read_regular(tmp_path / "config.yaml")
