@@ -130,7 +130,7 @@ def _part(label: str, name: str, steps: Sequence[Step], ends: float) -> list[Tri
 def _page(tried: Sequence[Tried], args: argparse.Namespace, seconds: float, *, whole: bool) -> str:
     """Return the page: how to repeat it, a table by part and group, what was not tried, and every failure."""
     text = [
-        heading("Torture", ("torch", "warp-lang", "numpy")),
+        heading("Torture", ("torch", "warp-lang", "numpy")).replace(sys.argv[0], "-m benchmarks.torture"),
         f"Commit {commit() or 'unknown'}, seed {args.seed}, {platform.system()} {platform.release()}, nice "
         f"{os.nice(0)}, {seconds:.0f} s{'' if whole else ' so far'}, {datetime.datetime.now():%H:%M} at the end.\n",
     ]
