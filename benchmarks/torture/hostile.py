@@ -62,29 +62,29 @@ def steps(place: Place) -> Iterator[Step]:
 
 
 def _folders() -> dict[str, Change]:
-    found: dict[str, Change] = {}
+    changes: dict[str, Change] = {}
     for name in ("config.yaml", "metrics.jsonl", "final.pt", "league.json"):
-        found[f"{name} a link out"] = partial(_link, name)
-        found[f"{name} a FIFO"] = partial(_fifo, name)
-        found[f"{name} of {HUGE >> 30} GiB"] = partial(_huge, name)
-    found["the training states a link out"] = partial(_link_folder, "state")
-    found["the pool a link out"] = partial(_link_folder, "pool")
+        changes[f"{name} a link out"] = partial(_link, name)
+        changes[f"{name} a FIFO"] = partial(_fifo, name)
+        changes[f"{name} of {HUGE >> 30} GiB"] = partial(_huge, name)
+    changes["the training states a link out"] = partial(_link_folder, "state")
+    changes["the pool a link out"] = partial(_link_folder, "pool")
     for name in ("manifest.json", "league.json", "pool/index.json", "origin.json"):
-        found[f"{name} of {DEEP} lists"] = partial(_text, name, "[" * DEEP + "]" * DEEP)
-        found[f"{name} of NaN"] = partial(_text, name, "[NaN, 1e999, " + "9" * 400 + "]")
-    found["the state's manifest of lists"] = lambda folder, _: _text(
+        changes[f"{name} of {DEEP} lists"] = partial(_text, name, "[" * DEEP + "]" * DEEP)
+        changes[f"{name} of NaN"] = partial(_text, name, "[NaN, 1e999, " + "9" * 400 + "]")
+    changes["the state's manifest of lists"] = lambda folder, _: _text(
         str((newest_state(folder) / "manifest.json").relative_to(folder)), "[" * DEEP, folder, _
     )
-    found["config.yaml of lists"] = partial(_text, "config.yaml", "phases: " + "[" * DEEP + "]" * DEEP)
-    found["config.yaml that expands"] = partial(_text, "config.yaml", LAUGHS)
-    found["metrics.jsonl of one line of 200 MB"] = partial(_text, "metrics.jsonl", '{"a": "' + "x" * 200_000_000 + '"}')
-    found["metrics.jsonl of lists"] = partial(_text, "metrics.jsonl", ("[" * DEEP + "]" * DEEP + "\n") * 3)
-    found["events.jsonl of escapes"] = partial(
+    changes["config.yaml of lists"] = partial(_text, "config.yaml", "phases: " + "[" * DEEP + "]" * DEEP)
+    changes["config.yaml that expands"] = partial(_text, "config.yaml", LAUGHS)
+    changes["metrics.jsonl of one line of 200 MB"] = partial(_text, "metrics.jsonl", '{"a": "' + "x" * 200_000_000 + '"}')
+    changes["metrics.jsonl of lists"] = partial(_text, "metrics.jsonl", ("[" * DEEP + "]" * DEEP + "\n") * 3)
+    changes["events.jsonl of escapes"] = partial(
         _text,
         "events.jsonl",
         json.dumps({"time": 1.0, "env_steps": 1, "kind": "alert", "text": "\x1b[2J<script>"}) + "\n",
     )
-    return found
+    return changes
 
 
 def _link(name: str, folder: Path, outside: Path) -> None:

@@ -144,22 +144,22 @@ def load(path: Path) -> Any:
 
 def digest(value: Any) -> str:
     """Return the SHA-256 of nested data, its tensors bit for bit."""
-    found = hashlib.sha256()
-    _feed(found, value)
-    return found.hexdigest()
+    total = hashlib.sha256()
+    _feed(total, value)
+    return total.hexdigest()
 
 
-def _feed(found: Any, value: Any) -> None:
+def _feed(total: Any, value: Any) -> None:
     if isinstance(value, torch.Tensor):
-        found.update(f"{value.dtype} {tuple(value.shape)}".encode())
-        found.update(value.contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+        total.update(f"{value.dtype} {tuple(value.shape)}".encode())
+        total.update(value.contiguous().view(-1).view(torch.uint8).numpy().tobytes())
     elif isinstance(value, dict):
         for key, item in value.items():
-            found.update(f"{key!r}:".encode())
-            _feed(found, item)
+            total.update(f"{key!r}:".encode())
+            _feed(total, item)
     elif isinstance(value, list | tuple):
-        found.update(f"[{len(value)}".encode())
+        total.update(f"[{len(value)}".encode())
         for item in value:
-            _feed(found, item)
+            _feed(total, item)
     else:
-        found.update(repr(value).encode())
+        total.update(repr(value).encode())
