@@ -77,7 +77,9 @@ def _folders() -> dict[str, Change]:
     )
     changes["config.yaml of lists"] = partial(_text, "config.yaml", "phases: " + "[" * DEEP + "]" * DEEP)
     changes["config.yaml that expands"] = partial(_text, "config.yaml", LAUGHS)
-    changes["metrics.jsonl of one line of 200 MB"] = partial(_text, "metrics.jsonl", '{"a": "' + "x" * 200_000_000 + '"}')
+    changes["metrics.jsonl of one line of 200 MB"] = partial(
+        _text, "metrics.jsonl", '{"a": "' + "x" * 200_000_000 + '"}'
+    )
     changes["metrics.jsonl of lists"] = partial(_text, "metrics.jsonl", ("[" * DEEP + "]" * DEEP + "\n") * 3)
     changes["events.jsonl of escapes"] = partial(
         _text,
