@@ -95,6 +95,8 @@ class Canary:
 
 
 Words = Callable[[Canary], Sequence[str]]
+Own = Callable[[Canary], Sequence[str] | None]
+"""The user's own command, or None where the call itself opened the file without care."""
 
 
 def steps(place: Place) -> Iterator[Step]:
@@ -108,8 +110,7 @@ def steps(place: Place) -> Iterator[Step]:
 @dataclass(frozen=True)
 class _Way:
     place: Place
-    own: Callable[[Canary], Sequence[str] | None]
-    """The user's own command, or None where this call itself opened the file without care."""
+    own: Own
     theirs: Words
     names: tuple[str, ...]
     """What the refusal must name one of: the module, or the file."""
@@ -132,7 +133,7 @@ class _Way:
 # ---- names of modules and programs
 
 
-def _by_name(place: Place) -> Iterator[tuple[str, str, Words, Words]]:
+def _by_name(place: Place) -> Iterator[tuple[str, str, Own, Words]]:
     named = {
         "opponents": f"opponents=[{NAME}:Bot]",
         "a stage's bots": f"phases.0.stages.0.bots=[{NAME}:Bot]",
@@ -282,7 +283,7 @@ def _league(place: Place, canary: Canary) -> list[str]:
 # ---- pickles
 
 
-def _by_pickle(place: Place) -> Iterator[tuple[str, str, Words, Words]]:
+def _by_pickle(place: Place) -> Iterator[tuple[str, str, Own, Words]]:
     def careless(canary: Canary) -> None:
         torch.load(io.BytesIO(canary.saved()), weights_only=False)
 
@@ -292,7 +293,7 @@ def _by_pickle(place: Place) -> Iterator[tuple[str, str, Words, Words]]:
     def unsafe_yaml(canary: Canary) -> None:
         yaml.unsafe_load(_tag(canary))
 
-    ways: dict[str, tuple[Any, Words]] = {
+    ways: dict[str, tuple[Own, Words]] = {
         "policy, --ckpt": (careless, lambda c: _evaluate(_policy(c), c)),
         "policy, --opponents": (careless, lambda c: _evaluate("bot:ace", c, str(_policy(c)))),
         "policy, init_from": (careless, lambda c: SELF_PLAY.command(c.folder, f"init_from={_policy(c)}", *SHORT)),
@@ -386,7 +387,7 @@ def _tagged_sweep(canary: Canary) -> list[str]:
 # ---- folders of models
 
 
-def _by_model(place: Place) -> Iterator[tuple[str, str, Words, Words]]:
+def _by_model(place: Place) -> Iterator[tuple[str, str, Own, Words]]:
     def trusted(canary: Canary) -> None:
         exec((canary.folder / f"{NAME}.py").read_text(), {"__name__": NAME})  # what trust_remote_code does with it
 
