@@ -14,6 +14,7 @@ import shutil
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -143,9 +144,9 @@ def _by_name(place: Place) -> Iterator[tuple[str, str, Own, Words]]:
     }
     for key, option in named.items():
         words = _command("env.id" if key == "env.id" else key, option)
-        yield "run file", key, words, lambda canary, option=option: _run_file(canary, option)
-        yield "sweep file", key, words, lambda canary, option=option: _sweep_file(canary, option)
-        yield "stored configuration", key, words, lambda canary, option=option: _stored(place, canary, option)
+        yield "run file", key, words, partial(_run_file, option=option)
+        yield "sweep file", key, words, partial(_sweep_file, option=option)
+        yield "stored configuration", key, words, partial(_stored, place, option=option)
     yield "run file", "env.engine.path", _engine, lambda canary: _engine_file(canary)
     yield (
         "run file",

@@ -311,7 +311,7 @@ def _play(place: Place, env: str, text: str) -> Verdict:
 
 # ---- text endpoints
 
-ENDPOINTS = (
+ENDPOINTS: tuple[str, ...] = (
     "garbage",
     "no text at all",
     "an error of HTML",
