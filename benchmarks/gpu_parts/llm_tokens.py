@@ -23,7 +23,7 @@ from sparring.agents.llm.models.load import load_model
 from sparring.agents.llm.models.tokenizer import game_tokenizer
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.language import LanguageModelConfig
-from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.text import Prompt
 
 SHAPE = {

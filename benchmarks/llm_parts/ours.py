@@ -28,8 +28,8 @@ from sparring.configs.load import load_kind
 from sparring.configs.schema import DiplomacyGRPORunConfig
 from sparring.curriculum.league.league import new_league
 from sparring.curriculum.league.matchmaking import Opponents
-from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
-from sparring.envs.diplomacy.text_games.task import DiplomacyTextTask
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.rollouts.task import DiplomacyTextTask
 from sparring.envs.text import RolloutPlan
 
 MODEL_CALLS = (

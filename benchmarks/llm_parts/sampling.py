@@ -33,8 +33,8 @@ from sparring.agents.llm.models.tokenizer import game_tokenizer
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.envs.diplomacy.orders.choices import Choices
 from sparring.envs.diplomacy.orders.completion import parse
-from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
-from sparring.envs.diplomacy.text_games.bot_games import BotDecision, BotGames
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.rollouts.demonstrations import BotDecision, BotGames
 from sparring.envs.text import Prompt
 
 LAST_YEAR = 1910

@@ -20,7 +20,7 @@ from sparring.agents.llm.models.tokenizer import game_tokenizer
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import BOTS, NUM_POWERS
 from sparring.envs.diplomacy.orders.choices import Choices, choices
-from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 
 POSITIONS = 9
 

@@ -10,7 +10,7 @@ import torch
 from sparring.agents.llm.models.lora import LoraShape
 from sparring.agents.llm.models.tiny import build_tiny
 from sparring.agents.llm.models.tokenizer import game_tokenizer
-from sparring.envs.diplomacy.text_games.bot_games import BotDecision, BotGames
+from sparring.envs.diplomacy.rollouts.demonstrations import BotDecision, BotGames
 from sparring.envs.text import Prompt
 
 LAST_YEAR = 1910

@@ -24,5 +24,5 @@ GAME = Game(
     evaluation="sparring.eval.diplomacy.command:evaluate",
     play="sparring.eval.playing.diplomacy.command:play",
     opponents="sparring.agents.opponents.diplomacy:order_player",
-    text_game="sparring.envs.diplomacy.text_games.text_game:DIPLOMACY",
+    text_game="sparring.envs.diplomacy.rollouts.task:DIPLOMACY",
 )

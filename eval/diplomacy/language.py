@@ -26,7 +26,7 @@ from sparring.envs.diplomacy.board.codes import NUM_POWERS
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR
 from sparring.envs.diplomacy.records.history import WatchedBatch
 from sparring.envs.diplomacy.records.timeline import phases_of
-from sparring.envs.diplomacy.text_games.games import Lineup, one_against_six, play_games
+from sparring.envs.diplomacy.rollouts.games import Lineup, one_against_six, play_games
 from sparring.eval.diplomacy.games import Played, make_batch
 from sparring.eval.diplomacy.models import POLICY, LanguagePlayer
 from sparring.eval.diplomacy.option_odds import OddsKeeper, note

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from sparring.agents.llm.models.adapters import Adapters
     from sparring.agents.policies.actor_critic import ActorCritic
     from sparring.agents.policies.loaded_policy import LoadedPolicy
-    from sparring.envs.diplomacy.text.prompts import PromptRules
+    from sparring.envs.diplomacy.prompts.prompts import PromptRules
 
 INSTEAD = "play each against the same bots and compare the tables"
 POLICY = "--ckpt"
@@ -119,8 +119,8 @@ def load_observing_policy(path: Path, device: str) -> LoadedPolicy:
 def _served_model(url: str, temperature: float, settings: Settings) -> LanguagePlayer:
     """Return the model on a server, which is probed at once."""
     from sparring.agents.llm.endpoint.backend import open_endpoint
-    from sparring.envs.diplomacy.text.prompts import PromptRules
-    from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+    from sparring.envs.diplomacy.prompts.prompts import PromptRules
+    from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 
     config = configured({**settings, "endpoint": {**settings.get("endpoint", {}), "url": url}})
     config.model.temperature = temperature
@@ -170,8 +170,8 @@ def _player(
     """Make a backend for every name in `playing`, on one model."""
     from sparring.agents.llm.decoding.constraint import Constraint
     from sparring.agents.llm.transformers_backend import TransformersBackend
-    from sparring.envs.diplomacy.text.prompts import PromptRules
-    from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+    from sparring.envs.diplomacy.prompts.prompts import PromptRules
+    from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 
     asked, constraint = replace(config, temperature=temperature), Constraint(tokenizer, DIPLOMACY_TEXT)
     models = {
@@ -224,7 +224,7 @@ def _find(name: str) -> Path:
 
 def _read(name: str, path: Path, own: AdapterFile, config: LanguageModelConfig) -> AdapterFile:
     from sparring.agents.llm.models.adapter_file import load_adapter
-    from sparring.envs.diplomacy.text.prompts import PromptRules
+    from sparring.envs.diplomacy.prompts.prompts import PromptRules
 
     content = content_of(path)
     if content.get("format") != ADAPTER or not has_config(path.parent):

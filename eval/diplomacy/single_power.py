@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from sparring.envs.diplomacy.board.codes import NUM_CENTRES, NUM_POWERS
-from sparring.envs.diplomacy.rewards.final_score import ranks
+from sparring.envs.diplomacy.rewards.sample_rewards import ranks
 from sparring.envs.diplomacy.rewards.scoring import count_centres, draw_size, solos, sum_of_squares
 from sparring.eval.stats.aggregate import Estimate, mean_estimate
 from sparring.eval.stats.tables import wilson

@@ -15,7 +15,7 @@ from benchmarks.llm_parts.work import Size, requests_of
 from sparring.agents.llm.backend import Decision
 from sparring.agents.llm.decoding.line_tokens import LineTokens
 from sparring.agents.llm.models.tokenizer import game_tokenizer
-from sparring.envs.diplomacy.text.text_format import probes
+from sparring.envs.diplomacy.prompts.requests import probes
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE = Size(groups=2, samples=2, hidden=32, layers=1, seed=1)

@@ -14,7 +14,7 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, location_name
 from sparring.envs.diplomacy.interfaces.slots import action_of, slots_by_power
 from sparring.envs.diplomacy.interfaces.spaces import Slot
-from sparring.envs.diplomacy.text.report import board_report, order_report, order_words
+from sparring.envs.diplomacy.prompts.report import board_report, order_report, order_words
 
 
 @dataclass(frozen=True)

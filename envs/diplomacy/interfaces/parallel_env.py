@@ -26,10 +26,10 @@ from sparring.envs.diplomacy.interfaces.spaces import OrderSpace, Slot, observat
 from sparring.envs.diplomacy.interfaces.views import Info, Observation, info, living, observations
 from sparring.envs.diplomacy.orders.choices import Choices, choices
 from sparring.envs.diplomacy.orders.submit import Line
+from sparring.envs.diplomacy.prompts.prompts import PromptRules, render
+from sparring.envs.diplomacy.prompts.report import board_report, order_report
 from sparring.envs.diplomacy.records.history_consistency import check_start
-from sparring.envs.diplomacy.rewards.scorer import Scorer, reward_weights
-from sparring.envs.diplomacy.text.prompts import PromptRules, render
-from sparring.envs.diplomacy.text.report import board_report, order_report
+from sparring.envs.diplomacy.rewards.phase_rewards import Scorer, reward_weights
 from sparring.envs.diplomacy.validation import reset_position
 from sparring.envs.text import Prompt
 from sparring.envs.window import RenderWindow

@@ -17,7 +17,7 @@ from sparring.envs.diplomacy.interfaces.spaces import Slot, check_action
 from sparring.envs.diplomacy.orders.listing import find
 from sparring.envs.diplomacy.orders.notation import read_order
 from sparring.envs.diplomacy.orders.submit import Line, submit
-from sparring.envs.diplomacy.text.report import legal_alike
+from sparring.envs.diplomacy.prompts.report import legal_alike
 
 Slots = dict[str, list[Slot]]
 """Slots of each power, in alphabetical order of their provinces."""

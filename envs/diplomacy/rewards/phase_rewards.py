@@ -7,22 +7,30 @@ score       = 2.0 centre + 0.3 unit - 0.3 threat + 0.1 unit abroad            (d
 events      = 0.5 dislodged - 0.5 lost + 0.2 province new in its influence, by a move or retreat
 
 The weights are those of the system that the language models were trained with. Arrays as in `codes.py`: units uint8
-[G, 75], owner int8 [G, 34]; rewards are float64 [G, 7], whose rounding no comparison of two games notices.
+[G, 75], owner int8 [G, 34]; rewards are float64 [G, 7], whose rounding no comparison of two games notices. `Scorer`
+adds the scores at the end of a game, and keeps what rewards need between phases: the influence on provinces.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import isfinite
+from numbers import Real
+
 import torch
 from torch import Tensor
 
+from sparring.configs.core.errors import InputError, choose
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import NOTHING
 from sparring.envs.diplomacy.board.tensors import State, board_tensors, count_powers, power_of
-from sparring.envs.diplomacy.rewards.scoring import count_centres
+from sparring.envs.diplomacy.rewards.scoring import FINAL, count_centres
 
 PER_CENTRE, PER_UNIT, PER_DISLODGED, PER_LOST = 2.0, 0.3, 0.5, 0.5
 PER_PROVINCE, PER_THREAT, PER_UNIT_ABROAD = 0.2, 0.3, 0.1
 STRATEGIC_PER_UNIT, STRATEGIC_BASE, PER_LEAD, PER_CENTRE_BEHIND, PER_BALANCE = 0.5, 0.5, 2.0, 0.3, 0.5
+STEPS = ("dense", "strategic")
+TERMS = (*FINAL, *STEPS)
 
 
 def step_rewards(before: State, after: State, results: Tensor, influence: Tensor, *, strategic: bool = False) -> Tensor:
@@ -124,3 +132,47 @@ def influence_after(influence: Tensor, before: State, units: Tensor) -> Tensor:
 def first_influence(units: Tensor) -> Tensor:
     """Return the influence at the start of a game: home centres and provinces with a unit count for their powers."""
     return torch.where(units > 0, power_of(units), board_tensors(units.device).home.expand(units.shape))
+
+
+def reward_weights(reward: str | Mapping[str, float]) -> dict[str, float]:
+    """Return the weight of every term, from one name or a mapping.
+
+    Raises `InputError` for an unknown term, a weight that is not a finite number, and for no term at all.
+    """
+    if not (isinstance(reward, str | Mapping) and reward):
+        raise InputError(f"reward={reward!r}: give a term or weights of several; terms are {', '.join(TERMS)}")
+    weights = {reward: 1.0} if isinstance(reward, str) else dict(reward)
+    for term, weight in weights.items():
+        choose("reward", term, TERMS)
+        if isinstance(weight, bool) or not isinstance(weight, Real) or not isfinite(weight):
+            raise InputError(f"reward[{term!r}]={weight!r}: give a finite number")
+    return weights
+
+
+class Scorer:
+    """Computes the rewards of G games after every phase.
+
+    It keeps the `influence` int64 [G, 75] (`phase_rewards.influence_after`); a copied game needs that of its source.
+    """
+
+    influence: Tensor
+
+    def __init__(self, weights: Mapping[str, float]) -> None:
+        self.weights = dict(weights)
+
+    def begin(self, state: State, influence: Tensor | None = None) -> None:
+        """Start the games at `state`, with the `influence` of their history if it is known."""
+        self.influence = first_influence(state["units"]) if influence is None else influence
+
+    def score(self, before: State, after: State, results: Tensor) -> Tensor:
+        """Return the rewards float64 [G, 7] of the phase between two positions, with final scores in games it ended."""
+        ended = ((after["done"] > 0) & (before["done"] == 0)).unsqueeze(1)
+        total = torch.zeros_like(count_centres(after["owner"]), dtype=torch.float64)
+        for term, weight in self.weights.items():
+            if term in FINAL:
+                total += weight * ended * FINAL[term](after["owner"])
+            else:
+                strategic = term == "strategic"
+                total += weight * step_rewards(before, after, results, self.influence, strategic=strategic)
+        self.influence = influence_after(self.influence, before, after["units"])
+        return total

@@ -17,10 +17,10 @@ from sparring.envs.diplomacy.board.board import POWERS, location_name
 from sparring.envs.diplomacy.orders.choices import Choices, choices
 from sparring.envs.diplomacy.orders.listing import find
 from sparring.envs.diplomacy.orders.notation import LETTERS, read_order
+from sparring.envs.diplomacy.prompts.report import legal_alike
 from sparring.envs.diplomacy.records.history import PhaseRecord, WatchedBatch
 from sparring.envs.diplomacy.records.saved_game import save
 from sparring.envs.diplomacy.records.timeline import Phase, phases_of
-from sparring.envs.diplomacy.text.report import legal_alike
 from sparring.envs.text import Option
 from sparring.eval.playing.diplomacy.opponents import PhaseOpponents, WaitingFor
 

@@ -15,7 +15,7 @@ from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS
-from sparring.envs.diplomacy.text.order_requests import pending_requests, written_orders
+from sparring.envs.diplomacy.prompts.requests import pending_requests, written_orders
 from sparring.envs.text import mix
 from sparring.eval.diplomacy.models import POLICY, LanguagePlayer, load
 from sparring.eval.diplomacy.settings import Settings

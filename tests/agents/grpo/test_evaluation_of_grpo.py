@@ -13,7 +13,7 @@ from sparring.agents.llm.models.load import load_model
 from sparring.agents.llm.models.lora import LoraShape
 from sparring.agents.trainers import train as train_run
 from sparring.configs.core.errors import InputError
-from sparring.envs.diplomacy.text_games.references import measured
+from sparring.envs.diplomacy.rollouts.games import measured
 from sparring.envs.text import Prompt, ReferenceTable
 from tests.agents.grpo.rollouts.small_games import small_config
 from tests.agents.grpo.toy_folder import toy_folder

@@ -11,7 +11,7 @@ from sparring.agents.grpo.objective.importance import DisagreementError
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.language import AGGREGATIONS
-from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.text import Prompt
 from tests.agents.grpo.rollouts.small_games import toy_learner
 from tests.agents.llm.toys import llama, random_choices, word_tokenizer

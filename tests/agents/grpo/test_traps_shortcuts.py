@@ -14,11 +14,11 @@ from sparring.agents.llm.endpoint.request_writer import Writing
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.language import GRPOConfig
 from sparring.envs.diplomacy.board import codes
-from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.text import Prompt
 from tests.agents.grpo.test_traps_learner import learner
 from tests.agents.llm.toys import menu_of, word_tokenizer
-from tests.envs.diplomacy.text.asking import ask, scene
+from tests.envs.diplomacy.prompts.asking import ask, scene
 
 MOVES = ask(scene({"france": "A MAR, F BRE, A PAR", "germany": "A MUN"}), "FRANCE")
 BUILDS = ask(scene({"france": "A BUR"}, phase=codes.WINTER), "FRANCE")

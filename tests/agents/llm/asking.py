@@ -6,7 +6,7 @@ from sparring.agents.llm.endpoint.backend import EndpointBackend
 from sparring.agents.llm.endpoint.http import Client
 from sparring.agents.llm.endpoint.key import Key
 from sparring.configs.language import EndpointConfig
-from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.text import Prompt
 from tests.agents.llm.endpoint.loopback_model import LoopbackModel, byte_tokenizer
 from tests.agents.llm.endpoint.loopback_server import Loopback

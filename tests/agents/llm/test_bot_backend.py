@@ -12,7 +12,7 @@ from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import BOTS, FALL, PHASES, SPRING
 from sparring.envs.diplomacy.interfaces.parallel_env import parallel_env
 from sparring.envs.diplomacy.orders.choices import Choices
-from sparring.envs.diplomacy.text_games.bot_games import BotGames
+from sparring.envs.diplomacy.rollouts.demonstrations import BotGames
 from sparring.envs.text import Prompt
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "language_models.md"

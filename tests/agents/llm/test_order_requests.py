@@ -6,9 +6,8 @@ from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.orders.choices import choices
-from sparring.envs.diplomacy.text.order_requests import pending_requests
-from sparring.envs.diplomacy.text.prompts import PromptRules, render
-from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.prompts.prompts import PromptRules, render
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT, pending_requests
 from sparring.envs.text import Prompt
 from tests.agents.llm.toys import word_tokenizer
 

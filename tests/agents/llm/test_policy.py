@@ -9,7 +9,7 @@ from sparring.agents.llm.policy import ModelSeat, ParallelEnvPlayer
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.interfaces.parallel_env import parallel_env
-from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from tests.agents.llm.toys import bytes_tokenizer, llama
 
 

@@ -11,7 +11,7 @@ from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.orders.choices import Choices as Asked
 from sparring.envs.diplomacy.orders.choices import choices
-from sparring.envs.diplomacy.text.text_format import probes
+from sparring.envs.diplomacy.prompts.requests import probes
 from sparring.envs.text import Option
 
 WORDS = Regex(r" ?[^ \n]+|\n")

@@ -14,7 +14,7 @@ from sparring.curriculum.league.reference_players import reference_table
 from sparring.curriculum.ratings.game_results import GameResult
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.board import POWERS
-from sparring.envs.diplomacy.text_games.games import one_against_six
+from sparring.envs.diplomacy.rollouts.games import one_against_six
 from sparring.eval.diplomacy.command import main, read_options
 from sparring.eval.diplomacy.models import LanguagePlayer, load
 from sparring.eval.run import main as run_main

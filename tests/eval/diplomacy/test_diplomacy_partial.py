@@ -6,7 +6,7 @@ import pytest
 
 from sparring.agents.llm.bot_backend import BotBackend
 from sparring.configs.core.errors import InputError
-from sparring.envs.diplomacy.text.prompts import PromptRules
+from sparring.envs.diplomacy.prompts.prompts import PromptRules
 from sparring.eval.diplomacy.command import main
 from sparring.eval.diplomacy.language import rounds_of
 from sparring.eval.diplomacy.models import POLICY, LanguagePlayer

@@ -17,8 +17,8 @@ from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import ENV_ID
 from sparring.envs.diplomacy.orders.notation import write_order
+from sparring.envs.diplomacy.prompts.prompts import PromptRules
 from sparring.envs.diplomacy.records.saved_game import load, read_game
-from sparring.envs.diplomacy.text.prompts import PromptRules
 from sparring.eval import play
 from sparring.eval.diplomacy.models import POLICY, LanguagePlayer
 from sparring.eval.playing.connection import answer

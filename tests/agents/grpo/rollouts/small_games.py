@@ -11,8 +11,8 @@ from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.load import load
 from sparring.curriculum.league.league import new_league
 from sparring.curriculum.league.matchmaking import Opponents
-from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
-from sparring.envs.diplomacy.text_games.task import DiplomacyTextTask
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.rollouts.task import DiplomacyTextTask
 from tests.agents.llm.toys import llama, word_tokenizer
 
 SMALL = [

@@ -12,12 +12,11 @@ from sparring.configs.core.errors import ConfigError
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import FALL, FALL_RETREATS, SPRING
-from sparring.envs.diplomacy.rewards.phase_rewards import first_influence
-from sparring.envs.diplomacy.rewards.scorer import Scorer
+from sparring.envs.diplomacy.prompts.prompts import PromptRules
+from sparring.envs.diplomacy.rewards.phase_rewards import Scorer, first_influence
 from sparring.envs.diplomacy.rewards.scoring import count_centres
-from sparring.envs.diplomacy.text.prompts import PromptRules
-from sparring.envs.diplomacy.text_games.fork import Warmup, warmed_up
-from sparring.envs.diplomacy.text_games.task import DiplomacyTextTask
+from sparring.envs.diplomacy.rollouts.forked_games import Warmup, warmed_up
+from sparring.envs.diplomacy.rollouts.task import DiplomacyTextTask
 from tests.agents.grpo.rollouts.small_games import plan_of, small_config, toy_backend
 
 PHASES = (0, 2, 4)

@@ -16,7 +16,7 @@ from sparring.configs.core.errors import InputError
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import enter_checkpoint, new_league
 from sparring.curriculum.league.matchmaking import Opponents
-from sparring.envs.diplomacy.text_games.task import DiplomacyTextTask
+from sparring.envs.diplomacy.rollouts.task import DiplomacyTextTask
 from tests.agents.grpo.rollouts.small_games import plan_of, small_config, toy_backend, toy_rollouts
 from tests.agents.grpo.toy_folder import toy_folder
 

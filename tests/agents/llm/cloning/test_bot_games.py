@@ -4,7 +4,7 @@ import numpy as np
 
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import BOTS, NUM_PROVINCES
-from sparring.envs.diplomacy.text_games.bot_games import BotGames
+from sparring.envs.diplomacy.rollouts.demonstrations import BotGames
 
 
 def games(seed=3, number=4):

@@ -13,8 +13,8 @@ from sparring.agents.llm.cloning.held_out import HeldOut
 from sparring.agents.llm.decoding.scoring import Scores
 from sparring.agents.llm.models.tiny import build_tiny
 from sparring.agents.llm.models.tokenizer import game_tokenizer
-from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
-from sparring.envs.diplomacy.text_games.bot_games import BotGames
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.rollouts.demonstrations import BotGames
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from sparring.agents.llm.policy import ParallelEnvPlayer
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.interfaces.parallel_env import parallel_env
 from sparring.envs.diplomacy.orders.completion import parse
-from sparring.envs.diplomacy.text.order_requests import pending_requests
-from sparring.envs.diplomacy.text.prompts import PromptRules
+from sparring.envs.diplomacy.prompts.prompts import PromptRules
+from sparring.envs.diplomacy.prompts.requests import pending_requests
 from tests.agents.llm.asking import endpoint, server
 from tests.agents.llm.test_policy import finish
 

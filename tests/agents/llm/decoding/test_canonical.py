@@ -10,7 +10,7 @@ from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.decoding.line_tokens import decode, encode
 from sparring.agents.llm.models.tokenizer import game_tokenizer
 from sparring.envs.diplomacy.orders.completion import CLOSING, OPENING
-from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from tests.agents.llm.decoding.test_constraint import walk
 from tests.agents.llm.toys import bytes_tokenizer, random_choices, word_tokenizer
 

@@ -11,7 +11,7 @@ from sparring.agents.llm.decoding.constraint import Constraint, Walks
 from sparring.agents.llm.decoding.line_tokens import LineTokens, TokenizerError, encode
 from sparring.envs.diplomacy.orders.choices import WAIVE
 from sparring.envs.diplomacy.orders.completion import CLOSING
-from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from tests.agents.llm.toys import WORDS, by_kind, menu_of, random_choices, word_tokenizer
 
 

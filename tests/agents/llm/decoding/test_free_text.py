@@ -11,7 +11,7 @@ from sparring.agents.llm.decoding.output_layer import ModelError
 from sparring.agents.llm.decoding.scoring import score
 from sparring.agents.llm.decoding.token_batch import collate
 from sparring.agents.llm.transformers_backend import TransformersBackend
-from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.text import FreeText, Prompt
 from tests.agents.llm.toys import llama, random_choices, word_tokenizer
 

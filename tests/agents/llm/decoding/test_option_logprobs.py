@@ -9,7 +9,7 @@ from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.decoding.scoring import score
 from sparring.agents.llm.decoding.token_batch import collate
 from sparring.agents.llm.transformers_backend import TransformersBackend
-from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.text import Prompt
 from tests.agents.llm.toys import by_kind, gpt2, llama, random_choices, word_tokenizer
 

@@ -13,7 +13,7 @@ from sparring.agents.llm.endpoint.backend import EndpointBackend
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig
-from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.text import Prompt
 from tests.agents.llm.toys import by_kind, gpt2, llama, menu_of, random_choices, word_tokenizer
 

@@ -14,7 +14,7 @@ from sparring.agents.llm.endpoint.answer import Answer
 from sparring.agents.llm.endpoint.locked_constraint import Spelling
 from sparring.agents.llm.endpoint.request_writer import Writer
 from sparring.agents.llm.transformers_backend import TransformersBackend
-from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.text import Prompt
 from tests.agents.llm.toys import bytes_tokenizer, llama, menu_of, random_choices, word_tokenizer
 

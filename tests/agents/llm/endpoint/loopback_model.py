@@ -15,7 +15,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from sparring.agents.llm.decoding.line_tokens import decode, encode
-from sparring.envs.diplomacy.text.text_format import CLOSING, OPENING, probes
+from sparring.envs.diplomacy.prompts.requests import CLOSING, OPENING, probes
 
 RAW, UNMASKED, NO_IDS, HOT = "raw", "unmasked", "no_ids", "hot"
 TOP_TWO, BEGINS, OPENAI, STRIPPED = "top_two", "begins", "openai", "stripped"

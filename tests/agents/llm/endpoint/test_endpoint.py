@@ -14,7 +14,7 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig
 from sparring.configs.schema import DiplomacyGRPORunConfig
 from sparring.envs.diplomacy.orders.choices import Choices
-from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.text import Prompt
 from tests.agents.llm.asking import endpoint, legal, requests, server
 from tests.agents.llm.endpoint.loopback_model import OPENAI, STRIPPED, LoopbackModel, byte_tokenizer

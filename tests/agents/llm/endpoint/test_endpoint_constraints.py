@@ -10,7 +10,7 @@ import pytest
 from sparring.agents.llm.decoding.constraint import Constraint, Walks
 from sparring.agents.llm.endpoint.constraints import decision_grammar, decision_regex, line_choice
 from sparring.envs.diplomacy.orders.choices import WAIVE
-from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from tests.agents.llm.endpoint.loopback_model import byte_tokenizer, engine
 from tests.agents.llm.toys import by_kind, menu_of
 

@@ -14,7 +14,7 @@ from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.language import EndpointConfig
 from sparring.configs.load import load
 from sparring.configs.serialization import to_plain
-from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from tests.agents.llm.asking import endpoint, requests, server
 
 CANARY = 'canary-"9f\\3e/71'

@@ -30,7 +30,7 @@ from sparring.agents.llm.endpoint.http import Client
 from sparring.agents.llm.endpoint.key import Key
 from sparring.agents.llm.models.load import model_folder, read_model, read_tokenizer
 from sparring.configs.language import EndpointConfig
-from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from tests.agents.llm.asking import legal, requests
 from tests.agents.llm.endpoint.loopback_model import GuidanceMask, byte_tokenizer
 from tests.agents.llm.toys import llama, menu_of

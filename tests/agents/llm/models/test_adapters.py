@@ -18,7 +18,7 @@ from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.core.tensor_file import pack, unpack
 from sparring.configs.language import LanguageModelConfig
-from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.text import Prompt
 from tests.agents.llm.toys import gpt2, llama, random_choices, word_tokenizer
 

@@ -20,7 +20,7 @@ from sparring.agents.llm.models.saved_model import SavedModelError
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import LanguageModelConfig
-from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from tests.agents.llm.decoding.test_sampling import requests
 from tests.agents.llm.toys import llama, word_tokenizer
 

@@ -6,8 +6,8 @@ from sparring.agents.llm.models.load import TINY, load_model
 from sparring.agents.llm.models.saved_model import verify_model
 from sparring.agents.llm.models.tokenizer import game_tokenizer
 from sparring.configs.language import LanguageModelConfig
-from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
-from sparring.envs.diplomacy.text_games.bot_games import BotGames
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.rollouts.demonstrations import BotGames
 
 MOST_BYTES = 10_000_000
 

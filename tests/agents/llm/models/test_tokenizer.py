@@ -17,10 +17,10 @@ from sparring.agents.llm.models.tokenizer import (
     train_tokenizer,
 )
 from sparring.envs.diplomacy.board.board import POWERS, standard_board
-from sparring.envs.diplomacy.text.prompts import render
-from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
-from sparring.envs.diplomacy.text_games.corpus import NUMBERS, corpus, kinds_of_prompts
-from tests.envs.diplomacy.text.asking import draw, random_decisions
+from sparring.envs.diplomacy.prompts.prompts import render
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.rollouts.demonstrations import NUMBERS, corpus, kinds_of_prompts
+from tests.envs.diplomacy.prompts.asking import draw, random_decisions
 
 TAGS = ("<orders>", "</orders>")
 TOKENIZER = game_tokenizer("diplomacy")

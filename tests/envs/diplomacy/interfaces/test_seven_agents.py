@@ -23,7 +23,7 @@ from sparring.envs.diplomacy.observation import COLUMNS, SHAPE
 from sparring.envs.diplomacy.orders.listing import MAX_ORDERS
 from sparring.envs.diplomacy.orders.notation import read_unit, write_order
 from sparring.envs.diplomacy.rewards import phase_rewards
-from sparring.envs.diplomacy.rewards.scorer import STEPS, TERMS
+from sparring.envs.diplomacy.rewards.phase_rewards import STEPS, TERMS
 
 BOARD = standard_board()
 DOC = inspect.getdoc(DiplomacyParallelEnv)

@@ -10,8 +10,8 @@ from sparring.envs.diplomacy.orders import order_lines
 from sparring.envs.diplomacy.orders.choices import WAIVE
 from sparring.envs.diplomacy.orders.completion import parse
 from sparring.envs.diplomacy.orders.notation import read_order
-from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
-from tests.envs.diplomacy.text.asking import ask, draw, random_decisions, scene
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
+from tests.envs.diplomacy.prompts.asking import ask, draw, random_decisions, scene
 
 MOVES = ask(scene({"france": "A MAR, F BRE, A PAR", "germany": "A MUN"}), "FRANCE")
 RETREAT = ask(

@@ -5,8 +5,7 @@ import torch
 
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.board.board import POWERS
-from sparring.envs.diplomacy.rewards.final_score import final_scores, ranks, sole_leader
-from sparring.envs.diplomacy.rewards.reward_rules import RewardRules
+from sparring.envs.diplomacy.rewards.sample_rewards import RewardRules, final_scores, ranks, sole_leader
 from tests.envs.diplomacy.scenes import unit_row
 
 

@@ -10,10 +10,15 @@ from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
 from sparring.envs.diplomacy.board.board import POWERS, standard_board
 from sparring.envs.diplomacy.orders.submit import submit
 from sparring.envs.diplomacy.rewards import phase_rewards
-from sparring.envs.diplomacy.rewards.final_score import final_scores
-from sparring.envs.diplomacy.rewards.reward_rules import RewardRules
-from sparring.envs.diplomacy.rewards.sample_reward import balance_bonus, elo_reward, expected_ranks, leader_gap
-from sparring.envs.diplomacy.text_games.forked_games import stratum
+from sparring.envs.diplomacy.rewards.sample_rewards import (
+    RewardRules,
+    balance_bonus,
+    elo_reward,
+    expected_ranks,
+    final_scores,
+    leader_gap,
+)
+from sparring.envs.diplomacy.rollouts.forked_games import stratum
 from tests.envs.diplomacy.scenes import lines, rows
 
 BOARD = standard_board()

@@ -10,7 +10,7 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, standard_board
 from sparring.envs.diplomacy.orders.notation import read_unit
 from sparring.envs.diplomacy.rewards import phase_rewards
-from sparring.envs.diplomacy.rewards.scorer import Scorer, reward_weights
+from sparring.envs.diplomacy.rewards.phase_rewards import Scorer, reward_weights
 
 BOARD = standard_board()
 

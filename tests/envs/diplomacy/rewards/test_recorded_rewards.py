@@ -18,9 +18,7 @@ import torch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.tensors import power_of
 from sparring.envs.diplomacy.rewards import phase_rewards
-from sparring.envs.diplomacy.rewards.final_score import final_scores
-from sparring.envs.diplomacy.rewards.reward_rules import RewardRules
-from sparring.envs.diplomacy.rewards.sample_reward import balance_bonus, leader_gap
+from sparring.envs.diplomacy.rewards.sample_rewards import RewardRules, balance_bonus, final_scores, leader_gap
 
 PHASE_OF = {"M": codes.SPRING, "R": codes.SPRING_RETREATS, "A": codes.WINTER}
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"

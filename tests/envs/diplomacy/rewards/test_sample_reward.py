@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from sparring.configs.core.errors import InputError
-from sparring.envs.diplomacy.rewards.reward_rules import RewardRules
-from sparring.envs.diplomacy.rewards.sample_reward import (
+from sparring.envs.diplomacy.rewards.sample_rewards import (
+    RewardRules,
     balance_bonus,
     discounted,
     elo_reward,

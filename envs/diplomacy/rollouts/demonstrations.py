@@ -1,8 +1,12 @@
-"""Endless games between bots, phase by phase: the prompts of all powers and the answers of their bots."""
+"""Endless games between bots, phase by phase: the prompts of all powers and the answers of their bots.
+
+`corpus` are the training texts of the game's own tokenizer: every location, power, verb and number, and such games.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,14 +17,19 @@ from sparring.configs.core.tensor_checks import Tensors, check_tensors
 from sparring.configs.core.typed import Count, read, within
 from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch, opening
 from sparring.envs.diplomacy.board import codes
-from sparring.envs.diplomacy.orders.choices import Choices, choices
+from sparring.envs.diplomacy.board.board import POWERS, standard_board
+from sparring.envs.diplomacy.orders.choices import WAIVE, Choices, choices
 from sparring.envs.diplomacy.orders.completion import chosen_by
-from sparring.envs.diplomacy.text.prompts import PromptRules, render
-from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.orders.notation import LETTERS
+from sparring.envs.diplomacy.prompts.prompts import PromptRules, render
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.text import Option
 
 PHASES_OF_A_GAME = 40
 """Approximate number of phases in ten years; the starts of the games are spread over as many."""
+VERBS = ("H", "-", "VIA", "S", "C", "R", "D", "B")
+NUMBERS = (*range(100), *range(1901, 1941))
+CORPUS_PHASES, CORPUS_SEED = 40, 1901
 
 
 @dataclass(frozen=True)
@@ -151,3 +160,25 @@ class BotGames:
 
     def _draw(self, again: int = 0) -> None:
         self.batch.draw_orders((self.seed + 1_000_003 * self.phases + 500_009 * again) % 2**31)
+
+
+def corpus() -> Iterator[str]:
+    """Yield the domain's words, with and without a leading space, then prompts of all kinds and answers of games."""
+    words = [*standard_board().locations, *POWERS, *LETTERS, *VERBS, WAIVE, *map(str, NUMBERS)]
+    yield from (f"{space}{word}" for word in words for space in ("", " "))
+    games = BotGames(1, bot="dumbbot", last_year=1910, seed=CORPUS_SEED)
+    kinds = list(kinds_of_prompts())
+    for _ in range(CORPUS_PHASES):
+        for decision in (decision for decisions in games.next() for decision in decisions):
+            power, asked = decision.menu.power, decision.menu
+            yield from (render(decision.row, power, asked, rules, last_year=1910) for rules in kinds)
+            yield DIPLOMACY_TEXT.write(decision.chosen)
+    games.close()
+
+
+def kinds_of_prompts() -> Iterator[PromptRules]:
+    """Yield compact and full rules with options on and off, except legal orders, whose words occur in the answers."""
+    for compact in (True, False):
+        plain = PromptRules(compact=compact)
+        crowded = replace(plain, show_map_windows=True, show_action_counts=True)
+        yield from (plain, crowded, replace(crowded, show_board_context=False))

@@ -2,8 +2,8 @@
 
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, location_name
-from sparring.envs.diplomacy.text.neighbourhoods import NO_CENTRE, Neighbour, window_words, windows
-from tests.envs.diplomacy.text.asking import scene
+from sparring.envs.diplomacy.prompts.prompts import NO_CENTRE, Neighbour, window_words, windows
+from tests.envs.diplomacy.prompts.asking import scene
 
 FRANCE, GERMANY, ITALY = (POWERS.index(name) for name in ("FRANCE", "GERMANY", "ITALY"))
 

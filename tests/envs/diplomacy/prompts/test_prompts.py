@@ -7,8 +7,8 @@ import pytest
 from sparring.configs.language import LanguageModelConfig
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS
-from sparring.envs.diplomacy.text.prompts import PromptRules, board_text, render, static_prefix
-from tests.envs.diplomacy.text.asking import ask, random_decisions, scene
+from sparring.envs.diplomacy.prompts.prompts import PromptRules, board_text, render, static_prefix
+from tests.envs.diplomacy.prompts.asking import ask, random_decisions, scene
 
 COMPACT, FULL = PromptRules(), PromptRules(compact=False)
 MOVES = scene({"france": "A PAR, F BRE", "germany": "A BUR, F KIE", "russia": "F STP/NC"}, year=1903)

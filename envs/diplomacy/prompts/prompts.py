@@ -1,0 +1,311 @@
+"""A position as text for a language model: instructions, then the board, then the power and its units.
+
+Shared text comes first, so that a prefix cache stores it once: `static_prefix` is shared by all prompts, `board_text`
+by the seven powers of a position. A prompt ends with the line `<orders>`; `completion.py` parses the text after it.
+Compact prompts rely on the mask for legality and cost one token a word with the tokenizer in `agents/llm`:
+
+FRANCE 4 BRE MAR PAR SPA : F BRE A MAR A PAR F SPA/SC     a line for each power,
+nobody 2 BEL DEN                                          unowned centres,
+dislodged ITALY F TYS from LYO                            and each dislodged unit
+contested NAP TUN
+FRANCE : F BRE A MAR A PAR                                the units to order, without further details, or
+F BRE 9 ENG GAS MAO PIC by ENG                            a line each: number of orders, neighbours, attackers
+
+Full prompts explain the game, for models trained on English but not on the game. In both, the neighbours of a unit are
+the places that it could move to by itself, with their occupants and possible attackers; support and convoys are left
+out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from sparring.configs.language import LanguageModelConfig
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import NOTHING, POWERS, location_name, standard_board
+from sparring.envs.diplomacy.board.codes import RETREATS
+from sparring.envs.diplomacy.orders.choices import Choices
+from sparring.envs.diplomacy.orders.completion import OPENING
+from sparring.envs.diplomacy.orders.notation import LETTERS, unit_location, write_unit
+from sparring.envs.diplomacy.prompts.report import board_report
+from sparring.envs.text import Option
+
+COMPACT_PREFIX = "Diplomacy\n"
+INSTRUCTIONS = """\
+You are one of the seven powers in a game of Diplomacy. Nobody talks. Who owns 18 of the 34 supply centres wins alone.
+Centres change hands after fall; in winter there are as many units as centres. A is an army, F a fleet. Orders look so:
+A PAR H (hold)
+A PAR - BUR (move)
+A LON - NWY VIA (move across the sea)
+F NTH C A LON - NWY (convoy that army)
+A PAR S MAR (support a unit that does not move)
+A PAR S MAR - BUR (support a move)
+A PAR R BUR (retreat) or A PAR D (disband)
+A PAR B or F STP/NC B (build) or WAIVE (build nothing)
+Write one order a line for each unit that is listed, in the same sequence, then </orders>; in winter as many as are due.
+"""
+WINDOW_NOTE = (
+    "After each unit: the places next to it, with the owner of a centre and the unit there, and who threatens it.\n"
+)
+COUNT_NOTE = "After each unit, in brackets: how many orders are legal.\n"
+MOVES_NOTE = "After each unit: its legal orders.\n"
+Codes = tuple[int, ...]
+KINDS = {"H": "hold", "-": "move", "S": "support", "C": "convoy", "R": "retreat", "D": "disband", "B": "build"}
+"""Kinds of orders by the third word of their text."""
+NO_CENTRE = -2
+"""Owner of a place without a supply centre."""
+
+
+@dataclass(frozen=True)
+class PromptRules:
+    """Content of a prompt.
+
+    Attributes:
+        compact: few tokens; else sentences and instructions.
+        show_valid_moves: every legal order of each unit.
+        show_board_context: centres and units of all powers; without it only the power's own.
+        show_map_windows: for each unit the places next to it and the units that threaten it.
+        show_action_counts: number of legal orders of each unit, and in full prompts their kinds.
+
+    """
+
+    compact: bool = True
+    show_valid_moves: bool = False
+    show_board_context: bool = True
+    show_map_windows: bool = False
+    show_action_counts: bool = False
+
+    @classmethod
+    def of(cls, model: LanguageModelConfig) -> PromptRules:
+        """Return the rules of a configuration."""
+        return cls(**{name: getattr(model, name) for name in cls.__dataclass_fields__})
+
+
+def render(row: Mapping[str, np.ndarray], power: int, choices: Choices, rules: PromptRules, *, last_year: int) -> str:
+    """Return the prompt for one power in one phase, from a game's rows; a pure function of its arguments.
+
+    Raises `ValueError` for choices without lines, which need no prompt.
+    """
+    if not choices.lines:
+        raise ValueError(f"{POWERS[power]} has nothing to order in this phase, so there is no prompt")
+    board = board_text(row, rules, last_year=last_year)
+    return f"{static_prefix(rules)}{board}{_own(row, power, choices, rules)}{OPENING}"
+
+
+def static_prefix(rules: PromptRules) -> str:
+    """Return the common beginning of all prompts of these rules, independent of game, position and power."""
+    if rules.compact:
+        return COMPACT_PREFIX
+    notes = (
+        (rules.show_action_counts, COUNT_NOTE),
+        (rules.show_map_windows, WINDOW_NOTE),
+        (rules.show_valid_moves, MOVES_NOTE),
+    )
+    return INSTRUCTIONS + "".join(note for shown, note in notes if shown)
+
+
+def board_text(row: Mapping[str, np.ndarray], rules: PromptRules, *, last_year: int) -> str:
+    """Return the phase, and the board if it is shown; the same for all powers of a position."""
+    year, phase = int(row["year"]), codes.PHASES[int(row["phase"])]
+    if rules.compact:
+        board = board_lines(row) if rules.show_board_context else []
+        return _lines([f"{phase} {year} of {last_year}", *board])
+    board = [board_report(row)] if rules.show_board_context else [f"It is {phase} {year}."]
+    return _lines([*board, f"The game ends after {last_year}."])
+
+
+def _own(row: Mapping[str, np.ndarray], power: int, choices: Choices, rules: PromptRules) -> str:
+    """Return the power, its task, and each unit (in winter each free home) with the details that the rules show."""
+    shown = {"counts": rules.show_action_counts, "near": rules.show_map_windows, "moves": rules.show_valid_moves}
+    lines = unit_lines(row, choices, compact=rules.compact, **shown)
+    task = asked(row, choices, compact=rules.compact)
+    held = [] if rules.show_board_context else [holdings(row, power)]
+    if not rules.compact:
+        return _lines([*held, f"You are {POWERS[power]}. {task}", *lines])
+    head = f"{POWERS[power]} {task}".rstrip()
+    return _lines([*held, head, *lines] if any(shown.values()) else [*held, " ".join([head, ":", *lines])])
+
+
+def _lines(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def board_lines(row: Mapping[str, np.ndarray]) -> list[str]:
+    """Return a game's rows as lines; powers with neither centre nor unit are left out."""
+    return list(_board_lines(*(tuple(row[name].tolist()) for name in ("units", "owner", "dislodged", "origin"))))
+
+
+def holdings(row: Mapping[str, np.ndarray], power: int) -> str:
+    """Return a power's centres with their count and, after a colon, its units; empty for a power with neither."""
+    return _holdings(row["units"].tolist(), row["owner"].tolist(), power)
+
+
+@lru_cache(maxsize=4096)
+def _board_lines(units: Codes, owner: Codes, dislodged: Codes, origin: Codes) -> tuple[str, ...]:
+    """Return the lines, cached because all seven powers of a position need them."""
+    lines = [line for power in range(codes.NUM_POWERS) if (line := _holdings(units, owner, power))]
+    if neutral := _centres(owner, NOTHING):
+        lines.append(f"nobody {len(neutral)} {' '.join(neutral)}")
+    lost = [place for place, unit in enumerate(dislodged) if unit]
+    lines += [_dislodged(dislodged[place], place, origin[place]) for place in lost]
+    contested = [location_name(place) for place, came in enumerate(origin) if came == codes.CONTESTED]
+    return (*lines, f"contested {' '.join(contested)}") if lost and contested else tuple(lines)
+
+
+def _holdings(units: Sequence[int], owner: Sequence[int], power: int) -> str:
+    centres = _centres(owner, power)
+    own = [(unit, place) for place, unit in enumerate(units) if unit and (unit - 1) % codes.NUM_POWERS == power]
+    if not centres and not own:
+        return ""
+    return " ".join([POWERS[power], str(len(centres)), *centres, ":", *(write_unit(*one) for one in own)])
+
+
+def _centres(owner: Sequence[int], power: int) -> list[str]:
+    centres = standard_board().centres
+    return [location_name(int(centres[centre])) for centre, whose in enumerate(owner) if whose == power]
+
+
+def _dislodged(unit: int, place: int, origin: int) -> str:
+    came = f" from {location_name(origin)}" if origin < codes.NUM_PROVINCES else ""
+    return f"dislodged {POWERS[(unit - 1) % codes.NUM_POWERS]} {write_unit(unit, place)}{came}"
+
+
+def asked(row: Mapping[str, np.ndarray], choices: Choices, *, compact: bool) -> str:
+    """Return a power's task: short, such as "builds 2", if compact, else a sentence."""
+    if choices.winter:
+        verb = "build" if choices.winter > 0 else "disband"
+        return f"{verb}s {choices.lines}" if compact else f"{choices.lines} to {verb}, of these:"
+    if int(row["phase"]) in RETREATS:
+        return "retreats" if compact else "These units retreat or disband:"
+    return "" if compact else "These units move, hold, support or convoy:"
+
+
+def unit_lines(
+    row: Mapping[str, np.ndarray], choices: Choices, *, compact: bool, counts: bool, near: bool, moves: bool
+) -> list[str]:
+    """Return a line for each slot of the choices: its name, number of orders, surroundings, and orders."""
+    lines = unit_names(row, choices)
+    if counts:
+        lines = [
+            f"{line} {len(options)}" if compact else f"{line} [{len(options)}: {_kinds(options)}]"
+            for line, options in zip(lines, choices.options, strict=True)
+        ]
+    if near and choices.winter <= 0:  # a build has no unit with surroundings yet
+        seen = [window_words(window, compact=compact) for window in windows(row, choices.power)]
+        lines = [f"{line}{' ' if compact else ': '}{words}" for line, words in zip(lines, seen, strict=True)]
+    if moves:
+        lines = [f"{line} = {_texts(options)}" for line, options in zip(lines, choices.options, strict=True)]
+    return lines
+
+
+def unit_names(row: Mapping[str, np.ndarray], choices: Choices) -> list[str]:
+    """Return the name of each slot of the choices: its unit, or the home centre of a possible build."""
+    if choices.winter > 0:
+        return [location_name(place) for place in choices.provinces]
+    units = row["dislodged" if int(row["phase"]) in RETREATS else "units"]
+    return [write_unit(int(units[place]), place) for place in choices.provinces]
+
+
+def _kinds(options: tuple[Option, ...]) -> str:
+    """Return the kinds of orders among the options, each once: "hold, move, support"."""
+    words = [option.text.split() for option in options]
+    return ", ".join(dict.fromkeys(KINDS[word[2]] if len(word) > 2 else "waive" for word in words))
+
+
+def _texts(options: tuple[Option, ...]) -> str:
+    return ", ".join(option.text for option in options)
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A place next to a unit: its location, the owner of its centre, and the unit there, such as "A GERMANY"."""
+
+    location: int
+    owner: int
+    unit: str
+
+    @property
+    def owner_name(self) -> str:
+        """The power, "nobody" for an unowned centre, or an empty string without a centre."""
+        if self.owner == NO_CENTRE:
+            return ""
+        return POWERS[self.owner] if self.owner >= 0 else "nobody"
+
+
+@dataclass(frozen=True)
+class Window:
+    """Surroundings of a unit: locations it could move to by itself, ascending, and provinces of possible attackers.
+
+    The neighbours of a dislodged unit include all its retreats, and its threats are those to its former province.
+    """
+
+    province: int
+    neighbours: tuple[Neighbour, ...]
+    threats: tuple[int, ...]
+
+
+def windows(row: Mapping[str, np.ndarray], power: int) -> tuple[Window, ...]:
+    """Return the windows of the units of `power` with orders in this phase, by province, from a game's rows."""
+    mine = row["dislodged" if int(row["phase"]) in RETREATS else "units"]
+    places = np.flatnonzero(codes.power_of(mine) == power).tolist()
+    return tuple(
+        Window(place, _neighbours(row, int(mine[place]), place), _threats(row["units"], place, power))
+        for place in places
+    )
+
+
+def _neighbours(row: Mapping[str, np.ndarray], unit: int, place: int) -> tuple[Neighbour, ...]:
+    board, units = standard_board(), row["units"]
+    found = []
+    for location in _reach(unit, place):
+        province = int(board.province_of[location])
+        centre = int(board.centre_of[province])
+        owner = NO_CENTRE if centre == NOTHING else int(row["owner"][centre])
+        found.append(Neighbour(location, owner, _occupant(int(units[province]))))
+    return tuple(found)
+
+
+def _reach(unit: int, place: int) -> list[int]:
+    """Return the locations that the unit with this code, in a province, can move to by itself."""
+    board, army = standard_board(), (unit - 1) // codes.NUM_POWERS == codes.ARMY_FORM
+    row = board.army_neighbours[place] if army else board.fleet_neighbours[unit_location(unit, place)]
+    return [location for location in row.tolist() if location != NOTHING]
+
+
+def _occupant(unit: int) -> str:
+    if not unit:
+        return ""
+    form, power = divmod(unit - 1, codes.NUM_POWERS)
+    return f"{LETTERS[min(form, 1)]} {POWERS[power]}"
+
+
+def _threats(units: np.ndarray, place: int, power: int) -> tuple[int, ...]:
+    """Return the provinces of other powers' units that could move to a province."""
+    board, found = standard_board(), []
+    for other in np.flatnonzero(units).tolist():
+        unit = int(units[other])
+        hostile = (unit - 1) % codes.NUM_POWERS != power
+        if hostile and any(int(board.province_of[location]) == place for location in _reach(unit, other)):
+            found.append(other)
+    return tuple(found)
+
+
+def window_words(window: Window, *, compact: bool) -> str:
+    """Return a window as text: "PIC, BRE (FRANCE), BUR (A GERMANY); threatened from BUR", or its shortest form."""
+    threats = " ".join(location_name(place) for place in window.threats)
+    if compact:
+        words = [" ".join(_facts(neighbour)) for neighbour in window.neighbours]
+        return " ".join([*words, *(["by", threats] if threats else [])])
+    places = []
+    for neighbour in window.neighbours:
+        name, *facts = _facts(neighbour)
+        places.append(f"{name} ({', '.join(facts)})" if facts else name)
+    return ", ".join(places) + (f"; threatened from {threats}" if threats else "")
+
+
+def _facts(neighbour: Neighbour) -> list[str]:
+    return [word for word in (location_name(neighbour.location), neighbour.owner_name, neighbour.unit) if word]

@@ -1,0 +1,200 @@
+"""Rewards of a language model for its decisions: pure functions over G games of T phases.
+
+dense    0.8 * sum over k of gamma^k * step reward k phases later + 0.2 * final score + 0.3 * gap + 0.2 * balance
+sparse   final score + 0.3 * gap + 0.2 * balance, for every decision of the trajectory alike
+final    2.0 centre + 0.2 unit + 0.1 unit abroad + 0.5 for survival + 50, 25, 15, 10, 5, 2 or 0 by the place among the
+         powers, + `win_bonus` at `solo_victory_sc` centres; -30 and nothing else if eliminated. Without position
+         scoring no place, but `win_bonus` to the sole leader with `winner_threshold_sc` centres; -1 if eliminated
+gap      -(g - 3) / 18 for a power g > 3 centres behind the leader, else 0
+balance  1 - std / mean of the centres of powers that own any, at least 0, for a power that does not lead; 0 where fewer
+         than two powers own one
+Elo      + 2 s * (expected place - place), on top of either
+
+The weights 0.8, 0.2, 0.3, 0.2 and the 3 of the gap are options of `RewardRules`. With `reward_discount_per` decision
+the k-th later phase is the k-th in which the power had something to order. That leaves out what its other phases
+earned, such as a centre that it takes in a fall in which only others retreat.
+
+Step rewards are `phase_rewards.step_rewards`; all other terms use the position in which the trajectory ended, finished
+or truncated. Places are by centres, and powers with as many share the better one. The expected place of power i is
+7 - the sum over its six opponents j of 1 / (1 + 10^((R_j - R_i) / 400)), the chance to beat each. It is constant among
+games with the same opponents and therefore cancels from advantages within a group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+
+import torch
+from torch import Tensor
+
+from sparring.configs.core.errors import InputError, choose
+from sparring.configs.language import DISCOUNTS
+from sparring.envs.diplomacy.board.codes import NUM_CENTRES, NUM_POWERS
+from sparring.envs.diplomacy.board.tensors import State
+from sparring.envs.diplomacy.rewards.phase_rewards import balance, centres_behind, count_abroad, count_units
+from sparring.envs.diplomacy.rewards.scoring import alive, count_centres
+
+WHOLE_GAP = 18
+"""Centres behind the leader beyond the free ones for a penalty of 1."""
+PER_CENTRE, PER_UNIT, PER_UNIT_ABROAD, SURVIVAL = 2.0, 0.2, 0.1, 0.5
+BY_PLACE = (50.0, 25.0, 15.0, 10.0, 5.0, 2.0, 0.0)
+ELIMINATED, ELIMINATED_WITHOUT_PLACES = -30.0, -1.0
+LIMITS = {
+    "win_bonus": (0.0, 1e6),
+    "winner_threshold_sc": (1, NUM_CENTRES),
+    "solo_victory_sc": (1, NUM_CENTRES),
+    "leader_gap_threshold": (0, NUM_CENTRES),
+    "step_reward_weight": (0.0, 1e6),
+    "final_reward_weight": (0.0, 1e6),
+    "leader_gap_penalty_weight": (0.0, 1e6),
+    "balance_bonus_weight": (0.0, 1e6),
+    "reward_discount_gamma": (0.0, 1.0),
+    "elo_scale": (0.0, 1e6),
+}
+
+
+def sample_rewards(
+    steps: Tensor, end: State, rules: RewardRules, *, ratings: Tensor | None = None, decided: Tensor | None = None
+) -> Tensor:
+    """Return the rewards float64 [T, G, 7] of the decisions of each power in each phase.
+
+    `steps` float64 [T, G, 7] is what the phases earned (0 after a game's end), `end` the positions in which the games
+    ended. `ratings` [G, 7] of the players, in Elo points, are needed for Elo-conditioned rewards only, and `decided`
+    bool [T, G, 7], whether a power had something to order, with `reward_discount_per` decision only. Raises
+    `InputError` where ratings are then missing or not finite.
+    """
+    final = final_scores(end, rules)
+    whole = rules.leader_gap_penalty_weight * leader_gap(end["owner"], free=rules.leader_gap_threshold)
+    whole = whole + rules.balance_bonus_weight * balance_bonus(end["owner"])
+    if rules.use_elo_conditioned_rewards:
+        whole = whole + elo_reward(end["owner"], _checked(ratings, final), rules.elo_scale)
+    if rules.use_trajectory_level_rewards:
+        return (final + whole).expand_as(steps).clone()
+    decided = decided if rules.reward_discount_per == "decision" else None
+    earned = discounted(steps, rules.reward_discount_gamma, decided)
+    return rules.step_reward_weight * earned + rules.final_reward_weight * final + whole
+
+
+def discounted(steps: Tensor, gamma: float, counted: Tensor | None = None) -> Tensor:
+    """Return the discounted sums float64 [T, G, 7] of step rewards from each phase on.
+
+    Phases that `counted` bool [T, G, 7] leaves out neither contribute nor discount.
+    """
+    total = steps.double().clone()
+    counts = torch.ones_like(total, dtype=torch.bool) if counted is None else counted
+    later = torch.zeros_like(total[0])
+    for t in range(len(total) - 1, -1, -1):
+        later = torch.where(counts[t], total[t] + gamma * later, later)  # R_t = d_t + gamma R_(t+1)
+        total[t] = later
+    return total
+
+
+def leader_gap(owner: Tensor, *, free: int = 3) -> Tensor:
+    """Return the penalty for being more than `free` centres behind the leader, float64 [G, 7], at most 0."""
+    return -(centres_behind(owner).double() - free).clamp(min=0.0) / WHOLE_GAP
+
+
+def balance_bonus(owner: Tensor) -> Tensor:
+    """Return the balance of the powers, float64 [G, 7]; 0 for leaders, tied ones included, and for a sole owner's."""
+    shared = (count_centres(owner) > 0).sum(dim=1, keepdim=True) > 1
+    return torch.where(shared & (centres_behind(owner) > 0), balance(owner).unsqueeze(1), 0.0)
+
+
+def expected_ranks(ratings: Tensor) -> Tensor:
+    """Return the expected places float64 [G, 7] of Elo ratings [G, 7]: 7 - 6 * the mean chance to beat an opponent.
+
+    They sum to 28 in each game, like places without ties.
+    """
+    elo = ratings.double()
+    ahead = 1.0 / (1.0 + 10.0 ** ((elo.unsqueeze(1) - elo.unsqueeze(2)) / 400.0))  # [G, i, j] i ends before j
+    against_itself = 0.5
+    return NUM_POWERS - (ahead.sum(dim=2) - against_itself)
+
+
+def elo_reward(owner: Tensor, ratings: Tensor, scale: float) -> Tensor:
+    """Return the reward for a better place than expected, float64 [G, 7]; negative for a worse place."""
+    return scale * 2.0 * (expected_ranks(ratings) - ranks(owner))
+
+
+def _checked(ratings: Tensor | None, scores: Tensor) -> Tensor:
+    if ratings is None or ratings.shape != scores.shape:
+        given = "missing" if ratings is None else f"of shape {tuple(ratings.shape)}"
+        raise InputError(f"ratings: {given}; Elo-conditioned rewards need one per power, {tuple(scores.shape)}")
+    if not bool(torch.isfinite(ratings).all()):
+        raise InputError("ratings: not all are finite; give Elo points")
+    return ratings
+
+
+def final_scores(state: State, rules: RewardRules) -> Tensor:
+    """Return the score of every power in these positions, float64 [G, 7]."""
+    if rules.use_position_scoring:
+        place, lost = place_bonus(state["owner"]), ELIMINATED
+        won = count_centres(state["owner"]) >= rules.solo_victory_sc
+    else:
+        won, lost = sole_leader(state["owner"], rules.winner_threshold_sc), ELIMINATED_WITHOUT_PLACES
+        place = torch.zeros_like(won, dtype=torch.float64)
+    scores = holdings(state["units"], state["owner"]) + SURVIVAL + place + rules.win_bonus * won.double()
+    return torch.where(alive(state), scores, lost)
+
+
+def holdings(units: Tensor, owner: Tensor) -> Tensor:
+    """Return the part of the score for centres and units, float64 [G, 7]."""
+    held, there, abroad = (found.double() for found in (count_centres(owner), count_units(units), count_abroad(units)))
+    return PER_CENTRE * held + PER_UNIT * there + PER_UNIT_ABROAD * abroad
+
+
+def ranks(owner: Tensor) -> Tensor:
+    """Return the places by centres, int64 [G, 7]: 1 + the number of powers with more."""
+    held = count_centres(owner)
+    return 1 + (held.unsqueeze(1) > held.unsqueeze(2)).sum(dim=2)
+
+
+def place_bonus(owner: Tensor) -> Tensor:
+    """Return the part of the score for the place, float64 [G, 7]."""
+    return torch.tensor(BY_PLACE, dtype=torch.float64, device=owner.device)[ranks(owner) - 1]
+
+
+def sole_leader(owner: Tensor, threshold: int) -> Tensor:
+    """Return whether a power has more centres than any other, and at least `threshold`: bool [G, 7]."""
+    first = ranks(owner) == 1
+    return first & (first.sum(dim=1, keepdim=True) == 1) & (count_centres(owner) >= threshold)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewardRules:
+    """The options of the rewards. Raises `InputError` for a number outside its range."""
+
+    win_bonus: float = 50.0
+    """Bonus of the winner: with position scoring for a solo, without it for a sole leader."""
+    winner_threshold_sc: int = 5
+    """Centres that a sole leader needs to win; used without position scoring only."""
+    solo_victory_sc: int = 18
+    """Centres that win with position scoring."""
+    use_position_scoring: bool = True
+    """Reward the place among the powers by centres."""
+    reward_discount_gamma: float = 0.0
+    """Discount of later step rewards; 0 counts the immediate phase only."""
+    reward_discount_per: str = "phase"
+    """phase: every later phase counts and discounts; decision: only those in which the power had something to order."""
+    step_reward_weight: float = 0.8
+    final_reward_weight: float = 0.2
+    leader_gap_penalty_weight: float = 0.3
+    leader_gap_threshold: int = 3
+    """Centres behind the leader without a penalty."""
+    balance_bonus_weight: float = 0.2
+    use_strategic_step_scoring: bool = False
+    """Step rewards by lead and balance instead of centres: the term `strategic` instead of `dense`."""
+    use_trajectory_level_rewards: bool = False
+    """Reward every decision by the end of its game, without its step rewards."""
+    use_elo_conditioned_rewards: bool = False
+    """Add a reward for a better place than expected from the ratings of the players."""
+    elo_scale: float = 0.5
+    """Half of the reward per place better than expected."""
+
+    def __post_init__(self) -> None:
+        for name, (low, high) in LIMITS.items():
+            value = getattr(self, name)
+            if not (isfinite(value) and low <= value <= high):
+                raise InputError(f"{name}={value}: must be in [{low:g}, {high:g}]")
+        choose("reward_discount_per", self.reward_discount_per, DISCOUNTS)

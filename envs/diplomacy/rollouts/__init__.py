@@ -1,0 +1,1 @@
+"""Whole games for language models: play, imitation and training, combined in `task.py`."""
