@@ -14,8 +14,8 @@ import matplotlib
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from sparring.envs.chess.engines.builtin_search import BuiltInSearch
-from sparring.envs.chess.random_games import random_move
+from sparring.envs.chess.engines.searchers import BuiltInSearch
+from sparring.envs.chess.positions import random_move
 
 SQUARE, MARGIN = 48, 20
 """Sizes in pixels."""

@@ -3,10 +3,14 @@
 Importing this package needs neither python-chess nor an engine; its modules need python-chess (`sparring[chess]`).
 """
 
+from importlib.util import find_spec
+
+from sparring.configs.core.errors import InputError
 from sparring.envs.game import Game
 
 ENV_ID = "sparring/Chess-v0"
 ARBITER_ID = "sparring/ChessArbiter-v0"
+PACKAGE = "chess"
 BOTS = ("random", "builtin", "stockfish")
 
 GAME = Game(
@@ -20,5 +24,11 @@ GAME = Game(
     text_envs=((ARBITER_ID, "sparring.envs.chess.interfaces.arbiter_env:ChessArbiterEnv"),),
     evaluation="sparring.eval.chess.command:evaluate",
     play="sparring.eval.playing.chess.command:play",
-    text_game="sparring.envs.chess.text_game:CHESS",
+    text_game="sparring.envs.chess.rollouts.task:CHESS",
 )
+
+
+def check_package() -> None:
+    """Raise `InputError` if python-chess, an extra, is missing."""
+    if find_spec(PACKAGE) is None:
+        raise InputError(f"chess needs the package {PACKAGE}: pip install 'sparring[chess]'")

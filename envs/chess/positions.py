@@ -1,7 +1,8 @@
 """Positions and moves as text: FEN and UCI, with one check and one comparison of positions for all who use them.
 
 Every position from outside passes `check_position`: those of options, files and prompts must be able to occur in a game
-of standard chess. `chess.Board` alone accepts two kings, and drops the castling rights of Chess960 without a word.
+of standard chess. `chess.Board` alone accepts two kings, and drops the castling rights of Chess960 without a word. In
+random games every legal move is equally likely.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 
 import chess
+import numpy as np
 
 from sparring.configs.core.errors import InputError
 
@@ -79,6 +81,13 @@ def read_legal_move(board: chess.Board, uci: str) -> chess.Move | None:
     return move if move in board.legal_moves else None
 
 
+def position_after(board: chess.Board, move: chess.Move) -> chess.Board:
+    """Return the position after a legal move, without the moves before it."""
+    after = board.copy(stack=False)
+    after.push(move)
+    return after
+
+
 def same_position(fen: str, expected: str) -> bool:
     """Compare the six fields of two FENs one by one; fields after the sixth are ignored, fewer never agree."""
     found, true = fen.split(), expected.split()
@@ -101,3 +110,22 @@ def edit_similarity(text: str, expected: str) -> float:
         for j, right in enumerate(expected, 1):
             diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (left != right))
     return 1.0 - row[-1] / longest
+
+
+def random_move(board: chess.Board, draw: np.random.Generator) -> chess.Move | None:
+    """Return a random legal move, None if there is none. The result depends on the position and the draw only."""
+    legal = sorted(board.legal_moves, key=chess.Move.uci)
+    return legal[int(draw.integers(len(legal)))] if legal else None
+
+
+def random_position(draw: np.random.Generator, plies: int) -> chess.Board:
+    """Return the board, with its moves, after `plies` random half-moves; fewer if the next one would end the game."""
+    board = chess.Board()
+    for _ in range(plies):
+        move = random_move(board, draw)
+        assert move is not None
+        board.push(move)
+        if board.is_game_over():
+            board.pop()
+            break
+    return board

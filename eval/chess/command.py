@@ -20,15 +20,13 @@ from sparring.agents.opponents.suggestions import BOT_PREFIX
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.configs.opponents import is_code
-from sparring.envs.chess import GAME
-from sparring.envs.chess.package import check_package
+from sparring.envs.chess import GAME, check_package
 from sparring.eval.chess.options import BotName, ChessOptions, check_model, read_bot, read_opponent, read_options
 from sparring.eval.command import Evaluation, RecordingOptions, evaluate_command, make_folders, use_machine
 
 if TYPE_CHECKING:
-    from sparring.eval.chess.games import ChessGame
-    from sparring.eval.chess.players import ChessPlayer
-    from sparring.eval.chess.tables import OpponentResult
+    from sparring.eval.chess.games import ChessGame, ChessPlayer
+    from sparring.eval.chess.results import OpponentResult
 
 
 RECORDING = RecordingOptions({".html": "replay", ".pgn": "pgn"}, {"games": 2})
@@ -82,14 +80,14 @@ def _load_model(found: Player, options: ChessOptions) -> ChessPlayer:
 
 
 def _open_bot(bot: BotName, options: ChessOptions, opened: ExitStack) -> ChessPlayer:
-    from sparring.eval.chess.players import open_bot
+    from sparring.eval.chess.games import open_bot
 
     return open_bot(bot, opened, engine=options.engine, cache=options.cache)
 
 
 def _play(player: ChessPlayer, name: str, rival: ChessPlayer | None, options: ChessOptions) -> OpponentResult:
     from sparring.eval.chess.games import GameConditions, play_games
-    from sparring.eval.chess.tables import OpponentResult
+    from sparring.eval.chess.results import OpponentResult
 
     conditions = GameConditions(
         options.games, options.plies, options.opening_plies, options.illegal == "lose", options.seed
@@ -107,9 +105,7 @@ def _evaluation(
     options: ChessOptions, found: Player, player: str, results: Sequence[OpponentResult], cut: BaseException | None
 ) -> Evaluation:
     """Return the results; partial ones have names of their own, and so never replace complete ones."""
-    from sparring.eval.chess.page import page
-    from sparring.eval.chess.records import to_pgn
-    from sparring.eval.chess.tables import to_json, to_markdown
+    from sparring.eval.chess.results import page, to_json, to_markdown, to_pgn
 
     place = (options.out, "chess") if options.out else results_place(found)
     place = (place[0], f"{place[1]}.partial") if place and cut is not None else place

@@ -17,7 +17,7 @@ from sparring.agents.opponents.players import Player, content_of, display_name
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import ADAPTER, LanguageModelConfig
-from sparring.eval.chess.players import ModelPlayer
+from sparring.eval.chess.games import ModelPlayer
 from sparring.eval.diplomacy.settings import config_of, has_config, run_of
 
 TOKENS = 128

@@ -21,9 +21,8 @@ import yaml
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.games.chess import GAME_SHARES, ChessDataConfig
-from sparring.envs.chess.data.files import StoredPositions, write_positions
-from sparring.envs.chess.data.samples import label
-from sparring.envs.chess.data.splits import SPLITS, draw_positions, needs_engine
+from sparring.envs.chess.data.positions import SPLITS, draw_positions, needs_engine
+from sparring.envs.chess.data.samples import StoredPositions, label, write_positions
 from sparring.envs.chess.engines.engine import open_engine
 from sparring.envs.chess.engines.lines import VALUES_VERSION
 

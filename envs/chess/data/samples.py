@@ -1,21 +1,35 @@
-"""Samples of the two tasks: a prompt and its reference answer, by the rules (A) or by an engine (P)."""
+"""Samples of the two tasks, a prompt and its reference answer by the rules (A) or by an engine (P), and their files.
+
+    held_out.jsonl   validation.jsonl   train.jsonl   manifest.json
+
+A file has one JSON object per line: the position (`fen`), the `move` played, its `history`, `game`, `source` and `ply`,
+and, if the position is labelled, the engine's `analysis`. The manifest has the hash of every file. The folder appears
+in one step.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
 
 import chess
 import numpy as np
 
 from sparring.configs.core.errors import InputError
-from sparring.envs.chess.analysis_text import MOST_MOVES, Analysis, analysis_prompt, write_analysis
-from sparring.envs.chess.arbiter_text import ArbiterQuestion, arbiter_prompt, true_transition, write_transition
-from sparring.envs.chess.data.games import PositionRecord
+from sparring.configs.core.files import publish_folder
+from sparring.configs.core.regular_file import read_regular, read_regular_text
+from sparring.configs.core.tensor_file import sha256
+from sparring.envs.chess.analysis import MOST_MOVES, Analysis, analysis_prompt, write_analysis
+from sparring.envs.chess.arbiter import HISTORY, ArbiterQuestion, arbiter_prompt, true_transition, write_transition
+from sparring.envs.chess.data.positions import SPLITS, ChessPositions, PositionRecord
 from sparring.envs.chess.positions import check_position, read_legal_move
 
 ANALYSIS, ARBITER = "P", "A"
+MANIFEST = "manifest.json"
+MAKE = "make it with `python -m sparring.envs.chess.data out=FOLDER`"
 
 
 class Labeller(Protocol):
@@ -79,3 +93,79 @@ def check_analysis(fen: str, analysis: Analysis) -> None:
         raise InputError(f"position {fen!r}: a label has 1 to {MOST_MOVES} different moves, each with a value")
     if analysis.best not in moves or values[moves.index(analysis.best)] < max(values):
         raise InputError(f"position {fen!r}: the label's best move {analysis.best} has not the best value")
+
+
+@dataclass(frozen=True)
+class StoredPositions:
+    """Positions of a folder, the analyses of those labelled by FEN, and the manifest's summary."""
+
+    positions: ChessPositions
+    analyses: Mapping[str, Analysis] = field(default_factory=dict)
+    summary: Mapping[str, Any] = field(default_factory=dict)
+
+
+def write_positions(folder: Path, stored: StoredPositions) -> None:
+    """Write a folder; equal arguments give equal bytes. Raises `OSError`; `folder` is then unchanged."""
+    files = {f"{split}.jsonl": _lines(stored.positions[split], stored.analyses) for split in SPLITS}
+    hashes = {name: sha256(data) for name, data in files.items()}
+    manifest = json.dumps({"files": hashes, **stored.summary}, indent=1, sort_keys=True) + "\n"
+    publish_folder(folder, files | {MANIFEST: manifest.encode()})
+
+
+def read_positions(folder: Path) -> StoredPositions:
+    """Read a folder of `write_positions`; raises `InputError` naming the file and line of the first fault."""
+    try:
+        manifest = json.loads(read_regular_text(folder / MANIFEST, follow=True))
+        hashes = {f"{split}.jsonl": str(manifest["files"][f"{split}.jsonl"]) for split in SPLITS}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InputError(f"env.data.folder={folder}: has no readable {MANIFEST}; {MAKE}") from error
+    splits, analyses, owner = {}, dict[str, Analysis](), dict[str, str]()
+    for split in SPLITS:
+        records = []
+        for number, row in enumerate(_rows(folder / f"{split}.jsonl", hashes[f"{split}.jsonl"]), start=1):
+            place = f"{folder / split}.jsonl:{number}"
+            record, analysis = _read(row, place)
+            if owner.setdefault(record.fen, place) != place:
+                raise InputError(f"{place}: the position is also in {owner[record.fen]}; a position is in one split")
+            records.append(record)
+            if analysis:
+                analyses[record.fen] = analysis
+        splits[split] = tuple(records)
+    return StoredPositions(ChessPositions(splits), analyses, manifest)
+
+
+def _lines(records: Sequence[PositionRecord], analyses: Mapping[str, Analysis]) -> bytes:
+    rows = (asdict(record) | _labelled(analyses.get(record.fen)) for record in records)
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def _labelled(analysis: Analysis | None) -> dict[str, Any]:
+    return {"analysis": asdict(analysis)} if analysis else {}
+
+
+def _rows(path: Path, digest: str) -> list[str]:
+    try:
+        data = read_regular(path, follow=True)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); {MAKE}") from error
+    if sha256(data) != digest:
+        raise InputError(f"{path}: is damaged or was edited: its SHA-256 is not the one in {MANIFEST}; {MAKE}")
+    return data.decode("utf-8", "replace").splitlines()
+
+
+def _read(line: str, place: str) -> tuple[PositionRecord, Analysis | None]:
+    try:
+        row = json.loads(line)
+        analysis = row.pop("analysis", None)
+        record = PositionRecord(**{**row, "history": tuple(map(str, row["history"]))})
+        label = analysis and Analysis(tuple(analysis["moves"]), tuple(analysis["evaluations"]), analysis["best"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(f"{place}: is no position with its move and history; {MAKE}") from error
+    board = check_position(str(record.fen), f"{place}: position")
+    if read_legal_move(board, str(record.move)) is None or record.history[-1:] != (record.move,):
+        raise InputError(f"{place}: the move {record.move!r} is illegal in {record.fen!r} or missing in the history")
+    if len(record.history) > HISTORY:
+        raise InputError(f"{place}: has {len(record.history)} moves of history, at most {HISTORY} are shown")
+    if label:
+        check_analysis(record.fen, label)
+    return record, label or None

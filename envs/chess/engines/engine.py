@@ -1,30 +1,46 @@
 """Engine of the chess tasks: best moves and values of positions, from several processes and a cache.
 
 `open_engine()` takes Stockfish from the PATH (`apt-get install stockfish`). Where it is missing, the built-in search
-stands in; this is printed, and `Engine.name` goes into logs, metrics and tables.
+stands in; this is printed, and `Engine.name` goes into logs, metrics and tables. Every search is stored in the cache as
+soon as it ends, so a run that fails later keeps it. Several runs may share its file.
 """
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from queue import SimpleQueue
+from threading import Lock
 from types import TracebackType
 
 import chess
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import say
-from sparring.envs.chess.engines.builtin_search import DEPTH, VERSION, BuiltInSearch
-from sparring.envs.chess.engines.line_cache import LineCache
-from sparring.envs.chess.engines.lines import VALUES_VERSION, Line, Searcher, value_when_over
-from sparring.envs.chess.engines.uci_process import INSTALL, UciProcess, find_stockfish
+from sparring.envs.chess.engines.searchers import (
+    DEPTH,
+    INSTALL,
+    VERSION,
+    BuiltInSearch,
+    Line,
+    Searcher,
+    UciProcess,
+    find_stockfish,
+    value_when_over,
+)
 from sparring.envs.chess.positions import refuse_impossible
 
 BUILT_IN = "builtin"
 """Path that selects the built-in search."""
 MOST_DEPTH, MOST_PROCESSES = 60, 256
+LOCK_TIMEOUT_S = 60.0
+"""Seconds to wait for another process that writes."""
+_TABLE = """CREATE TABLE IF NOT EXISTS lines (
+    engine TEXT, depth INTEGER, multipv INTEGER, fen TEXT, found TEXT, PRIMARY KEY (engine, depth, multipv, fen)
+) WITHOUT ROWID"""
 
 
 class Engine:
@@ -125,9 +141,7 @@ def open_engine(path: str = "", *, depth: int = 10, processes: int = 1, cache: P
     if found is None:
         return _built_in(cache, asked=path == BUILT_IN)
     first = UciProcess(found, depth)
-    lines = LineCache(cache, f"{first.version}, values {VALUES_VERSION}", depth)
-    if old := lines.searches(first.version):  # earlier versions of the project stored the name alone
-        say(f"cache {cache}: {old} searches of {first.version} may hold bounds as values; they are not used any more")
+    lines = LineCache(cache, first.version, depth)
     others = [UciProcess(found, depth) for _ in range(processes - 1)]
     return Engine([first, *others], lines, f"{first.version}, depth {depth}")
 
@@ -137,3 +151,38 @@ def _built_in(cache: Path | None, *, asked: bool) -> Engine:
     if not asked:
         say(f"Stockfish is not installed ({INSTALL}): {name}, stands in; its values are weak")
     return Engine([BuiltInSearch()], LineCache(cache, VERSION, DEPTH), name, stand_in=True)
+
+
+class LineCache:
+    """Cache of one engine version and depth; in memory if `path` is None. Safe for use by several threads."""
+
+    def __init__(self, path: Path | None, engine: str, depth: int) -> None:
+        self._key, self._lock = (engine, depth), Lock()
+        try:
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            self._store = sqlite3.connect(path or ":memory:", timeout=LOCK_TIMEOUT_S, check_same_thread=False)
+            # Readers and one writer at a time; a power cut may cost the last searches, but not the file.
+            self._store.execute("PRAGMA journal_mode=WAL")
+            self._store.execute("PRAGMA synchronous=NORMAL")
+            self._store.execute(_TABLE)
+        except (OSError, sqlite3.Error) as error:
+            raise InputError(f"cache {path}: cannot be used ({error}); delete it or give another path") from error
+
+    def get(self, fen: str, count: int) -> list[Line] | None:
+        """Return the stored lines, None if there are none."""
+        query = "SELECT found FROM lines WHERE engine = ? AND depth = ? AND multipv = ? AND fen = ?"
+        with self._lock:
+            row = self._store.execute(query, (*self._key, count, fen)).fetchone()
+        return [(str(move), float(value)) for move, value in json.loads(row[0])] if row else None
+
+    def put(self, fen: str, count: int, found: list[Line]) -> None:
+        """Store lines, at once."""
+        row = (*self._key, count, fen, json.dumps(found))
+        with self._lock, self._store:
+            self._store.execute("INSERT OR REPLACE INTO lines VALUES (?, ?, ?, ?, ?)", row)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._store.close()

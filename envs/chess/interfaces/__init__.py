@@ -1,5 +1,5 @@
 """Gymnasium and PettingZoo environments of chess; importing them needs python-chess."""
 
-from sparring.envs.chess.package import check_package
+from sparring.envs.chess import check_package
 
 check_package()

@@ -17,8 +17,7 @@ from pettingzoo import AECEnv
 
 from sparring.configs.core.errors import InputError, choose
 from sparring.envs.chess import ENV_ID
-from sparring.envs.chess.positions import check_position, read_legal_move
-from sparring.envs.chess.random_games import random_move
+from sparring.envs.chess.positions import check_position, random_move, read_legal_move
 
 AGENTS = ("white", "black")
 ILLEGAL = ("lose", "random")

@@ -14,18 +14,19 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Text
 
 from sparring.configs.core.errors import InputError, choose
-from sparring.envs.chess.analysis_text import LONGEST_ANSWER
-from sparring.envs.chess.arbiter_reward import BAD_PROMPT, SAME, score_transition
-from sparring.envs.chess.arbiter_text import (
+from sparring.envs.chess.analysis import LONGEST_ANSWER
+from sparring.envs.chess.arbiter import (
+    BAD_PROMPT,
+    SAME,
     ArbiterQuestion,
     arbiter_prompt,
     question_of,
     read_arbiter_prompt,
+    score_transition,
     true_transition,
     write_transition,
 )
-from sparring.envs.chess.positions import check_position
-from sparring.envs.chess.random_games import random_move, random_position
+from sparring.envs.chess.positions import check_position, random_move, random_position
 
 LONGEST_PROMPT = 256
 MOST_PLIES = 1000

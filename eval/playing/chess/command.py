@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sparring.envs.chess.package import check_package
+from sparring.envs.chess import check_package
 from sparring.eval.command import make_folders
 from sparring.eval.playing.chess.options import DEFAULT_OPPONENT, SIDES, read_options
 from sparring.eval.playing.server import HostedGame, serve_game

@@ -14,10 +14,9 @@ from sparring.configs.core.errors import UnknownNameError, suggestion
 from sparring.configs.core.paths import CHECKPOINTS
 from sparring.configs.opponents import is_code
 from sparring.envs.chess import BOTS, GAME
-from sparring.envs.chess.analysis_text import read_analysis
-from sparring.eval.chess.games import ChessGame
+from sparring.envs.chess.analysis import read_analysis
+from sparring.eval.chess.games import ChessGame, ChessPlayer, ModelPlayer, MoveRequest, open_bot
 from sparring.eval.chess.options import BotName, check_model, read_bot
-from sparring.eval.chess.players import ChessPlayer, ModelPlayer, MoveRequest, open_bot
 from sparring.eval.command import use_machine
 
 OFFERED = ("random", "builtin", "stockfish:1", "stockfish:3", "stockfish:8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from sparring.eval.chess.page import fill_page
+from sparring.eval.chess.results import fill_page
 from sparring.eval.playing.chess.options import SIDES
 
 _FOLDER = Path(__file__).parent

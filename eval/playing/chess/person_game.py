@@ -13,12 +13,11 @@ from typing import Any
 import chess
 
 from sparring.configs.core.errors import InputError
-from sparring.envs.chess.analysis_text import read_analysis
+from sparring.envs.chess.analysis import read_analysis
 from sparring.envs.chess.positions import read_legal_move
 from sparring.envs.text import mix
-from sparring.eval.chess.games import ANSWERS, REPLACEMENTS, ChessGame, GameConditions, apply_answer
-from sparring.eval.chess.page import page_data
-from sparring.eval.chess.players import MoveRequest
+from sparring.eval.chess.games import ANSWERS, REPLACEMENTS, ChessGame, GameConditions, MoveRequest, apply_answer
+from sparring.eval.chess.results import page_data
 from sparring.eval.playing.chess.opponents import MoveAnswer
 
 YOU = "You"

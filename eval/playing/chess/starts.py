@@ -12,7 +12,7 @@ from sparring.configs.core.regular_file import open_regular
 from sparring.configs.core.status import say
 from sparring.envs.chess.positions import check_position
 from sparring.eval.chess.games import ChessGame
-from sparring.eval.chess.records import read_pgn
+from sparring.eval.chess.results import read_pgn
 from sparring.eval.playing.chess.person_game import YOU
 
 LARGEST_FILE = 1_000_000

@@ -17,10 +17,8 @@ import numpy as np
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.files import write_atomically
 from sparring.envs.text import mix
-from sparring.eval.chess.games import ChessGame
-from sparring.eval.chess.page import page
-from sparring.eval.chess.players import MoveRequest
-from sparring.eval.chess.records import to_pgn
+from sparring.eval.chess.games import ChessGame, MoveRequest
+from sparring.eval.chess.results import page, to_pgn
 from sparring.eval.playing.chess.opponents import ChessOpponents, MoveAnswer
 from sparring.eval.playing.chess.options import SIDES
 from sparring.eval.playing.chess.person_game import PersonGame, name_players, new_game

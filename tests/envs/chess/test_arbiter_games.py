@@ -10,16 +10,15 @@ import chess
 import numpy as np
 import pytest
 
-from sparring.envs.chess.arbiter_reward import score_transition
-from sparring.envs.chess.arbiter_text import (
+from sparring.envs.chess.arbiter import (
     arbiter_prompt,
     question_of,
     read_arbiter_prompt,
+    score_transition,
     true_transition,
     write_transition,
 )
-from sparring.envs.chess.positions import same_position
-from sparring.envs.chess.random_games import random_move
+from sparring.envs.chess.positions import random_move, same_position
 
 GAMES, CHECKED = 2000, 0.02
 """Games, and the share of ordinary moves that is checked; special ones all are."""

@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 
 from sparring.configs.core.errors import InputError
-from sparring.envs.chess.analysis_reward import BAD_PROMPT, score_analysis
-from sparring.envs.chess.analysis_text import Analysis, analysis_prompt
-from sparring.envs.chess.arbiter_reward import score_transition
-from sparring.envs.chess.arbiter_text import true_transition
+from sparring.envs.chess.analysis import BAD_PROMPT, Analysis, analysis_prompt, score_analysis
+from sparring.envs.chess.arbiter import score_transition, true_transition
 from sparring.envs.chess.data.samples import check_analysis
 from sparring.envs.chess.engines.engine import BUILT_IN, open_engine
-from sparring.envs.chess.engines.uci_process import find_stockfish
+from sparring.envs.chess.engines.searchers import find_stockfish
 from sparring.envs.chess.interfaces.aec_env import ChessAECEnv
 from sparring.envs.chess.interfaces.arbiter_env import ChessArbiterEnv
 

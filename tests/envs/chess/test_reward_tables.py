@@ -3,9 +3,8 @@
 import chess
 import pytest
 
-from sparring.envs.chess.analysis_reward import score_analysis
-from sparring.envs.chess.analysis_text import read_analysis
-from sparring.envs.chess.arbiter_reward import score_transition
+from sparring.envs.chess.analysis import read_analysis, score_analysis
+from sparring.envs.chess.arbiter import score_transition
 from sparring.envs.chess.positions import collapse
 
 START = chess.STARTING_FEN

@@ -18,10 +18,10 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.load import load
 from sparring.configs.serialization import to_plain
 from sparring.envs.chess import ENV_ID
-from sparring.envs.chess.engines import uci_process
+from sparring.envs.chess.engines import searchers
 from sparring.envs.chess.interfaces.aec_env import ChessAECEnv
 from sparring.eval.chess.command import main
-from sparring.eval.chess.players import MoveRequest
+from sparring.eval.chess.games import MoveRequest
 from sparring.eval.playing.chess.opponents import ChessOpponents
 from sparring.eval.playing.chess.table import ChessTable, TableRules
 from sparring.eval.run import env_of
@@ -95,7 +95,7 @@ def table_of(folder):
 
 
 def test_a_stand_in_is_named(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(uci_process, "PLACES", ("no-such-program",))
+    monkeypatch.setattr(searchers, "PLACES", ("no-such-program",))
     content = evaluate(tmp_path, "--ckpt", "bot:random", "--opponents", "stockfish:3")
     name = "stockfish:3 (built-in search 1 (material and mobility), depth 2)"
     assert content["records"][0]["name"] == name

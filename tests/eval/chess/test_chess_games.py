@@ -9,11 +9,17 @@ import pytest
 
 from sparring.agents.llm.backend import Decision
 from sparring.envs.chess.positions import read_legal_move
-from sparring.eval.chess.games import CUT_OFF, ILLEGAL, GameConditions, play_games
+from sparring.eval.chess.games import (
+    CUT_OFF,
+    ILLEGAL,
+    GameConditions,
+    ModelPlayer,
+    MoveRequest,
+    RandomPlayer,
+    play_games,
+)
 from sparring.eval.chess.options import read_options
-from sparring.eval.chess.players import ModelPlayer, MoveRequest, RandomPlayer
-from sparring.eval.chess.records import to_pgn
-from sparring.eval.chess.tables import OpponentResult, to_json, to_markdown
+from sparring.eval.chess.results import OpponentResult, to_json, to_markdown, to_pgn
 
 
 class Scripted:

@@ -7,10 +7,9 @@ import chess.pgn
 import numpy as np
 import pytest
 
-from sparring.envs.chess.random_games import random_position
+from sparring.envs.chess.positions import random_position
 from sparring.eval.chess.games import ChessGame
-from sparring.eval.chess.page import page_data
-from sparring.eval.chess.records import read_pgn, to_pgn
+from sparring.eval.chess.results import page_data, read_pgn, to_pgn
 
 BLACK_TO_MOVE = "4k3/8/8/8/8/8/4p3/1K6 b - - 3 17"
 

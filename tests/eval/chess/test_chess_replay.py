@@ -7,7 +7,7 @@ import chess
 import pytest
 
 from sparring.eval.chess.games import ChessGame
-from sparring.eval.chess.page import page
+from sparring.eval.chess.results import page
 from tests.eval.dogfight.test_replay import HOSTILE, browse, needs_chromium
 
 

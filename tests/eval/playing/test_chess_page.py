@@ -8,7 +8,7 @@ import chess.pgn
 import uvicorn
 
 from sparring.agents.llm.backend import Decision
-from sparring.eval.chess.players import ModelPlayer
+from sparring.eval.chess.games import ModelPlayer
 from sparring.eval.playing.chess.session import HostedChess
 from sparring.eval.playing.server import Gate, listen, make_app
 from tests.eval.dogfight.test_replay import needs_chromium

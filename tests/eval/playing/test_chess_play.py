@@ -12,7 +12,7 @@ from websockets.sync.client import connect
 
 from sparring.configs.core.errors import InputError
 from sparring.eval import play
-from sparring.eval.chess.players import RandomPlayer
+from sparring.eval.chess.games import RandomPlayer
 from sparring.eval.playing.chess.opponents import ChessOpponents, MoveAnswer, find_chess_opponent, saved_opponent
 from sparring.eval.playing.chess.person_game import PersonGame, name_players, new_game, read_move
 from sparring.eval.playing.chess.session import HostedChess

@@ -12,7 +12,7 @@ from sparring.agents.llm.models.tokenizer import game_tokenizer
 from sparring.agents.trainers import train
 from sparring.configs.load import load
 from sparring.envs.chess.data.samples import arbiter_sample
-from sparring.envs.chess.text_tasks.sources import positions_of
+from sparring.envs.chess.rollouts.sources import positions_of
 
 PAY = {"a": 1.0, "b": 0.5, "c": 0.2}
 SHARES = {"a": 0.2, "b": 0.22, "c": 0.25, "d": 0.33}

@@ -14,7 +14,7 @@ def timeless(report):
 
 
 def test_cut_and_uncut_are_equal(tmp_path, monkeypatch):
-    monkeypatch.setattr("sparring.envs.chess.text_tasks.task.reward_of", pay)
+    monkeypatch.setattr("sparring.envs.chess.rollouts.task.reward_of", pay)
     model = make_model(tmp_path)
     short = ("grpo.steps=12", "overfit.window=4")
     whole = run_check(model, tmp_path, "whole", *short)

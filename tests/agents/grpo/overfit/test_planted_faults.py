@@ -16,7 +16,7 @@ def model(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def paid(monkeypatch):
-    monkeypatch.setattr("sparring.envs.chess.text_tasks.task.reward_of", pay)
+    monkeypatch.setattr("sparring.envs.chess.rollouts.task.reward_of", pay)
 
 
 def test_it_passes_without_a_fault(model, tmp_path):

@@ -8,16 +8,21 @@ import pytest
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.games.chess import ChessDataConfig
-from sparring.envs.chess.analysis_reward import score_analysis
-from sparring.envs.chess.analysis_text import Analysis
-from sparring.envs.chess.arbiter_reward import score_transition
+from sparring.envs.chess.analysis import Analysis, score_analysis
+from sparring.envs.chess.arbiter import score_transition
 from sparring.envs.chess.data.__main__ import main, read_command
-from sparring.envs.chess.data.files import StoredPositions, read_positions, write_positions
-from sparring.envs.chess.data.games import play_game
-from sparring.envs.chess.data.reference_truth import LabelTruth
-from sparring.envs.chess.data.samples import analysis_sample, arbiter_sample, check_analysis, label
-from sparring.envs.chess.data.splits import SHARED_PLIES, SPLITS, draw_positions
+from sparring.envs.chess.data.positions import SHARED_PLIES, SPLITS, draw_positions, play_game
+from sparring.envs.chess.data.samples import (
+    StoredPositions,
+    analysis_sample,
+    arbiter_sample,
+    check_analysis,
+    label,
+    read_positions,
+    write_positions,
+)
 from sparring.envs.chess.engines.engine import open_engine
+from sparring.envs.chess.rollouts.evaluation import LabelTruth
 
 SMALL = ChessDataConfig(train=60, validation=15, held_out=20)
 START = chess.STARTING_FEN
@@ -62,8 +67,8 @@ def test_engine_and_self_play_games_need_the_engine_and_are_deterministic(engine
 
 
 def test_too_many_positions_are_refused_in_one_line(monkeypatch):
-    monkeypatch.setattr("sparring.envs.chess.data.splits.PATIENCE", 3)
-    monkeypatch.setattr("sparring.envs.chess.data.splits.play_game", lambda config, split, number, engine: [])
+    monkeypatch.setattr("sparring.envs.chess.data.positions.MOST_EMPTY_GAMES", 3)
+    monkeypatch.setattr("sparring.envs.chess.data.positions.play_game", lambda config, split, number, engine: [])
     with pytest.raises(InputError, match=r"env\.data\.held_out=1000000: .* gave only 0 different positions"):
         draw_positions(replace(SMALL, held_out=1_000_000))
 

@@ -9,9 +9,9 @@ import chess
 import pytest
 
 from sparring.configs.core.errors import InputError
-from sparring.envs.chess.engines import uci_process
+from sparring.envs.chess.engines import searchers
 from sparring.envs.chess.engines.engine import BUILT_IN, open_engine
-from sparring.envs.chess.engines.uci_process import find_stockfish
+from sparring.envs.chess.engines.searchers import find_stockfish
 from tests.envs.chess.engines.uci_programs import write_puppet
 
 needs_stockfish = pytest.mark.skipif(find_stockfish() is None, reason="Stockfish is not installed")
@@ -74,7 +74,7 @@ def test_one_line_of_the_built_in_search_is_the_first_of_many():
 
 
 def test_the_built_in_search_is_announced_where_stockfish_is_missing(monkeypatch, capsys):
-    monkeypatch.setattr(uci_process, "PLACES", ("no-such-program",))
+    monkeypatch.setattr(searchers, "PLACES", ("no-such-program",))
     with open_engine() as engine:
         assert engine.stand_in
         assert engine.name == "built-in search 1 (material and mobility), depth 2"
@@ -147,7 +147,7 @@ def test_a_process_that_leaves_its_engine_open_ends(tmp_path):
     code = f"""
 import chess
 from sparring.configs.load import load
-from sparring.envs.chess.text_tasks.sources import engine_of
+from sparring.envs.chess.rollouts.sources import engine_of
 
 env = load(["+run=rookworld_overfit_r4", "env.engine.path={program}"]).env
 print(engine_of(env).value(chess.Board()))
@@ -211,7 +211,7 @@ def test_values_are_the_last_exact_ones_of_the_whole_depth(lines, count, found, 
 
 
 def test_an_engine_that_says_nothing_has_failed_in_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(uci_process, "PATIENCE", 0.3)
+    monkeypatch.setattr(searchers, "SEARCH_TIMEOUT_S", 0.3)
     program, log = write_puppet(tmp_path, says="")
     with open_engine(program, depth=4) as engine, pytest.raises(InputError, match=r"depth 4 was not reached in 0\.3 s"):
         engine.value(chess.Board())

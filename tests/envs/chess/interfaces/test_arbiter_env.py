@@ -9,8 +9,7 @@ from gymnasium.utils.env_checker import check_env
 
 from sparring.configs.core.errors import InputError
 from sparring.envs.chess import ARBITER_ID
-from sparring.envs.chess.arbiter_reward import score_transition
-from sparring.envs.chess.arbiter_text import read_arbiter_prompt
+from sparring.envs.chess.arbiter import read_arbiter_prompt, score_transition
 
 ANSWER = "rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq - 0 1+0.001+0+0"
 QUESTION = {"fen": chess.STARTING_FEN, "move": "e2e4"}

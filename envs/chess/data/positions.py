@@ -1,26 +1,36 @@
-"""Splits of positions: every split has games of its own, and no position (FEN) is in two splits or twice in one.
+"""Games played for their positions, and splits of these.
 
-The held-out and validation positions are chosen first and do not depend on the number of training positions, so a
+Moves are random, the engine's against random ones, or the engine's against itself; game number n of a split depends on
+the seed, the split and n only. Every split has games of its own, and no position (FEN) is in two splits or twice in
+one. The held-out and validation positions are chosen first and do not depend on the number of training positions, so a
 longer training never includes them. Positions of the first plies, which most games share, are for training only.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
+
+import chess
+import numpy as np
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.games.chess import ChessDataConfig
-from sparring.envs.chess.data.games import MoveSource, PositionRecord, play_game
+from sparring.envs.chess.arbiter import HISTORY
 
 TRAIN, VALIDATION, HELD_OUT = "train", "validation", "held_out"
 SPLITS = (HELD_OUT, VALIDATION, TRAIN)
 """In the order in which they are filled."""
 SHARED_PLIES = 3
 """Half-moves after which a position may be held out."""
-PATIENCE = 2000
+MOST_EMPTY_GAMES = 2000
 """Games in a row without a new position after which there are none left."""
+RANDOM, ENGINE, SELF_PLAY = "random", "engine", "self_play"
+SOURCES = (RANDOM, ENGINE, SELF_PLAY)
+CHOICES = 4
+"""Best moves among which self-play draws, uniformly, so that its games differ."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +79,55 @@ def _fill(
         seen.update(record.fen for record in fresh)
         found += fresh
         number, since = number + 1, 0 if fresh else since + 1
-        if since > PATIENCE:
+        if since > MOST_EMPTY_GAMES:
             raise InputError(
                 f"env.data.{split}={size}: games of env.data.plies={config.plies} half-moves gave only {len(found)}"
                 f" different positions; ask for fewer, or for longer games"
             )
     return tuple(found)
+
+
+class MoveSource(Protocol):
+    """Engine, as far as games need it."""
+
+    def top_moves(self, board: chess.Board, count: int) -> Sequence[tuple[str, float]]:
+        """Return up to `count` best moves in UCI with their values, best first."""
+
+
+@dataclass(frozen=True)
+class PositionRecord:
+    """A position of a game and the move that was played: `history` are the last moves, that one included."""
+
+    game: int
+    source: str
+    ply: int
+    fen: str
+    move: str
+    history: tuple[str, ...]
+
+
+def play_game(config: ChessDataConfig, split: int, number: int, engine: MoveSource | None) -> list[PositionRecord]:
+    """Play the first `config.plies` half-moves of a game, fewer if it ends; one record for each.
+
+    `engine` may be None if no share of the games needs it.
+    """
+    rng = np.random.default_rng([config.seed, split, number])
+    shares = np.array([config.random_share, config.engine_share, config.self_play_share])
+    source = SOURCES[int(rng.choice(len(SOURCES), p=shares / shares.sum()))]
+    engine_side = bool(rng.integers(2))
+    board, moves, records = chess.Board(), list[str](), list[PositionRecord]()
+    while len(records) < config.plies and not board.is_game_over():
+        choices = _choices(board, source, engine_side, engine)
+        fen, move = board.fen(), choices[int(rng.integers(len(choices)))]
+        moves.append(move)
+        records.append(PositionRecord(number, source, len(records), fen, move, tuple(moves[-HISTORY:])))
+        board.push_uci(move)
+    return records
+
+
+def _choices(board: chess.Board, source: str, engine_side: bool, engine: MoveSource | None) -> list[str]:
+    """Return the moves from which to draw, in a fixed order."""
+    if source == RANDOM or (source == ENGINE and board.turn != engine_side):
+        return sorted(move.uci() for move in board.legal_moves)
+    assert engine is not None
+    return [move for move, _ in engine.top_moves(board, 1 if source == ENGINE else CHOICES)]

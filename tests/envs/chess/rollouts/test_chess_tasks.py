@@ -13,16 +13,15 @@ from sparring.configs.games.chess import ChessTasksConfig
 from sparring.configs.load import load
 from sparring.configs.schema import DogfightEnvConfig, DogfightRunConfig
 from sparring.configs.validate import validate
-from sparring.envs.chess.analysis_text import write_analysis
-from sparring.envs.chess.arbiter_reward import score_transition
+from sparring.envs.chess.analysis import write_analysis
+from sparring.envs.chess.arbiter import score_transition
+from sparring.envs.chess.data.positions import SPLITS
 from sparring.envs.chess.data.samples import arbiter_sample, label
-from sparring.envs.chess.data.splits import SPLITS
 from sparring.envs.chess.engines.engine import Engine
-from sparring.envs.chess.text_game import CHESS
-from sparring.envs.chess.text_tasks.corpus import PIECES
-from sparring.envs.chess.text_tasks.schedule import phases, task_of_group
-from sparring.envs.chess.text_tasks.scoring import arbiter_facts, reward_of
-from sparring.envs.chess.text_tasks.sources import engine_of, positions_of
+from sparring.envs.chess.rollouts.demonstrations import PIECES
+from sparring.envs.chess.rollouts.evaluation import arbiter_facts
+from sparring.envs.chess.rollouts.sources import engine_of, phases, positions_of, task_of_group
+from sparring.envs.chess.rollouts.task import CHESS, reward_of
 from sparring.envs.text import GroupPlan, RolloutPlan
 
 DATA = ("env.data.train=8", "env.data.validation=2", "env.data.held_out=5", "env.engine.path=builtin")
@@ -205,7 +204,7 @@ def test_the_pieces_of_the_tokenizer_lose_nothing():
 
 
 def test_the_dry_run_needs_no_engine(monkeypatch):
-    monkeypatch.setattr("sparring.envs.chess.text_tasks.sources.open_engine", lambda *a, **b: 1 / 0)
+    monkeypatch.setattr("sparring.envs.chess.rollouts.sources.open_engine", lambda *a, **b: 1 / 0)
     lines = list(CHESS.preview(grpo("tasks.analysis_share=0.4", "tasks.mixed=false"), len))
     assert lines[0].startswith("train: 8 positions of ")
     assert "phase 1: P, 4 steps of 4 prompts x 4; P: temperature 0.5, top-p 0.9" in lines[3]

@@ -1,22 +1,47 @@
-"""The chess tasks as a `TextTask`: every game is one prompt and one answer, with a verifiable reward."""
+"""The chess tasks as a `TextTask`: every game is one prompt and one answer, with a verifiable reward.
+
+`CHESS` is the text interface that the descriptor in `envs/chess/__init__.py` names.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from zlib import crc32
 
 import numpy as np
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.schema import ChessGRPORunConfig
-from sparring.envs.chess.analysis_text import analysis_prompt
-from sparring.envs.chess.data.games import PositionRecord
-from sparring.envs.chess.data.samples import ANALYSIS, ARBITER, arbiter_sample
-from sparring.envs.chess.data.splits import TRAIN
+from sparring.configs.schema import ChessCloneRunConfig, ChessGRPORunConfig
+from sparring.envs.chess.analysis import (
+    Truth,
+    score_analysis,
+)
+from sparring.envs.chess.arbiter import score_transition
+from sparring.envs.chess.data.positions import TRAIN
+from sparring.envs.chess.data.samples import ANALYSIS, ARBITER
 from sparring.envs.chess.engines.engine import Engine
-from sparring.envs.chess.text_tasks.schedule import free_text, task_of_group
-from sparring.envs.chess.text_tasks.scoring import Answer, reward_of, search_ahead
-from sparring.envs.chess.text_tasks.sources import engine_of, positions_of
-from sparring.envs.text import Answered, DecidePrompts, GameEnding, GroupFacts, Prompt, RolloutPlan, mix
+from sparring.envs.chess.rollouts.demonstrations import PIECES, ChessDemonstrations, corpus
+from sparring.envs.chess.rollouts.evaluation import preview, references
+from sparring.envs.chess.rollouts.sources import (
+    Answer,
+    engine_of,
+    free_text,
+    positions_of,
+    prompt_text,
+    search_ahead,
+    task_of_group,
+)
+from sparring.envs.text import (
+    Answered,
+    DecidePrompts,
+    GameEnding,
+    GroupFacts,
+    Option,
+    Prompt,
+    RolloutPlan,
+    TextGame,
+    mix,
+)
 
 
 class ChessTask:
@@ -35,7 +60,7 @@ class ChessTask:
         self._asked = []
         for place, number in enumerate(numbers):
             task = task_of_group(self._config.tasks, step=plan.step, steps=steps, group=place, groups=groups)
-            self._asked.append((task, self._text(task, self._records[number])))
+            self._asked.append((task, prompt_text(self._config.tasks, task, self._records[number])))
 
     @property
     def over(self) -> bool:
@@ -87,11 +112,6 @@ class ChessTask:
     def _task(self, game: int) -> str:
         return self._asked[game // self._plan.samples][0]
 
-    def _text(self, task: str, record: PositionRecord) -> str:
-        if task == ARBITER:
-            return arbiter_sample(record).prompt
-        return analysis_prompt(record.fen, padded=self._config.tasks.analysis.padded)
-
     def _prompt(self, game: int) -> Prompt:
         group = game // self._plan.samples
         task, text = self._asked[group]
@@ -124,3 +144,34 @@ def _different(seeds: list[int], count: int) -> list[int]:
             number = (number + 1) % count
         taken.append(number)
     return taken
+
+
+def reward_of(answer: Answer, truth: Truth | None) -> float:
+    """Return the reward of an answer; `truth` may be None for the A task. Raises `InputError` if the engine fails."""
+    task, prompt, text = answer
+    if task != ANALYSIS:
+        return score_transition(prompt, text).total
+    assert truth is not None
+    return score_analysis(prompt, text, truth).total
+
+
+def demonstrations(config: ChessCloneRunConfig, *, games: int, seed: int, threads: int = 1) -> ChessDemonstrations:
+    """Return reference answers for the training positions."""
+    return ChessDemonstrations(config, TRAIN, games=games, seed=seed)
+
+
+def bot_answers(name: str, prompts: Sequence[Prompt], *, threads: int = 1) -> list[tuple[Option, ...]]:
+    """Refuse: scripted players have no answers to the text tasks. Raises `InputError`."""
+    raise InputError(f"player {name!r}: scripted players of chess answer no prompts; give a language model")
+
+
+CHESS = TextGame(
+    format=None,
+    corpus=corpus,
+    task=ChessTask,
+    demonstrations=demonstrations,
+    references=references,
+    bot_answers=bot_answers,
+    pieces=PIECES,
+    preview=preview,
+)

@@ -1,8 +1,15 @@
-"""Stockfish in a process of its own, over UCI: fixed depth, one thread, and a new game before every search.
+"""Searchers of the engine: Stockfish over UCI in a process of its own, and the built-in search, which stands in for it.
 
-A new game clears hash and histories, so a search depends on nothing but its position. Of what the engine reports, only
-exact values of its deepest iteration count. A process that ends or stops making sense is started again once; the second
-failure in the same search is an error that names the position.
+Lines are moves in UCI with values in pawns from the side to move; mate in n is ±(10000 - n) / 100.
+
+Stockfish searches to a fixed depth with one thread, and begins a new game before every search: that clears hash and
+histories, so a search depends on nothing but its position. Of what the engine reports, only exact values of its deepest
+iteration count. A process that ends or stops making sense is started again once; the second failure in the same search
+is an error that names the position.
+
+The built-in search looks two half-moves deep, without randomness. A position is then worth its material (1, 3, 3, 5, 9
+pawns) plus 0.05 pawns per square that a piece attacks and its own side does not hold, each less the same of the
+opponent. It is weak: it keeps a run going, and is no source of labels.
 """
 
 from __future__ import annotations
@@ -15,22 +22,34 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 import chess
 import chess.engine
 
 from sparring.configs.core.errors import InputError
-from sparring.envs.chess.engines.lines import MATE_SCORE, Line
 
 HASH = 32
 """MB of the hash table."""
 INSTALL = "apt-get install stockfish"
-PATIENCE = 600.0
+SEARCH_TIMEOUT_S = 600.0
 """Seconds for one search; an engine that takes longer has failed, as its answer would depend on the machine."""
 PLACES = ("stockfish", "/usr/games/stockfish")
 """Names and paths to look at; Debian's folder of games is not on every PATH."""
 FAILURES = (chess.engine.EngineError, concurrent.futures.CancelledError, TimeoutError, OSError)
 logging.getLogger("chess.engine").addHandler(logging.NullHandler())  # a line that it cannot read is no traceback
+Line = tuple[str, float]
+MATE_SCORE = 10000
+"""Centipawns."""
+DEPTH = 2
+"""Half-moves."""
+VERSION = "built-in search 1"
+"""Increased with any change that alters a value."""
+MATERIAL = {chess.PAWN: 100, chess.KNIGHT: 300, chess.BISHOP: 300, chess.ROOK: 500, chess.QUEEN: 900}
+"""Centipawns, as all values inside the search: whole numbers, so equal values are equal."""
+PER_SQUARE = 5
+MATE_IN_ONE = MATE_SCORE - 1
+BOUND = 2 * MATE_SCORE
 
 
 def find_stockfish(path: str = "") -> str | None:
@@ -93,9 +112,9 @@ class UciProcess:
         # Not by the engine's clock: one that hangs does not look at it.
         running = asyncio.run_coroutine_threadsafe(search(), protocol.loop)
         try:
-            running.result(PATIENCE)
+            running.result(SEARCH_TIMEOUT_S)
         except TimeoutError as error:
-            raise TimeoutError(f"depth {self._depth} was not reached in {PATIENCE:g} s") from error
+            raise TimeoutError(f"depth {self._depth} was not reached in {SEARCH_TIMEOUT_S:g} s") from error
         return reports.lines()
 
     def _start(self) -> chess.engine.SimpleEngine:
@@ -172,3 +191,71 @@ class SearchReports:
                 f"sent exact values of {different} of the {self._count} best moves at depth {depth}"
             )
         return lines
+
+
+class Searcher(Protocol):
+    """One search at a time, from one process or none. Equal arguments give equal lines, in any order of calls."""
+
+    def lines(self, fen: str, count: int) -> list[Line]:
+        """Return up to `count` best moves with their values, best first; the position has a legal move."""
+
+    def close(self) -> None:
+        """End the process."""
+
+
+def value_when_over(board: chess.Board) -> float | None:
+    """Return the value of a position without legal moves: mated or stalemate; None if there are legal moves."""
+    if any(board.generate_legal_moves()):
+        return None
+    return -MATE_SCORE / 100 if board.is_check() else 0.0
+
+
+class BuiltInSearch:
+    """Searcher without a process."""
+
+    def lines(self, fen: str, count: int) -> list[Line]:
+        """Return up to `count` best moves with their values, best first; equal values by the text of the moves."""
+        board, best = chess.Board(fen), list[tuple[int, str]]()
+        for move in _ordered(board):
+            ceiling = best[count - 1][0] if len(best) >= count else BOUND
+            board.push(move)
+            best = sorted([*best, (_best_reply(board, ceiling), move.uci())])[:count]
+            board.pop()
+        return [(move, -value / 100) for value, move in best]
+
+    def close(self) -> None:
+        """Do nothing; there is no process."""
+
+
+def _best_reply(board: chess.Board, ceiling: int) -> int:
+    """Return the value of a position for the side to move; any value above `ceiling` if it is above that."""
+    if board.is_game_over():
+        return -MATE_IN_ONE if board.is_checkmate() else 0
+    best = -BOUND
+    for reply in _ordered(board):
+        board.push(reply)
+        best = max(best, -_static_value(board))
+        board.pop()
+        if best > ceiling:
+            break
+    return best
+
+
+def _static_value(board: chess.Board) -> int:
+    if not any(board.generate_legal_moves()):
+        return -MATE_IN_ONE if board.is_check() else 0
+    if board.is_insufficient_material():
+        return 0
+    return _worth(board, board.turn) - _worth(board, not board.turn)
+
+
+def _worth(board: chess.Board, side: chess.Color) -> int:
+    """Return material and mobility of a side."""
+    own = board.occupied_co[side]
+    squares = sum((board.attacks_mask(square) & ~own).bit_count() for square in chess.scan_forward(own))
+    return sum(worth * len(board.pieces(kind, side)) for kind, worth in MATERIAL.items()) + PER_SQUARE * squares
+
+
+def _ordered(board: chess.Board) -> list[chess.Move]:
+    """Return the legal moves, captures first, which lets the search cut more; the order does not change its result."""
+    return sorted(board.legal_moves, key=lambda move: (not board.is_capture(move), move.uci()))

@@ -1,18 +1,34 @@
-"""Games as PGN, with the openings and the answers of language models as comments: written, and read again."""
+"""Results of a chess evaluation: markdown and JSON, the games as PGN, written and read again, and as an HTML page.
+
+PGN has the openings and the answers of language models as comments. The page (`replay.html`) contains everything and
+makes no network requests. Pieces are drawn as python-chess draws them.
+"""
 
 from __future__ import annotations
 
+import html
+import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from textwrap import fill
+from typing import Any
 
 import chess
 import chess.pgn
+import chess.svg
+import numpy as np
 
 from sparring.configs.core.errors import InputError
-from sparring.envs.chess.analysis_text import read_analysis
+from sparring.envs.chess.analysis import read_analysis
 from sparring.envs.chess.positions import check_position, read_legal_move, refuse_impossible
 from sparring.eval.chess.games import ChessGame, short_answer
+from sparring.eval.chess.options import SELF, ChessOptions
+from sparring.eval.parser import WIDTH
+from sparring.eval.stats.aggregate import mean_estimate
+from sparring.eval.stats.tables import common_record, percent, table, wilson
 
 EVENT = "Sparring evaluation"
 _ANSWER = re.compile(r"(?:^|; )answer: ?(.*)", re.DOTALL)
@@ -38,6 +54,14 @@ _TOKEN = re.compile(
 _FIGURINES = str.maketrans("♔♕♖♗♘♚♛♜♝♞", "KQRBNKQRBN", "♙♟")
 _PLAIN_ENDS = (chess.Termination.CHECKMATE, chess.Termination.STALEMATE)
 """Ends that leave no other result; in others a player may have lost on time."""
+TEMPLATE = Path(__file__).with_name("replay.html")
+SCHEMA_VERSION = 2
+_HEADINGS = ("opponent", "won %", "drawn %", "lost %", "points %", "legal half-moves", "illegal %")
+_ABOUT = (
+    "Each figure is followed by its 95 % interval: Wilson's for counts, Student's t over games for the rest. Legal "
+    "half-moves are the legal answers of the player in a game, illegal the share of its answers that are no legal move."
+)
+_END = {"lose": "An illegal move loses the game.", "random": "A random legal move replaces an illegal one."}
 
 
 def to_pgn(games: Sequence[ChessGame], *, event: str = EVENT) -> str:
@@ -195,3 +219,125 @@ def _game(game: ChessGame, number: int, event: str) -> str:
 def _tag(text: str) -> str:
     """Return a text without characters that end a tag or a comment in PGN."""
     return "".join("'" if char in '"\\{}' else char for char in text if char.isprintable())
+
+
+def page(games: Sequence[ChessGame], *, title: str) -> str:
+    """Return the page of several games. Titles and names cannot end their element or start another."""
+    data = {"title": title, "games": [page_data(game) for game in games]}
+    return fill_page(TEMPLATE, title=f"{title} · Sparring replay", data=data, pieces=_pieces())
+
+
+def fill_page(template: Path, *, title: str, data: Any, **parts: str) -> str:
+    """Return the text of `template` with every {{name}} replaced, in one pass.
+
+    Names are `title` and `data` (JSON), both escaped, and those of `parts`.
+    """
+    plain = json.dumps(data, separators=(",", ":"))
+    # In a script element only "<" needs escaping; & and > are escaped as well, to be safe.
+    inert = plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    known = {"title": html.escape(title), "data": inert} | parts
+    return re.sub(r"\{\{(\w+)\}\}", lambda mark: known[mark[1]], template.read_text(encoding="utf-8"))
+
+
+def page_data(game: ChessGame) -> dict[str, Any]:
+    """Return the page's data of a game: a position before and after every half-move, and the moves between.
+
+    `before` is the number of half-moves before the first position, as its FEN counts them.
+    """
+    board = game.board.root()
+    positions, moves, before = [board.board_fen()], [], board.ply()
+    for move in game.board.move_stack:
+        moves.append([board.san(move), move.uci()])
+        board.push(move)
+        positions.append(board.board_fen())
+    return {
+        "white": game.white,
+        "black": game.black,
+        "result": game.result,
+        "ending": game.ending,
+        "opening": game.opening,
+        "before": before,
+        "positions": positions,
+        "moves": moves,
+        "illegal": {str(ply): answer for ply, answer in game.illegal_at.items()},
+    }
+
+
+def _pieces() -> str:
+    """Return the SVG definitions of all pieces, each under the id of its letter in a FEN."""
+    found = []
+    for side, letters in (("white", "PNBRQK"), ("black", "pnbrqk")):
+        for letter in letters:
+            shape = chess.svg.PIECES[letter]
+            found.append(re.sub(r'id="[^"]*"', f'id="{side}-{letter.lower()}"', shape, count=1))
+    return "\n".join(found)
+
+
+@dataclass(frozen=True)
+class OpponentResult:
+    """Games against one opponent; `opponent` is its name on the command line, `name` that of the player."""
+
+    opponent: str
+    name: str
+    games: Sequence[ChessGame]
+
+    def counts(self) -> dict[str, int]:
+        """Return the numbers of games won, drawn and lost."""
+        points = Counter(game.points for game in self.games)
+        return {"won": points[1.0], "drawn": points[0.5], "lost": points[0.0]}
+
+    def endings(self) -> dict[str, int]:
+        """Return the numbers of games by ending, most frequent first."""
+        return dict(Counter(game.ending for game in self.games).most_common())
+
+
+def to_markdown(options: ChessOptions, player: str, results: Sequence[OpponentResult]) -> str:
+    """Return the table of results, and how the games ended."""
+    conditions = (
+        f"{options.games} games per opponent, each opening of {options.opening_plies} random half-moves with both "
+        f"colours, a draw after {options.plies} half-moves, seed {options.seed}. {_END[options.illegal]} {_ABOUT}"
+    )
+    parts = [f"# Chess: {player}", fill(conditions, WIDTH), table(_HEADINGS, map(_row, results))]
+    if any(result.opponent == SELF for result in results):
+        parts.append("Against itself, won and lost are White's, and half-moves and answers those of both sides.")
+    ends = [[result.name, ", ".join(f"{n} {ending}" for ending, n in result.endings().items())] for result in results]
+    return "\n\n".join([*parts, table(("opponent", "endings"), ends), f"Command: `{options.command}`"]) + "\n"
+
+
+def to_json(options: ChessOptions, player: str, results: Sequence[OpponentResult]) -> str:
+    """Return results and conditions; equal input gives equal bytes."""
+    names = ("games", "plies", "opening_plies", "illegal", "temperature", "seed", "device", "command")
+    content: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "kind": "chess", "player": player}
+    content |= {name: getattr(options, name) for name in names}
+    content["records"] = [_plain(player, result) for result in results]
+    return json.dumps(content, indent=1, allow_nan=False) + "\n"
+
+
+def _plain(player: str, result: OpponentResult) -> dict[str, Any]:
+    counts, played = result.counts(), len(result.games)
+    plain = common_record(player, result.opponent, counts["won"], counts["drawn"], counts["lost"])
+    plain |= {"name": result.name, "endings": result.endings()}
+    for name, count in counts.items():
+        plain[name] = {"games": count, "share": count / played, "interval": wilson(count, played)}
+    points = mean_estimate(np.array([game.points for game in result.games]), least=0.0, most=1.0)
+    legal = mean_estimate(np.array([float(game.answers - game.illegal) for game in result.games]), least=0.0)
+    answers, illegal = (sum(getattr(game, name) for game in result.games) for name in ("answers", "illegal"))
+    plain["points"] = {"mean": points.value, "interval": points.interval}
+    plain["legal_half_moves"] = {"mean": legal.value, "interval": legal.interval}
+    plain["illegal"] = {"answers": answers, "count": illegal, "share": illegal / max(answers, 1)}
+    plain["illegal"]["interval"] = wilson(illegal, answers)
+    return plain
+
+
+def _row(result: OpponentResult) -> list[str]:
+    plain = _plain("", result)
+    shares = [_share(plain[name]["share"], plain[name]["interval"]) for name in ("won", "drawn", "lost")]
+    legal, illegal = plain["legal_half_moves"], plain["illegal"]
+    low, high = legal["interval"]
+    half_moves = f"{legal['mean']:.1f} ({low:.1f} to {high:.1f})"
+    points = _share(plain["points"]["mean"], plain["points"]["interval"])
+    return [result.name, *shares, points, half_moves, _share(illegal["share"], illegal["interval"])]
+
+
+def _share(value: float, interval: tuple[float, float]) -> str:
+    return f"{percent(value)} ({percent(interval[0])} to {percent(interval[1])})"

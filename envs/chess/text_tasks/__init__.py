@@ -1,1 +1,0 @@
-"""The chess tasks for language models: training, imitation, evaluation and the dry run; combined in `text_game.py`."""
