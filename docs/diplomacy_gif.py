@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import BOTS
-from sparring.envs.diplomacy.drawing.gif import gif_bytes
+from sparring.envs.diplomacy.drawing.render import gif_bytes
 from sparring.envs.diplomacy.records.history import GameHistory
 from sparring.envs.diplomacy.records.timeline import Phase, phase_title, phases_of
 

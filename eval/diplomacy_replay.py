@@ -147,8 +147,7 @@ def _publish(
     options: ReplayOptions, game: Sequence[PhaseRecord], phases: Sequence[Phase], players: Sequence[str]
 ) -> None:
     """Write the requested outputs and print their paths."""
-    from sparring.envs.diplomacy.records.recorded_results import summary
-    from sparring.envs.diplomacy.records.saved_game import save
+    from sparring.envs.diplomacy.records.saved_game import save, summary
 
     ended = result(phases)
     if options.out is not None:

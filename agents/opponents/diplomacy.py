@@ -22,7 +22,7 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.opponents import is_code, named_source, registered, registered_name, source_name
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.batch import DiplomacyBatch
-from sparring.envs.diplomacy.interfaces.order_view import order_view
+from sparring.envs.diplomacy.interfaces.opponents import order_view
 
 _POLICIES = replace(GAME, text_game="")
 """Diplomacy without language models."""

@@ -105,7 +105,7 @@ def load_observing_policy(path: Path, device: str) -> LoadedPolicy:
     from sparring.agents.policies.checkpoint import load_checkpoint
     from sparring.agents.policies.loaded_policy import LoadedPolicy, PolicySpaces
     from sparring.agents.policies.policy import Policy
-    from sparring.envs.diplomacy.interfaces.spaces import choice_space
+    from sparring.envs.diplomacy.interfaces.slots import choice_space
     from sparring.envs.diplomacy.observation import SHAPE
 
     if content_of(path).get("format") == ADAPTER:

@@ -29,7 +29,7 @@ from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import BOTS, NUM_POWERS
-from sparring.envs.diplomacy.drawing.gif import gif_bytes
+from sparring.envs.diplomacy.drawing.render import gif_bytes
 from sparring.envs.diplomacy.movement_batch import MovementBatch
 from sparring.envs.diplomacy.records.history import PhaseRecord, WatchedBatch
 from sparring.envs.diplomacy.records.timeline import phases_of

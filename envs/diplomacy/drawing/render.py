@@ -1,14 +1,16 @@
-"""Image of a position of Diplomacy, drawn with Pillow; needs neither torch nor Warp.
+"""Images of a position of Diplomacy, and a game as an animated GIF, drawn with Pillow; needs neither torch nor Warp.
 
 An army is a rectangle with a cross in it, a fleet a hull with a sail, both in their power's colour. A supply centre is
 a disc, and the land around it is tinted in its owner's colour. Orders are drawn if given. The image is drawn at twice
-the size and reduced, which smooths edges.
+the size and reduced, which smooths edges. A GIF has every movement phase with its orders, and the final position.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from io import BytesIO
+from itertools import pairwise
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -24,6 +26,7 @@ from sparring.envs.diplomacy.drawing.arrows import (
     UNIT_RADIUS,
     OrderMark,
     dashes,
+    marks,
 )
 from sparring.envs.diplomacy.drawing.outlines import (
     COAST_LINE,
@@ -35,8 +38,10 @@ from sparring.envs.diplomacy.drawing.outlines import (
     is_sea,
     standard_drawing,
 )
-from sparring.envs.diplomacy.drawing.palette import Color
+from sparring.envs.diplomacy.drawing.palette import INK, Color
 from sparring.envs.diplomacy.orders.notation import unit_location
+from sparring.envs.diplomacy.records.order_outcomes import order_outcomes
+from sparring.envs.diplomacy.records.timeline import Phase, phase_title
 from sparring.envs.diplomacy.validation import check_row
 
 HULL = ((-11, 2), (11, 2), (6, 9), (-6, 9))
@@ -48,6 +53,9 @@ _BORDERS = {
     SEA_BORDER: (palette.SEA_INK, 1.0),
 }
 _DASHES = {"support": (7.0, 5.0), "retreat": (2.5, 4.0)}
+COLORS = 48
+PHASE_MS, HOLD_MS = 700, 3000
+"""Time per picture, and time of the last one, in milliseconds."""
 
 
 def draw_position(
@@ -189,3 +197,28 @@ class _MapCanvas:
         back = line[-1] - (9 + more) * way
         tip = line[-1] + (2 + 1.5 * more) * way
         self.pen.polygon(self.at(np.stack([tip, back + (5 + more) * across, back - (5 + more) * across])), fill=color)
+
+
+def gif_bytes(phases: Sequence[Phase], *, size: tuple[int, int] = (640, 480)) -> bytes:
+    """Return the game of `phases` (`timeline.phases_of`) as a GIF with one palette, from the first and last picture."""
+    moves = [(phase, after) for phase, after in pairwise(phases) if phase["name"].endswith("M")]
+    images = [_picture(phase, after, size) for phase, after in moves] + [_picture(phases[-1], None, size)]
+    sheet = Image.new("RGB", (size[0], size[1] * 2))
+    sheet.paste(images[0], (0, 0))
+    sheet.paste(images[-1], (0, size[1]))
+    palette = sheet.quantize(COLORS, method=Image.Quantize.MEDIANCUT)
+    first, *rest = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
+    durations, written = [PHASE_MS] * len(rest) + [HOLD_MS], BytesIO()
+    first.save(written, format="GIF", save_all=True, append_images=rest, duration=durations, loop=0, optimize=True)
+    return written.getvalue()
+
+
+def _picture(phase: Phase, after: Phase | None, size: tuple[int, int]) -> Image.Image:
+    """Draw a phase with its title, and with its orders if the phase `after` it is given."""
+    orders = marks(phase, order_outcomes(phase, after)) if after else []
+    picture = Image.fromarray(
+        draw_position(phase["units"], phase["owner"], dislodged=phase["dislodged"], orders=orders, size=size)
+    )
+    font = ImageFont.load_default(max(size[1] // 28, 11))
+    ImageDraw.Draw(picture).text((8, 6), phase_title(phase["name"]), fill=INK, font=font)
+    return picture

@@ -20,10 +20,20 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import SLOTS
 from sparring.envs.diplomacy.drawing.render import draw_position
-from sparring.envs.diplomacy.interfaces.power_opponents import PowerOpponents
-from sparring.envs.diplomacy.interfaces.slots import action_of, joint_orders, slots_by_power
-from sparring.envs.diplomacy.interfaces.spaces import OrderSpace, Slot, observation_space
-from sparring.envs.diplomacy.interfaces.views import Info, Observation, info, living, observations
+from sparring.envs.diplomacy.interfaces.opponents import PowerOpponents
+from sparring.envs.diplomacy.interfaces.slots import (
+    Info,
+    Observation,
+    OrderSpace,
+    Slot,
+    action_of,
+    info,
+    joint_orders,
+    living,
+    observation_space,
+    observations,
+    slots_by_power,
+)
 from sparring.envs.diplomacy.orders.choices import Choices, choices
 from sparring.envs.diplomacy.orders.submit import Line
 from sparring.envs.diplomacy.prompts.prompts import PromptRules, render

@@ -1,28 +1,39 @@
-"""Slots of a phase: conversion of actions to orders, and of orders as text to actions.
+"""Slots, spaces and observations of the powers: actions become orders, orders as text become actions.
 
-A slot is a province with its legal orders; an action of `DiplomacyParallelEnv` holds the index of the chosen order for
-each slot (`spaces.py`).
+A slot is a province with its legal orders. A power has at most 17, one for each unit that may be ordered; an action of
+`DiplomacyParallelEnv` holds the index of the chosen order for each. No position exceeds `MAX_ORDERS`, so that a mask
+never leaves out an order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import torch
+from gymnasium.spaces import Box, Dict, MultiBinary, MultiDiscrete
 
+from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
-from sparring.envs.diplomacy.board.board import POWERS, standard_board
+from sparring.envs.diplomacy.board.board import POWERS, location_name, standard_board
 from sparring.envs.diplomacy.board.codes import SLOTS
-from sparring.envs.diplomacy.interfaces.spaces import Slot, check_action
-from sparring.envs.diplomacy.orders.listing import find
+from sparring.envs.diplomacy.observation import SHAPE, observe
+from sparring.envs.diplomacy.orders.listing import MAX_ORDERS, find
 from sparring.envs.diplomacy.orders.notation import read_order
+from sparring.envs.diplomacy.orders.order_choices import CHOICES
 from sparring.envs.diplomacy.orders.submit import Line, submit
 from sparring.envs.diplomacy.prompts.report import legal_alike
+from sparring.envs.diplomacy.rewards.scoring import alive, count_centres
 
+Slot = tuple[int, np.ndarray]
+"""A province, and the orders int32 [n] listed for it."""
 Slots = dict[str, list[Slot]]
 """Slots of each power, in alphabetical order of their provinces."""
 Row = Mapping[str, np.ndarray]
 """State of one game, as returned by `DiplomacyParallelEnv.row`."""
+Observation = dict[str, np.ndarray]
+Info = dict[str, Any]
 
 
 def slots_by_power(legal_orders: Mapping[int, np.ndarray], row: Row) -> Slots:
@@ -79,3 +90,98 @@ def _answer(line: Line, refused: Mapping[int, str]) -> Line:
     if order is None or order.province not in refused:
         return line
     return Line(line.text, f"order {line.text!r} is not legal now; legal there: {refused[order.province]}")
+
+
+class OrderSpace(MultiDiscrete):
+    """`MultiDiscrete([MAX_ORDERS] * 17)`; `sample` also takes an observation's flat action mask as it is."""
+
+    def __init__(self, seed: int | np.random.Generator | None = None) -> None:
+        super().__init__([MAX_ORDERS] * SLOTS, seed=seed)
+
+    def sample(self, mask: Any = None, probability: Any = None) -> np.ndarray:
+        """Draw a random action; with a mask int8 [17 * MAX_ORDERS] a legal one, uniform in every slot."""
+        if not isinstance(mask, np.ndarray):
+            return super().sample(mask, probability)
+        slots, orders = np.nonzero(mask.reshape(SLOTS, MAX_ORDERS))
+        counts = np.bincount(slots, minlength=SLOTS)
+        picks = np.cumsum(counts) - counts + (self.np_random.random(SLOTS) * counts).astype(np.int64)
+        return np.where(counts > 0, np.append(orders, 0)[np.minimum(picks, len(orders))], 0)
+
+
+def observation_space() -> Dict:
+    """Return the observation space of one power: the board and the action mask."""
+    return Dict(
+        {
+            "observation": Box(0.0, 1.0, SHAPE, dtype=np.float32),
+            "action_mask": MultiBinary(SLOTS * MAX_ORDERS),
+        }
+    )
+
+
+def choice_space() -> MultiDiscrete:
+    """Return the space of the actions of `MovementBatch`: a choice for each of 17 units, 0 to 36."""
+    return MultiDiscrete([CHOICES] * SLOTS)
+
+
+def action_mask(slots: Sequence[Slot]) -> np.ndarray:
+    """Return the mask of listed orders, int8 [17 * MAX_ORDERS]; a slot without a unit allows only 0."""
+    mask = np.zeros((SLOTS, MAX_ORDERS), dtype=np.int8)
+    mask[len(slots) :, 0] = 1
+    for number, (_, listed) in enumerate(slots):
+        mask[number, : len(listed)] = 1
+    return mask.reshape(-1)
+
+
+def check_action(action: Any, slots: Sequence[Slot], whose: str, *, lenient: bool = False) -> np.ndarray:
+    """Return an action as int64 [17]. Raises `ValueError` for an unlisted index; with `lenient`, it becomes 0."""
+    try:
+        array = np.asarray(action)
+    except ValueError:  # Lists of different lengths.
+        raise ValueError(f"{whose}: {action!r} is no array; give the number of an order for every slot") from None
+    if array.shape != (SLOTS,):
+        raise ValueError(f"{whose}: shape {array.shape} is not ({SLOTS},); give the number of an order for every slot")
+    if not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(f"{whose}: type {array.dtype} is no integer; give the numbers of listed orders")
+    most = np.array([len(listed) for _, listed in slots] + [1] * (SLOTS - len(slots)))
+    wrong = np.flatnonzero((array < 0) | (array >= most))
+    if len(wrong) and not lenient:
+        slot = int(wrong[0])
+        where = f" ({location_name(slots[slot][0])})" if slot < len(slots) else ", a slot without a unit,"
+        raise ValueError(
+            f"{whose}[{slot}]{where} = {array[slot]}: must be in [0, {most[slot] - 1}]; "
+            "the observation's action_mask marks the legal ones, and infos list the orders"
+        )
+    array = array.astype(np.int64)
+    array[wrong] = 0
+    return array
+
+
+def living(batch: DiplomacyBatch) -> dict[str, bool]:
+    """Return whether each power of the batch's only game is still in play."""
+    return dict(zip(POWERS, alive(batch.state)[0].tolist(), strict=True))
+
+
+def observations(batch: DiplomacyBatch, agents: Sequence[str], slots: Slots) -> dict[str, Observation]:
+    """Return each agent's observation and mask; all agents are observed in one batched call."""
+    powers = torch.tensor([POWERS.index(agent) for agent in agents], dtype=torch.int64)
+    game = {name: values.expand(len(agents), *values.shape[1:]) for name, values in batch.state.items()}
+    boards = observe(game, powers, last_year=batch.last_year).numpy()
+    return {
+        agent: {"observation": board, "action_mask": action_mask(slots[agent])}
+        for agent, board in zip(agents, boards, strict=True)
+    }
+
+
+def info(batch: DiplomacyBatch, agent: str, slots: Slots, *, plays_on: bool) -> Info:
+    """Return an agent's centres and slots, and its result once it has left the game."""
+    power = POWERS.index(agent)
+    told: Info = {
+        "centres": int(count_centres(batch.owner)[0, power]),
+        "provinces": np.array([province for province, _ in slots[agent]], dtype=np.int64),
+        "orders": [listed for _, listed in slots[agent]],
+    }
+    if not plays_on:
+        winner = int(batch.winner[0])
+        lost = "lost" if winner >= 0 else "draw" if living(batch)[agent] else "eliminated"
+        told["result"] = "won" if winner == power else lost
+    return told

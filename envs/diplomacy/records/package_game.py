@@ -21,7 +21,8 @@ from sparring.envs.diplomacy.board.tensors import due
 from sparring.envs.diplomacy.orders.notation import LETTERS, Order, read_unit, unit_location
 from sparring.envs.diplomacy.records.history import PhaseRecord
 from sparring.envs.diplomacy.records.history_consistency import check_origins, check_retreating, check_victor
-from sparring.envs.diplomacy.records.phase_reading import (
+from sparring.envs.diplomacy.records.phase_format import (
+    absent_results,
     check_result,
     read_centres,
     read_orders,
@@ -30,7 +31,6 @@ from sparring.envs.diplomacy.records.phase_reading import (
     read_power,
     read_units,
 )
-from sparring.envs.diplomacy.records.recorded_results import absent_results
 
 END = "COMPLETED"
 RESULTS = {

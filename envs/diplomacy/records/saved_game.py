@@ -4,27 +4,44 @@ The format is described in `docs/envs/diplomacy_saved_games.md`. `write_game` ma
 it, `save` and `load` use a file. A game is a list of `PhaseRecord`s, the last one its current position; any of them can
 be continued with `batch.set_position(game, record.position)`. `read_game` recognizes games of the Python package
 `diplomacy` and reads them with `package_game.py`.
+
+Files may lack results, some or all. Absent is not success: the adjudicator processes the orders of every phase, and
+its results take the place of the missing ones where its next position is that of the file. Where it is another one,
+they stay `UNKNOWN`. Every difference is a note of its phase.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
+
+import numpy as np
+import torch
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.configs.core.json_fields import Field
 from sparring.configs.core.paths import user_path
 from sparring.configs.core.regular_file import read_regular_text
-from sparring.envs.diplomacy.board.board import POWERS
+from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import NOTHING, POWERS, location_name, standard_board
+from sparring.envs.diplomacy.board.positions import LAST_YEAR, Position
+from sparring.envs.diplomacy.orders.notation import has_words, write_order, write_unit
 from sparring.envs.diplomacy.records.history import PhaseRecord
 from sparring.envs.diplomacy.records.history_consistency import check_course
 from sparring.envs.diplomacy.records.package_game import read_package_game
-from sparring.envs.diplomacy.records.phase_reading import read_phase, read_power
-from sparring.envs.diplomacy.records.phase_writing import write_phase
-from sparring.envs.diplomacy.records.recorded_results import complete_results
+from sparring.envs.diplomacy.records.phase_format import (
+    absent_results,
+    read_phase,
+    read_power,
+    result_words,
+    write_phase,
+)
+from sparring.envs.diplomacy.records.timeline import UNKNOWN
 
 T = TypeVar("T")
 
@@ -32,6 +49,7 @@ FORMAT, VERSION = "sparring-diplomacy", 1
 LARGEST = 16 * 2**20
 """Bytes of a file; a game of 200 phases has about one MiB."""
 KEYS = ("format", "version", "map", "phases", "players")
+Row = Mapping[str, np.ndarray]
 
 
 def write_game(game: Sequence[PhaseRecord], *, players: Sequence[str] = ()) -> dict[str, Any]:
@@ -51,7 +69,7 @@ def write_game(game: Sequence[PhaseRecord], *, players: Sequence[str] = ()) -> d
 def read_game(data: Any) -> list[PhaseRecord]:
     """Return the game in a JSON value; raises `InputError` with the path of the wrong field.
 
-    The adjudicator gives the results that are missing, and `notes` where it comes to others (`recorded_results.py`).
+    The adjudicator gives the results that are missing, and `notes` where it comes to others.
     """
     return complete_results(_read(data))
 
@@ -134,3 +152,88 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         raise InputError(f"key {next(name for name in names if names.count(name) > 1)!r} is there twice")
     return found
+
+
+def complete_results(game: Sequence[PhaseRecord]) -> list[PhaseRecord]:
+    """Return the game with its missing results and with notes; phases without orders stay as they are."""
+    played = [number for number, record in enumerate(game) if record.orders is not None]
+    if not played:
+        return list(game)
+    results, after = _adjudicated([game[number] for number in played])
+    found = list(game)
+    for number, ours, row in zip(played, results, after, strict=True):
+        following = game[number + 1].position if number + 1 < len(game) else None
+        found[number] = _completed(game[number], ours, row, following)
+    return found
+
+
+def summary(game: Sequence[PhaseRecord], *, most: int = 5) -> list[str]:
+    """Return the notes of a game, `most` of them, and the number of the others; empty without any."""
+    lines = [f"phases[{number}]: {note}" for number, record in enumerate(game) for note in record.notes]
+    more = [f"... and {len(lines) - most} more, in the `notes` of the phases"] if len(lines) > most else []
+    return lines[:most] + more
+
+
+def _adjudicated(records: Sequence[PhaseRecord]) -> tuple[np.ndarray, list[Row]]:
+    """Return the results uint8 [T, 75] of T phases, and the position after each."""
+    batch = DiplomacyBatch(len(records), last_year=LAST_YEAR, threads=1)
+    batch.load({name: torch.cat([record.position[name] for record in records]) for name in STATE})
+    batch.orders.copy_(torch.from_numpy(np.stack([record.orders for record in records if record.orders is not None])))
+    batch.process()
+    state = {name: values.numpy() for name, values in batch.snapshot().items()}
+    results = batch.results.numpy().copy()
+    batch.close()
+    return results, [{name: values[number] for name, values in state.items()} for number in range(len(records))]
+
+
+def _completed(record: PhaseRecord, ours: np.ndarray, after: Row, following: Position | None) -> PhaseRecord:
+    orders = record.orders
+    if orders is None or int(record.position["done"]) or (following is None and record.results is None):
+        return record
+    results = absent_results(record.position, orders) if record.results is None else record.results
+    elsewhere = list(_differences(after, following)) if following else []
+    if not elsewhere:
+        results = np.where(results == UNKNOWN, ours, results)
+    notes = [f"{place}: {words}" for place, words in elsewhere]
+    notes += _other_results(record, results, ours)
+    return replace(record, results=results, notes=tuple(notes))
+
+
+def _differences(ours: Row, following: Position) -> Iterator[tuple[str, str]]:
+    """Yield (place, what differs) of the units and owners after a phase."""
+    theirs = {name: following[name][0].cpu().numpy() for name in ("units", "owner")}
+    for province in np.flatnonzero(ours["units"] != theirs["units"]).tolist():
+        here, there = (_unit(int(row["units"][province]), province) for row in (theirs, ours))
+        yield location_name(province), f"the file has {here} there afterwards, the adjudicator {there}"
+    for centre in np.flatnonzero(ours["owner"] != theirs["owner"]).tolist():
+        here, there = (_power(int(row["owner"][centre])) for row in (theirs, ours))
+        place = location_name(int(standard_board().centres[centre]))
+        yield place, f"the file has {here} as its owner afterwards, the adjudicator {there}"
+
+
+def _other_results(record: PhaseRecord, results: np.ndarray, ours: np.ndarray) -> list[str]:
+    units = record.position["dislodged" if int(record.position["phase"]) in codes.RETREATS else "units"][0].tolist()
+    orders = np.zeros_like(ours) if record.orders is None else record.orders
+    return [
+        f"{_order(int(orders[place]), place, units[place])}: {_said(int(results[place]))}; "
+        f"the adjudicator says {', '.join(result_words(int(ours[place])))}"
+        for place in np.flatnonzero(results != ours).tolist()
+    ]
+
+
+def _said(result: int) -> str:
+    return "the file gives no result" if result == UNKNOWN else f"the file says {', '.join(result_words(result))}"
+
+
+def _order(order: int, province: int, unit: int) -> str:
+    if order and has_words(order) and (unit or order & codes.KIND_MASK == codes.BUILD):
+        return write_order(order, province, unit)
+    return _unit(unit, province) if unit else location_name(province)
+
+
+def _unit(unit: int, province: int) -> str:
+    return f"{_power((unit - 1) % codes.NUM_POWERS)} {write_unit(unit, province)}" if unit else "nothing"
+
+
+def _power(power: int) -> str:
+    return POWERS[power] if power != NOTHING else "no power"

@@ -41,8 +41,7 @@ def host(options: DiplomacyPlayOptions, lineup: HumanLineup | None) -> HostedGam
     """Load the players and the game. Raises `InputError` for unusable ones."""
     make_folders([], files=[options.save or FOLDER / "any"])
     device, _ = use_machine(options.device, options.threads, quiet=options.quiet)
-    from sparring.envs.diplomacy.records.recorded_results import summary
-    from sparring.envs.diplomacy.records.saved_game import load, load_players
+    from sparring.envs.diplomacy.records.saved_game import load, load_players, summary
     from sparring.eval.playing.diplomacy.hosted import HostedDiplomacy
     from sparring.eval.playing.diplomacy.live_game import HumanSeat, LiveDiplomacy
     from sparring.eval.playing.diplomacy.opponents import load_opponents

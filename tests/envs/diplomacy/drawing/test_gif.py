@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from sparring.envs.diplomacy.drawing.gif import HOLD_MS, PHASE_MS
+from sparring.envs.diplomacy.drawing.render import HOLD_MS, PHASE_MS
 
 ROOT = Path(__file__).resolve().parents[4]
 

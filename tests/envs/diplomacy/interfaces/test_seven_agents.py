@@ -18,7 +18,7 @@ from sparring.envs.diplomacy.board.codes import SLOTS
 from sparring.envs.diplomacy.drawing import palette
 from sparring.envs.diplomacy.drawing.outlines import HEIGHT, WIDTH, standard_drawing
 from sparring.envs.diplomacy.interfaces.parallel_env import ILLEGAL, RENDER_MODES, DiplomacyParallelEnv, parallel_env
-from sparring.envs.diplomacy.interfaces.spaces import OrderSpace
+from sparring.envs.diplomacy.interfaces.slots import OrderSpace
 from sparring.envs.diplomacy.observation import COLUMNS, SHAPE
 from sparring.envs.diplomacy.orders.listing import MAX_ORDERS
 from sparring.envs.diplomacy.orders.notation import read_unit, write_order

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.envs.diplomacy.board import codes
-from sparring.envs.diplomacy.orders import order_lines
+from sparring.envs.diplomacy.orders import completion
 from sparring.envs.diplomacy.orders.choices import WAIVE
 from sparring.envs.diplomacy.orders.completion import parse
 from sparring.envs.diplomacy.orders.notation import read_order
@@ -133,7 +133,7 @@ def test_a_line_that_may_reject_its_order_is_named_and_not_played(line):
     ],
 )
 def test_the_wordings_of_other_programs_are_read(text, usual):
-    (line,) = order_lines.order_lines(text)
+    (line,) = completion.order_lines(text)
     assert not line.problem
     assert (line.orders[0].location, line.orders[0].order) == (read_order(usual).location, read_order(usual).order)
 
@@ -209,8 +209,8 @@ def test_any_text_comes_to_a_legal_answer(text, choices):
 
 @pytest.mark.parametrize("text", ["x" * 10_000_000, "A PAR J\n" * 1_000_000, "<orders>" * 1_000_000, ";" * 10_000_000])
 def test_of_ten_megabytes_no_more_than_100_short_lines_are_read(text, monkeypatch):
-    read, read_order = [], order_lines.read_order
-    monkeypatch.setattr(order_lines, "read_order", lambda line: read.append(len(line)) or read_order(line))
+    read, read_order = [], completion.read_order
+    monkeypatch.setattr(completion, "read_order", lambda line: read.append(len(line)) or read_order(line))
     reading = parse(text, MOVES)
     assert reading.empty
     assert len(reading.problems) <= 100

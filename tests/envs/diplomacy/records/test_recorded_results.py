@@ -9,9 +9,8 @@ from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.records.history import PhaseRecord
 from sparring.envs.diplomacy.records.order_outcomes import order_outcomes
-from sparring.envs.diplomacy.records.phase_writing import write_phase
-from sparring.envs.diplomacy.records.recorded_results import summary
-from sparring.envs.diplomacy.records.saved_game import LARGEST, load, read_game, save
+from sparring.envs.diplomacy.records.phase_format import write_phase
+from sparring.envs.diplomacy.records.saved_game import LARGEST, load, read_game, save, summary
 from sparring.envs.diplomacy.records.timeline import phases_of
 
 
