@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sparring.envs.dogfight import aircraft, rules
+from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.camera import WHOLE, CameraView
 
 FIGHTER_COLUMNS = 8
@@ -27,6 +27,9 @@ HIT_SECONDS = 0.25
 SHOT_SECONDS = 0.08
 TRACER = 14.0
 """Length of a bullet's tail, m."""
+
+TURN_TICKS = 6
+"""Ticks on either side of a moment over which its turn rate is measured."""
 
 HP = 5
 """Column of a trace row with the hp of seat 0; that of seat 1 follows after `FIGHTER_COLUMNS`."""
@@ -109,7 +112,7 @@ def frame_at(
     """Return the frame of row `row` of the trace [T, 29] of one match, a row per tick, with what the others show."""
     frame = frame_from_trace(rows[row], max_hp=max_hp, names=names, deadly_ground=deadly_ground)
     seats = (0, FIGHTER_COLUMNS)
-    turns = [aircraft.turn_rate(rows, row, seat + _COS, rules.TICKS_PER_SECOND) for seat in seats]
+    turns = [turn_rate(rows, row, seat + _COS, rules.TICKS_PER_SECOND) for seat in seats]
     left, right = (replace(fighter, turn=turn) for fighter, turn in zip(frame.fighters, turns, strict=True))
     recent = rows[_since(row, trail_seconds) : row + 1 : 3]
     lost = [rows[_since(row, HIT_SECONDS), HP + seat] > rows[row, HP + seat] for seat in seats]
@@ -122,6 +125,18 @@ def frame_at(
         struck=(bool(lost[0]), bool(lost[1])),
         fired=(bool(shots[0].any()), bool(shots[1].any())),
     )
+
+
+def turn_rate(rows: np.ndarray, row: int, cos: int, ticks_per_second: int) -> float:
+    """Return the turn rate, rad/s, at `row` of a trace with the heading's cosine in column `cos` and sine in the next.
+
+    The difference of the headings `TURN_TICKS` before and after, counter-clockwise; shorter at the ends.
+    """
+    first, last = max(row - TURN_TICKS, 0), min(row + TURN_TICKS, len(rows) - 1)
+    if first == last:
+        return 0.0
+    (c0, s0), (c1, s1) = rows[first, cos : cos + 2].astype(float), rows[last, cos : cos + 2].astype(float)
+    return math.atan2(c0 * s1 - s0 * c1, c0 * c1 + s0 * s1) * ticks_per_second / (last - first)
 
 
 def _since(row: int, seconds: float) -> int:

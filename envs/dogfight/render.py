@@ -2,6 +2,11 @@
 
 Pictures are drawn at twice the size and shrunk, for smooth edges. Colours are from the Okabe-Ito palette, which is safe
 for colour-blind readers. Needs neither torch nor Warp.
+
+The silhouette of an aircraft is in body coordinates, with the nose along +x and the left side along +y; a fighter's
+drawn radius is 1. The view is from the side, so a roll shows either the fin (`lift` 1 or -1) or both wings (`lift` 0).
+A pilot pulls toward the canopy: `lift` follows the turn, and level flight leans upright. `arena.js` draws the same
+shapes with the same `lift`.
 """
 
 from __future__ import annotations
@@ -10,13 +15,14 @@ import math
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from sparring.envs.dogfight import aircraft, rules
+from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.camera import ASPECT, WHOLE, CameraView, gap
-from sparring.envs.dogfight.frame import TRACER, BulletView, FighterView, Frame
+from sparring.envs.dogfight.frame import TRACER, TURN_TICKS, BulletView, FighterView, Frame
 
 Color = tuple[int, int, int]
 
@@ -36,6 +42,24 @@ _SUPERSAMPLE = 2
 _STRIP = 0.1  # The share of the height that the strip with hp and clock takes.
 _FIGHTER_SCALE = 2.0  # Fighters are drawn larger than they are, else a heading cannot be seen.
 _LARGEST = 22.0  # Largest drawn radius of a fighter in pixels, for views of a part of the arena.
+
+Outline = tuple[tuple[float, float], ...]
+
+BODY: Outline = (
+    (1.6, 0.0), (1.25, 0.1), (0.6, 0.17), (-0.4, 0.15), (-1.0, 0.08),
+    (-1.0, -0.08), (-0.4, -0.15), (0.6, -0.17), (1.25, -0.1),
+)  # fmt: skip
+WING: Outline = ((0.55, 0.1), (-0.4, 1.0), (-0.7, 1.0), (-0.45, 0.1))
+TAIL: Outline = ((-0.6, 0.08), (-0.95, 0.5), (-1.15, 0.5), (-1.0, 0.05))
+FIN: Outline = ((-0.3, 0.1), (-0.95, 0.68), (-1.2, 0.68), (-1.0, 0.05))
+CANOPY: Outline = ((0.85, 0.08), (0.6, 0.32), (0.25, 0.32), (-0.1, 0.1))
+
+UPRIGHT = 0.6
+"""`lift` of level flight without a turn; the wings stay visible at 0.8 of their span."""
+FULL_TURN = 2.5
+"""Turn rate in rad/s that alone rolls the aircraft by all of `lift`."""
+LEAST_SPAN = 0.3
+"""Share of the wings' span that is always drawn."""
 
 
 def draw(frame: Frame, *, size: tuple[int, int] = (600, 400)) -> np.ndarray:
@@ -162,7 +186,7 @@ class _FrameCanvas:
         body = DIM if view.hp <= 0 else BACKGROUND if view.stalled else color
         if struck:
             self.pen.circle((x, y), 2.2 * radius, outline=WHITE, width=2 * _SUPERSAMPLE)
-        for outline, across, shade in _parts(aircraft.lift(view.yaw, view.turn), body):
+        for outline, across, shade in _parts(lift(view.yaw, view.turn), body):
             edge = [_turned(x, y, radius * a, radius * b * across, view.yaw) for a, b in outline]
             self.pen.polygon(edge, fill=shade, outline=color)
         if fired:
@@ -205,15 +229,40 @@ class _FrameCanvas:
         self.pen.text(at, words, fill=color, font=font, anchor=anchor)
 
 
-def _parts(roll: float, body: Color) -> Iterable[tuple[aircraft.Outline, float, Color]]:
+def _parts(roll: float, body: Color) -> Iterable[tuple[Outline, float, Color]]:
     """Yield the shapes of an aircraft from back to front, with a factor on their y and their colour."""
-    wings, dark = aircraft.span(roll), _blend(BACKGROUND, body, 0.7)
+    wings, dark = span(roll), _blend(BACKGROUND, body, 0.7)
     for side in (wings, -wings):
-        yield aircraft.TAIL, side, dark
-        yield aircraft.WING, side, dark
-    yield aircraft.FIN, roll, dark
-    yield aircraft.CANOPY, roll, INK
-    yield aircraft.BODY, 1.0, body
+        yield TAIL, side, dark
+        yield WING, side, dark
+    yield FIN, roll, dark
+    yield CANOPY, roll, INK
+    yield BODY, 1.0, body
+
+
+def lift(yaw: float, turn: float) -> float:
+    """Return the side in [-1, 1] that the canopy faces, 1 left of the heading; `yaw` in rad, `turn` in rad/s."""
+    return min(max(UPRIGHT * math.cos(yaw) + turn / FULL_TURN, -1.0), 1.0)
+
+
+def span(lift: float) -> float:
+    """Return the share of the wings' span that is seen at a roll."""
+    return max(LEAST_SPAN, math.sqrt(1.0 - lift * lift))
+
+
+def shapes() -> dict[str, Any]:
+    """Return the outlines and constants by their names in `arena.js`."""
+    return {
+        "body": BODY,
+        "wing": WING,
+        "tail": TAIL,
+        "fin": FIN,
+        "canopy": CANOPY,
+        "upright": UPRIGHT,
+        "fullTurn": FULL_TURN,
+        "leastSpan": LEAST_SPAN,
+        "turnTicks": TURN_TICKS,
+    }
 
 
 def _turned(x: float, y: float, ahead: float, left: float, yaw: float) -> tuple[float, float]:

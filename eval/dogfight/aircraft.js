@@ -1,4 +1,4 @@
-// The silhouette of an aircraft, with the shapes and the roll of envs/dogfight/aircraft.py.
+// The silhouette of an aircraft, with the shapes and the roll of envs/dogfight/render.py.
 
 function makeAircraft(R) {
 const { body, wing, tail, fin, canopy, upright, fullTurn, leastSpan } = R.aircraft;

@@ -230,7 +230,7 @@ def _recordings(
     options: EvaluationOptions, records: Sequence[MatchRecord], recordings: list[Recording]
 ) -> dict[Path, Callable[[Path], None]]:
     """Return the writers of --replay and --gif."""
-    from sparring.envs.dogfight.gif import write_gif
+    from sparring.envs.dogfight.animation import write_gif
     from sparring.eval.dogfight.replay import write_replay
 
     # Ties go to the last one: opponents are usually listed from easy to hard.

@@ -20,7 +20,7 @@ import numpy as np
 
 from sparring.configs.core.errors import printable
 from sparring.configs.core.files import write_atomically
-from sparring.envs.dogfight import aircraft, camera
+from sparring.envs.dogfight import camera, render
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.batch import TRACE_FIELDS
 from sparring.envs.dogfight.recording import Recording, short_names
@@ -101,7 +101,7 @@ def arena_constants() -> dict[str, Any]:
         "bulletRadius": game.BULLET_RADIUS,
         "deadlyAltitude": game.CHALLENGE_DEADLY_ALTITUDE,
         "camera": camera.constants(),
-        "aircraft": aircraft.shapes(),
+        "aircraft": render.shapes(),
     }
 
 

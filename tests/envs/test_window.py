@@ -13,7 +13,7 @@ from gymnasium.utils.env_checker import check_env
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.drawing.render import draw_position
 from sparring.envs.diplomacy.interfaces.parallel_env import parallel_env as diplomacy
-from sparring.envs.dogfight.interfaces.match_window import human_fps
+from sparring.envs.dogfight.animation import human_fps
 from sparring.envs.dogfight.interfaces.parallel_env import parallel_env as dogfight
 from sparring.envs.dogfight.render import SEAT_COLORS
 

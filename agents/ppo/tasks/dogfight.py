@@ -31,8 +31,8 @@ from sparring.curriculum.league.league import CHALLENGER, known_win_rates
 from sparring.curriculum.league.serialization import read_league
 from sparring.curriculum.pool import Pool
 from sparring.curriculum.schedule import TrainingPlan
+from sparring.envs.dogfight.animation import gif_bytes
 from sparring.envs.dogfight.batch import DogfightBatch
-from sparring.envs.dogfight.gif import gif_bytes
 from sparring.envs.dogfight.mirror import Mirror
 from sparring.envs.dogfight.recording import Recorder as MatchRecorder
 from sparring.envs.dogfight.rules import BOTS, REGIMES, ranges

@@ -29,7 +29,7 @@ from sparring.envs.game import load
 from sparring.envs.launcher import Copyable
 
 if TYPE_CHECKING:
-    from sparring.envs.dogfight.interfaces.match_window import MatchWindow
+    from sparring.envs.dogfight.animation import MatchWindow
 
 RENDER_MODES = ["rgb_array", "human"]
 HUMAN = "human"
@@ -372,7 +372,7 @@ def match_seed(seed: int | None, random: np.random.Generator) -> int:
 def render_fps(options: MatchOptions) -> int:
     """Return the frames per second that show a match in real time: one a decision, and more in a window."""
     if options.render_mode == HUMAN:
-        from sparring.envs.dogfight.interfaces.match_window import human_fps
+        from sparring.envs.dogfight.animation import human_fps
 
         return human_fps(options.action_repeat)
     return max(1, game.TICKS_PER_SECOND // options.action_repeat)
@@ -380,6 +380,6 @@ def render_fps(options: MatchOptions) -> int:
 
 def _open_window(options: MatchOptions) -> MatchWindow:
     # Imported here because most environments are never drawn.
-    from sparring.envs.dogfight.interfaces.match_window import MatchWindow
+    from sparring.envs.dogfight.animation import MatchWindow
 
     return MatchWindow(action_repeat=options.action_repeat, wraps=options.rules == "challenge")

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from sparring.agents.play.matches import MatchSettings, play
-from sparring.envs.dogfight import aircraft, camera
+from sparring.envs.dogfight import camera, render
 from sparring.envs.dogfight.batch import TRACE_FIELDS
 from sparring.envs.dogfight.camera import WHOLE, CameraView, FightCamera
-from sparring.envs.dogfight.frame import FighterView, Frame, frame_at
+from sparring.envs.dogfight.frame import FighterView, Frame, frame_at, turn_rate
 from sparring.envs.dogfight.recording import Recorder, short_name, short_names
 from sparring.envs.dogfight.render import SKY, draw, to_pixels
 
@@ -62,18 +62,18 @@ def test_the_view_continues_across_open_sides():
 
 
 def test_an_aircraft_pulls_toward_its_canopy():
-    level, left, right = (aircraft.lift(0.0, turn) for turn in (0.0, 4.0, -4.0))
+    level, left, right = (render.lift(0.0, turn) for turn in (0.0, 4.0, -4.0))
     assert 0 < level < left == 1 == -right
-    assert aircraft.lift(np.pi, 0.0) == -level, "upright whichever way it flies"
-    assert aircraft.lift(np.pi / 2, 0.0) == pytest.approx(0), "from above in a climb"
-    assert aircraft.span(0.0) == 1 > aircraft.span(level) > aircraft.span(1.0) > 0
+    assert render.lift(np.pi, 0.0) == -level, "upright whichever way it flies"
+    assert render.lift(np.pi / 2, 0.0) == pytest.approx(0), "from above in a climb"
+    assert render.span(0.0) == 1 > render.span(level) > render.span(1.0) > 0
 
 
 def test_turn_rates_are_those_of_the_headings():
     angles = np.pi - 0.05 + 0.02 * np.arange(40)  # across the jump from pi to -pi
     rows = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    assert [aircraft.turn_rate(rows, row, 0, 120) for row in (0, 20, 39)] == pytest.approx([2.4] * 3)
-    assert aircraft.turn_rate(rows[:1], 0, 0, 120) == 0
+    assert [turn_rate(rows, row, 0, 120) for row in (0, 20, 39)] == pytest.approx([2.4] * 3)
+    assert turn_rate(rows[:1], 0, 0, 120) == 0
 
 
 def test_a_roll_and_a_closer_view_show():
@@ -87,7 +87,7 @@ def test_a_roll_and_a_closer_view_show():
         seen[: 40 - 35], seen[40 + 35 :] = False, False
         return np.ptp(np.nonzero(seen)[0]), seen.sum()
 
-    level = -aircraft.UPRIGHT * aircraft.FULL_TURN  # the turn that shows the wings at their full span
+    level = -render.UPRIGHT * render.FULL_TURN  # the turn that shows the wings at their full span
     assert drawn(level, close)[0] > 1.3 * drawn(4.0, close)[0], "wings on either side, then on edge"
     assert drawn(0.0, close)[1] > 2 * drawn(0.0, WHOLE)[1]
     assert to_pixels(-200, 300, view=close) == (300, 220)
@@ -140,4 +140,4 @@ def test_equal_names_are_numbered():
 
 def test_constants_reach_the_pages():
     assert camera.constants()["aspect"] == pytest.approx(5 / 3)
-    assert {"body", "wing", "fin"} <= set(aircraft.shapes())
+    assert {"body", "wing", "fin"} <= set(render.shapes())

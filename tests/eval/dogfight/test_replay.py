@@ -18,11 +18,12 @@ import torch
 from PIL import Image
 
 from sparring.agents.play.matches import MatchSettings, play
-from sparring.envs.dogfight import aircraft
+from sparring.envs.dogfight import render
 from sparring.envs.dogfight import rules as game
+from sparring.envs.dogfight.animation import HOLD_MS, write_gif
 from sparring.envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
 from sparring.envs.dogfight.camera import FightCamera
-from sparring.envs.dogfight.gif import HOLD_MS, write_gif
+from sparring.envs.dogfight.frame import turn_rate
 from sparring.envs.dogfight.recording import Recorder, Recording, short_names
 from sparring.eval.dogfight.replay import SAMPLE_TICKS, encode, page, write_replay
 
@@ -374,8 +375,8 @@ def test_the_controls_do_what_they_say(duel_page):
         places = tuple((f["x"], f["y"]) for f in state["fighters"])
         view = follow.follow(places, 1 / 60 if moment else 0.0)
         assert list(state["view"].values()) == pytest.approx([view.x, view.y, view.height])
-        turn = aircraft.turn_rate(rows, round(state["tick"]) - 1, COLUMN["cos_yaw_0"], 120)
-        assert state["fighters"][0]["lift"] == pytest.approx(aircraft.lift(state["fighters"][0]["yaw"], turn), abs=1e-3)
+        turn = turn_rate(rows, round(state["tick"]) - 1, COLUMN["cos_yaw_0"], 120)
+        assert state["fighters"][0]["lift"] == pytest.approx(render.lift(state["fighters"][0]["yaw"], turn), abs=1e-3)
     assert flight[0]["view"]["height"] > flight[-1]["view"]["height"] + 20
 
 
