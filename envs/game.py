@@ -129,8 +129,8 @@ def text_game(env_id: str) -> TextGame:
     game = game_with_id(env_id)
     if not game.text_game:
         raise InputError(f"env.id={env_id}: language models cannot play it")
-    found: TextGame = load(game.text_game)
-    return found
+    interface: TextGame = load(game.text_game)
+    return interface
 
 
 def load(reference: str) -> Any:

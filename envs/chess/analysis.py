@@ -116,10 +116,10 @@ def score_analysis(prompt: str, answer: str, truth: Truth) -> AnalysisScore:
     board = possible_position(read_analysis_prompt(prompt))
     if board is None:
         return AnalysisScore(BAD_PROMPT)
-    found = read_analysis(collapse(answer))
+    analysis = read_analysis(collapse(answer))
     top = [move for move, _ in truth.top_moves(board, MOST_MOVES)]
-    best, candidates = best_reward(board, found.best, top), candidates_reward(board, found.moves, top)
-    evaluations = evaluations_reward(board, found, truth)
+    best, candidates = best_reward(board, analysis.best, top), candidates_reward(board, analysis.moves, top)
+    evaluations = evaluations_reward(board, analysis, truth)
     total = BEST_SHARE * best + CANDIDATES_SHARE * candidates + EVALUATIONS_SHARE * evaluations
     return AnalysisScore(_clamp(total), best, candidates, evaluations)
 
@@ -149,17 +149,17 @@ def candidates_reward(board: chess.Board, moves: Sequence[str], top: Sequence[st
     return _clamp(jaccard + order + penalty)
 
 
-def evaluations_reward(board: chess.Board, found: Analysis, truth: Truth) -> float:
+def evaluations_reward(board: chess.Board, analysis: Analysis, truth: Truth) -> float:
     """Return 1 - mean absolute error in pawns, at least 0, less a penalty per wrong sign, at least -1 in all."""
-    if not found.moves or not found.evaluations:
+    if not analysis.moves or not analysis.evaluations:
         return NO_EVALUATIONS
-    if len(found.evaluations) != len(found.moves):
+    if len(analysis.evaluations) != len(analysis.moves):
         return WRONG_COUNT
-    legal = [read_legal_move(board, move) for move in found.moves]
+    legal = [read_legal_move(board, move) for move in analysis.moves]
     if not all(legal):
         return ILLEGAL_LISTED
     true = [-truth.value(position_after(board, move)) for move in legal if move]
-    pairs = list(zip(found.evaluations, true, strict=True))
+    pairs = list(zip(analysis.evaluations, true, strict=True))
     error = sum(abs(mine - value) for mine, value in pairs) / len(pairs)
     wrong = sum(abs(value) > CLEAR and _sign(mine) != _sign(value) for mine, value in pairs)
     return max(max(0.0, 1.0 - error) + WRONG_SIGN * wrong, -1.0)

@@ -140,10 +140,10 @@ def score_transition(prompt: str, answer: str) -> TransitionScore:
 
 def position_reward(fen: str, truth: str) -> float:
     """Return the reward of the next position as text."""
-    found, true = fen.split(), truth.split()
+    answer, true = fen.split(), truth.split()
     if same_position(fen, truth):
         return SAME
-    only_number = len(found) >= FIELDS and found[: FIELDS - 1] == true[: FIELDS - 1]
+    only_number = len(answer) >= FIELDS and answer[: FIELDS - 1] == true[: FIELDS - 1]
     return OTHER_NUMBER if only_number else DIFFERENT
 
 
@@ -157,10 +157,10 @@ def form_reward(parts: list[str]) -> float:
 
 def validity_reward(fen: str, truth: str) -> float:
     """Return the reward of a possible position with one king a side, and of the right turn and castling rights."""
-    found, true = read_position(fen), chess.Board(truth)
-    if found is None or any(len(found.pieces(chess.KING, side)) != 1 for side in chess.COLORS):
+    board, true = read_position(fen), chess.Board(truth)
+    if board is None or any(len(board.pieces(chess.KING, side)) != 1 for side in chess.COLORS):
         return INVALID
-    same = (found.turn == true.turn, found.castling_xfen() == true.castling_xfen())
+    same = (board.turn == true.turn, board.castling_xfen() == true.castling_xfen())
     return VALID + PER_FIELD * sum(same)
 
 

@@ -90,8 +90,8 @@ def position_after(board: chess.Board, move: chess.Move) -> chess.Board:
 
 def same_position(fen: str, expected: str) -> bool:
     """Compare the six fields of two FENs one by one; fields after the sixth are ignored, fewer never agree."""
-    found, true = fen.split(), expected.split()
-    return len(found) >= FIELDS and found[:FIELDS] == true[:FIELDS]
+    fields, true = fen.split(), expected.split()
+    return len(fields) >= FIELDS and fields[:FIELDS] == true[:FIELDS]
 
 
 def collapse(text: str) -> str:

@@ -141,13 +141,13 @@ class MovementBatch:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a `state_dict`; raises `InputError`, before any change, for impossible values."""
-        found = read(MovementState, state)
-        length = check_tensor(found["length"], self.length, "length", low=0, high=self.longest_episode)
-        games = check_tensors(found["games"], self.batch.state, "games")
+        values = read(MovementState, state)
+        length = check_tensor(values["length"], self.length, "length", low=0, high=self.longest_episode)
+        games = check_tensors(values["games"], self.batch.state, "games")
         with within("games"):
             self.batch.load(games)
         self.length.copy_(length)
-        self.draws = found["draws"]
+        self.draws = values["draws"]
         self._fill(self.obs, self._seen(self.batch.state))
 
     def close(self) -> None:

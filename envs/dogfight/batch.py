@@ -325,19 +325,19 @@ class DogfightBatch(Copyable):
 
         Raises `ContentError`, before any change, for one of another batch or with impossible values.
         """
-        found, own = read(DogfightState, state), self.state_dict()
-        arrays = check_tensors(found["arrays"], own["arrays"], "arrays")
+        values, own = read(DogfightState, state), self.state_dict()
+        arrays = check_tensors(values["arrays"], own["arrays"], "arrays")
         for name in _CARRIED:
             check_tensor(state[name], getattr(self, name).cpu(), name, low=_LEAST.get(name))
         with within("bots"):
-            check_bots(found["bots"])
+            check_bots(values["bots"])
         with within("ranges"):
-            check_ranges(found["ranges"].numpy())
+            check_ranges(values["ranges"].numpy())
         rows = {name: array.numpy().view(_STRUCTS[name].numpy_dtype()) for name, array in arrays.items()}
         for name, structs in rows.items():
             for field in structs.dtype.names:
                 require(bool(np.isfinite(structs[field]).all()), f"arrays.{name}: {field} holds NaN or infinity")
-        self._settings.seed = found["seed"]
+        self._settings.seed = values["seed"]
         self._recorded = []
         for name, structs in rows.items():
             self._set(name, structs.reshape(getattr(self._world, name).shape))

@@ -42,18 +42,18 @@ def evaluate(arguments: Sequence[str]) -> Evaluation:
     options = read_options(arguments)
     check_package()
     bot = read_bot(options.ckpt) if options.ckpt.startswith(BOT_PREFIX) or is_code(options.ckpt) else None
-    found = options.ckpt if bot else find_player(options.ckpt, GAME)
+    located = options.ckpt if bot else find_player(options.ckpt, GAME)
     if not bot:
-        check_model(found)
+        check_model(located)
     make_folders([options.out], files=[options.pgn, options.replay])
     with ExitStack() as opened:
-        player = _open_bot(bot, options, opened) if bot else _load_model(found, options)
+        player = _open_bot(bot, options, opened) if bot else _load_model(located, options)
         opponents = [(name, read_opponent(name)) for name in options.opponents]
         rivals = [(name, _open_bot(rival, options, opened) if rival else None) for name, rival in opponents]
         results, cut = _play_all(player, rivals, options)
     if not results:
         return Evaluation("", "", cut=cut, quiet=options.quiet)
-    return _evaluation(options, found, player.name, results, cut)
+    return _evaluation(options, located, player.name, results, cut)
 
 
 def _play_all(
@@ -69,14 +69,14 @@ def _play_all(
     return results, None
 
 
-def _load_model(found: Player, options: ChessOptions) -> ChessPlayer:
+def _load_model(located: Player, options: ChessOptions) -> ChessPlayer:
     device, _ = use_machine(options.device, options.threads, quiet=options.quiet)
     from sparring.agents.llm.models.load import check_packages
 
     check_packages()
     from sparring.eval.chess.models import load_player
 
-    return load_player(found, device, temperature=options.temperature, tokens=options.tokens)
+    return load_player(located, device, temperature=options.temperature, tokens=options.tokens)
 
 
 def _open_bot(bot: BotName, options: ChessOptions, opened: ExitStack) -> ChessPlayer:
@@ -102,12 +102,12 @@ def _play(player: ChessPlayer, name: str, rival: ChessPlayer | None, options: Ch
 
 
 def _evaluation(
-    options: ChessOptions, found: Player, player: str, results: Sequence[OpponentResult], cut: BaseException | None
+    options: ChessOptions, located: Player, player: str, results: Sequence[OpponentResult], cut: BaseException | None
 ) -> Evaluation:
     """Return the results; partial ones have names of their own, and so never replace complete ones."""
     from sparring.eval.chess.results import page, to_json, to_markdown, to_pgn
 
-    place = (options.out, "chess") if options.out else results_place(found)
+    place = (options.out, "chess") if options.out else results_place(located)
     place = (place[0], f"{place[1]}.partial") if place and cut is not None else place
     text, data = to_markdown(options, player, results), to_json(options, player, results)
     games = [game for result in results for game in result.games]

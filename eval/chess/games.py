@@ -240,5 +240,5 @@ def open_bot(bot: BotName, opened: ExitStack, *, engine: str = "", cache: Path |
     if bot.kind == RANDOM:
         return RandomPlayer()
     path, depth = (engine, bot.depth) if bot.kind == STOCKFISH else (BUILT_IN, 1)
-    found = opened.enter_context(open_engine(path, depth=depth, cache=cache))
-    return EnginePlayer(f"{bot.text.removeprefix(BOT_PREFIX)} ({found.name})", found)
+    searcher = opened.enter_context(open_engine(path, depth=depth, cache=cache))
+    return EnginePlayer(f"{bot.text.removeprefix(BOT_PREFIX)} ({searcher.name})", searcher)

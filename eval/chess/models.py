@@ -34,32 +34,32 @@ class _LoadedModel:
     playing: Callable[[], AbstractContextManager[Any]] = nullcontext
 
 
-def load_player(found: Player, device: str, *, temperature: float = 0.0, tokens: int | None = None) -> ModelPlayer:
+def load_player(located: Player, device: str, *, temperature: float = 0.0, tokens: int | None = None) -> ModelPlayer:
     """Load a model, ready to play; raises `InputError` for files that hold none.
 
     `tokens` is the most of an answer; None: those of the training.
     """
-    one = _load(found, device)
+    one = _load(located, device)
     decoding, how = replace(one.config, temperature=temperature), {"playing": one.playing}
     backend = TransformersBackend.of(decoding, one.model, one.tokenizer, constraint=None, **how)
     most = tokens or int(one.task.get("max_tokens", TOKENS))
-    return ModelPlayer(display_name(found), backend, bool(one.task.get("padded", True)), most)
+    return ModelPlayer(display_name(located), backend, bool(one.task.get("padded", True)), most)
 
 
-def _load(found: Player, device: str) -> _LoadedModel:
-    if isinstance(found, str):
-        return _plain(LanguageModelConfig(name=found), device)
-    run = run_of(found)
+def _load(located: Player, device: str) -> _LoadedModel:
+    if isinstance(located, str):
+        return _plain(LanguageModelConfig(name=located), device)
+    run = run_of(located)
     config = config_of(run) if has_config(run) else LanguageModelConfig()
     task = _analysis_options(run)
-    if found.is_dir():
-        return _plain(replace(config, name=str(found)), device, task)
+    if located.is_dir():
+        return _plain(replace(config, name=str(located)), device, task)
     check_packages()
-    content = content_of(found)
+    content = content_of(located)
     if content.get("format") != ADAPTER or not has_config(run):
-        raise InputError(f"{found}: is no adapter in the folder of its run; give a run that trained a language model")
+        raise InputError(f"{located}: is no adapter in the folder of its run; give a run that trained a language model")
     model, tokenizer = load_model(config, device=device)
-    adapter = load_adapter(found, model)
+    adapter = load_adapter(located, model)
     adapters = Adapters(model, adapter.shape)
     adapters.restore(adapter.weights)
     return _LoadedModel(config, adapters.model, tokenizer, task, partial(adapters.playing, LEARNER))
@@ -74,5 +74,5 @@ def _analysis_options(run: Path) -> Mapping[str, Any]:
     if not has_config(run):
         return {}
     tasks = RunFolder(run).read_config().get("tasks")
-    found = tasks.get("analysis") if isinstance(tasks, dict) else None
-    return found if isinstance(found, dict) else {}
+    options = tasks.get("analysis") if isinstance(tasks, dict) else None
+    return options if isinstance(options, dict) else {}

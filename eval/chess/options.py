@@ -115,11 +115,11 @@ def read_bot(name: str, *, choices: Sequence[str] = BOTS) -> BotName:
     return BotName(name, kind, int(depth))
 
 
-def check_model(found: Player) -> None:
+def check_model(located: Player) -> None:
     """Raise `InputError` for a located player that cannot play chess, as far as that is known without loading it."""
-    check_game(GAME, found)
-    if isinstance(found, str) and is_server(found):
-        raise InputError(f"{found}: models on servers do not play chess yet; give a run or a model's folder")
+    check_game(GAME, located)
+    if isinstance(located, str) and is_server(located):
+        raise InputError(f"{located}: models on servers do not play chess yet; give a run or a model's folder")
 
 
 def _parser() -> Parser:

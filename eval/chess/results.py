@@ -265,12 +265,12 @@ def page_data(game: ChessGame) -> dict[str, Any]:
 
 def _pieces() -> str:
     """Return the SVG definitions of all pieces, each under the id of its letter in a FEN."""
-    found = []
+    pieces = []
     for side, letters in (("white", "PNBRQK"), ("black", "pnbrqk")):
         for letter in letters:
             shape = chess.svg.PIECES[letter]
-            found.append(re.sub(r'id="[^"]*"', f'id="{side}-{letter.lower()}"', shape, count=1))
-    return "\n".join(found)
+            pieces.append(re.sub(r'id="[^"]*"', f'id="{side}-{letter.lower()}"', shape, count=1))
+    return "\n".join(pieces)
 
 
 @dataclass(frozen=True)

@@ -71,20 +71,20 @@ def draw_positions(config: ChessDataConfig, engine: MoveSource | None = None) ->
 def _fill(
     config: ChessDataConfig, split: str, size: int, seen: set[str], engine: MoveSource | None
 ) -> tuple[PositionRecord, ...]:
-    found: list[PositionRecord] = []
+    records: list[PositionRecord] = []
     number, since = 0, 0
-    while len(found) < size:
+    while len(records) < size:
         fresh = [record for record in play_game(config, SPLITS.index(split), number, engine) if record.fen not in seen]
-        fresh = [record for record in fresh if split == TRAIN or record.ply >= SHARED_PLIES][: size - len(found)]
+        fresh = [record for record in fresh if split == TRAIN or record.ply >= SHARED_PLIES][: size - len(records)]
         seen.update(record.fen for record in fresh)
-        found += fresh
+        records += fresh
         number, since = number + 1, 0 if fresh else since + 1
         if since > MOST_EMPTY_GAMES:
             raise InputError(
-                f"env.data.{split}={size}: games of env.data.plies={config.plies} half-moves gave only {len(found)}"
+                f"env.data.{split}={size}: games of env.data.plies={config.plies} half-moves gave only {len(records)}"
                 f" different positions; ask for fewer, or for longer games"
             )
-    return tuple(found)
+    return tuple(records)
 
 
 class MoveSource(Protocol):

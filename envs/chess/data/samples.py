@@ -67,9 +67,9 @@ def label(records: Sequence[PositionRecord], engine: Labeller, *, seed: int) -> 
 
     Raises `InputError` for an analysis that `check_analysis` refuses.
     """
-    found = engine.batch_top_moves([chess.Board(record.fen) for record in records], MOST_MOVES)
+    top = engine.batch_top_moves([chess.Board(record.fen) for record in records], MOST_MOVES)
     analyses = []
-    for record, lines in zip(records, found, strict=True):
+    for record, lines in zip(records, top, strict=True):
         order = np.random.default_rng([seed, record.game, record.ply]).permutation(len(lines))
         best = lines[0][0] if lines else ""  # of equal values the engine's first
         shown = [lines[place] for place in order]

@@ -79,15 +79,15 @@ class Engine:
             refuse_impossible(board)
         over = [value_when_over(board) is not None for board in boards]
         fens = ["" if done else board.fen() for board, done in zip(boards, over, strict=True)]
-        found = self._find([fen for fen in dict.fromkeys(fens) if fen], count)
-        return [found[fen] if fen else [] for fen in fens]
+        lines = self._find([fen for fen in dict.fromkeys(fens) if fen], count)
+        return [lines[fen] if fen else [] for fen in fens]
 
     def batch_values(self, boards: Sequence[chess.Board]) -> list[float]:
         """Return `value` of every position; the processes search in parallel."""
-        found = self.batch_top_moves(boards, 1)
+        best = self.batch_top_moves(boards, 1)
         return [
             lines[0][1] if lines else float(value_when_over(board) or 0.0)
-            for board, lines in zip(boards, found, strict=True)
+            for board, lines in zip(boards, best, strict=True)
         ]
 
     def close(self) -> None:
@@ -115,11 +115,11 @@ class Engine:
     def _search(self, fen: str, count: int) -> list[Line]:
         searcher = self._free.get()
         try:
-            found = searcher.lines(fen, count)
+            lines = searcher.lines(fen, count)
         finally:
             self._free.put(searcher)
-        self._cache.put(fen, count, found)
-        return found
+        self._cache.put(fen, count, lines)
+        return lines
 
 
 def open_engine(path: str = "", *, depth: int = 10, processes: int = 1, cache: Path | None = None) -> Engine:
@@ -137,12 +137,12 @@ def open_engine(path: str = "", *, depth: int = 10, processes: int = 1, cache: P
     for name, value, most in (("depth", depth, MOST_DEPTH), ("processes", processes, MOST_PROCESSES)):
         if not 1 <= value <= most:
             raise InputError(f"engine {name}={value}: must be in [1, {most}]")
-    found = None if path == BUILT_IN else find_stockfish(path)
-    if found is None:
+    program = None if path == BUILT_IN else find_stockfish(path)
+    if program is None:
         return _built_in(cache, asked=path == BUILT_IN)
-    first = UciProcess(found, depth)
+    first = UciProcess(program, depth)
     lines = LineCache(cache, first.version, depth)
-    others = [UciProcess(found, depth) for _ in range(processes - 1)]
+    others = [UciProcess(program, depth) for _ in range(processes - 1)]
     return Engine([first, *others], lines, f"{first.version}, depth {depth}")
 
 
@@ -176,9 +176,9 @@ class LineCache:
             row = self._store.execute(query, (*self._key, count, fen)).fetchone()
         return [(str(move), float(value)) for move, value in json.loads(row[0])] if row else None
 
-    def put(self, fen: str, count: int, found: list[Line]) -> None:
+    def put(self, fen: str, count: int, lines: list[Line]) -> None:
         """Store lines, at once."""
-        row = (*self._key, count, fen, json.dumps(found))
+        row = (*self._key, count, fen, json.dumps(lines))
         with self._lock, self._store:
             self._store.execute("INSERT OR REPLACE INTO lines VALUES (?, ?, ?, ?, ?)", row)
 

@@ -55,11 +55,11 @@ BOUND = 2 * MATE_SCORE
 def find_stockfish(path: str = "") -> str | None:
     """Return the path of Stockfish, None if it is not installed; raises `InputError` if `path` is no program."""
     if path:
-        found = shutil.which(path)
-        if found is None:
+        program = shutil.which(path)
+        if program is None:
             raise InputError(f"engine {path!r}: is no program that can be run; give Stockfish's path ({INSTALL})")
-        return found
-    return next((found for place in PLACES if (found := shutil.which(place))), None)
+        return program
+    return next((program for place in PLACES if (program := shutil.which(place))), None)
 
 
 class UciProcess:

@@ -79,14 +79,14 @@ def references(
     share = config.tasks.analysis_share
     tasks = [task for task, used in ((ARBITER, share < 1), (ANALYSIS, share > 0)) if used]
     names = [name for name in (learner, base) if name in models]
-    found = {name: dict[str, float]() for name in names}
+    means = {name: dict[str, float]() for name in names}
     for name in names:
         for task in tasks:
-            found[name] |= measure(config, models[name], task, records)
+            means[name] |= measure(config, models[name], task, records)
     columns = {key: title for task in tasks for key, title in COLUMNS[task].items()}
     if ANALYSIS in tasks:
         columns["analysis_reward"] += f" ({engine_of(config.env).name})"
-    return ReferenceTable(columns, found, len(records), prefix="held_out/")
+    return ReferenceTable(columns, means, len(records), prefix="held_out/")
 
 
 def measure(
@@ -125,7 +125,7 @@ def arbiter_facts(prompt: str, text: str) -> dict[str, float]:
     valid = len(parts) == PART_COUNT
     fen, reward, terminated, truncated = parts if valid else ("", "", "", "")
     board = read_position(fen) if fen else None
-    found = {
+    facts = {
         "arbiter_exact": same_position(fen, truth.fen),
         "arbiter_legal": board is not None and board.is_valid(),
         "arbiter_similarity": edit_similarity(fen, truth.fen),
@@ -139,19 +139,19 @@ def arbiter_facts(prompt: str, text: str) -> dict[str, float]:
         error = {"arbiter_reward_error": abs(float(reward) - float(truth.reward))}
     except ValueError:
         error = {}
-    return {name: float(value) for name, value in (found | error).items()}
+    return {name: float(value) for name, value in (facts | error).items()}
 
 
 def analysis_facts(prompt: str, text: str, label: Analysis, truth: Truth) -> dict[str, float]:
     """Compare an answer to the P task with the engine's `label`. Never raises for any text."""
     board = possible_position(read_analysis_prompt(prompt))
     assert board is not None
-    found = read_analysis(collapse(text))
+    analysis = read_analysis(collapse(text))
     values = {
-        "analysis_best_legal": read_legal_move(board, found.best) is not None,
-        "analysis_best_equal": found.best == label.best,
-        "analysis_top_five": len({*found.moves} & {*label.moves}) / MOST_MOVES,
-        "analysis_invalid": not (found.best and found.moves and found.evaluations),
+        "analysis_best_legal": read_legal_move(board, analysis.best) is not None,
+        "analysis_best_equal": analysis.best == label.best,
+        "analysis_top_five": len({*analysis.moves} & {*label.moves}) / MOST_MOVES,
+        "analysis_invalid": not (analysis.best and analysis.moves and analysis.evaluations),
         "analysis_reward": score_analysis(prompt, text, truth).total,
     }
     return {name: float(value) for name, value in values.items()}

@@ -74,8 +74,8 @@ def phases(tasks: ChessTasksConfig, steps: int) -> list[TaskPhase]:
     if tasks.mixed:
         return [TaskPhase(f"{ANALYSIS}+{ARBITER}", steps)]
     first = _part(tasks.analysis_share, steps)
-    found = (TaskPhase(ANALYSIS, first), TaskPhase(ARBITER, steps - first))
-    return [phase for phase in found if phase.steps]
+    parts = (TaskPhase(ANALYSIS, first), TaskPhase(ARBITER, steps - first))
+    return [phase for phase in parts if phase.steps]
 
 
 def task_of_group(tasks: ChessTasksConfig, *, step: int, steps: int, group: int, groups: int) -> str:

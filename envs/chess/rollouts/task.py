@@ -103,8 +103,8 @@ class ChessTask:
         """Return the mean reward of each task, and whether the built-in search replaced the engine."""
         good = [game for game in range(len(self._rewards)) if game not in self.failed]
         by_task = {task: [self._rewards[game] for game in good if self._task(game) == task] for task in NAMES}
-        found = {f"chess/{NAMES[task]}_reward": float(np.mean(own)) for task, own in by_task.items() if own}
-        return found | ({"chess/engine_stand_in": float(self._engine.stand_in)} if self._engine else {})
+        means = {f"chess/{NAMES[task]}_reward": float(np.mean(own)) for task, own in by_task.items() if own}
+        return means | ({"chess/engine_stand_in": float(self._engine.stand_in)} if self._engine else {})
 
     def close(self) -> None:
         """Do nothing: the process closes the engine."""

@@ -92,8 +92,8 @@ def find_location(text: str) -> int:
     "STP/NC", "stp(nc)", "Spa/sc", "St. Petersburg, north coast". Raises `UnknownNameError` with the nearest match.
     """
     spellings = _spellings()
-    if (found := spellings.get(_key(text))) is not None:
-        return found
+    if (location := spellings.get(_key(text))) is not None:
+        return location
     if (head := spellings.get(_key(re.split(r"[/(]", text)[0]))) is not None:
         raise _unknown_coast(text, int(standard_board().province_of[head]))
     hint = f"; did you mean {like!r}?" if (like := _nearest_location(_key(text))) else ""
@@ -103,8 +103,9 @@ def find_location(text: str) -> int:
 def _nearest_location(key: str) -> str | None:
     """Return the likeliest location; words as short as a code are compared with codes, longer ones with names."""
     spellings = _spellings()
-    found = nearest(key, [spelling for spelling in spellings if (len(spelling) <= 3) == (len(key) <= 3)], likeness=0.65)
-    return location_name(spellings[found]) if found else None
+    alike = [spelling for spelling in spellings if (len(spelling) <= 3) == (len(key) <= 3)]
+    spelling = nearest(key, alike, likeness=0.65)
+    return location_name(spellings[spelling]) if spelling else None
 
 
 def _unknown_coast(text: str, province: int) -> UnknownNameError:
@@ -190,12 +191,12 @@ def _frozen(array: np.ndarray) -> np.ndarray:
 @cache
 def _spellings() -> dict[str, int]:
     """Every spelling of every location, as `_key` leaves it: province or alias, followed by a coast or by nothing."""
-    board, found = standard_board(), {}
+    board, spellings = standard_board(), {}
     for province, (code, name) in enumerate(zip(board.provinces, board.names, strict=True)):
         for word in (code, name, *ALIASES.get(code, ())):
-            found[_key(word)] = province
-            found.update({_key(word + ending): coast for ending, coast in _endings(board, province)})
-    return found
+            spellings[_key(word)] = province
+            spellings.update({_key(word + ending): coast for ending, coast in _endings(board, province)})
+    return spellings
 
 
 def _endings(board: Board, province: int) -> list[tuple[str, int]]:

@@ -44,19 +44,19 @@ class MapFile:
 
 def read_map(path: Path) -> MapFile:
     """Read the map file at `path`; raises `InputError` naming file and line for the first mistake in it."""
-    found, section = MapFile(), ""
+    map_file, section = MapFile(), ""
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         text = line.partition("#")[0].strip()
         try:
             if text.startswith("["):
                 section = _next_section(section, text)
             elif text:
-                _reader(section)(found, text)
+                _reader(section)(map_file, text)
         except InputError as error:
             raise InputError(f"{path}, line {number}: {error}") from None
     if section != ORDER[-1]:
         raise InputError(f"{path}: ends before {ORDER[-1]}; the sections are {' '.join(ORDER)}")
-    return found
+    return map_file
 
 
 def _next_section(section: str, header: str) -> str:
@@ -72,16 +72,16 @@ def _reader(section: str) -> Callable[[MapFile, str], None]:
     return SECTIONS[section]
 
 
-def _read_province(found: MapFile, text: str) -> None:
+def _read_province(map_file: MapFile, text: str) -> None:
     words = text.split(maxsplit=3)
     if len(words) < 4:
         raise InputError(f"{text!r} is not a province: write code, terrain, supply centre, full name")
     province = Province(*words)
     _check_province(province)
-    for other in found.provinces.values():
+    for other in map_file.provinces.values():
         if other.code == province.code or other.name == province.name:
             raise InputError(f"{province.code} {province.name} is here twice: as {other.code} {other.name}")
-    found.provinces[province.code] = province
+    map_file.provinces[province.code] = province
 
 
 def _check_province(province: Province) -> None:
@@ -93,65 +93,65 @@ def _check_province(province: Province) -> None:
         raise InputError(f"{province.code} is a sea: it holds no supply centre")
 
 
-def _read_coasts(found: MapFile, text: str) -> None:
+def _read_coasts(map_file: MapFile, text: str) -> None:
     code, *parts = text.split()
-    if found.provinces[choose("province", code, found.provinces)].terrain != "coast":
+    if map_file.provinces[choose("province", code, map_file.provinces)].terrain != "coast":
         raise InputError(f"{code} is no coast: it has no shore in parts")
-    if code in found.coasts:
+    if code in map_file.coasts:
         raise InputError(f"the coasts of {code} are here twice")
     if len(parts) < 2 or len(set(parts)) < len(parts):
         raise InputError(f"{text!r}: write a province and two or more different coasts of {', '.join(COASTS)}")
-    found.coasts[code] = tuple(f"{code}/{choose('coast', part, COASTS)}" for part in sorted(parts))
+    map_file.coasts[code] = tuple(f"{code}/{choose('coast', part, COASTS)}" for part in sorted(parts))
 
 
-def _read_start(found: MapFile, text: str) -> None:
+def _read_start(map_file: MapFile, text: str) -> None:
     power, *words = text.split()
     choose("power", power, POWERS)
     if not words or len(words) % 2:
         raise InputError(f"{text!r}: write a power and its units, as in 'FRANCE  A PAR  F BRE'")
     for unit, place in zip(words[::2], words[1::2], strict=True):
-        _check_stands(found, choose("unit", unit, UNITS), place)
-        if place[:3] in (other[:3] for _, _, other in found.start):
+        _check_stands(map_file, choose("unit", unit, UNITS), place)
+        if place[:3] in (other[:3] for _, _, other in map_file.start):
             raise InputError(f"two units begin in {place[:3]}")
-        found.start.append((power, unit, place))
+        map_file.start.append((power, unit, place))
 
 
-def _read_army(found: MapFile, text: str) -> None:
-    _read_edges(found, "A", text)
+def _read_army(map_file: MapFile, text: str) -> None:
+    _read_edges(map_file, "A", text)
 
 
-def _read_fleet(found: MapFile, text: str) -> None:
-    _read_edges(found, "F", text)
+def _read_fleet(map_file: MapFile, text: str) -> None:
+    _read_edges(map_file, "F", text)
 
 
-def _read_edges(found: MapFile, unit: str, text: str) -> None:
+def _read_edges(map_file: MapFile, unit: str, text: str) -> None:
     here, colon, others = text.partition(":")
     if not colon or not others.strip():
         raise InputError(f"{text!r}: write a place, a colon and the places it touches, as in 'ALB: GRE SER'")
     for there in others.split():
-        _add_edge(found, unit, here.strip(), there)
+        _add_edge(map_file, unit, here.strip(), there)
 
 
-def _add_edge(found: MapFile, unit: str, here: str, there: str) -> None:
+def _add_edge(map_file: MapFile, unit: str, here: str, there: str) -> None:
     for place in (here, there):
-        _check_stands(found, unit, place)
+        _check_stands(map_file, unit, place)
     if here[:3] == there[:3]:
         raise InputError(f"{here} {there}: a province does not touch itself")
-    if (here, there) in found.edges[unit] or (there, here) in found.edges[unit]:
+    if (here, there) in map_file.edges[unit] or (there, here) in map_file.edges[unit]:
         raise InputError(f"{here} {there} is here twice: write an adjacency once, in one direction")
-    found.edges[unit].append((here, there))
+    map_file.edges[unit].append((here, there))
 
 
-def _check_stands(found: MapFile, unit: str, place: str) -> None:
+def _check_stands(map_file: MapFile, unit: str, place: str) -> None:
     """Refuse a place that is unknown or where such a unit cannot stand."""
     code = place.partition("/")[0]
-    terrain = found.provinces[choose("province", code, found.provinces)].terrain
+    terrain = map_file.provinces[choose("province", code, map_file.provinces)].terrain
     if terrain == ("sea" if unit == "A" else "inland"):
         raise InputError(f"no {'army' if unit == 'A' else 'fleet'} stands on {place}: its terrain is {terrain}")
     if unit == "A" and place != code:
         raise InputError(f"no army stands on {place}: it stands on {code}")
     if unit == "F":
-        choose(f"place of a fleet in {code}", place, found.coasts.get(code, (code,)))
+        choose(f"place of a fleet in {code}", place, map_file.coasts.get(code, (code,)))
 
 
 SECTIONS: dict[str, Callable[[MapFile, str], None]] = {

@@ -101,13 +101,13 @@ def _doubtful(rows: Mapping[str, np.ndarray]) -> np.ndarray:
 @cache
 def _stands() -> np.ndarray:
     """Return whether a unit code [29] can stand in a province [75]: bool table, 0 being no unit."""
-    found = np.ones((codes.NUM_POWERS * 4 + 1, codes.NUM_PROVINCES), dtype=bool)
+    impossible = np.ones((codes.NUM_POWERS * 4 + 1, codes.NUM_PROVINCES), dtype=bool)
     for unit, province in np.ndindex(codes.NUM_POWERS * 4, codes.NUM_PROVINCES):
         try:
             _check_place("units", province, unit + 1)
         except InputError:
-            found[unit + 1, province] = False
-    return found
+            impossible[unit + 1, province] = False
+    return impossible
 
 
 def _check_place(name: str, province: int, unit: int) -> None:

@@ -91,10 +91,10 @@ def tables(device: str) -> Tables:
     """Return the tables of the standard board on a device, the same struct at every call."""
     board = standard_board()
     arrays = board_tables(board)
-    found = Tables()
+    struct = Tables()
     for name, values in arrays.items():
-        setattr(found, name, wp.array(values, device=device))
-    return found
+        setattr(struct, name, wp.array(values, device=device))
+    return struct
 
 
 def board_tables(board: Board) -> dict[str, np.ndarray]:
@@ -141,13 +141,13 @@ def distances(board: Board, by_sea: np.ndarray) -> np.ndarray:
 
 def _spread(board: Board, adjacent: np.ndarray) -> np.ndarray:
     """Return breadth-first distances over `adjacent` [L, L] from the home centres of each power; 255: no path."""
-    found = np.full((len(board.locations), codes.NUM_POWERS), 255, dtype=np.uint8)
+    distances = np.full((len(board.locations), codes.NUM_POWERS), 255, dtype=np.uint8)
     for power in range(codes.NUM_POWERS):
         near = board.home[board.province_of] == power
         for distance in range(len(board.locations)):
-            found[near & (found[:, power] == 255), power] = distance
+            distances[near & (distances[:, power] == 255), power] = distance
             near = near | (adjacent[near].any(axis=0))
-    return found
+    return distances
 
 
 @wp.func

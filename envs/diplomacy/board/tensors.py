@@ -61,7 +61,7 @@ def board_tensors(device: torch.device) -> BoardTensors:
     rows = np.concatenate([places[:, None], codes.NUM_LOCATIONS + np.array(fleets)], axis=1)
     reaches = (reach[:, :, None] == places).any(axis=1)  # [R, P]
     near = board.army_next | reaches[rows[:, 1:]].any(axis=1)
-    found = {
+    arrays = {
         "home": board.home,
         "terrain": board.terrain,
         "centres": board.centres,
@@ -75,7 +75,7 @@ def board_tensors(device: torch.device) -> BoardTensors:
     }
     kinds = {"b": torch.bool, "f": torch.float32, "i": torch.int64}
     return BoardTensors(
-        **{name: torch.tensor(array, dtype=kinds[array.dtype.kind], device=device) for name, array in found.items()}
+        **{name: torch.tensor(array, dtype=kinds[array.dtype.kind], device=device) for name, array in arrays.items()}
     )
 
 

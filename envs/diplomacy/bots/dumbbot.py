@@ -173,7 +173,7 @@ def dumbbot_kernel(games: Games, tables: Tables, seed: int, first: int) -> None:
     comer = wp.zeros(shape=(75,), dtype=int)
     waiting = wp.zeros(shape=(34,), dtype=int)
     row = wp.zeros(shape=(34,), dtype=int)
-    found = wp.zeros(shape=(3,), dtype=int)
+    tally = wp.zeros(shape=(3,), dtype=int)
     nodes = NodeValues()
     nodes.near = wp.array(ptr=near.ptr, shape=(525,), dtype=wp.uint8)
     nodes.size = wp.array(ptr=size.ptr, shape=(8,), dtype=float)
@@ -187,8 +187,8 @@ def dumbbot_kernel(games: Games, tables: Tables, seed: int, first: int) -> None:
     plan.waiting = wp.array(ptr=waiting.ptr, shape=(34,), dtype=int)
     plan.row = wp.array(ptr=row.ptr, shape=(34,), dtype=int)
     sink = OrderSink()
-    sink.found = wp.array(ptr=found.ptr, shape=(3,), dtype=int)
-    sink.listed = wp.array(ptr=found.ptr, shape=(0,), dtype=int)
+    sink.tally = wp.array(ptr=tally.ptr, shape=(3,), dtype=int)
+    sink.listed = wp.array(ptr=tally.ptr, shape=(0,), dtype=int)
     counted = bool(False)  # `near` and `size` are the same for all powers.
     for power in range(POWERS):
         if has_to_order(games, game, power):

@@ -89,32 +89,32 @@ def count_near(games: Games, tables: Tables, game: int, nodes: NodeValues) -> No
 @wp.func
 def threat(nodes: NodeValues, province: int, power: int) -> float:
     """Return the size of the largest other power with a unit that could move to a province."""
-    found = float(0.0)
+    largest = float(0.0)
     for other in range(POWERS):
         if other != power and nodes.near[POWERS * province + other] > wp.uint8(0):
-            found = wp.max(found, nodes.size[other])
-    return found
+            largest = wp.max(largest, nodes.size[other])
+    return largest
 
 
 @wp.func
 def presence(games: Games, game: int, nodes: NodeValues, province: int, power: int) -> int:
     """Count the units of a power that can move to a province, or are there."""
-    found = int(nodes.near[POWERS * province + power])
+    units = int(nodes.near[POWERS * province + power])
     unit = games.units[game, province]
     if unit != wp.uint8(0):
         if power_of(unit) == power:
-            found += 1
-    return found
+            units += 1
+    return units
 
 
 @wp.func
 def competition(games: Games, game: int, nodes: NodeValues, province: int, power: int) -> int:
     """Return the largest `presence` of another power in a province."""
-    found = int(0)
+    most = int(0)
     for other in range(POWERS):
         if other != power:
-            found = wp.max(found, presence(games, game, nodes, province, other))
-    return found
+            most = wp.max(most, presence(games, game, nodes, province, other))
+    return most
 
 
 @wp.func
@@ -174,8 +174,8 @@ def evaluate_nodes(games: Games, tables: Tables, game: int, nodes: NodeValues, p
     for row in range(NODES):
         nodes.last[row] = 0.0
         if tables.landings[row, 0] >= 0:
-            found = worth(games, tables, game, nodes, power, province_at(tables, row))
-            nodes.last[row] = attack * found[0] + defence * found[1]
+            value = worth(games, tables, game, nodes, power, province_at(tables, row))
+            nodes.last[row] = attack * value[0] + defence * value[1]
     if spring:
         spread_value(tables, nodes, SPRING_WEIGHTS)
     else:
@@ -191,6 +191,6 @@ def evaluate_nodes(games: Games, tables: Tables, game: int, nodes: NodeValues, p
 def bonus(games: Games, tables: Tables, game: int, nodes: NodeValues, power: int, province: int, winter: bool) -> float:
     """Return the term of the value that depends on units, before its weight of 1000."""
     if winter:
-        found = worth(games, tables, game, nodes, power, province)
-        return found[1]
+        value = worth(games, tables, game, nodes, power, province)
+        return value[1]
     return float(presence(games, game, nodes, province, power) - nodes.rivals[province])

@@ -93,7 +93,7 @@ def move_power(
             choice.aim = HELP
         begin(games, game, seed, province, sink)
         movement_orders(games, tables, game, scene, units[turn], sink)
-        kept = keep_best(games, tables, game, values, choice, province, sink.found[0])
+        kept = keep_best(games, tables, game, values, choice, province, sink.tally[0])
         order = choice.best[draw(sink, kept)]
         games.orders[game, province] = order
         if turn == 0:
@@ -121,7 +121,7 @@ def retreat_power(
             if power_of(unit) == power:
                 begin(games, game, seed, province, sink)
                 retreat_orders(games, tables, game, province, sink)
-                kept = keep_best(games, tables, game, values, choice, province, sink.found[0])
+                kept = keep_best(games, tables, game, values, choice, province, sink.tally[0])
                 games.orders[game, province] = choice.best[draw(sink, kept)]
 
 
@@ -131,10 +131,10 @@ def build_anywhere(games: Games, tables: Tables, game: int, power: int, limit: i
     left = int(limit)
     for province in range(PROVINCES):
         if is_free_home(games, tables, game, power, province):
-            sink.found[0] = 0
+            sink.tally[0] = 0
             build_orders(tables, province, sink)
-            pick = draw(sink, sink.found[0] + 1)
-            if pick < sink.found[0] and left > 0:
+            pick = draw(sink, sink.tally[0] + 1)
+            if pick < sink.tally[0] and left > 0:
                 games.orders[game, province] = sink.listed[pick]
                 left -= 1
 
@@ -142,11 +142,11 @@ def build_anywhere(games: Games, tables: Tables, game: int, power: int, limit: i
 @wp.func
 def build_shuffled(games: Games, tables: Tables, game: int, power: int, due: int, sink: OrderSink) -> None:
     """Draw `due` of all builds in all free home centres; the first one in a centre counts."""
-    sink.found[0] = 0
+    sink.tally[0] = 0
     for province in range(PROVINCES):
         if is_free_home(games, tables, game, power, province):
             build_orders(tables, province, sink)
-    n = int(sink.found[0])
+    n = int(sink.tally[0])
     for _ in range(wp.min(due, n)):
         pick = draw(sink, n)
         order = sink.listed[pick]
@@ -189,10 +189,10 @@ def adjust_power(games: Games, tables: Tables, game: int, power: int, sink: Orde
 @wp.func
 def any_seed_bot(games: Games, game: int) -> bool:
     """Return whether one of these bots plays in a game that goes on."""
-    found = bool(False)
+    any_bot = bool(False)
     for power in range(POWERS):
-        found = found or games.players[game, power] >= CHAOS_SEED
-    return found and games.done[game] == wp.uint8(0)
+        any_bot = any_bot or games.players[game, power] >= CHAOS_SEED
+    return any_bot and games.done[game] == wp.uint8(0)
 
 
 @wp.kernel
@@ -202,7 +202,7 @@ def seed_bots_kernel(games: Games, tables: Tables, near: SeedNeighbours, seed: i
     if not any_seed_bot(games, game):
         return
     # 34 units, 75 provinces, 1082 legal orders of a unit at most, each in three spellings at most.
-    found = wp.zeros(shape=(3,), dtype=int)
+    tally = wp.zeros(shape=(3,), dtype=int)
     place = wp.zeros(shape=(34,), dtype=int)
     row = wp.zeros(shape=(34,), dtype=int)
     voyages = wp.zeros(shape=(34,), dtype=wp.uint64)
@@ -216,7 +216,7 @@ def seed_bots_kernel(games: Games, tables: Tables, near: SeedNeighbours, seed: i
     best = wp.zeros(shape=(3246,), dtype=int)
     order_of_units = wp.zeros(shape=(34,), dtype=int)
     sink = OrderSink()
-    sink.found = wp.array(ptr=found.ptr, shape=(3,), dtype=int)
+    sink.tally = wp.array(ptr=tally.ptr, shape=(3,), dtype=int)
     sink.listed = wp.array(ptr=listed.ptr, shape=(1082,), dtype=int)
     sink.preference = ANY
     scene = Scene()

@@ -105,11 +105,11 @@ def base_value(games: Games, tables: Tables, near: SeedNeighbours, game: int, po
         return UNOWNED
     if owner != power:
         return units_of(games, game, owner)
-    found = int(0)
+    most = int(0)
     for other in range(POWERS):
         if other != power and units_near(games, near, game, province, other) > 0:
-            found = wp.max(found, units_of(games, game, other))
-    return found
+            most = wp.max(most, units_of(games, game, other))
+    return most
 
 
 @wp.func

@@ -130,7 +130,7 @@ def choose_movement(games: Games, tables: Tables, game: int, scene: Scene, seed:
                     sink.place = province
                     begin(games, game, seed, province, sink)
                     movement_orders(games, tables, game, scene, unit, sink)
-                    order = sink.found[1]
+                    order = sink.tally[1]
                 games.orders[game, province] = order
                 if turn == 0:
                     leader[power] = province
@@ -143,7 +143,7 @@ def choose_retreats(games: Games, tables: Tables, game: int, seed: int, sink: Or
         if bot_of(games, game, games.dislodged[game, province]) != NO_BOT:
             begin(games, game, seed, province, sink)
             retreat_orders(games, tables, game, province, sink)
-            games.orders[game, province] = sink.found[1]
+            games.orders[game, province] = sink.tally[1]
 
 
 @wp.func
@@ -159,11 +159,11 @@ def choose_adjustments(games: Games, tables: Tables, game: int, power: int, sink
             games.orders[game, province] = 0
             # Selection sampling: with `places` left and `needed` missing, take this one with odds needed / places.
             if draw(sink, places) < needed:
-                sink.found[0] = 0
-                sink.found[1] = DISBAND
+                sink.tally[0] = 0
+                sink.tally[1] = DISBAND
                 if limit > 0:
                     build_orders(tables, province, sink)
-                games.orders[game, province] = sink.found[1]
+                games.orders[game, province] = sink.tally[1]
                 needed -= 1
             places -= 1
 
@@ -179,10 +179,10 @@ def may_adjust(games: Games, tables: Tables, game: int, power: int, limit: int, 
 @wp.func
 def any_plays(games: Games, game: int) -> bool:
     """Return whether one of these bots plays in a game that goes on."""
-    found = bool(False)
+    any_bot = bool(False)
     for power in range(POWERS):
-        found = found or is_simple(games.players[game, power])
-    return found and games.done[game] == wp.uint8(0)
+        any_bot = any_bot or is_simple(games.players[game, power])
+    return any_bot and games.done[game] == wp.uint8(0)
 
 
 @wp.kernel
@@ -191,15 +191,15 @@ def bots_kernel(games: Games, tables: Tables, seed: int, first: int) -> None:
     game = first + wp.tid()
     if not any_plays(games, game):
         return
-    found = wp.zeros(shape=(4,), dtype=int)
+    tally = wp.zeros(shape=(4,), dtype=int)
     place = wp.zeros(shape=(34,), dtype=int)
     row = wp.zeros(shape=(34,), dtype=int)
     voyages = wp.zeros(shape=(34,), dtype=wp.uint64)
     seas = wp.zeros(shape=(34,), dtype=wp.uint32)
     comers = wp.zeros(shape=(75,), dtype=wp.uint64)
     sink = OrderSink()
-    sink.found = wp.array(ptr=found.ptr, shape=(4,), dtype=int)
-    sink.listed = wp.array(ptr=found.ptr, shape=(0,), dtype=int)
+    sink.tally = wp.array(ptr=tally.ptr, shape=(4,), dtype=int)
+    sink.listed = wp.array(ptr=tally.ptr, shape=(0,), dtype=int)
     sink.preference = ANY
     phase = int(games.phase[game])
     if phase == WINTER:

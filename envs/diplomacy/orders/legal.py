@@ -45,12 +45,12 @@ TARGET, OTHER, VIA = wp.constant(codes.TARGET_SHIFT), wp.constant(codes.OTHER_SH
 
 @wp.struct
 class OrderSink:
-    """Receiver of orders: `listed` holds them all; `found` [3] is their number, the one kept, and the random state.
+    """Receiver of orders: `listed` holds them all; `tally` [3] is their number, the one kept, and the random state.
 
-    With a preference only the orders with the best score so far count, and `found` has a fourth entry, that score.
+    With a preference only the orders with the best score so far count, and `tally` has a fourth entry, that score.
     """
 
-    found: wp.array[int]
+    tally: wp.array[int]
     listed: wp.array[int]
     preference: int
     place: int
@@ -77,10 +77,10 @@ class Scene:
 @wp.func
 def open_sink(sink: OrderSink, seed: wp.uint32) -> None:
     """Empty the sink and seed its random state."""
-    sink.found[0] = 0
-    sink.found[2] = int(seed)
+    sink.tally[0] = 0
+    sink.tally[2] = int(seed)
     if sink.preference != ANY:
-        sink.found[3] = 0
+        sink.tally[3] = 0
 
 
 @wp.func
@@ -90,8 +90,8 @@ def draw(sink: OrderSink, below: int) -> int:
     One step of a linear congruential generator (constants of Numerical Recipes). Its low bits have short periods, so
     half a round of lowbias32 mixes the state, and the product with `below` is taken from the high bits.
     """
-    state = wp.uint32(sink.found[2]) * wp.uint32(1664525) + wp.uint32(1013904223)
-    sink.found[2] = int(state)
+    state = wp.uint32(sink.tally[2]) * wp.uint32(1664525) + wp.uint32(1013904223)
+    sink.tally[2] = int(state)
     mixed = (state ^ (state >> wp.uint32(16))) * wp.uint32(0x7FEB352D)
     mixed = mixed ^ (mixed >> wp.uint32(15))
     return int((wp.uint64(mixed) * wp.uint64(below)) >> wp.uint64(32))
@@ -102,17 +102,17 @@ def hand(sink: OrderSink, order: int) -> None:
     """Hand over one order; the k-th one replaces the order kept with probability 1 / k."""
     if sink.preference != ANY:
         like = preference_score(sink.preference, sink.place, order)
-        if like < sink.found[3]:
+        if like < sink.tally[3]:
             return
-        if like > sink.found[3]:
-            sink.found[0] = 0
-            sink.found[3] = like
-    before = sink.found[0]
-    sink.found[0] = before + 1
+        if like > sink.tally[3]:
+            sink.tally[0] = 0
+            sink.tally[3] = like
+    before = sink.tally[0]
+    sink.tally[0] = before + 1
     if before < sink.listed.shape[0]:
         sink.listed[before] = order
     if draw(sink, before + 1) == 0:
-        sink.found[1] = order
+        sink.tally[1] = order
 
 
 @wp.func
@@ -138,7 +138,7 @@ def write_group(
 def hand_group(sink: OrderSink, order: int, shift: int, members: wp.uint64, provinces: wp.array[int]) -> None:
     """Hand over `order` with each member's province shifted into it, in one draw, with the odds of one by one."""
     size = int(wp.bit_count(members))
-    before = int(sink.found[0])  # A copy: in an assignment of several, Warp would keep looking at the array.
+    before = int(sink.tally[0])  # A copy: in an assignment of several, Warp would keep looking at the array.
     if size == 0:
         return
     if sink.preference != ANY:
@@ -147,7 +147,7 @@ def hand_group(sink: OrderSink, order: int, shift: int, members: wp.uint64, prov
             hand(sink, order + (provinces[lowest(each)] << shift))
             each = each & (each - wp.uint64(1))
         return
-    sink.found[0] = before + size
+    sink.tally[0] = before + size
     if before < sink.listed.shape[0]:
         write_group(sink, before, order, shift, members, provinces)
     # One draw for the whole group: a member is kept with probability size / (before + size), each equally likely.
@@ -156,7 +156,7 @@ def hand_group(sink: OrderSink, order: int, shift: int, members: wp.uint64, prov
         left = wp.uint64(members)
         for _ in range(pick):
             left = left & (left - wp.uint64(1))
-        sink.found[1] = order + (provinces[lowest(left)] << shift)
+        sink.tally[1] = order + (provinces[lowest(left)] << shift)
 
 
 @wp.func
@@ -205,11 +205,11 @@ def touched(tables: Tables, fleets: wp.uint32, sea: wp.uint32) -> wp.uint64:
     # Callers intersect the result with the coasts those fleets reach: with all of them in one chain, no limit at all.
     if chain == fleets:
         return ~wp.uint64(0)
-    found = wp.uint64(0)
+    coasts = wp.uint64(0)
     for coast in range(COASTS):
         if tables.shore[tables.coasts[coast]] & chain != wp.uint32(0):
-            found = found | bit(coast)
-    return found
+            coasts = coasts | bit(coast)
+    return coasts
 
 
 @wp.func
@@ -226,15 +226,15 @@ def find_detours(tables: Tables, scene: Scene, sea: wp.uint32, detours: wp.array
 @wp.func
 def stranded(tables: Tables, scene: Scene, goal: int, passengers: wp.uint64, detours: wp.array[wp.uint32]) -> wp.uint64:
     """Return the armies that could come to a province only by the convoy of the fleet that would support them."""
-    found = wp.uint64(0)
+    armies = wp.uint64(0)
     left = scene.comers[goal] & passengers
     while left != wp.uint64(0):
         army = lowest(left)
         left = left & (left - wp.uint64(1))
         if tables.army_next[scene.place[army], goal] == wp.uint8(0):
             if detours[army] & tables.shore[goal] == wp.uint32(0):
-                found = found | bit(army)
-    return found
+                armies = armies | bit(army)
+    return armies
 
 
 @wp.func

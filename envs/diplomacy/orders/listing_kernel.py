@@ -29,7 +29,7 @@ WAIVE = wp.constant(0)
 @wp.func
 def turn_to(sink: OrderSink, province: int, listed: wp.array2d[int]) -> OrderSink:
     """Return the sink, emptied and writing into the row of a province."""
-    sink.found[0] = 0
+    sink.tally[0] = 0
     sink.listed = listed[province]
     return sink
 
@@ -52,14 +52,14 @@ def adjustment_orders(games: Games, tables: Tables, game: int, power: int, provi
 def list_kernel(games: Games, tables: Tables, game: int, counts: wp.array[int], listed: wp.array2d[int]) -> None:
     """Write the orders of `game` into `listed` [75, room], as many as fit, and their full number into `counts` [75]."""
     # Stack arrays of constant shape: 34 units, 75 provinces.
-    found = wp.zeros(shape=(3,), dtype=int)
+    tally = wp.zeros(shape=(3,), dtype=int)
     place = wp.zeros(shape=(34,), dtype=int)
     row = wp.zeros(shape=(34,), dtype=int)
     voyages = wp.zeros(shape=(34,), dtype=wp.uint64)
     seas = wp.zeros(shape=(34,), dtype=wp.uint32)
     comers = wp.zeros(shape=(75,), dtype=wp.uint64)
     sink = OrderSink()
-    sink.found = wp.array(ptr=found.ptr, shape=(3,), dtype=int)
+    sink.tally = wp.array(ptr=tally.ptr, shape=(3,), dtype=int)
     open_sink(sink, wp.uint32(0))
     for province in range(PROVINCES):
         counts[province] = 0
@@ -78,7 +78,7 @@ def list_kernel(games: Games, tables: Tables, game: int, counts: wp.array[int], 
             province = scene.place[unit]
             sink = turn_to(sink, province, listed)
             movement_orders(games, tables, game, scene, unit, sink)
-            counts[province] = sink.found[0]
+            counts[province] = sink.tally[0]
         return
     for province in range(PROVINCES):
         sink = turn_to(sink, province, listed)
@@ -87,4 +87,4 @@ def list_kernel(games: Games, tables: Tables, game: int, counts: wp.array[int], 
                 adjustment_orders(games, tables, game, power, province, sink)
         elif games.dislodged[game, province] != wp.uint8(0):
             retreat_orders(games, tables, game, province, sink)
-        counts[province] = sink.found[0]
+        counts[province] = sink.tally[0]

@@ -260,13 +260,13 @@ def windows(row: Mapping[str, np.ndarray], power: int) -> tuple[Window, ...]:
 
 def _neighbours(row: Mapping[str, np.ndarray], unit: int, place: int) -> tuple[Neighbour, ...]:
     board, units = standard_board(), row["units"]
-    found = []
+    neighbours = []
     for location in _reach(unit, place):
         province = int(board.province_of[location])
         centre = int(board.centre_of[province])
         owner = NO_CENTRE if centre == NOTHING else int(row["owner"][centre])
-        found.append(Neighbour(location, owner, _occupant(int(units[province]))))
-    return tuple(found)
+        neighbours.append(Neighbour(location, owner, _occupant(int(units[province]))))
+    return tuple(neighbours)
 
 
 def _reach(unit: int, place: int) -> list[int]:
@@ -285,13 +285,13 @@ def _occupant(unit: int) -> str:
 
 def _threats(units: np.ndarray, place: int, power: int) -> tuple[int, ...]:
     """Return the provinces of other powers' units that could move to a province."""
-    board, found = standard_board(), []
+    board, provinces = standard_board(), []
     for other in np.flatnonzero(units).tolist():
         unit = int(units[other])
         hostile = (unit - 1) % codes.NUM_POWERS != power
         if hostile and any(int(board.province_of[location]) == place for location in _reach(unit, other)):
-            found.append(other)
-    return tuple(found)
+            provinces.append(other)
+    return tuple(provinces)
 
 
 def window_words(window: Window, *, compact: bool) -> str:

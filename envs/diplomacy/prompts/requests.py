@@ -51,7 +51,7 @@ def pending_requests(
     """
     known: dict[tuple[bytes, int], tuple[Choices, str]] = {}
     state = {name: tensor.cpu().numpy() for name, tensor in batch.state.items()}
-    found = []
+    prompts = []
     for game in np.flatnonzero(state["done"] == 0).tolist():
         asked = [power for power, name in enumerate(players[game]) if name not in codes.BOTS]
         row = {name: values[game] for name, values in state.items()}
@@ -65,8 +65,8 @@ def pending_requests(
         for power in asked:
             options, text = known[alike, power]
             if options.lines:
-                found.append(Prompt(text, options, seed(game, power), row, game, power, players[game][power]))
-    return found
+                prompts.append(Prompt(text, options, seed(game, power), row, game, power, players[game][power]))
+    return prompts
 
 
 def written_orders(batch: DiplomacyBatch, answered: Answered) -> torch.Tensor:

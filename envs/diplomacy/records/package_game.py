@@ -116,10 +116,10 @@ def _position(field: Field, year: int, phase: int, *, over: bool = False) -> dic
     if dislodged.any():
         _mark_origins(field["retreats"], units, dislodged, origin)
     owner = read_centres(field["centers"])
-    found = read_position(field, units, dislodged, origin, owner, year=year, phase=phase)
+    position = read_position(field, units, dislodged, origin, owner, year=year, phase=phase)
     if dislodged.any():
-        field["retreats"].read(check_origins, found)
-    return found
+        field["retreats"].read(check_origins, position)
+    return position
 
 
 def _mark_origins(field: Field, units: np.ndarray, dislodged: np.ndarray, origin: np.ndarray) -> None:
@@ -142,7 +142,7 @@ def _mark_origins(field: Field, units: np.ndarray, dislodged: np.ndarray, origin
 
 def _retreats(field: Field, near: dict[int, set[int]]) -> dict[int, set[int]]:
     """Return the listed retreats of each dislodged unit, sets of provinces by its own province."""
-    found: dict[int, set[int]] = {place: set() for place in near}
+    retreats: dict[int, set[int]] = {place: set() for place in near}
     for name, held in field.items():
         power = read_power(field, name)
         for text, goals in held.items() if held.value is not None else ():
@@ -153,8 +153,8 @@ def _retreats(field: Field, near: dict[int, set[int]]) -> dict[int, set[int]]:
                 province = int(standard_board().province_of[goal.read(find_location, goal.of(str))])
                 if province not in near[place]:
                     goal.fail(f"{text} cannot go there")
-                found[place].add(province)
-    return found
+                retreats[place].add(province)
+    return retreats
 
 
 def _next_to(place: int, dislodged: np.ndarray) -> set[int]:

@@ -40,12 +40,12 @@ def read_phase_name(field: Field) -> tuple[int, int]:
     """Return (year, phase) of a name such as S1901M."""
     text = field.of(str)
     letters = {f"{season}{kind}": number for number, (season, kind) in enumerate(codes.PHASE_LETTERS)}
-    found = re.fullmatch(r"([SFW])([0-9]{4,5})([MRA])", text)
-    if not found or found[1] + found[3] not in letters:
+    match = re.fullmatch(r"([SFW])([0-9]{4,5})([MRA])", text)
+    if not match or match[1] + match[3] not in letters:
         field.fail(f"{text!r} is no phase; write S1901M, S1901R, F1901M, F1901R or W1901A")
-    if not FIRST_YEAR <= int(found[2]) <= LAST_YEAR:
+    if not FIRST_YEAR <= int(match[2]) <= LAST_YEAR:
         field.fail(f"{text!r}: the year must be in [{FIRST_YEAR}, {LAST_YEAR}]")
-    return int(found[2]), letters[found[1] + found[3]]
+    return int(match[2]), letters[match[1] + match[3]]
 
 
 def read_phase(field: Field) -> PhaseRecord:
@@ -88,10 +88,10 @@ def read_position(
     phase: int,
 ) -> dict[str, torch.Tensor]:
     """Return the position [1, ...] of these rows; raises `InputError` under `field` for an impossible one."""
-    found = position(units[None], owner[None], year=year, phase=phase)
-    found["dislodged"][0], found["origin"][0] = torch.as_tensor(dislodged), torch.as_tensor(origin)
-    field.read(check_position, found)
-    return found
+    state = position(units[None], owner[None], year=year, phase=phase)
+    state["dislodged"][0], state["origin"][0] = torch.as_tensor(dislodged), torch.as_tensor(origin)
+    field.read(check_position, state)
+    return state
 
 
 def read_power(field: Field, name: str) -> int:

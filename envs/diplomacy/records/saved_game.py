@@ -79,8 +79,8 @@ def _read(data: Any) -> list[PhaseRecord]:
     if "format" not in whole.of(dict) and "phases" in data:
         return _whole(read_package_game(whole), whole["phases"])
     for name, wanted in zip(KEYS, (FORMAT, VERSION, "standard"), strict=False):
-        if (found := whole[name]).value != wanted or type(found.value) is not type(wanted):
-            found.fail(f"must be {wanted!r}, not {found.value!r}")
+        if (field := whole[name]).value != wanted or type(field.value) is not type(wanted):
+            field.fail(f"must be {wanted!r}, not {field.value!r}")
     whole.keys(KEYS)
     read_players(data)
     return _whole([read_phase(phase) for phase in whole["phases"]], whole["phases"])
@@ -147,11 +147,11 @@ def _whole(game: list[PhaseRecord], phases: Field) -> list[PhaseRecord]:
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the object; raises `InputError` for a repeated key, of which JSON would keep the last value."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         names = [name for name, _ in pairs]
         raise InputError(f"key {next(name for name in names if names.count(name) > 1)!r} is there twice")
-    return found
+    return members
 
 
 def complete_results(game: Sequence[PhaseRecord]) -> list[PhaseRecord]:
@@ -160,11 +160,11 @@ def complete_results(game: Sequence[PhaseRecord]) -> list[PhaseRecord]:
     if not played:
         return list(game)
     results, after = _adjudicated([game[number] for number in played])
-    found = list(game)
+    completed = list(game)
     for number, ours, row in zip(played, results, after, strict=True):
         following = game[number + 1].position if number + 1 < len(game) else None
-        found[number] = _completed(game[number], ours, row, following)
-    return found
+        completed[number] = _completed(game[number], ours, row, following)
+    return completed
 
 
 def summary(game: Sequence[PhaseRecord], *, most: int = 5) -> list[str]:

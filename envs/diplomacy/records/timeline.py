@@ -90,14 +90,14 @@ def centre_counts(phase: Phase) -> list[int]:
 
 def counts_by_year(phases: Sequence[Phase]) -> dict[int, list[int]]:
     """Return the centres [7] of each power by year, at its end; the start is stored under the year before."""
-    found: dict[int, list[int]] = {}
+    counts: dict[int, list[int]] = {}
     for before, after in pairwise(phases):
         year = int(before["name"][1:-1])
-        if not found:
-            found[year if before["name"][0] == "W" else year - 1] = centre_counts(before)
+        if not counts:
+            counts[year if before["name"][0] == "W" else year - 1] = centre_counts(before)
         if before["name"][0] == "F" and after["name"][0] != "F":
-            found[year] = centre_counts(after)
-    return found
+            counts[year] = centre_counts(after)
+    return counts
 
 
 def winner(phases: Sequence[Phase]) -> int:

@@ -140,7 +140,7 @@ def final_scores(state: State, rules: RewardRules) -> Tensor:
 
 def holdings(units: Tensor, owner: Tensor) -> Tensor:
     """Return the part of the score for centres and units, float64 [G, 7]."""
-    held, there, abroad = (found.double() for found in (count_centres(owner), count_units(units), count_abroad(units)))
+    held, there, abroad = (count.double() for count in (count_centres(owner), count_units(units), count_abroad(units)))
     return PER_CENTRE * held + PER_UNIT * there + PER_UNIT_ABROAD * abroad
 
 

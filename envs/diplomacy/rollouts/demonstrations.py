@@ -101,9 +101,9 @@ class BotGames:
         self._draw()
         rows = {name: getattr(self.batch, name).numpy().copy() for name in STATE}
         orders = self.batch.orders.numpy().copy()
-        found = [self._decisions(game, rows, orders, again) for game in range(self.batch.num_games)]
+        games = [self._decisions(game, rows, orders, again) for game in range(self.batch.num_games)]
         self._go_on()
-        return [decisions for decisions in found if decisions]
+        return [decisions for decisions in games if decisions]
 
     def _ordered_again(self) -> np.ndarray:
         """Return orders of the current phase from other random draws, int32 [G, 75]."""
@@ -118,11 +118,11 @@ class BotGames:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a `state_dict`; raises `InputError`, before any change, for impossible values."""
-        found = read(BotGamesState, state)
-        games = check_tensors(found["games"], self.batch.state, "games")
+        values = read(BotGamesState, state)
+        games = check_tensors(values["games"], self.batch.state, "games")
         with within("games"):
             self.batch.load(games)
-        self.phases = found["phases"]
+        self.phases = values["phases"]
 
     def close(self) -> None:
         """Stop the worker threads."""

@@ -75,8 +75,8 @@ class ForkedGames:
         def draws(game: int, power: int) -> int:
             return mix(self.group(game).seed, game, phase, power)
 
-        found = pending_requests(self.batch, self._players, rules, draws)
-        return [self._known(one) if one.seat in self.group(one.game).heroes else one for one in found]
+        prompts = pending_requests(self.batch, self._players, rules, draws)
+        return [self._known(one) if one.seat in self.group(one.game).heroes else one for one in prompts]
 
     def process(self, orders: torch.Tensor, phase: int) -> None:
         """Process the models' `orders` [games, 75] and those of the bots, and stop finished games."""

@@ -105,8 +105,8 @@ def references(
         owners = batch.owner.cpu().split(games)
     finally:
         batch.close()
-    found = {name: measured(owner) for name, owner in zip(opponents, owners, strict=True)}
-    return ReferenceTable(COLUMNS, found, games, heading="against six of", prefix="vs_")
+    scores = {name: measured(owner) for name, owner in zip(opponents, owners, strict=True)}
+    return ReferenceTable(COLUMNS, scores, games, heading="against six of", prefix="vs_")
 
 
 def measured(owner: torch.Tensor) -> dict[str, float]:

@@ -66,12 +66,12 @@ class DiplomacyTextTask:
     def prompts(self) -> list[Prompt]:
         """Return all prompts of this phase."""
         self._before, self._playing = self._batch.snapshot(), torch.from_numpy(self._table.playing)
-        found = self._table.prompts(self._prompt_rules, len(self._steps))
+        prompts = self._table.prompts(self._prompt_rules, len(self._steps))
         decided = torch.zeros(self._table.games, NUM_POWERS, dtype=torch.bool)
-        for prompt in found:
+        for prompt in prompts:
             decided[prompt.game, prompt.seat] = True
         self._decided.append(decided)
-        return found
+        return prompts
 
     def apply(self, answered: Answered) -> None:
         """Adjudicate a phase and store every power's reward in it."""

@@ -164,14 +164,14 @@ class NumpyBatch(Copyable):
         An opponent is anything of docs/opponents.md; each is opened once. Raises `InputError` for an unknown name, and
         for a policy that cannot play these matches.
         """
-        found = [self._opened(opponent) for opponent in opponents]
+        players = [self._opened(opponent) for opponent in opponents]
         bots = np.full((len(seats), 2), game.ACTIONS, dtype=np.int32)
         rows = np.arange(len(seats))
-        bots[rows, 1 - seats] = [game.bot_id(one) if isinstance(one, str) else game.ACTIONS for one in found]
+        bots[rows, 1 - seats] = [game.bot_id(one) if isinstance(one, str) else game.ACTIONS for one in players]
         self.set_bots(bots)
         self._players = []
-        for player in {id(one): one for one in found if not isinstance(one, str)}.values():
-            own = np.array([match for match, one in enumerate(found) if one is player])
+        for player in {id(one): one for one in players if not isinstance(one, str)}.values():
+            own = np.array([match for match, one in enumerate(players) if one is player])
             self._players.append((player, 2 * own + 1 - seats[own]))
 
     @property
@@ -218,11 +218,11 @@ class NumpyBatch(Copyable):
         at = torch.from_numpy(matches).to(device)
         self._final_rows.index_copy_(0, at, torch.from_numpy(rows).to(device))
         self._read_final()
-        found = self._final_obs.index_select(0, at).cpu().numpy()
+        obs = self._final_obs.index_select(0, at).cpu().numpy()
         if self.options.max_episode_steps is not None:
             cut = self._was_cut[matches]
-            found[cut] = self._cut_obs[rows[cut]]
-        return found
+            obs[cut] = self._cut_obs[rows[cut]]
+        return obs
 
     def frames(self) -> list[np.ndarray]:
         """Return pictures of the rendered matches at the end of the last step, uint8 [H, W, 3] each."""
@@ -230,11 +230,11 @@ class NumpyBatch(Copyable):
         from sparring.envs.dogfight.frame import frame_at
         from sparring.envs.dogfight.render import draw
 
-        deadly, found = self.options.rules == "challenge", []
+        deadly, pictures = self.options.rules == "challenge", []
         for match, (rows, most) in enumerate(zip(self._last_rows(), self._max_hp, strict=True)):
             about: dict[str, Any] = {"max_hp": int(most), "names": self._names(match), "deadly_ground": deadly}
-            found.append(draw(frame_at(rows, len(rows) - 1, trail_seconds=0.0, **about)))
-        return found
+            pictures.append(draw(frame_at(rows, len(rows) - 1, trail_seconds=0.0, **about)))
+        return pictures
 
     def _show(self) -> None:
         """Show the last step of the first match in the window, if `render_mode` is human."""

@@ -146,12 +146,12 @@ class DogfightVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
             "opponent_hp": hp[own ^ 1],
         }
         mask = self._spread(np.ones(len(decided), dtype=bool), decided)
-        full = {key: self._spread(found, decided) for key, found in values.items()}
+        full = {key: self._spread(column, decided) for key, column in values.items()}
         return full | {f"_{key}": mask.copy() for key in values}
 
     def _episode(self, step: Step, ended: np.ndarray) -> dict[str, np.ndarray]:
         values = {"r": self._returns[ended], "l": step.decisions[ended], "t": step.ticks[ended] * rules.DT}
-        return {key: self._spread(found, ended) for key, found in values.items()}
+        return {key: self._spread(column, ended) for key, column in values.items()}
 
     def _spread(self, values: np.ndarray, matches: np.ndarray) -> np.ndarray:
         """Return [N] with `values` at `matches`, zeros elsewhere."""

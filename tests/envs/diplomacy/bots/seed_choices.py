@@ -64,7 +64,7 @@ def best_kernel(
     listed = wp.zeros(shape=(1082,), dtype=int)
     best = wp.zeros(shape=(3246,), dtype=int)
     sink = OrderSink()
-    sink.found = wp.array(ptr=state.ptr, shape=(3,), dtype=int)
+    sink.tally = wp.array(ptr=state.ptr, shape=(3,), dtype=int)
     sink.listed = wp.array(ptr=listed.ptr, shape=(1082,), dtype=int)
     sink.preference = ANY
     scene = Scene()
@@ -100,7 +100,7 @@ def best_kernel(
                         movement_orders(games, tables, game, scene, unit, sink)
             else:
                 retreat_orders(games, tables, game, province, sink)
-            kept = keep_best(games, tables, game, values, choice, province, sink.found[0])
+            kept = keep_best(games, tables, game, values, choice, province, sink.tally[0])
             counts[job, turn] = kept
             for number in range(wp.min(kept, MOST)):
                 found[job, MOST * turn + number] = choice.best[number]
