@@ -145,7 +145,7 @@ def candidates_reward(board: chess.Board, moves: Sequence[str], top: Sequence[st
     if not legal:
         return penalty
     jaccard = len(set(legal) & set(top)) / len(set(legal) | set(top))
-    order = sum(bonus for bonus, mine, true in zip(IN_ORDER, legal, top, strict=False) if mine == true)
+    order = sum(bonus for bonus, listed, true in zip(IN_ORDER, legal, top, strict=False) if listed == true)
     return _clamp(jaccard + order + penalty)
 
 
@@ -160,8 +160,8 @@ def evaluations_reward(board: chess.Board, analysis: Analysis, truth: Truth) -> 
         return ILLEGAL_LISTED
     true = [-truth.value(position_after(board, move)) for move in legal if move]
     pairs = list(zip(analysis.evaluations, true, strict=True))
-    error = sum(abs(mine - value) for mine, value in pairs) / len(pairs)
-    wrong = sum(abs(value) > CLEAR and _sign(mine) != _sign(value) for mine, value in pairs)
+    error = sum(abs(written - value) for written, value in pairs) / len(pairs)
+    wrong = sum(abs(value) > CLEAR and _sign(written) != _sign(value) for written, value in pairs)
     return max(max(0.0, 1.0 - error) + WRONG_SIGN * wrong, -1.0)
 
 

@@ -223,7 +223,7 @@ class MovementBatch:
     def _begin(self, which: Tensor) -> None:
         """Restart the games selected by `which`, bool [N]."""
         for name in STATE:
-            mine = getattr(self.batch, name)
-            chosen = which.view(-1, *[1] * (mine.dim() - 1))
-            mine.copy_(torch.where(chosen, self._opening[name], mine))
+            values = getattr(self.batch, name)
+            chosen = which.view(-1, *[1] * (values.dim() - 1))
+            values.copy_(torch.where(chosen, self._opening[name], values))
         self.length.masked_fill_(which, 0.0)

@@ -68,8 +68,8 @@ def observe(state: State, power: Tensor, *, last_year: int) -> Tensor:
     seen[:, board_tensors(power.device).centres, AT["owner"]] = one_hot(owners, codes.NUM_POWERS + 1).float()
     contested = (state["origin"] == codes.CONTESTED) & (dislodged != NOTHING).any(1, keepdim=True)
     seen[..., AT["contested"]] = contested.unsqueeze(-1)
-    mine = torch.where(winter, _adjusted(state, power, units == 0, owed[:, :1]), _ordered(state, units, dislodged))
-    seen[..., AT["slot"]] = _numbers(mine & (state["done"] == 0).unsqueeze(1)).unsqueeze(-1)
+    own = torch.where(winter, _adjusted(state, power, units == 0, owed[:, :1]), _ordered(state, units, dislodged))
+    seen[..., AT["slot"]] = _numbers(own & (state["done"] == 0).unsqueeze(1)).unsqueeze(-1)
     seen[..., AT["phase"].start :] = _whole(state, owed * winter, last_year).unsqueeze(1)
     return seen
 
@@ -100,17 +100,17 @@ def _ordered(state: State, units: Tensor, dislodged: Tensor) -> Tensor:
     return torch.where(moving.unsqueeze(1), units, dislodged) == 0
 
 
-def _adjusted(state: State, power: Tensor, mine: Tensor, owed: Tensor) -> Tensor:
-    """Return the provinces to build in, or with a unit of `mine` to disband, by `owed` [G, 1]: bool [G, 75]."""
+def _adjusted(state: State, power: Tensor, own: Tensor, owed: Tensor) -> Tensor:
+    """Return the provinces to build in, or with a unit of `own` to disband, by `owed` [G, 1]: bool [G, 75]."""
     centres = board_tensors(power.device).centres
-    homes = torch.zeros_like(mine)
+    homes = torch.zeros_like(own)
     homes[:, centres] = free_homes(state["units"], state["owner"]) == power.unsqueeze(1)
-    return torch.where(owed > 0, homes, mine & (owed < 0))
+    return torch.where(owed > 0, homes, own & (owed < 0))
 
 
-def _numbers(mine: Tensor) -> Tensor:
-    """Number the slots `mine` [G, 75] by province from 1, divided by the largest possible number."""
-    return mine * mine.cumsum(1) / codes.SLOTS
+def _numbers(own: Tensor) -> Tensor:
+    """Number the slots `own` [G, 75] by province from 1, divided by the largest possible number."""
+    return own * own.cumsum(1) / codes.SLOTS
 
 
 def _whole(state: State, owed: Tensor, last_year: int) -> Tensor:

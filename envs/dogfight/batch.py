@@ -247,8 +247,8 @@ class DogfightBatch(Copyable):
         """
         if actions is not self.actions:
             if actions.shape != self.actions.shape:
-                wanted = tuple(self.actions.shape)
-                raise ValueError(f"actions have shape {tuple(actions.shape)}, expected {wanted} (match, seat, action)")
+                shape = tuple(self.actions.shape)
+                raise ValueError(f"actions have shape {tuple(actions.shape)}, expected {shape} (match, seat, action)")
             self.actions.copy_(actions)
         inputs = [self._world, self._results, self._ends, self._wp_actions, self._weights, self._settings]
         if self.device.type == "cuda":

@@ -47,14 +47,14 @@ class FightCamera:
 
     def follow(self, fighters: tuple[Place, Place], seconds: float) -> CameraView:
         """Return the view of fighters at (x, y) in m, `seconds` of the match after the last one."""
-        wanted, old = self._wanted(fighters), self._view
+        target, old = self._wanted(fighters), self._view
         if old is None or not 0.0 <= seconds <= CUT:
-            self._view = self._inside(wanted)
+            self._view = self._inside(target)
             return self._view
         share = 1.0 - math.exp(-seconds / TAU)
-        x = old.x + share * gap(old.x, wanted.x, self._period)
-        y = old.y + share * (wanted.y - old.y)
-        height = old.height + share * (wanted.height - old.height)
+        x = old.x + share * gap(old.x, target.x, self._period)
+        y = old.y + share * (target.y - old.y)
+        height = old.height + share * (target.height - old.height)
         self._view = self._inside(CameraView(x, y, max(height, self._least(fighters, x, y, EDGE))))
         return self._view
 
@@ -80,8 +80,8 @@ class FightCamera:
 
 def gap(start: float, end: float, period: float) -> float:
     """Return the way from `start` to `end`, the shorter way round on a circle of `period`; 0 is a line."""
-    way = end - start
-    return way - period * round(way / period) if period else way
+    distance = end - start
+    return distance - period * round(distance / period) if period else distance
 
 
 def constants() -> dict[str, Any]:

@@ -139,16 +139,16 @@ def open_engine(path: str = "", *, depth: int = 10, processes: int = 1, cache: P
             raise InputError(f"engine {name}={value}: must be in [1, {most}]")
     program = None if path == BUILT_IN else find_stockfish(path)
     if program is None:
-        return _built_in(cache, asked=path == BUILT_IN)
+        return _built_in(cache, chosen=path == BUILT_IN)
     first = UciProcess(program, depth)
     lines = LineCache(cache, first.version, depth)
     others = [UciProcess(program, depth) for _ in range(processes - 1)]
     return Engine([first, *others], lines, f"{first.version}, depth {depth}")
 
 
-def _built_in(cache: Path | None, *, asked: bool) -> Engine:
+def _built_in(cache: Path | None, *, chosen: bool) -> Engine:
     name = f"{VERSION} (material and mobility), depth {DEPTH}"
-    if not asked:
+    if not chosen:
         say(f"Stockfish is not installed ({INSTALL}): {name}, stands in; its values are weak")
     return Engine([BuiltInSearch()], LineCache(cache, VERSION, DEPTH), name, stand_in=True)
 

@@ -93,12 +93,12 @@ def measure(
     config: ChessRunConfig, model: TextPlayer, task: str, records: Sequence[PositionRecord]
 ) -> dict[str, float]:
     """Return the means of a model's facts over the prompts of `records`."""
-    asked = [
+    requests = [
         Prompt(prompt_text(config.tasks, task, record), free_text(config.tasks, task), seed)
         for seed, record in enumerate(records)
     ]
-    texts = [decision.text for decision in model.decide(asked)]
-    prompts = [prompt.text for prompt in asked]
+    texts = [decision.text for decision in model.decide(requests)]
+    prompts = [prompt.text for prompt in requests]
     if task == ARBITER:
         rows = [arbiter_facts(*pair) for pair in zip(prompts, texts, strict=True)]
     else:

@@ -77,9 +77,9 @@ def _rows(state: Mapping[str, torch.Tensor], name: str, games: tuple[int, ...]) 
         kind = values.dtype if isinstance(values, torch.Tensor) else type(values).__name__
         raise InputError(f"{name}: {kind} is no tensor of whole numbers")
     columns = {"owner": (codes.NUM_CENTRES,)}.get(name, (codes.NUM_PROVINCES,) if name in _COLUMNS else ())
-    wanted = [(count, *columns) for count in sorted(set(games))]
-    if tuple(values.shape) not in wanted:
-        raise InputError(f"{name}: shape {tuple(values.shape)} is not {' or '.join(map(str, wanted))}")
+    allowed = [(count, *columns) for count in sorted(set(games))]
+    if tuple(values.shape) not in allowed:
+        raise InputError(f"{name}: shape {tuple(values.shape)} is not {' or '.join(map(str, allowed))}")
     return values.cpu().numpy().astype(np.int64).reshape(len(values), -1)
 
 

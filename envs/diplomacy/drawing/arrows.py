@@ -45,9 +45,9 @@ class OrderMark:
 
 def marks(phase: Phase, done: Sequence[OrderOutcome]) -> list[OrderMark]:
     """Return the marks of a phase's outcomes, supports first, so that moves are drawn on top."""
-    ways = {standard_board().province_of[outcome.start]: _way(outcome) for outcome in done if outcome.kind == "move"}
+    routes = {standard_board().province_of[outcome.start]: _way(outcome) for outcome in done if outcome.kind == "move"}
     order = {"convoy": 0, "support": 1, "hold": 2, "move": 3}
-    made = [_mark(outcome, phase, ways) for outcome in done]
+    made = [_mark(outcome, phase, routes) for outcome in done]
     return sorted(made, key=lambda mark: order.get(mark.outcome.kind, 4))
 
 
@@ -58,7 +58,7 @@ def dashes(line: np.ndarray, on: float, off: float) -> list[np.ndarray]:
     return [_part(line, start, min(start + on, length)) for start in starts]
 
 
-def _mark(outcome: OrderOutcome, phase: Phase, ways: dict[int, np.ndarray]) -> OrderMark:
+def _mark(outcome: OrderOutcome, phase: Phase, routes: dict[int, np.ndarray]) -> OrderMark:
     at = _place(outcome.start)
     if outcome.kind == "move":
         return _move(outcome, at)
@@ -66,7 +66,7 @@ def _mark(outcome: OrderOutcome, phase: Phase, ways: dict[int, np.ndarray]) -> O
         line = _trimmed(_bent(at + DISLODGED_SHIFT, _place(outcome.target)))
         return OrderMark(outcome, line, ARROW, at + DISLODGED_SHIFT, None if outcome.fine else line[-1])
     if outcome.kind in ("support", "convoy"):
-        return _help(outcome, phase, ways, at)
+        return _help(outcome, phase, routes, at)
     if outcome.kind == "disband":
         shift = DISLODGED_SHIFT if phase["name"][-1] == "R" else 0.0
         return OrderMark(outcome, _EMPTY, NONE, at + shift, at + shift)
@@ -81,7 +81,7 @@ def _move(outcome: OrderOutcome, at: np.ndarray) -> OrderMark:
     return OrderMark(outcome, line, NONE, at, line[-1])
 
 
-def _help(outcome: OrderOutcome, phase: Phase, ways: dict[int, np.ndarray], at: np.ndarray) -> OrderMark:
+def _help(outcome: OrderOutcome, phase: Phase, routes: dict[int, np.ndarray], at: np.ndarray) -> OrderMark:
     """Return the mark of a support or convoy; a successful convoy is a ring, as the army's line shows its course."""
     if outcome.kind == "convoy":
         if outcome.fine:
@@ -90,20 +90,20 @@ def _help(outcome: OrderOutcome, phase: Phase, ways: dict[int, np.ndarray], at: 
     elif outcome.other == NOWHERE:
         line = _trimmed(np.stack([at, _standing(phase, outcome.target)]))
     else:
-        line = _to_the_middle(outcome, phase, ways, at)
+        line = _to_the_middle(outcome, phase, routes, at)
     cross = None if outcome.fine else _part(line, 0.0, 0.5 * _along(line)[-1])[-1]
     return OrderMark(outcome, line, DOT, at, cross)
 
 
-def _to_the_middle(outcome: OrderOutcome, phase: Phase, ways: dict[int, np.ndarray], at: np.ndarray) -> np.ndarray:
+def _to_the_middle(outcome: OrderOutcome, phase: Phase, routes: dict[int, np.ndarray], at: np.ndarray) -> np.ndarray:
     """Return the line from a supporter to the middle of the supported move, ordered or not."""
     mover = int(standard_board().province_of[outcome.other])
     goal = int(standard_board().province_of[outcome.target])
-    way = ways.get(mover)
-    if way is None or np.hypot(*(way[-1] - _place(goal))) > 60:
-        way = _bent(_standing(phase, mover), _place(outcome.target))
-    way = _trimmed(way)
-    middle = _part(way, 0.0, 0.5 * _along(way)[-1])[-1]
+    line = routes.get(mover)
+    if line is None or np.hypot(*(line[-1] - _place(goal))) > 60:
+        line = _bent(_standing(phase, mover), _place(outcome.target))
+    line = _trimmed(line)
+    middle = _part(line, 0.0, 0.5 * _along(line)[-1])[-1]
     return _trimmed(np.stack([at, middle]), end=2.0)
 
 

@@ -191,11 +191,11 @@ class _MapCanvas:
 
     def head(self, line: np.ndarray, color: Color, more: float) -> None:
         """Draw a triangle with its tip at the line's end."""
-        way = line[-1] - line[max(len(line) - 3, 0)]
-        way = way / max(float(np.hypot(*way)), 1e-9)
-        across = way[::-1] * (1, -1)
-        back = line[-1] - (9 + more) * way
-        tip = line[-1] + (2 + 1.5 * more) * way
+        ahead = line[-1] - line[max(len(line) - 3, 0)]
+        ahead = ahead / max(float(np.hypot(*ahead)), 1e-9)
+        across = ahead[::-1] * (1, -1)
+        back = line[-1] - (9 + more) * ahead
+        tip = line[-1] + (2 + 1.5 * more) * ahead
         self.pen.polygon(self.at(np.stack([tip, back + (5 + more) * across, back - (5 + more) * across])), fill=color)
 
 

@@ -175,7 +175,7 @@ def observations(batch: DiplomacyBatch, agents: Sequence[str], slots: Slots) -> 
 def info(batch: DiplomacyBatch, agent: str, slots: Slots, *, plays_on: bool) -> Info:
     """Return an agent's centres and slots, and its result once it has left the game."""
     power = POWERS.index(agent)
-    told: Info = {
+    facts: Info = {
         "centres": int(count_centres(batch.owner)[0, power]),
         "provinces": np.array([province for province, _ in slots[agent]], dtype=np.int64),
         "orders": [listed for _, listed in slots[agent]],
@@ -183,5 +183,5 @@ def info(batch: DiplomacyBatch, agent: str, slots: Slots, *, plays_on: bool) -> 
     if not plays_on:
         winner = int(batch.winner[0])
         lost = "lost" if winner >= 0 else "draw" if living(batch)[agent] else "eliminated"
-        told["result"] = "won" if winner == power else lost
-    return told
+        facts["result"] = "won" if winner == power else lost
+    return facts

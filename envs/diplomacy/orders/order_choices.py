@@ -26,8 +26,8 @@ def write_orders(choices: Tensor, rows: Tensor, orders: Tensor) -> None:
     """
     places, present = units_of(rows)
     board = board_tensors(orders.device)
-    mine = rows.gather(1, places).clamp_min(0)
-    landings, reach = board.landings[mine], board.reach[mine]
+    own = rows.gather(1, places).clamp_min(0)
+    landings, reach = board.landings[own], board.reach[own]
     kind, side = (choices - 1) // SIDES, (choices - 1) % SIDES
     target = torch.where(choices == 0, -1, landings.gather(2, side.clamp_min(0).unsqueeze(-1)).squeeze(-1))
     moves = present & (choices > 0) & (kind == 0) & (target >= 0)

@@ -122,7 +122,7 @@ def _own(row: Mapping[str, np.ndarray], power: int, choices: Choices, rules: Pro
     """Return the power, its task, and each unit (in winter each free home) with the details that the rules show."""
     shown = {"counts": rules.show_action_counts, "near": rules.show_map_windows, "moves": rules.show_valid_moves}
     lines = unit_lines(row, choices, compact=rules.compact, **shown)
-    task = asked(row, choices, compact=rules.compact)
+    task = task_text(row, choices, compact=rules.compact)
     held = [] if rules.show_board_context else [holdings(row, power)]
     if not rules.compact:
         return _lines([*held, f"You are {POWERS[power]}. {task}", *lines])
@@ -166,7 +166,7 @@ def _holdings(units: Sequence[int], owner: Sequence[int], power: int) -> str:
 
 def _centres(owner: Sequence[int], power: int) -> list[str]:
     centres = standard_board().centres
-    return [location_name(int(centres[centre])) for centre, whose in enumerate(owner) if whose == power]
+    return [location_name(int(centres[centre])) for centre, holder in enumerate(owner) if holder == power]
 
 
 def _dislodged(unit: int, place: int, origin: int) -> str:
@@ -174,7 +174,7 @@ def _dislodged(unit: int, place: int, origin: int) -> str:
     return f"dislodged {POWERS[(unit - 1) % codes.NUM_POWERS]} {write_unit(unit, place)}{came}"
 
 
-def asked(row: Mapping[str, np.ndarray], choices: Choices, *, compact: bool) -> str:
+def task_text(row: Mapping[str, np.ndarray], choices: Choices, *, compact: bool) -> str:
     """Return a power's task: short, such as "builds 2", if compact, else a sentence."""
     if choices.winter:
         verb = "build" if choices.winter > 0 else "disband"
@@ -250,10 +250,10 @@ class Window:
 
 def windows(row: Mapping[str, np.ndarray], power: int) -> tuple[Window, ...]:
     """Return the windows of the units of `power` with orders in this phase, by province, from a game's rows."""
-    mine = row["dislodged" if int(row["phase"]) in RETREATS else "units"]
-    places = np.flatnonzero(codes.power_of(mine) == power).tolist()
+    units = row["dislodged" if int(row["phase"]) in RETREATS else "units"]
+    places = np.flatnonzero(codes.power_of(units) == power).tolist()
     return tuple(
-        Window(place, _neighbours(row, int(mine[place]), place), _threats(row["units"], place, power))
+        Window(place, _neighbours(row, int(units[place]), place), _threats(row["units"], place, power))
         for place in places
     )
 

@@ -53,16 +53,16 @@ def pending_requests(
     state = {name: tensor.cpu().numpy() for name, tensor in batch.state.items()}
     prompts = []
     for game in np.flatnonzero(state["done"] == 0).tolist():
-        asked = [power for power, name in enumerate(players[game]) if name not in codes.BOTS]
+        seats = [power for power, name in enumerate(players[game]) if name not in codes.BOTS]
         row = {name: values[game] for name, values in state.items()}
         alike = b"".join(value.tobytes() for value in row.values())
-        unknown = [power for power in asked if (alike, power) not in known]
+        unknown = [power for power in seats if (alike, power) not in known]
         listed = batch.legal_orders(game) if unknown else {}
         for power in unknown:
             options = choices(row, listed, power)
             text = render(row, power, options, rules, last_year=batch.last_year) if options.lines else ""
             known[alike, power] = options, text
-        for power in asked:
+        for power in seats:
             options, text = known[alike, power]
             if options.lines:
                 prompts.append(Prompt(text, options, seed(game, power), row, game, power, players[game][power]))

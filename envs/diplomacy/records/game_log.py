@@ -56,7 +56,7 @@ def result(phases: Sequence[Phase]) -> str:
     return f"draw of {len(alive)}: {', '.join(alive)}" if len(alive) < len(POWER_NAMES) else "draw of all seven"
 
 
-def told(outcome: OrderOutcome) -> str:
+def outcome_text(outcome: OrderOutcome) -> str:
     """Return an order as text, followed by its note in brackets if it did not succeed."""
     return f"{outcome.text} ({outcome.note})" if outcome.note else outcome.text
 
@@ -91,7 +91,7 @@ def _by_power(done: Sequence[OrderOutcome]) -> Iterator[str]:
     if not done:
         yield "  nothing was ordered"
     for power, name in enumerate(POWER_NAMES):
-        own = [told(outcome) for outcome in done if outcome.power == power]
+        own = [outcome_text(outcome) for outcome in done if outcome.power == power]
         if own:
             yield f"  {name:{_WIDTH}}  {'; '.join(own)}"
 

@@ -143,14 +143,14 @@ def _voyage(phase: Phase, start: int, target: int, *, via: bool) -> tuple[int, .
     if board.army_next[start, goal] and not via:
         return None
     carriers = [place for place, order in enumerate(phase["orders"]) if _carries(order, start, goal)]
-    ways: list[tuple[int, ...]] = [(place,) for place in carriers if _by_fleet(start)[place]]
-    seen = {way[-1] for way in ways}
-    for way in ways:  # The list grows during the loop.
-        if _by_fleet(goal)[way[-1]]:
-            return way
-        further = [place for place in carriers if board.fleet_next[way[-1], place] and place not in seen]
+    routes: list[tuple[int, ...]] = [(place,) for place in carriers if _by_fleet(start)[place]]
+    seen = {route[-1] for route in routes}
+    for route in routes:  # The list grows during the loop.
+        if _by_fleet(goal)[route[-1]]:
+            return route
+        further = [place for place in carriers if board.fleet_next[route[-1], place] and place not in seen]
         seen.update(further)
-        ways += [(*way, place) for place in further]
+        routes += [(*route, place) for place in further]
     return None if board.army_next[start, goal] else ()
 
 

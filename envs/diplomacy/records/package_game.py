@@ -53,7 +53,7 @@ _OTHERWISE = {
     (codes.DISBAND, codes.FAILED): codes.DONE,
 }
 """Meaning of a result for a kind of order: an ineffective support is "void" too, an ordered disband "disband"."""
-Told = dict[tuple[str, int], tuple[Field, list[int]]]
+Reported = dict[tuple[str, int], tuple[Field, list[int]]]
 """Letter and province of a unit: the field of its words, and their codes."""
 _WITHOUT_ORDER = {codes.VOID, codes.FAILED}
 """Results without an order: "void" for an order the package rejected, "disband" for a unit without a retreat; in
@@ -88,11 +88,11 @@ def _phase(field: Field, *, carried_out: bool) -> PhaseRecord:
     field["name"].read(check_retreating, position)
     if not carried_out:
         return PhaseRecord(position)
-    orders, told = field.get("orders"), _told(results) if (results := field.get("results")) else {}
+    orders, reported = field.get("orders"), _reported(results) if (results := field.get("results")) else {}
     written = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
     if orders:
-        written = read_orders(orders, position, left_out=partial(_is_left_out, position, told))
-    return PhaseRecord(position, written, _results(told, position, written))
+        written = read_orders(orders, position, left_out=partial(_is_left_out, position, reported))
+    return PhaseRecord(position, written, _results(reported, position, written))
 
 
 def _ended(field: Field, game: list[PhaseRecord]) -> PhaseRecord:
@@ -165,18 +165,18 @@ def _next_to(place: int, dislodged: np.ndarray) -> set[int]:
     return set(board.province_of[board.fleet_next[unit_location(unit, place)]].tolist())
 
 
-def _told(field: Field) -> Told:
+def _reported(field: Field) -> Reported:
     """Return what a `results` field says by unit."""
-    told: Told = {}
+    reported: Reported = {}
     for unit, words in field.items():
         if unit != "WAIVE":
             place = int(standard_board().province_of[words.read(find_location, unit[2:])])
             known = [RESULTS[word.read(choose, "result", word.of(str), RESULTS)] for word in words]
-            told[unit[:1], place] = words, known
-    return told
+            reported[unit[:1], place] = words, known
+    return reported
 
 
-def _is_left_out(position: Position, told: Told, power: int, order: Order, orders: np.ndarray) -> bool:
+def _is_left_out(position: Position, reported: Reported, power: int, order: Order, orders: np.ndarray) -> bool:
     """Return whether an order of retreats or adjustments is void: the file calls it so, or says nothing of it.
 
     Of those without a result the first for a unit count, in adjustments until all that are due are made.
@@ -184,7 +184,7 @@ def _is_left_out(position: Position, told: Told, power: int, order: Order, order
     phase, kind = int(position["phase"]), order.order & codes.KIND_MASK
     if phase not in (*codes.RETREATS, codes.WINTER):
         return False
-    _, known = told.get((order.letter, order.province), (None, []))
+    _, known = reported.get((order.letter, order.province), (None, []))
     if orders[order.province]:
         return True
     if known or phase != codes.WINTER:
@@ -196,10 +196,10 @@ def _is_left_out(position: Position, told: Told, power: int, order: Order, order
     return int((owners[ordered] == power).sum()) >= (number if kind == codes.BUILD else -number)
 
 
-def _results(told: Told, position: Position, orders: np.ndarray) -> np.ndarray:
+def _results(reported: Reported, position: Position, orders: np.ndarray) -> np.ndarray:
     """Return results uint8 [75] from words by unit: no word is success, no entry is `UNKNOWN`."""
     results = absent_results(position, orders)
-    for (letter, place), (words, known) in told.items():
+    for (letter, place), (words, known) in reported.items():
         kind, _, other, _ = codes.unpack(int(orders[place]))
         another = kind == codes.BUILD and LETTERS[other] != letter
         silent = _WITHOUT_ORDER | {codes.DONE} if int(position["phase"]) == codes.WINTER else _WITHOUT_ORDER

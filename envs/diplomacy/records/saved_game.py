@@ -78,9 +78,9 @@ def _read(data: Any) -> list[PhaseRecord]:
     whole = Field(data)
     if "format" not in whole.of(dict) and "phases" in data:
         return _whole(read_package_game(whole), whole["phases"])
-    for name, wanted in zip(KEYS, (FORMAT, VERSION, "standard"), strict=False):
-        if (field := whole[name]).value != wanted or type(field.value) is not type(wanted):
-            field.fail(f"must be {wanted!r}, not {field.value!r}")
+    for name, expected in zip(KEYS, (FORMAT, VERSION, "standard"), strict=False):
+        if (field := whole[name]).value != expected or type(field.value) is not type(expected):
+            field.fail(f"must be {expected!r}, not {field.value!r}")
     whole.keys(KEYS)
     read_players(data)
     return _whole([read_phase(phase) for phase in whole["phases"]], whole["phases"])
@@ -186,38 +186,38 @@ def _adjudicated(records: Sequence[PhaseRecord]) -> tuple[np.ndarray, list[Row]]
     return results, [{name: values[number] for name, values in state.items()} for number in range(len(records))]
 
 
-def _completed(record: PhaseRecord, ours: np.ndarray, after: Row, following: Position | None) -> PhaseRecord:
+def _completed(record: PhaseRecord, adjudicated: np.ndarray, after: Row, following: Position | None) -> PhaseRecord:
     orders = record.orders
     if orders is None or int(record.position["done"]) or (following is None and record.results is None):
         return record
     results = absent_results(record.position, orders) if record.results is None else record.results
     elsewhere = list(_differences(after, following)) if following else []
     if not elsewhere:
-        results = np.where(results == UNKNOWN, ours, results)
+        results = np.where(results == UNKNOWN, adjudicated, results)
     notes = [f"{place}: {words}" for place, words in elsewhere]
-    notes += _other_results(record, results, ours)
+    notes += _other_results(record, results, adjudicated)
     return replace(record, results=results, notes=tuple(notes))
 
 
-def _differences(ours: Row, following: Position) -> Iterator[tuple[str, str]]:
+def _differences(adjudicated: Row, following: Position) -> Iterator[tuple[str, str]]:
     """Yield (place, what differs) of the units and owners after a phase."""
-    theirs = {name: following[name][0].cpu().numpy() for name in ("units", "owner")}
-    for province in np.flatnonzero(ours["units"] != theirs["units"]).tolist():
-        here, there = (_unit(int(row["units"][province]), province) for row in (theirs, ours))
+    stored = {name: following[name][0].cpu().numpy() for name in ("units", "owner")}
+    for province in np.flatnonzero(adjudicated["units"] != stored["units"]).tolist():
+        here, there = (_unit(int(row["units"][province]), province) for row in (stored, adjudicated))
         yield location_name(province), f"the file has {here} there afterwards, the adjudicator {there}"
-    for centre in np.flatnonzero(ours["owner"] != theirs["owner"]).tolist():
-        here, there = (_power(int(row["owner"][centre])) for row in (theirs, ours))
+    for centre in np.flatnonzero(adjudicated["owner"] != stored["owner"]).tolist():
+        here, there = (_power(int(row["owner"][centre])) for row in (stored, adjudicated))
         place = location_name(int(standard_board().centres[centre]))
         yield place, f"the file has {here} as its owner afterwards, the adjudicator {there}"
 
 
-def _other_results(record: PhaseRecord, results: np.ndarray, ours: np.ndarray) -> list[str]:
+def _other_results(record: PhaseRecord, results: np.ndarray, adjudicated: np.ndarray) -> list[str]:
     units = record.position["dislodged" if int(record.position["phase"]) in codes.RETREATS else "units"][0].tolist()
-    orders = np.zeros_like(ours) if record.orders is None else record.orders
+    orders = np.zeros_like(adjudicated) if record.orders is None else record.orders
     return [
         f"{_order(int(orders[place]), place, units[place])}: {_said(int(results[place]))}; "
-        f"the adjudicator says {', '.join(result_words(int(ours[place])))}"
-        for place in np.flatnonzero(results != ours).tolist()
+        f"the adjudicator says {', '.join(result_words(int(adjudicated[place])))}"
+        for place in np.flatnonzero(results != adjudicated).tolist()
     ]
 
 

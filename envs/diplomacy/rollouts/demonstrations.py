@@ -133,7 +133,7 @@ class BotGames:
     ) -> list[BotDecision]:
         row = {name: values[game] for name, values in rows.items()}
         listed = self.batch.legal_orders(game)
-        asked = [choices(row, listed, power) for power in range(codes.NUM_POWERS)]
+        menus = [choices(row, listed, power) for power in range(codes.NUM_POWERS)]
         return [
             BotDecision(
                 row,
@@ -144,7 +144,7 @@ class BotGames:
                 self.batch.last_year,
                 () if again is None else chosen_by(again[game], one),
             )
-            for one in asked
+            for one in menus
             if one.lines
         ]
 
@@ -170,8 +170,8 @@ def corpus() -> Iterator[str]:
     kinds = list(kinds_of_prompts())
     for _ in range(CORPUS_PHASES):
         for decision in (decision for decisions in games.next() for decision in decisions):
-            power, asked = decision.menu.power, decision.menu
-            yield from (render(decision.row, power, asked, rules, last_year=1910) for rules in kinds)
+            power, menu = decision.menu.power, decision.menu
+            yield from (render(decision.row, power, menu, rules, last_year=1910) for rules in kinds)
             yield DIPLOMACY_TEXT.write(decision.chosen)
     games.close()
 
