@@ -26,8 +26,15 @@ from sparring.envs.diplomacy.drawing.outlines import HEIGHT, WIDTH, is_sea, stan
 from sparring.envs.diplomacy.drawing.render import HULL, SAIL
 from sparring.envs.diplomacy.orders.notation import unit_location
 from sparring.envs.diplomacy.records.game_log import POWER_NAMES, result
-from sparring.envs.diplomacy.records.order_outcomes import order_outcomes
-from sparring.envs.diplomacy.records.timeline import Odds, Phase, centre_counts, counts_by_year, phase_title, winner
+from sparring.envs.diplomacy.records.timeline import (
+    Odds,
+    Phase,
+    centre_counts,
+    counts_by_year,
+    order_outcomes,
+    phase_title,
+    winner,
+)
 
 UNKNOWN = "unknown"
 _FOLDER = Path(__file__).parent

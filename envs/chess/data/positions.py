@@ -9,15 +9,15 @@ longer training never includes them. Positions of the first plies, which most ga
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import chess
 import numpy as np
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.games.chess import ChessDataConfig
+from sparring.envs.chess.analysis import Truth
 from sparring.envs.chess.arbiter import HISTORY
 
 TRAIN, VALIDATION, HELD_OUT = "train", "validation", "held_out"
@@ -58,7 +58,7 @@ def needs_engine(config: ChessDataConfig) -> bool:
     return config.engine_share + config.self_play_share > 0
 
 
-def draw_positions(config: ChessDataConfig, engine: MoveSource | None = None) -> ChessPositions:
+def draw_positions(config: ChessDataConfig, engine: Truth | None = None) -> ChessPositions:
     """Play games until all splits have their number of positions; equal arguments give equal positions.
 
     Raises `InputError` if there are not as many different positions.
@@ -69,7 +69,7 @@ def draw_positions(config: ChessDataConfig, engine: MoveSource | None = None) ->
 
 
 def _fill(
-    config: ChessDataConfig, split: str, size: int, seen: set[str], engine: MoveSource | None
+    config: ChessDataConfig, split: str, size: int, seen: set[str], engine: Truth | None
 ) -> tuple[PositionRecord, ...]:
     records: list[PositionRecord] = []
     number, since = 0, 0
@@ -87,13 +87,6 @@ def _fill(
     return tuple(records)
 
 
-class MoveSource(Protocol):
-    """Engine, as far as games need it."""
-
-    def top_moves(self, board: chess.Board, count: int) -> Sequence[tuple[str, float]]:
-        """Return up to `count` best moves in UCI with their values, best first."""
-
-
 @dataclass(frozen=True)
 class PositionRecord:
     """A position of a game and the move that was played: `history` are the last moves, that one included."""
@@ -106,7 +99,7 @@ class PositionRecord:
     history: tuple[str, ...]
 
 
-def play_game(config: ChessDataConfig, split: int, number: int, engine: MoveSource | None) -> list[PositionRecord]:
+def play_game(config: ChessDataConfig, split: int, number: int, engine: Truth | None) -> list[PositionRecord]:
     """Play the first `config.plies` half-moves of a game, fewer if it ends; one record for each.
 
     `engine` may be None if no share of the games needs it.
@@ -125,7 +118,7 @@ def play_game(config: ChessDataConfig, split: int, number: int, engine: MoveSour
     return records
 
 
-def _choices(board: chess.Board, source: str, engine_side: bool, engine: MoveSource | None) -> list[str]:
+def _choices(board: chess.Board, source: str, engine_side: bool, engine: Truth | None) -> list[str]:
     """Return the moves from which to draw, in a fixed order."""
     if source == RANDOM or (source == ENGINE and board.turn != engine_side):
         return sorted(move.uci() for move in board.legal_moves)

@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import chess
 import numpy as np
@@ -25,18 +25,12 @@ from sparring.configs.core.tensor_file import sha256
 from sparring.envs.chess.analysis import MOST_MOVES, Analysis, analysis_prompt, write_analysis
 from sparring.envs.chess.arbiter import HISTORY, ArbiterQuestion, arbiter_prompt, true_transition, write_transition
 from sparring.envs.chess.data.positions import SPLITS, ChessPositions, PositionRecord
+from sparring.envs.chess.engines.engine import Engine
 from sparring.envs.chess.positions import check_position, read_legal_move
 
 ANALYSIS, ARBITER = "P", "A"
 MANIFEST = "manifest.json"
 MAKE = "make it with `python -m sparring.envs.chess.data out=FOLDER`"
-
-
-class Labeller(Protocol):
-    """Engine, as far as labels need it."""
-
-    def batch_top_moves(self, boards: Sequence[chess.Board], count: int) -> Sequence[Sequence[tuple[str, float]]]:
-        """Return up to `count` best moves of each position with their values, best first."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +56,7 @@ def analysis_sample(record: PositionRecord, analysis: Analysis, *, padded: bool)
     return ChessSample(ANALYSIS, prompt, answer, record)
 
 
-def label(records: Sequence[PositionRecord], engine: Labeller, *, seed: int) -> list[Analysis]:
+def label(records: Sequence[PositionRecord], engine: Engine, *, seed: int) -> list[Analysis]:
     """Return the engine's analysis of every position: its five best moves, in an order drawn from `seed`.
 
     Raises `InputError` for an analysis that `check_analysis` refuses.

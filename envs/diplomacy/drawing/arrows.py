@@ -15,8 +15,7 @@ import numpy as np
 from sparring.envs.diplomacy.board.board import standard_board
 from sparring.envs.diplomacy.drawing.outlines import standard_drawing
 from sparring.envs.diplomacy.orders.notation import unit_location
-from sparring.envs.diplomacy.records.order_outcomes import NOWHERE, OrderOutcome
-from sparring.envs.diplomacy.records.timeline import Phase
+from sparring.envs.diplomacy.records.timeline import NOWHERE, OrderOutcome, Phase
 
 UNIT_RADIUS = 12.0
 """Radius of a unit's symbol, in drawing coordinates."""

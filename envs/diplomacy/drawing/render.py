@@ -40,8 +40,7 @@ from sparring.envs.diplomacy.drawing.outlines import (
 )
 from sparring.envs.diplomacy.drawing.palette import INK, Color
 from sparring.envs.diplomacy.orders.notation import unit_location
-from sparring.envs.diplomacy.records.order_outcomes import order_outcomes
-from sparring.envs.diplomacy.records.timeline import Phase, phase_title
+from sparring.envs.diplomacy.records.timeline import Phase, order_outcomes, phase_title
 from sparring.envs.diplomacy.validation import check_row
 
 HULL = ((-11, 2), (11, 2), (6, 9), (-6, 9))

@@ -19,8 +19,16 @@ from sparring.configs.core.errors import printable
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, location_name, standard_board
 from sparring.envs.diplomacy.orders.notation import unit_name, write_unit
-from sparring.envs.diplomacy.records.order_outcomes import OrderOutcome, order_outcomes
-from sparring.envs.diplomacy.records.timeline import Phase, centre_counts, counts_by_year, is_over, phase_title, winner
+from sparring.envs.diplomacy.records.timeline import (
+    OrderOutcome,
+    Phase,
+    centre_counts,
+    counts_by_year,
+    is_over,
+    order_outcomes,
+    phase_title,
+    winner,
+)
 
 POWER_NAMES = tuple(power.capitalize() for power in POWERS)
 _WIDTH = max(map(len, POWER_NAMES))

@@ -1,13 +1,17 @@
-"""Games as lists of phases in plain data: the input of log, drawings and replay.
+"""Games as lists of phases in plain data, and their orders with outcomes: the input of log, drawings and replay.
 
 A phase holds the board before it, the orders and their results, with the codes of `codes.py` in plain lists.
 `phases_of` makes the list from records of `history.py` or of a saved game. The last phase is the current position,
 without orders: `END` for a finished game, else the next phase.
+
+Some outcomes have no order: units disbanded by civil disorder or for lack of a retreat. An integer that is not an order
+counts as a void hold in movement and is left out in other phases.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
@@ -15,6 +19,8 @@ import numpy as np
 
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import ARMY, standard_board
+from sparring.envs.diplomacy.orders.notation import has_words, unit_location, write_order
 
 if TYPE_CHECKING:
     from sparring.envs.diplomacy.records.history import PhaseRecord
@@ -22,6 +28,18 @@ if TYPE_CHECKING:
 UNKNOWN = 7
 """Result of an order in a file that does not say it, where it cannot be told otherwise; no batch has it."""
 END = "END"
+NOWHERE = -1
+UNORDERED = "not ordered"
+_NOTES = {
+    codes.VOID: "void",
+    codes.FAILED: "no effect",
+    codes.BOUNCED: "bounced",
+    codes.CUT: "cut",
+    codes.DISRUPTED: "no convoy",
+    UNKNOWN: "unknown",
+}
+KINDS = ("hold", "hold", "move", "support", "support", "convoy", "retreat", "disband", "build")
+"""Words for the kinds of orders, by code."""
 
 
 class Odds(TypedDict):
@@ -122,3 +140,139 @@ def _phase(record: PhaseRecord) -> Phase:
         "orders": (nothing if record.orders is None else record.orders).tolist(),
         "results": (nothing if record.results is None else record.results).tolist(),
     }
+
+
+@dataclass(frozen=True)
+class OrderOutcome:
+    """One order and its outcome; places are locations, `NOWHERE` for none."""
+
+    power: int
+    kind: str
+    """One of `KINDS`."""
+    text: str
+    """The order in notation, such as A PAR - BUR."""
+    start: int
+    """Location of the unit."""
+    target: int
+    """Destination of the unit, or of the unit supported or convoyed; for a support to hold, its location."""
+    other: int
+    """Location of the unit that is supported in a move, or convoyed."""
+    note: str
+    """Reason of failure and dislodgement, such as "cut, dislodged"; empty for success."""
+    fine: bool
+    """True if the order was carried out, even if the unit was dislodged."""
+    dislodged: bool = False
+    by_sea: tuple[int, ...] | None = None
+    """Seas crossed by an army that moves by convoy, empty without a chain of fleets; None for other orders."""
+
+
+def order_outcomes(phase: Phase, after: Phase) -> list[OrderOutcome]:
+    """Return the orders of a phase with their outcomes, power by power; `after` is the next phase."""
+    kind = phase["name"][-1]
+    phase = _in_words(phase, codes.HOLD if kind == "M" else codes.NO_ORDER)
+    made = {"M": _moves, "R": _retreats, "A": _adjustments}.get(kind, _nothing)
+    return sorted(made(phase, after), key=lambda outcome: (outcome.power, outcome.start))
+
+
+def _in_words(phase: Phase, instead: int) -> Phase:
+    """Return the phase with `instead` in place of integers that are no orders."""
+    return {**phase, "orders": [order if has_words(order) else instead for order in phase["orders"]]}
+
+
+def _nothing(phase: Phase, after: Phase) -> Iterator[OrderOutcome]:
+    yield from ()
+
+
+def _moves(phase: Phase, after: Phase) -> Iterator[OrderOutcome]:
+    for province, unit in enumerate(phase["units"]):
+        if unit:
+            lost, result = divmod(phase["results"][province], codes.DISLODGED_FLAG)
+            fate = "dislodged" if after["dislodged"][province] else "dislodged and disbanded"
+            notes = ["" if phase["orders"][province] else UNORDERED, _NOTES.get(result, ""), fate if lost else ""]
+            outcome = _outcome(phase, province, unit, ", ".join(filter(None, notes)), fine=result not in _NOTES)
+            yield replace(outcome, dislodged=bool(lost))
+
+
+def _retreats(phase: Phase, after: Phase) -> Iterator[OrderOutcome]:
+    for province, unit in enumerate(phase["dislodged"]):
+        if unit:
+            order, result = phase["orders"][province], phase["results"][province]
+            if order & codes.KIND_MASK == codes.RETREAT and result != codes.DONE:
+                why = "another went there too" if result == codes.FAILED else _NOTES[result]
+                note = why if result == UNKNOWN else f"{why}, disbanded"
+                yield _outcome(phase, province, unit, note, fine=False)
+            elif order & codes.KIND_MASK in (codes.RETREAT, codes.DISBAND):
+                yield _outcome(phase, province, unit, "", fine=True)
+            else:
+                yield _outcome(phase, province, unit, UNORDERED, order=codes.DISBAND, fine=True)
+
+
+def _adjustments(phase: Phase, after: Phase) -> Iterator[OrderOutcome]:
+    board = standard_board()
+    for province in range(codes.NUM_PROVINCES):
+        unit, order = phase["units"][province], phase["orders"][province]
+        result = phase["results"][province]
+        done, note = result == codes.DONE, "unknown" if result == UNKNOWN else "void"
+        if order & codes.KIND_MASK == codes.BUILD and board.home[province] >= 0:
+            maker = codes.unit_code(int(board.home[province]), codes.ARMY_FORM)
+            yield _outcome(phase, province, maker, "" if done else note, fine=done)
+        elif unit and order:
+            yield _outcome(phase, province, unit, "" if done else note, fine=done)
+        if unit and not after["units"][province] and result not in (codes.DONE, UNKNOWN):
+            yield _outcome(phase, province, unit, "civil disorder", order=codes.DISBAND, fine=True)
+
+
+def _outcome(
+    phase: Phase, province: int, unit: int, note: str, *, fine: bool, order: int = codes.NO_ORDER
+) -> OrderOutcome:
+    order = order or phase["orders"][province]
+    kind, target, other, via = codes.unpack(order)
+    start = unit_location(unit, province)
+    return OrderOutcome(
+        power=(unit - 1) % codes.NUM_POWERS,
+        kind=KINDS[kind],
+        text=write_order(order, province, unit),
+        start=target if kind == codes.BUILD and standard_board().province_of[target] == province else start,
+        target=target if kind in _AIMED else NOWHERE,
+        other=other if kind in (codes.SUPPORT_MOVE, codes.CONVOY) else NOWHERE,
+        note=note,
+        fine=fine,
+        by_sea=_voyage(phase, province, target, via=via) if kind == codes.MOVE and _is_army(unit) else None,
+    )
+
+
+_AIMED = (codes.MOVE, codes.SUPPORT, codes.SUPPORT_MOVE, codes.CONVOY, codes.RETREAT)
+
+
+def _is_army(unit: int) -> bool:
+    return (unit - 1) // codes.NUM_POWERS == ARMY
+
+
+def _voyage(phase: Phase, start: int, target: int, *, via: bool) -> tuple[int, ...] | None:
+    """Return the shortest chain of fleets ordered to convoy an army (breadth first); None for a move by land."""
+    board = standard_board()
+    goal = int(board.province_of[target])
+    if board.army_next[start, goal] and not via:
+        return None
+    carriers = [place for place, order in enumerate(phase["orders"]) if _carries(order, start, goal)]
+    routes: list[tuple[int, ...]] = [(place,) for place in carriers if _by_fleet(start)[place]]
+    seen = {route[-1] for route in routes}
+    for route in routes:  # The list grows during the loop.
+        if _by_fleet(goal)[route[-1]]:
+            return route
+        further = [place for place in carriers if board.fleet_next[route[-1], place] and place not in seen]
+        seen.update(further)
+        routes += [(*route, place) for place in further]
+    return None if board.army_next[start, goal] else ()
+
+
+def _carries(order: int, start: int, goal: int) -> bool:
+    kind, target, other, _ = codes.unpack(order)
+    province_of = standard_board().province_of
+    return kind == codes.CONVOY and province_of[other] == start and province_of[target] == goal
+
+
+def _by_fleet(province: int) -> np.ndarray:
+    """Return the locations within a move of a fleet on any coast of a province, bool [81]."""
+    board = standard_board()
+    return np.any(board.fleet_next[[province, *board.coasts_of[province]]], axis=0)

@@ -21,8 +21,7 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import location_name, standard_board
 from sparring.envs.diplomacy.orders.choices import Choices
 from sparring.envs.diplomacy.records.game_log import result
-from sparring.envs.diplomacy.records.order_outcomes import KINDS
-from sparring.envs.diplomacy.records.timeline import winner
+from sparring.envs.diplomacy.records.timeline import KINDS, winner
 from sparring.envs.text import Option
 from sparring.eval.diplomacy.page import encode_orders, encode_phase, page
 from sparring.eval.playing.connection import Send, in_thread

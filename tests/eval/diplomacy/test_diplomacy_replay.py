@@ -8,8 +8,7 @@ import pytest
 from PIL import Image
 
 from sparring.envs.diplomacy.records.game_log import POWER_NAMES
-from sparring.envs.diplomacy.records.order_outcomes import order_outcomes
-from sparring.envs.diplomacy.records.timeline import centre_counts
+from sparring.envs.diplomacy.records.timeline import centre_counts, order_outcomes
 from sparring.eval.diplomacy.page import encode, lineup, map_svg, page, write_replay
 from tests.envs.diplomacy.scenes import drawn_game, play
 from tests.eval.dogfight.test_replay import HOSTILE, browse, needs_chromium, selftest

@@ -14,7 +14,7 @@ from sparring.envs.diplomacy.drawing import palette
 from sparring.envs.diplomacy.drawing.arrows import ARROW, RING, dashes, marks
 from sparring.envs.diplomacy.drawing.outlines import HEIGHT, WIDTH, standard_drawing
 from sparring.envs.diplomacy.drawing.render import draw_position
-from sparring.envs.diplomacy.records.order_outcomes import order_outcomes
+from sparring.envs.diplomacy.records.timeline import order_outcomes
 from tests.envs.diplomacy.scenes import owner_row, play, unit_row
 
 ROOT = Path(__file__).resolve().parents[4]

@@ -18,9 +18,8 @@ from benchmarks.diplomacy_peers.match import DRAWN, Match
 from benchmarks.diplomacy_peers.peer import Peer, View
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, standard_board
-from sparring.envs.diplomacy.records.order_outcomes import order_outcomes
 from sparring.envs.diplomacy.records.saved_game import read_game, write_game
-from sparring.envs.diplomacy.records.timeline import UNKNOWN, is_over, phases_of
+from sparring.envs.diplomacy.records.timeline import UNKNOWN, is_over, order_outcomes, phases_of
 from tests.envs.diplomacy.package_player import played, saved
 
 BOARD = standard_board()

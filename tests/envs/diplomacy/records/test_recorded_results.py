@@ -8,10 +8,9 @@ import torch
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.records.history import PhaseRecord
-from sparring.envs.diplomacy.records.order_outcomes import order_outcomes
 from sparring.envs.diplomacy.records.phase_format import write_phase
 from sparring.envs.diplomacy.records.saved_game import LARGEST, load, read_game, save, summary
-from sparring.envs.diplomacy.records.timeline import phases_of
+from sparring.envs.diplomacy.records.timeline import order_outcomes, phases_of
 
 
 def phase(name, units, orders=None, results=None, **state):

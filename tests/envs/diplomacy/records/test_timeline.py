@@ -14,8 +14,16 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import find_location
 from sparring.envs.diplomacy.records.game_log import game_log, result
 from sparring.envs.diplomacy.records.history import PhaseRecord, WatchedBatch
-from sparring.envs.diplomacy.records.order_outcomes import NOWHERE, order_outcomes
-from sparring.envs.diplomacy.records.timeline import END, centre_counts, counts_by_year, phase_title, phases_of, winner
+from sparring.envs.diplomacy.records.timeline import (
+    END,
+    NOWHERE,
+    centre_counts,
+    counts_by_year,
+    order_outcomes,
+    phase_title,
+    phases_of,
+    winner,
+)
 from tests.envs.diplomacy.scenes import drawn_game, play
 
 
