@@ -136,7 +136,7 @@ class Warmup:
 class Masters:
     """Snapshot of positions [G, ...] of the groups, with the reasons of those that failed.
 
-    `influence` [G, 75] is the influence on provinces from the games up to the fork (`envs.diplomacy.rewards.scorer`).
+    `influence` [G, 75] is the influence on provinces from the games up to the fork (`phase_rewards.py`).
     """
 
     positions: dict[str, torch.Tensor]

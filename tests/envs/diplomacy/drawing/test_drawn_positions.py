@@ -1,19 +1,23 @@
-"""Pictures of positions: what stands where in which colours, and the marks that orders leave."""
+"""Pictures of positions: what stands where in which colours, the marks that orders leave, and a game as a GIF."""
 
+import importlib.util
 import subprocess
 import sys
 from collections import Counter
+from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from sparring.envs.diplomacy.batch import opening
 from sparring.envs.diplomacy.board.board import find_location, standard_board
 from sparring.envs.diplomacy.drawing import palette
 from sparring.envs.diplomacy.drawing.arrows import ARROW, RING, dashes, marks
 from sparring.envs.diplomacy.drawing.outlines import HEIGHT, WIDTH, standard_drawing
-from sparring.envs.diplomacy.drawing.render import draw_position
+from sparring.envs.diplomacy.drawing.render import HOLD_MS, PHASE_MS, draw_position
 from sparring.envs.diplomacy.records.timeline import order_outcomes
 from tests.envs.diplomacy.scenes import owner_row, play, unit_row
 
@@ -165,3 +169,27 @@ def test_orders_that_lead_nowhere_are_drawn_as_well():
     for mark in marks(phases[0], order_outcomes(phases[0], phases[1])):
         assert np.isfinite(mark.line).all()
     assert draw_phase(*phases).any()
+
+
+def frames(data):
+    with Image.open(BytesIO(data)) as gif:
+        for index in range(gif.n_frames):
+            gif.seek(index)
+            yield gif.info["duration"], np.asarray(gif.convert("RGB")).astype(int)
+
+
+def test_the_documented_command_draws_a_whole_game(tmp_path, monkeypatch, capsys):
+    spec = importlib.util.spec_from_file_location("diplomacy_gif", ROOT / "docs" / "diplomacy_gif.py")
+    command = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(command)
+    path = tmp_path / "game.gif"
+    monkeypatch.setattr(sys, "argv", ["diplomacy_gif.py", str(path), "--bot", "random", "--last-year", "1902"])
+    command.main()
+    assert "the last is" in capsys.readouterr().out
+    drawn = list(frames(path.read_bytes()))
+    # Spring and fall of two years, and the final position.
+    assert [duration for duration, _ in drawn] == [PHASE_MS] * 4 + [HOLD_MS]
+    assert {picture.shape for _, picture in drawn} == {(480, 640, 3)}
+    differences = [np.abs(after - before).sum(axis=-1) > 60 for (_, before), (_, after) in pairwise(drawn)]
+    assert all(changed[:30, :150].any() for changed in differences), "the title changes"
+    assert all(changed[60:].any() for changed in differences), "the map changes"
