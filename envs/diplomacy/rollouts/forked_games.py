@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from zlib import crc32
 
 import numpy as np
@@ -123,15 +124,6 @@ class ForkedGames:
         self.batch.done.copy_(torch.from_numpy(over | ~self.playing))
 
 
-@dataclass(frozen=True)
-class Warmup:
-    """Play before the fork: name of the bot or model, or `OWN_PLAYERS`, rules of prompts, collector of answers."""
-
-    player: str
-    rules: PromptRules
-    decide: DecidePrompts
-
-
 @dataclass
 class Masters:
     """Snapshot of positions [G, ...] of the groups, with the reasons of those that failed.
@@ -144,23 +136,35 @@ class Masters:
     failed: dict[int, str] = field(default_factory=dict)
 
 
-def warmed_up(masters: DiplomacyBatch, groups: Sequence[GroupPlan], warmup: Warmup) -> Masters:
+def warmed_up(
+    masters: DiplomacyBatch, groups: Sequence[GroupPlan], *, player: str, rules: PromptRules, decide: DecidePrompts
+) -> Masters:
     """Play the groups' games to their forks; `masters` has a game for each and is overwritten.
 
-    No game is played beyond the start of its last year. A game that ends earlier stays in the position before its end.
+    `player` is a bot, a model or `OWN_PLAYERS`; `decide` collects the models' answers to prompts of these `rules`. No
+    game is played beyond the start of its last year. A game that ends earlier stays in the position before its end.
     """
     masters.load(opening())
-    seat_bots(masters, _players(groups, warmup))
+    players: list[Sequence[str]] = [
+        group.players if player == OWN_PLAYERS else [player] * codes.NUM_POWERS for group in groups
+    ]
+    seat_bots(masters, players)
     masters.game_id.copy_(torch.tensor([group.seed for group in groups]))
     phases = torch.tensor([group.warmup_phases for group in groups], device=masters.device)
     ended = torch.zeros(len(groups), dtype=torch.bool, device=masters.device)
     influence = first_influence(masters.units)
     failed: dict[int, str] = {}
+
+    def fail(games: set[int], why: str) -> None:
+        failed.update(dict.fromkeys(games, why))
+
     for phase in range(int(phases.max())):
         waiting = ended | (phases <= phase) | (masters.year >= masters.last_year)
         masters.done.copy_(waiting)
         before = masters.snapshot()
-        masters.orders.copy_(_orders(masters, groups, warmup, phase, failed))
+        draws = partial(_draws, groups, phase)
+        prompts = [one for one in pending_requests(masters, players, rules, draws) if one.game not in failed]
+        masters.orders.copy_(written_orders(masters, decide(prompts, fail)))
         masters.draw_orders(phase)
         masters.process()
         over = ~waiting & (masters.done > 0)
@@ -172,6 +176,11 @@ def warmed_up(masters: DiplomacyBatch, groups: Sequence[GroupPlan], warmup: Warm
     return Masters(masters.snapshot(), influence, failed)
 
 
+def _draws(groups: Sequence[GroupPlan], phase: int, game: int, power: int) -> int:
+    """Return the seed of a power's draws before the fork."""
+    return mix(groups[game].seed, game, phase, power, BEFORE_THE_FORK)
+
+
 def forked(masters: Masters, samples: int) -> Masters:
     """Return all rows `samples` times [G x samples, ...], with the forks of a group in sequence."""
 
@@ -180,23 +189,3 @@ def forked(masters: Masters, samples: int) -> Masters:
 
     failed = {group * samples + fork: why for group, why in masters.failed.items() for fork in range(samples)}
     return Masters({name: many(values) for name, values in masters.positions.items()}, many(masters.influence), failed)
-
-
-def _players(groups: Sequence[GroupPlan], warmup: Warmup) -> list[list[str]]:
-    if warmup.player == OWN_PLAYERS:
-        return [list(group.players) for group in groups]
-    return [[warmup.player] * codes.NUM_POWERS for _ in groups]
-
-
-def _orders(
-    masters: DiplomacyBatch, groups: Sequence[GroupPlan], warmup: Warmup, phase: int, failed: dict[int, str]
-) -> torch.Tensor:
-    """Return a model's orders int32 [G, 75], 0 for bots. Games without an answer are added to `failed`."""
-    waiting = pending_requests(
-        masters,
-        _players(groups, warmup),
-        warmup.rules,
-        lambda game, power: mix(groups[game].seed, game, phase, power, BEFORE_THE_FORK),
-    )
-    going = [prompt for prompt in waiting if prompt.game not in failed]
-    return written_orders(masters, warmup.decide(going, lambda games, why: failed.update(dict.fromkeys(games, why))))

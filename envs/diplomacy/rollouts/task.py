@@ -20,7 +20,7 @@ from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT, bot_answers
 from sparring.envs.diplomacy.rewards.phase_rewards import Scorer
 from sparring.envs.diplomacy.rewards.sample_rewards import RewardRules, sample_rewards
 from sparring.envs.diplomacy.rollouts.demonstrations import BotGames, corpus
-from sparring.envs.diplomacy.rollouts.forked_games import ForkedGames, Warmup, warmed_up
+from sparring.envs.diplomacy.rollouts.forked_games import ForkedGames, warmed_up
 from sparring.envs.diplomacy.rollouts.games import references
 from sparring.envs.text import Answered, DecidePrompts, GameEnding, Prompt, RolloutPlan, TextGame
 
@@ -45,8 +45,9 @@ class DiplomacyTextTask:
 
     def reset(self, plan: RolloutPlan, decide: DecidePrompts) -> None:
         """Play the groups' games to their forks and fork them."""
-        warmup = Warmup(self._warmup_player, self._prompt_rules, decide)
-        masters = warmed_up(self._masters, plan.groups, warmup)
+        masters = warmed_up(
+            self._masters, plan.groups, player=self._warmup_player, rules=self._prompt_rules, decide=decide
+        )
         self._table = ForkedGames(self._batch, masters, plan, count_fork_year=self._count_fork_year)
         self._scorer = Scorer({"strategic" if self.reward_rules.use_strategic_step_scoring else "dense": 1.0})
         self._scorer.begin(self._batch.state, self._table.influence)
@@ -114,12 +115,9 @@ class DiplomacyTextTask:
 
 def _reward_rules(grpo: GRPOConfig) -> RewardRules:
     options = {name: getattr(grpo, name) for name in RewardRules.__dataclass_fields__}
+    conditioned = grpo.use_elo_conditioned_rewards and grpo.play == "league"
     # Among seven copies of one player every expected place is 4, and there is nothing to condition on.
-    return RewardRules(**options | {"use_elo_conditioned_rewards": _conditions(grpo)})
-
-
-def _conditions(grpo: GRPOConfig) -> bool:
-    return grpo.use_elo_conditioned_rewards and grpo.play == "league"
+    return RewardRules(**options | {"use_elo_conditioned_rewards": conditioned})
 
 
 def ending_metrics(

@@ -15,7 +15,7 @@ from sparring.envs.diplomacy.board.codes import FALL, FALL_RETREATS, SPRING
 from sparring.envs.diplomacy.prompts.prompts import PromptRules
 from sparring.envs.diplomacy.rewards.phase_rewards import Scorer, first_influence
 from sparring.envs.diplomacy.rewards.scoring import count_centres
-from sparring.envs.diplomacy.rollouts.forked_games import Warmup, warmed_up
+from sparring.envs.diplomacy.rollouts.forked_games import warmed_up
 from sparring.envs.diplomacy.rollouts.task import DiplomacyTextTask
 from tests.agents.grpo.rollouts.small_games import plan_of, small_config, toy_backend
 
@@ -46,8 +46,8 @@ def groups(folder, seeds, phases):
 
 def warmed(folder, player=BASE_MODEL, backends=None, seeds=(1, 2, 3), phases=PHASES, last_year=1935):
     masters = DiplomacyBatch(len(PHASES), threads=1, last_year=last_year)
-    warmup = Warmup(player, PromptRules(), partial(decide_all, backends or Noting()))
-    found = warmed_up(masters, groups(folder, seeds, phases), warmup)
+    decide = partial(decide_all, backends or Noting())
+    found = warmed_up(masters, groups(folder, seeds, phases), player=player, rules=PromptRules(), decide=decide)
     masters.close()
     return found
 
@@ -142,9 +142,8 @@ def test_the_players_of_the_games_may_play_before_the_fork(tmp_path):
     plan = plan_of(config)
     masters = DiplomacyBatch(len(plan.groups), last_year=1910, threads=1)
     backends = Noting()
-    warmup = Warmup("players", PromptRules(), partial(decide_all, backends))
     played_on = tuple(replace(group, warmup_phases=3) for group in plan.groups)
-    warmed_up(masters, played_on, warmup)
+    warmed_up(masters, played_on, player="players", rules=PromptRules(), decide=partial(decide_all, backends))
     masters.close()
     assert {name for name, _ in backends.asked} == {CHALLENGER}
     assert 3 <= sum(count for _, count in backends.asked) <= 3 * len(plan.groups)  # one power of each game
