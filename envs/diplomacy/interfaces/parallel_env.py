@@ -18,7 +18,6 @@ from sparring.configs.core.errors import choose
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS
-from sparring.envs.diplomacy.board.codes import SLOTS
 from sparring.envs.diplomacy.drawing.render import draw_position
 from sparring.envs.diplomacy.interfaces.opponents import PowerOpponents
 from sparring.envs.diplomacy.interfaces.slots import (
@@ -239,7 +238,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
         """
         start = reset_position(options)
         if start is not None:
-            check_start(start, most=SLOTS, last_year=self._batch.last_year)
+            check_start(start, most=codes.SLOTS, last_year=self._batch.last_year)
             self._batch.set_position(0, start)
         else:
             self._batch.reset()

@@ -16,7 +16,6 @@ import torch
 
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, standard_board
-from sparring.envs.diplomacy.board.codes import RETREATS
 from sparring.envs.diplomacy.board.tensors import due
 from sparring.envs.diplomacy.orders.notation import write_order
 from sparring.envs.text import Option
@@ -73,7 +72,7 @@ class Choices:
 def choices(row: Mapping[str, np.ndarray], listed: Mapping[int, np.ndarray], power: int) -> Choices:
     """Return the choices of `power`, from a game's rows and its legal orders (`DiplomacyBatch.legal_orders`)."""
     winter = int(row["phase"]) == codes.WINTER
-    units = row["dislodged" if int(row["phase"]) in RETREATS else "units"]
+    units = row["dislodged" if int(row["phase"]) in codes.RETREATS else "units"]
     owed = int(due(*(torch.from_numpy(row[name])[None] for name in ("units", "owner")))[0, power]) if winter else 0
     own = [place for place in sorted(listed) if _is_for(units, place, power, building=owed > 0)]
     slots = [_options(listed[place], place, int(units[place]), slot, winter) for slot, place in enumerate(own)]

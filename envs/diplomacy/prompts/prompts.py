@@ -27,7 +27,6 @@ import numpy as np
 from sparring.configs.language import LanguageModelConfig
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import NOTHING, POWERS, location_name, standard_board
-from sparring.envs.diplomacy.board.codes import RETREATS
 from sparring.envs.diplomacy.orders.choices import Choices
 from sparring.envs.diplomacy.orders.completion import OPENING
 from sparring.envs.diplomacy.orders.notation import LETTERS, unit_location, write_unit
@@ -179,7 +178,7 @@ def task_text(row: Mapping[str, np.ndarray], choices: Choices, *, compact: bool)
     if choices.winter:
         verb = "build" if choices.winter > 0 else "disband"
         return f"{verb}s {choices.lines}" if compact else f"{choices.lines} to {verb}, of these:"
-    if int(row["phase"]) in RETREATS:
+    if int(row["phase"]) in codes.RETREATS:
         return "retreats" if compact else "These units retreat or disband:"
     return "" if compact else "These units move, hold, support or convoy:"
 
@@ -206,7 +205,7 @@ def unit_names(row: Mapping[str, np.ndarray], choices: Choices) -> list[str]:
     """Return the name of each slot of the choices: its unit, or the home centre of a possible build."""
     if choices.winter > 0:
         return [location_name(place) for place in choices.provinces]
-    units = row["dislodged" if int(row["phase"]) in RETREATS else "units"]
+    units = row["dislodged" if int(row["phase"]) in codes.RETREATS else "units"]
     return [write_unit(int(units[place]), place) for place in choices.provinces]
 
 
@@ -250,7 +249,7 @@ class Window:
 
 def windows(row: Mapping[str, np.ndarray], power: int) -> tuple[Window, ...]:
     """Return the windows of the units of `power` with orders in this phase, by province, from a game's rows."""
-    units = row["dislodged" if int(row["phase"]) in RETREATS else "units"]
+    units = row["dislodged" if int(row["phase"]) in codes.RETREATS else "units"]
     places = np.flatnonzero(codes.power_of(units) == power).tolist()
     return tuple(
         Window(place, _neighbours(row, int(units[place]), place), _threats(row["units"], place, power))

@@ -16,7 +16,6 @@ import torch
 from sparring.configs.schema import DiplomacyGRPORunConfig
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
-from sparring.envs.diplomacy.board.codes import NUM_POWERS
 from sparring.envs.diplomacy.prompts.prompts import PromptRules
 from sparring.envs.diplomacy.prompts.requests import pending_requests, seat_bots, written_orders
 from sparring.envs.diplomacy.rewards.scoring import count_centres, solos
@@ -112,6 +111,6 @@ def references(
 def measured(owner: torch.Tensor) -> dict[str, float]:
     """Return means over games that ended with `owner` [G, 34], for the player with power i % 7 of game i."""
     game = torch.arange(len(owner))
-    centres, won = (score(owner)[game, game % NUM_POWERS].double() for score in (count_centres, solos))
+    centres, won = (score(owner)[game, game % codes.NUM_POWERS].double() for score in (count_centres, solos))
     values = {"win_rate": won, "survival_rate": (centres > 0).double(), "avg_centers": centres}
     return {name: float(value.mean()) for name, value in values.items()}
