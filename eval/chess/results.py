@@ -21,7 +21,7 @@ import chess.pgn
 import chess.svg
 import numpy as np
 
-from sparring.configs.core.errors import InputError
+from sparring.configs.core.errors import InputError, printable
 from sparring.envs.chess.analysis import read_analysis
 from sparring.envs.chess.positions import check_position, read_legal_move, refuse_impossible
 from sparring.eval.chess.games import ChessGame, short_answer
@@ -235,7 +235,7 @@ def fill_page(template: Path, *, title: str, data: Any, **parts: str) -> str:
     plain = json.dumps(data, separators=(",", ":"))
     # In a script element only "<" needs escaping; & and > are escaped as well, to be safe.
     inert = plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    known = {"title": html.escape(title), "data": inert} | parts
+    known = {"title": html.escape(printable(title)), "data": inert} | parts
     return re.sub(r"\{\{(\w+)\}\}", lambda mark: known[mark[1]], template.read_text(encoding="utf-8"))
 
 

@@ -24,7 +24,7 @@ from sparring.configs.games.chess import GAME_SHARES, ChessDataConfig
 from sparring.envs.chess.data.positions import SPLITS, draw_positions, needs_engine
 from sparring.envs.chess.data.samples import StoredPositions, label, write_positions
 from sparring.envs.chess.engines.engine import open_engine
-from sparring.envs.chess.engines.lines import VALUES_VERSION
+from sparring.envs.chess.engines.searchers import VALUES_VERSION
 
 BAD_INPUT = 2
 USAGE = __doc__

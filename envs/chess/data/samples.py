@@ -21,11 +21,14 @@ import numpy as np
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import publish_folder
 from sparring.configs.core.regular_file import read_regular, read_regular_text
+from sparring.configs.core.status import say
 from sparring.configs.core.tensor_file import sha256
 from sparring.envs.chess.analysis import MOST_MOVES, Analysis, analysis_prompt, write_analysis
 from sparring.envs.chess.arbiter import HISTORY, ArbiterQuestion, arbiter_prompt, true_transition, write_transition
 from sparring.envs.chess.data.positions import SPLITS, ChessPositions, PositionRecord
 from sparring.envs.chess.engines.engine import Engine
+from sparring.envs.chess.engines.searchers import VALUES_VERSION
+from sparring.envs.chess.engines.searchers import VERSION as BUILT_IN_SEARCH
 from sparring.envs.chess.positions import check_position, read_legal_move
 
 ANALYSIS, ARBITER = "P", "A"
@@ -125,7 +128,15 @@ def read_positions(folder: Path) -> StoredPositions:
             if analysis:
                 analyses[record.fen] = analysis
         splits[split] = tuple(records)
+    _say_if_old(folder, manifest, analyses)
     return StoredPositions(ChessPositions(splits), analyses, manifest)
+
+
+def _say_if_old(folder: Path, manifest: Mapping[str, Any], analyses: Mapping[str, Analysis]) -> None:
+    """Say that labels may hold what no longer counts as a value; those of the built-in search never did."""
+    engine = str(manifest.get("engine", ""))
+    if analyses and manifest.get("values") != VALUES_VERSION and not engine.startswith(BUILT_IN_SEARCH):
+        say(f"env.data.folder={folder}: its labels by {engine or 'an engine'} may hold bounds as values; make it again")
 
 
 def _lines(records: Sequence[PositionRecord], analyses: Mapping[str, Analysis]) -> bytes:

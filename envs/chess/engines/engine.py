@@ -23,6 +23,7 @@ from sparring.configs.core.status import say
 from sparring.envs.chess.engines.searchers import (
     DEPTH,
     INSTALL,
+    VALUES_VERSION,
     VERSION,
     BuiltInSearch,
     Line,
@@ -141,7 +142,9 @@ def open_engine(path: str = "", *, depth: int = 10, processes: int = 1, cache: P
     if program is None:
         return _built_in(cache, chosen=path == BUILT_IN)
     first = UciProcess(program, depth)
-    lines = LineCache(cache, first.version, depth)
+    lines = LineCache(cache, f"{first.version}, values {VALUES_VERSION}", depth)
+    if old := lines.searches(first.version):  # earlier versions of the project stored the name alone
+        say(f"cache {cache}: {old} searches of {first.version} may hold bounds as values; they are not used any more")
     others = [UciProcess(program, depth) for _ in range(processes - 1)]
     return Engine([first, *others], lines, f"{first.version}, depth {depth}")
 
@@ -175,6 +178,12 @@ class LineCache:
         with self._lock:
             row = self._store.execute(query, (*self._key, count, fen)).fetchone()
         return [(str(move), float(value)) for move, value in json.loads(row[0])] if row else None
+
+    def searches(self, engine: str) -> int:
+        """Return the number of searches at this depth that are stored for an engine version."""
+        query = "SELECT COUNT(*) FROM lines WHERE engine = ? AND depth = ?"
+        with self._lock:
+            return int(self._store.execute(query, (engine, self._key[1])).fetchone()[0])
 
     def put(self, fen: str, count: int, lines: list[Line]) -> None:
         """Store lines, at once."""

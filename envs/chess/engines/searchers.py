@@ -41,6 +41,8 @@ logging.getLogger("chess.engine").addHandler(logging.NullHandler())  # a line th
 Line = tuple[str, float]
 MATE_SCORE = 10000
 """Centipawns."""
+VALUES_VERSION = 2
+"""Version of what counts as a UCI engine's value, a part of every cache key; before 2 also bounds and `mate 0` did."""
 DEPTH = 2
 """Half-moves."""
 VERSION = "built-in search 1"
