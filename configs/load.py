@@ -114,7 +114,7 @@ def _fresh(path: Path, settings: Sequence[str]) -> RunConfig:
         return config
     # With the final trainer and game, which decide the options.
     kind = [text for text in settings if text.lstrip("+").startswith(("trainer=", "env.id=", "scale="))]
-    return composed(settings, to_plain(shrink(composed(kind))))
+    return composed(settings, to_plain(shrink(composed(kind), whole=config)))
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from sparring.configs.schema import (
     RandomizationConfig,
     RunConfig,
 )
+from sparring.configs.validate import unmet_needs
 
 MOMENTS = (
     *("max_updates", "grpo.steps", "grpo.kl_beta_start_step", "grpo.kl_beta_warmup_steps"),
@@ -73,21 +74,23 @@ class ScaleClock:
         return self._short[moment]
 
 
-def shrink(config: RunConfig) -> RunConfig:
+def shrink(config: RunConfig, *, whole: RunConfig | None = None) -> RunConfig:
     """Return `config` at its `scale`, which keeps its value; its range must have been checked.
 
-    Only options of the kind of run change.
+    Only options of the kind of run change, and none that has no effect in `whole`, the run with all that is typed.
     """
+    idle = unmet_needs(whole or config)
     small = deepcopy(config)
     if isinstance(small, PPORunConfig):
         small.phases, small.max_updates = _phases(small)
     else:
         _shrink_steps(small)
     for key in _known(config, INTERVALS):
-        if key != "league.checkpoint_every" or _get(config, "league.checkpoint_schedule") == "even":
+        if key not in idle:
             _set(small, key, _interval(config, small, key))
     for key in _known(config, SIZES):
-        _set(small, key, _size(config, key))
+        if key not in idle:
+            _set(small, key, _size(config, key))
     if isinstance(small, PPORunConfig):
         small.ppo.minibatch_size = min(small.ppo.minibatch_size, small.ppo.rollout_steps * small.env.num_envs)
     return small

@@ -109,15 +109,23 @@ def _check_idle(config: RunConfig) -> None:
     Features on by default may be switched off beside their parameters: `grpo.kl_beta=0` beside its warm-up is valid.
     """
     known, values = declared(type(config)), options(config)
-    for key, value in values.items():
+    for key, near in unmet_needs(config).items():
+        if values[key] != known[bare(key)].default:
+            shown, default = (str(one).lower() for one in (values[key], known[bare(key)].default))
+            raise ConfigError(f"{key}={shown}: has no effect without {near}; give that, too, or {key}={default}")
+
+
+def unmet_needs(config: RunConfig) -> dict[str, str]:
+    """Return what each option without effect would need, by the option's key."""
+    known, values = declared(type(config)), options(config)
+    unmet: dict[str, str] = {}
+    for key in values:
         option = known.get(bare(key))
-        if not option or not option.metadata.get("needs") or value == option.default:
-            continue
-        for need in option.metadata["needs"]:
+        for need in option.metadata.get("needs", ()) if option else ():
             near = need.replace(f"{bare(key).rpartition('.')[0]}.", f"{key.rpartition('.')[0]}.")  # of the same item
             if not any(_given(one, values) for one in near.split(" or ")):
-                shown, default = (str(one).lower() for one in (value, option.default))
-                raise ConfigError(f"{key}={shown}: has no effect without {near}; give that, too, or {key}={default}")
+                unmet.setdefault(key, near)
+    return unmet
 
 
 def idle_options(config: RunConfig) -> list[str]:

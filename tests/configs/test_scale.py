@@ -251,3 +251,9 @@ def test_dogfights_default_run_at_any_scale_is_valid():
         config = shrink(DogfightRunConfig(scale=scale))
         validate(config)
         assert config.env.id == DOGFIGHT
+
+
+@pytest.mark.parametrize(("typed", "games"), [([], 400), (["self_play.promotion=sprt"], 126)])
+def test_what_has_no_effect_keeps_its_value(typed, games):
+    """400 games times the root of a tenth where they are played; otherwise the default, which is not refused."""
+    assert load(["+run=self_play", "scale=0.1", *typed]).self_play.promotion_games == games
