@@ -66,14 +66,14 @@ def is_snapshot(name: str) -> bool:
 
 def read_rows(rows: Any) -> list[Snapshot]:
     """Return the snapshots in the rows of an index; raises `ContentError` for rows that no pool wrote."""
-    found = read(list[SnapshotRow], rows)
-    for number, row in enumerate(found):
+    checked = read(list[SnapshotRow], rows)
+    for number, row in enumerate(checked):
         name, update = row["name"], row["update"]
-        wanted = f"snapshot_{update:06d}"
-        require(name == wanted, f"{number}.name={name!r}: must be {wanted}, after its update")
-        later = number == 0 or update > found[number - 1]["update"]
+        expected = f"snapshot_{update:06d}"
+        require(name == expected, f"{number}.name={name!r}: must be {expected}, after its update")
+        later = number == 0 or update > checked[number - 1]["update"]
         require(later, f"{number}.update={update}: must be later than that of the snapshot before")
-    return [Snapshot(**row) for row in found]
+    return [Snapshot(**row) for row in checked]
 
 
 class Pool:
@@ -155,9 +155,9 @@ class Pool:
         except TensorFileError as error:
             raise PoolError(f"{path}: {error}") from error
         with naming(path, PoolError, "restore it or remove the pool"):
-            found = read(SnapshotFile, content)
-        self._check_shape(path, found["shape"])
-        return found["weights"]
+            snapshot_file = read(SnapshotFile, content)
+        self._check_shape(path, snapshot_file["shape"])
+        return snapshot_file["weights"]
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the index as plain data, for `restore`."""
@@ -191,12 +191,12 @@ class Pool:
         self._write_index()
         return [snapshot.name for snapshot in leaving]
 
-    def _check_shape(self, path: Path, found: Mapping[str, Any]) -> None:
+    def _check_shape(self, path: Path, shape: Mapping[str, Any]) -> None:
         """Raise `PoolError` with the first key that differs: obs_dim, or a size of the network."""
-        for key in sorted(set(found) | set(self._shape)):
-            theirs, ours = found.get(key), self._shape.get(key)
-            if type(theirs) is not type(ours) or theirs != ours:
-                raise PoolError(f"{path}: {key}={shown(theirs)}, this run has {ours}; use a pool of the same shape")
+        for key in sorted(set(shape) | set(self._shape)):
+            stored, own = shape.get(key), self._shape.get(key)
+            if type(stored) is not type(own) or stored != own:
+                raise PoolError(f"{path}: {key}={shown(stored)}, this run has {own}; use a pool of the same shape")
 
     @staticmethod
     def put_aside_damaged(folder: Path) -> str:

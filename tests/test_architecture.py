@@ -224,7 +224,7 @@ ADAPTERS = {
     "sparring.agents.policies.order_network",
     "sparring.agents.ppo.tasks.diplomacy",
     "sparring.agents.ppo.tasks.dogfight",
-    "sparring.curriculum.randomization",
+    "sparring.curriculum.schedule",
 }
 """Files of agents/ and curriculum/ that know a game."""
 

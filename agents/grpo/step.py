@@ -15,7 +15,7 @@ from sparring.configs.language import GRPOConfig
 from sparring.curriculum.league.league import CHALLENGER, League
 from sparring.curriculum.league.matchmaking import Opponents
 from sparring.curriculum.league.metrics import league_metrics
-from sparring.curriculum.ratings.game_results import GameResult, by_player
+from sparring.curriculum.ratings import GameResult, by_player
 
 
 def check_batch(batch: RolloutBatch, *, step: int, version: int, depth: int) -> None:

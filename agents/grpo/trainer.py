@@ -54,11 +54,9 @@ from sparring.configs.core.typed import read, within
 from sparring.configs.language import plain_bot
 from sparring.configs.schema import GRPORunConfig
 from sparring.configs.stored.resume_changes import moving_shares
-from sparring.curriculum.league.file import LeagueFile
-from sparring.curriculum.league.inheritance import inherit
+from sparring.curriculum.league.file import LeagueFile, inherit, read_league, write_league
 from sparring.curriculum.league.league import League, enter_checkpoint, is_due, leave, new_league, record
 from sparring.curriculum.league.matchmaking import draw_opponents
-from sparring.curriculum.league.serialization import read_league, write_league
 from sparring.envs.game import game_with_id, text_game
 from sparring.envs.text import RolloutPlan
 

@@ -14,7 +14,7 @@ from sparring.agents.opponents.suggestions import SAMPLED_PREFIX
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.opponents import is_reference, registered
 from sparring.configs.schema import PPORunConfig
-from sparring.curriculum.opponent_names import labels_of_run
+from sparring.curriculum.opponents import labels_of_run
 from sparring.envs.game import Game, game_of, load
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Promotion of the learner into the pool, decided by a sequential test of seat-swapped games with the newest snapshot.
 
-H0: it is no stronger; H1: it is `promotion_elo` stronger (curriculum/ratings/sprt.py). Both sample their actions, as
+H0: it is no stronger; H1: it is `promotion_elo` stronger (curriculum/sprt.py). Both sample their actions, as
 in training, under the current physics.
 """
 
@@ -18,7 +18,7 @@ from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.networks import build_network
 from sparring.agents.policies.policy import Policy
 from sparring.configs.schema import SelfPlayConfig
-from sparring.curriculum.ratings.sprt import SCORES, Hypotheses, SPRTVerdict, count_pairs, judge
+from sparring.curriculum.sprt import SCORES, Hypotheses, SPRTVerdict, count_pairs, judge
 
 GAMES_AT_ONCE = 64
 

@@ -23,7 +23,7 @@ from sparring.agents.ppo.tasks.broadcast import BroadcastEnv
 from sparring.configs.core.typed import ContentError, Count, Text, read, require, within
 from sparring.configs.schema import SelfPlayConfig
 from sparring.curriculum.league import league as rules
-from sparring.curriculum.league.file import LeagueFile
+from sparring.curriculum.league.file import LeagueFile, read_league, write_league
 from sparring.curriculum.league.league import (
     CHALLENGER,
     enter_checkpoint,
@@ -32,11 +32,10 @@ from sparring.curriculum.league.league import (
     new_league,
     win_rates,
 )
-from sparring.curriculum.league.pfsp import draw, weights
-from sparring.curriculum.league.serialization import read_league, write_league
-from sparring.curriculum.opponent_mix import deal
+from sparring.curriculum.league.matchmaking import draw, weights
+from sparring.curriculum.opponents import deal
 from sparring.curriculum.pool import Pool, PoolError, is_snapshot, read_rows
-from sparring.curriculum.ratings.game_results import GameResult, head_to_head
+from sparring.curriculum.ratings import GameResult, head_to_head
 from sparring.curriculum.schedule import TrainingPlan
 
 Word = Annotated[int, Strict(), Field(ge=0)]

@@ -41,7 +41,7 @@ from sparring.configs.core.tensor_checks import AnyTensor
 from sparring.configs.core.typed import Count, Flag, Positive, Text, read, require, within
 from sparring.configs.schema import EventConfig, PPORunConfig
 from sparring.configs.serialization import to_plain
-from sparring.curriculum.opponent_names import labelled_phases
+from sparring.curriculum.opponents import labelled_phases
 from sparring.curriculum.schedule import Schedule, SchedulePosition, TrainingPlan
 from sparring.envs.game import game_of
 

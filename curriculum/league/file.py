@@ -1,18 +1,33 @@
-"""The league file league.json: each write replaces it atomically (`configs.core.files`), so readers need no lock.
+"""The league file league.json, its content, and a league that starts from that of another run.
 
-Only the trainer that holds the lock of the run's folder writes it.
+Each write replaces the file atomically (`configs.core.files`), so readers need no lock. Only the trainer that holds the
+lock of the run's folder writes it. Its value is `{"format", "version", "sha256", "agents": [...], "results": [...]}`;
+every field is checked, and the digest is of agents and results as compact JSON with sorted keys. It detects damage, not
+forgery: a program that writes a league can also write its digest, so that no field is trusted because of it.
+
+A run that inherits a league takes over its checkpoints with their ratings and records. Their weights are copied into
+`adapters/` of the new run, which is then complete wherever it is moved. The challenger of the other run is left out,
+since its weights are in no file; its last checkpoint represents it. Bots and the base model are the same players in
+both leagues and continue with their ratings.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
+from sparring.configs.core.allowed import Form, complaint
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
-from sparring.configs.core.regular_file import read_regular_text
-from sparring.curriculum.league.league import League
-from sparring.curriculum.league.serialization import read_league, write_league
+from sparring.configs.core.json_fields import Field
+from sparring.configs.core.manifest import ManifestError, read_listed, write_listed
+from sparring.configs.core.regular_file import make_folder, read_regular_text
+from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, KINDS, Agent, League, PairRecord, turned
+from sparring.curriculum.ratings import Belief, Elo, Pair, pair
 
 FILE, DAMAGED = "league.json", ".damaged"
 
@@ -78,3 +93,174 @@ class LeagueFile:
             self.path.replace(aside)
             return f"{self.path}: cannot be used ({error.__cause__}); it is kept as {aside.name}"
         return ""
+
+
+FORMAT, VERSION = "sparring-league", 1
+KEYS = ("format", "version", "sha256", "agents", "results")
+AGENT_KEYS = ("name", "kind", "path", "step", "elo", "start_elo", "mu", "sigma", "games")
+RESULT_KEYS = ("players", "total", "recent")
+NAME = Form(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}(/[A-Za-z0-9_][A-Za-z0-9_.-]{0,99})?", "a name, or a run's / a name")
+PATH = Form(r"[^\x00-\x1f]{0,4000}", "text of one line")
+COUNT = "[0, 1000000000000]"
+ELO, MU, SIGMA = "[-100000, 100000]", "[-1000, 1000]", "(0, 1000]"
+
+
+def write_league(league: League) -> dict[str, Any]:
+    """Return the league as plain data for `json.dumps`."""
+    agents = [_write_agent(agent) for agent in league.agents.values()]
+    results = [{"players": list(key), **asdict(record)} for key, record in sorted(league.records.items())]
+    # JSON has no tuples: digest the value as it will be read back.
+    content = json.loads(json.dumps({"agents": agents, "results": results}, allow_nan=False))
+    return {"format": FORMAT, "version": VERSION, "sha256": _digest(content), **content}
+
+
+def read_league(data: Any) -> League:
+    """Return the league in a JSON value; raises `InputError` with the path of the wrong field."""
+    whole = Field(data)
+    for name, expected in (("format", FORMAT), ("version", VERSION)):
+        if (stored := whole[name]).value != expected or type(stored.value) is not type(expected):
+            stored.fail(f"must be {expected!r}, not {str(stored.value)[:60]!r}")
+    whole.keys(KEYS)
+    if whole["sha256"].value != _digest({"agents": whole["agents"].value, "results": whole["results"].value}):
+        whole["sha256"].fail("is not that of the content, which is damaged")
+    league = League(_read_agents(whole["agents"]))
+    return League(league.agents, dict(_read_record(entry, league) for entry in whole["results"]))
+
+
+def _digest(content: Any) -> str:
+    try:
+        return sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    except (TypeError, ValueError, RecursionError):  # a state can hold more than JSON does
+        return ""
+
+
+def _write_agent(agent: Agent) -> dict[str, Any]:
+    plain = asdict(agent)
+    return {**{key: plain[key] for key in AGENT_KEYS if key in plain}, **plain["belief"]}
+
+
+def _read_agents(entries: Field) -> dict[str, Agent]:
+    read = [_read_agent(entry) for entry in entries]
+    agents = {agent.name: agent for agent in read}
+    if len(agents) < len(read):
+        entries.fail("two of them have one name")
+    for only, least in ((CHALLENGER, 1), (BASE_MODEL, 0)):
+        names = [agent.name for agent in read if agent.kind == only]
+        if names != [only] and (names or least):
+            entries.fail(f"must hold one {only}, called so")
+    return agents
+
+
+def _read_agent(entry: Field) -> Agent:
+    entry.keys(AGENT_KEYS)
+    kind = entry["kind"]
+    if kind.of(str) not in KINDS:
+        kind.fail(f"must be one of {', '.join(KINDS)}")
+    return Agent(
+        _text(entry["name"], NAME),
+        kind.of(str),
+        _text(entry["path"], PATH),
+        entry["step"].whole(COUNT),
+        Elo(entry["elo"].number(ELO)),
+        Elo(entry["start_elo"].number(ELO)),
+        Belief(entry["mu"].number(MU), entry["sigma"].number(SIGMA)),
+        entry["games"].whole(COUNT),
+    )
+
+
+def _read_record(entry: Field, league: League) -> tuple[Pair, PairRecord]:
+    entry.keys(RESULT_KEYS)
+    players = [_text(player, NAME) for player in entry["players"]]
+    if len(players) != 2 or players[0] >= players[1] or not set(players) <= league.agents.keys():
+        entry["players"].fail("must be two agents in the order of their names")
+    wins, draws, losses = (count.whole(COUNT) for count in _three(entry["total"]))
+    won, drawn, lost = (count.number(COUNT) for count in _three(entry["recent"]))
+    return pair(players[0], players[1]), PairRecord((wins, draws, losses), (won, drawn, lost))
+
+
+def _three(entry: Field) -> list[Field]:
+    values = list(entry)
+    if len(values) != 3:
+        entry.fail("must be wins, draws and losses")
+    return values
+
+
+def _text(entry: Field, form: Form) -> str:
+    if wrong := complaint(entry.of(str), form):
+        entry.fail(wrong)
+    return entry.of(str)
+
+
+FOLDER = "adapters"
+"""Folder of the inherited checkpoints' weights in a run's folder."""
+
+
+def inherit(league: League, folder: Path, source: Path, *, also: Sequence[str] = ()) -> League:
+    """Return a new `league`, stored in `folder`, extended by the league of the run in `source`; copies its weights.
+
+    Checkpoints of the other run are called <run>/<name> here; its base model may have one of the names `also`, by which
+    this one's was known once. Raises `LeagueError` if it has no league, another base model, or a checkpoint whose
+    weights are missing, damaged or outside the folder that holds the runs; `ValueError` if games have been played in
+    `league`.
+    """
+    if league.records:
+        raise ValueError("this league has results already, which would be lost; inherit before the first game")
+    try:
+        source_league = LeagueFile(source).read()
+        _check_base_model(league, source_league, source, also)
+        return _merged(source_league, league, folder, source)
+    except LeagueError as error:
+        raise LeagueError(f"league.inherit={source.name}: {error}") from error
+
+
+def _merged(source_league: League, league: League, folder: Path, source: Path) -> League:
+    names = {name: _new_name(agent, source) for name, agent in source_league.agents.items() if name != CHALLENGER}
+    taken = {names[name]: _adopted(source_league[name], names[name], folder, source) for name in names}
+    agents = {**taken, **{name: agent for name, agent in league.agents.items() if name not in taken}}
+    records = {}
+    for (one, other), record in source_league.records.items():
+        if one in names and other in names:
+            key = pair(names[one], names[other])
+            records[key] = record if key[0] == names[one] else turned(record)
+    return League(agents, records)
+
+
+def _check_base_model(league: League, source_league: League, source: Path, also: Sequence[str]) -> None:
+    """Raise `LeagueError` unless the base model of both leagues is the same, since its rating is continued."""
+    ours, base = league[BASE_MODEL].path, source_league.agents.get(BASE_MODEL)
+    if base is None:
+        raise LeagueError("has no base model, so it is of no language model; give another run, or leave it out")
+    if base.path not in (ours, *also):
+        raise LeagueError(
+            f"its base model is {base.path!r} and this run's is {ours!r}; train the one that {source / 'config.yaml'} "
+            "has as model.name, or leave league.inherit out"
+        )
+
+
+def _new_name(agent: Agent, source: Path) -> str:
+    """Return the name of an agent here; checkpoints that were inherited before keep the name of their run."""
+    return f"{source.name}/{agent.name}" if agent.kind == "checkpoint" and "/" not in agent.name else agent.name
+
+
+def _adopted(agent: Agent, name: str, folder: Path, source: Path) -> Agent:
+    if agent.kind != "checkpoint":
+        return agent
+    weights = (source / agent.path).resolve()
+    if not agent.path or not weights.is_relative_to(source.resolve().parent):
+        raise LeagueError(f"{source}: the weights of {agent.name}, {agent.path!r}, are not in a run beside it")
+    if not weights.exists():
+        raise LeagueError(f"{weights}: is missing, the weights of {agent.name} in the league of {source.name}")
+    path = f"{FOLDER}/{name}.pt"
+    _copy(weights, folder / path)
+    return replace(agent, name=name, path=path)
+
+
+def _copy(source: Path, target: Path) -> None:
+    try:
+        make_folder(target.parent.parent)
+        make_folder(target.parent)
+        write_listed(target, read_listed(source))
+    except ManifestError as error:
+        raise LeagueError(str(error)) from error
+    except OSError as error:
+        raise LeagueError(f"{target}: cannot be copied from {source} ({error.strerror}); free some space") from error

@@ -7,8 +7,8 @@ category    a category by its share, which may change over the run, then a membe
             checkpoint within `peer_elo` of the hero, uniformly, else one within 300, else the hero. exploitable is a
             checkpoint more than 50 below the hero, in proportion to the gap, else any bot or the base model. baseline
             is one of `BASELINE_BOTS`, or of their variants with `league.bots=original`.
-win_rate    self-play has its share; the other agents are weighted by the hero's win rate p against them (pfsp.py),
-            (1 - p)^power or p (1 - p), as in prioritized fictitious self-play.
+win_rate    self-play has its share; the other agents are weighted by the hero's win rate p against them,
+            (1 - p)^power or p (1 - p), as in prioritized fictitious self-play (`weights`).
 rating      self-play has exactly `rating_self_play`; the other agents are weighted by exp(-d^2 / (2 width^2)), d being
             the difference in Elo to the hero.
 
@@ -17,6 +17,12 @@ In the last two, the category of another agent is its rating relative to the her
 
 In the cold start, which ends with the first checkpoint or after `cold_start_steps`, three opponents are random and
 three chaos. With `dumbbot_game_probability` a game has DumbBot in all other seats, regardless of everything else.
+
+Prioritized fictitious self-play (PFSP) also draws the snapshots of the dogfight's pool. With p the learner's win rate
+against an opponent, "hard" gives it the weight (1 - p)^power + floor, which prefers the strongest opponents; "variance"
+gives p (1 - p) + floor, which prefers even ones. The floor keeps every opponent in play: without games a win rate would
+never change again.
+Source: Vinyals et al., "Grandmaster level in StarCraft II using multi-agent reinforcement learning", Nature 575 (2019).
 """
 
 from __future__ import annotations
@@ -27,11 +33,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sparring.configs.core.errors import choose
 from sparring.configs.language import SHARED, LeagueConfig, plain_bot
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, Agent, League, win_rates
-from sparring.curriculum.league.pfsp import weights
 
 SELF, PEER, EXPLOITABLE, BASELINE = "self", "peer", "exploitable", "baseline"
 STRONGER, WEAKER, MUCH_WEAKER, DUMBBOT_BENCHMARK = "stronger", "weaker", "much_weaker", "dumbbot_benchmark"
@@ -103,12 +109,12 @@ def seat_draws(
 ) -> list[SeatDraw]:
     """Return all possible draws of a seat, of positive weight, in a game of neither DumbBot nor the cold start."""
     if config.matchmaking == "category":
-        found = _by_category(league, config, shares(config, step, steps), hero)
+        draws = _by_category(league, config, shares(config, step, steps), hero)
     elif config.matchmaking == "win_rate":
-        found = _by_win_rate(league, config, shares(config, step, steps)["self_play"], hero)
+        draws = _by_win_rate(league, config, shares(config, step, steps)["self_play"], hero)
     else:
-        found = _by_rating(league, config, hero)
-    return [draw for draw in found if draw.weight > 0.0]
+        draws = _by_rating(league, config, hero)
+    return [draw for draw in draws if draw.weight > 0.0]
 
 
 def shares(config: LeagueConfig, step: int, steps: int) -> dict[str, float]:
@@ -126,7 +132,7 @@ def bucket(league: League, name: str, hero: str = CHALLENGER) -> str:
     if name == hero:
         return SELF
     above = league[name].elo - league[hero].elo
-    return next((found for bound, found in BUCKETS if above > bound), MUCH_WEAKER)
+    return next((name for bound, name in BUCKETS if above > bound), MUCH_WEAKER)
 
 
 def category_rates(games: Sequence[Opponents]) -> dict[str, float]:
@@ -160,11 +166,11 @@ def _by_category(league: League, config: LeagueConfig, share: dict[str, float], 
         EXPLOITABLE: weaker or references,
         BASELINE: baseline,
     }
-    found = []
+    draws = []
     for (kind, weight), part in zip(members.items(), (share[name] for name in SHARED), strict=True):
         total = math.fsum(weight.values())
-        found += [SeatDraw(name, kind, part * own / total) for name, own in weight.items()]
-    return found
+        draws += [SeatDraw(name, kind, part * own / total) for name, own in weight.items()]
+    return draws
 
 
 def _equally(agents: Iterable[Agent]) -> dict[str, float]:
@@ -196,3 +202,38 @@ def _beside_the_hero(league: League, weight: dict[str, float], self_play: float,
     scale = (1.0 - self_play) / total
     others = [SeatDraw(name, bucket(league, name, hero), scale * part) for name, part in weight.items()]
     return [SeatDraw(hero, SELF, self_play), *others]
+
+
+FLOORS = {"hard": 0.1, "variance": 0.01}  # Added to weights of at most 1 and 0.25.
+
+
+def weights(win_rates: ArrayLike, form: str = "hard", *, power: float = 1.0, floor: float | None = None) -> np.ndarray:
+    """Turn the learner's win rates [K] in [0, 1] into sampling weights [K], positive and not normalized.
+
+    `power` is that of the form "hard"; `floor` is the form's own of `FLOORS` unless given. Raises `UnknownNameError`
+    for an unknown form and `ValueError` for a rate outside [0, 1].
+    """
+    p = np.asarray(win_rates, dtype=np.float64)
+    if not np.all((p >= 0.0) & (p <= 1.0)):
+        raise ValueError(f"win rates {p.tolist()} are outside [0, 1]; give shares of points")
+    usual = FLOORS[choose("form of sampling", form, FLOORS)]
+    least = usual if floor is None else floor
+    return (1.0 - p) ** power + least if form == "hard" else p * (1.0 - p) + least
+
+
+def draw(names: Sequence[str], weight: ArrayLike, count: int, rng: np.random.Generator) -> list[str]:
+    """Draw `count` of `names` in proportion to `weight` [K], all different while there are enough of them.
+
+    With `count` above the number of names, every name is drawn once before any is drawn again. Raises `ValueError`
+    without names.
+    """
+    if len(names) == 0:
+        raise ValueError("cannot draw opponents from an empty pool; add a snapshot first")
+    share = np.asarray(weight, dtype=np.float64)
+    share = share / share.sum()  # numpy's choice requires probabilities that sum to 1.
+    drawn: list[str] = []
+    while len(drawn) < count:
+        size = min(count - len(drawn), len(names))
+        # Without replacement: different opponents for as many slots as possible.
+        drawn.extend(names[index] for index in rng.choice(len(names), size=size, replace=False, p=share))
+    return drawn

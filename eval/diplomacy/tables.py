@@ -9,7 +9,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from sparring.agents.llm.endpoint.meter import fallbacks_of
-from sparring.curriculum.league.reference_players import reference_table
+from sparring.curriculum.league.metrics import reference_table
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
 from sparring.eval.diplomacy.options import DiplomacyOptions

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from sparring.agents.play.matches import Contestant, MatchResults, MatchSettings, play
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import InputError
-from sparring.curriculum.ratings.sprt import SCORES, Hypotheses, SPRTVerdict, count_pairs, judge
+from sparring.curriculum.sprt import SCORES, Hypotheses, SPRTVerdict, count_pairs, judge
 from sparring.envs.dogfight.recording import Recorder, Recording
 from sparring.envs.dogfight.rules import ACTION_REPEAT, TICKS_PER_SECOND, ranges
 from sparring.eval.command import show_cells

@@ -9,7 +9,7 @@ from textwrap import fill
 from typing import Any
 
 from sparring.configs.core.errors import InputError
-from sparring.curriculum.ratings.sprt import Hypotheses
+from sparring.curriculum.sprt import Hypotheses
 from sparring.envs.dogfight.rules import BOTS, HELD_OUT
 from sparring.eval.parser import (
     GAMES,

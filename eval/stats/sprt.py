@@ -1,4 +1,4 @@
-"""Command line of the sequential test (`curriculum/ratings/sprt.py`): parsing of options, text of the verdict."""
+"""Command line of the sequential test (`curriculum/sprt.py`): parsing of options, text of the verdict."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from sparring.configs.core.errors import InputError, choose
-from sparring.curriculum.ratings.sprt import SCORES, Hypotheses, SPRTVerdict
+from sparring.curriculum.sprt import SCORES, Hypotheses, SPRTVerdict
 from sparring.eval.stats.tables import notes_markdown
 
 

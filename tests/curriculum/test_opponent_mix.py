@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sparring.curriculum.opponent_mix import counts, deal, shares
+from sparring.curriculum.opponents import counts, deal, shares
 from sparring.envs.dogfight.rules import BOTS
 
 bot_lists = st.lists(st.sampled_from(BOTS), unique=True)

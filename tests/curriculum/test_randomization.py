@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from sparring.curriculum.randomization import Randomization
+from sparring.curriculum.schedule import Randomization
 from sparring.envs.dogfight.rules import LEVELS, PARAMETER_INDEX, ranges
 
 

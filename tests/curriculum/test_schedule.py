@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from sparring.configs.load import load
 from sparring.configs.schema import EventConfig, PhaseConfig, RandomizationConfig, StageConfig
-from sparring.curriculum.randomization import Randomization
-from sparring.curriculum.schedule import Schedule, SchedulePosition
+from sparring.curriculum.schedule import Randomization, Schedule, SchedulePosition
 from sparring.envs.dogfight.rules import BOTS, ranges
 
 DO_NOTHING, DOGFIGHTER, CHASER, ACE, BRAWLER = BOTS

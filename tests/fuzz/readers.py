@@ -172,7 +172,7 @@ class LeagueRegistry(Reader):
         return content
 
     def read(self) -> Any:
-        from sparring.curriculum.league.serialization import write_league
+        from sparring.curriculum.league.file import write_league
 
         return write_league(LeagueFile(self.file.parent).read())
 

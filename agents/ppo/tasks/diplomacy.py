@@ -21,10 +21,10 @@ from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.configs.core.tensor_checks import AnyTensor, check_tensor
 from sparring.configs.core.typed import Count, Digest, Number, read, within
 from sparring.configs.schema import DiplomacyRunConfig
+from sparring.curriculum.league.file import read_league, write_league
 from sparring.curriculum.league.league import CHALLENGER, known_win_rates, new_league, record
-from sparring.curriculum.league.serialization import read_league, write_league
-from sparring.curriculum.opponent_mix import deal
-from sparring.curriculum.ratings.game_results import head_to_head
+from sparring.curriculum.opponents import deal
+from sparring.curriculum.ratings import head_to_head
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.batch import DiplomacyBatch

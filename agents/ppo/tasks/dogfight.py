@@ -26,9 +26,8 @@ from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.configs.core.typed import Digest, read, within
 from sparring.configs.schema import DogfightRunConfig
-from sparring.curriculum.league.file import LeagueFile
+from sparring.curriculum.league.file import LeagueFile, read_league
 from sparring.curriculum.league.league import CHALLENGER, known_win_rates
-from sparring.curriculum.league.serialization import read_league
 from sparring.curriculum.pool import Pool
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.dogfight.animation import gif_bytes

@@ -6,7 +6,7 @@ from sparring.agents.grpo.objective.advantages import advantages
 from sparring.agents.grpo.rollouts.plan import draw_plan
 from sparring.configs.language import GRPOConfig
 from sparring.curriculum.league.league import CHALLENGER, new_league, record
-from sparring.curriculum.ratings.game_results import GameResult
+from sparring.curriculum.ratings import GameResult
 from sparring.envs.diplomacy.rewards.sample_rewards import elo_reward
 from tests.agents.grpo.rollouts.small_games import bots_everywhere
 

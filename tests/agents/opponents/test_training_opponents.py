@@ -27,7 +27,7 @@ from sparring.configs.schema import (
     StageConfig,
 )
 from sparring.curriculum.league.file import LeagueFile
-from sparring.curriculum.opponent_names import label_of, labelled_phases, opponent_labels, opponent_phases
+from sparring.curriculum.opponents import label_of, labelled_phases, opponent_labels, opponent_phases
 from sparring.envs.dogfight.rules import BOTS
 from tests.agents.opponents import players
 from tests.agents.ppo.small_run import config, metrics, state_of, untimed

@@ -19,7 +19,7 @@ from sparring.configs.schema import NetworkConfig, PhaseConfig, SelfPlayConfig, 
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import CHALLENGER, record, win_rates
 from sparring.curriculum.pool import Pool, PoolError
-from sparring.curriculum.ratings.game_results import head_to_head
+from sparring.curriculum.ratings import head_to_head
 from sparring.curriculum.schedule import Schedule, SchedulePosition
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.rules import BOTS, ranges

@@ -2,9 +2,8 @@
 
 import pytest
 
-from sparring.curriculum.league.decayed_results import decayed
-from sparring.curriculum.league.league import CHALLENGER, known_win_rates, leave, new_league, record, win_rates
-from sparring.curriculum.ratings.game_results import head_to_head
+from sparring.curriculum.league.league import CHALLENGER, decayed, known_win_rates, leave, new_league, record, win_rates
+from sparring.curriculum.ratings import head_to_head
 
 
 def league_after(**results):

@@ -5,10 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from sparring.curriculum.league.file import LeagueError, LeagueFile
-from sparring.curriculum.league.inheritance import inherit
+from sparring.curriculum.league.file import LeagueError, LeagueFile, inherit
 from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, new_league, record
-from sparring.curriculum.ratings.game_results import GameResult
+from sparring.curriculum.ratings import GameResult
 from tests.curriculum.league.small_league import small_league
 
 

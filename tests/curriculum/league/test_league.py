@@ -16,9 +16,7 @@ from sparring.curriculum.league.league import (
     record,
 )
 from sparring.curriculum.league.league import win_rates as rates
-from sparring.curriculum.ratings.bayesian import Belief, beliefs_after
-from sparring.curriculum.ratings.elo import elo_after
-from sparring.curriculum.ratings.game_results import GameResult
+from sparring.curriculum.ratings import Belief, GameResult, beliefs_after, elo_after
 from tests.curriculum.league.small_league import small_league
 
 SEVEN = (CHALLENGER, "base_model", "random", "chaos", "dumbbot", "dumbbot", "defensive")

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import sparring.curriculum.league.file
-from sparring.curriculum.league.file import LeagueError, LeagueFile
+from sparring.curriculum.league.file import LeagueError, LeagueFile, _digest, read_league, write_league
 from sparring.curriculum.league.league import CHALLENGER, record
-from sparring.curriculum.league.serialization import _digest, read_league, write_league
-from sparring.curriculum.ratings.game_results import GameResult
+from sparring.curriculum.ratings import GameResult
 from tests.curriculum.league.small_league import small_league
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -64,7 +63,7 @@ WRITER = """
 import sys
 sys.path.insert(0, '.')
 from pathlib import Path
-from sparring.curriculum.ratings.game_results import GameResult
+from sparring.curriculum.ratings import GameResult
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import CHALLENGER, record
 file = LeagueFile(Path(sys.argv[1]))

@@ -15,14 +15,14 @@ from sparring.configs.schema import LeagueConfig
 from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, new_league, record
 from sparring.curriculum.league.matchmaking import (
     CATEGORIES,
+    FLOORS,
     bucket,
     category_rates,
     draw_opponents,
     seat_draws,
     shares,
 )
-from sparring.curriculum.league.pfsp import FLOORS
-from sparring.curriculum.ratings.game_results import GameResult
+from sparring.curriculum.ratings import GameResult
 from tests.curriculum.league.small_league import rated, small_league
 
 BASELINE = {*DIPLOMACY_BOTS, "base_model"}

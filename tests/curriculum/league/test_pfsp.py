@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from sparring.configs.core.errors import UnknownNameError
-from sparring.curriculum.league import pfsp
+from sparring.curriculum.league import matchmaking as pfsp
+from sparring.curriculum.league.league import win_rate
 
 
 def test_hard_weights_are_one_minus_win_rate_plus_a_tenth():
@@ -17,11 +18,11 @@ def test_variance_weights_peak_at_even_matches_and_never_vanish():
 
 def test_win_rate_counts_draws_as_half_and_starts_even():
     # (3 + 1/2 + 1) / (3 + 1 + 4 + 2) and, never met, 1 / 2.
-    np.testing.assert_allclose(pfsp.win_rate([3, 0], [1, 0], [4, 0]), [0.45, 0.5])
+    np.testing.assert_allclose(win_rate([3, 0], [1, 0], [4, 0]), [0.45, 0.5])
 
 
 def test_one_lost_game_does_not_count_as_always_lost():
-    assert 0.0 < pfsp.win_rate(0, 0, 1) < pfsp.win_rate(0, 0, 0)
+    assert 0.0 < win_rate(0, 0, 1) < win_rate(0, 0, 0)
 
 
 @pytest.mark.parametrize("rates", [[-0.1], [1.2], [float("nan")]])

@@ -7,14 +7,14 @@ import pytest
 
 from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, new_league, record
 from sparring.curriculum.league.matchmaking import CATEGORIES, Opponents, bucket
-from sparring.curriculum.league.metrics import league_metrics
-from sparring.curriculum.league.reference_players import (
+from sparring.curriculum.league.metrics import (
     ReferenceRow,
     best_checkpoint,
+    league_metrics,
     reference_drop,
     reference_table,
 )
-from sparring.curriculum.ratings.game_results import GameResult, head_to_head
+from sparring.curriculum.ratings import GameResult, head_to_head
 from tests.curriculum.league.small_league import rated, small_league
 
 

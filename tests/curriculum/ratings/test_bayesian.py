@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring.curriculum.ratings.bayesian import BETA, SIGMA, Belief, beliefs_after, win_chance
-from sparring.curriculum.ratings.game_results import GameResult, head_to_head
+from sparring.curriculum.ratings import BETA, SIGMA, Belief, GameResult, beliefs_after, head_to_head, win_chance
 
 BELIEFS = st.builds(Belief, st.floats(0.0, 50.0), st.floats(0.5, SIGMA))
 SEVEN = tuple("abcdefg")

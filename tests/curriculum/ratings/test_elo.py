@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring.curriculum.ratings.bayesian import Belief
-from sparring.curriculum.ratings.elo import elo_after, expected_score
-from sparring.curriculum.ratings.game_results import GameResult, head_to_head
+from sparring.curriculum.ratings import Belief, GameResult, elo_after, expected_score, head_to_head
 
 ELOS = st.floats(-3000.0, 5000.0)
 SEVEN = tuple("abcdefg")

@@ -3,7 +3,7 @@
 import pytest
 
 from sparring.configs.core.errors import InputError
-from sparring.curriculum.ratings.game_results import GameResult, by_player, head_to_head, meetings, ranks, results
+from sparring.curriculum.ratings import GameResult, by_player, head_to_head, meetings, ranks, results
 
 
 def test_every_two_seats_are_compared_once():

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sparring.curriculum.ratings.elo import elo_after, expected_score
-from sparring.curriculum.ratings.game_results import by_player
+from sparring.curriculum.ratings import by_player, elo_after, expected_score
 
 SEVEN = tuple("abcdefg")
 

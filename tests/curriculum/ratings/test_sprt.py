@@ -7,7 +7,7 @@ import pytest
 
 from sparring.agents.play.matches import MatchSettings, play
 from sparring.configs.core.errors import InputError
-from sparring.curriculum.ratings.sprt import SCORES, Hypotheses, count_pairs, judge, llr
+from sparring.curriculum.sprt import SCORES, Hypotheses, count_pairs, judge, llr
 from sparring.eval.stats.sprt import parse_hypotheses
 
 

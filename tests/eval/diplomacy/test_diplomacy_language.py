@@ -10,8 +10,8 @@ from sparring.agents.opponents import players
 from sparring.agents.opponents.players import find_player, results_place
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import enter_checkpoint, new_league, record
-from sparring.curriculum.league.reference_players import reference_table
-from sparring.curriculum.ratings.game_results import GameResult
+from sparring.curriculum.league.metrics import reference_table
+from sparring.curriculum.ratings import GameResult
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.rollouts.games import one_against_six

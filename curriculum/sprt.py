@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparring.configs.core.errors import InputError
-from sparring.curriculum.ratings.elo import Elo, expected_score
+from sparring.curriculum.ratings import Elo, expected_score
 
 SCORES = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 PRIOR = 0.5

@@ -1,4 +1,8 @@
-"""Assignment of opponents: shares of the bots, and matches dealt to opponents by exact counts.
+"""The opponents of a run: their labels, their shares of the matches, and the matches dealt to them by exact counts.
+
+A label is a short name of a checkpoint, an ONNX file or a Python object beside the bots. It stands in metrics, the
+league and the schedule, and is a function of the configuration's text alone, so that a resumed run finds its results
+again: `runs/hawk/final.pt` is `hawk`, `agent.onnx` is `agent`, `my_bots:Mine` is `Mine`.
 
 A bot of an earlier stage keeps a floor, because a policy forgets opponents it no longer plays. The current bots divide
 the rest by their weights, or by loss rate, 1 - win rate + 0.05.
@@ -10,9 +14,75 @@ opponent, since a change of opponent discards the match in progress.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePath
 
 import numpy as np
+
+from sparring.configs.schema import NamedOpponentsRunConfig, PhaseConfig, PPORunConfig, StageConfig
+from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER
+
+TAKEN = ("selfplay", CHALLENGER, BASE_MODEL)
+"""Names with another meaning in metrics or in the league."""
+
+
+def label_of(text: str) -> str:
+    """Return the label of an opponent other than a bot, before duplicates are numbered."""
+    path = PurePath(text.rpartition(":")[2])
+    named = path.parent.name if path.name in ("final.pt", "final") and path.parent.name else path.name
+    stem = re.sub(r"\.(pt|onnx|zip)$", "", named)
+    return re.sub(r"[^A-Za-z0-9._-]", "_", stem) or "opponent"
+
+
+def opponent_labels(texts: Iterable[str], bots: Sequence[str]) -> dict[str, str]:
+    """Return a label for each text, bots for themselves; equal labels are numbered in order."""
+    labels: dict[str, str] = {}
+    for text in dict.fromkeys(texts):
+        label, number = label_of(text), 1
+        while text not in bots and (label in (*bots, *TAKEN, *labels.values()) or label.startswith("snapshot_")):
+            number += 1
+            label = f"{label_of(text).removeprefix('snapshot_')}-{number}"
+        labels[text] = text if text in bots else label
+    return labels
+
+
+def opponent_phases(config: PPORunConfig) -> list[PhaseConfig]:
+    """Return the phases with the opponents that act in them, as written.
+
+    `against` replaces the bots of every stage. Of `opponents`, those that no stage names join every stage.
+    """
+    if not isinstance(config, NamedOpponentsRunConfig):
+        return config.phases
+    named = {bot for phase in config.phases for stage in phase.stages for bot in stage.bots}
+    joining = [] if config.against else [text for text in config.opponents if text not in named]
+    return [replace(phase, stages=[_stage(stage, config.against, joining) for stage in phase.stages])
+            for phase in config.phases]  # fmt: skip
+
+
+def labelled_phases(config: PPORunConfig) -> list[PhaseConfig]:
+    """Return the phases by which the schedule goes: `opponent_phases` with labels."""
+    phases, labels = opponent_phases(config), labels_of_run(config)
+    return [
+        replace(phase, stages=[replace(stage, bots=[labels[bot] for bot in stage.bots]) for stage in phase.stages])
+        for phase in phases
+    ]
+
+
+def labels_of_run(config: PPORunConfig) -> dict[str, str]:
+    """Return the label of every opponent of a run by its text, bots included."""
+    texts = [bot for phase in opponent_phases(config) for stage in phase.stages for bot in stage.bots]
+    return opponent_labels(texts, config.bots)
+
+
+def _stage(stage: StageConfig, against: str, joining: Sequence[str]) -> StageConfig:
+    if against:
+        return replace(stage, bots=[against], weights=[])
+    mean = sum(stage.weights) / len(stage.weights) if stage.weights else 0.0
+    weights = [*stage.weights, *[mean] * len(joining)] if stage.weights else []
+    return replace(stage, bots=[*stage.bots, *joining], weights=weights)
+
 
 LOSS_FLOOR = 0.05  # Keeps a share for bots that are always beaten.
 UNKNOWN_WIN_RATE = 0.5
@@ -106,8 +176,8 @@ def _change_surplus(dealt: np.ndarray, target: np.ndarray) -> np.ndarray:
     """Change as few entries of `dealt` [m] as it takes to hold each opponent `target` [K] times."""
     changed = dealt.copy()
     free = np.ones(len(dealt), dtype=bool)
-    for opponent, wanted in enumerate(target):
-        free[np.flatnonzero(dealt == opponent)[:wanted]] = False
+    for opponent, count in enumerate(target):
+        free[np.flatnonzero(dealt == opponent)[:count]] = False
     missing = target - _count_matches(dealt[~free], len(target))
     changed[free] = np.repeat(np.arange(len(target)), missing)
     return changed

@@ -1,0 +1,243 @@
+"""Results of finished games of any number of players, and the two ratings that they change: Elo and a Bayesian one.
+
+A game of n seats is n (n - 1) / 2 comparisons, one for each pair of seats. A player may have several seats: each of
+them is compared with the seats of others, but not with its own, which would carry no information; `by_player` joins
+them to one first. Games with the same result are one `GameResult` with a count, so that the thousands of matches of one
+update become a few. A batch of games is rated at once from the ratings before it, independent of their order, to the
+bit (sums are rounded once, by `math.fsum`), and each of the G games between two players counts 1 / G.
+
+Elo (A. Elo, "The Rating of Chessplayers, Past and Present", 1978): the share of points expected against an opponent is
+1 / (1 + 10^((theirs - mine) / 400)), and after a result both sides move by K (score - expected), in opposite
+directions, so the sum of all ratings never changes. A game of n players is a result between each two of them with
+K / (n - 1); for n = 2 that is Elo's own rule. Hundreds of games against one opponent count as a single result with a
+fractional score. Rated one by one they would move a rating by K times the noise of the last few, in an order that
+batched games do not have; K times their number would overshoot. So no two players move each other by more than one game
+could, and the gap to the true difference shrinks by a constant factor, with less noise the more games there are.
+
+Bayesian: a normal distribution of each player's strength. Model and update are those of R. C. Weng and C.-J. Lin, "A
+Bayesian approximation method for online ranking", Journal of Machine Learning Research 12 (2011), algorithm 1
+(Bradley-Terry, every pair of a game's players), with one player to a team. For each opponent q of player i, with s = 1,
+1/2 or 0 for a win, a draw or a loss:
+
+    c^2 = sigma_i^2 + sigma_q^2 + 2 beta^2      p = 1 / (1 + exp((mu_q - mu_i) / c))
+    omega += sigma_i^2 / c * (s - p)            delta += (sigma_i / c) * (sigma_i / c)^2 * p * (1 - p)
+    mu_i <- mu_i + omega                        sigma_i^2 <- sigma_i^2 * max(1 - delta, kappa)
+
+The constants, and the variance tau^2 that is added once a batch, for strength that changes, are TrueSkill's (R.
+Herbrich, T. Minka and T. Graepel, NIPS 2006). Each game alone would change the belief before the batch into another
+one; the quotient of the two is the likelihood of the game, and the belief after the batch is the one before times all
+these likelihoods. For a single game that is the update above.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import NewType
+
+from sparring.configs.core.errors import InputError
+
+Pair = tuple[str, str]
+"""Two players, sorted by name."""
+Result = tuple[int, int, int]
+"""Wins, draws and losses."""
+WIN, DRAW, LOSS = 1.0, 0.5, 0.0
+DIGITS = 9
+"""Decimal places to which mean scores are compared."""
+
+
+@dataclass(frozen=True)
+class GameResult:
+    """One or several finished games with the same result; raises `InputError` for an invalid one."""
+
+    players: tuple[str, ...]
+    """Name of the player in each seat."""
+    ranks: tuple[int, ...]
+    """Rank of each seat; 1 is the best, and equal ranks are a draw."""
+    count: int = 1
+    """Number of games."""
+
+    def __post_init__(self) -> None:
+        if len(self.players) < 2 or len(self.ranks) != len(self.players):
+            raise InputError(f"game of players {self.players} with ranks {self.ranks}: give at least two, a rank each")
+        if not all(1 <= rank <= len(self.ranks) for rank in self.ranks):
+            raise InputError(f"game with ranks {self.ranks}: must be in [1, {len(self.ranks)}]")
+        if self.count < 1:
+            raise InputError(f"game with count {self.count}: must be at least 1")
+
+    def comparisons(self) -> Iterator[tuple[str, str, float]]:
+        """Yield (one, other, score of the one) for every two seats of different players in one of these games."""
+        for i, j in combinations(range(len(self.players)), 2):
+            if self.players[i] != self.players[j]:
+                score = DRAW if self.ranks[i] == self.ranks[j] else WIN if self.ranks[i] < self.ranks[j] else LOSS
+                yield self.players[i], self.players[j], score
+
+
+def ranks(scores: Sequence[float]) -> tuple[int, ...]:
+    """Return the ranks of scores, 1 for the highest; equal ones share the better rank, as in 1, 2, 2, 4."""
+    return tuple(1 + sum(other > score for other in scores) for score in scores)
+
+
+def by_player(players: Sequence[str], scores: Sequence[float], *, count: int = 1) -> GameResult:
+    """Return a game as a result between its distinct players, each placed by the mean score of its seats.
+
+    A player with six seats is then one opponent, not six. Scores count as equal up to rounding. Raises `InputError`
+    for fewer than two players.
+    """
+    own: dict[str, list[float]] = {}
+    for player, score in zip(players, scores, strict=True):
+        own.setdefault(player, []).append(score)
+    means = [round(math.fsum(parts) / len(parts), DIGITS) for parts in own.values()]
+    return GameResult(tuple(own), ranks(means), count)
+
+
+def pair(one: str, other: str) -> Pair:
+    """Return the key of two players, independent of their order."""
+    return (one, other) if one < other else (other, one)
+
+
+def head_to_head(one: str, other: str, result: Result) -> list[GameResult]:
+    """Return a result of the first of two players against the second as games of two seats."""
+    outcomes = zip(((1, 2), (1, 1), (2, 1)), result, strict=True)
+    return [GameResult((one, other), ranked, count) for ranked, count in outcomes if count]
+
+
+def meetings(games: Iterable[GameResult]) -> Counter[Pair]:
+    """Count the games in which two players met, independent of their seats."""
+    met: Counter[Pair] = Counter()
+    for game in games:
+        for key in {pair(one, other) for one, other, _ in game.comparisons()}:
+            met[key] += game.count
+    return met
+
+
+def results(games: Iterable[GameResult]) -> dict[Pair, Result]:
+    """Return the first player's result against the second over all pairs of seats, for all pairs that met."""
+    counts: dict[Pair, list[int]] = {}
+    for game in games:
+        for one, other, score in game.comparisons():
+            key = pair(one, other)
+            seen = score if key[0] == one else WIN - score
+            counts.setdefault(key, [0, 0, 0])[(WIN, DRAW, LOSS).index(seen)] += game.count
+    return {key: (wins, draws, losses) for key, (wins, draws, losses) in counts.items()}
+
+
+Elo = NewType("Elo", float)
+"""A rating in this model's units, where a difference of 400 means odds of ten to one."""
+START = Elo(1000.0)
+K = 48.0
+"""Largest change of a rating by one game, over all its opponents together."""
+SCALE = 400.0
+
+
+def expected_score(mine: Elo, theirs: Elo) -> float:
+    """Return the share of points, in (0, 1), that a player rated `mine` is expected to take from one rated `theirs`."""
+    return 1.0 / (1.0 + 10.0 ** ((theirs - mine) / SCALE))
+
+
+def elo_after(before: Mapping[str, Elo], games: Sequence[GameResult], *, k: float = K) -> dict[str, Elo]:
+    """Return the new ratings of all players with an opponent in this batch of games.
+
+    `before` has the ratings of all players, by name; raises `KeyError` for a missing one.
+    """
+    met = meetings(games)
+    moves: dict[str, list[float]] = {}
+    for game in games:
+        # A player of an n-seat game has n - 1 comparisons, which together move it by K at most.
+        share = k / (len(game.players) - 1)
+        for one, other, score in game.comparisons():
+            move = _move(before[one], before[other], score, game.count * share / met[pair(one, other)])
+            moves.setdefault(one, []).append(move)
+            moves.setdefault(other, []).append(-move)  # Zero-sum, so that the mean rating stays.
+    # fsum rounds once: the result does not depend on the order of games.
+    return {name: Elo(before[name] + math.fsum(parts)) for name, parts in moves.items()}
+
+
+def _move(mine: Elo, theirs: Elo, score: float, k: float) -> float:
+    """Return the change of my rating by a result; theirs changes by its negative."""
+    return k * (score - expected_score(mine, theirs))
+
+
+MU, SIGMA = 25.0, 25.0 / 3.0
+BETA = 25.0 / 6.0
+"""Standard deviation of a player's performance from game to game."""
+TAU = 25.0 / 300.0  # Per batch: strength may drift between batches.
+KAPPA = 1e-4
+"""Least factor by which one game may shrink a variance; keeps it positive."""
+
+
+@dataclass(frozen=True)
+class Belief:
+    """Mean and standard deviation of a player's strength. In TrueSkill units, not Elo's."""
+
+    mu: float = MU
+    sigma: float = SIGMA
+
+    @property
+    def shown(self) -> float:
+        """Conservative estimate of the strength, mu - 3 sigma, as TrueSkill leaderboards show it."""
+        return self.mu - 3.0 * self.sigma
+
+
+def win_chance(mine: Belief, theirs: Belief) -> float:
+    """Return the probability, in (0, 1), that a player with belief `mine` is placed before one with `theirs`."""
+    return 1.0 / (1.0 + math.exp((theirs.mu - mine.mu) / _spread(mine, theirs)))
+
+
+def beliefs_after(before: Mapping[str, Belief], games: Sequence[GameResult]) -> dict[str, Belief]:
+    """Return the new beliefs of all players with an opponent in this batch of games.
+
+    `before` has the beliefs of all players, by name; raises `KeyError` for a missing one.
+    """
+    met = meetings(games)
+    widened = {name: _widened(before[name]) for name in {name for key in met for name in key}}
+    updated: dict[str, list[tuple[Belief, int]]] = {name: [] for name in widened}
+    for game in games:
+        for name, belief in _after_one(widened, game, met).items():
+            updated[name].append((belief, game.count))
+    return {name: _product(widened[name], beliefs) for name, beliefs in updated.items()}
+
+
+def _widened(belief: Belief) -> Belief:
+    return Belief(belief.mu, math.sqrt(belief.sigma**2 + TAU**2))
+
+
+def _after_one(before: Mapping[str, Belief], game: GameResult, met: Counter[Pair]) -> dict[str, Belief]:
+    """Return the beliefs of its players after this game alone, with its weight in the batch."""
+    omega: dict[str, list[float]] = {}
+    delta: dict[str, list[float]] = {}
+    for one, other, score in game.comparisons():
+        counts = 1.0 / met[pair(one, other)]
+        for me, them, mine in ((one, other, score), (other, one, 1.0 - score)):
+            spread, chance = _spread(before[me], before[them]), win_chance(before[me], before[them])
+            variance = before[me].sigma ** 2
+            omega.setdefault(me, []).append(counts * variance / spread * (mine - chance))
+            # Weng and Lin's gamma, sigma_i / c: slows the decrease of the variance.
+            gamma = before[me].sigma / spread
+            delta.setdefault(me, []).append(counts * gamma * variance / spread**2 * chance * (1.0 - chance))
+    return {
+        me: Belief(
+            before[me].mu + math.fsum(omega[me]),
+            before[me].sigma * math.sqrt(max(1.0 - math.fsum(delta[me]), KAPPA)),
+        )
+        for me in omega
+    }
+
+
+def _product(prior: Belief, updated: Sequence[tuple[Belief, int]]) -> Belief:
+    """Return `prior` times the likelihood of each game, given as (belief after it alone, number of such games).
+
+    Gaussians multiply in natural parameters: precisions 1 / sigma^2 add, and so do precision-weighted means.
+    """
+    precision = 1.0 / prior.sigma**2  # Of the prior; each game may only add to it.
+    gained = math.fsum(times * (1.0 / belief.sigma**2 - precision) for belief, times in updated)
+    pull = math.fsum(times * (belief.mu - prior.mu) / belief.sigma**2 for belief, times in updated)
+    return Belief(prior.mu + pull / (precision + gained), 1.0 / math.sqrt(precision + gained))
+
+
+def _spread(mine: Belief, theirs: Belief) -> float:
+    # c of the model: both uncertainties and both performance noises.
+    return math.sqrt(mine.sigma**2 + theirs.sigma**2 + 2.0 * BETA**2)

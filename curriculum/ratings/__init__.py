@@ -1,1 +1,0 @@
-"""Results of games, ratings, and the sequential probability ratio test."""
