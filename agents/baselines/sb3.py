@@ -27,10 +27,9 @@ from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs
 from sparring.agents.ppo.tasks.spaces import flat_actions
 from sparring.agents.ppo.trainer import PPOTrainer, anneal
 from sparring.agents.run.fit import progress_of
-from sparring.agents.run.progress import counted
+from sparring.agents.run.progress import Timer, counted
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.signals import FINAL_CODES, Stopped
-from sparring.agents.run.timer import Timer
 from sparring.configs.schema import EventConfig, PPOConfig
 from sparring.envs.game import load
 

@@ -40,7 +40,7 @@ from sparring.agents.llm.models.fixed_minibatch import language_model_sha256
 from sparring.agents.llm.models.identity import base_identity, first_identity
 from sparring.agents.llm.models.load import load_model
 from sparring.agents.llm.models.lora import LoraShape
-from sparring.agents.run.fidelity.fingerprint import machine
+from sparring.agents.run.fidelity import machine
 from sparring.agents.run.fit import save
 from sparring.agents.run.guard import GuardVerdict
 from sparring.agents.run.preflight import check_sources

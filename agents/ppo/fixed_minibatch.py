@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 import torch
 
 from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.run.fidelity.minibatch import minibatch_sha256
+from sparring.agents.run.fidelity import minibatch_sha256
 
 ROWS = 128
 """Rows of the minibatch: enough that the sums over it are split as in training; milliseconds."""

@@ -31,11 +31,10 @@ from sparring.agents.ppo.learner import PPOLearner
 from sparring.agents.ppo.precision import Autocast
 from sparring.agents.ppo.rollout import Rollout
 from sparring.agents.ppo.tasks.task import make_task
-from sparring.agents.run.fidelity.fingerprint import machine
-from sparring.agents.run.progress import counted, forecast
+from sparring.agents.run.fidelity import machine
+from sparring.agents.run.progress import Timer, counted, forecast
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.states import TrainingState
-from sparring.agents.run.timer import Timer
 from sparring.configs.core.device import choose_device
 from sparring.configs.core.tensor_checks import AnyTensor
 from sparring.configs.core.typed import Count, Flag, Positive, Text, read, require, within

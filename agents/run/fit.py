@@ -1,21 +1,91 @@
 """The training loop of every trainer: update, evaluate, log, apply the guard's verdict, save.
 
-The policy is always saved before the training state, so that every state has a policy.
+The policy is always saved before the training state, so that every state has a policy. When a process of a run is lost,
+the others save the policy and a training state from after the last update: process 0 does, and if it died, the first
+process to get the folder's lock saves at least the policy. The episodes of the lost process are missing, so a run
+continued from such a state restarts all episodes.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Protocol
 
 from sparring.agents.callbacks import RunProgress
+from sparring.agents.distributed.processes import ProcessLostError
+from sparring.agents.run.folder import RunLock, RunLockedError
 from sparring.agents.run.guard import GAVE_UP, GuardVerdict
-from sparring.agents.run.peer_loss import saving_on_peer_loss
 from sparring.agents.run.progress import counted
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.signals import Stopped
-from sparring.agents.run.states import reading
-from sparring.agents.run.trainer import Trainer
+from sparring.agents.run.states import TrainingState, reading
 from sparring.configs.core.errors import InputError
+
+
+class Trainer(Protocol):
+    """One algorithm, created from a configuration before its run has a folder. Every process of a run has one.
+
+    `restore_or_init` is called first. `updates_done` then counts the updates.
+    """
+
+    unit: str
+    """Name of an update: update, step."""
+    updates: int
+    """Total number of updates to do."""
+    updates_done: int
+    cannot_save: str
+    """The part that training states lack, as a phrase; empty if states are complete."""
+
+    @property
+    def final(self) -> Path:
+        """The path of the final policy."""
+
+    @property
+    def over(self) -> bool:
+        """True if no update is left."""
+
+    @property
+    def env_steps(self) -> int:
+        """The x-axis of the latest update's metrics."""
+
+    def restore_or_init(self, session: RunSession) -> None:
+        """Open the files in the run's folder, and continue from the state that `session` found, if any."""
+
+    def nothing_left(self) -> str:
+        """Return a message: why no update is left, and which option to raise."""
+
+    def describe(self) -> Iterator[str]:
+        """Yield lines that describe the model and the machine."""
+
+    def update(self) -> dict[str, float]:
+        """Do one update; return its metrics. A trainer with a guard calls it here."""
+
+    def evaluate(self) -> dict[str, float]:
+        """Do the evaluations that are due after the update; return their metrics."""
+
+    def advance(self) -> None:
+        """Finish an update that the guard accepted, after its metrics are logged."""
+
+    def headline(self, metrics: Mapping[str, float]) -> tuple[str, str]:
+        """Return the progress bar's description and status."""
+
+    def save_policy(self, path: Path, *, interrupted: bool) -> None:
+        """Write the policy after `updates_done` updates. Raises `OSError` if it cannot be written."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything that an update changes, as plain data and tensors; called by all processes."""
+
+    def load_state_dict(self, state: TrainingState) -> None:
+        """Continue from a state, at the start or when the guard rolls back."""
+
+    def summary(self) -> dict[str, Any]:
+        """Return plain data for the manifest of a state."""
+
+    def close(self) -> None:
+        """End threads and processes."""
 
 
 def fit(trainer: Trainer, session: RunSession) -> Path:
@@ -99,12 +169,12 @@ def _update(trainer: Trainer, session: RunSession) -> dict[str, float] | None:
 
 def _roll_back(trainer: Trainer, session: RunSession) -> bool:
     """Restore the newest good state, except for the guard; return False if there is none."""
-    found = session.newest_state()
-    if found is None:
+    state = session.newest_state()
+    if state is None:
         return False
-    with reading(found):
-        trainer.load_state_dict(found)
-        session.rewind(found, trainer.updates_done)
+    with reading(state):
+        trainer.load_state_dict(state)
+        session.rewind(state, trainer.updates_done)
     return True
 
 
@@ -130,3 +200,48 @@ def _finish(trainer: Trainer, session: RunSession) -> None:
     session.say(f"{'interrupted' if stopped else 'done'} after {done}: {trainer.final}")
     if stopped:
         session.say(session.hint)
+
+
+ATTEMPTS, PAUSE = 20, 0.1
+"""Attempts at the folder's lock, and the pause between them (s): a dying process closes its files one by one."""
+
+
+@contextmanager
+def saving_on_peer_loss(trainer: Trainer, session: RunSession) -> Iterator[None]:
+    """Save policy and state, if possible, when a `ProcessLostError` is raised in this context, and re-raise it."""
+    try:
+        yield
+    except ProcessLostError:
+        lost_at, session.peer_lost = time.time(), True
+        if session.guard:
+            session.guard.take_back(trainer.updates_done)
+        if session.leads:
+            _save_policy(trainer)
+            session.save_state(trainer.updates_done, trainer.state_dict(), trainer.summary())
+            session.alert(f"another process was lost; {session.hint}")
+        elif _take_over(trainer, session, lost_at):
+            _save_policy(trainer)
+        raise
+
+
+def _save_policy(trainer: Trainer) -> None:
+    if trainer.updates_done == 0:
+        return  # there is nothing to save
+    try:
+        trainer.save_policy(trainer.final, interrupted=True)
+    except (OSError, InputError) as error:
+        print(f"{trainer.final}: cannot be written ({getattr(error, 'strerror', error)})", flush=True)
+        return
+    print(f"the policy after {counted(trainer.updates_done, 'update')} is saved: {trainer.final}", flush=True)
+
+
+def _take_over(trainer: Trainer, session: RunSession, lost_at: float) -> bool:
+    """Return True if this process has to save, because process 0 is dead and no other process has saved."""
+    for _ in range(ATTEMPTS):
+        try:
+            session.take_over(RunLock(session.folder.path))
+        except RunLockedError:
+            time.sleep(PAUSE)
+            continue
+        return not (trainer.final.exists() and trainer.final.stat().st_mtime >= lost_at)
+    return False

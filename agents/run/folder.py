@@ -3,7 +3,7 @@
 Generated names use the operating system's entropy, not the run's seed, so that two runs with one seed get two names.
 A folder appears with its lock's file in it, by one rename, and the lock prevents two trainers from writing into it:
 of two that start under one name at once, the one that gets the lock trains. A run is continued by opening its folder
-again.
+again. `origin.json` has the commit of the code that started it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import os
 import secrets
 import shutil
+import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from sparring.configs.core.allowed import Form, complaint
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import remove_leftovers, write_atomically
 from sparring.configs.core.locks import FileLock, LockBusyError
+from sparring.configs.core.paths import PACKAGE
 from sparring.configs.core.regular_file import IrregularFileError, read_regular_text
 from sparring.configs.core.run_contents import check_contents
 from sparring.configs.schema import FOLDER, SNAPSHOT
@@ -274,3 +276,53 @@ def _check(key: str, name: str, form: Form) -> None:
     wrong = complaint(name, form)
     if wrong:
         raise RunFolderError(f"{key}={name!r}: {wrong}")
+
+
+ORIGIN = "origin.json"
+SECONDS = 10
+
+
+def write_origin(folder: Path) -> None:
+    """Write the commit, and whether files differed from it; nothing where the code is in no git repository."""
+    if origin := _present():
+        write_atomically(folder / ORIGIN, json.dumps(origin) + "\n")
+
+
+def code_origin() -> dict[str, str]:
+    """Return the present code's commit as `read_origin` does that of a run."""
+    return _shown(_present())
+
+
+def _present() -> dict[str, Any]:
+    """Return the commit and whether files differ from it; empty where the code is in no git repository."""
+    commit = _git("rev-parse", "HEAD")
+    if not commit:
+        return {}
+    return {"commit": commit, "changed": bool(_git("status", "--porcelain", "--untracked-files=no"))}
+
+
+def read_origin(folder: Path) -> dict[str, str]:
+    """Return the commit as text, with a `+` where files differed from it; empty if it is not known."""
+    path = folder / ORIGIN
+    try:
+        return _shown(json.loads(read_regular_text(path)) if path.is_file() else {})
+    except (OSError, ValueError):
+        return {}
+
+
+def _shown(origin: Any) -> dict[str, str]:
+    commit = origin.get("commit") if isinstance(origin, dict) else None
+    if not isinstance(commit, str) or not commit.isalnum():
+        return {}
+    return {"commit": commit[:9] + ("+" if origin.get("changed") else "")}
+
+
+def _git(*words: str) -> str:
+    """Return the output of git in the package's own folder; empty if it fails or belongs to another repository."""
+    if not (PACKAGE / ".git").exists():
+        return ""
+    try:
+        done = subprocess.run(["git", "-C", str(PACKAGE), *words], capture_output=True, text=True, timeout=SECONDS)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

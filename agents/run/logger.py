@@ -1,46 +1,42 @@
-"""Logs of a run: JSON lines and TensorBoard always, Weights & Biases if configured.
+"""Logs of a run: JSON lines and TensorBoard always, Weights & Biases if configured; and videos drawn beside training.
 
-The x-axis is env steps everywhere. metrics.jsonl has one JSON object with sorted keys per update, events.jsonl one per
-event between updates. A value that is not finite is written as null, since JSON has no NaN. Both files are truncated
-to the state's position when a run resumes, and compared with the length and SHA-256 in the state. Weights & Biases
-receives env steps as a separate metric, because its internal step restarts when an offline run resumes. A failing log
-causes one alert and does not stop training; files are written again when there is space.
+The x-axis is env steps everywhere. The files are truncated to the state's position when a run resumes, and compared
+with the length and SHA-256 in the state. Weights & Biases receives env steps as a separate metric, because its internal
+step restarts when an offline run resumes. A failing log causes one alert and does not stop training; files are written
+again when there is space.
+
+A video is drawn by a thread, from data of its own and without random numbers, so that it changes nothing in training.
+It costs the loop only the starting of a thread. A failed drawing is returned as its error.
 """
 
 from __future__ import annotations
 
-import errno
-import hashlib
 import importlib
-import json
-import math
 import os
 import secrets
-import sys
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from threading import Thread
+from typing import Any, Protocol, cast
 
 from typing_extensions import TypedDict
 
-from sparring.agents.run.logs.tensorboard import TensorBoard, hyperparameters
-from sparring.agents.run.logs.weights_and_biases import WandB, run_tags
-from sparring.configs.core.errors import InputError, choose
+from sparring.agents.run.log_files import METRICS, JsonLines, LoggerError, TensorBoard, hyperparameters, warn
+from sparring.configs.core.errors import choose
 from sparring.configs.core.files import write_atomically
-from sparring.configs.core.regular_file import open_regular, read_regular_text
+from sparring.configs.core.regular_file import read_regular_text
 from sparring.configs.core.typed import Count, read
 from sparring.configs.schema import WANDB_MODES, LoggerConfig
 
-METRICS, EVENTS = "metrics.jsonl", "events.jsonl"
 WANDB_ID = "wandb_id"
 WANDB = "Weights & Biases"
-CHUNK = 1 << 20
-"""Bytes read at once."""
-
-
-class LoggerError(InputError):
-    """Raised for a logger that is not available; the message is one line saying what to install."""
+LONGEST_TAG = 64
+"""Characters that the server of Weights & Biases takes."""
+PATIENCE_SECONDS = 10.0
+"""Longest wait for drawings in progress at the end of a run."""
 
 
 LogBytes = TypedDict("LogBytes", {"metrics.jsonl": Count, "events.jsonl": Count})
@@ -77,15 +73,15 @@ class LogSink(Protocol):
 
 
 class Logger:
-    """Rows and events of one run, sent to every sink."""
+    """Rows and events of one run, sent to every sink; without any, for the processes other than process 0."""
 
-    def __init__(self, lines: JsonLines | NoSink, others: list[LogSink], env_steps: int = 0) -> None:
+    def __init__(self, lines: JsonLines | None = None, others: Sequence[LogSink] = (), env_steps: int = 0) -> None:
         self._lines = lines
-        self._sinks: list[LogSink] = [lines, *others]
+        self._sinks: list[LogSink] = [*([lines] if lines else []), *others]
         self._env_steps = env_steps
-        self.damage = lines.damage
+        self.damage = lines.damage if lines else []
         """Differences of the files from the state that they are continued from, one line each."""
-        self.alert: Callable[[str], None] = _warn
+        self.alert: Callable[[str], None] = warn
         """Called once per log that fails, with one line; it may log an event."""
         for sink in self._sinks:
             sink.alert = lambda text: self.alert(text)
@@ -109,17 +105,18 @@ class Logger:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of the logs on disk; `open_logger` continues from there."""
-        return {"env_steps": self._env_steps, "bytes": self._lines.sync()}
+        return {"env_steps": self._env_steps, "bytes": self._lines.sync() if self._lines else {}}
 
     def hashes(self) -> dict[str, str]:
         """Return the SHA-256 of each file, by its name."""
-        return self._lines.hashes()
+        return self._lines.hashes() if self._lines else {}
 
     def rewind(self, state: Mapping[str, Any]) -> None:
         """Remove rows written after `state`, an earlier `state_dict`; events stay, since they give the reason."""
-        found = read(LoggerState, state, "logger")
-        self._env_steps = found["env_steps"]
-        self._lines.cut(METRICS, found["bytes"]["metrics.jsonl"])
+        position = read(LoggerState, state, "logger")
+        self._env_steps = position["env_steps"]
+        if self._lines:
+            self._lines.cut(METRICS, position["bytes"]["metrics.jsonl"])
         for sink in self._sinks:
             sink.rewind(self._env_steps)
 
@@ -127,11 +124,6 @@ class Logger:
         """Close every sink; no logging is allowed afterwards."""
         for sink in reversed(self._sinks):  # the lines last, which take the alerts of the others
             sink.close()
-
-
-def silent_logger() -> Logger:
-    """Create a logger that writes nothing, for the processes other than process 0."""
-    return Logger(NoSink(), [])
 
 
 def open_logger(
@@ -151,174 +143,11 @@ def open_logger(
     for a `state` that is none.
     """
     start: LoggerState = {"env_steps": 0, "bytes": {"metrics.jsonl": 0, "events.jsonl": 0}}
-    found = start if state is None else read(LoggerState, state, "logger")
+    position = start if state is None else read(LoggerState, state, "logger")
     wandb = _open_wandb(config, folder, run_name, plain_config)
-    lines = JsonLines(folder, cast(Mapping[str, int], found["bytes"]), hashes or {})
-    tensorboard = _open_tensorboard(folder, found["env_steps"] + 1, plain_config)
-    return Logger(lines, [tensorboard, wandb], found["env_steps"])
-
-
-class JsonLines:
-    """metrics.jsonl: {"env_steps": ..., metrics}; events.jsonl: {"env_steps": ..., "kind": ..., "event": text}.
-
-    `sizes` are the bytes to keep of each file, by default 0, and `hashes` their SHA-256, where known; `damage` has a
-    line for each file that differs. A full or missing disk causes one alert. Raises `LoggerError` if a file cannot
-    be opened.
-    """
-
-    def __init__(self, folder: Path, sizes: Mapping[str, int], hashes: Mapping[str, str] | None = None) -> None:
-        hashes = hashes or {}
-        self._files = {
-            name: LinesFile(folder / name, sizes.get(name, 0), hashes.get(name)) for name in (METRICS, EVENTS)
-        }
-        self.damage = [file.damage for file in self._files.values() if file.damage]
-        self.alert: Callable[[str], None] = _warn
-        self._alerted = False
-
-    def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
-        """Write and flush one row."""
-        finite = {key: value if math.isfinite(value) else None for key, value in metrics.items()}
-        self._write(METRICS, {"env_steps": env_steps} | finite)
-
-    def event(self, env_steps: int, kind: str, text: str) -> None:
-        """Write and flush one event."""
-        self._write(EVENTS, {"env_steps": env_steps, "kind": kind, "event": text})
-
-    def video(self, env_steps: int, name: str, gif: bytes) -> None:
-        """Do nothing: a line holds no video."""
-
-    def rewind(self, env_steps: int) -> None:
-        """Do nothing: `cut` removes rows, by their position."""
-
-    def cut(self, name: str, size: int) -> None:
-        """Keep the first `size` bytes of a file; if that fails, the next row overwrites the rest."""
-        self._files[name].cut(size)
-
-    def sync(self) -> dict[str, int]:
-        """Flush both files to the disk; return the bytes of whole lines in each."""
-        for file in self._files.values():
-            file.sync()
-        return {name: file.size for name, file in self._files.items()}
-
-    def hashes(self) -> dict[str, str]:
-        """Return the SHA-256 of each file."""
-        return {name: file.hash.hexdigest() for name, file in self._files.items()}
-
-    def close(self) -> None:
-        """Close the files."""
-        for file in self._files.values():
-            file.close()
-
-    def _write(self, name: str, row: dict[str, Any]) -> None:
-        line = (json.dumps(row, sort_keys=True, allow_nan=False) + "\n").encode()
-        try:
-            self._files[name].write(line)
-        except OSError as error:
-            if not self._alerted:
-                self._alerted = True  # before the alert, which writes an event
-                self.alert(f"{name} cannot be written ({error.strerror}); training goes on")
-
-
-class LinesFile:
-    """A file of lines, opened unbuffered and truncated to `size` bytes, with the running SHA-256 of its content.
-
-    `damage` says in one line how the file differs from the `size` bytes with hash `expected`; it is empty if it does
-    not. Of a shorter file the last, partial line is removed.
-    """
-
-    def __init__(self, path: Path, size: int, expected: str | None) -> None:
-        try:
-            missing = not path.exists()
-            descriptor = open_regular(path, os.O_RDWR | os.O_CREAT)
-            self._file = cast(BinaryIO, os.fdopen(descriptor, "r+b", buffering=0))
-            found = os.fstat(descriptor).st_size
-            self.size = size if found >= size else _end_of_last_line(self._file.read())
-            self.cut(self.size)
-        except OSError as error:
-            raise LoggerError(
-                f"{path}: cannot be opened ({error.strerror}); restore it or choose another name="
-            ) from error
-        self.damage = ""
-        if missing and size:
-            self.damage = (
-                f"{path}: is missing, the training state has {size} bytes of it; it begins again, without them"
-            )
-        elif found < size:
-            self.damage = f"{path}: is shorter than at the training state, {found} of {size} bytes; the rest is lost"
-        elif expected and self.hash.hexdigest() != expected:
-            self.damage = (
-                f"{path}: was changed since the training state was saved: the SHA-256 of its first {size} bytes is "
-                "another; it is continued as it is"
-            )
-
-    def write(self, line: bytes) -> None:
-        """Append a line. Raises `OSError` if it does not fit; the part written is removed, or overwritten later."""
-        self._file.seek(self.size)
-        if self._file.write(line) < len(line):
-            with suppress(OSError):
-                self._file.truncate(self.size)
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        self._file.truncate()
-        self.size += len(line)
-        self.hash.update(line)
-
-    def cut(self, size: int) -> None:
-        """Keep the first `size` bytes, if the disk permits, and hash them."""
-        self.size, self.hash = size, hashlib.sha256()
-        with suppress(OSError):
-            self.size = min(size, os.fstat(self._file.fileno()).st_size)  # a longer size would add zeros
-            self._file.truncate(self.size)
-            self._file.seek(0)
-            while part := self._file.read(CHUNK):
-                self.hash.update(part)
-
-    def sync(self) -> None:
-        """Flush to the disk, if possible."""
-        with suppress(OSError):
-            os.fsync(self._file.fileno())
-
-    def close(self) -> None:
-        """Close the file."""
-        with suppress(OSError):
-            self._file.close()
-
-
-def _end_of_last_line(data: bytes) -> int:
-    return data.rfind(b"\n") + 1
-
-
-class NoSink:
-    """Placeholder for a disabled sink."""
-
-    def __init__(self) -> None:
-        self.damage: list[str] = []
-        self.alert: Callable[[str], None] = _warn
-
-    def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
-        """Do nothing."""
-
-    def event(self, env_steps: int, kind: str, text: str) -> None:
-        """Do nothing."""
-
-    def video(self, env_steps: int, name: str, gif: bytes) -> None:
-        """Do nothing."""
-
-    def rewind(self, env_steps: int) -> None:
-        """Do nothing."""
-
-    def sync(self) -> dict[str, int]:
-        """Return no sizes: there are no files."""
-        return {}
-
-    def hashes(self) -> dict[str, str]:
-        """Return no hashes: there are no files."""
-        return {}
-
-    def cut(self, name: str, size: int) -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
-        """Do nothing."""
+    lines = JsonLines(folder, cast(Mapping[str, int], position["bytes"]), hashes or {})
+    tensorboard = TensorBoard(folder, position["env_steps"] + 1, dict(hyperparameters(plain_config)))
+    return Logger(lines, [Expendable("TensorBoard", tensorboard, lasting=True), *wandb], position["env_steps"])
 
 
 class Expendable:
@@ -329,7 +158,7 @@ class Expendable:
 
     def __init__(self, name: str, sink: TensorBoard | WandB, *, lasting: bool = False) -> None:
         self._name, self._sink, self._lasting = name, sink, lasting
-        self.alert: Callable[[str], None] = _warn
+        self.alert: Callable[[str], None] = warn
         self._alive, self._alerted = True, False
 
     def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
@@ -367,14 +196,47 @@ class Expendable:
                 self.alert(f"{self._name}: its file cannot be written ({_reason(error)}); training goes on")
 
 
-def _open_tensorboard(folder: Path, first_step: int, plain_config: Mapping[str, Any]) -> LogSink:
-    return Expendable("TensorBoard", TensorBoard(folder, first_step, dict(hyperparameters(plain_config))), lasting=True)
+class WandB:
+    """A Weights & Biases run."""
+
+    def __init__(self, run: Any) -> None:
+        self._run = run
+        # The x-axis of every metric is env steps.
+        run.define_metric("env_steps")
+        run.define_metric("*", step_metric="env_steps")
+
+    def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
+        """Send one row."""
+        self._run.log({"env_steps": env_steps, **metrics})
+
+    def event(self, env_steps: int, kind: str, text: str) -> None:
+        """Send an event as a text value."""
+        self._run.log({"env_steps": env_steps, kind: text})
+
+    def video(self, env_steps: int, name: str, gif: bytes) -> None:
+        """Send an animated GIF as a video."""
+        video = importlib.import_module("wandb").Video(BytesIO(gif), format="gif")
+        self._run.log({"env_steps": env_steps, name: video})
+
+    def rewind(self, env_steps: int) -> None:
+        """Do nothing: W&B cannot remove rows, so those of reverted updates stay beside their replacements."""
+
+    def close(self) -> None:
+        """Finish the run, which uploads the remaining data."""
+        self._run.finish()
 
 
-def _open_wandb(config: LoggerConfig, folder: Path, run_name: str, plain_config: Mapping[str, Any]) -> LogSink:
+def run_tags(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what people select runs by: the run file, the trainer and the environment of a plain configuration."""
+    env = config.get("env")
+    names = [config.get("run"), config.get("trainer"), env.get("id") if isinstance(env, Mapping) else None]
+    return tuple(str(name)[:LONGEST_TAG] for name in names if name)
+
+
+def _open_wandb(config: LoggerConfig, folder: Path, run_name: str, plain_config: Mapping[str, Any]) -> list[LogSink]:
     mode = choose("logger.wandb", config.wandb, WANDB_MODES)
     if mode == "off":
-        return NoSink()
+        return []
     wandb = _import_wandb(mode)
     # W&B mistakes our package, agents, for a language-model library and advertises a tracer.
     os.environ.setdefault("WANDB_DISABLE_WEAVE", "true")
@@ -392,10 +254,10 @@ def _open_wandb(config: LoggerConfig, folder: Path, run_name: str, plain_config:
             # which may hold a token.
             settings=wandb.Settings(console="off", silent=True, disable_git=True, save_code=False, x_disable_meta=True),
         )
-        return Expendable(WANDB, WandB(run))
+        return [Expendable(WANDB, WandB(run))]
     except Exception as error:
-        _warn(_off(WANDB, error))
-        return NoSink()
+        warn(_off(WANDB, error))
+        return []
 
 
 def _wandb_id(folder: Path) -> str:
@@ -426,5 +288,47 @@ def _reason(error: Exception) -> str:
     return " ".join(reason.split()) or type(error).__name__
 
 
-def _warn(text: str) -> None:
-    print(f"warning: {text}", file=sys.stderr)
+@dataclass
+class DrawnVideo:
+    """A video at a number of env steps: `gif` once it is drawn, or `error`."""
+
+    env_steps: int
+    name: str
+    gif: bytes = b""
+    error: Exception | None = None
+    thread: Thread = field(default_factory=Thread)
+
+
+class VideoThreads:
+    """Drawings in progress, in the order of their start."""
+
+    def __init__(self) -> None:
+        self._videos: list[DrawnVideo] = []
+
+    def start(self, env_steps: int, name: str, draw: Callable[[], bytes]) -> None:
+        """Begin to draw; `draw` returns the bytes of an animated GIF."""
+        video = DrawnVideo(env_steps, name)
+        # A daemon: a drawing in progress does not keep a stopped run alive.
+        video.thread = Thread(target=_draw, args=(video, draw), daemon=True, name=f"draw {name}")
+        video.thread.start()
+        self._videos.append(video)
+
+    def finished(self, *, wait: bool = False) -> Iterator[DrawnVideo]:
+        """Yield the videos that are done, once each; with `wait`, those that are done within `PATIENCE_SECONDS`."""
+        deadline = time.monotonic() + (PATIENCE_SECONDS if wait else 0.0)
+        while self._videos:
+            self._videos[0].thread.join(max(deadline - time.monotonic(), 0.0))
+            if self._videos[0].thread.is_alive():
+                return
+            yield self._videos.pop(0)
+
+    def discard(self) -> None:
+        """Drop all videos, drawn or in progress."""
+        self._videos.clear()
+
+
+def _draw(video: DrawnVideo, draw: Callable[[], bytes]) -> None:
+    try:
+        video.gif = draw()
+    except Exception as error:
+        video.error = error

@@ -1,4 +1,4 @@
-"""Console output of a run: a line about the run, a bar with ETA, and lines about events.
+"""Console output of a run: a line about the run, a bar with ETA, and lines about events; and the timing of an update.
 
 The speed is the median over the updates of the last minutes, so that one slow update, such as one with an evaluation,
 does not move the ETA. Where stderr is no terminal, a plain line now and then replaces the bar.
@@ -10,6 +10,8 @@ import statistics
 import sys
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tqdm import tqdm
 
@@ -134,3 +136,32 @@ def duration(seconds: float) -> str:
     if seconds < 48 * 3600:
         return f"{seconds / 3600:.1f} h"
     return f"{seconds / 86400:.0f} days"
+
+
+class Timer:
+    """Timer that starts when created; `part` times a named part."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter()
+        self._parts: dict[str, float] = {}
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Time the code in the context as `name`."""
+        start = time.perf_counter()
+        yield
+        self._parts[name] = time.perf_counter() - start
+
+    def seconds(self) -> float:
+        """Return the seconds since creation."""
+        return time.perf_counter() - self._start
+
+    def parts(self) -> dict[str, float]:
+        """Return the seconds of each part, as metrics."""
+        return {f"time/{name}_seconds": value for name, value in self._parts.items()}
+
+    def metrics(self, *, steps: int, simulator_seconds: float) -> dict[str, float]:
+        """Return the speed so far, for `steps` env steps over the whole time, and the parts in seconds."""
+        seconds = self.seconds()
+        speed = {"time/steps_per_second": steps / seconds, "time/simulator_share": simulator_seconds / seconds}
+        return self.parts() | speed

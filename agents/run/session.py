@@ -16,13 +16,11 @@ from typing import Any, NoReturn
 
 from sparring.agents.callbacks import Callback, CallbackDispatcher
 from sparring.agents.distributed.processes import ALONE, Processes
-from sparring.agents.run.fidelity.comparison import inexact
+from sparring.agents.run.fidelity import inexact
 from sparring.agents.run.folder import RunFolder, RunLock
-from sparring.agents.run.fresh_run import changed_config, put_league_aside
 from sparring.agents.run.guard import Guard, Guarded, GuardVerdict, LearningFailed
-from sparring.agents.run.logger import open_logger, silent_logger
-from sparring.agents.run.logs.videos import VideoThreads
-from sparring.agents.run.preflight import FolderClaim
+from sparring.agents.run.logger import Logger, VideoThreads, open_logger
+from sparring.agents.run.preflight import FolderClaim, changed_config, put_league_aside
 from sparring.agents.run.progress import Progress
 from sparring.agents.run.signals import StopRequest
 from sparring.agents.run.states import StateFolder, TrainingState, part, reading
@@ -87,7 +85,7 @@ class RunSession:
                 opened = processes.run_on_rank0(lambda: self._open_folder(claim or FolderClaim(config)))
             self.folder, self.existed, self.found = opened.folder, opened.existed, opened.found
             self.changed = opened.changed
-            self.logger = silent_logger()
+            self.logger = Logger()
             self._policies = _policies(self.found)
             self._waiting: list[tuple[str, str]] = []  # events, text and kind, until the logs are open
             if self.leads:
@@ -119,15 +117,15 @@ class RunSession:
         self.states = StateFolder(folder.state, self.config.keep_states, alerts.append)
         folder.clean()
         self.states.clean()
-        found = self.states.latest() if claim.existed else None
-        if found is None and changed:  # a fresh start with other options than before
+        state = self.states.latest() if claim.existed else None
+        if state is None and changed:  # a fresh start with other options than before
             put_league_aside(folder)
             folder.write_config(to_plain(self.config))
         self.fingerprint = folder.fingerprint()
-        if found and found.summary.get("config_sha256", self.fingerprint) != self.fingerprint:
+        if state and state.summary.get("config_sha256", self.fingerprint) != self.fingerprint:
             raise ConfigError(changed_config(folder))
-        repaired = repair_manifest(folder.path, _policies(found))
-        return OpenedFolder(folder, claim.existed, found, changed, [*alerts, repaired] if repaired else alerts)
+        repaired = repair_manifest(folder.path, _policies(state))
+        return OpenedFolder(folder, claim.existed, state, changed, [*alerts, repaired] if repaired else alerts)
 
     def open_logs(self) -> None:
         """Open the logs, at the position of the state found; a state that is refused before has changed no file.
@@ -298,12 +296,12 @@ class RunSession:
         """Read the newest good state, on every process."""
         return self.processes.run_on_rank0(lambda: self.states.latest())
 
-    def rewind(self, found: TrainingState, done: int) -> None:
+    def rewind(self, state: TrainingState, done: int) -> None:
         """Reset logs and bar to a state after `done` updates."""
-        self.logger.rewind(part(found, "logger"))
+        self.logger.rewind(part(state, "logger"))
         self._videos.discard()
         self.progress.skip(done)
-        self.alert(f"rolled back to {found.path.name}")
+        self.alert(f"rolled back to {state.path.name}")
 
     @property
     def verdict(self) -> GuardVerdict:
@@ -351,9 +349,9 @@ class RunSession:
             self._claim.release()
 
 
-def _policies(found: TrainingState | None) -> dict[str, str]:
+def _policies(state: TrainingState | None) -> dict[str, str]:
     """Return the SHA-256 of every policy at a training state, by file name; earlier states have none."""
-    return dict(found.summary.get("policies", {})) if found else {}
+    return dict(state.summary.get("policies", {})) if state else {}
 
 
 def fresh_start(changed: Mapping[str, Any]) -> str:

@@ -112,13 +112,13 @@ class StateFolder:
 
         Raises `StateError` for one that the disk does not give: it may be whole, and need files named there.
         """
-        found = []
+        summaries = []
         for path in self.paths():
             try:
-                found.append(_read_manifest(path)["summary"])
+                summaries.append(_read_manifest(path)["summary"])
             except DamagedStateError:
                 continue
-        return found
+        return summaries
 
     def latest(self) -> TrainingState | None:
         """Return the newest good state, or None if none was ever written; rename damaged ones with an alert.
@@ -156,21 +156,21 @@ class DamagedStateError(StateError):
 
 
 @contextmanager
-def reading(found: TrainingState | None) -> Iterator[None]:
-    """Raise every `ContentError` inside as a `StateError` of the state `found`, if there is one."""
-    if found is None:
+def reading(state: TrainingState | None) -> Iterator[None]:
+    """Raise every `ContentError` inside as a `StateError` of the state `state`, if there is one."""
+    if state is None:
         yield
         return
-    fix = f"restore the file, or remove {found.path} to continue from the state before it"
-    with naming(found.path / STATE, StateError, fix):
+    fix = f"restore the file, or remove {state.path} to continue from the state before it"
+    with naming(state.path / STATE, StateError, fix):
         yield
 
 
-def part(found: TrainingState, name: str) -> dict[str, Any]:
+def part(state: TrainingState, name: str) -> dict[str, Any]:
     """Return a section of a state; raises `ContentError` if it is missing."""
-    if name not in found.content:
+    if name not in state.content:
         raise ContentError(f"{name} is missing")
-    return read(dict[str, Any], found.content[name], name)
+    return read(dict[str, Any], state.content[name], name)
 
 
 def read_state(path: Path) -> TrainingState:
@@ -211,10 +211,10 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     try:
         manifest = json.loads(data.decode())
         _check_version(path, manifest)
-        found = read(StateManifest, manifest)
-        if found["summary_sha256"] != _fingerprint(found["summary"]):
+        checked = read(StateManifest, manifest)
+        if checked["summary_sha256"] != _fingerprint(checked["summary"]):
             raise DamagedStateError(f"{file}: is damaged, its summary is not the one that was written")
-        read(StateSummary, found["summary"], "summary")
+        read(StateSummary, checked["summary"], "summary")
     except StateError:
         raise
     except ContentError as error:

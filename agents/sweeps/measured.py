@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sparring.agents.run.logger import METRICS
+from sparring.agents.run.log_files import METRICS
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.regular_file import read_regular
 from sparring.configs.sweeps.criteria import Measure

@@ -24,7 +24,6 @@ from sparring.configs.core.allowed import Form, complaint
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.configs.core.json_fields import Field
-from sparring.configs.core.manifest import ManifestError, read_listed, write_listed
 from sparring.configs.core.regular_file import make_folder, read_regular_text
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, KINDS, Agent, League, PairRecord, turned
 from sparring.curriculum.ratings import Belief, Elo, Pair, pair
@@ -256,6 +255,8 @@ def _adopted(agent: Agent, name: str, folder: Path, source: Path) -> Agent:
 
 
 def _copy(source: Path, target: Path) -> None:
+    from sparring.configs.core.manifest import ManifestError, read_listed, write_listed  # loads torch
+
     try:
         make_folder(target.parent.parent)
         make_folder(target.parent)

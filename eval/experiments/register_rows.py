@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sparring.agents.run.fidelity.origin import read_origin
+from sparring.agents.run.folder import read_origin
 from sparring.agents.sweeps.measured import measured, read_rows
 from sparring.agents.sweeps.search_report import ranked_trials, search_summary
 from sparring.agents.sweeps.sweep_folder import FINISHED, SUFFIX, SweepFolder

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from sparring.agents.opponents.players import find_folder, runs_with
-from sparring.agents.run.logger import EVENTS, METRICS
+from sparring.agents.run.log_files import EVENTS, METRICS
 from sparring.configs.core.errors import InputError, choices, suggestion
 from sparring.configs.core.regular_file import read_regular
 

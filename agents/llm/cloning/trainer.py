@@ -27,11 +27,10 @@ from sparring.agents.llm.cloning.imitation import Imitator, learning_rate
 from sparring.agents.llm.cloning.packing import batches, halve, pack
 from sparring.agents.llm.models.fixed_minibatch import language_model_sha256
 from sparring.agents.llm.models.saved_model import save_model
-from sparring.agents.run.fidelity.fingerprint import machine
-from sparring.agents.run.progress import counted
+from sparring.agents.run.fidelity import machine
+from sparring.agents.run.progress import Timer, counted
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.states import TrainingState
-from sparring.agents.run.timer import Timer
 from sparring.configs.core.device import choose_device, usable_cores
 from sparring.configs.core.typed import Count, NotNegative, read, within
 from sparring.configs.language import NEW_MODEL

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from sparring.agents.llm.decoding.output_layer import all_logits, backbone, plain, without_dropout
-from sparring.agents.run.fidelity.minibatch import minibatch_sha256
+from sparring.agents.run.fidelity import minibatch_sha256
 
 ROWS, TOKENS, SCORED = 2, 32, 4
 """Rows, tokens a row, and tokens a row with logits: the whole vocabulary for all of them would be large."""

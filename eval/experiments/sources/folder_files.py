@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.agents.run.folder import LOCK
-from sparring.agents.run.logger import METRICS
+from sparring.agents.run.log_files import METRICS
 from sparring.configs.core.locks import OWNER
 from sparring.configs.core.paths import holds
 from sparring.configs.core.regular_file import open_regular, read_regular_text

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from sparring.agents.run.logger import EVENTS, METRICS
-from sparring.agents.run.logs.weights_and_biases import run_tags
+from sparring.agents.run.log_files import EVENTS, METRICS
+from sparring.agents.run.logger import run_tags
 from sparring.configs.core.regular_file import open_regular, read_regular, read_regular_text
 from sparring.configs.serialization import read_yaml
 from sparring.eval.experiments.record import History, RunRecord, Status, not_found, record_or_damage, unusable_data

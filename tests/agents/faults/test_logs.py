@@ -5,7 +5,8 @@ import shutil
 
 import pytest
 
-from sparring.agents.run.logger import EVENTS, METRICS, LoggerError, open_logger
+from sparring.agents.run.log_files import EVENTS, METRICS, LoggerError
+from sparring.agents.run.logger import open_logger
 from sparring.agents.trainers import train
 from sparring.configs.schema import LoggerConfig
 from tests.agents.ppo.small_run import config, metrics, state_of, untimed

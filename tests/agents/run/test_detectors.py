@@ -7,8 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sparring.agents.run.detectors import COOL_DOWN, ENOUGH, HOLD, Detectors
-from sparring.agents.run.guard import Guard, GuardVerdict
+from sparring.agents.run.guard import COOL_DOWN, ENOUGH, HOLD, Detectors, Guard, GuardVerdict
 from sparring.configs.schema import GuardConfig, PPOConfig
 
 USUAL = {"train/entropy": 0.5, "rollout/action_size": 0.4, "train/value_loss": 0.02, "train/grad_norm": 0.3}

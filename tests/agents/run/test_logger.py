@@ -15,7 +15,8 @@ from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams.metadata import SESSION_START_INFO_TAG
 
-from sparring.agents.run.logger import JsonLines, LoggerError, open_logger
+from sparring.agents.run.log_files import JsonLines, LoggerError
+from sparring.agents.run.logger import open_logger
 from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.schema import LoggerConfig
 from sparring.eval.experiments.sources.wandb_offline import WandBOffline

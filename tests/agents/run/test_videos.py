@@ -11,7 +11,7 @@ from tensorboard.plugins.hparams.metadata import EXPERIMENT_TAG, SESSION_START_I
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 from sparring.agents.ppo.tasks import dogfight
-from sparring.agents.run.logs.videos import VideoThreads
+from sparring.agents.run.logger import VideoThreads
 from sparring.agents.trainers import train
 from sparring.configs.schema import EvaluationConfig
 from sparring.eval.experiments.sources.tensorboard_files import read_folder

@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from sparring.agents.run.fidelity.origin import read_origin, write_origin
+from sparring.agents.run.folder import read_origin, write_origin
 from sparring.configs.core.errors import InputError
 from sparring.configs.load import load
 from sparring.configs.serialization import to_plain

@@ -10,7 +10,8 @@ from urllib.parse import quote
 import pytest
 
 from sparring.agents.llm.endpoint.key import HIDDEN, Key
-from sparring.agents.run.logger import EVENTS, METRICS, open_logger
+from sparring.agents.run.log_files import EVENTS, METRICS
+from sparring.agents.run.logger import open_logger
 from sparring.configs.core.errors import InputError
 from sparring.configs.schema import LoggerConfig
 from sparring.eval.diplomacy.command import main

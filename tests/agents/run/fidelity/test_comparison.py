@@ -2,8 +2,7 @@
 
 import torch
 
-from sparring.agents.run.fidelity.comparison import inexact
-from sparring.agents.run.fidelity.fingerprint import fingerprint, machine
+from sparring.agents.run.fidelity import fingerprint, inexact, machine
 
 CPU = torch.device("cpu")
 HERE = {"device": "cpu", "torch_threads": 1, "torch": "2.13", "minibatch": "a"}

@@ -1,1 +1,0 @@
-"""Whether a resumed run is bit-exact: the machine's fingerprint, a replayed minibatch, and the comparison of both."""
