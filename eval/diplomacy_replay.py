@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/diplomacy_replay.py")
 
-from sparring.agents.opponents.players import Player, display_name
-from sparring.agents.opponents.suggestions import BOT_PREFIX
+from sparring.agents.opponents.players import BOT_PREFIX, Player, display_name
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.configs.core.paths import holds

@@ -16,8 +16,7 @@ from runpy import run_path
 if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/export.py")
 
-from sparring.agents.opponents.players import find_checkpoint
-from sparring.agents.opponents.suggestions import BOT_PREFIX, check_game
+from sparring.agents.opponents.players import BOT_PREFIX, check_game, find_checkpoint
 from sparring.configs.core.errors import InputError, choose
 from sparring.envs.dogfight import GAME
 from sparring.eval.command import run_command

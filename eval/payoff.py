@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING
 if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/payoff.py")
 
-from sparring.agents.opponents.players import Player, find_player, find_run
-from sparring.agents.opponents.suggestions import check_game
+from sparring.agents.opponents.players import Player, check_game, find_player, find_run
 from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import InputError
 from sparring.envs.dogfight import GAME

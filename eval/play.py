@@ -15,8 +15,7 @@ from runpy import run_path
 if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/play.py")
 
-from sparring.agents.opponents.players import find_player
-from sparring.agents.opponents.suggestions import BOT_PREFIX
+from sparring.agents.opponents.players import BOT_PREFIX, find_player
 from sparring.configs.core.errors import InputError, choose
 from sparring.envs.game import games, load
 from sparring.eval.command import run_command

@@ -17,8 +17,7 @@ from runpy import run_path
 if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/run.py")
 
-from sparring.agents.opponents.players import ONNX, Player, content_of, find_player
-from sparring.agents.opponents.suggestions import MODEL_FOLDER, RELEASED, trained_in
+from sparring.agents.opponents.players import MODEL_FOLDER, ONNX, RELEASED, Player, content_of, find_player, trained_in
 from sparring.configs.core.errors import choose
 from sparring.configs.language import ADAPTER
 from sparring.configs.opponents import is_code

@@ -22,7 +22,7 @@ from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnv
 
 from sparring.agents.play.learner_env import LearnerEnv
-from sparring.agents.policies.sb3_weights import ACTIVATIONS, to_actor_critic
+from sparring.agents.policies.sb3_files import ACTIVATIONS, to_actor_critic
 from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs
 from sparring.agents.ppo.tasks.spaces import flat_actions
 from sparring.agents.ppo.trainer import PPOTrainer, anneal

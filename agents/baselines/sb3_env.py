@@ -136,14 +136,14 @@ class GymnasiumVecEnv(VecEnv):
 
     def step_wait(self) -> tuple[Any, np.ndarray, np.ndarray, list[dict[str, Any]]]:
         """Play the step; `infos` of finished episodes hold the last observation, its kind of end, and the return."""
-        obs, reward, terminated, truncated, found = self.envs.step(self._actions)
+        obs, reward, terminated, truncated, given = self.envs.step(self._actions)
         done = terminated | truncated
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         for match in np.flatnonzero(done):
-            infos[match]["terminal_observation"] = found["final_obs"][match]
+            infos[match]["terminal_observation"] = given["final_obs"][match]
             infos[match]["TimeLimit.truncated"] = bool(truncated[match] and not terminated[match])
-            if "episode" in found:
-                infos[match]["episode"] = {key: found["episode"][key][match].item() for key in "rlt"}
+            if "episode" in given:
+                infos[match]["episode"] = {key: given["episode"][key][match].item() for key in "rlt"}
         return obs, np.asarray(reward, dtype=np.float32), done, infos
 
     def close(self) -> None:

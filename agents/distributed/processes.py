@@ -1,17 +1,27 @@
 """Data-parallel PPO in several processes on `torch.distributed`, started by `torchrun` or a compatible launcher.
 
-Process r of W plays N / W of the matches. All processes keep the same weights: every minibatch's gradients and
-statistics are summed in one flat all-reduce. Process 0 alone assigns opponents, evaluates, writes files and prints.
+Process r of W plays N / W of the matches, its shard. All processes keep the same weights: every minibatch's gradients
+and statistics are summed in one flat all-reduce. Process 0 alone assigns opponents, evaluates, writes files and prints.
 Tensors use gloo on the CPU and NCCL on GPUs. A process that dies closes its connections, and the others fail in their
 next collective. A run of one process communicates nothing.
+
+Random numbers do not depend on the number of processes: each draws those of all matches from the same generator and
+keeps those of its own rows. So each match, and the state of the generator, are the same as in a run of one process. A
+generator is also restored from a state saved on another kind of device. The states of a CPU generator (Mersenne
+Twister, 5 kB) and a GPU generator (Philox, 16 bytes) are incompatible. A run that moves from one to the other continues
+with other draws in any case; the generator is then seeded with the state's hash, so that equal states continue
+identically.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -20,10 +30,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from sparring.agents.distributed.shards import Shard
 from sparring.agents.distributed.threads import backend
 from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import ConfigError
+from sparring.configs.core.tensor_checks import check_tensor
+from sparring.configs.core.typed import ContentError, require
 from sparring.configs.schema import RunConfig
 
 NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -211,3 +222,84 @@ def _first_line(error: BaseException) -> str:
     """Return the first sentence of an error, without the C++ source location that torch puts before it."""
     line = (str(error) or type(error).__name__).splitlines()[0]
     return re.sub(r"^\[\S*\]\s*", "", line).partition(". ")[0].strip()[:200]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Matches `first` to `first + count` (exclusive) of `total`."""
+
+    first: int
+    count: int
+    total: int
+
+    @property
+    def whole(self) -> bool:
+        """True if the shard is all matches."""
+        return self.count == self.total
+
+    @property
+    def rows(self) -> slice:
+        """Slice of these matches in an array with one row per match."""
+        return slice(self.first, self.first + self.count)
+
+
+@dataclass(frozen=True)
+class ShardedGenerator:
+    """Generator that draws for all rows `shape` and returns those at `index` (into the flattened rows).
+
+    It replaces a `torch.Generator` in `draw`.
+    """
+
+    generator: torch.Generator
+    shape: tuple[int, ...]
+    index: Tensor
+
+    @classmethod
+    def of(cls, shard: Shard, generator: torch.Generator) -> ShardedGenerator | torch.Generator:
+        """Make a generator for the matches of `shard`, one row each; if these are all matches, return `generator`."""
+        if shard.whole:
+            return generator
+        index = torch.arange(shard.first, shard.first + shard.count, device=generator.device)
+        return cls(generator, (shard.total,), index)
+
+
+def draw(
+    kind: Callable[..., Tensor],
+    shape: torch.Size,
+    generator: torch.Generator | ShardedGenerator | None,
+    device: torch.device,
+) -> Tensor:
+    """Draw `kind` (`torch.randn` or `torch.rand`) of that `shape`; a `ShardedGenerator` returns its rows only."""
+    if not isinstance(generator, ShardedGenerator):
+        return kind(shape, generator=generator, device=device)
+    rows, index = len(generator.shape), generator.index
+    width = shape[index.dim() :]
+    joint = kind((*generator.shape, *width), generator=generator.generator, device=device)
+    return joint.flatten(0, rows - 1).index_select(0, index.flatten()).view(shape)
+
+
+MERSENNE, PHILOX = 5056, 16
+"""Bytes of a state on a CPU and on a GPU."""
+WORDS = 624
+"""Of the Mersenne Twister."""
+
+
+def restore_generator(generator: torch.Generator, state: Any, place: str) -> None:
+    """Set `generator` to a `get_state()` of its own kind, or seed it from one of another kind.
+
+    `place` names the state in the `ContentError` that is raised if it is none.
+    """
+    size = state.numel() if isinstance(state, torch.Tensor) and state.numel() in (MERSENNE, PHILOX) else MERSENNE
+    state = check_tensor(state, torch.empty(size, dtype=torch.uint8), place).cpu()
+    data = state.numpy().tobytes()
+    if size == MERSENNE:
+        _, left, _, position = struct.unpack_from("<QiiQ", data)
+        # torch reads word number `position`, `left` - 1 times before it makes new words, and checks each for itself.
+        require(left == 1 or left + position <= WORDS + 1, f"{place}: is no state of a generator")
+    if size != len(generator.get_state()):
+        generator.manual_seed(int.from_bytes(hashlib.sha256(data).digest()[:8], "little") >> 1)
+        return
+    try:
+        generator.set_state(state)
+    except RuntimeError as error:
+        raise ContentError(f"{place}: is no state of a generator") from error

@@ -13,8 +13,7 @@ from typing import Any
 
 import torch
 
-from sparring.agents.opponents.players import find_player
-from sparring.agents.opponents.python_source import asked
+from sparring.agents.opponents.players import act_function, find_player
 from sparring.agents.play.diplomacy_matches import order_moves
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
@@ -48,7 +47,7 @@ class PythonOrders:
     bot = ""
 
     def __init__(self, source: Any, name: str) -> None:
-        self.name, self._ask = name, asked(source, name)
+        self.name, self._ask = name, act_function(source, name)
 
     def write(self, batch: DiplomacyBatch, power: int, games: torch.Tensor) -> None:
         """Write the orders of a power in `games` bool [G]. Raises `InputError` for an order that is not legal."""

@@ -14,7 +14,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from sparring.agents.opponents.python_source import OpponentError, asked
+from sparring.agents.opponents.players import OpponentError, act_function
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.policy import ACTION_KEYS, Policy
 
@@ -30,7 +30,7 @@ class PythonActor:
     def __init__(self, source: Any, *, name: str, device: str | torch.device = "cpu") -> None:
         self.name, self.size = name, 0
         self.log_std = torch.zeros(0, device=device)  # Policy reads its device from here.
-        self._ask = asked(source, name)
+        self._ask = act_function(source, name)
         self._tensors = takes_tensors(source, self._ask)
 
     def act(self, obs: Tensor, *, deterministic: bool = True, generator: object = None) -> tuple[Tensor, Tensor]:
@@ -50,9 +50,10 @@ class PythonActor:
         if callable(reseed):
             reseed(seed)
 
-    def _wrong(self, found: str, obs: Tensor) -> OpponentError:
-        expected = f"expected is shape ({len(obs)}, {self.size}), a row of {self.size} numbers for every observation"
-        return OpponentError(f"opponent {self.name}: act(obs of shape {tuple(obs.shape)}) returned {found}; {expected}")
+    def _wrong(self, returned: str, obs: Tensor) -> OpponentError:
+        call = f"opponent {self.name}: act(obs of shape {tuple(obs.shape)}) returned {returned}"
+        expected = f"({len(obs)}, {self.size}), a row of {self.size} numbers for every observation"
+        return OpponentError(f"{call}; expected is shape {expected}")
 
 
 class PythonPolicy(Policy):

@@ -9,8 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparring.agents.opponents.players import find_player
-from sparring.agents.opponents.suggestions import SAMPLED_PREFIX
+from sparring.agents.opponents.players import SAMPLED_PREFIX, find_player
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.opponents import is_reference, registered
 from sparring.configs.schema import PPORunConfig
@@ -77,19 +76,19 @@ def named_texts(config: PPORunConfig) -> list[str]:
 
 def _find_file(text: str, game: Game | None, config: PPORunConfig) -> Path:
     """Return the policy's file; language models are no opponents here."""
-    found = find_player(
+    path = find_player(
         text.removeprefix(SAMPLED_PREFIX), replace(game, text_game="") if game else None, bare=config.bots
     )
-    assert isinstance(found, Path)
-    return found
+    assert isinstance(path, Path)
+    return path
 
 
 def _find_module(text: str, noun: str) -> None:
     module = text.partition(":")[0]
     try:
-        found = find_spec(module.partition(".")[0])  # of a package inside, finding would import the outer one
+        spec = find_spec(module.partition(".")[0])  # of a package inside, finding would import the outer one
     except (ImportError, ValueError):
-        found = None
-    if found is None:
+        spec = None
+    if spec is None:
         where = "install it, or put its folder on PYTHONPATH"
         raise InputError(f"{noun} {text}: there is no module {module.partition('.')[0]}; {where}")

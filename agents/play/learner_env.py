@@ -27,10 +27,8 @@ import torch
 from torch import Tensor
 from typing_extensions import TypedDict
 
-from sparring.agents.distributed.generator_state import restore_generator
-from sparring.agents.distributed.processes import ALONE, Processes
-from sparring.agents.distributed.shards import Shard, ShardedGenerator
-from sparring.agents.policies.stacked import StackedActors
+from sparring.agents.distributed.processes import ALONE, Processes, Shard, ShardedGenerator, restore_generator
+from sparring.agents.policies.actor_critic import StackedActors
 from sparring.configs.core.tensor_checks import AnyTensor, Tensors, check_tensor, check_tensors
 from sparring.configs.core.typed import read, within
 from sparring.envs.batched import ACTIONS, BatchedGame
@@ -210,13 +208,13 @@ class LearnerEnv(Copyable):
 
         Raises `ValueError` for an index that is neither a bot nor a slot.
         """
-        wanted = np.asarray(opponents, dtype=np.int32)
-        if wanted.shape != self.opponents.shape or wanted.min() < 0 or wanted.max() >= len(self._sums):
+        assigned = np.asarray(opponents, dtype=np.int32)
+        if assigned.shape != self.opponents.shape or assigned.min() < 0 or assigned.max() >= len(self._sums):
             raise ValueError(
                 f"opponents must be {len(self.opponents)} indices in 0..{len(self._sums) - 1}, a bot or a slot"
             )
-        changed = wanted != self.opponents
-        self.opponents = wanted
+        changed = assigned != self.opponents
+        self.opponents = assigned
         if changed.any():
             self._seat_opponents(changed)
 
@@ -257,15 +255,15 @@ class LearnerEnv(Copyable):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from the `state_dict` of an environment of the same sizes; raises `ContentError` for another."""
-        found, last = read(PlayState, state), len(self._sums) - 1
-        check_tensor(found["opponents"], torch.from_numpy(self.opponents), "opponents", low=0, high=last)
-        slots = check_tensors(found["slots"], self._actors.weights if self._actors else {}, "slots")
-        check_tensor(found["sums"], self._sums, "sums")
-        check_tensor(found["sums"][:, :3], self._sums[:, :3], "sums", low=0)  # wins, draws and losses
-        check_tensor(found["return"], self._return, "return")
-        check_tensor(found["quarantined"], self.quarantined, "quarantined", low=0)
-        restore_generator(self._generator, found["generator"], "generator")
-        self.opponents = found["opponents"].cpu().numpy()
+        stored, last = read(PlayState, state), len(self._sums) - 1
+        check_tensor(stored["opponents"], torch.from_numpy(self.opponents), "opponents", low=0, high=last)
+        slots = check_tensors(stored["slots"], self._actors.weights if self._actors else {}, "slots")
+        check_tensor(stored["sums"], self._sums, "sums")
+        check_tensor(stored["sums"][:, :3], self._sums[:, :3], "sums", low=0)  # wins, draws and losses
+        check_tensor(stored["return"], self._return, "return")
+        check_tensor(stored["quarantined"], self.quarantined, "quarantined", low=0)
+        restore_generator(self._generator, stored["generator"], "generator")
+        self.opponents = stored["opponents"].cpu().numpy()
         for name, weights in slots.items():
             assert self._actors is not None
             self._actors.weights[name].copy_(weights)
@@ -274,7 +272,7 @@ class LearnerEnv(Copyable):
         self._return.copy_(state["return"])
         self.quarantined.copy_(state["quarantined"])
         with within("batch"):
-            self.batch.load_state_dict(found["batch"])
+            self.batch.load_state_dict(stored["batch"])
         self._write_obs()
 
     def close(self) -> None:

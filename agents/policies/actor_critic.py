@@ -2,7 +2,7 @@
 
 Without blocks a trunk is two layers of ReLU (or tanh); with blocks it is one such layer and then, for each block,
 x + Linear(ReLU(Linear(LayerNorm(x)))). An action has, in this order: independent Gaussians with state-independent log
-standard deviations (`gsde`: state-dependent ones, `state_noise.py`), independent Bernoullis with values 0.0 or 1.0, and
+standard deviations (`gsde`: state-dependent ones, `distributions.py`), independent Bernoullis with values 0.0 or 1.0, and
 the indices of independent choices, one of `categorical[i]` each. Gaussian actions are raw: only the environment clamps
 them. Densities are written out, without `torch.distributions`, because acting on small batches is bound by the number
 of operations.
@@ -18,11 +18,18 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sparring.agents.distributed.shards import ShardedGenerator, draw
-from sparring.agents.policies.densities import Density, log_probability, split
-from sparring.agents.policies.state_noise import draw_matrices, held_noise, log_spread
+from sparring.agents.distributed.processes import ShardedGenerator, draw
+from sparring.agents.policies.distributions import (
+    Density,
+    draw_matrices,
+    held_noise,
+    log_probability,
+    log_spread,
+    split,
+)
 from sparring.configs.schema import NetworkConfig
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": partial(nn.ReLU, inplace=True), "tanh": nn.Tanh}
@@ -280,3 +287,70 @@ def choose(log_probs: Tensor, *, deterministic: bool, generator: torch.Generator
 def choice_log_probability(log_probs: Tensor, chosen: Tensor) -> Tensor:
     """Return the log-probability [B] of the index `chosen` [B, 1] under log-probabilities [B, K]."""
     return log_probs.gather(-1, chosen.long()).squeeze(-1)
+
+
+class StackedActors:
+    """`slots` frozen actors of one shape (`ActorCritic.shape`) on one device.
+
+    K is `slots`, M the observations per slot. A slot is all zeros until it is loaded: mean 0, standard deviation 1.
+    """
+
+    def __init__(self, slots: int, network_shape: dict[str, Any], device: torch.device | str) -> None:
+        self.slots = slots
+        self.template = ActorCritic.from_shape(network_shape)
+        self.names = [name for name, _ in self.template.named_parameters() if not name.startswith("critic.")]
+        state = self.template.state_dict()
+        self.weights = {name: torch.zeros(slots, *_stored(state[name]).shape, device=device) for name in self.names}
+
+    def load(self, slot: int, state_dict: Mapping[str, Tensor]) -> None:
+        """Copy an `ActorCritic`'s weights into a slot; its critic is ignored.
+
+        Raises `ValueError` for a slot outside 0..K-1, a missing weight, or one of another shape.
+        """
+        if not 0 <= slot < self.slots:
+            raise ValueError(f"slot={slot} is outside 0..{self.slots - 1}; make more slots or choose one of these")
+        for name in self.names:
+            expected = tuple(self.template.get_parameter(name).shape)
+            shape = tuple(state_dict[name].shape) if name in state_dict else "nothing"
+            if shape != expected:
+                raise ValueError(
+                    f"{name}: expected shape {expected}, found {shape}; load a snapshot of this network shape"
+                )
+        for name in self.names:
+            self.weights[name][slot].copy_(_stored(state_dict[name]))
+
+    @torch.no_grad()
+    def act(
+        self, obs: Tensor, *, generator: torch.Generator | ShardedGenerator | None = None, deterministic: bool = False
+    ) -> Tensor:
+        """Return actions [K, M, A] for observations [K, M, D]; slot k acts on row k."""
+        actor, log_std = self.template.actor, self.weights["log_std"]
+        if not self.template.config.gsde:
+            output = self._forward(actor, "actor", obs)
+        else:
+            features = self._forward(actor[:-1], "actor", obs)
+            output = self._forward(actor[-1], f"actor.{len(actor) - 1}", features)
+            log_std = log_spread(features, log_std.transpose(-1, -2))  # stored like a weight
+        return sample(output.float(), log_std, deterministic=deterministic, generator=generator)
+
+    def _forward(self, module: nn.Module, name: str, x: Tensor) -> Tensor:
+        """Run all slots' copies of `module` on x [K, M, inputs]; `name` is its path in the state dict."""
+        if isinstance(module, nn.Sequential):
+            for index, layer in enumerate(module):
+                x = self._forward(layer, f"{name}.{index}", x)
+            return x
+        if isinstance(module, Residual):
+            return x + self._forward(module.branch, f"{name}.branch", x)
+        if isinstance(module, nn.ReLU):
+            return x.relu_()
+        if isinstance(module, nn.Tanh):
+            return x.tanh_()
+        weight, bias = self.weights[f"{name}.weight"], self.weights[f"{name}.bias"]
+        if isinstance(module, nn.LayerNorm):
+            return torch.addcmul(bias, F.layer_norm(x, module.normalized_shape, eps=module.eps), weight)
+        return torch.baddbmm(bias, x, weight)
+
+
+def _stored(weight: Tensor) -> Tensor:
+    """Convert a weight to slot layout: matrices [inputs, outputs], vectors [1, outputs] to broadcast over M."""
+    return weight.T if weight.dim() == 2 else weight.unsqueeze(0)

@@ -17,7 +17,6 @@ import torch
 from typing_extensions import TypedDict
 
 from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.policies.env_version import game_of_policy
 from sparring.agents.policies.networks import build_network, check_shape, check_weights
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.manifest import ManifestError, read_listed, write_listed
@@ -39,8 +38,8 @@ from sparring.configs.core.typed import (
 from sparring.configs.kinds import run_kind
 from sparring.configs.language import ADAPTER
 from sparring.configs.serialization import check_option
-from sparring.configs.stored.retired import current_id
-from sparring.envs.game import games
+from sparring.configs.stored.retired import DOGFIGHT_V0, LET_IT_PLAY, RETIRED, current_id, is_retired
+from sparring.envs.game import Game, game_of, games
 
 FORMAT = "sparring-checkpoint"
 FORMAT_VERSION = 2
@@ -123,7 +122,7 @@ def save_checkpoint(
 def load_checkpoint(path: str | Path, device: str | torch.device = "cpu") -> Checkpoint:
     """Read, verify and rebuild the policy in the file `path` on `device`.
 
-    A policy of an old version of its environment is read as well; `agents.policies.env_version` decides if it can play.
+    A policy of an old version of its environment is read as well; `agents.policies.checkpoint` decides if it can play.
     Raises `CheckpointError` if the file is missing, damaged, no checkpoint of this project, of a newer format, or if
     weights, shape and contract do not match, and `ConfigError` for a path that no file can have.
     """
@@ -135,19 +134,19 @@ def load_checkpoint(path: str | Path, device: str | torch.device = "cpu") -> Che
     if version > FORMAT_VERSION:
         raise CheckpointError(f"{path}: has format {version}, this Sparring reads up to {FORMAT_VERSION}; update it")
     with naming(path, CheckpointError, "save it again or train a new policy"):
-        found = read(StoredPolicy, content)
+        stored = read(StoredPolicy, content)
         if version == 1:
-            found["contract"]["mirror"] = False
+            stored["contract"]["mirror"] = False
         with within("shape"):
-            check_shape(found["shape"])
-        _check_values(found["contract"])
-        read(StoredTraining, found["training"], "training")
-        _check_contract(path, found["contract"], found["shape"])
+            check_shape(stored["shape"])
+        _check_values(stored["contract"])
+        read(StoredTraining, stored["training"], "training")
+        _check_contract(path, stored["contract"], stored["shape"])
         with within("weights"):
-            check_weights(found["shape"], found["weights"])
-    network = build_network(found["shape"])
-    network.load_state_dict(found["weights"])
-    return Checkpoint(network.to(device).eval(), found["contract"], found["training"], path)
+            check_weights(stored["shape"], stored["weights"])
+    network = build_network(stored["shape"])
+    network.load_state_dict(stored["weights"])
+    return Checkpoint(network.to(device).eval(), stored["contract"], stored["training"], path)
 
 
 def _read(path: Path, device: str | torch.device) -> dict[str, Any]:
@@ -197,3 +196,48 @@ def _check_contract(path: Path, contract: Mapping[str, Any], shape: Mapping[str,
         if contract.get(key, 0) != shape.get(key, 0):
             ours, theirs = contract.get(key), shape.get(key)
             raise CheckpointError(f"{path}: {key} is {ours} in the contract, {theirs} in the network")
+
+
+SAME_OBSERVATIONS = ("classic",)
+"""Rules under which both versions give a policy the same observations."""
+
+
+class OldVersionError(InputError):
+    """Policy of an environment version that is no longer registered; the message is one line with the remedy."""
+
+
+def game_of_policy(contract: Mapping[str, Any]) -> Game | None:
+    """Return the game of a policy's contract, in any version; None for an unknown game."""
+    return game_of(current_id(str(contract.get("id"))))
+
+
+def is_old(contract: Mapping[str, Any]) -> bool:
+    """Return whether a policy's contract is with an environment version that is no longer registered."""
+    return is_retired(str(contract.get("id")))
+
+
+def old_version_message(path: Path | str, contract: Mapping[str, Any] | None = None) -> str:
+    """Return why the policy in `path` is refused and the remedy; `contract` decides whether it can play at all."""
+    old = RETIRED[DOGFIGHT_V0]
+    line = f"{path}: was trained under {DOGFIGHT_V0}, whose {old.reason}"
+    if contract is not None and not _can_play(contract):
+        return f"{line}: it learned from other numbers than {old.successor} shows and cannot play; train a new policy"
+    return f"{line}; train a new policy under {old.successor}, or let this one play with {LET_IT_PLAY}"
+
+
+def admitted(contract: Mapping[str, Any], path: Path | str) -> dict[str, Any]:
+    """Return the contract under which the policy in `path` plays now: its own, with an old id and version replaced.
+
+    Raises `OldVersionError` for an old policy whose observations differ from those of the current environment.
+    """
+    if not is_old(contract):
+        return dict(contract)
+    if not _can_play(contract):
+        raise OldVersionError(old_version_message(path, contract))
+    game = game_of_policy(contract)
+    assert game is not None
+    return {**contract, "id": game.id, "version": game.version}
+
+
+def _can_play(contract: Mapping[str, Any]) -> bool:
+    return contract.get("rules") in SAME_OBSERVATIONS

@@ -96,12 +96,12 @@ class LoadedPolicy:
         """Return flattened observations [B, D], and whether there is a single one."""
         space = self.spaces.observation
         try:
-            single, found = _is_single(space, observation), observation
+            single, seen = _is_single(space, observation), observation
             if not isinstance(space, Box):
-                many = [found] if single else list(iterate(batch_space(space, _length(found)), found))
+                many = [seen] if single else list(iterate(batch_space(space, _length(seen)), seen))
                 rows = np.stack([np.asarray(flatten(space, one)) for one in many])
             else:
-                rows = np.asarray(found, dtype=np.float64)
+                rows = np.asarray(seen, dtype=np.float64)
                 rows = rows.reshape(1 if single else len(rows), -1)
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise self._refusal(observation) from error

@@ -84,10 +84,10 @@ def check_shape(shape: Mapping[str, Any]) -> None:
     if "family" in sizes:
         from sparring.agents.policies.order_network import FAMILY, order_network_shape
 
-        wanted = order_network_shape(NetworkConfig())
+        usual = order_network_shape(NetworkConfig())
         require(sizes["family"] == FAMILY, f"family={sizes['family']!r}: must be {FAMILY!r}")
         for name in ("obs_dim", "continuous", "binary"):
-            require(shape[name] == wanted[name], f"{name}={shape[name]}: this version has {wanted[name]}")
+            require(shape[name] == usual[name], f"{name}={shape[name]}: this version has {usual[name]}")
         require("categorical" not in shape, "categorical: is of no network of this family")
 
 
@@ -96,14 +96,14 @@ def check_weights(shape: Mapping[str, Any], weights: Any) -> None:
 
     Stops at the first that is not stored, so that sizes of any number cost nothing.
     """
-    found, known = read(Tensors, weights), 0
+    stored, known = read(Tensors, weights), 0
     for name, size in _sizes(shape):
-        require(name in found, f"{name} is missing, which a network of this shape has")
+        require(name in stored, f"{name} is missing, which a network of this shape has")
         # Its storage has been checked, so that one of the same shape cannot be larger than the file.
-        require(tuple(found[name].shape) == size, f"{name}: has shape {tuple(found[name].shape)}; must be {size}")
-        check_tensor(found[name], torch.empty(size, dtype=torch.float32, device="meta"), name)
+        require(tuple(stored[name].shape) == size, f"{name}: has shape {tuple(stored[name].shape)}; must be {size}")
+        check_tensor(stored[name], torch.empty(size, dtype=torch.float32, device="meta"), name)
         known += 1
-    require(known == len(found), f"holds {len(found)} tensors; a network of this shape has {known}")
+    require(known == len(stored), f"holds {len(stored)} tensors; a network of this shape has {known}")
 
 
 def load_snapshot(pool: Pool, name: str, device: str | torch.device) -> dict[str, Tensor]:

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sparring.agents.distributed.shards import ShardedGenerator, draw
+from sparring.agents.distributed.processes import ShardedGenerator, draw
 from sparring.agents.policies.actor_critic import linear, shape_options
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.diplomacy.board.codes import SLOTS
@@ -68,13 +68,13 @@ class Actor(nn.Module):
         """Score choices from units' provinces `places` [B, U] and `targets` [B, U, 24] of moves, then supports."""
         h = self.encoder(seen)
         hidden = h.shape[-1]
-        mine = h.gather(1, places.unsqueeze(-1).expand(-1, -1, hidden))
-        questions = self.ask(mine).unflatten(-1, (3, hidden))
+        own = h.gather(1, places.unsqueeze(-1).expand(-1, -1, hidden))
+        questions = self.ask(own).unflatten(-1, (3, hidden))
         answers = questions.flatten(1, 2) @ h.transpose(1, 2) / math.sqrt(hidden)
         moving, helping = targets.split(SIDES, dim=2)
-        wanted = torch.stack([moving, helping, helping], dim=2)
-        scores = answers.unflatten(1, questions.shape[1:3]).gather(3, wanted)
-        return torch.cat([self.hold(mine), scores.flatten(2)], dim=-1)
+        chosen = torch.stack([moving, helping, helping], dim=2)
+        scores = answers.unflatten(1, questions.shape[1:3]).gather(3, chosen)
+        return torch.cat([self.hold(own), scores.flatten(2)], dim=-1)
 
 
 class Critic(nn.Module):
@@ -148,8 +148,8 @@ class OrderNetwork(nn.Module):
         seen = obs.unflatten(1, SHAPE)
         rows = rows_of(seen)
         places, present = units_of(rows)
-        mine = rows.gather(1, places).clamp_min(0)
-        goals, reach = self.goals[mine], self.reach[mine]
+        own = rows.gather(1, places).clamp_min(0)
+        goals, reach = self.goals[own], self.reach[own]
         scores = self.actor(seen, places, torch.cat([goals, reach], dim=-1).clamp_min(0)).float()
         legal = self._legal(rows, goals, reach, present)
         return scores.masked_fill(~legal, -1e9).log_softmax(-1), present

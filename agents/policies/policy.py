@@ -4,7 +4,7 @@ A policy has the contract it was trained under and refuses matches with other ru
 observations. One difference is allowed: a policy trained without the physics parameters observes 46 floats, the first
 46 of 59, so in matches with all 59 it uses only those.
 
-A policy of an old environment version plays only if that is configured (`agents.policies.env_version`).
+A policy of an old environment version plays only if that is configured (`agents.policies.checkpoint`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.policies.env_version import game_of_policy, is_old, old_version_message
+from sparring.agents.policies.checkpoint import game_of_policy, is_old, load_checkpoint, old_version_message
 from sparring.configs.core.errors import InputError
 from sparring.envs.game import load
 
@@ -73,16 +72,16 @@ class Policy:
         """Raise `PolicyError`, with the difference, unless the policy can play matches of this contract."""
         if is_old(self.contract):
             raise PolicyError(old_version_message(self.name, self.contract))
-        for key, wanted in contract.items():
-            mine = self.contract.get(key)
-            if key not in (*OBSERVATION_KEYS, *ACTION_KEYS) and mine != wanted:
-                raise PolicyError(f"{self.name} was trained with {key}={mine} and cannot play with {key}={wanted}")
-        mine, wanted = (sum(found[key] for key in ACTION_KEYS) for found in (self.contract, contract))
-        if mine != wanted:
-            raise PolicyError(f"{self.name} gives {mine} numbers an action and cannot play where it takes {wanted}")
+        for key, needed in contract.items():
+            own = self.contract.get(key)
+            if key not in (*OBSERVATION_KEYS, *ACTION_KEYS) and own != needed:
+                raise PolicyError(f"{self.name} was trained with {key}={own} and cannot play with {key}={needed}")
+        own, needed = (sum(one[key] for key in ACTION_KEYS) for one in (self.contract, contract))
+        if own != needed:
+            raise PolicyError(f"{self.name} gives {own} numbers an action and cannot play where it takes {needed}")
         if not (self._sees(contract) or self._sees_less(contract)):
-            mine, wanted = self.contract["obs_dim"], contract["obs_dim"]
-            raise PolicyError(f"{self.name} observes {mine} floats and cannot play matches that show {wanted}")
+            own, needed = self.contract["obs_dim"], contract["obs_dim"]
+            raise PolicyError(f"{self.name} observes {own} floats and cannot play matches that show {needed}")
 
     @torch.no_grad()
     def act(self, obs: Tensor, *, deterministic: bool | None = None) -> Tensor:
@@ -91,11 +90,11 @@ class Policy:
         `deterministic` defaults to the policy's own setting.
         """
         seen = self._encode(obs[:, : self.network.obs_dim])
-        asked = self.deterministic if deterministic is None else deterministic
+        deterministic = self.deterministic if deterministic is None else deterministic
         if self._mirror is None:
-            return self._answer(seen, deterministic=asked)
+            return self._answer(seen, deterministic=deterministic)
         shown, side = self._mirror.show(seen)
-        return self._mirror.back(self._answer(shown, deterministic=asked), side)
+        return self._mirror.back(self._answer(shown, deterministic=deterministic), side)
 
     @torch.no_grad()
     def value(self, obs: Tensor) -> Tensor | None:

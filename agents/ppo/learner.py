@@ -1,18 +1,26 @@
-"""One PPO update: epochs of shuffled minibatches on the clipped surrogate, see `losses.py`.
+"""One PPO update: epochs of shuffled minibatches on the clipped surrogate, see `losses.py`; and its precision.
 
 The update stops at the first minibatch whose KL estimate exceeds `target_kl`; that minibatch is not applied. Reading
 the KL is the only device synchronization per minibatch; statistics stay on the device until the end. Actor and critic
 share no weights, so each has its own half of the loss, and on a CPU with a spare core they run in parallel; the
 critic's thread, which has less to do, also gathers the next minibatch. With several processes, each computes its part
 of the gradient, and one all-reduce per minibatch sums the parts.
+
+Networks run in float32, or after some warm-up updates in lower precision in the matrix products. `auto` means bf16 if
+the device multiplies it faster than float32: CUDA devices that support it, CPUs with AMX-BF16, and AMD CPUs with
+AVX512-BF16. Intel cores have that too, but half as fast as float32 (docs/results/speed.md), and emulated bf16 is many
+times slower. Only the networks run under the context; densities, losses and the KL stay in float32. Collect under the
+same context as the update; otherwise the first ratios are not equal to 1.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from inspect import unwrap
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,15 +28,12 @@ from torch import Tensor
 from torch.nn.utils import get_total_norm
 from typing_extensions import TypedDict
 
-from sparring.agents.distributed.generator_state import restore_generator
-from sparring.agents.distributed.parallel_halves import ParallelHalves
-from sparring.agents.distributed.processes import ALONE, Processes
-from sparring.agents.distributed.shards import Shard
+from sparring.agents.distributed.processes import ALONE, Processes, Shard, restore_generator
+from sparring.agents.distributed.threads import ParallelHalves
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.losses import explained_variance, surrogate, value_loss
-from sparring.agents.ppo.minibatches import Joint, Minibatch, minibatches, parts
-from sparring.agents.ppo.precision import Autocast
-from sparring.agents.ppo.rollout import Samples
+from sparring.agents.ppo.rollout import Joint, Minibatch, Samples, minibatches, parts
+from sparring.configs.core.errors import choose
 from sparring.configs.core.tensor_checks import AnyTensor, Tensors, check_optimizer, check_tensors
 from sparring.configs.core.typed import Count, NotNegative, Plain, read
 from sparring.configs.schema import PPOConfig
@@ -174,13 +179,13 @@ class PPOLearner:
 
     def check(self, state: dict[str, Any]) -> dict[str, Any]:
         """Return a stored state for `load_state_dict`; raises `ContentError` for one of another learner or with NaN."""
-        found = read(LearnerState, state)
-        weights = check_tensors(found["network"], self.network.state_dict(), "network")
+        stored = read(LearnerState, state)
+        weights = check_tensors(stored["network"], self.network.state_dict(), "network")
         names = [name for name, _ in self.network.named_parameters()]
         # `reset_log_std` removes the moments of that parameter.
-        moments = check_optimizer(found["optimizer"], self.optimizer, "optimizer", without=[names.index("log_std")])
-        scaler = read(ScalerState, found["scaler"], "scaler") if found["scaler"] else None
-        return {"network": weights, "optimizer": moments, "scaler": scaler or {}, "shuffle": found["shuffle"]}
+        moments = check_optimizer(stored["optimizer"], self.optimizer, "optimizer", without=[names.index("log_std")])
+        scaler = read(ScalerState, stored["scaler"], "scaler") if stored["scaler"] else None
+        return {"network": weights, "optimizer": moments, "scaler": scaler or {}, "shuffle": stored["shuffle"]}
 
     def close(self) -> None:
         """End the learner's thread."""
@@ -284,3 +289,63 @@ def _metrics(
     spread = spread.mean(0) if spread.dim() == 2 else spread  # gSDE: per action, over the features
     read = torch.cat([row, torch.stack([variance, weight_norm]), spread]).tolist()
     return {f"train/{name}": number for name, number in [*zip(names, read, strict=True), *counts.items()]}
+
+
+PRECISIONS = ("auto", "fp32", "bf16", "fp16")
+CPU_INFO = Path("/proc/cpuinfo")
+
+
+class Autocast:
+    """Full precision for the first `warmup_updates`, then `precision` (one of `PRECISIONS`) on `device`.
+
+    `dtype` is the lower precision, or None. `scaler` scales the loss for fp16 and is disabled otherwise. fp16 on a CPU
+    is treated as `auto`; bf16 where it is slow runs slowly. `note` then holds a warning, else it is empty.
+    """
+
+    def __init__(self, precision: str, device: torch.device | str, *, warmup_updates: int = 0) -> None:
+        self.device = torch.device(device)
+        self.dtype = resolve(precision, self.device)
+        self.note = note(precision, self.device)
+        self.warmup_updates = warmup_updates
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.dtype == torch.float16)
+
+    def active(self, update: int) -> bool:
+        """Return True if update number `update` (from 0) runs in lower precision."""
+        return self.dtype is not None and update >= self.warmup_updates
+
+    def context(self, update: int) -> AbstractContextManager[object]:
+        """Create a context for forward passes; leave it before weights change: it caches low-precision copies."""
+        return torch.autocast(self.device.type, dtype=self.dtype or torch.bfloat16, enabled=self.active(update))
+
+
+def resolve(precision: str, device: torch.device) -> torch.dtype | None:
+    """Return the lower precision for `precision` on `device`, None for float32; raise on unknown names."""
+    choose("ppo.precision", precision, PRECISIONS)
+    if precision == "auto" or (precision == "fp16" and device.type != "cuda"):
+        precision = "bf16" if fast_bf16(device) else "fp32"
+    return {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+
+
+def note(precision: str, device: torch.device) -> str:
+    """Return a one-line warning about `precision` on `device`; empty if it is used as configured."""
+    if precision == "fp16" and device.type != "cuda":
+        instead = "bf16" if fast_bf16(device) else "fp32"
+        return f"ppo.precision=fp16 is made for CUDA; this device is {device.type}, and trains in {instead} instead"
+    if precision == "bf16" and not fast_bf16(device):
+        return f"ppo.precision=bf16 is slower than fp32 on this {device.type}; fp32 or auto is faster"
+    return ""
+
+
+def fast_bf16(device: torch.device) -> bool:
+    """Return True if `device` multiplies bf16 matrices faster than float32 ones."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_capability(device) >= (8, 0)
+    flags, vendor = cpu_info("flags"), cpu_info("vendor_id")
+    return device.type == "cpu" and ("amx_bf16" in flags or ("avx512_bf16" in flags and "AuthenticAMD" in vendor))
+
+
+def cpu_info(key: str) -> set[str]:
+    """Return the words that Linux reports for the first CPU under `key`, such as flags; empty if unavailable."""
+    lines = CPU_INFO.read_text().splitlines() if CPU_INFO.exists() else []
+    values = (words for name, _, words in (line.partition(":") for line in lines) if name.strip() == key)
+    return set(next(values, "").split())

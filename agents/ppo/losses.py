@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from sparring.agents.ppo.minibatches import Minibatch
-from sparring.agents.ppo.rollout import Samples
+from sparring.agents.ppo.rollout import Minibatch, Samples
 from sparring.configs.schema import PPOConfig
 
 

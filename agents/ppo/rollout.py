@@ -1,22 +1,36 @@
-"""Rollout storage: T steps of N environments in preallocated tensors, then values, advantages and returns.
+"""Rollout storage: T steps of N environments in preallocated tensors, then values, advantages, returns and minibatches.
 
 Collecting runs the actor only. Values are computed afterwards, all T x N at once, which costs far less than T small
 forwards. An environment's `final_obs` is needed only at a time limit, so instead of [T, N, D] a few rows per
 environment are kept, and each step stores its row index. On an accelerator that is a scatter, without readback.
+
+Generalized advantage estimation (Schulman et al. 2016, arXiv:1506.02438) treats time limits as truncation:
+
+    delta_t = r_t + gamma V(s'_t) - V(s_t)
+    A_t     = delta_t + gamma lambda A_{t+1}      (cut where an episode ends)
+
+s'_t is the state after step t. With same-step autoreset the next stored observation already belongs to the next
+episode. So at a time limit (truncation) V(s'_t) must be the value of the final observation, and at a true ending
+(termination) it is zero. Bootstrapping at neither or at both gives the critic a wrong horizon.
+
+The order of an epoch covers the samples of all processes and is drawn identically in each; a process gets the samples
+of a minibatch that it holds. Advantages are normalized over the whole minibatch, and `Minibatch.mean` divides by its
+whole size, so gradients and statistics of the processes add up to those of a single process with all samples. There N
+is all matches, n those of this process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from sparring.agents.distributed.shards import ShardedGenerator
+from sparring.agents.distributed.processes import Processes, Shard, ShardedGenerator
 from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.ppo.gae import gae
+from sparring.configs.schema import PPOConfig
 
 
 class BatchEnv(Protocol):
@@ -158,3 +172,116 @@ class Rollout:
         """Return all T * N samples, in the order of steps, as views of the storage."""
         tensors = (self.obs[:-1], self.actions, self.log_prob, self.value, self.advantage, self.returns)
         return Samples(*(tensor.flatten(0, 1) for tensor in tensors))
+
+
+@torch.no_grad()
+def gae(
+    reward: Tensor,
+    value: Tensor,
+    terminated: Tensor,
+    truncated: Tensor,
+    last_value: Tensor,
+    truncation_value: Tensor,
+    *,
+    gamma: float,
+    lam: float,
+) -> tuple[Tensor, Tensor]:
+    """Compute advantages and returns, each [T, N].
+
+    `reward`, `value` = V(s_t), `terminated`, `truncated` (bool) are [T, N]; `last_value` [N] is V of the observation
+    after the last step; `truncation_value` [T, N] is V(final observation) where truncated and ignored elsewhere, even
+    if NaN. A step both terminated and truncated counts as terminated.
+    """
+    # V(s_{t+1}) of the stored observations; after an ending that is the first state of the next episode.
+    next_value = torch.cat([value[1:], last_value.unsqueeze(0)])
+    # A time limit is no property of the state, so the value of the interrupted state is used.
+    next_value = torch.where(truncated, truncation_value, next_value)
+    next_value = next_value.masked_fill(terminated, 0.0)  # no reward follows a true ending
+    advantage = reward + gamma * next_value - value  # delta_t
+    decay = gamma * lam * (~(terminated | truncated)).to(value.dtype)
+    for t in range(len(reward) - 2, -1, -1):
+        advantage[t].addcmul_(decay[t], advantage[t + 1])  # A_t = delta_t + gamma lambda A_{t+1}
+    return advantage, advantage + value
+
+
+ADVANTAGE_EPSILON = 1e-5
+"""Added to the standard deviation, so that advantages that differ only by rounding are not scaled up to size 1."""
+
+
+class Minibatch(NamedTuple):
+    """`Samples` of this process, with advantages normalized over all `size` samples of all processes."""
+
+    obs: Tensor
+    actions: Tensor
+    log_prob: Tensor
+    value: Tensor
+    advantage: Tensor
+    returns: Tensor
+    size: int
+
+    def mean(self, x: Tensor) -> Tensor:
+        """Return this process's part of the mean of x over the minibatch; the mean itself in a single process."""
+        return x.mean() if len(x) == self.size else x.sum() / self.size
+
+    def pieces(self, rows: int) -> Iterator[Minibatch]:
+        """Yield the minibatch in pieces of at most `rows` samples, whose gradients and means add up to its own."""
+        for first in range(0, max(1, len(self.obs)), rows):
+            yield Minibatch(*Samples(*(tensor[first : first + rows] for tensor in self[:-1])), self.size)
+
+
+class Joint(NamedTuple):
+    """Tensors [T * N] over the samples of all processes, in the order of steps."""
+
+    share: Shard
+    advantage: Tensor
+    value: Tensor
+    returns: Tensor
+
+    @classmethod
+    def gather(cls, samples: Samples, share: Shard, processes: Processes) -> Joint:
+        """Gather the T * n samples of every process."""
+        mine = torch.stack([samples.advantage, samples.value, samples.returns])
+        joint = processes.gather(mine.view(3, -1, share.count), dim=2)
+        return cls(share, *joint.flatten(1))
+
+    def mine(self, order: Tensor) -> tuple[Tensor, Tensor]:
+        """Return a mask of the samples in `order` that this process holds, and their rows among its T * n."""
+        share = self.share
+        step, match = order // share.total, order % share.total - share.first
+        held = (match >= 0) & (match < share.count)
+        return held, (step * share.count + match)[held]
+
+
+def minibatches(
+    samples: Samples, config: PPOConfig, generator: torch.Generator, joint: Joint | None = None
+) -> Iterator[Minibatch]:
+    """Yield the minibatches of `epochs` passes, each in a new order, in equal parts of at most `minibatch_size`.
+
+    With `joint`, the parts are of all processes' samples; `samples` are those of this process.
+    """
+    total, device = len((joint or samples).advantage), samples.advantage.device
+    for _ in range(config.epochs):
+        order = torch.randperm(total, generator=generator, device=device)
+        chunks = order.tensor_split(parts(total, config))
+        for index, rows in zip(chunks, chunks if joint is None else _own(joint, order, chunks), strict=True):
+            chosen = Samples(*(tensor.index_select(0, rows) for tensor in samples))
+            everyone = chosen.advantage if joint is None else joint.advantage.index_select(0, index)
+            yield Minibatch(*chosen._replace(advantage=normalize(chosen.advantage, everyone)), len(index))
+
+
+def normalize(advantage: Tensor, everyone: Tensor | None = None) -> Tensor:
+    """Normalize advantages by the mean and standard deviation of `everyone`, by default of themselves."""
+    std, mean = torch.std_mean(advantage if everyone is None else everyone, correction=0)
+    return (advantage - mean) / (std + ADVANTAGE_EPSILON)
+
+
+def parts(total: int, config: PPOConfig) -> int:
+    """Return the number of minibatches in an epoch over `total` samples."""
+    return -(-total // config.minibatch_size)
+
+
+def _own(joint: Joint, order: Tensor, chunks: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Return the rows of every chunk of the order that this process holds."""
+    held, rows = joint.mine(order)
+    counts = torch.stack([chunk.sum() for chunk in held.tensor_split(len(chunks))])
+    return rows.split(counts.tolist())

@@ -4,22 +4,32 @@ While the plan has a share of self-play, a snapshot joins the pool at the first 
 updates. Every `deal_every` updates new opponents are drawn by prioritized fictitious self-play; those drawn again keep
 their slot and their running matches. Results are added to the run's league (curriculum/league/league.py), where the
 learner is the challenger and snapshots are checkpoints. Recent results control the draw and the schedule.
+
+Promotion of the learner into the pool may depend on a sequential test (curriculum/sprt.py) of seat-swapped games with
+the newest snapshot. H0: it is no stronger; H1: it is `promotion_elo` stronger. Both sample their actions, as in
+training, under the current physics.
+
+With several processes only process 0 has the league with its pool. Its calls to the environment are broadcast to the
+other processes, with the weights, so that no other process needs the run's folder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field, Strict
+from torch import Tensor
 from typing_extensions import TypedDict
 
+from sparring.agents.distributed.processes import Processes
 from sparring.agents.play.learner_env import LearnerEnv, MatchTally
+from sparring.agents.play.matches import MatchSettings, play
 from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.policies.networks import load_snapshot
-from sparring.agents.ppo.promotion import Promotion
-from sparring.agents.ppo.tasks.broadcast import BroadcastEnv
+from sparring.agents.policies.networks import build_network, load_snapshot
+from sparring.agents.policies.policy import Policy
 from sparring.configs.core.typed import ContentError, Count, Text, read, require, within
 from sparring.configs.schema import SelfPlayConfig
 from sparring.curriculum.league import league as rules
@@ -37,6 +47,7 @@ from sparring.curriculum.opponents import deal
 from sparring.curriculum.pool import Pool, PoolError, is_snapshot, read_rows
 from sparring.curriculum.ratings import GameResult, head_to_head
 from sparring.curriculum.schedule import TrainingPlan
+from sparring.curriculum.sprt import SCORES, Hypotheses, SPRTVerdict, count_pairs, judge
 
 Word = Annotated[int, Strict(), Field(ge=0)]
 
@@ -131,23 +142,22 @@ class SelfPlay:
 
         Raises `ContentError` for impossible values, before any file is changed.
         """
-        found = read(SelfPlayState, state)
+        stored = read(SelfPlayState, state)
         with within("league"):
-            league = read_league(found["league"])
-        require(
-            len(found["slots"]) == len(self.slots), f"slots: {len(found['slots'])} names; must be {len(self.slots)}"
-        )
-        for name in found["slots"]:
+            league = read_league(stored["league"])
+        slots = stored["slots"]
+        require(len(slots) == len(self.slots), f"slots: {len(slots)} names; must be {len(self.slots)}")
+        for name in slots:
             require(not name or is_snapshot(name), f"slots={name!r}: must be names of snapshots")
-        drawn = _checked(found["rng"])
+        drawn = _checked(stored["rng"])
         with within("pool"):
-            rows = read_rows(found["pool"])
+            rows = read_rows(stored["pool"])
         self.pool.restore(rows)
         self._rng.bit_generator.state = drawn
         self.league = league
         self.save_league()
-        self.slots, self._drawn_at = found["slots"], found["drawn_at"]
-        self.refused, self._tried_at = found["refused"], found["tried_at"]
+        self.slots, self._drawn_at = slots, stored["drawn_at"]
+        self.refused, self._tried_at = stored["refused"], stored["tried_at"]
 
     def files(self) -> list[str]:
         """Return the names of the snapshots in the pool."""
@@ -242,15 +252,15 @@ class SelfPlay:
         return games
 
 
-def _checked(found: DrawState) -> dict[str, Any]:
+def _checked(stored: DrawState) -> dict[str, Any]:
     """Return a state of PCG64 that numpy takes."""
-    limits = {"rng.has_uint32": (found["has_uint32"], 2), "rng.uinteger": (found["uinteger"], 2**32)}
-    limits |= {f"rng.state.{name}": (found["state"][name], 2**128) for name in ("state", "inc")}
+    limits = {"rng.has_uint32": (stored["has_uint32"], 2), "rng.uinteger": (stored["uinteger"], 2**32)}
+    limits |= {f"rng.state.{name}": (stored["state"][name], 2**128) for name in ("state", "inc")}
     for place, (value, limit) in limits.items():
         require(value < limit, f"{place}={value}: must be below {limit}")
-    if found["bit_generator"] != "PCG64" or not found["state"]["inc"] % 2:
+    if stored["bit_generator"] != "PCG64" or not stored["state"]["inc"] % 2:
         raise ContentError("rng: is no state of the generator PCG64")
-    return dict(found)
+    return dict(stored)
 
 
 def keep_places(drawn: list[str], slots: list[str]) -> list[str]:
@@ -262,3 +272,68 @@ def keep_places(drawn: list[str], slots: list[str]) -> list[str]:
             left.remove(name)
             placed[slot] = name
     return [name or left.pop(0) for name in placed]
+
+
+GAMES_AT_ONCE = 64
+
+
+class Promotion:
+    """Test of candidates under `setting`; `contract` is that of the run's policies, `seed` seeds the games."""
+
+    def __init__(
+        self, config: SelfPlayConfig, setting: MatchSettings, contract: Mapping[str, Any], *, seed: int
+    ) -> None:
+        self.config, self.setting, self.contract, self.seed = config, setting, contract, seed
+
+    def test(
+        self, candidate: ActorCritic, champion: Mapping[str, Tensor], update: int, ranges: np.ndarray
+    ) -> SPRTVerdict:
+        """Test `candidate` against a snapshot's weights, in physics drawn from `ranges` [13, 2]."""
+        holder = build_network(candidate.shape).to(candidate.log_std.device)
+        holder.load_state_dict(dict(champion))
+        networks = {"the learner": candidate, "the newest snapshot": holder}
+        left, right = (Policy(net, self.contract, name=name, deterministic=False) for name, net in networks.items())
+        hypotheses, setting = Hypotheses(0.0, self.config.promotion_elo), replace(self.setting, ranges=ranges)
+        pairs = np.zeros(len(SCORES), dtype=np.int64)
+        for batch in range(max(self.config.promotion_games // GAMES_AT_ONCE, 1)):
+            games = min(self.config.promotion_games // 2 * 2, GAMES_AT_ONCE)
+            seed = (self.seed + update * 1000 + batch) % 2**31
+            pairs += count_pairs(play(left, right, games=games, seed=seed, setting=setting).outcome)
+            verdict = judge(pairs.tolist(), hypotheses)
+            if verdict.accepted:
+                break
+        return verdict
+
+
+class BroadcastEnv:
+    """Wrapper of the environment of process 0 that repeats the league's calls in all `processes`."""
+
+    def __init__(self, env: LearnerEnv, processes: Processes) -> None:
+        self._env, self._processes = env, processes
+        self.bots, self.slots, self.device = env.bots, env.slots, env.device
+
+    @property
+    def opponents(self) -> np.ndarray:
+        """Opponents of all matches of the run."""
+        return self._env.opponents
+
+    def assign(self, opponents: np.ndarray) -> None:
+        """Call `LearnerEnv.assign` in all processes, which ends `follow` in the others."""
+        self._processes.broadcast((None, opponents))
+        self._env.assign(opponents)
+
+    def load_slot(self, slot: int, weights: dict[str, Tensor]) -> None:
+        """Call `LearnerEnv.load_slot` in all processes."""
+        self._processes.broadcast((slot, {name: tensor.cpu() for name, tensor in weights.items()}))
+        self._env.load_slot(slot, weights)
+
+
+def follow(env: LearnerEnv, processes: Processes) -> None:
+    """In every other process: repeat the calls of process 0 on `env`, until all opponents are assigned."""
+    while True:
+        call: tuple[int | None, Any] = processes.broadcast((None, None))
+        slot, content = call
+        if slot is None:
+            env.assign(content)
+            return
+        env.load_slot(slot, content)

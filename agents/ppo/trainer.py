@@ -18,18 +18,13 @@ import numpy as np
 import torch
 from typing_extensions import TypedDict
 
-from sparring.agents.distributed.generator_state import restore_generator
-from sparring.agents.distributed.processes import ALONE, Processes
-from sparring.agents.distributed.shards import ShardedGenerator
+from sparring.agents.distributed.processes import ALONE, Processes, ShardedGenerator, restore_generator
 from sparring.agents.distributed.threads import keep_freed_memory, make_deterministic, set_threads
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.networks import build_network, shape_for
-from sparring.agents.ppo.calibrate import estimate_seconds
-from sparring.agents.ppo.fixed_minibatch import actor_critic_sha256
-from sparring.agents.ppo.initial_policy import begin_from
-from sparring.agents.ppo.learner import PPOLearner
-from sparring.agents.ppo.precision import Autocast
+from sparring.agents.ppo.learner import Autocast, PPOLearner
 from sparring.agents.ppo.rollout import Rollout
+from sparring.agents.ppo.start import actor_critic_sha256, begin_from, estimate_seconds
 from sparring.agents.ppo.tasks.task import make_task
 from sparring.agents.run.fidelity import machine
 from sparring.agents.run.progress import Timer, counted, forecast
@@ -160,9 +155,9 @@ class PPOTrainer:
         if done < total:
             return f"{line} by max_updates; raise it, or give max_updates=0 for all {total} of the schedule"
         limit = self.config.max_updates
-        wanted = max(done + 1, limit) - total + phases[-1].updates
+        needed = max(done + 1, limit) - total + phases[-1].updates
         short = f", which max_updates={limit} does not lengthen" if limit > total else ""
-        return f"{line} by the schedule{short}; to train on, give phases.{len(phases) - 1}.updates={wanted} or more"
+        return f"{line} by the schedule{short}; to train on, give phases.{len(phases) - 1}.updates={needed} or more"
 
     def describe(self) -> Iterator[str]:
         """Yield lines on sizes, the machine, and the estimated duration."""
@@ -262,25 +257,25 @@ class PPOTrainer:
 
     def load_state_dict(self, state: TrainingState) -> None:
         """Continue from `state`; episodes restart if it has none or a different number of them."""
-        found, about = read(PPOState, state.content), read(PPOSummary, state.summary, "summary")
-        position = self._checked(found["position"], found["updates"])
+        stored, about = read(PPOState, state.content), read(PPOSummary, state.summary, "summary")
+        position = self._checked(stored["position"], stored["updates"])
         with within("learner"):
-            self.learner.load_state_dict(self.learner.check(found["learner"]))
-        restore_generator(self.actions, found["actions"], "actions")
+            self.learner.load_state_dict(self.learner.check(stored["learner"]))
+        restore_generator(self.actions, stored["actions"], "actions")
         episodes = about["episodes"] and about["num_envs"] == self.config.env.num_envs
         self.task.load_state_dict(state.content, episodes=episodes)
-        self.updates_done, self.phase, self.position = found["updates"], about["phase"], position
+        self.updates_done, self.phase, self.position = stored["updates"], about["phase"], position
 
-    def _checked(self, found: PositionState | None, updates: int) -> SchedulePosition | None:
+    def _checked(self, stored: PositionState | None, updates: int) -> SchedulePosition | None:
         """Return the position in the schedule after `updates` updates; None at its end."""
         total = self.schedule.total_updates
-        if found is None:
+        if stored is None:
             early = any(phase.advance == "on_success" for phase in self.config.phases)
             longer = any(key.endswith(".updates") for key in self.session.changed)
             whole = early or longer or updates >= total
             require(whole, f"position=None: only a run of {total} updates ends, this has {updates}")
             return self._extension(updates)
-        position = SchedulePosition(**found)
+        position = SchedulePosition(**stored)
         require(position.update == updates, f"position.update={position.update}: must be {updates}, as many as updates")
         low, high = position.since, total - 1
         require(low <= position.clock <= high, f"position.clock={position.clock}: must be in [{low}, {high}]")
@@ -390,8 +385,8 @@ class PPOTrainer:
         plan = self.plan
         rates = {bot: metrics[key] for bot in plan.bots if (key := f"eval/{bot}/win_rate") in metrics}
         if rates and self.game:
-            found = ", ".join(f"{bot} {rate:.0%}" for bot, rate in rates.items())
-            self.session.say(f"check after update {plan.update}, {self.game.win}: {found}")
+            shown = ", ".join(f"{bot} {rate:.0%}" for bot, rate in rates.items())
+            self.session.say(f"check after update {plan.update}, {self.game.win}: {shown}")
 
     def _keep(self, path: Path, *, done: bool = True) -> None:
         self.session.keep(path, lambda: self.write_policy(path, self.plan, done=done))

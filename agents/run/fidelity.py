@@ -89,7 +89,7 @@ GPU_SETTINGS = ("NVIDIA_TF32_OVERRIDE", "CUBLAS_WORKSPACE_CONFIG")
 def machine(device: torch.device, *, deterministic: bool, minibatch: Callable[[], str]) -> dict[str, Any]:
     """Return the part of a state's summary that describes the machine.
 
-    `minibatch` returns the hash of a fixed minibatch (`minibatch.py`). It is left out on an accelerator that is not
+    `minibatch` returns the hash of a fixed minibatch (`minibatch_sha256`). It is left out on an accelerator that is not
     `deterministic`, where it would differ from one call to the next.
     """
     about = {"device": str(device), "torch_threads": torch.get_num_threads(), "torch": torch.__version__}

@@ -1,8 +1,9 @@
 """Sweeps: several runs launched by Hydra, in parallel on this machine (joblib) or as cluster jobs (submitit).
 
-Hydra receives only names of runs; the configurations are composed and validated before. A failed run is one line of
-the final table and does not affect other runs. Repeating a sweep under the same name skips the runs that are finished
-and continues those that are not.
+`sparring.sweep` is `run_sweep`; `train.py +sweep=NAME` and `train.py --multirun` launch the same. Hydra receives only
+names of runs; the configurations are composed and validated before. Hydra's launcher starts `job`, which trains one run
+and writes the outcome. A failed run is one line of the final table and does not affect other runs. Repeating a sweep
+under the same name skips the runs that are finished and continues those that are not.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,12 +22,53 @@ from typing import Any
 import hydra
 
 from sparring.agents.run.folder import made_up_name
-from sparring.agents.sweeps.job import job
-from sparring.agents.sweeps.search_report import search_summary
-from sparring.agents.sweeps.sweep_folder import FINISHED, SUFFIX, SweepFolder
-from sparring.configs.core.errors import InputError
+from sparring.agents.sweeps.sweep_folder import (
+    FINISHED,
+    STOPPED,
+    SUFFIX,
+    SweepFolder,
+    measured,
+    read_rows,
+    search_summary,
+)
+from sparring.agents.sweeps.training import guarded, train_recorded
+from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.paths import ROOT
+from sparring.configs.foreign_names import in_our_words
+from sparring.configs.overrides import as_override, override_texts
+from sparring.configs.sweeps.expand import read_sweep
+from sparring.configs.sweeps.file import parse_sweep
+from sparring.configs.sweeps.grid import read_grid
 from sparring.configs.sweeps.plan import HydraLauncher, SweepPlan
+
+
+def run_sweep(
+    sweep: str | None = None,
+    overrides: Sequence[str] | Mapping[str, Any] = (),
+    *,
+    run: str | None = None,
+    varied: Mapping[str, Sequence[Any]] | None = None,
+) -> SweepOutcome:
+    """Train the runs of the sweep file `sweep`, or of the run file `run` with every combination of `varied`.
+
+    `overrides` are options of all runs, by key or as texts; `varied` has several values by key, such as
+    `{"seed": [1, 2, 3], "ppo.clip": [0.1, 0.2]}`; beside a sweep file that is `seed`, or `runs`, a choice of its runs.
+    The same call goes on where an interrupted one stopped. Needs the extra `sweeps`, for searches `search`.
+
+    Returns the outcome of each run; a failed run is one of them, and no error. Raises `InputError` if any of the runs
+    could not start, before the first one does, and `KeyboardInterrupt` after Ctrl-C.
+    """
+    if (sweep is None) == (run is None):
+        raise ConfigError("give either a sweep file, sparring.sweep(NAME), or a run file with what varies, run=NAME")
+    if isinstance(overrides, Mapping):
+        overrides = override_texts(overrides)
+    several = [f"{key}={','.join(map(as_override, values))}" for key, values in (varied or {}).items()]
+    words = in_our_words([*overrides, *several])
+    outcome = launch_sweep(read_sweep([f"+sweep={sweep}", *words]) if sweep else read_grid([f"+run={run}", *words]))
+    if outcome.interrupted:
+        raise KeyboardInterrupt
+    return outcome
+
 
 PLUGINS = ("hydra_joblib_launcher", "hydra_submitit_launcher")
 INTERRUPTED = 130
@@ -117,3 +161,29 @@ def _check_packages(searches: bool) -> None:
             raise InputError(f'a sweep needs {plugin.replace("_", "-")}: pip install -e ".[sweeps]"')
     if searches and find_spec("optuna") is None:
         raise InputError('a search needs optuna: pip install -e ".[search]"')
+
+
+def job(config: Any) -> None:
+    """Train the run `config.job` of the sweep in `config.folder` and write its outcome; errors are recorded."""
+    folder, name = SweepFolder(Path(config.folder)), str(config.job)
+    begin, before = time.monotonic(), folder.outcome(name).get("seconds", 0.0)
+    with folder.log(name).open("a", encoding="utf-8", buffering=1) as log, redirect_stdout(log):
+        outcome = guarded(lambda: _trained(folder, name))
+    folder.record(name, {**outcome, "seconds": round(before + time.monotonic() - begin, 1)})
+    if outcome["outcome"].startswith(STOPPED) and os.getpid() == config.launcher:
+        raise KeyboardInterrupt  # one after the other in this process: the signal means all of them
+
+
+def _trained(folder: SweepFolder, name: str) -> dict[str, Any]:
+    content = folder.content()
+    file = parse_sweep(folder.name, content, folder.path) if content else None
+    if file and file.search:
+        from sparring.agents.sweeps.search import run_trial
+
+        return run_trial(folder, name, file)
+    run = folder.config(name)
+    outcome = train_recorded(run)
+    if file:
+        primary = file.primary.measure
+        outcome["result"] = f"{primary} {measured(read_rows(folder.run_folder(name)), primary):.4g}"
+    return outcome

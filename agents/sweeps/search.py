@@ -19,8 +19,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import Trial, TrialState
 
 from sparring.agents.callbacks import Callback, RunProgress
-from sparring.agents.sweeps.measured import Row, measured, read_rows, values
-from sparring.agents.sweeps.sweep_folder import DONE, PRUNED, SweepFolder
+from sparring.agents.sweeps.sweep_folder import DONE, PRUNED, Row, SweepFolder, measured, read_rows, values
 from sparring.agents.sweeps.training import train_recorded
 from sparring.configs.core.errors import InputError
 from sparring.configs.schema import RunConfig
@@ -111,9 +110,9 @@ def with_options(base: RunConfig, drawn: Mapping[str, Any]) -> RunConfig:
 
 def _trial_of(study: optuna.Study, name: str) -> Trial:
     """Return the unfinished trial of a run that was interrupted, else a new one."""
-    for found in study.trials:
-        if found.user_attrs.get(RUN) == name and found.state is TrialState.RUNNING:
-            return Trial(study, found._trial_id)
+    for earlier in study.trials:
+        if earlier.user_attrs.get(RUN) == name and earlier.state is TrialState.RUNNING:
+            return Trial(study, earlier._trial_id)
     trial = study.ask()
     trial.set_user_attr(RUN, name)
     return trial

@@ -8,8 +8,7 @@ from typing import Any
 
 from sparring.agents.callbacks import Callback
 from sparring.agents.run.folder import RunFolder
-from sparring.agents.sweeps.measured import Row, read_rows
-from sparring.agents.sweeps.sweep_folder import DONE, STOPPED
+from sparring.agents.sweeps.sweep_folder import DONE, STOPPED, Row, read_rows
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.paths import ROOT

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.ppo.learner import PPOLearner
-from sparring.agents.ppo.precision import Autocast
+from sparring.agents.ppo.learner import Autocast, PPOLearner
 from sparring.agents.ppo.rollout import Samples
 from sparring.configs.schema import NetworkConfig, PPOConfig
 

@@ -154,10 +154,10 @@ def _bot(league: League, name: str) -> str:
 
 
 def _by_category(league: League, config: LeagueConfig, share: dict[str, float], hero: str) -> list[SeatDraw]:
-    mine = league[hero].elo
+    elo = league[hero].elo
     others = [agent for agent in league.of_kind("checkpoint") if agent.name != hero]
-    within = [[a for a in others if abs(a.elo - mine) <= near] for near in (config.peer_elo, NEAR_PEER_ELO)]
-    weaker = {a.name: max(1.0, mine - a.elo) for a in others if a.elo < mine - EXPLOITABLE_GAP}
+    within = [[a for a in others if abs(a.elo - elo) <= near] for near in (config.peer_elo, NEAR_PEER_ELO)]
+    weaker = {a.name: max(1.0, elo - a.elo) for a in others if a.elo < elo - EXPLOITABLE_GAP}
     references = _equally([*league.of_kind("bot"), *league.of_kind(BASE_MODEL)])
     baseline = _equally(bot for bot in league.of_kind("bot") if plain_bot(bot.name) in BASELINE_BOTS) or references
     members = {
@@ -186,10 +186,9 @@ def _by_win_rate(league: League, config: LeagueConfig, self_play: float, hero: s
 
 
 def _by_rating(league: League, config: LeagueConfig, hero: str) -> list[SeatDraw]:
-    mine = league[hero].elo
+    own = league[hero].elo
     weight = {
-        name: math.exp(-(((league[name].elo - mine) / config.rating_width) ** 2) / 2.0)
-        for name in _others(league, hero)
+        name: math.exp(-(((league[name].elo - own) / config.rating_width) ** 2) / 2.0) for name in _others(league, hero)
     }
     return _beside_the_hero(league, weight, config.rating_self_play, hero)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparring.agents.opponents.players import find_player
-from sparring.agents.opponents.suggestions import trains_language_model
+from sparring.agents.opponents.players import find_player, trains_language_model
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.paths import user_path
 from sparring.envs.game import game_named

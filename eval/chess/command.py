@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from sparring.agents.opponents.players import Player, find_player, results_place
-from sparring.agents.opponents.suggestions import BOT_PREFIX
+from sparring.agents.opponents.players import BOT_PREFIX, Player, find_player, results_place
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.configs.opponents import is_code

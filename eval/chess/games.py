@@ -17,8 +17,7 @@ import chess
 import numpy as np
 
 from sparring.agents.llm.backend import Backend
-from sparring.agents.opponents.python_source import OpponentError, asked
-from sparring.agents.opponents.suggestions import BOT_PREFIX
+from sparring.agents.opponents.players import BOT_PREFIX, OpponentError, act_function
 from sparring.configs.opponents import named_source, registered_name
 from sparring.envs.chess.analysis import analysis_prompt, read_analysis
 from sparring.envs.chess.engines.engine import BUILT_IN, Engine, open_engine
@@ -191,7 +190,7 @@ class PythonPlayer:
     """A Python object, `act(observation) -> move`, with the observations of the PettingZoo environment."""
 
     def __init__(self, source: Any, name: str) -> None:
-        self.name, self._ask = registered_name(source) or name, asked(source, name)
+        self.name, self._ask = registered_name(source) or name, act_function(source, name)
 
     def answer(self, requests: Sequence[MoveRequest]) -> list[str]:
         """Return what the object answers to each request. Raises `InputError` for an answer that is no text."""

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparring.agents.opponents.players import Player, is_server
-from sparring.agents.opponents.suggestions import BOT_PREFIX, check_game
+from sparring.agents.opponents.players import BOT_PREFIX, Player, check_game, is_server
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.opponents import is_code
 from sparring.envs.chess import BOTS, GAME

@@ -16,8 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from sparring.agents.opponents.players import Player, find_folder, find_player, results_place, runs_with
-from sparring.agents.opponents.suggestions import check_game
+from sparring.agents.opponents.players import Player, check_game, find_folder, find_player, results_place, runs_with
 from sparring.configs.core.errors import InputError, choices
 from sparring.configs.core.paths import CHECKPOINTS
 from sparring.configs.opponents import is_code

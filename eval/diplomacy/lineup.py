@@ -11,8 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparring.agents.opponents.players import Player, find_folder, find_player
-from sparring.agents.opponents.suggestions import trains_language_model
+from sparring.agents.opponents.players import Player, find_folder, find_player, trains_language_model
 from sparring.configs.core.errors import InputError, choose
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.board import POWERS

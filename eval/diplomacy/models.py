@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparring.agents.opponents.players import (
+    NAMED_MODELS,
     Player,
     content_of,
     display_name,
@@ -23,7 +24,6 @@ from sparring.agents.opponents.players import (
     find_player,
     is_server,
 )
-from sparring.agents.opponents.suggestions import NAMED_MODELS
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import ADAPTER, LanguageModelConfig
 from sparring.curriculum.league.league import BASE_MODEL

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparring.agents.opponents.suggestions import BOT_PREFIX
+from sparring.agents.opponents.players import BOT_PREFIX
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.opponents import is_code
 from sparring.curriculum.league.league import BASE_MODEL

@@ -12,8 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sparring.agents.opponents.players import content_of
-from sparring.agents.opponents.suggestions import MODEL_FOLDER
+from sparring.agents.opponents.players import MODEL_FOLDER, content_of
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.paths import holds

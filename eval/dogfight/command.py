@@ -14,8 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparring.agents.opponents.players import Player, display_name, display_path, find_player, results_place
-from sparring.agents.opponents.suggestions import check_game
+from sparring.agents.opponents.players import Player, check_game, display_name, display_path, find_player, results_place
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.envs.dogfight import GAME

@@ -14,9 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from sparring.agents.run.folder import read_origin
-from sparring.agents.sweeps.measured import measured, read_rows
-from sparring.agents.sweeps.search_report import ranked_trials, search_summary
-from sparring.agents.sweeps.sweep_folder import FINISHED, SUFFIX, SweepFolder
+from sparring.agents.sweeps.sweep_folder import (
+    FINISHED,
+    SUFFIX,
+    SweepFolder,
+    measured,
+    ranked_trials,
+    read_rows,
+    search_summary,
+)
 from sparring.configs.core.errors import ConfigError, InputError, one_line
 from sparring.configs.core.paths import PACKAGE
 from sparring.configs.core.regular_file import read_regular_text

@@ -17,8 +17,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import kendalltau
 
-from sparring.agents.sweeps.measured import Row, is_finite, measured, read_rows
-from sparring.agents.sweeps.sweep_folder import DONE, SUFFIX, SweepFolder
+from sparring.agents.sweeps.sweep_folder import DONE, SUFFIX, Row, SweepFolder, is_finite, measured, read_rows
 from sparring.configs.core.errors import InputError, suggestion
 from sparring.configs.sweeps.criteria import BETWEEN, EVERY, STD, Criterion, Measure, read_measure
 from sparring.configs.sweeps.file import PrimaryMeasure, SweepFile, SweepRun, parse_sweep, sweep_files

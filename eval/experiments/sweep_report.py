@@ -6,8 +6,7 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from sparring.agents.sweeps.search_report import ranked_trials, search_summary, shown
-from sparring.agents.sweeps.sweep_folder import DONE, SweepFolder
+from sparring.agents.sweeps.sweep_folder import DONE, SweepFolder, ranked_trials, search_summary, shown
 from sparring.eval.experiments.analysis.run_report import LAW_COLUMNS, law_cells
 from sparring.eval.experiments.reports.report import cell_text, number
 from sparring.eval.experiments.sweep_analysis import RunFigures, SweepAnalysis, joined, tied

@@ -12,7 +12,7 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from sparring.agents.opponents import players
-from sparring.agents.opponents.suggestions import trained_in
+from sparring.agents.opponents.players import trained_in
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.paths import holds
 from sparring.configs.core.regular_file import read_regular_text

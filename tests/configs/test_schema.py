@@ -5,7 +5,7 @@ from dataclasses import MISSING, fields, is_dataclass
 
 import pytest
 
-from sparring.agents.ppo.precision import PRECISIONS
+from sparring.agents.ppo.learner import PRECISIONS
 from sparring.configs import schema
 from sparring.configs.core.allowed import complaint
 from sparring.configs.games import environments

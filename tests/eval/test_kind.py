@@ -9,7 +9,7 @@ import torch
 import yaml
 
 from sparring.agents.opponents import players
-from sparring.agents.opponents.suggestions import check_game
+from sparring.agents.opponents.players import check_game
 from sparring.agents.policies.checkpoint import CheckpointError, save_checkpoint
 from sparring.agents.policies.order_network import OrderNetwork
 from sparring.configs import opponents

@@ -17,8 +17,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.util import Finalize
 from typing import Any, Protocol
 
-from sparring.agents.distributed.parent_death import end_with_parent
-from sparring.agents.distributed.threads import make_deterministic, set_threads
+from sparring.agents.distributed.threads import end_with_parent, make_deterministic, set_threads
 from sparring.agents.grpo.rollouts.rollout import RolloutBatch
 from sparring.configs.core.errors import InputError, one_line
 from sparring.configs.schema import GRPORunConfig

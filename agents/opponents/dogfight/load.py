@@ -18,14 +18,25 @@ import torch
 from sparring.agents.opponents.dogfight.held_out import HELD_OUT_SOURCES
 from sparring.agents.opponents.dogfight.onnx_actor import contract_of, make_policy, notes_on
 from sparring.agents.opponents.dogfight.onnx_file import read_onnx
-from sparring.agents.opponents.players import ONNX, display_name, find_checkpoint, find_player
+from sparring.agents.opponents.players import (
+    ONNX,
+    SAMPLED_PREFIX,
+    display_name,
+    find_checkpoint,
+    find_player,
+    other_game,
+)
 from sparring.agents.opponents.python_policy import PythonPolicy
-from sparring.agents.opponents.suggestions import SAMPLED_PREFIX, other_game
-from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint
-from sparring.agents.policies.env_version import OldVersionError, admitted, is_old, old_version_message
+from sparring.agents.policies.checkpoint import (
+    CheckpointError,
+    OldVersionError,
+    admitted,
+    is_old,
+    load_checkpoint,
+    old_version_message,
+)
 from sparring.agents.policies.policy import Policy
-from sparring.agents.policies.sb3_weights import read_zip, was_normalized
-from sparring.agents.policies.vecnormalize import find_statistics, read_statistics
+from sparring.agents.policies.sb3_files import find_statistics, read_statistics, read_zip, was_normalized
 from sparring.configs.core.errors import InputError
 from sparring.configs.opponents import is_code, named_source, registered, registered_name, source_name
 from sparring.envs.dogfight import GAME

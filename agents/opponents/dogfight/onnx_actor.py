@@ -97,7 +97,7 @@ class OnnxActor:
             reverse = session.run(np.ascontiguousarray(probes[::-1]))[::-1]
         except OnnxError:
             return None
-        alike = all(same_actions(expected[: len(found)], found) for found in [*results, reverse])
+        alike = all(same_actions(expected[: len(result)], result) for result in [*results, reverse])
         return session if alike else None
 
 
@@ -131,8 +131,8 @@ class _Session:
         except Exception as error:  # A foreign model may raise any exception.
             raise OnnxError(f"{self._path}: fails on {list(observations.shape)} observations ({error})") from error
         if actions.dtype != np.float32 or actions.size != 3 * len(observations) or actions.shape[-1] != 3:
-            found = f"{actions.dtype} {list(actions.shape)}"
-            raise OnnxError(f"{self._path}: answers {len(observations)} observations with {found}; wanted is {WANTED}")
+            shape = f"{actions.dtype} {list(actions.shape)}"
+            raise OnnxError(f"{self._path}: answers {len(observations)} observations with {shape}; wanted is {WANTED}")
         return actions.reshape(len(observations), 3)
 
 
@@ -141,7 +141,7 @@ def with_free_batch(model: Any) -> bytes:
     copy = type(model)()
     copy.CopyFrom(model)
     weights = {tensor.name for tensor in copy.graph.initializer}
-    for value in [*(found for found in copy.graph.input if found.name not in weights), *copy.graph.output]:
+    for value in [*(given for given in copy.graph.input if given.name not in weights), *copy.graph.output]:
         if value.type.tensor_type.shape.dim:
             value.type.tensor_type.shape.dim[0].dim_param = BATCH
     del copy.graph.value_info[:]  # Intermediate shapes were inferred for the old dimension.
@@ -189,5 +189,5 @@ def notes_on(file: OnnxFile, name: str, *, deterministic: bool) -> tuple[str, ..
 def _over_the_limit(file: OnnxFile) -> str:
     """Return the public challenge's limits that the model exceeds; empty if there are none."""
     limits = {"parameters": (file.parameters, MAX_PARAMETERS), "bytes": (file.size, MAX_BYTES)}
-    over = [f"{found:,} {what} (at most {most:,})" for what, (found, most) in limits.items() if found > most]
+    over = [f"{size:,} {what} (at most {most:,})" for what, (size, most) in limits.items() if size > most]
     return " and ".join(over) if file.rules == "challenge" else ""

@@ -152,8 +152,8 @@ class Copies:
         flat = obs if self._single else self.flat.flatten_batch(obs, envs.observation_space, envs.num_envs)
         return self.flat.rows(flat)
 
-    def _read_final(self, found: Any, done: np.ndarray, step: CopiesStep) -> None:
-        each = split(found, self.envs.observation_space) if isinstance(found, dict | tuple) else found
+    def _read_final(self, final: Any, done: np.ndarray, step: CopiesStep) -> None:
+        each = split(final, self.envs.observation_space) if isinstance(final, dict | tuple) else final
         for i in np.flatnonzero(done):
             last = None if each is None else each[i]
             if last is not None:

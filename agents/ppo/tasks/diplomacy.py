@@ -96,15 +96,15 @@ class DiplomacyTask:
 
     def results(self, plan: TrainingPlan) -> dict[str, float]:
         """Return per opponent: games, the learner's centres and share of the score, and how often it led."""
-        found = self.env.harvest()
-        metrics = {"rollout/matches": float(found.games.sum())}
+        tally = self.env.harvest()
+        metrics = {"rollout/matches": float(tally.games.sum())}
         for k, bot in enumerate(self.env.bots):
-            if games := found.games[k]:
-                self.league = record(self.league, head_to_head(CHALLENGER, bot, found.result(k)))
-                values = {"win_rate": found.wins[k], "draw_rate": found.draws[k]}
-                values |= {name: found.stats[name][k] for name in ("centres", "score")}
+            if games := tally.games[k]:
+                self.league = record(self.league, head_to_head(CHALLENGER, bot, tally.result(k)))
+                values = {"win_rate": tally.wins[k], "draw_rate": tally.draws[k]}
+                values |= {name: tally.stats[name][k] for name in ("centres", "score")}
                 metrics |= {f"rollout/{bot}/{name}": float(value) / games for name, value in values.items()}
-                metrics[f"rollout/{bot}/length"] = float(found.stats["length"][k]) / games
+                metrics[f"rollout/{bot}/length"] = float(tally.stats["length"][k]) / games
         rates = known_win_rates(self.league, CHALLENGER)
         metrics |= {f"curriculum/{bot}/share": share for bot, share in plan.bots.items()}
         metrics |= {f"curriculum/{bot}/win_rate": rates[bot] for bot in plan.bots if bot in rates}
@@ -122,8 +122,8 @@ class DiplomacyTask:
         metrics: dict[str, float] = {}
         games: dict[str, list[PhaseRecord]] = {}
         for bot in plan.bots:
-            found, games[bot] = self._evaluate_against(bot, network, seed, filmed=filmed)
-            metrics |= found
+            measured, games[bot] = self._evaluate_against(bot, network, seed, filmed=filmed)
+            metrics |= measured
         if filmed:
             worst = games[min(plan.bots, key=lambda bot: metrics[f"eval/{bot}/score"])]
             self._film(VIDEO, lambda: gif_bytes(phases_of(worst), size=VIDEO_SIZE))
@@ -170,14 +170,14 @@ class DiplomacyTask:
 
     def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
         """Continue from a `state_dict`; raises `ContentError` for impossible values."""
-        found = read(DiplomacyTaskState, state.get("diplomacy"), "diplomacy")
-        self.opponents.check_unchanged(found.get("opponents", {}))
+        stored = read(DiplomacyTaskState, state.get("diplomacy"), "diplomacy")
+        self.opponents.check_unchanged(stored.get("opponents", {}))
         with within("diplomacy.league"):
-            self.league = read_league(found["league"])
-        self._best = found["best"]
+            self.league = read_league(stored["league"])
+        self._best = stored["best"]
         if episodes:
             with within("diplomacy.games"):
-                self._load_games(read(GamesState, found["games"]))
+                self._load_games(read(GamesState, stored["games"]))
 
     def _cost(self) -> dict[str, float]:
         """Return the share of playing time that named opponents take, outside the kernels; empty without any."""
@@ -187,8 +187,8 @@ class DiplomacyTask:
         self._opponent_share = min(seconds / max(self.env.simulator_seconds, 1e-9), 1.0)
         return {"time/opponent_share": self._opponent_share}
 
-    def _load_games(self, found: GamesState) -> None:
-        wanted = torch.from_numpy(self.env.opponents).long()
-        opponents = check_tensor(found["opponent"], wanted, "opponent", low=0, high=len(self.env.bots) - 1).int()
-        games = {name: found[name] for name in ("games", "length", "draws")}  # type: ignore[literal-required]
+    def _load_games(self, stored: GamesState) -> None:
+        present = torch.from_numpy(self.env.opponents).long()
+        opponents = check_tensor(stored["opponent"], present, "opponent", low=0, high=len(self.env.bots) - 1).int()
+        games = {name: stored[name] for name in ("games", "length", "draws")}  # type: ignore[literal-required]
         self.env.load_state_dict(self.env.state_dict() | {"batch": games, "opponents": opponents})

@@ -1,33 +1,37 @@
-"""The dogfight as a task: bots and snapshots assigned by the plan, a league, and evaluation against the bots."""
+"""The dogfight as a task: bots and snapshots assigned by the plan, a league, and evaluation against the bots.
+
+A rate among the metrics is a share of games; a score is a share of points, where a draw is worth half. Bots appear by
+name, and all snapshots together as selfplay. An unknown value (no match finished, never met) is left out of the row.
+With several processes, training states are split and joined by matches.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NotRequired
 
+import numpy as np
 import torch
+from torch import Tensor
 from typing_extensions import TypedDict
 
-from sparring.agents.distributed.processes import ALONE, Processes
-from sparring.agents.distributed.shards import Shard
+from sparring.agents.distributed.processes import ALONE, Processes, Shard
 from sparring.agents.opponents.training import open_opponents
-from sparring.agents.play.learner_env import LearnerEnv
+from sparring.agents.play.learner_env import LearnerEnv, MatchTally, PlayState
 from sparring.agents.play.matches import MatchSettings
 from sparring.agents.play.own_reward import OwnReward
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.networks import shape_for
 from sparring.agents.ppo.evaluation import BotEvaluation
-from sparring.agents.ppo.metrics import curriculum_metrics, league_metrics, rollout_metrics
-from sparring.agents.ppo.promotion import Promotion
-from sparring.agents.ppo.self_play import SelfPlay
-from sparring.agents.ppo.tasks.broadcast import BroadcastEnv, cut, follow, join
+from sparring.agents.ppo.self_play import BroadcastEnv, Promotion, SelfPlay, follow
 from sparring.agents.ppo.tasks.task import VIDEO, Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.status import COMPILING, said_if_long
-from sparring.configs.core.typed import Digest, read, within
+from sparring.configs.core.tensor_checks import AnyTensor
+from sparring.configs.core.typed import ContentError, Digest, read, require, within
 from sparring.configs.schema import DogfightRunConfig
 from sparring.curriculum.league.file import LeagueFile, read_league
-from sparring.curriculum.league.league import CHALLENGER, known_win_rates
+from sparring.curriculum.league.league import CHALLENGER, known_win_rates, win_rates
 from sparring.curriculum.pool import Pool
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.dogfight.animation import gif_bytes
@@ -171,19 +175,19 @@ class DogfightTask:
 
     def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
         """Continue from a `state_dict`; raises `ContentError` for another run's or impossible values."""
-        found = read(DogfightTaskState, state)
-        self.opponents.check_unchanged(found.get("opponents", {}))
+        stored = read(DogfightTaskState, state)
+        self.opponents.check_unchanged(stored.get("opponents", {}))
         with within("league.league"):
-            self._win_rates = known_win_rates(read_league(found["league"].get("league")), CHALLENGER)
+            self._win_rates = known_win_rates(read_league(stored["league"].get("league")), CHALLENGER)
         if episodes:
             with within("duel"):
-                self.env.load_state_dict(cut(found["duel"], self.env.share))
+                self.env.load_state_dict(cut(stored["duel"], self.env.share))
         if not self.processes.first:
             return
         with within("league"):
-            self.self_play.load_state_dict(found["league"])
+            self.self_play.load_state_dict(stored["league"])
         with within("checks"):
-            self.evaluation.load_state_dict(found["checks"])
+            self.evaluation.load_state_dict(stored["checks"])
         if not episodes:
             self.self_play.slots = [""] * self.env.slots  # the next deal draws all of them
 
@@ -256,3 +260,92 @@ def match_settings(config: DogfightRunConfig, device: torch.device, threads: int
         device=str(device),
         threads=threads,
     )
+
+
+SELFPLAY = "selfplay"
+
+
+def rollout_metrics(tally: MatchTally, bots: Sequence[str]) -> dict[str, float]:
+    """Return the results of one rollout, in total and per opponent; `bots` are the first opponents."""
+    metrics = {"rollout/matches": float(tally.games.sum())}
+    metrics |= _means("rollout", tally, slice(None))
+    groups = {name: slice(index, index + 1) for index, name in enumerate(bots)} | {SELFPLAY: slice(len(bots), None)}
+    for name, group in groups.items():
+        metrics |= _means(f"rollout/{name}", tally, group)
+    return metrics
+
+
+def _means(prefix: str, tally: MatchTally, group: slice) -> dict[str, float]:
+    games = float(tally.games[group].sum())
+    sums = {
+        "win_rate": tally.wins,
+        "draw_rate": tally.draws,
+        "loss_rate": tally.losses,
+        **tally.stats,
+        "return": tally.returns,
+    }
+    return {f"{prefix}/{key}": float(sum_[group].sum()) / games for key, sum_ in sums.items()} if games else {}
+
+
+def curriculum_metrics(plan: TrainingPlan, rates: dict[str, float]) -> dict[str, float]:
+    """Return the schedule's settings and the recent win rates that control it.
+
+    `curriculum/randomization` is 0 for fixed physics and 1 for the level full.
+    """
+    metrics = {
+        "curriculum/phase": float(plan.phase_index),
+        "curriculum/phase_update": float(plan.phase_update),
+        "curriculum/stage": float(plan.stage),
+        "curriculum/scripted_share": plan.scripted_share,
+        "curriculum/randomization": plan.randomization.width,
+    }
+    metrics |= {f"curriculum/{bot}/share": plan.scripted_share * share for bot, share in plan.bots.items()}
+    return metrics | {f"curriculum/{bot}/win_rate": rates[bot] for bot in plan.bots if bot in rates}
+
+
+def league_metrics(self_play: SelfPlay) -> dict[str, float]:
+    """Return the Elo ratings of the learner and the bots, and the state of the pool."""
+    league, names = self_play.league, [snapshot.name for snapshot in self_play.pool.snapshots]
+    metrics = {"league/elo": float(league[CHALLENGER].elo), "league/pool_size": float(len(names))}
+    metrics["league/refused"] = float(self_play.refused)
+    metrics |= {f"league/{bot}/elo": float(league[bot].elo) for bot in self_play.env.bots if league[bot].games}
+    if names:
+        elos = [league[name].elo for name in names]
+        metrics["league/pool_elo_mean"] = float(np.mean(elos))
+        metrics["league/pool_elo_best"] = float(max(elos))
+        metrics["league/pool_score"] = float(win_rates(league, CHALLENGER, names).mean())
+    return metrics
+
+
+PER_MATCH = ("obs", "bots", "match_id", "invalid_actions")
+"""Tensors in a batch's `state_dict` with a row per match; its `arrays`, flat and in bytes, have one too."""
+
+
+def join(state: Mapping[str, Any], processes: Processes) -> dict[str, Any]:
+    """Join the `LearnerEnv.state_dict` of each process into one of all matches."""
+    batch = dict(state["batch"])
+    batch["arrays"] = {name: processes.gather(rows) for name, rows in batch["arrays"].items()}
+    batch |= {name: processes.gather(batch[name]) for name in PER_MATCH}
+    quarantined = processes.add_up(state["quarantined"].clone())
+    return {**state, "batch": batch, "return": processes.gather(state["return"]), "quarantined": quarantined}
+
+
+def cut(state: Mapping[str, Any], share: Shard) -> dict[str, Any]:
+    """Return the part of a `LearnerEnv.state_dict` of all matches that belongs to `share`."""
+    joint = read(PlayState, state)
+    if share.whole:
+        return dict(joint)
+    batch = dict(joint["batch"])
+    arrays = read(dict[str, AnyTensor], batch.get("arrays"), "batch.arrays")
+    batch["arrays"] = {name: _rows(rows, share, f"batch.arrays.{name}") for name, rows in arrays.items()}
+    batch |= {name: _rows(batch.get(name), share, f"batch.{name}") for name in PER_MATCH}
+    once = joint["quarantined"] if share.first == 0 else torch.zeros_like(joint["quarantined"])
+    return {**joint, "batch": batch, "return": _rows(joint["return"], share, "return"), "quarantined": once}
+
+
+def _rows(joint: Any, share: Shard, place: str) -> Tensor:
+    if not isinstance(joint, Tensor) or not joint.dim():
+        raise ContentError(f"{place}: must be a tensor with a row for every match")
+    width = len(joint) // share.total
+    require(width * share.total == len(joint), f"{place}: {len(joint)} rows are not equally many for all matches")
+    return joint[share.first * width : (share.first + share.count) * width]

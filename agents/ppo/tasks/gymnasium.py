@@ -24,8 +24,7 @@ from typing_extensions import TypedDict
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.tasks.copies import CopiesStep, make_copies
-from sparring.agents.ppo.tasks.normalizer import Normalizer
-from sparring.agents.ppo.tasks.spaces import action_note, action_sizes, to_actions, to_scale
+from sparring.agents.ppo.tasks.spaces import Normalizer, action_note, action_sizes, to_actions, to_scale
 from sparring.agents.ppo.tasks.task import Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError
@@ -282,28 +281,28 @@ class GymnasiumTask:
     def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
         """Return normalizers, recent returns, quarantined episodes, and how observations and actions are encoded."""
         env = self.env
-        mine: dict[str, Any] = {"observations": env.observations.state_dict(), "returns": env.returns.state_dict()}
+        content: dict[str, Any] = {"observations": env.observations.state_dict(), "returns": env.returns.state_dict()}
         version, quarantined = env.contract["version"], env.quarantined.clone()
         if episodes:  # without, another process is lost
             quarantined = self.processes.add_up(quarantined)
-        mine |= {"recent": self._recent, "quarantined": int(quarantined)}
-        mine |= {"scale_actions": True} if env.scale_actions else {}
-        return {"gymnasium": mine | ({"version": version} if version > 1 else {})}
+        content |= {"recent": self._recent, "quarantined": int(quarantined)}
+        content |= {"scale_actions": True} if env.scale_actions else {}
+        return {"gymnasium": content | ({"version": version} if version > 1 else {})}
 
     def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
         """Continue from a `state_dict`; raises `ContentError` for one of another environment.
 
         Raises `ConfigError` if its policy learned from other observations.
         """
-        found = read(GymnasiumTaskState, state.get("gymnasium"), "gymnasium")
-        check_version(self.env.id, found.get("version", 1), self.env.contract["version"])
+        stored = read(GymnasiumTaskState, state.get("gymnasium"), "gymnasium")
+        check_version(self.env.id, stored.get("version", 1), self.env.contract["version"])
         with within("gymnasium.observations"):
-            self.env.observations.load_state_dict(found["observations"])
+            self.env.observations.load_state_dict(stored["observations"])
         with within("gymnasium.returns"):
-            self.env.returns.load_state_dict(found["returns"])
-        self._recent = found["recent"]
-        self.env.scale_actions = found.get("scale_actions", False)  # states of earlier versions clip
-        self.env.quarantined.fill_(found.get("quarantined", 0) if self.processes.first else 0)
+            self.env.returns.load_state_dict(stored["returns"])
+        self._recent = stored["recent"]
+        self.env.scale_actions = stored.get("scale_actions", False)  # states of earlier versions clip
+        self.env.quarantined.fill_(stored.get("quarantined", 0) if self.processes.first else 0)
         self.env.look_again()
 
 

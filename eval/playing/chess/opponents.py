@@ -8,8 +8,7 @@ from threading import Lock
 
 import chess
 
-from sparring.agents.opponents.players import Player, find_player
-from sparring.agents.opponents.suggestions import BOT_PREFIX, runs_of
+from sparring.agents.opponents.players import BOT_PREFIX, Player, find_player, runs_of
 from sparring.configs.core.errors import UnknownNameError, suggestion
 from sparring.configs.core.paths import CHECKPOINTS
 from sparring.configs.opponents import is_code

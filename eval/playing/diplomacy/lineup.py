@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparring.agents.opponents.players import Player, display_name, find_player, is_server
-from sparring.agents.opponents.suggestions import check_game
+from sparring.agents.opponents.players import Player, check_game, display_name, find_player, is_server
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.opponents import is_reference
 from sparring.envs.diplomacy import GAME

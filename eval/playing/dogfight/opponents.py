@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sparring.agents.opponents.players import Player, find_player
-from sparring.agents.opponents.suggestions import check_game, released_of, runs_of
+from sparring.agents.opponents.players import Player, check_game, find_player, released_of, runs_of
 from sparring.configs.core.paths import CHECKPOINTS
 from sparring.envs.dogfight import GAME
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparring.agents.opponents.suggestions import RELEASED
+from sparring.agents.opponents.players import RELEASED
 from sparring.configs.core.errors import InputError, choose
 from sparring.envs.dogfight.rules import RULES
 from sparring.eval.parser import check_page

@@ -19,7 +19,7 @@ from sparring.agents.callbacks import Callback
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.policies.sb3_weights import SB3Error, read_zip, to_actor_critic
+from sparring.agents.policies.sb3_files import SB3Error, read_zip, to_actor_critic
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.schema import EventConfig, NetworkConfig, PhaseConfig, StageConfig

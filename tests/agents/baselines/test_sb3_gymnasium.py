@@ -7,7 +7,7 @@ from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from stable_baselines3 import PPO
 
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.policies.sb3_weights import to_actor_critic
+from sparring.agents.policies.sb3_files import to_actor_critic
 from sparring.agents.ppo.tasks.spaces import action_sizes
 from sparring.agents.trainers import train
 from sparring.configs.load import load

@@ -2,7 +2,7 @@
 
 import torch
 
-from sparring.agents.distributed.generator_state import restore_generator
+from sparring.agents.distributed.processes import restore_generator
 
 
 def draws(generator):

@@ -8,11 +8,9 @@ import sys
 import pytest
 import torch
 
-from sparring.agents.distributed.processes import ALONE, Processes, joined
-from sparring.agents.distributed.shards import Shard, ShardedGenerator, draw
+from sparring.agents.distributed.processes import ALONE, Processes, Shard, ShardedGenerator, draw, joined
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.ppo.minibatches import Joint, minibatches
-from sparring.agents.ppo.rollout import Samples
+from sparring.agents.ppo.rollout import Joint, Samples, minibatches
 from sparring.agents.run.states import read_state
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError

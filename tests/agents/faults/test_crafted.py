@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint
-from sparring.agents.policies.sb3_weights import SB3Error, read_zip
+from sparring.agents.policies.sb3_files import SB3Error, read_zip
 from sparring.agents.run.states import DamagedStateError, StateFolder, read_state
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.tensor_file import pack, sha256

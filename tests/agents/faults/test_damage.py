@@ -14,7 +14,7 @@ import torch
 
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
-from sparring.agents.policies.sb3_weights import LAYERS, SB3Error, read_zip
+from sparring.agents.policies.sb3_files import LAYERS, SB3Error, read_zip
 from sparring.agents.run.folder import RunFolder
 from sparring.agents.run.states import StateError, StateFolder, read_state
 from sparring.agents.trainers import train

@@ -12,8 +12,14 @@ import torch
 from sparring import train
 from sparring.agents.play.matches import MatchSettings, play
 from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.policies.checkpoint import load_checkpoint, save_checkpoint
-from sparring.agents.policies.env_version import OldVersionError, admitted, is_old, old_version_message
+from sparring.agents.policies.checkpoint import (
+    OldVersionError,
+    admitted,
+    is_old,
+    load_checkpoint,
+    old_version_message,
+    save_checkpoint,
+)
 from sparring.agents.policies.policy import Policy, PolicyError
 from sparring.agents.run.session import RunSession
 from sparring.configs.core.errors import ConfigError

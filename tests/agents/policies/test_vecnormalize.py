@@ -17,8 +17,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 
 from sparring import InputError, evaluate, load, sb3_env
 from sparring.agents.opponents.dogfight.load import open_opponent
-from sparring.agents.policies.sb3_weights import was_normalized
-from sparring.agents.policies.vecnormalize import find_statistics, read_statistics
+from sparring.agents.policies.sb3_files import find_statistics, read_statistics, was_normalized
 
 OBS = np.random.default_rng(0).normal(0.0, 2.0, (50, 59)).astype(np.float32)
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from sparring.agents.ppo import calibrate
-from sparring.agents.ppo.calibrate import estimate_seconds
+from sparring.agents.ppo import start
+from sparring.agents.ppo.start import estimate_seconds
 from sparring.agents.ppo.trainer import PPOTrainer
 from sparring.configs.load import load
 
@@ -29,7 +29,7 @@ def estimate(run):
 def test_seconds_per_sample_are_scaled_to_the_whole_run(run, monkeypatch):
     """A trial is 16 steps of 8 matches; pretend that it takes 128 s to collect and 256 s to learn from once."""
     ticks = itertools.cycle([0.0, 128.0, 384.0])
-    monkeypatch.setattr(calibrate, "time", SimpleNamespace(perf_counter=lambda: next(ticks)))
+    monkeypatch.setattr(start, "time", SimpleNamespace(perf_counter=lambda: next(ticks)))
     assert estimate(run) == 100 * 32 * 8 * (1.0 + 3 * 2.0)
 
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from sparring.agents.ppo.gae import gae
+from sparring.agents.ppo.rollout import gae
 
 NAN = float("nan")
 

@@ -7,11 +7,9 @@ import torch
 
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo import learner
-from sparring.agents.ppo.learner import PPOLearner
+from sparring.agents.ppo.learner import Autocast, PPOLearner
 from sparring.agents.ppo.losses import Surrogate, ValueLoss, explained_variance, surrogate, value_loss
-from sparring.agents.ppo.minibatches import minibatches, normalize
-from sparring.agents.ppo.precision import Autocast
-from sparring.agents.ppo.rollout import Rollout, Samples
+from sparring.agents.ppo.rollout import Rollout, Samples, minibatches, normalize
 from sparring.configs.schema import NetworkConfig, PPOConfig
 
 KEYS = {"policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "ratio_max", "grad_norm"}

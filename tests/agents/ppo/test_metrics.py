@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sparring.agents.play.learner_env import MatchTally
-from sparring.agents.ppo.metrics import curriculum_metrics, rollout_metrics
+from sparring.agents.ppo.tasks.dogfight import curriculum_metrics, rollout_metrics
 from sparring.configs.schema import PhaseConfig, RandomizationConfig, StageConfig
 from sparring.curriculum.schedule import Schedule, SchedulePosition
 from sparring.envs.dogfight.rules import BOTS

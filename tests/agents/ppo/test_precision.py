@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from sparring.agents.ppo import precision
-from sparring.agents.ppo.precision import Autocast
+from sparring.agents.ppo import learner
+from sparring.agents.ppo.learner import Autocast
 from sparring.configs.core.errors import UnknownNameError
 
 
@@ -17,7 +17,7 @@ def cpu(monkeypatch, tmp_path):
         flags = " ".join(("fpu", "avx2", *flags))
         first = f"processor\t: 0\nvendor_id\t: {vendor}\nflags\t\t: {flags}\n\n"
         info.write_text(f"{first}processor\t: 1\nvendor_id\t: other\nflags\t\t: fpu\n\n")
-        monkeypatch.setattr(precision, "CPU_INFO", info)
+        monkeypatch.setattr(learner, "CPU_INFO", info)
 
     return report
 
@@ -38,14 +38,14 @@ def test_auto_is_bf16_only_where_the_cpu_is_faster_with_it(cpu, flags, vendor, d
 
 
 def test_auto_is_fp32_where_nothing_is_known(monkeypatch, tmp_path):
-    monkeypatch.setattr(precision, "CPU_INFO", tmp_path / "absent")
+    monkeypatch.setattr(learner, "CPU_INFO", tmp_path / "absent")
     assert Autocast("auto", "cpu").dtype is None
 
 
 @pytest.mark.parametrize(("capability", "dtype"), [((7, 5), None), ((8, 0), torch.bfloat16), ((9, 0), torch.bfloat16)])
 def test_auto_on_cuda_asks_the_capability(monkeypatch, capability, dtype):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    assert precision.resolve("auto", torch.device("cuda")) == dtype
+    assert learner.resolve("auto", torch.device("cuda")) == dtype
 
 
 @pytest.mark.parametrize(("flags", "dtype", "name"), [(["amx_bf16"], torch.bfloat16, "bf16"), ([], None, "fp32")])

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.ppo.gae import gae
-from sparring.agents.ppo.rollout import Rollout
+from sparring.agents.ppo.rollout import Rollout, gae
 from sparring.configs.schema import NetworkConfig
 
 D = 3

@@ -3,8 +3,7 @@
 import torch
 
 from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.ppo.learner import PPOLearner
-from sparring.agents.ppo.precision import Autocast
+from sparring.agents.ppo.learner import Autocast, PPOLearner
 from sparring.configs.schema import NetworkConfig, PPOConfig
 
 

@@ -13,8 +13,7 @@ from sparring.agents.play.learner_env import LearnerEnv, MatchTally
 from sparring.agents.play.matches import MatchSettings, play
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.ppo.promotion import Promotion
-from sparring.agents.ppo.self_play import SelfPlay, keep_places
+from sparring.agents.ppo.self_play import Promotion, SelfPlay, keep_places
 from sparring.configs.schema import NetworkConfig, PhaseConfig, SelfPlayConfig, StageConfig
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import CHALLENGER, record, win_rates
@@ -256,7 +255,7 @@ def test_both_sample_their_actions_in_the_test_of_a_promotion(monkeypatch):
         met.extend([left, right])
         return play(left, right, **options)
 
-    monkeypatch.setattr("sparring.agents.ppo.promotion.play", noted)
+    monkeypatch.setattr("sparring.agents.ppo.self_play.play", noted)
     promotion = Promotion(SelfPlayConfig(promotion_games=4), MatchSettings(threads=1), strong.contract, seed=3)
     promotion.test(strong.network, strong.network.state_dict(), 5, ranges("none"))
     obs = torch.randn(64, strong.network.obs_dim, generator=torch.Generator().manual_seed(0))

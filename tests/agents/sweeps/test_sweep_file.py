@@ -148,7 +148,7 @@ def test_a_missing_optuna_is_one_line(monkeypatch):
 
 
 def test_a_signal_to_the_launching_process_ends_the_sweep_and_not_only_its_run(launch, tmp_path, monkeypatch):
-    from sparring.agents.sweeps import job as module
+    from sparring.agents.sweeps import launch as module
 
     def interrupted(run, callbacks=()):
         return {"outcome": "stopped (130)"}

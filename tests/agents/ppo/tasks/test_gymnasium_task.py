@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Discrete
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.ppo.tasks.copies import make_copies
 from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs, GymnasiumTask
-from sparring.agents.ppo.tasks.normalizer import Normalizer
+from sparring.agents.ppo.tasks.spaces import Normalizer
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.typed import ContentError

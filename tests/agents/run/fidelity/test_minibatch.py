@@ -7,7 +7,7 @@ import torch
 
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.order_network import OrderNetwork
-from sparring.agents.ppo.fixed_minibatch import actor_critic_sha256
+from sparring.agents.ppo.start import actor_critic_sha256
 from sparring.configs.schema import NetworkConfig
 
 SMALL = NetworkConfig(hidden=8, blocks=1)

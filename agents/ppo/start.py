@@ -1,0 +1,154 @@
+"""What surrounds the updates of a PPO run: its initial policy, its estimated duration, and its replayed minibatch.
+
+The policy that a new run begins with, `init_from`, must have been trained on the same observations, actions and rules,
+with a network of the same shape. Its weights and the statistics of its observations are taken; the optimizer, all
+counters, opponents and records are new.
+
+The duration is estimated by a short trial on copies before the first update. It collects a few steps and learns from
+them once, in the run's precision. Both times are scaled to the whole schedule. The trial changes nothing in the run, so
+the run's results do not depend on it. Evaluations are not counted.
+
+The fixed minibatch of `agents.run.fidelity` has every kind of operation of a PPO update, on made-up observations.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sparring.agents.distributed.processes import Processes
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.agents.ppo.learner import Autocast, PPOLearner
+from sparring.agents.ppo.rollout import Rollout
+from sparring.agents.ppo.tasks.task import SEEDS, TrainingEnv, make_task
+from sparring.agents.run.fidelity import minibatch_sha256
+from sparring.agents.run.preflight import initial_policy
+from sparring.configs.core.errors import ConfigError
+from sparring.configs.schema import PPORunConfig
+
+FEWEST_STEPS = 16
+
+
+def estimate_seconds(
+    config: PPORunConfig, network: ActorCritic, rollout: Rollout, *, updates: int, threads: int
+) -> float:
+    """Estimate the total time of `updates`, in seconds; `rollout` has the shape of this process's rollout."""
+    trial = _Trial(config, network, rollout, threads)
+    try:
+        trial.once()  # the first call also compiles kernels, fills caches and initializes the device
+        collecting, learning = trial.once()
+    finally:
+        trial.close()
+    samples = updates * rollout.steps * rollout.num_envs  # processes work in parallel
+    return samples * (collecting + config.ppo.epochs * learning)
+
+
+class _Trial:
+    """A small rollout with a copy of the network in the run's precision, and one training epoch on it."""
+
+    def __init__(self, config: PPORunConfig, network: ActorCritic, rollout: Rollout, threads: int) -> None:
+        config = replace(config, env=replace(config.env, num_envs=rollout.num_envs))
+        device = network.log_std.device
+        self.task = make_task(config, device, threads, seeds=dict.fromkeys(SEEDS, 0))
+        self.task.env.rehearse()
+        self.network = copy.deepcopy(network)
+        # Enough steps for a whole minibatch, if the rollout has that many.
+        steps = min(rollout.steps, max(FEWEST_STEPS, -(-config.ppo.minibatch_size // rollout.num_envs)))
+        longest = self.task.env.longest_episode
+        self.rollout = Rollout.of(self.network, steps, rollout.num_envs, longest_episode=longest)
+        self.generator = torch.Generator(device).manual_seed(0)
+        self.config = replace(config.ppo, epochs=1, target_kl=0.0)
+        self.autocast = Autocast(config.ppo.precision, device)
+        self.learner = PPOLearner(self.network, self.config, self.autocast, seed=0, threads=threads)
+
+    def once(self) -> tuple[float, float]:
+        """Collect and learn; return the seconds per sample of each."""
+        start = time.perf_counter()
+        with self.autocast.context(0):
+            self.rollout.collect(self.task.env, self.network, self.generator)
+        critic = partial(self.learner.values, number=0)
+        self.rollout.finish(critic, self.config.gamma, self.config.gae_lambda)
+        collected = time.perf_counter()
+        self.learner.update(self.rollout.flat(), number=0, learning_rate=0.0, entropy_coefficient=0.0)
+        samples = self.rollout.steps * self.rollout.num_envs
+        return (collected - start) / samples, (time.perf_counter() - collected) / samples
+
+    def close(self) -> None:
+        """End all threads."""
+        self.learner.close()
+        self.task.env.close()
+
+
+STATISTICS = "normalizer"
+"""Contract key of what was learned about observations; `TrainingEnv.adopt` reads it."""
+BOUNDS = ("log_std_init", "log_std_min", "log_std_max")
+"""Options of a network's shape that may differ: weights fit anyway, and exploration is clamped to the run's bounds."""
+
+
+def begin_from(config: PPORunConfig, network: ActorCritic, env: TrainingEnv, processes: Processes) -> str:
+    """Load the policy `config.init_from` into `network` and `env`, in every process; return a line about it.
+
+    Raises `InputError` if it cannot be read, or if game, observations, actions or network do not match.
+    """
+    contract, weights, line = processes.run_on_rank0(lambda: _read(config, network, env.contract))
+    network.load_state_dict(weights)
+    network.clamp_log_std()
+    env.adopt(contract)
+    return line
+
+
+def _read(
+    config: PPORunConfig, network: ActorCritic, contract: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Tensor], str]:
+    """Return contract and weights of the policy, if they match, and a line about it."""
+    checkpoint = load_checkpoint(initial_policy(config))
+    given = f"init_from={config.init_from}"
+    _check_same(given, "", checkpoint.contract, contract, ignored=(STATISTICS,))
+    _check_same(given, "network.", checkpoint.network.shape, network.shape, ignored=BOUNDS)
+    run, update = checkpoint.training.get("run", "unknown run"), checkpoint.training.get("update", "?")
+    line = f"begins with the policy of {run} after update {update}"
+    return checkpoint.contract, checkpoint.network.state_dict(), line
+
+
+def _check_same(
+    given: str, prefix: str, policy: Mapping[str, Any], own: Mapping[str, Any], *, ignored: tuple[str, ...]
+) -> None:
+    """Raise `ConfigError` with the first entry that differs."""
+    for key in dict.fromkeys([*own, *policy]):
+        was, now = policy.get(key), own.get(key)
+        if key not in ignored and was != now:
+            raise ConfigError(
+                f"{given}: was trained with {prefix}{key}={was}, this run has {now}; begin with another one"
+            )
+
+
+ROWS = 128
+"""Rows of the minibatch: enough that the sums over it are split as in training; milliseconds."""
+
+
+def actor_critic_sha256(network: ActorCritic, context: AbstractContextManager[object]) -> str:
+    """Return the hash of the loss and gradients of `network`, whose forward passes run in `context` (autocast)."""
+
+    def loss(generator: torch.Generator) -> torch.Tensor:
+        device = network.log_std.device
+        # Features in {0, 1}, as in one-hot observations, times noise, as in physical ones.
+        obs = torch.randn(ROWS, network.obs_dim, generator=generator)
+        obs = (obs * torch.randint(2, obs.shape, generator=generator)).to(device)
+        advantage = torch.randn(ROWS, generator=generator).to(device)
+        with context:
+            actions, _ = network.act(obs, deterministic=True)
+            log_prob, entropy = network.evaluate(obs, actions)
+            value = network.value(obs)
+        policy = -(log_prob * advantage).mean() - entropy.mean()
+        return policy + (value - advantage).square().mean()
+
+    return minibatch_sha256(loss, network.parameters())
