@@ -112,7 +112,8 @@ def _train(config: RunConfig, claim: FolderClaim | None, callbacks: Sequence[Cal
     from sparring.agents.distributed.processes import joined
     from sparring.agents.run.session import RunSession
 
-    with joined(config) as processes, closing(make(config, processes)) as trainer:
+    group = joined(config.env.num_envs, config.device, config.patience_seconds)
+    with group as processes, closing(make(config, processes)) as trainer:
         size = {"total": trainer.updates, "unit": trainer.unit}
         with RunSession(config, **size, processes=processes, claim=claim, callbacks=callbacks) as session:
             final: Path = fit(trainer, session)

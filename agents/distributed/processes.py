@@ -35,7 +35,6 @@ from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.tensor_checks import check_tensor
 from sparring.configs.core.typed import ContentError, require
-from sparring.configs.schema import RunConfig
 
 NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """Environment variables that `torchrun` sets for every process."""
@@ -164,16 +163,17 @@ ALONE = Processes()
 
 
 @contextmanager
-def joined(config: RunConfig) -> Iterator[Processes]:
+def joined(matches: int, device: str, patience_seconds: float) -> Iterator[Processes]:
     """Connect the processes of the run from the environment; without `WORLD_SIZE`, this process alone.
 
-    All leave at the same time. Raises `ConfigError` if the environment is incomplete or a process does not connect.
+    They share `matches`, use a device of the kind `device`, and wait `patience_seconds` for each other. All leave at the
+    same time. Raises `ConfigError` if the environment is incomplete or a process does not connect.
     A `ProcessLostError` in the body becomes a message and `SystemExit` with code 75.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield ALONE
         return
-    processes = _join(config)
+    processes = _join(matches, device, patience_seconds)
     try:
         yield processes
         # Leave together: a process that exits while others are still connected can abort in gloo's threads.
@@ -185,7 +185,7 @@ def joined(config: RunConfig) -> Iterator[Processes]:
         dist.destroy_process_group()
 
 
-def _join(config: RunConfig) -> Processes:
+def _join(matches: int, device: str, patience_seconds: float) -> Processes:
     missing = [name for name in NAMES if name not in os.environ]
     if missing:
         raise ConfigError(f"WORLD_SIZE={os.environ['WORLD_SIZE']}: {missing[0]} is not set; start with torchrun")
@@ -193,16 +193,15 @@ def _join(config: RunConfig) -> Processes:
     local_rank = int(os.environ.get("LOCAL_RANK", rank))
     local_size = int(os.environ.get("LOCAL_WORLD_SIZE", size))
     processes = Processes(rank, size, local_rank, local_size)
-    processes.share(config.env.num_envs)
-    device = choose_device(config.device, local_rank)
-    patience = timedelta(seconds=config.patience_seconds)
+    processes.share(matches)
     # Imported before the group exists: torch imports it in the first optimizer step, and the default arguments of its
     # functions then keep the group and gloo's threads after `destroy_process_group`. Such a thread aborts the process
     # when it asks for the GIL of an interpreter that is ending.
     from torch.distributed.nn import functional  # noqa: F401
 
+    patience = timedelta(seconds=patience_seconds)
     try:
-        dist.init_process_group(backend(device, local_size), timeout=patience)
+        dist.init_process_group(backend(choose_device(device, local_rank), local_size), timeout=patience)
         processes.broadcast(None)  # connects all processes now, not during the first update
     except (RuntimeError, ProcessLostError) as error:
         raise ConfigError(f"process {rank} of {size}: the others were not reached: {_first_line(error)}") from error

@@ -2,10 +2,14 @@
 
 Without blocks a trunk is two layers of ReLU (or tanh); with blocks it is one such layer and then, for each block,
 x + Linear(ReLU(Linear(LayerNorm(x)))). An action has, in this order: independent Gaussians with state-independent log
-standard deviations (`gsde`: state-dependent ones, `distributions.py`), independent Bernoullis with values 0.0 or 1.0, and
-the indices of independent choices, one of `categorical[i]` each. Gaussian actions are raw: only the environment clamps
-them. Densities are written out, without `torch.distributions`, because acting on small batches is bound by the number
-of operations.
+standard deviations (`gsde`: state-dependent ones), independent Bernoullis with values 0.0 or 1.0, and the indices of
+independent choices, one of `categorical[i]` each. Gaussian actions are raw: only the environment clamps them. Densities
+are written out (`distributions.py`), because acting on small batches is bound by the number of operations.
+
+Many frozen actors act in one forward, opponent k on row k of the observations: the weights of the K slots are stacked,
+so a linear layer of all slots is one batched product, x_k W_k^T + b_k, without a Python loop over opponents. Changing
+the snapshot of a slot copies weights and rebuilds nothing. The layers are those of `ActorCritic.actor`, in order.
+
 B stands for any batch of observations, D for `obs_dim`, C for `continuous`, A for `action_size`.
 """
 

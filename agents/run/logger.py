@@ -35,7 +35,7 @@ WANDB_ID = "wandb_id"
 WANDB = "Weights & Biases"
 LONGEST_TAG = 64
 """Characters that the server of Weights & Biases takes."""
-PATIENCE_SECONDS = 10.0
+LONGEST_WAIT_SECONDS = 10.0
 """Longest wait for drawings in progress at the end of a run."""
 
 
@@ -314,8 +314,8 @@ class VideoThreads:
         self._videos.append(video)
 
     def finished(self, *, wait: bool = False) -> Iterator[DrawnVideo]:
-        """Yield the videos that are done, once each; with `wait`, those that are done within `PATIENCE_SECONDS`."""
-        deadline = time.monotonic() + (PATIENCE_SECONDS if wait else 0.0)
+        """Yield the videos that are done, once each; with `wait`, those that are done within `LONGEST_WAIT_SECONDS`."""
+        deadline = time.monotonic() + (LONGEST_WAIT_SECONDS if wait else 0.0)
         while self._videos:
             self._videos[0].thread.join(max(deadline - time.monotonic(), 0.0))
             if self._videos[0].thread.is_alive():

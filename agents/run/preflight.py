@@ -42,6 +42,25 @@ from sparring.configs.stored.retired import is_retired, run_message
 from sparring.curriculum.league import file
 from sparring.curriculum.league.file import LeagueError, LeagueFile
 
+WANDB, TENSORBOARD = "wandb", "events.out.tfevents."
+BEFORE = ".before"
+"""Suffix of the league file of an earlier start with other options."""
+FILES_OF_A_START = (
+    "config.yaml",
+    ORIGIN,
+    LOCK,
+    EVENTS,
+    WANDB_ID,
+    WANDB,
+    file.FILE,
+    OLD_LOCK,
+    file.FILE + BEFORE,
+    "adapters",
+)
+EMPTY_AT_FIRST = (METRICS, "pool", "state")
+"""Created before the first update, and empty until then, but for the index of a pool without snapshots."""
+INDEX = "index.json"
+
 
 class FolderClaim:
     """The folder named by `config`, locked until `release` if it exists, else created by `folder`; also a context.
@@ -184,15 +203,6 @@ def check_sb3(config: PPORunConfig) -> None:
             raise ConfigError(f"{key}: trainer=sb3 has no self-play; use 1, or +run=bots_only")
 
 
-WANDB, TENSORBOARD = "wandb", "events.out.tfevents."
-BEFORE = ".before"
-"""Suffix of the league file of an earlier start with other options."""
-LEFT = ("config.yaml", ORIGIN, LOCK, EVENTS, WANDB_ID, WANDB, file.FILE, OLD_LOCK, file.FILE + BEFORE, "adapters")
-EMPTY = (METRICS, "pool", "state")
-"""Created before the first update, and empty until then, but for the index of a pool without snapshots."""
-INDEX = "index.json"
-
-
 def is_fresh(folder: RunFolder) -> bool:
     """Return True if a run's folder never had an update or a training state."""
     return all(_is_left_by_a_start(path) for path in folder.path.iterdir())
@@ -242,6 +252,6 @@ def put_league_aside(folder: RunFolder) -> None:
 
 
 def _is_left_by_a_start(path: Path) -> bool:
-    if path.name in EMPTY:
+    if path.name in EMPTY_AT_FIRST:
         return not (any(each.name != INDEX for each in path.iterdir()) if path.is_dir() else path.stat().st_size)
-    return path.name in LEFT or path.name.startswith(TENSORBOARD)
+    return path.name in FILES_OF_A_START or path.name.startswith(TENSORBOARD)

@@ -27,7 +27,7 @@ from sparring.configs.core.typed import ContentError, Count, Digest, Flag, Posit
 
 FORMAT_VERSION = 2
 """Incremented with every change of a state's content. 1: before the dogfight had a league; no longer read."""
-PREFIX, DAMAGED, AGAIN = "update_", ".damaged", ".again"
+PREFIX, DAMAGED, RENEWED = "update_", ".damaged", ".again"
 
 
 class StateSummary(TypedDict):
@@ -93,7 +93,7 @@ class StateFolder:
         text = json.dumps(manifest | {"summary": plain, "summary_sha256": _fingerprint(plain)}, indent=1) + "\n"
         path = self.folder / f"{PREFIX}{update:06d}"
         # A state of the same update stays until the new one is published, since it may be the only one.
-        publish_folder(path.with_suffix(AGAIN) if path.exists() else path, {STATE: data, MANIFEST: text.encode()})
+        publish_folder(path.with_suffix(RENEWED) if path.exists() else path, {STATE: data, MANIFEST: text.encode()})
         self._replace()
         for old in self.paths()[: -self.keep]:
             discard(old)
@@ -146,7 +146,7 @@ class StateFolder:
 
     def _replace(self) -> None:
         """Replace earlier states with those published again."""
-        for again in self.folder.glob(f"{PREFIX}*{AGAIN}"):
+        for again in self.folder.glob(f"{PREFIX}*{RENEWED}"):
             discard(again.with_suffix(""))
             again.rename(again.with_suffix(""))
 

@@ -29,6 +29,7 @@ from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.configs.core.tensor_checks import AnyTensor
 from sparring.configs.core.typed import ContentError, Digest, read, require, within
+from sparring.configs.games.environments import DogfightEnvConfig
 from sparring.configs.schema import DogfightRunConfig
 from sparring.curriculum.league.file import LeagueFile, read_league
 from sparring.curriculum.league.league import CHALLENGER, known_win_rates, win_rates
@@ -42,6 +43,10 @@ from sparring.envs.dogfight.rules import BOTS, REGIMES, ranges
 
 VIDEO_SECONDS, VIDEO_FPS, VIDEO_SIZE = 15.0, 10, (360, 240)
 """A video shows the end of a match; its size is in pixels."""
+SELFPLAY = "selfplay"
+"""All snapshots together, in metrics."""
+PER_MATCH = ("obs", "bots", "match_id", "invalid_actions")
+"""Tensors in a batch's `state_dict` with a row per match; its `arrays`, flat and in bytes, have one too."""
 
 
 class DogfightTaskState(TypedDict):
@@ -73,7 +78,7 @@ class DogfightTask:
         share = processes.share(config.env.num_envs)
         shown = config.logger.progress and processes.first
         with said_if_long(COMPILING, shown=shown), processes.one_before_the_others():  # all use the compiled kernels
-            self.batch = make_batch(config, device, threads, seed=seeds["env"], share=share)
+            self.batch = make_batch(config.env, device, threads, gamma=config.ppo.gamma, seed=seeds["env"], share=share)
             view = Mirror(self.batch.rules, self.batch.obs_dim, device) if config.env.mirror else None
         contract = self.batch.contract
         self._shape = shape_for(contract, config.network)
@@ -91,7 +96,7 @@ class DogfightTask:
         )
         if config.reward:
             self.env.own_reward = OwnReward(config.reward, self.batch, self.env.rows, config.ppo.gamma)
-        self._setting = match_settings(config, device, threads)
+        self._setting = match_settings(config.env, device, threads)
         self._win_rates: dict[str, float] = {}  # broadcast by process 0, in the others
         self._player_share = 0.0
 
@@ -224,10 +229,9 @@ class DogfightFilms:
 
 
 def make_batch(
-    config: DogfightRunConfig, device: torch.device, threads: int, *, seed: int, share: Shard
+    env: DogfightEnvConfig, device: torch.device, threads: int, *, gamma: float, seed: int, share: Shard
 ) -> DogfightBatch:
     """Create this process's share of the matches of a run."""
-    env = config.env
     batch = DogfightBatch(
         share.count,
         device=str(device),
@@ -238,7 +242,7 @@ def make_batch(
         repeat_unwon=env.repeat_unwon,
         observe_physics=env.observe_physics,
         reward=env.reward,
-        gamma=config.ppo.gamma,
+        gamma=gamma,
         threads=threads,
         seed=seed,
     )
@@ -248,9 +252,8 @@ def make_batch(
     return batch
 
 
-def match_settings(config: DogfightRunConfig, device: torch.device, threads: int) -> MatchSettings:
+def match_settings(env: DogfightEnvConfig, device: torch.device, threads: int) -> MatchSettings:
     """Return the conditions of evaluation matches: as in training, in the default physics."""
-    env = config.env
     return MatchSettings(
         rules=env.rules,
         action_repeat=env.action_repeat,
@@ -260,9 +263,6 @@ def match_settings(config: DogfightRunConfig, device: torch.device, threads: int
         device=str(device),
         threads=threads,
     )
-
-
-SELFPLAY = "selfplay"
 
 
 def rollout_metrics(tally: MatchTally, bots: Sequence[str]) -> dict[str, float]:
@@ -315,10 +315,6 @@ def league_metrics(self_play: SelfPlay) -> dict[str, float]:
         metrics["league/pool_elo_best"] = float(max(elos))
         metrics["league/pool_score"] = float(win_rates(league, CHALLENGER, names).mean())
     return metrics
-
-
-PER_MATCH = ("obs", "bots", "match_id", "invalid_actions")
-"""Tensors in a batch's `state_dict` with a row per match; its `arrays`, flat and in bytes, have one too."""
 
 
 def join(state: Mapping[str, Any], processes: Processes) -> dict[str, Any]:

@@ -161,7 +161,7 @@ def test_an_environment_that_is_not_complete_is_refused(tmp_path, monkeypatch):
     monkeypatch.delenv("MASTER_ADDR", raising=False)
     with (
         pytest.raises(ConfigError, match="WORLD_SIZE=2: MASTER_ADDR is not set; start with torchrun"),
-        joined(config(tmp_path)),
+        joined(8, "cpu", 10.0),
     ):
         pass
 
