@@ -166,7 +166,7 @@ ALONE = Processes()
 def joined(matches: int, device: str, patience_seconds: float) -> Iterator[Processes]:
     """Connect the processes of the run from the environment; without `WORLD_SIZE`, this process alone.
 
-    They share `matches`, use a device of the kind `device`, and wait `patience_seconds` for each other. All leave at the
+    They share `matches`, use a device of kind `device`, and wait `patience_seconds` for each other. All leave at the
     same time. Raises `ConfigError` if the environment is incomplete or a process does not connect.
     A `ProcessLostError` in the body becomes a message and `SystemExit` with code 75.
     """
