@@ -1,9 +1,11 @@
-"""What a run would begin with is looked for before it has a folder, which would keep the slip as its configuration."""
+"""What a run would begin with is looked for before it has a folder; a refused start leaves room for another command."""
 
 import pytest
 
+from sparring.agents.run.folder import RunFolder
 from sparring.agents.run.preflight import FolderClaim
-from sparring.configs.core.errors import InputError
+from sparring.agents.run.session import RunSession, fresh_start
+from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.load import load
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import new_league
@@ -41,3 +43,72 @@ def test_what_is_there_is_taken(tmp_path):
     (tmp_path / "theirs").mkdir()
     LeagueFile(tmp_path / "theirs").begin(new_league(("random",), "toy"))
     early(tmp_path, "league.inherit=theirs", f"model.adapter={tmp_path / 'adapter.pt'}")
+
+
+def config(root, *options):
+    return load(["+run=diplomacy_exp1_quick", f"checkpoint_dir={root}", "name=mine", "logger.progress=false", *options])
+
+
+@pytest.fixture
+def refused(tmp_path):
+    """What is left where the trainer was refused right after it had opened its folder, with seed 1."""
+    with RunSession(config(tmp_path), total=1) as session:
+        session.states.folder.mkdir()
+        session.folder.pool.mkdir()
+    return tmp_path
+
+
+def stored(root):
+    return RunFolder(root / "mine").read_config()
+
+
+def test_the_corrected_command_is_taken_and_its_options_are_kept(refused):
+    corrected = config(refused, "seed=7", "model.name=smollm2", "logger.wandb_project=other")
+    with RunSession(corrected, total=1, claim=FolderClaim(corrected)) as session:
+        session.report_resume(0, {})
+    assert (stored(refused)["seed"], stored(refused)["model"]["name"]) == (7, "smollm2")
+    said = (refused / "mine" / "events.jsonl").read_text()
+    assert "starts from the beginning, and config.yaml now has its seed, model.name, logger.wandb_project" in said
+
+
+def test_what_it_would_begin_with_is_looked_for_again(refused):
+    with pytest.raises(ConfigError, match=r"model\.adapter=nothing\.pt: is no file"):
+        FolderClaim(config(refused, "model.adapter=nothing.pt"))
+
+
+def state(folder, name="update_000000"):
+    (folder / "state" / name).mkdir()
+
+
+STARTED = {
+    "a state": state,
+    "a damaged state put aside": lambda folder: state(folder, "update_000000.damaged"),
+    "half a state": lambda folder: state(folder, ".update_000000.x.tmp"),
+    "a policy": lambda folder: (folder / "final.pt").write_bytes(b"weights"),
+    "a model": lambda folder: (folder / "final").mkdir(),
+    "a row": lambda folder: (folder / "metrics.jsonl").write_text("{}\n"),
+    "a snapshot": lambda folder: (folder / "pool" / "snapshot.pt").write_bytes(b"weights"),
+    "a person's notes": lambda folder: (folder / "notes.txt").write_text("keep"),
+}
+
+
+@pytest.mark.parametrize("what", STARTED)
+def test_a_folder_with_anything_in_it_keeps_its_options(refused, what):
+    STARTED[what](refused / "mine")
+    with pytest.raises(ConfigError, match="seed=7: the run was started with 1"):
+        FolderClaim(config(refused, "seed=7"))
+    assert stored(refused)["seed"] == 1
+
+
+def test_the_league_of_the_refused_start_is_kept_aside(refused):
+    """Its base model is that of the slip; the run makes one of its own."""
+    LeagueFile(refused / "mine").begin(new_league(("random",), "slip"))
+    written = (refused / "mine" / "league.json").read_bytes()
+    RunSession(config(refused, "model.name=smollm2"), total=1).close()
+    assert not (refused / "mine" / "league.json").exists()
+    assert (refused / "mine" / "league.json.before").read_bytes() == written
+
+
+def test_many_changed_options_are_counted_in_the_line():
+    line = fresh_start({f"option_{number}": (1, 2) for number in range(8)})
+    assert line.endswith("now has its option_0, option_1, option_2, option_3, option_4, 3 more options")

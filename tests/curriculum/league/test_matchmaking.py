@@ -1,4 +1,4 @@
-"""Matchmaking: exact probabilities in every mode, missing categories, schedules, and frequencies of draws."""
+"""Matchmaking: exact probabilities in every mode, missing categories, schedules, frequencies of draws, PFSP."""
 
 import json
 import math
@@ -12,7 +12,8 @@ from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.language import DIPLOMACY_BOTS, SEED_BOTS
 from sparring.configs.load import load
 from sparring.configs.schema import LeagueConfig
-from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, new_league, record
+from sparring.curriculum.league import matchmaking as pfsp
+from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, new_league, record, win_rate
 from sparring.curriculum.league.matchmaking import (
     CATEGORIES,
     FLOORS,
@@ -336,3 +337,59 @@ def test_experiments_draw_the_original_s_bots_as_the_original_did(number, size):
     assert chance.pop(CHALLENGER) == pytest.approx(0.15)
     assert set(SEED_BOTS) < chance.keys()
     assert chance == pytest.approx(dict.fromkeys(chance, 0.85 / len(chance)), rel=2e-3)
+
+
+def test_hard_weights_are_one_minus_win_rate_plus_a_tenth():
+    np.testing.assert_allclose(pfsp.weights([0.0, 0.25, 1.0], "hard"), [1.1, 0.85, 0.1])
+
+
+def test_variance_weights_peak_at_even_matches_and_never_vanish():
+    np.testing.assert_allclose(pfsp.weights([0.0, 0.5, 0.9, 1.0], "variance"), [0.01, 0.26, 0.10, 0.01])
+
+
+def test_win_rate_counts_draws_as_half_and_starts_even():
+    # (3 + 1/2 + 1) / (3 + 1 + 4 + 2) and, never met, 1 / 2.
+    np.testing.assert_allclose(win_rate([3, 0], [1, 0], [4, 0]), [0.45, 0.5])
+
+
+def test_one_lost_game_does_not_count_as_always_lost():
+    assert 0.0 < win_rate(0, 0, 1) < win_rate(0, 0, 0)
+
+
+@pytest.mark.parametrize("rates", [[-0.1], [1.2], [float("nan")]])
+def test_a_rate_that_is_no_share_is_refused(rates):
+    with pytest.raises(ValueError, match=r"outside \[0, 1\]"):
+        pfsp.weights(rates, "hard")
+
+
+def test_unknown_form_names_the_choices():
+    with pytest.raises(UnknownNameError, match=r"'hart': choose from hard, variance; did you mean 'hard'"):
+        pfsp.weights([0.5], "hart")
+
+
+def test_draws_are_different_while_there_are_enough_names():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        assert len(set(pfsp.draw("abcdef", np.arange(1, 7), 4, rng))) == 4
+
+
+def test_every_name_comes_once_before_any_comes_twice():
+    drawn = pfsp.draw("abc", [1.0, 1.0, 100.0], 7, np.random.default_rng(0))
+    assert set(drawn[:3]) == set(drawn[3:6]) == set("abc")
+    assert len(drawn) == 7
+
+
+def test_frequencies_follow_the_weights():
+    rng = np.random.default_rng(3)
+    drawn = [pfsp.draw("ab", [3.0, 1.0], 1, rng)[0] for _ in range(4000)]
+    assert drawn.count("a") / len(drawn) == pytest.approx(0.75, abs=0.03)
+
+
+def test_same_generator_state_same_draw():
+    first, second = (pfsp.draw("abcdef", np.ones(6), 4, np.random.default_rng(9)) for _ in range(2))
+    assert first == second
+
+
+def test_an_empty_pool_is_named_as_such():
+    with pytest.raises(ValueError, match="empty pool"):
+        pfsp.draw([], [], 2, np.random.default_rng(0))

@@ -1,0 +1,179 @@
+"""Whether a resumed run is exact: the words for every difference, the fixed minibatch, and another processor."""
+
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+import torch
+
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.order_network import OrderNetwork
+from sparring.agents.ppo.start import actor_critic_sha256
+from sparring.agents.run.fidelity import fingerprint, inexact, machine
+from sparring.agents.run.folder import RunFolder
+from sparring.agents.trainers import train
+from sparring.configs.schema import NetworkConfig
+from tests.agents.ppo.small_run import config
+
+CPU = torch.device("cpu")
+HERE = {"device": "cpu", "torch_threads": 1, "torch": "2.13", "minibatch": "a"}
+HERE |= {"fingerprint": {"cpu": "X", "instruction_sets": "avx2 avx512f fma", "blas": "mkl 1", "settings": ""}}
+
+
+def other(**changes):
+    return HERE | {"fingerprint": HERE["fingerprint"] | changes}
+
+
+def test_the_same_machine_has_no_reason():
+    assert inexact(HERE, dict(HERE), deterministic=False) == []
+
+
+def test_two_summaries_of_this_machine_have_none_either():
+    made = [machine(CPU, deterministic=False, minibatch=lambda: "a") for _ in range(2)]
+    assert inexact(*made, deterministic=False) == []
+
+
+def test_a_processor_without_avx512_is_named_with_what_it_lacks():
+    reasons = inexact(HERE, other(cpu="Y", instruction_sets="avx2 fma") | {"minibatch": "b"}, deterministic=False)
+    assert reasons == [
+        "cpu was X and is Y",
+        "the processor lacks avx512f",
+        "a replayed minibatch gives other bits",
+    ]
+
+
+def test_a_new_library_is_named_although_the_minibatch_is_equal():
+    reasons = inexact(HERE, other(blas="mkl 2", settings="MKL_CBWR=AVX"), deterministic=False)
+    assert reasons == [
+        "blas was mkl 1 and is mkl 2",
+        "settings was not set and is MKL_CBWR=AVX",
+        "a replayed minibatch gives the same bits all the same",
+    ]
+
+
+def test_other_bits_alone_are_a_reason():
+    assert inexact(HERE, HERE | {"minibatch": "b"}, deterministic=False) == ["a replayed minibatch gives other bits"]
+
+
+def test_a_state_without_a_fingerprint_cannot_be_called_exact():
+    before = {key: value for key, value in HERE.items() if key not in ("fingerprint", "minibatch")}
+    assert inexact(before, HERE, deterministic=False) == ["processor and libraries were not noted"]
+
+
+def test_an_accelerator_without_a_fixed_order_replays_nothing():
+    made = machine(torch.device("meta"), deterministic=False, minibatch=lambda: 1 / 0)
+    assert "minibatch" not in made
+
+
+def test_the_fingerprint_names_what_decides_the_bits(monkeypatch):
+    monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
+    found = fingerprint(CPU)
+    assert "MKL_CBWR=COMPATIBLE" in found["settings"]
+    assert found["torch_instruction_set"] == torch.backends.cpu.get_cpu_capability()
+    assert found["cpu"]
+    assert all(isinstance(value, str) for value in found.values())
+
+
+SMALL = NetworkConfig(hidden=8, blocks=1)
+NETWORKS = {
+    "continuous and binary": lambda seed: ActorCritic(5, 2, 1, SMALL, seed=seed),
+    "a choice": lambda seed: ActorCritic(5, 0, 0, SMALL, categorical=4, seed=seed),
+    "orders": lambda seed: OrderNetwork(SMALL, seed=seed),
+}
+
+
+def actor_critic(network):
+    return actor_critic_sha256(network, nullcontext())
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_it_repeats_and_notices_the_last_bit_of_a_weight(kind):
+    network = NETWORKS[kind](0)
+    before = actor_critic(network)
+    assert actor_critic(network) == before == actor_critic(NETWORKS[kind](0))
+    with torch.no_grad():
+        head = network.critic.head if kind == "orders" else network.critic[-1]
+        head.weight.copy_(torch.nextafter(head.weight, torch.ones_like(head.weight)))
+    assert actor_critic(network) != before
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_it_leaves_gradients_and_generators_alone(kind):
+    network = NETWORKS[kind](0)
+    for number, parameter in enumerate(network.parameters()):
+        parameter.grad = torch.full_like(parameter, number)
+    state = torch.get_rng_state()
+    weights = {name: value.clone() for name, value in network.state_dict().items()}
+    actor_critic(network)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(torch.equal(value, weights[name]) for name, value in network.state_dict().items())
+    assert all(bool((parameter.grad == number).all()) for number, parameter in enumerate(network.parameters()))
+
+
+def test_a_language_model_too_with_its_dropout_off_and_its_mode_kept():
+    pytest.importorskip("transformers")
+    from sparring.agents.llm.models.adapters import Adapters
+    from sparring.agents.llm.models.fixed_minibatch import language_model_sha256
+    from sparring.agents.llm.models.lora import LoraShape
+    from tests.agents.llm.toys import llama, word_tokenizer
+
+    model = llama(word_tokenizer())
+    model.config.attention_dropout = 0.5
+    model.train()
+    state = torch.get_rng_state()
+    before = language_model_sha256(model, model.parameters())
+    assert language_model_sha256(model, model.parameters()) == before
+    assert model.training
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(parameter.grad is None for parameter in model.parameters())
+    adapters = Adapters(llama(word_tokenizer()), LoraShape(2, 4.0))
+    found = [language_model_sha256(adapters.model, adapters.parameters().values()) for _ in range(2)]
+    assert found[0] == found[1] != before
+
+
+ROOT = Path(__file__).resolve().parents[4]
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory):
+    """A run with one update done, on this processor as it is."""
+    root = tmp_path_factory.mktemp("started")
+    train(config(root, max_updates=1))
+    return root
+
+
+def resumed(started, root, **settings):
+    """What the second update prints in a process with these environment variables, and the events of the run."""
+    shutil.copytree(started / "small", root / "small")
+    command = [sys.executable, "train.py", "resume=small", f"checkpoint_dir={root}", "max_updates=2"]
+    environment = os.environ | settings
+    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout, (RunFolder(root / "small").path / "events.jsonl").read_text()
+
+
+def test_the_same_processor_says_nothing(started, tmp_path):
+    for text in resumed(started, tmp_path):
+        assert "resumed after update 1" in text
+        assert "inexact" not in text
+
+
+def test_another_instruction_set_is_named(started, tmp_path):
+    settings = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE"}
+    for text in resumed(started, tmp_path, **settings):
+        (line,) = (line for line in text.splitlines() if "inexact resume: " in line)
+        assert "torch_instruction_set was " in line
+        assert " and is DEFAULT" in line
+        assert "ATEN_CPU_CAPABILITY=default MKL_CBWR=COMPATIBLE" in line
+        assert "a replayed minibatch gives other bits" in line
+
+
+def test_a_setting_of_onednn_is_named_even_where_the_bits_stay(started, tmp_path):
+    for text in resumed(started, tmp_path, ONEDNN_MAX_CPU_ISA="SSE41"):
+        assert "inexact resume: settings was " in text
+        assert "ONEDNN_MAX_CPU_ISA=SSE41" in text
+        assert "a replayed minibatch gives " in text
