@@ -106,8 +106,7 @@ class PPOTrainer:
             processes=processes,
             share=shard,
         )
-        steps = config.ppo.rollout_steps
-        env = self.task.env
+        steps, env = config.ppo.rollout_steps, self.task.env
         self.rollout = Rollout.of(self.network, steps, env.num_envs, longest_episode=env.longest_episode)
         self.actions = torch.Generator(self.device).manual_seed(seeds["actions"])
         self.noise = ShardedGenerator.of(shard, self.actions)
@@ -195,11 +194,8 @@ class PPOTrainer:
         if improved:
             self._keep(folder.best)
         speed = self._timer.metrics(steps=self.steps_per_update, simulator_seconds=self._simulator_seconds)
-        return (
-            metrics
-            | speed
-            | {"guard/quarantined_matches": float(self.processes.add_up(self.task.env.quarantined.clone()))}
-        )
+        quarantined = float(self.processes.add_up(self.task.env.quarantined.clone()))
+        return metrics | speed | {"guard/quarantined_matches": quarantined}
 
     def advance(self) -> None:
         """Advance the schedule."""
@@ -283,13 +279,15 @@ class PPOTrainer:
 
     def summary(self) -> dict[str, Any]:
         """Return plain data for the manifest of a state."""
+        next_precision = self.autocast.context(self.updates_done)
+        replay = partial(actor_critic_sha256, self.network, next_precision)
         return {
             "env_steps": self.updates_done * self.steps_per_update,
             "phase": self.phase,
             "num_envs": self.config.env.num_envs,
             "episodes": not self.session.peer_lost,
             "processes": self.processes.size,
-            **machine(self.device, deterministic=self.config.deterministic, minibatch=self._replay),
+            **machine(self.device, deterministic=self.config.deterministic, minibatch=replay),
             "pool": self.task_files.files() if self.task_files else [],
         }
 
@@ -303,8 +301,7 @@ class PPOTrainer:
         if self.session.existed and self.task_files:
             self.task_files.reset()
         if self.config.init_from:
-            line = begin_from(self.config, self.network, self.task.env, self.processes)
-            self.session.say(line)
+            self.session.say(begin_from(self.config, self.network, self.task.env, self.processes))
 
     def _extension(self, done: int) -> SchedulePosition | None:
         """Return the position after `done` updates of a run whose last phase is longer now, None if there is none."""
@@ -313,10 +310,6 @@ class PPOTrainer:
         return SchedulePosition(update=done, clock=done, since=done)  # without success, clock and updates agree
 
     # ---- the parts of an update
-
-    def _replay(self) -> str:
-        """Return the hash of the fixed minibatch, in the precision of the next update."""
-        return actor_critic_sha256(self.network, self.autocast.context(self.updates_done))
 
     def _latest_position(self) -> SchedulePosition:
         """Return the position of the last finished update, after which the clock advanced by one."""

@@ -75,12 +75,6 @@ class JsonLines:
         """Write and flush one event."""
         self._write(EVENTS, {"env_steps": env_steps, "kind": kind, "event": text})
 
-    def video(self, env_steps: int, name: str, gif: bytes) -> None:
-        """Do nothing: a line holds no video."""
-
-    def rewind(self, env_steps: int) -> None:
-        """Do nothing: `cut` removes rows, by their position."""
-
     def cut(self, name: str, size: int) -> None:
         """Keep the first `size` bytes of a file; if that fails, the next row overwrites the rest."""
         self._files[name].cut(size)
@@ -183,6 +177,8 @@ class TensorBoard:
 
     The methods raise `OSError` for what cannot be written; later rows are written again.
     """
+
+    name, lasting = "TensorBoard", True
 
     def __init__(self, folder: Path, first_step: int, hyperparameters: Mapping[str, Any]) -> None:
         self._folder, self._first = folder, _hyperparameter_summaries(hyperparameters)

@@ -51,10 +51,13 @@ class LoggerState(TypedDict):
 
 
 class LogSink(Protocol):
-    """One destination of rows and events."""
+    """A destination of rows and events beside the run's own lines. Any of its methods may raise.
 
-    alert: Callable[[str], None]
-    """Called with one line at the first failure."""
+    A `lasting` one is a file, which a full disk ends for a while only; another one is left out after its first failure.
+    """
+
+    name: str
+    lasting: bool
 
     def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """Write one row of metrics."""
@@ -73,35 +76,38 @@ class LogSink(Protocol):
 
 
 class Logger:
-    """Rows and events of one run, sent to every sink; without any, for the processes other than process 0."""
+    """Rows and events of one run, sent to its lines and every sink; without any for processes other than process 0.
 
-    def __init__(self, lines: JsonLines | None = None, others: Sequence[LogSink] = (), env_steps: int = 0) -> None:
-        self._lines = lines
-        self._sinks: list[LogSink] = [*([lines] if lines else []), *others]
-        self._env_steps = env_steps
+    The failures of a sink cause one alert, and training goes on.
+    """
+
+    def __init__(self, lines: JsonLines | None = None, sinks: Sequence[LogSink] = (), env_steps: int = 0) -> None:
+        self._lines, self._sinks, self._env_steps = lines, list(sinks), env_steps
+        self._alerted: set[str] = set()
         self.damage = lines.damage if lines else []
         """Differences of the files from the state that they are continued from, one line each."""
         self.alert: Callable[[str], None] = warn
         """Called once per log that fails, with one line; it may log an event."""
-        for sink in self._sinks:
-            sink.alert = lambda text: self.alert(text)
+        if lines:
+            lines.alert = lambda text: self.alert(text)
 
     def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """Write one row; values may be anything `float` accepts."""
         self._env_steps = env_steps
         row = {key: float(value) for key, value in metrics.items()}
-        for sink in self._sinks:
-            sink.log(env_steps, row)
+        if self._lines:
+            self._lines.log(env_steps, row)
+        self._send(lambda sink: sink.log(env_steps, row))
 
     def event(self, text: str, kind: str = "info") -> None:
         """Write a line about an event since the last row, such as a new phase or an alert."""
-        for sink in self._sinks:
-            sink.event(self._env_steps, kind, text)
+        if self._lines:
+            self._lines.event(self._env_steps, kind, text)
+        self._send(lambda sink: sink.event(self._env_steps, kind, text))
 
     def video(self, env_steps: int, name: str, gif: bytes) -> None:
-        """Write an animated GIF to the sinks that show videos."""
-        for sink in self._sinks:
-            sink.video(env_steps, name, gif)
+        """Write an animated GIF to the sinks, which show videos."""
+        self._send(lambda sink: sink.video(env_steps, name, gif))
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of the logs on disk; `open_logger` continues from there."""
@@ -117,13 +123,36 @@ class Logger:
         self._env_steps = position["env_steps"]
         if self._lines:
             self._lines.cut(METRICS, position["bytes"]["metrics.jsonl"])
-        for sink in self._sinks:
-            sink.rewind(self._env_steps)
+        self._send(lambda sink: sink.rewind(self._env_steps))
 
     def close(self) -> None:
-        """Close every sink; no logging is allowed afterwards."""
-        for sink in reversed(self._sinks):  # the lines last, which take the alerts of the others
-            sink.close()
+        """Close every sink, then the lines, which take the alerts of the others; no logging is allowed afterwards."""
+        self._sinks.reverse()
+        self._send(lambda sink: sink.close())
+        self._sinks = []
+        if self._lines:
+            self._lines.close()
+
+    def _send(self, action: Callable[[LogSink], object]) -> None:
+        """Call `action` for every sink that still works."""
+        for sink in list(self._sinks):
+            if sink not in self._sinks:  # left out by an alert during this call
+                continue
+            try:
+                action(sink)
+            except Exception as error:
+                self._report(sink, error)
+
+    def _report(self, sink: LogSink, error: Exception) -> None:
+        lasts = sink.lasting and isinstance(error, OSError)
+        first = sink.name not in self._alerted
+        # Both before the alert, which writes an event.
+        self._alerted.add(sink.name)
+        if not lasts:
+            self._sinks.remove(sink)
+            self.alert(_off(sink.name, error))
+        elif first:
+            self.alert(f"{sink.name}: its file cannot be written ({_reason(error)}); training goes on")
 
 
 def open_logger(
@@ -147,57 +176,13 @@ def open_logger(
     wandb = _open_wandb(config, folder, run_name, plain_config)
     lines = JsonLines(folder, cast(Mapping[str, int], position["bytes"]), hashes or {})
     tensorboard = TensorBoard(folder, position["env_steps"] + 1, dict(hyperparameters(plain_config)))
-    return Logger(lines, [Expendable("TensorBoard", tensorboard, lasting=True), *wandb], position["env_steps"])
-
-
-class Expendable:
-    """Wrapper of a sink whose failures cause one alert; training continues without it.
-
-    It is disabled at the first failure, unless it is a file (`lasting`), which a full disk ends for a while only.
-    """
-
-    def __init__(self, name: str, sink: TensorBoard | WandB, *, lasting: bool = False) -> None:
-        self._name, self._sink, self._lasting = name, sink, lasting
-        self.alert: Callable[[str], None] = warn
-        self._alive, self._alerted = True, False
-
-    def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
-        """Write one row, if it still works."""
-        self._try(lambda: self._sink.log(env_steps, metrics))
-
-    def event(self, env_steps: int, kind: str, text: str) -> None:
-        """Write an event, if it still works."""
-        self._try(lambda: self._sink.event(env_steps, kind, text))
-
-    def video(self, env_steps: int, name: str, gif: bytes) -> None:
-        """Write an animated GIF, if it still works."""
-        self._try(lambda: self._sink.video(env_steps, name, gif))
-
-    def rewind(self, env_steps: int) -> None:
-        """Hide later rows, if it still works."""
-        self._try(lambda: self._sink.rewind(env_steps))
-
-    def close(self) -> None:
-        """Finish writing, if it still works."""
-        self._try(self._sink.close)
-        self._alive = False
-
-    def _try(self, action: Callable[[], object]) -> None:
-        if not self._alive:
-            return
-        try:
-            action()
-        except Exception as error:
-            self._alive = self._lasting and isinstance(error, OSError)
-            alerted, self._alerted = self._alerted, True  # before the alert, which writes an event
-            if not self._alive:
-                self.alert(_off(self._name, error))
-            elif not alerted:
-                self.alert(f"{self._name}: its file cannot be written ({_reason(error)}); training goes on")
+    return Logger(lines, [tensorboard, *wandb], position["env_steps"])
 
 
 class WandB:
     """A Weights & Biases run."""
+
+    name, lasting = WANDB, False
 
     def __init__(self, run: Any) -> None:
         self._run = run
@@ -254,7 +239,7 @@ def _open_wandb(config: LoggerConfig, folder: Path, run_name: str, plain_config:
             # which may hold a token.
             settings=wandb.Settings(console="off", silent=True, disable_git=True, save_code=False, x_disable_meta=True),
         )
-        return [Expendable(WANDB, WandB(run))]
+        return [WandB(run)]
     except Exception as error:
         warn(_off(WANDB, error))
         return []

@@ -223,9 +223,7 @@ class RunSession:
         if not self.leads:
             return
         try:
-            self._repair_manifest()
-            save()
-            self.callbacks.add_written(path)
+            self._save(path, save)
         except (OSError, InputError) as error:
             self.alert(f"{path.name} is not saved ({getattr(error, 'strerror', error)}); training goes on")
 
@@ -236,9 +234,7 @@ class RunSession:
         """
         try:
             if self.leads:
-                self._repair_manifest()
-                save()
-                self.callbacks.add_written(path)
+                self._save(path, save)
         except OSError as error:
             failed = InputError(f"{path}: cannot be written ({error.strerror}); free some space; {self.hint}")
             failed.__cause__ = error
@@ -247,11 +243,12 @@ class RunSession:
             return error
         return None
 
-    def _repair_manifest(self) -> None:
-        """Rebuild a damaged manifest of policies from the hashes in the last training state."""
-        repaired = repair_manifest(self.folder.path, self._policies)
-        if repaired:
+    def _save(self, path: Path, save: Callable[[], None]) -> None:
+        """Save a policy; first rebuild a damaged manifest of policies from the hashes in the last training state."""
+        if repaired := repair_manifest(self.folder.path, self._policies):
             self.alert(repaired)
+        save()
+        self.callbacks.add_written(path)
 
     def state_is_due(self, update: int) -> bool:
         """Return True if enough updates or minutes have passed for a state, and the last update was sound."""
