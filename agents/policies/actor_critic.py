@@ -1,16 +1,23 @@
 """Network family "256h/0b": separate actor and critic, `hidden` wide, with `blocks` pre-norm residual blocks.
 
 Without blocks a trunk is two layers of ReLU (or tanh); with blocks it is one such layer and then, for each block,
-x + Linear(ReLU(Linear(LayerNorm(x)))). An action has, in this order: independent Gaussians with state-independent log
-standard deviations (`gsde`: state-dependent ones), independent Bernoullis with values 0.0 or 1.0, and the indices of
-independent choices, one of `categorical[i]` each. Gaussian actions are raw: only the environment clamps them. Densities
-are written out (`distributions.py`), because acting on small batches is bound by the number of operations.
+x + Linear(ReLU(Linear(LayerNorm(x)))). An action has, in this order: C independent Gaussians, independent Bernoullis
+with values 0.0 or 1.0, and the indices of independent choices, one of `categorical[i]` each. Gaussian actions are raw:
+only the environment clamps them. Densities are written out, with gradients in closed form, because small batches are
+bound by the number of operations. The actor's output has the Gaussians' means mu and the Bernoullis' logits l; s is log
+sigma, [C], or [..., C] if it depends on the state. With z = (a - mu) / sigma and p = sigmoid(l),
 
-Many frozen actors act in one forward, opponent k on row k of the observations: the weights of the K slots are stacked,
-so a linear layer of all slots is one batched product, x_k W_k^T + b_k, without a Python loop over opponents. Changing
-the snapshot of a slot copies weights and rebuilds nothing. The layers are those of `ActorCritic.actor`, in order.
+    log pi = sum(-z^2 / 2 - s - log(2 pi) / 2) + sum(log sigmoid((2 a - 1) l))
+    d log pi / d mu = z / sigma,   d log pi / ds = z^2 - 1,   d log pi / dl = a - p
+    H = sum(s + log(2 pi e) / 2) + sum(softplus(l) - p l),   dH / ds = 1,   dH / dl = -l p (1 - p)
 
-B stands for any batch of observations, D for `obs_dim`, C for `continuous`, A for `action_size`.
+State-dependent exploration, gSDE (Raffin, Kober and Stulp 2021, arXiv:2005.05719), has noise that is a linear function
+of the state, constant over several steps, so that exploration is smooth:
+
+    a = mu(s) + phi(s) W,   W_ij ~ N(0, sigma_ij^2)   =>   a_j ~ N(mu_j(s), sum_i phi_i(s)^2 sigma_ij^2)
+
+phi are the features before the actor's head, without gradient, and log sigma [L, C] is learned.
+B and `...` stand for any batch, D for `obs_dim`, A for the columns of an action, L for the number of features.
 """
 
 from __future__ import annotations
@@ -24,16 +31,9 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from sparring.agents.distributed.processes import ShardedGenerator, draw
-from sparring.agents.policies.distributions import (
-    Density,
-    draw_matrices,
-    held_noise,
-    log_probability,
-    log_spread,
-    split,
-)
 from sparring.configs.schema import NetworkConfig
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": partial(nn.ReLU, inplace=True), "tanh": nn.Tanh}
@@ -293,68 +293,102 @@ def choice_log_probability(log_probs: Tensor, chosen: Tensor) -> Tensor:
     return log_probs.gather(-1, chosen.long()).squeeze(-1)
 
 
-class StackedActors:
-    """`slots` frozen actors of one shape (`ActorCritic.shape`) on one device.
-
-    K is `slots`, M the observations per slot. A slot is all zeros until it is loaded: mean 0, standard deviation 1.
-    """
-
-    def __init__(self, slots: int, network_shape: dict[str, Any], device: torch.device | str) -> None:
-        self.slots = slots
-        self.template = ActorCritic.from_shape(network_shape)
-        self.names = [name for name, _ in self.template.named_parameters() if not name.startswith("critic.")]
-        state = self.template.state_dict()
-        self.weights = {name: torch.zeros(slots, *_stored(state[name]).shape, device=device) for name in self.names}
-
-    def load(self, slot: int, state_dict: Mapping[str, Tensor]) -> None:
-        """Copy an `ActorCritic`'s weights into a slot; its critic is ignored.
-
-        Raises `ValueError` for a slot outside 0..K-1, a missing weight, or one of another shape.
-        """
-        if not 0 <= slot < self.slots:
-            raise ValueError(f"slot={slot} is outside 0..{self.slots - 1}; make more slots or choose one of these")
-        for name in self.names:
-            expected = tuple(self.template.get_parameter(name).shape)
-            shape = tuple(state_dict[name].shape) if name in state_dict else "nothing"
-            if shape != expected:
-                raise ValueError(
-                    f"{name}: expected shape {expected}, found {shape}; load a snapshot of this network shape"
-                )
-        for name in self.names:
-            self.weights[name][slot].copy_(_stored(state_dict[name]))
-
-    @torch.no_grad()
-    def act(
-        self, obs: Tensor, *, generator: torch.Generator | ShardedGenerator | None = None, deterministic: bool = False
-    ) -> Tensor:
-        """Return actions [K, M, A] for observations [K, M, D]; slot k acts on row k."""
-        actor, log_std = self.template.actor, self.weights["log_std"]
-        if not self.template.config.gsde:
-            output = self._forward(actor, "actor", obs)
-        else:
-            features = self._forward(actor[:-1], "actor", obs)
-            output = self._forward(actor[-1], f"actor.{len(actor) - 1}", features)
-            log_std = log_spread(features, log_std.transpose(-1, -2))  # stored like a weight
-        return sample(output.float(), log_std, deterministic=deterministic, generator=generator)
-
-    def _forward(self, module: nn.Module, name: str, x: Tensor) -> Tensor:
-        """Run all slots' copies of `module` on x [K, M, inputs]; `name` is its path in the state dict."""
-        if isinstance(module, nn.Sequential):
-            for index, layer in enumerate(module):
-                x = self._forward(layer, f"{name}.{index}", x)
-            return x
-        if isinstance(module, Residual):
-            return x + self._forward(module.branch, f"{name}.branch", x)
-        if isinstance(module, nn.ReLU):
-            return x.relu_()
-        if isinstance(module, nn.Tanh):
-            return x.tanh_()
-        weight, bias = self.weights[f"{name}.weight"], self.weights[f"{name}.bias"]
-        if isinstance(module, nn.LayerNorm):
-            return torch.addcmul(bias, F.layer_norm(x, module.normalized_shape, eps=module.eps), weight)
-        return torch.baddbmm(bias, x, weight)
+HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 
-def _stored(weight: Tensor) -> Tensor:
-    """Convert a weight to slot layout: matrices [inputs, outputs], vectors [1, outputs] to broadcast over M."""
-    return weight.T if weight.dim() == 2 else weight.unsqueeze(0)
+class Density(torch.autograd.Function):
+    """`Density.apply(output, log_std, actions)`: log pi(a | s) and the entropy of pi(. | s), [...] each."""
+
+    @staticmethod
+    def forward(ctx: Any, output: Tensor, log_std: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute both, and keep z, 1 / sigma, and of the Bernoullis l, p and a - p."""
+        z, inverse = standardized(output, log_std, actions)
+        log_prob, spread = gaussian_log_probability(z, log_std), gaussian_entropy(log_std)
+        kept = [log_std, z, inverse]
+        (_, logit), (_, taken) = split(output, log_std), split(actions, log_std)
+        if logit.shape[-1]:
+            logit = logit.contiguous()  # softplus of a strided view takes four times as long
+            p = logit.sigmoid()
+            log_prob = log_prob + bernoulli_log_probability(logit, taken)
+            spread = spread + bernoulli_entropy(logit, p)
+            kept += [logit, p, taken - p]
+        ctx.save_for_backward(*kept)
+        return log_prob, spread.expand_as(log_prob)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, by_log_prob: Tensor, by_entropy: Tensor) -> tuple[Tensor, Tensor, None]:
+        """Return the gradients of output and log_std from those of both results [...]."""
+        log_std, z, inverse, *bernoulli = ctx.saved_tensors
+        by_log_prob, by_entropy = by_log_prob.unsqueeze(-1), by_entropy.unsqueeze(-1)
+        weighted = by_log_prob * z
+        by_output = weighted * inverse
+        if bernoulli:
+            logit, p, error = bernoulli
+            by_logit = by_log_prob * error - by_entropy * (logit * p * (1.0 - p))
+            by_output = torch.cat([by_output, by_logit], dim=-1)
+        by_log_std = torch.addcmul(by_entropy - by_log_prob, weighted, z)
+        return by_output, by_log_std.sum_to_size(log_std.shape), None
+
+
+def log_probability(output: Tensor, log_std: Tensor, actions: Tensor) -> Tensor:
+    """Return log pi(a | s), [...], of actions [..., A] under the actor's output [..., A]."""
+    z, _ = standardized(output, log_std, actions)
+    log_prob = gaussian_log_probability(z, log_std)
+    (_, logit), (_, taken) = split(output, log_std), split(actions, log_std)
+    return log_prob + bernoulli_log_probability(logit, taken) if logit.shape[-1] else log_prob
+
+
+def standardized(output: Tensor, log_std: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+    """Return z = (a - mu) / sigma, [..., C], and 1 / sigma."""
+    (mean, _), (taken, _), inverse = split(output, log_std), split(actions, log_std), (-log_std).exp()
+    return (taken - mean) * inverse, inverse
+
+
+def gaussian_log_probability(z: Tensor, log_std: Tensor) -> Tensor:
+    """Return log N(a; mu, sigma), [...], from z [..., C]."""
+    return -0.5 * z.square().sum(-1) - (log_std + HALF_LOG_TWO_PI).sum(-1)
+
+
+def gaussian_entropy(log_std: Tensor) -> Tensor:
+    """Return the entropy of the Gaussians, log sigma + log(2 pi e) / 2 summed over the last dimension."""
+    return (log_std + (0.5 + HALF_LOG_TWO_PI)).sum(-1)
+
+
+def bernoulli_log_probability(logit: Tensor, taken: Tensor) -> Tensor:
+    """Return log p or log(1 - p) of values 0.0 or 1.0, summed over the last dimension."""
+    return F.logsigmoid((2.0 * taken - 1.0) * logit).sum(-1)
+
+
+def bernoulli_entropy(logit: Tensor, p: Tensor) -> Tensor:
+    """Return -p log p - (1 - p) log(1 - p), summed over the last dimension, from l and p = sigmoid(l)."""
+    return (F.softplus(logit) - p * logit).sum(-1)
+
+
+def split(actions: Tensor, log_std: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the columns of Gaussians and those of Bernoullis."""
+    continuous = log_std.shape[-1]
+    return actions[..., :continuous], actions[..., continuous:]
+
+
+SMALLEST_VARIANCE = 1e-6
+"""Added to the variance, which is 0 where all features are."""
+
+
+def log_spread(features: Tensor, log_std: Tensor) -> Tensor:
+    """Return the actions' log standard deviations [..., C] from features [..., L] and log sigma [..., L, C]."""
+    with torch.autocast(features.device.type, enabled=False):
+        variance = features.detach().float().square() @ (2.0 * log_std).exp()
+        return 0.5 * (variance + SMALLEST_VARIANCE).log()
+
+
+def draw_matrices(log_std: Tensor, count: int, generator: torch.Generator | ShardedGenerator | None) -> Tensor:
+    """Draw W [count, L, C] for so many environments from log sigma [L, C]."""
+    shape = torch.Size((count, *log_std.shape))
+    return draw(torch.randn, shape, generator, log_std.device) * log_std.exp()
+
+
+def held_noise(features: Tensor, matrices: Tensor) -> Tensor:
+    """Return phi(s) W [B, C] of features [B, L] and one matrix each [B, L, C]."""
+    with torch.autocast(features.device.type, enabled=False):
+        return torch.bmm(features.float().unsqueeze(1), matrices).squeeze(1)

@@ -28,8 +28,7 @@ from torch import Tensor
 from torch.nn.utils import get_total_norm
 from typing_extensions import TypedDict
 
-from sparring.agents.distributed.processes import ALONE, Processes, Shard, restore_generator
-from sparring.agents.distributed.threads import ParallelHalves
+from sparring.agents.distributed.processes import ALONE, ParallelHalves, Processes, Shard, restore_generator
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.losses import explained_variance, surrogate, value_loss
 from sparring.agents.ppo.rollout import Joint, Minibatch, Samples, minibatches, parts

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from typing_extensions import TypedDict
 
-from sparring.agents.distributed.threads import ParallelHalves
+from sparring.agents.distributed.processes import ParallelHalves
 from sparring.agents.llm.cloning.optimizers import ADAMW, make_optimizers
 from sparring.agents.llm.cloning.packing import IGNORED, Batch
 from sparring.agents.llm.decoding.output_layer import all_logits, backbone, without_dropout

@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 
-from sparring.agents.distributed.threads import ParallelHalves
+from sparring.agents.distributed.processes import ParallelHalves
 
 
 @pytest.fixture(params=[True, False])

@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch.distributions import Bernoulli, Normal
 
-from sparring.agents.policies.actor_critic import ActorCritic, Residual
-from sparring.agents.policies.distributions import Density, log_probability
+from sparring.agents.policies.actor_critic import ActorCritic, Density, Residual, log_probability
 from sparring.configs.schema import NetworkConfig
 
 

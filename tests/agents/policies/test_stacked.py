@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from sparring.agents.policies.actor_critic import ActorCritic, StackedActors
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.stacked import StackedActors
 from sparring.configs.schema import NetworkConfig
 
 

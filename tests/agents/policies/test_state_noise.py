@@ -5,8 +5,9 @@ import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.distributions import StateDependentNoiseDistribution
 
-from sparring.agents.policies.actor_critic import ActorCritic, StackedActors, network_shape
+from sparring.agents.policies.actor_critic import ActorCritic, network_shape
 from sparring.agents.policies.sb3_files import to_actor_critic
+from sparring.agents.policies.stacked import StackedActors
 from sparring.agents.ppo.rollout import Rollout
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
