@@ -239,20 +239,20 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 63_260,
-    "product files": 568,
-    "import lines, % of product lines": 9.4,
-    "files with one importer": 153,
-    "files with one importer and at most 80 lines": 62,
-    "`found` as a name, per 1,000 lines": 19.3,
-    "test lines": 58_536,
+    "product lines": 62_611,
+    "product files": 522,
+    "import lines, % of product lines": 9.1,
+    "files with one importer": 134,
+    "files with one importer and at most 80 lines": 46,
+    "`found` as a name, per 1,000 lines": 14.8,
+    "test lines": 58_196,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""
 ENTERED = {
-    "files entered by a PPO update": 44,
-    "files entered by a GRPO step": 93,
-    "files entered by an evaluation": 46,
+    "files entered by a PPO update": 30,
+    "files entered by a GRPO step": 85,
+    "files entered by an evaluation": 42,
 }
 
 
