@@ -239,13 +239,13 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 62_611,
+    "product lines": 62_794,
     "product files": 522,
     "import lines, % of product lines": 9.1,
-    "files with one importer": 134,
-    "files with one importer and at most 80 lines": 46,
-    "`found` as a name, per 1,000 lines": 14.8,
-    "test lines": 58_196,
+    "files with one importer": 133,
+    "files with one importer and at most 80 lines": 45,
+    "`found` as a name, per 1,000 lines": 14.7,
+    "test lines": 58_535,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""

@@ -1,14 +1,24 @@
-"""Two processes learn what one learns from the same matches: to 1e-6, over curriculum, self-play and resuming."""
+"""Processes share matches and random numbers; generators come back on another device; two halves run in parallel."""
 
 import copy
 import json
 import subprocess
 import sys
+import threading
 
 import pytest
 import torch
 
-from sparring.agents.distributed.processes import ALONE, Processes, Shard, ShardedGenerator, draw, joined
+from sparring.agents.distributed.processes import (
+    ALONE,
+    ParallelHalves,
+    Processes,
+    Shard,
+    ShardedGenerator,
+    draw,
+    joined,
+    restore_generator,
+)
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.ppo.rollout import Joint, Samples, minibatches
 from sparring.agents.run.states import read_state
@@ -202,3 +212,59 @@ def test_a_state_names_the_processes_and_holds_all_matches(two):
     manifest = json.loads((two / "small" / "state" / "update_000005" / "manifest.json").read_text())
     assert (manifest["summary"]["processes"], manifest["summary"]["num_envs"]) == (2, 8)
     assert content(two, 5)["duel"]["batch"]["match_id"].tolist() == list(range(8))
+
+
+@pytest.fixture(params=[True, False])
+def pair(request):
+    pair = ParallelHalves(parallel=request.param)
+    yield pair
+    pair.close()
+
+
+def test_both_results_in_order(pair):
+    assert pair.both(lambda: "policy", lambda: "value") == ("policy", "value")
+
+
+def test_side_by_side_means_at_the_same_time():
+    pair, barrier = ParallelHalves(parallel=True), threading.Barrier(2)
+    pair.both(lambda: barrier.wait(10), lambda: barrier.wait(10))  # alone, either would wait in vain
+    pair.close()
+
+
+def test_the_thread_uses_as_many_torch_threads_as_its_maker():
+    pair = ParallelHalves(parallel=True)
+    assert len(set(pair.both(torch.get_num_threads, torch.get_num_threads))) == 1
+    pair.close()
+
+
+def fail():
+    raise FloatingPointError("broken")
+
+
+def test_errors_come_out_once_both_have_ended(pair):
+    for first, second in ((fail, bool), (bool, fail)):
+        with pytest.raises(FloatingPointError, match="broken"):
+            pair.both(first, second)
+    assert pair.both(int, str) == (0, "")
+
+
+def draws(generator):
+    return torch.rand(5, generator=generator).tolist()
+
+
+def test_a_state_of_its_own_kind_is_taken_over():
+    generator = torch.Generator().manual_seed(3)
+    state, wanted = generator.get_state(), draws(generator)
+    other = torch.Generator().manual_seed(4)
+    restore_generator(other, state, "shuffle")
+    assert draws(other) == wanted
+
+
+def test_a_state_of_another_kind_seeds_it():
+    ours, same, unlike = (torch.Generator() for _ in range(3))
+    restore_generator(ours, torch.arange(16, dtype=torch.uint8), "shuffle")
+    restore_generator(same, torch.arange(16, dtype=torch.uint8), "shuffle")
+    restore_generator(unlike, torch.arange(1, 17, dtype=torch.uint8), "shuffle")
+    first = draws(ours)
+    assert first == draws(same)
+    assert first != draws(unlike)

@@ -135,7 +135,7 @@ def test_a_language_model_too_with_its_dropout_off_and_its_mode_kept():
     assert found[0] == found[1] != before
 
 
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")

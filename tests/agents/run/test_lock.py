@@ -1,11 +1,18 @@
-"""The lock: one holder, and none when its process is dead."""
+"""One trainer in a run folder: its lock, and two starts at once."""
 
+import os
+import re
+import socket
 import subprocess
 import sys
 
 import pytest
 
-from sparring.agents.run.folder import RunLock, RunLockedError
+from sparring.agents.run import folder as run_folder
+from sparring.agents.run.folder import LOCK, RunFolder, RunFolderError, RunLock, RunLockedError
+from sparring.agents.run.preflight import FolderClaim
+from sparring.configs.core.errors import InputError
+from sparring.configs.load import load
 
 HOLD = "import sys; sys.path.insert(0, '.'); from sparring.agents.run.folder import RunLock; from pathlib import Path; "
 HOLD += "lock = RunLock(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
@@ -34,3 +41,127 @@ def test_released_means_free(tmp_path):
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     with pytest.raises(RunLockedError, match="gone: cannot be written"):
         RunLock(tmp_path / "gone")
+
+
+START = """
+import sys
+from sparring.agents.run.preflight import FolderClaim
+from sparring.configs.core.errors import InputError
+from sparring.configs.load import load
+root, seed = sys.argv[1:]
+for line in sys.stdin:
+    config = load(["+run=quickstart", f"checkpoint_dir={root}", f"name={line.strip()}", f"seed={seed}"])
+    print("ready", flush=True)
+    sys.stdin.readline()
+    try:
+        with FolderClaim(config) as claim:
+            claim.folder()
+            print("trains", flush=True)
+            sys.stdin.readline()
+    except InputError as error:
+        print(error, flush=True)
+        sys.stdin.readline()
+"""
+
+
+def config(root, *options):
+    return load(["+run=quickstart", f"checkpoint_dir={root}", "name=mine", *options])
+
+
+def test_of_two_starts_at_once_one_trains_and_the_other_hears_its_process_and_host(tmp_path):
+    """Two processes that look for the folder and create it at the same moment, for twenty names."""
+    arguments = [[sys.executable, "-c", START, str(tmp_path), seed] for seed in "12"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    both = [subprocess.Popen(command, **pipes) for command in arguments]
+
+    def tell(line):
+        for process in both:
+            process.stdin.write(line)
+            process.stdin.flush()
+
+    for number in range(20):
+        tell(f"run-{number}\n")
+        for process in both:
+            assert process.stdout.readline() == "ready\n"
+        tell("go\n")
+        said = [process.stdout.readline() for process in both]
+        tell("end\n")
+        assert said.count("trains\n") == 1
+        winner, loser = both[said.index("trains\n")], next(line for line in said if line != "trains\n")
+        assert re.search(rf"process {winner.pid} on {re.escape(socket.gethostname())} is training there", loser)
+    for process in both:
+        process.communicate()
+        assert process.returncode == 0
+
+
+def test_a_folder_that_appears_just_after_the_look_for_it_is_a_run_like_any_other(tmp_path, monkeypatch):
+    """The other start makes it between the failing listing and the next question to the file system."""
+    first, listdir, calls = FolderClaim(config(tmp_path)), os.listdir, []
+
+    def listing(path):
+        calls.append(path)
+        if calls.count(tmp_path / "mine") == 1 and path == tmp_path / "mine":
+            first.folder()
+            raise FileNotFoundError(path)
+        return listdir(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_folder.os, "listdir", listing)
+        late = FolderClaim(config(tmp_path))
+    with first, pytest.raises(RunLockedError, match=rf"process {os.getpid()} on .* is training there"):
+        late.folder()
+
+
+def test_a_start_that_saw_no_folder_hears_who_has_created_it_since(tmp_path):
+    late = FolderClaim(config(tmp_path))
+    with FolderClaim(config(tmp_path)) as first:
+        first.folder()
+        with pytest.raises(RunLockedError, match=rf"process {os.getpid()} on .* is training there"):
+            late.folder()
+    with pytest.raises(RunFolderError, match="was made by another start meanwhile; start again to go on"):
+        late.folder()
+
+
+def test_a_running_trainer_is_named_before_options_that_differ(tmp_path):
+    with FolderClaim(config(tmp_path)) as first:
+        (first.folder().path / "metrics.jsonl").write_text("{}\n")
+        with pytest.raises(RunLockedError, match="is training there"):
+            FolderClaim(config(tmp_path, "seed=7"))
+
+
+def test_a_name_left_by_a_process_that_has_ended_is_not_told(tmp_path):
+    """The lock's file keeps the last holder's name until the next one has written its own."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    lock = RunLock(tmp_path)
+    (tmp_path / LOCK).write_text(f"process {ended.pid} on {socket.gethostname()}\n")
+    code = "import sys, time; time.sleep(0.5); open(sys.argv[1], 'w').write(sys.argv[2])"
+    own = f"process {os.getpid()} on {socket.gethostname()}\n"
+    writer = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / LOCK), own])
+    with pytest.raises(RunLockedError, match=own.strip()):
+        RunLock(tmp_path)
+    writer.wait()
+    lock.release()
+
+
+def test_a_start_killed_before_its_configuration_leaves_the_name_free(tmp_path):
+    RunFolder.create(tmp_path, "mine")
+    with FolderClaim(config(tmp_path, "seed=7")) as claim:
+        assert not claim.existed
+        assert claim.folder().read_config()["seed"] == 7
+
+
+def test_a_folder_is_made_with_its_lock_in_one_step(tmp_path, monkeypatch):
+    def kill(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_folder.Path, "rename", kill)
+    with pytest.raises(KeyboardInterrupt):
+        RunFolder.create(tmp_path, "mine")
+    assert not (tmp_path / "mine").exists()
+
+
+def test_an_empty_folder_of_someone_else_is_not_taken(tmp_path):
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(InputError, match="exists and is no run's folder"):
+        FolderClaim(config(tmp_path))
