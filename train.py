@@ -82,7 +82,7 @@ def _run(arguments: Sequence[str]) -> int:
         print(yaml.safe_dump(to_plain(config), sort_keys=False), end="")
         return 0
     if isinstance(config, LanguageRunConfig) and config.dry_run:
-        from sparring.agents.llm.preview import preview
+        from sparring.agents.llm.models.load import preview
 
         print("\n".join(preview(config)))
         return 0

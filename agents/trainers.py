@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FIT = "sparring.agents.run.fit:fit"
 PLACES = {
     "ppo": ("sparring.agents.ppo.trainer:PPOTrainer", FIT),
-    "grpo": ("sparring.agents.grpo.trainer:GRPOTrainer", "sparring.agents.grpo.overfit.fit:fit"),
+    "grpo": ("sparring.agents.grpo.trainer:GRPOTrainer", "sparring.agents.grpo.trainer:fit"),
     "clone": ("sparring.agents.llm.cloning.trainer:CloneTrainer", FIT),
     "sb3": ("sparring.agents.ppo.trainer:PPOTrainer", "sparring.agents.baselines.sb3:fit"),
 }

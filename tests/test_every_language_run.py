@@ -6,9 +6,7 @@ from math import isfinite
 import pytest
 import torch
 
-from sparring.agents.llm.models.adapter_file import load_adapter, save_adapter
-from sparring.agents.llm.models.adapters import Adapters
-from sparring.agents.llm.models.lora import LoraShape
+from sparring.agents.llm.models.adapters import Adapters, LoraShape, load_adapter, save_adapter
 from sparring.agents.trainers import train
 from sparring.configs.load import load, runs
 from sparring.configs.schema import DIPLOMACY

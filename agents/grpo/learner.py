@@ -20,17 +20,25 @@ from torch.nn import Parameter
 from torch.nn.utils import clip_grad_norm_, get_total_norm
 from typing_extensions import TypedDict
 
-from sparring.agents.grpo.objective.beta import Beta
-from sparring.agents.grpo.objective.importance import NO_METRICS, check_agreement, correction
-from sparring.agents.grpo.objective.kl import k3_times_ratio, kl_to_reference, log_ratio_kl
-from sparring.agents.grpo.objective.logprob_source import LogProbs, Source
-from sparring.agents.grpo.objective.loss import Terms, loss_metrics, policy_loss
-from sparring.agents.grpo.objective.reference import Reference, in_place_of
-from sparring.agents.grpo.objective.tokens import Tokens, Totals
-from sparring.agents.grpo.step_stats import StepStats
+from sparring.agents.grpo.objective.kl import (
+    Beta,
+    Reference,
+    in_place_of,
+    k3_times_ratio,
+    kl_to_reference,
+    log_ratio_kl,
+)
+from sparring.agents.grpo.objective.loss import (
+    NO_METRICS,
+    Terms,
+    check_agreement,
+    correction,
+    loss_metrics,
+    policy_loss,
+)
+from sparring.agents.grpo.objective.tokens import LogProbs, Source, Tokens, Totals
 from sparring.agents.llm.backend import Decision
-from sparring.agents.llm.decoding.scoring import Scores, score
-from sparring.agents.llm.decoding.token_batch import TokenBatch, collate
+from sparring.agents.llm.decoding.scoring import Scores, TokenBatch, collate, score
 from sparring.configs.core.tensor_checks import Tensors, check_optimizer, check_tensors
 from sparring.configs.core.typed import Count, read, within
 from sparring.configs.schema import GRPORunConfig
@@ -167,10 +175,10 @@ class GRPOLearner:
 
         Reference and beta check their parts themselves.
         """
-        found = read(GRPOLearnerState, state)
-        weights = check_tensors(found["parameters"], self.parameters, "parameters")
-        moments = check_optimizer(found["optimizer"], self.optimizer, "optimizer")
-        return {**found, "parameters": weights, "optimizer": moments}
+        stored = read(GRPOLearnerState, state)
+        weights = check_tensors(stored["parameters"], self.parameters, "parameters")
+        moments = check_optimizer(stored["optimizer"], self.optimizer, "optimizer")
+        return {**stored, "parameters": weights, "optimizer": moments}
 
     @torch.no_grad()
     def _corrected(self, samples: Sequence[Sample]) -> tuple[list[Sample], dict[str, float]]:
@@ -182,11 +190,13 @@ class GRPOLearner:
         whole = collate([sample.decision for sample in samples]).to(self._device)
         trainer = LogProbs(torch.cat(logps), Source.TRAINER, self._weights)
         sampler = LogProbs(whole.sampled_logp, Source.SAMPLER, "sampler")
-        found = correction(trainer, sampler, whole.sample, len(samples), self.grpo)
+        importance = correction(trainer, sampler, whole.sample, len(samples), self.grpo)
         counts = torch.bincount(whole.sample, minlength=len(samples)).tolist()
-        parts = zip(*(values.split(counts) for values in (trainer.values, found.weight, found.kept)), strict=True)
+        parts = zip(
+            *(values.split(counts) for values in (trainer.values, importance.weight, importance.kept)), strict=True
+        )
         before = [replace(sample, before=Before(*part)) for sample, part in zip(samples, parts, strict=True)]
-        return before, found.metrics
+        return before, importance.metrics
 
     def _minibatch(self, samples: Sequence[Sample], tally: StepStats) -> tuple[list[Terms], Totals]:
         """Take an optimizer step on whole samples, in micro-batches of `model.batch_size`."""
@@ -200,9 +210,9 @@ class GRPOLearner:
         samples = [sample for sample, count in zip(samples, counts, strict=True) if count]  # others have no gradient
         for begin in range(0, len(samples), self._run.model.batch_size):
             part = samples[begin : begin + self._run.model.batch_size]
-            found = policy_loss(self._tokens(part, tally), totals, self.grpo, beta=self.beta.value)
-            found.loss.backward()
-            terms.append(found)
+            micro_batch = policy_loss(self._tokens(part, tally), totals, self.grpo, beta=self.beta.value)
+            micro_batch.loss.backward()
+            terms.append(micro_batch)
         tally.end_minibatch()
         self._step(tally, sum(float(term.loss.detach()) for term in terms))
         return terms, totals
@@ -264,7 +274,7 @@ class GRPOLearner:
         self.version += 1
         if tally.steps:
             self.reference.update()
-        terms = [term for found, _ in parts for term in found]
+        terms = [term for minibatch, _ in parts for term in minibatch]
         metrics = loss_metrics(terms, _sum([totals for _, totals in parts]))
         metrics["benchmark/kl"] = metrics.get("kl/mean", math.nan)
         metrics |= self.beta.metrics() | self.reference.metrics()
@@ -287,3 +297,41 @@ def _decisions(sample: Sample) -> int:
 def _sum(totals: Sequence[Totals]) -> Totals:
     samples, tokens = sum(one.samples for one in totals), sum(one.tokens for one in totals)
     return Totals(samples, tokens, sum(one.all_tokens for one in totals), DR_GRPO_LENGTH)
+
+
+class StepStats:
+    """Statistics accumulated over the minibatches of one step."""
+
+    def __init__(self) -> None:
+        self.loss, self.steps, self.skipped, self.stopped = 0.0, 0, 0, False
+        self.norms: list[float] = []
+        self.drifts: list[float] = []
+        self._log_ratios: list[Tensor] = []
+        self.k3s: list[Tensor] = []
+        """k3 estimates of the KL to the reference, one per decision token."""
+        self.kl_last = 0.0
+
+    def drift(self, log_ratio: Tensor) -> None:
+        """Add log r = log pi - log pi_sampler of a micro-batch's decision tokens."""
+        self._log_ratios.append(log_ratio)
+
+    def end_minibatch(self) -> None:
+        """Record the KL from the policy that played: the mean of r - 1 - log r over the minibatch."""
+        log_ratio = torch.cat(self._log_ratios)
+        self._log_ratios = []
+        self.kl_last = float((log_ratio.expm1() - log_ratio).mean())
+        self.drifts.append(self.kl_last)
+
+    def metrics(self) -> dict[str, float]:
+        """Return the metrics of the step."""
+        finite = [norm for norm in self.norms if math.isfinite(norm)]
+        estimated = {"kl/k3_mean": float(torch.cat(self.k3s).mean())} if self.k3s else {}
+        return estimated | {
+            "benchmark/loss": self.loss / max(self.steps, 1),
+            "benchmark/grad_norm": float(np.mean(finite)) if finite else 0.0,
+            "train/skipped_steps": float(self.skipped),
+            "train/kl_stop": float(self.stopped),
+            "train/epochs_completed": float(self.steps > 0 or not self.norms),
+            "train/approx_kl": float(np.mean(self.drifts)) if self.drifts else 0.0,
+            "train/kl_max": max(self.drifts, default=0.0),
+        }

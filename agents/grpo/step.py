@@ -6,9 +6,8 @@ import numpy as np
 import torch
 
 from sparring.agents.grpo.learner import GRPOLearner, Sample
-from sparring.agents.grpo.objective.advantages import advantages
-from sparring.agents.grpo.objective.groups import group_ids, mixed_share
-from sparring.agents.grpo.rollouts.rollout import RolloutBatch
+from sparring.agents.grpo.objective.advantages import advantages, group_ids, mixed_share
+from sparring.agents.grpo.rollouts.plan import RolloutBatch
 from sparring.agents.llm.backend import STOP
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import GRPOConfig
@@ -35,14 +34,14 @@ def learn_from(batch: RolloutBatch, learner: GRPOLearner, grpo: GRPOConfig, *, r
     facts = [turn.before for turn in batch.turns]
     ids = group_ids(facts, stratified=grpo.use_state_stratified_groups)
     rewards = torch.tensor(batch.rewards, dtype=torch.float64)
-    found = advantages(rewards, ids, grpo)
-    values = found.values.tolist()
-    used = found.used.nonzero().flatten().tolist()
+    advantage = advantages(rewards, ids, grpo)
+    values = advantage.values.tolist()
+    used = advantage.used.nonzero().flatten().tolist()
     samples = [Sample(batch.turns[place].decision, values[place]) for place in used]
     metrics = learner.learn(samples, rate_scale=rate_scale)
     lag = learner.version - 1 - batch.plan.policy_version
     extra = {"processing/mixed_share": mixed_share(facts, ids), "buffer/lag": float(lag)}
-    return found.metrics | metrics | extra | {"train/learning_rate": grpo.learning_rate * rate_scale}
+    return advantage.metrics | metrics | extra | {"train/learning_rate": grpo.learning_rate * rate_scale}
 
 
 def league_results(batch: RolloutBatch) -> list[GameResult]:

@@ -17,13 +17,11 @@ from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.distributed.threads import keep_freed_memory, make_deterministic, set_threads
 from sparring.agents.grpo.evaluation import ReferenceEvaluation, ReferenceResult
 from sparring.agents.grpo.learner import GRPOLearner
-from sparring.agents.grpo.objective.importance import DisagreementError
-from sparring.agents.grpo.overfit.check import OverfitCheck
-from sparring.agents.grpo.rollouts.adapter_worker import AdapterRolloutWorker
-from sparring.agents.grpo.rollouts.plan import draw_plan
-from sparring.agents.grpo.rollouts.rollout import RolloutBatch
-from sparring.agents.grpo.rollouts.rollout_workers import InProcess, Workers
-from sparring.agents.grpo.rollouts.worker import RolloutJob
+from sparring.agents.grpo.objective.loss import DisagreementError
+from sparring.agents.grpo.overfit import OverfitCheck
+from sparring.agents.grpo.rollouts.plan import RolloutBatch, RolloutJob, draw_plan
+from sparring.agents.grpo.rollouts.rollout import AdapterRolloutWorker
+from sparring.agents.grpo.rollouts.workers import InProcess, Workers
 from sparring.agents.grpo.step import check_batch, league_results, learn_from, step_metrics
 from sparring.agents.grpo.training_state import (
     GRPOState,
@@ -34,13 +32,11 @@ from sparring.agents.grpo.training_state import (
     write_jobs,
 )
 from sparring.agents.llm.decoding.output_layer import check_finite
-from sparring.agents.llm.models.adapter_file import load_adapter, save_adapter
-from sparring.agents.llm.models.adapters import BASE, AdapterError, Adapters
-from sparring.agents.llm.models.fixed_minibatch import language_model_sha256
-from sparring.agents.llm.models.identity import base_identity, first_identity
+from sparring.agents.llm.models.adapters import BASE, AdapterError, Adapters, LoraShape, load_adapter, save_adapter
+from sparring.agents.llm.models.identity import base_identity, first_identity, language_model_sha256
 from sparring.agents.llm.models.load import load_model
-from sparring.agents.llm.models.lora import LoraShape
 from sparring.agents.run.fidelity import machine
+from sparring.agents.run.fit import fit as common_fit
 from sparring.agents.run.fit import save
 from sparring.agents.run.guard import GuardVerdict
 from sparring.agents.run.preflight import check_sources
@@ -97,9 +93,9 @@ class GRPOTrainer:
 
     def _start_from(self, path: Path) -> None:
         """Load the learner's adapter from a file."""
-        found = load_adapter(path.resolve(), self.adapters.model)
+        adapter = load_adapter(path.resolve(), self.adapters.model)
         try:
-            self.adapters.restore(found.weights, found.shape)
+            self.adapters.restore(adapter.weights, adapter.shape)
         except AdapterError as error:
             raise AdapterError(f"model.adapter={path}: {error}") from error
 
@@ -238,27 +234,27 @@ class GRPOTrainer:
 
         Checkpoints of the league whose files are lost leave it.
         """
-        found = read(GRPOState, state.content)
+        stored = read(GRPOState, state.content)
         check_base(state, self.adapters.model, self.config.model.name)
         damaged = self.league_file.put_aside_damaged()
         if damaged:
             self.session.alert(f"{damaged}, and the league of {state.path.name} is used")
         with within("learner"):
-            self.learner.load_state_dict(self.learner.check(found["learner"]))
+            self.learner.load_state_dict(self.learner.check(stored["learner"]))
         if self.overfit:
             with within("overfit"):
-                self.overfit.load_state_dict(found.get("overfit"))
+                self.overfit.load_state_dict(stored.get("overfit"))
         with within("league"):
-            self.league = read_league(found["league"])
+            self.league = read_league(stored["league"])
         jobs = read_jobs(
-            found["tasks"],
+            stored["tasks"],
             grpo=self.grpo,
             seats=self.config.seats,
-            step=found["done"],
+            step=stored["done"],
             league=self.league,
             parameters=self.adapters.parameters(),
         )
-        self.updates_done, self.decisions, self.years = found["done"], found["decisions"], found["years"]
+        self.updates_done, self.decisions, self.years = stored["done"], stored["decisions"], stored["years"]
         lost = lost_checkpoints(self.league, self.session.folder.path, self.adapters.model)
         for name, reason in lost.items():
             self.session.alert(f"{reason}; {name} leaves the league, and training goes on without it")
@@ -389,3 +385,11 @@ class GRPOTrainer:
             also = (first_identity(self.adapters.model),)
             league = inherit(league, folder, folder.parent / config.inherit, also=also)
         return self.league_file.begin(league)
+
+
+def fit(trainer: GRPOTrainer, session: RunSession) -> Path:
+    """Train, and return the path of the final policy; raises `SystemExit` with 1 if the overfit check fails."""
+    final = common_fit(trainer, session)
+    if trainer.overfit and trainer.over and not trainer.overfit.conclude(session):
+        raise SystemExit(1)
+    return final

@@ -11,10 +11,8 @@ import torch
 from torch import Tensor
 from typing_extensions import TypedDict
 
-from sparring.agents.grpo.rollouts.plan_io import read_plan, write_plan
-from sparring.agents.grpo.rollouts.worker import RolloutJob
-from sparring.agents.llm.models.adapter_file import load_adapter
-from sparring.agents.llm.models.adapters import AdapterError
+from sparring.agents.grpo.rollouts.plan import RolloutJob, read_plan, write_plan
+from sparring.agents.llm.models.adapters import AdapterError, load_adapter
 from sparring.agents.llm.models.identity import identity_like
 from sparring.agents.run.states import StateError, TrainingState
 from sparring.configs.core.tensor_checks import AnyTensor, check_tensor, check_tensors
@@ -69,12 +67,12 @@ def read_jobs(
 
 
 def _check_plan(plan: RolloutPlan, grpo: GRPOConfig, seats: int, step: int, known: Container[str]) -> None:
-    for name, value, wanted in (
+    for name, value, expected in (
         ("step", plan.step, step),
         ("samples", plan.samples, grpo.samples_per_group),
         ("groups", len(plan.groups), grpo.groups),
     ):
-        require(value == wanted, f"{name}={value}: must be {wanted}")
+        require(value == expected, f"{name}={value}: must be {expected}")
     require(plan.policy_version <= step, f"policy_version={plan.policy_version}: must be at most {step}")
     longest = max(grpo.rollout_horizon_years, grpo.rollout_long_horizon_years)
     for number, group in enumerate(plan.groups):
@@ -100,15 +98,15 @@ def _weights(written: Any, parameters: Mapping[str, Tensor], place: str) -> byte
     return data
 
 
-def check_base(found: TrainingState, model: Any, name: str) -> None:
+def check_base(state: TrainingState, model: Any, name: str) -> None:
     """Raise `StateError` unless the state was trained on the base of `model`, called `name`.
 
     Older states that do not record their base model are not checked.
     """
-    before = found.content.get("base")
+    before = state.content.get("base")
     if before is not None and before != (now := identity_like(before, model)):
         raise StateError(
-            f"{found.path}: was trained on the base model {before}, but model.name={name} is now {now}; "
+            f"{state.path}: was trained on the base model {before}, but model.name={name} is now {now}; "
             "put that model back, or begin a new run under another name="
         )
 

@@ -15,14 +15,11 @@ import numpy as np
 
 from sparring.agents.llm.backend import Decision, PromptError, check_temperature
 from sparring.agents.llm.decoding.constraint import Constraint, Steps, Walks
-from sparring.agents.llm.decoding.free_text import FreeRequests, sample_free_text
-from sparring.agents.llm.decoding.kv_cache import check_context
+from sparring.agents.llm.decoding.kv_cache import CacheCounts, check_context
 from sparring.agents.llm.decoding.line_tokens import beginning, decode, encode
-from sparring.agents.llm.decoding.option_logprobs import LineOdds, line_odds
 from sparring.agents.llm.decoding.output_layer import ModelError, check_head, plain, without_dropout
-from sparring.agents.llm.decoding.prefill import CacheCounts
-from sparring.agents.llm.decoding.sampling import sample
-from sparring.agents.llm.decoding.seeded_sampling import seeds_of
+from sparring.agents.llm.decoding.sampling import FreeRequests, sample, sample_free_text, seeds_of
+from sparring.agents.llm.decoding.scoring import LineOdds, line_odds
 from sparring.configs.language import LanguageModelConfig
 from sparring.envs.text import FreeText, Prompt
 
@@ -85,18 +82,18 @@ class TransformersBackend:
         Raises `PromptError` for prompts that are too long or empty, before anything is drawn.
         """
         places = [place for place, request in enumerate(requests) if request.is_open]
-        asked = [requests[place] for place in places]
-        prompts = self._encode(asked)
-        self._check_prompts(asked, prompts, places)
-        free = [row for row, request in enumerate(asked) if isinstance(request.menu, FreeText)]
+        open_requests = [requests[place] for place in places]
+        prompts = self._encode(open_requests)
+        self._check_prompts(open_requests, prompts, places)
+        free = [row for row, request in enumerate(open_requests) if isinstance(request.menu, FreeText)]
         decisions: list[Decision | None] = [None] * len(requests)
         with self._playing(), without_dropout(self._model):
-            for rows, write in ((_others(len(asked), free), self._choose), (free, self._write)):
-                order = sorted(rows, key=lambda row: (-asked[row].menu.lines, -len(prompts[row]), row))
+            for rows, write in ((_others(len(open_requests), free), self._choose), (free, self._write)):
+                order = sorted(rows, key=lambda row: (-open_requests[row].menu.lines, -len(prompts[row]), row))
                 for begin in range(0, len(order), self.batch_size):
                     part = order[begin : begin + self.batch_size]
-                    found = write([asked[row] for row in part], [prompts[row] for row in part])
-                    for row, decision in zip(part, found, strict=True):
+                    written = write([open_requests[row] for row in part], [prompts[row] for row in part])
+                    for row, decision in zip(part, written, strict=True):
                         decisions[places[row]] = decision
         return [self._nothing() if decision is None else decision for decision in decisions]
 
@@ -117,37 +114,37 @@ class TransformersBackend:
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
 
-    def _choose(self, asked: Sequence[Prompt], prompts: Sequence[np.ndarray]) -> list[Decision]:
+    def _choose(self, requests: Sequence[Prompt], prompts: Sequence[np.ndarray]) -> list[Decision]:
         """Return the answers from menus."""
         if self.constraint is None:
             raise ModelError(f"model {self.name}: was set up for free text and cannot answer from a menu")
-        menus = [request.menu for request in asked if not isinstance(request.menu, FreeText)]
+        menus = [request.menu for request in requests if not isinstance(request.menu, FreeText)]
         walks = Walks(self.constraint.compile(menus), range(len(menus)))
-        sample(self._model, walks, prompts, _seeds(asked), self.temperature, self.counts)
+        sample(self._model, walks, prompts, _seeds(requests), self.temperature, self.counts)
         return [self._decision(*pair, self.temperature) for pair in zip(prompts, walks.steps(), strict=True)]
 
-    def _write(self, asked: Sequence[Prompt], prompts: Sequence[np.ndarray]) -> list[Decision]:
+    def _write(self, requests: Sequence[Prompt], prompts: Sequence[np.ndarray]) -> list[Decision]:
         """Return the answers in free text."""
-        menus = [request.menu for request in asked if isinstance(request.menu, FreeText)]
+        menus = [request.menu for request in requests if isinstance(request.menu, FreeText)]
         temperature = np.array([menu.drawn_at(self.temperature) for menu in menus])
         limits, top_p = np.array([menu.tokens for menu in menus]), np.array([menu.top_p for menu in menus])
-        requests = FreeRequests(prompts, limits, _seeds(asked), temperature, top_p)
+        texts = FreeRequests(prompts, limits, _seeds(requests), temperature, top_p)
         sizes = {"vocabulary": len(self._tokenizer), "end": self._tokenizer.eos_token_id}
-        found = sample_free_text(self._model, requests, **sizes, counts=self.counts)
-        decisions = map(self._decision, prompts, found, temperature.tolist())
-        texts = (decode(self._tokenizer, steps.token_ids[:-1].tolist()) for steps in found)
-        return [replace(decision, free_text=text) for decision, text in zip(decisions, texts, strict=True)]
+        answers = sample_free_text(self._model, texts, **sizes, counts=self.counts)
+        decisions = map(self._decision, prompts, answers, temperature.tolist())
+        written = (decode(self._tokenizer, steps.token_ids[:-1].tolist()) for steps in answers)
+        return [replace(decision, free_text=text) for decision, text in zip(decisions, written, strict=True)]
 
     def _encode(self, requests: Sequence[Prompt]) -> list[np.ndarray]:
         """Token ids int64 of each prompt."""
-        unlike = list(dict.fromkeys(request.text for request in requests))
-        encoded = (np.array([*self._begin, *ids], dtype=np.int64) for ids in encode(self._tokenizer, unlike))
-        ids = dict(zip(unlike, encoded, strict=True))
+        distinct = list(dict.fromkeys(request.text for request in requests))
+        encoded = (np.array([*self._begin, *ids], dtype=np.int64) for ids in encode(self._tokenizer, distinct))
+        ids = dict(zip(distinct, encoded, strict=True))
         return [ids[request.text] for request in requests]
 
     def _check_prompts(self, requests: Sequence[Prompt], prompts: Sequence[np.ndarray], places: Sequence[int]) -> None:
-        found = [self._complaint(request, len(prompt)) for request, prompt in zip(requests, prompts, strict=True)]
-        wrong = {place: complaint for place, complaint in zip(places, found, strict=True) if complaint}
+        complaints = [self._complaint(request, len(prompt)) for request, prompt in zip(requests, prompts, strict=True)]
+        wrong = {place: complaint for place, complaint in zip(places, complaints, strict=True) if complaint}
         if wrong:
             raise PromptError(next(iter(wrong.values())), tuple(wrong))
 
@@ -205,5 +202,5 @@ def _others(count: int, rows: Sequence[int]) -> list[int]:
     return sorted({*range(count)} - {*rows})
 
 
-def _seeds(asked: Sequence[Prompt]) -> np.ndarray:
-    return seeds_of([request.seed for request in asked])
+def _seeds(requests: Sequence[Prompt]) -> np.ndarray:
+    return seeds_of([request.seed for request in requests])

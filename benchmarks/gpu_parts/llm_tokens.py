@@ -17,10 +17,9 @@ from benchmarks.llm_parts.work import TEMPERATURE, Size, requests_of
 from sparring.agents.llm.backend import STOP, Decision
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.decoding.output_layer import ModelError
-from sparring.agents.llm.decoding.scoring import score
-from sparring.agents.llm.decoding.token_batch import collate
+from sparring.agents.llm.decoding.scoring import collate, score
 from sparring.agents.llm.models.load import load_model
-from sparring.agents.llm.models.tokenizer import game_tokenizer
+from sparring.agents.llm.models.tiny import game_tokenizer
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.language import LanguageModelConfig
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT

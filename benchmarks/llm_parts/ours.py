@@ -19,8 +19,7 @@ from sparring.agents.grpo.rollouts.plan import draw_plan
 from sparring.agents.grpo.rollouts.rollout import Rollouts
 from sparring.agents.llm.backend import Decision
 from sparring.agents.llm.decoding.constraint import Constraint, Walks
-from sparring.agents.llm.decoding.kv_cache import Context
-from sparring.agents.llm.decoding.prefill import CacheCounts
+from sparring.agents.llm.decoding.kv_cache import CacheCounts, Context
 from sparring.agents.llm.models.adapters import BASE, Adapters
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.language import DIPLOMACY_BOTS

@@ -26,10 +26,8 @@ from benchmarks.command import run_script
 from benchmarks.report import heading, publish, table
 from sparring.agents.llm.backend import Decision
 from sparring.agents.llm.decoding.constraint import Constraint, Walks
-from sparring.agents.llm.decoding.kv_cache import Context
-from sparring.agents.llm.decoding.prefill import CacheCounts
-from sparring.agents.llm.models.tiny import build_tiny
-from sparring.agents.llm.models.tokenizer import game_tokenizer
+from sparring.agents.llm.decoding.kv_cache import CacheCounts, Context
+from sparring.agents.llm.models.tiny import build_tiny, game_tokenizer
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.envs.diplomacy.orders.choices import Choices
 from sparring.envs.diplomacy.orders.completion import parse

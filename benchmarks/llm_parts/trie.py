@@ -16,7 +16,7 @@ import torch
 
 from benchmarks.llm_parts.work import LAST_YEAR, Size, begin
 from sparring.agents.llm.decoding.constraint import Constraint
-from sparring.agents.llm.models.tokenizer import game_tokenizer
+from sparring.agents.llm.models.tiny import game_tokenizer
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import BOTS, NUM_POWERS
 from sparring.envs.diplomacy.orders.choices import Choices, choices

@@ -9,8 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.agents.llm.models.adapter_file import load_adapter
-from sparring.agents.llm.models.adapters import LEARNER, Adapters
+from sparring.agents.llm.models.adapters import LEARNER, Adapters, load_adapter
 from sparring.agents.llm.models.load import check_packages, load_model
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.agents.opponents.players import Player, content_of, display_name

@@ -18,7 +18,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from sparring.agents.llm.endpoint.backend import EndpointBackend
-from sparring.agents.llm.endpoint.meter import fallbacks_of
+from sparring.agents.llm.endpoint.retry import fallbacks_of
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.batch import DiplomacyBatch

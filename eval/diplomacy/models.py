@@ -33,8 +33,7 @@ from sparring.eval.diplomacy.settings import Settings, config_of, configured, ha
 
 if TYPE_CHECKING:
     from sparring.agents.llm.backend import Backend
-    from sparring.agents.llm.models.adapter_file import AdapterFile
-    from sparring.agents.llm.models.adapters import Adapters
+    from sparring.agents.llm.models.adapters import AdapterFile, Adapters
     from sparring.agents.policies.actor_critic import ActorCritic
     from sparring.agents.policies.loaded_policy import LoadedPolicy
     from sparring.envs.diplomacy.prompts.prompts import PromptRules
@@ -143,8 +142,7 @@ def _adapted_model(path: Path, temperature: float, device: str, rivals: Mapping[
     from sparring.agents.llm.models.load import check_packages, load_model
 
     check_packages()
-    from sparring.agents.llm.models.adapter_file import load_adapter
-    from sparring.agents.llm.models.adapters import BASE, LEARNER, Adapters
+    from sparring.agents.llm.models.adapters import BASE, LEARNER, Adapters, load_adapter
 
     config = config_of(path.parent)
     model, tokenizer = load_model(config, device=device)
@@ -223,7 +221,7 @@ def _find(name: str) -> Path:
 
 
 def _read(name: str, path: Path, own: AdapterFile, config: LanguageModelConfig) -> AdapterFile:
-    from sparring.agents.llm.models.adapter_file import load_adapter
+    from sparring.agents.llm.models.adapters import load_adapter
     from sparring.envs.diplomacy.prompts.prompts import PromptRules
 
     content = content_of(path)

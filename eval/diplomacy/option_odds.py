@@ -9,7 +9,7 @@ from sparring.envs.diplomacy.records.timeline import Odds, Phase
 
 if TYPE_CHECKING:
     from sparring.agents.llm.backend import Decision
-    from sparring.agents.llm.decoding.option_logprobs import LineOdds
+    from sparring.agents.llm.decoding.scoring import LineOdds
     from sparring.agents.llm.transformers_backend import TransformersBackend
     from sparring.envs.text import Prompt
 

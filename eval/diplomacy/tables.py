@@ -8,7 +8,7 @@ from dataclasses import asdict
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from sparring.agents.llm.endpoint.meter import fallbacks_of
+from sparring.agents.llm.endpoint.retry import fallbacks_of
 from sparring.curriculum.league.metrics import reference_table
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import NUM_POWERS

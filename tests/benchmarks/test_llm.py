@@ -14,7 +14,7 @@ from benchmarks.llm_parts import ours, trie
 from benchmarks.llm_parts.work import Size, requests_of
 from sparring.agents.llm.backend import Decision
 from sparring.agents.llm.decoding.line_tokens import LineTokens
-from sparring.agents.llm.models.tokenizer import game_tokenizer
+from sparring.agents.llm.models.tiny import game_tokenizer
 from sparring.envs.diplomacy.prompts.requests import probes
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,8 +11,8 @@ from unittest.mock import patch
 
 import torch
 
-from sparring.agents.grpo.rollouts.adapter_worker import AdapterRolloutWorker
-from sparring.agents.grpo.rollouts.rollout_workers import InProcess
+from sparring.agents.grpo.rollouts.rollout import AdapterRolloutWorker
+from sparring.agents.grpo.rollouts.workers import InProcess
 from sparring.agents.grpo.trainer import GRPOTrainer
 from sparring.agents.trainers import train
 from sparring.configs.load import load

@@ -1,4 +1,4 @@
-"""Exact divergence of the policy from its reference, KL(pi || ref), over the allowed token ids.
+"""Divergence of the policy from its reference, the reference itself, and the weight of the penalty.
 
     KL_t = sum over allowed a of pi(a) (log pi(a) - log ref(a))
 
@@ -14,14 +14,48 @@ log pi and q = log ref of a draw from pi (http://joschu.net/blog/kl-approx.html)
     k2    (l - q)^2 / 2                 biased           that of KL(pi || ref); twice it is `kl_form` squared
     k3    e^(q - l) - (q - l) - 1       unbiased         that of KL(ref || pi), the other way round
     k3 x  k3 times pi / pi_old          unbiased         that of KL(pi || ref)  (DeepSeek-V3.2, equation 7)
+
+`Reference` is the base model or an exponential moving average (EMA) of the learner. Only adapters are trained, so the
+base model is the same network with the adapters off, and the mean
+
+    ema <- tau ema + (1 - tau) theta         after every update, starting at the first theta
+
+is another set of adapter weights. Either is in place for one scoring pass; then the learner's weights are restored
+bit for bit. The base model never changes, so its log-probabilities may be cached. Those of the EMA are out of date one
+update later, and cached ones would silently be another reference: `cached` refuses them.
+
+`Beta` is warmed up from 0, then adapted to the measured KL if a target is set. At step s = 0, 1, ... after
+`kl_beta_start_step` steps with beta 0, it is min(1, s / W) of its full value with W = `kl_beta_warmup_steps`: 0 in the
+first of these steps, full from step W on; with W = 0 at once. With `kl_target` > 0 the full value follows the KL,
+smoothed over about H = `kl_horizon` steps:
+
+    ema <- ema + (KL - ema) 2 / (H + 1)                beginning with the first KL
+    beta <- min(1.5 beta, 0.5) where ema > 1.5 target,  max(beta / 1.5, 0.001) where ema < 0.5 target
+
+Adaptation starts at the end of the warm-up, so that step W may have an adapted beta: before it the KL is small because
+training has just started, not because of beta.
 """
 
 from __future__ import annotations
 
-from torch import Tensor
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
-from sparring.agents.grpo.objective.logprob_source import LogProbs, Source
-from sparring.agents.grpo.objective.segment_ops import sum_per_part
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+from typing_extensions import TypedDict
+
+from sparring.agents.grpo.objective.tokens import LogProbs, ProvenanceError, Source, sum_per_part
+from sparring.configs.core.tensor_checks import Tensors, check_tensors
+from sparring.configs.core.typed import Count, Integer, NotNegative, Number, read, require
+from sparring.configs.language import GRPOConfig
+
+FACTOR = 1.5
+ABOVE, BELOW = 1.5, 0.5
+LEAST, MOST = 0.001, 0.5
 
 
 def exact_kl(policy: Tensor, reference: Tensor, row: Tensor, rows: int) -> Tensor:
@@ -54,3 +88,173 @@ def k3(policy: Tensor, reference: Tensor) -> Tensor:
 def k3_times_ratio(policy: Tensor, reference: Tensor, old: Tensor) -> Tensor:
     """Return k3 of draws from `old` [N], the log-probabilities at sampling: unbiased in value and gradient."""
     return (policy - old.detach()).exp() * k3(policy, reference)
+
+
+class ReferenceState(TypedDict):
+    """`Reference.state_dict`; `ema` is empty for the base model."""
+
+    ema: Tensors
+    updates: Count
+
+
+@contextmanager
+def in_place_of(parameters: Mapping[str, Parameter], weights: Mapping[str, Tensor]) -> Iterator[None]:
+    """Replace the parameters' data by `weights`, by name, and restore it on exit, also after an exception.
+
+    Tensors of the same dtype are swapped, not copied. Do not run a backward pass inside.
+    """
+    own = {name: parameter.data for name, parameter in parameters.items()}
+    try:
+        for name, parameter in parameters.items():
+            parameter.data = weights[name].to(parameter.dtype)
+        yield
+    finally:
+        for name, parameter in parameters.items():
+            parameter.data = own[name]
+
+
+class Reference:
+    """Reference policy of a model with named trained `parameters`.
+
+    `base` identifies the base model (its folder or a hash), and `without_adapters` returns a context in which the
+    adapters are off. `use_ema_reference` selects the EMA, with decay `ema_tau`: 1 keeps the first weights, 0 is the
+    policy itself.
+    """
+
+    def __init__(
+        self,
+        parameters: Mapping[str, Parameter],
+        config: GRPOConfig,
+        *,
+        base: str,
+        without_adapters: Callable[[], AbstractContextManager[object]],
+    ) -> None:
+        self._parameters, self._base, self._without_adapters = dict(parameters), base, without_adapters
+        self.uses_ema, self._tau = config.use_ema_reference, config.ema_tau
+        self.ema = {name: _copy(parameter) for name, parameter in parameters.items()} if self.uses_ema else {}
+        self._updates = 0
+        self._cached = False
+
+    @property
+    def weights(self) -> str:
+        """Name of the current reference weights, as in `LogProbs.weights`."""
+        return f"ema@{self._updates}" if self.uses_ema else f"base:{self._base}"
+
+    def score(self, scorer: Callable[[], Tensor]) -> LogProbs:
+        """Return the result of `scorer`, a pass of the model, under the reference's weights."""
+        in_place = in_place_of(self._parameters, self.ema) if self.uses_ema else self._without_adapters()
+        with torch.no_grad(), in_place:
+            return LogProbs(scorer().detach(), Source.REFERENCE, self.weights)
+
+    def cached(self, logprobs: LogProbs) -> LogProbs:
+        """Return log-probabilities of an earlier `score`; raise `ProvenanceError` for the EMA and for other sources."""
+        if self.uses_ema:
+            raise ProvenanceError(f"kept log-probabilities of {logprobs.weights}: the mean has moved, so score again")
+        logprobs.demand(Source.REFERENCE, weights=self.weights)
+        self._cached = True
+        return logprobs
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Update the EMA after a policy update."""
+        self._updates += 1
+        for name, mean in self.ema.items():
+            mean.lerp_(self._parameters[name].to(mean.dtype), 1.0 - self._tau)  # tau ema + (1 - tau) theta
+
+    def metrics(self) -> dict[str, float]:
+        """Return whether cached log-probabilities were used since the last call, as a metric."""
+        used, self._cached = self._cached, False
+        return {"benchmark/used_cached_ref_logprobs": float(used)}
+
+    def state_dict(self) -> dict[str, object]:
+        """Return the EMA by parameter name (empty for the base model) and the number of updates."""
+        return {"ema": dict(self.ema), "updates": self._updates}
+
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
+        """Continue from a `state_dict` of the same adapters; raises `ContentError` for others."""
+        stored = read(ReferenceState, state)
+        for name, tensor in check_tensors(stored["ema"], self.ema, "ema").items():
+            self.ema[name].copy_(tensor)
+        self._updates = stored["updates"]
+
+
+def _copy(parameter: Parameter) -> Tensor:
+    """Copy in at least float32: in a shorter dtype, the EMA's small changes would round to zero."""
+    return parameter.detach().clone().to(torch.promote_types(parameter.dtype, torch.float32))
+
+
+class BetaState(TypedDict):
+    """`Beta.state_dict`."""
+
+    step: Count
+    full: NotNegative
+    ema: Number | None
+    adjusted: Integer
+
+
+class Beta:
+    """Schedule of beta: `value` is the weight of the next step, `observe` takes the KL that resulted."""
+
+    def __init__(self, config: GRPOConfig) -> None:
+        self._config = config
+        self._step = 0
+        self._full = config.kl_beta
+        self._ema: float | None = None
+        self._adjusted = 0
+
+    @property
+    def progress(self) -> float:
+        """Completed fraction of the warm-up, 0 to 1."""
+        step, warmup = self._step - self._config.kl_beta_start_step, self._config.kl_beta_warmup_steps
+        if step < 0:
+            return 0.0
+        return min(1.0, step / warmup) if warmup else 1.0  # min(1, s / W)
+
+    @property
+    def value(self) -> float:
+        """Beta of the next step."""
+        return self.progress * self._full
+
+    def metrics(self) -> dict[str, float]:
+        """Return metrics; `kl/beta_adjusted` is 1 or -1 if the last KL moved beta up or down, else 0."""
+        metrics = {"beta": self.value, "warmup_progress": self.progress, "beta_adjusted": float(self._adjusted)}
+        if self._ema is not None:
+            metrics["ema"] = self._ema
+        return {f"kl/{name}": number for name, number in metrics.items()}
+
+    def observe(self, kl: float | None) -> None:
+        """End a step whose mean KL was `kl` nats; None for a step without training, which counts as well.
+
+        Raises `ValueError` for a KL that is not finite, which would never leave the mean.
+        """
+        self._step += 1
+        warm = self.progress == 1.0
+        self._adjusted = 0
+        if kl is None:
+            return
+        if not math.isfinite(kl):
+            raise ValueError(f"the mean KL of step {self._step - 1} is {kl}: give None for a step that was skipped")
+        weight = 2.0 / (self._config.kl_horizon + 1)
+        self._ema = kl if self._ema is None else self._ema + (kl - self._ema) * weight
+        if self._config.kl_target > 0 and warm:
+            self._adjust(self._ema / self._config.kl_target)
+
+    def _adjust(self, excess: float) -> None:
+        """Adjust beta, given the KL in units of its target."""
+        before = self._full
+        if excess > ABOVE:
+            self._full = min(before * FACTOR, MOST)
+        elif excess < BELOW:
+            self._full = max(before / FACTOR, LEAST)
+        self._adjusted = (self._full > before) - (self._full < before)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything that `value` depends on, apart from the configuration."""
+        return {"step": self._step, "full": self._full, "ema": self._ema, "adjusted": self._adjusted}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a `state_dict`; raises `ContentError` for impossible values."""
+        stored = read(BetaState, state)
+        require(stored["adjusted"] in (-1, 0, 1), f"adjusted={stored['adjusted']}: must be -1, 0 or 1")
+        self._step, self._full = stored["step"], stored["full"]
+        self._ema, self._adjusted = stored["ema"], stored["adjusted"]

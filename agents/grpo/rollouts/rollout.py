@@ -2,59 +2,45 @@
 
 In each step the models decide once for all games and seats, and the task applies all decisions together. A player that
 cannot answer fails its game; the others continue, and the failure is counted.
+
+The language models of a process are one base model, and a set of adapter weights for each player. The learner's weights
+come with every plan. A frozen checkpoint's are read from its file at first use, and the base model is the network with
+its adapters off. A player's weights are in place while it decides.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from sparring.agents.grpo.rollouts.plan import DecisionRecord, RolloutBatch
 from sparring.agents.llm.backend import Backend, Decision, PromptError
+from sparring.agents.llm.decoding.constraint import constraint_of
+from sparring.agents.llm.decoding.kv_cache import CacheCounts
+from sparring.agents.llm.models.adapters import BASE, LEARNER, Adapters, LoraShape, load_adapter
+from sparring.agents.llm.models.load import load_model
+from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.core.errors import InputError
-from sparring.envs.text import GameEnding, GroupFacts, Prompt, RolloutPlan, TextTask
+from sparring.configs.core.tensor_file import unpack
+from sparring.configs.schema import GRPORunConfig
+from sparring.curriculum.league.file import weights_path
+from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER
+from sparring.envs.game import text_game
+from sparring.envs.text import Prompt, RolloutPlan, TextTask
 
 Fail = Callable[[set[int], str], None]
 """Callback for games that cannot continue, with the cause."""
 Decided = list[tuple[Prompt, Decision]]
-
-
-@dataclass(frozen=True)
-class DecisionRecord:
-    """Decision of the learner, with its game, seat and step of the rollout and the facts `before` it.
-
-    `lines` is the number of lines in a complete answer.
-    """
-
-    decision: Decision
-    game: int
-    seat: int
-    step: int
-    before: GroupFacts
-    lines: int
-
-
-@dataclass
-class RolloutBatch:
-    """Result of one plan: `rewards` float64 [len(turns)]."""
-
-    plan: RolloutPlan
-    turns: list[DecisionRecord]
-    rewards: np.ndarray
-    endings: list[GameEnding]
-    failed: int
-    years: float
-    seconds: float
-    alerts: list[str] = field(default_factory=list)
-    cache: dict[str, float] = field(default_factory=dict)
-    """Prompt cache metrics, `cache/...`, of the process that played."""
-    reload_seconds: float = 0.0
-    """Time in which the weights of the plan were put in place."""
-    game_metrics: dict[str, float] = field(default_factory=dict)
-    """Metrics of the game, under its own names."""
+MOST_FROZEN = 64
+"""Number of frozen players whose weights are kept in memory."""
+NAMES = {CHALLENGER: LEARNER, BASE_MODEL: BASE}
+"""Adapter names of two of the league's players."""
 
 
 class Rollouts:
@@ -129,3 +115,57 @@ def decide_batch(player: Callable[[], Backend], prompts: Sequence[Prompt], fail:
     except InputError as error:
         fail({prompt.game for prompt in prompts}, str(error))
         return []
+
+
+class AdapterRolloutWorker:
+    """Rollout player with the model that `config` names; see `agents.grpo.rollouts.workers.RolloutPlayer`.
+
+    `folder` is the run's, to which the paths of checkpoints in plans are relative.
+    """
+
+    def __init__(self, config: GRPORunConfig, folder: Path) -> None:
+        self._config, self._folder = config.model, folder
+        model, self._tokenizer = load_model(config.model, device=config.device)
+        self._adapters = Adapters(model, LoraShape.of(config.model))
+        game = text_game(config.env.id)
+        self._constraint = constraint_of(self._tokenizer, game.format)
+        self._rollouts = Rollouts(game.task(config), self._backend_of)
+        self._paths: dict[str, str] = {}
+        self._backends: dict[str, TransformersBackend] = {}
+
+    def play(self, plan: RolloutPlan, weights: bytes) -> RolloutBatch:
+        """Play a plan with the learner's packed `weights`."""
+        started = time.perf_counter()
+        self._adapters.restore(unpack(weights))
+        reloaded = time.perf_counter() - started
+        self._paths = dict(plan.paths)
+        for name in self._adapters.names[:-MOST_FROZEN]:
+            self._adapters.remove(name)
+        backend = self._backend_of(CHALLENGER)
+        backend.policy_version, backend.counts = plan.policy_version, CacheCounts()
+        batch = self._rollouts.play(plan)
+        batch.cache, batch.reload_seconds = backend.counts.metrics(), reloaded
+        return batch
+
+    def close(self) -> None:
+        """Stop the simulators' threads."""
+        self._rollouts.close()
+
+    def _backend_of(self, name: str) -> TransformersBackend:
+        if name not in self._backends:
+            self._backends[name] = TransformersBackend.of(
+                self._config,
+                self._adapters.model,
+                self._tokenizer,
+                constraint=self._constraint,
+                playing=lambda: self._as(name),
+                name=name,
+            )
+        return self._backends[name]
+
+    def _as(self, name: str) -> AbstractContextManager[Any]:
+        """Return a context in which the model plays as `name`; a checkpoint is read at first use."""
+        if name not in NAMES and name not in self._adapters.names:
+            frozen = load_adapter(weights_path(self._folder, self._paths[name]), self._adapters.model)
+            self._adapters.add(name, frozen.weights, frozen.shape)
+        return self._adapters.playing(NAMES.get(name, name))

@@ -1,4 +1,4 @@
-"""Agreement of a clone with its bot in held-out games, over legal lines only.
+"""Agreement of a clone with its bot in held-out games, over legal lines only; free text is scored by the game.
 
 A line counts as the bot's if the bot's token is the likeliest allowed token at each of its steps, given the bot's
 earlier lines. Bots are random, so no clone can always be right: `agreement` is the share of lines that the bot repeats
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,16 +17,17 @@ import torch
 from torch import Tensor
 
 from sparring.agents.llm.backend import Decision
-from sparring.agents.llm.cloning.clone_dataset import CloneDataset
-from sparring.agents.llm.cloning.packing import Example, Group
+from sparring.agents.llm.cloning.dataset import CloneDataset, Example, Group
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.decoding.line_tokens import encode
-from sparring.agents.llm.decoding.scoring import Scores, score
-from sparring.agents.llm.decoding.token_batch import TokenBatch, collate
-from sparring.envs.text import Demonstration, FreeText, TextFormat
+from sparring.agents.llm.decoding.scoring import Scores, TokenBatch, collate, score
+from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.configs.schema import CloneRunConfig
+from sparring.envs.text import Demonstration, FreeText, ReferenceTable, TextFormat, TextGame
 
 PHASES, BATCH = 4, 64
 """Steps of each game, and decisions scored at once."""
+STUDENT = "student"
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,12 @@ class HeldOut:
         parts = [decisions[begin : begin + BATCH] for begin in range(0, len(decisions), BATCH)]
         self._parts = [_part(part, line_end) for part in parts]
 
-    def describe(self, found: dict[str, float]) -> str:
+    def describe(self, metrics: dict[str, float]) -> str:
         """Return the metrics of a `check` in words."""
-        right, agreement = found["eval/held_out/accuracy"], found["eval/held_out/bot_agreement"]
+        right, agreement = metrics["eval/held_out/accuracy"], metrics["eval/held_out/bot_agreement"]
         return (
             f"{right:.1%} of {self.orders} held-out orders are the bot's (its own, asked twice: {agreement:.1%}), "
-            f"{found['eval/held_out/order_loss']:.3f} nats an order"
+            f"{metrics['eval/held_out/order_loss']:.3f} nats an order"
         )
 
     @torch.no_grad()
@@ -118,3 +119,25 @@ def _likeliest(scores: Scores) -> Tensor:
     """Return True where the chosen token is the likeliest of those allowed, bool [N]."""
     best = torch.full_like(scores.logp, -torch.inf).scatter_reduce(0, scores.row, scores.logps, "amax")
     return scores.logp >= best
+
+
+class HeldOutText:
+    """Held-out prompts of `game` for a model in training with `tokenizer`."""
+
+    def __init__(self, config: CloneRunConfig, game: TextGame, tokenizer: Any, *, threads: int) -> None:
+        self._config, self._game, self._tokenizer, self._threads = config, game, tokenizer, threads
+        self._table: ReferenceTable | None = None
+
+    def check(self, model: Any) -> dict[str, float]:
+        """Answer all prompts; return the game's metrics as `eval/held_out/...`."""
+        greedy = replace(self._config.model, temperature=0.0)
+        student = TransformersBackend.of(greedy, model, self._tokenizer, constraint=None, name=STUDENT)
+        names = {"learner": STUDENT, "base": ""}
+        self._table = self._game.references(self._config, {STUDENT: student}, **names, threads=self._threads)
+        return {f"eval/held_out/{name}": value for name, value in self._table.found[STUDENT].items()}
+
+    def describe(self, metrics: dict[str, float]) -> str:
+        """Return the metrics of a `check` in words."""
+        assert self._table is not None
+        parts = (f"{title} {metrics[f'eval/held_out/{name}']:.4g}" for name, title in self._table.columns.items())
+        return f"{self._table.games} held-out prompts: {', '.join(parts)}"

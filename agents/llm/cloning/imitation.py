@@ -5,6 +5,11 @@
 over the whole vocabulary, including the end tag and the end of text. Legality is therefore learned as well, although a
 constraint enforces it in play. The learning rate warms up linearly, then decays along a cosine to zero.
 
+The optimizer is AdamW for all weights, or Muon for the matrices of the layers and AdamW for the rest. Muon (Jordan et
+al. 2024) moves a matrix by its momentum with all singular values set to about 1, scaled so that the root mean square of
+a step equals AdamW's (Liu et al. 2025), so one learning rate serves both. It needs fewer steps, and a few more matrix
+products in each.
+
 On a CPU the two halves of a batch are computed in parallel and their gradients added. Splitting each of the many small
 matrix products over all cores would leave the cores waiting for each other.
 """
@@ -17,20 +22,46 @@ from math import cos, pi
 from typing import Any, NotRequired
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+from torch.optim import Optimizer
 from typing_extensions import TypedDict
 
 from sparring.agents.distributed.processes import ParallelHalves
-from sparring.agents.llm.cloning.optimizers import ADAMW, make_optimizers
-from sparring.agents.llm.cloning.packing import IGNORED, Batch
+from sparring.agents.llm.cloning.dataset import IGNORED, Batch
 from sparring.agents.llm.decoding.output_layer import all_logits, backbone, without_dropout
 from sparring.configs.core.tensor_checks import Tensors, check_optimizer, check_tensors
 from sparring.configs.core.typed import read
 
+ADAMW, MUON = "adamw", "muon"
+BETAS, WEIGHT_DECAY = (0.9, 0.95), 0.1
 MAX_GRAD_NORM = 1.0
 WARMUP = 0.03
 """Fraction of the training in which the learning rate rises."""
+
+
+def make_optimizers(model: Any, name: str) -> dict[str, Optimizer]:
+    """Return the optimizers of `model` by the names of their states; weight decay applies to matrices only."""
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    inner = _layer_matrices(model) if name == MUON else []
+    own = {id(weight) for weight in inner}
+    rest = [weight for weight in weights if id(weight) not in own]
+    groups = [
+        {"params": [weight for weight in rest if weight.dim() > 1], "weight_decay": WEIGHT_DECAY},
+        {"params": [weight for weight in rest if weight.dim() <= 1], "weight_decay": 0.0},
+    ]
+    made: dict[str, Optimizer] = {"optimizer": torch.optim.AdamW(groups, lr=0.0, betas=BETAS, fused=True)}
+    if inner:
+        made["muon"] = torch.optim.Muon(inner, lr=0.0, weight_decay=WEIGHT_DECAY, adjust_lr_fn="match_rms_adamw")
+    return made
+
+
+def _layer_matrices(model: Any) -> list[nn.Parameter]:
+    """Return the trained matrices without embeddings and output layer."""
+    ends = {id(end.weight) for end in (model.get_input_embeddings(), model.get_output_embeddings()) if end is not None}
+    return [
+        weight for weight in model.parameters() if weight.requires_grad and weight.dim() == 2 and id(weight) not in ends
+    ]
 
 
 def answer_loss(model: Any, batch: Batch) -> Tensor:
@@ -41,8 +72,8 @@ def answer_loss(model: Any, batch: Batch) -> Tensor:
         attention_mask=batch.attention_mask,
         use_cache=False,
     ).last_hidden_state
-    wanted = batch.targets != IGNORED
-    return cross_entropy(all_logits(model, hidden[wanted]), batch.targets[wanted], reduction="sum")
+    trained = batch.targets != IGNORED
+    return cross_entropy(all_logits(model, hidden[trained]), batch.targets[trained], reduction="sum")
 
 
 def learning_rate(peak: float, done: float) -> float:
@@ -61,7 +92,7 @@ class ImitatorState(TypedDict):
 
 
 class Imitator:
-    """A model and its optimizer, "adamw" or "muon" (`optimizers.py`).
+    """A model and its optimizer, "adamw" or "muon" (`make_optimizers`).
 
     With `halves` the two batches of a step are computed in parallel.
     """
@@ -115,10 +146,10 @@ class Imitator:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a `state_dict`; raises `ContentError`, before any change, for one of another model."""
-        found = read(ImitatorState, state)
-        weights = check_tensors(found["model"], self.model.state_dict(), "model")
+        stored = read(ImitatorState, state)
+        weights = check_tensors(stored["model"], self.model.state_dict(), "model")
         moments = {
-            name: check_optimizer(found.get(name), optimizer, name) for name, optimizer in self._optimizers.items()
+            name: check_optimizer(stored.get(name), optimizer, name) for name, optimizer in self._optimizers.items()
         }
         self.model.load_state_dict(weights)
         for name, optimizer in self._optimizers.items():

@@ -1,10 +1,11 @@
-"""Behaviour cloning: bots play, and a language model, new or given (`first_model.py`), learns to write their orders.
+"""Behaviour cloning: bots play, and a language model learns to write their orders.
 
-Every update plays one phase of many parallel games, turns each power's position into a prompt and its bot's orders into
-an answer, and takes one optimizer step per batch; no position is seen twice. The result is a folder that transformers
-loads. The model, the training games and the held-out games have separate seeds; the order of an update's batches
-depends only on the seed and the update's number. On a CPU a continued run is bit-exact, unless `clone.minutes` bases
-the learning rate on the clock.
+The model is a new small one in the game's tokens, or a given one with its own tokenizer (`first_model`). Every update
+plays one phase of many parallel games, turns each power's position into a prompt and its bot's orders into an answer,
+and takes one optimizer step per batch; no position is seen twice. The result is a folder that transformers loads. The
+model, the training games and the held-out games have separate seeds; the order of an update's batches depends only on
+the seed and the update's number. On a CPU a continued run is bit-exact, unless `clone.minutes` bases the learning rate
+on the clock.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ from typing_extensions import TypedDict
 
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.distributed.threads import keep_freed_memory, make_deterministic, set_threads
-from sparring.agents.llm.cloning.clone_dataset import CloneDataset
-from sparring.agents.llm.cloning.first_model import first_model, longest_text
-from sparring.agents.llm.cloning.held_out import HeldOut
-from sparring.agents.llm.cloning.held_out_text import HeldOutText
+from sparring.agents.llm.cloning.dataset import CloneDataset, batches, halve, pack
+from sparring.agents.llm.cloning.held_out import HeldOut, HeldOutText
 from sparring.agents.llm.cloning.imitation import Imitator, learning_rate
-from sparring.agents.llm.cloning.packing import batches, halve, pack
-from sparring.agents.llm.models.fixed_minibatch import language_model_sha256
+from sparring.agents.llm.decoding.kv_cache import check_context
+from sparring.agents.llm.decoding.output_layer import ModelError, check_finite, check_head
+from sparring.agents.llm.models.identity import language_model_sha256
+from sparring.agents.llm.models.load import load_model
 from sparring.agents.llm.models.saved_model import save_model
+from sparring.agents.llm.models.tiny import build_tiny, game_tokenizer
 from sparring.agents.run.fidelity import machine
 from sparring.agents.run.progress import Timer, counted
 from sparring.agents.run.session import RunSession
@@ -36,10 +38,38 @@ from sparring.configs.core.typed import Count, NotNegative, read, within
 from sparring.configs.language import NEW_MODEL
 from sparring.configs.schema import CloneRunConfig
 from sparring.configs.serialization import to_plain
-from sparring.envs.game import text_game
+from sparring.envs.game import game_with_id, text_game
 from sparring.envs.text import Demonstrations
 
 SEED_USES = ("model", "games", "held_out")
+
+
+def first_model(config: CloneRunConfig, *, seed: int) -> tuple[Any, Any]:
+    """Return the model, with random weights from `seed` if it is new, and its tokenizer.
+
+    Raises `ModelError` for a model that is missing, damaged, or could not play after the training.
+    """
+    if config.model.name == NEW_MODEL:
+        return _new(config, seed)
+    model, tokenizer = load_model(config.model, device=config.device)
+    check_finite(model)
+    check_head(model)
+    check_context(model)
+    if tokenizer.eos_token_id is None:
+        raise ModelError(f"model {config.model.name}: its tokenizer has no end of text; set its eos_token")
+    return model, tokenizer
+
+
+def longest_text(model: Any) -> int | None:
+    """Return the number of tokens that a model reads at most, None if it has no limit."""
+    return getattr(model.config, "max_position_embeddings", None)
+
+
+def _new(config: CloneRunConfig, seed: int) -> tuple[Any, Any]:
+    clone, tokenizer = config.clone, game_tokenizer(game_with_id(config.env.id).name)
+    shape = {"hidden": clone.hidden, "layers": clone.layers, "heads": clone.heads}
+    model = build_tiny(tokenizer, **shape, init_std=clone.init_std, seed=seed)
+    return model.to(choose_device(config.device)), tokenizer
 
 
 class CloneState(TypedDict):
@@ -175,11 +205,11 @@ class CloneTrainer:
 
     def evaluate(self) -> dict[str, float]:
         """Score the held-out games, when due and at the end of the training; return this with the timings."""
-        found, last = {}, self._fraction_done(seconds=self._timer.seconds()) >= 1.0
+        metrics, last = {}, self._fraction_done(seconds=self._timer.seconds()) >= 1.0
         if self.held_out and (last or not self.updates_done % self.config.evaluation.every):
-            found = self.held_out.check(self.model)
-            self.session.say(f"update {self.updates_done}: {self.held_out.describe(found)}")
-        return found | self._timer.parts() | {"time/tokens_per_second": self._tokens / self._timer.seconds()}
+            metrics = self.held_out.check(self.model)
+            self.session.say(f"update {self.updates_done}: {self.held_out.describe(metrics)}")
+        return metrics | self._timer.parts() | {"time/tokens_per_second": self._tokens / self._timer.seconds()}
 
     def advance(self) -> None:
         """Add the time of the update."""
@@ -208,12 +238,12 @@ class CloneTrainer:
 
     def load_state_dict(self, state: TrainingState) -> None:
         """Continue from `state`."""
-        found = read(CloneState, state.content)
+        stored = read(CloneState, state.content)
         with within("imitator"):
-            self.imitator.load_state_dict(found["imitator"])
+            self.imitator.load_state_dict(stored["imitator"])
         with within("games"):
-            self.dataset.games.load_state_dict(found["games"])
-        self.updates_done, self.decisions, self.seconds = found["updates"], found["decisions"], found["seconds"]
+            self.dataset.games.load_state_dict(stored["games"])
+        self.updates_done, self.decisions, self.seconds = stored["updates"], stored["decisions"], stored["seconds"]
 
     def summary(self) -> dict[str, Any]:
         """Return plain data for the manifest of a state."""

@@ -1,12 +1,22 @@
-"""KV cache of many texts at once, which grows by pieces of unequal length.
+"""KV cache of many texts at once, which grows by pieces of unequal length, and the prefill of prompts into it.
 
 A piece is padded on the left, so that every text's newest token is in the last column. A mask hides the padding, and
 position ids count only real tokens. Texts can be dropped and duplicated, so a shared prefix is read once. Keys and
 values are written into buffers with spare capacity, since transformers would copy all of them at each step.
+
+Texts are cut into a tree of at most three levels: the prefix of all texts, then a prefix for each group of neighbours
+in the order of token ids (the powers of one game see the same board), then the rest of every text. Groups are cut where
+neighbours share fewer tokens than a threshold, chosen to leave the fewest tokens to read, padding included. Equal texts
+are read once. Keys and values depend only on the tokens before them, so sharing gives the same values as reading each
+text alone, up to rounding that depends on the batch size. Nothing is kept between batches: the weights may change, and
+a prefix read under old ones would be wrong.
 """
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +30,12 @@ SPARE = 1.25
 FULL = "full_attention"
 TOLERANCE = 1e-2
 """Relative difference allowed between two computations in half precision; a wrong position gives far more."""
+WORTH = 0.9
+"""A tree must leave less than this share of the tokens to read; otherwise its extra steps do not pay."""
+LEAST = 16
+"""Least length of a prefix of all texts; a shorter one does not pay for a separate step."""
+ROOM = 48
+"""Initial capacity for tokens of an answer."""
 
 
 class PlainLayer(DynamicLayer):
@@ -166,3 +182,101 @@ def check_context(model: Any) -> None:
     check_computed(model, alone)
     if not torch.allclose(pieces, alone, rtol=TOLERANCE, atol=TOLERANCE * float(alone.abs().max())):
         raise ModelError(f"{name} reads padded texts otherwise than plain ones: it does not go by position ids")
+
+
+@dataclass(frozen=True)
+class Level:
+    """Pieces of text that are read next.
+
+    `tokens` int64 [sum of `counts`] holds `counts` [g] tokens of each; `parent` [g] is the piece of the level before
+    that each continues.
+    """
+
+    tokens: np.ndarray
+    counts: np.ndarray
+    parent: np.ndarray
+
+
+def levels(texts: Sequence[np.ndarray], most: np.ndarray) -> list[Level]:
+    """Return one to three levels for R `texts`, the last with one piece per text, in order.
+
+    `most` int64 [R] limits the tokens of each text before the last level; it is below the text's length.
+    """
+    rows, lengths = np.arange(len(texts)), np.array([len(text) for text in texts])
+    order = np.array(sorted(rows.tolist(), key=lambda row: texts[row].tobytes()))
+    alike = _alike([texts[row] for row in order], most[order])
+    first, shared = _groups(alike, lengths[order], most[order])
+    if not len(first):
+        return [_level(texts, 0 * rows, lengths, 0 * rows)]
+    group = np.empty_like(rows)
+    group[order] = np.repeat(np.arange(len(first)), np.diff(first, append=len(rows)))
+    heads, nothing = [texts[row] for row in order[first]], np.zeros_like(first)
+    common = int(alike.min()) if len(first) > 1 and alike.min() >= LEAST else 0
+    root = [_level(heads[:1], nothing[:1], nothing[:1] + common, nothing[:1])] if common else []
+    return [*root, _level(heads, nothing + common, shared, nothing), _level(texts, shared[group], lengths, group)]
+
+
+def _alike(texts: Sequence[np.ndarray], most: np.ndarray) -> np.ndarray:
+    """Return the number of tokens that each of sorted texts may share with the next, int64 [R - 1]."""
+    shared = np.zeros(len(texts) - 1, dtype=np.int64)
+    for place, (one, other) in enumerate(itertools.pairwise(texts)):
+        reach = int(min(most[place], most[place + 1]))
+        differing = np.flatnonzero(one[:reach] != other[:reach])
+        shared[place] = differing[0] if len(differing) else reach
+    return shared
+
+
+def _groups(alike: np.ndarray, lengths: np.ndarray, most: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return each group's first text and shared tokens, int64 [g]; empty if sharing does not pay."""
+    groups, least_cost = (np.zeros(0, np.int64), np.zeros(0, np.int64)), WORTH * len(lengths) * lengths.max()
+    for cut in np.unique(alike):
+        first = np.flatnonzero(np.append(-1, alike) < cut)
+        sizes = np.diff(first, append=len(lengths))
+        within = np.where(np.append(alike, -1) < cut, lengths.max(), np.append(alike, 0))
+        shared = np.where(sizes > 1, np.minimum.reduceat(within, first), most[first])
+        cost = len(first) * shared.max() + len(lengths) * (lengths - np.repeat(shared, sizes)).max()
+        if cost < least_cost:
+            groups, least_cost = (first, shared), cost
+    return groups
+
+
+def _level(texts: Sequence[np.ndarray], begin: np.ndarray, end: np.ndarray, parent: np.ndarray) -> Level:
+    pieces = [text[b:e] for text, b, e in zip(texts, begin.tolist(), end.tolist(), strict=True)]
+    return Level(np.concatenate(pieces), end - begin, parent)
+
+
+@dataclass
+class CacheCounts:
+    """Cost of reading prompts, in tokens: those requested, and those found in the cache instead of being read."""
+
+    total_queries: int = 0
+    total_hits: int = 0
+    prompt_tokens: int = 0
+    batches: int = 0
+
+    def metrics(self) -> dict[str, float]:
+        """Return the metrics `cache/...`; `hit_rate` is the share of requested tokens that were found."""
+        rate = self.total_hits / self.total_queries if self.total_queries else 0.0
+        return {"cache/hit_rate": rate, **{f"cache/{name}": float(value) for name, value in asdict(self).items()}}
+
+
+def read_texts(model: Any, texts: Sequence[np.ndarray], counts: CacheCounts) -> tuple[Context, Tensor]:
+    """Read `texts` (R arrays of token ids, none empty); return the context and the last hidden states [R, D].
+
+    Adds the requested and the found tokens to `counts`.
+    """
+    numbers: dict[bytes, int] = {}
+    which = np.array([numbers.setdefault(text.tobytes(), len(numbers)) for text in texts])
+    distinct = [texts[row] for row in np.unique(which, return_index=True)[1]]
+    context, read = Context(model, room=max(map(len, texts)) + ROOM), 0
+    for level in levels(distinct, np.array([len(text) - 1 for text in distinct])):
+        context.select(level.parent)
+        hidden = context.read(level.tokens, level.counts)[:, -1]
+        read += len(level.tokens)
+    requested = sum(map(len, texts))
+    counts.total_queries += requested
+    counts.total_hits += requested - read
+    if len(distinct) == len(texts):
+        return context, hidden
+    context.select(which)
+    return context, hidden[torch.from_numpy(which).to(hidden.device)]

@@ -15,16 +15,12 @@ from time import monotonic
 from typing import Any
 
 from sparring.agents.llm.backend import FALLBACK, Decision, check_temperature
-from sparring.agents.llm.endpoint.answer import Answer
-from sparring.agents.llm.endpoint.ask import Asker, Question
-from sparring.agents.llm.endpoint.decide import Judge
-from sparring.agents.llm.endpoint.failure import EndpointError
+from sparring.agents.llm.endpoint.answer import Answer, EndpointError
+from sparring.agents.llm.endpoint.exactness import Judge, checked_spelling, trial
 from sparring.agents.llm.endpoint.http import Client
 from sparring.agents.llm.endpoint.key import Key
-from sparring.agents.llm.endpoint.meter import Meter
-from sparring.agents.llm.endpoint.probe import checked_spelling, trial
-from sparring.agents.llm.endpoint.request_writer import Writer, Writing
-from sparring.agents.llm.endpoint.retry import Persistence, RetryPolicy
+from sparring.agents.llm.endpoint.request import Asker, Question, Writer, Writing
+from sparring.agents.llm.endpoint.retry import Meter, Persistence, RetryPolicy
 from sparring.agents.llm.models.load import model_folder, read_tokenizer
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig

@@ -19,8 +19,7 @@ from time import monotonic
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from sparring.agents.llm.endpoint.answer import DONE, QUOTED, joined
-from sparring.agents.llm.endpoint.failure import EndpointError, of_status
+from sparring.agents.llm.endpoint.answer import DONE, QUOTED, EndpointError, joined, of_status
 from sparring.agents.llm.endpoint.key import Key
 from sparring.configs.core.errors import one_line
 

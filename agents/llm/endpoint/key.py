@@ -105,8 +105,8 @@ def _located(text: str, unescape: bool) -> tuple[str, list[tuple[int, int]]]:
         units.append((_unescaped(match), *match.span()))
         at = match.end()
     units += [(text[place], place, place + 1) for place in range(at, len(text))]
-    found = [(letter, (start, end)) for char, start, end in units for letter in _letters(char)]
-    return "".join(letter for letter, _ in found), [place for _, place in found]
+    letters = [(letter, (start, end)) for char, start, end in units for letter in _letters(char)]
+    return "".join(letter for letter, _ in letters), [place for _, place in letters]
 
 
 def _unescaped(match: re.Match[str]) -> str:

@@ -1,8 +1,14 @@
-"""Adapters on one base model: the learner's, which is trained, and any number of frozen ones.
+"""Adapters on one base model: the learner's, which is trained, and any number of frozen ones; their files.
+
+LoRA: a weight W of a chosen layer becomes W + (alpha / r) B A, with B = 0 initially (Hu et al. 2021), so that a new
+adapter plays like the base. There is no dropout: the trained policy would differ from the one that played.
 
 Frozen adapters are stored as tensors on the CPU. To play, one is copied into a slot of the model; there is one slot per
 shape, so a league of hundreds needs only two adapters on the device. This never changes the learner's weights. The base
 plays with all adapters disabled.
+
+Files hold only tensors and plain data, are written atomically and verified when read. An adapter is valid only for the
+base it was trained on, so the file holds a hash of that base.
 """
 
 from __future__ import annotations
@@ -10,18 +16,77 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
-from peft import get_peft_model
+from peft import LoraConfig, get_peft_model
 from torch import Tensor
+from typing_extensions import TypedDict
 
-from sparring.agents.llm.models.lora import LoraShape, lora_config, lora_parameters
+from sparring.agents.llm.decoding.output_layer import ModelError
+from sparring.agents.llm.models.identity import base_identity, identity_like
 from sparring.configs.core.errors import InputError, choose
+from sparring.configs.core.manifest import ManifestError, read_listed, write_listed
+from sparring.configs.core.run_contents import TrainingStateError
+from sparring.configs.core.tensor_checks import Tensors, check_tensor
+from sparring.configs.core.tensor_file import TensorFileError, pack, unpack
+from sparring.configs.core.typed import Count, NotNegative, Plain, Positive, Text, naming, read, require, shown
+from sparring.configs.language import ADAPTER, LORA_TARGETS, LanguageModelConfig
 
+ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
+LAYERS = {"attention": ATTENTION, "all": (*ATTENTION, "gate_proj", "up_proj", "down_proj")}
+"""Layer names of Llama and most others."""
+GPT2_LAYERS = {"attention": ("c_attn", "attn.c_proj"), "all": ("c_attn", "c_proj", "c_fc")}
 LEARNER, BASE = "learner", "base"
 
 Weights = Mapping[str, Tensor]
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class LoraShape:
+    """Shape of an adapter; `targets` is attention or all."""
+
+    rank: int
+    alpha: float
+    targets: str = "attention"
+
+    @classmethod
+    def of(cls, model: LanguageModelConfig) -> LoraShape:
+        """Return the shape of a configuration."""
+        return cls(model.lora_rank, model.lora_alpha or 2.0 * model.lora_rank, model.lora_targets)
+
+
+def lora_config(model: Any, shape: LoraShape) -> LoraConfig:
+    """Return the peft configuration; raises `ModelError` for a model with other layer names."""
+    choose("lora_targets", shape.targets, LORA_TARGETS)
+    names = [name for name, _ in model.named_modules()]
+    for layers in (LAYERS, GPT2_LAYERS):
+        targets = layers[shape.targets]
+        if all(any(f".{name}".endswith(f".{layer}") for name in names) for layer in targets):
+            return LoraConfig(
+                r=shape.rank,
+                lora_alpha=shape.alpha,  # type: ignore[arg-type]
+                target_modules=list(targets),
+                fan_in_fan_out=layers is GPT2_LAYERS,
+                task_type="CAUSAL_LM",
+            )
+    raise ModelError(
+        f"{type(model).__name__} has no layers {', '.join(LAYERS[shape.targets])}: LoRA knows models built as Llama"
+        " or GPT-2; try model.lora_targets=attention"
+    )
+
+
+def lora_parameters(model: Any, adapter: str) -> dict[str, torch.nn.Parameter]:
+    """Return the parameters of one adapter of a peft model, by names without the adapter's name."""
+    parameters = {}
+    for name, parameter in model.named_parameters():
+        before, _, after = name.partition(f".{adapter}.")
+        if ".lora_" in before and after:
+            parameters[f"{before.removeprefix('base_model.model.')}.{after}"] = parameter
+    return parameters
 
 
 class AdapterError(InputError):
@@ -132,12 +197,109 @@ def _options(shape: LoraShape) -> str:
 @torch.no_grad()
 def _copy(weights: Weights, parameters: Mapping[str, Tensor], name: str) -> None:
     """Copy an adapter's weights into parameters; raises `AdapterError` before any change."""
-    mine, wanted = ({key: tuple(value.shape) for key, value in part.items()} for part in (weights, parameters))
-    if mine != wanted:
-        unlike = sorted(key for key in mine.keys() | wanted.keys() if mine.get(key) != wanted.get(key))
+    given, own = ({key: tuple(value.shape) for key, value in part.items()} for part in (weights, parameters))
+    if given != own:
+        differing = sorted(key for key in given.keys() | own.keys() if given.get(key) != own.get(key))
         raise AdapterError(
-            f"adapter {name!r} does not fit the model: {unlike[0]} is {mine.get(unlike[0])},"
-            f" the model has {wanted.get(unlike[0])}; give the model.lora_rank and model.lora_targets it was made with"
+            f"adapter {name!r} does not fit the model: {differing[0]} is {given.get(differing[0])},"
+            f" the model has {own.get(differing[0])}; give the model.lora_rank and model.lora_targets it was made with"
         )
     for key, parameter in parameters.items():
         parameter.copy_(weights[key])
+
+
+class StoredLora(TypedDict):
+    """A `LoraShape`."""
+
+    rank: Positive
+    alpha: NotNegative
+    targets: Text
+
+
+class StoredAdapter(TypedDict):
+    """Content of a file, apart from format and version."""
+
+    shape: StoredLora
+    base: Text
+    training: Plain
+    weights: Tensors
+
+
+class StoredAdapterTraining(TypedDict, total=False):
+    """Summary of an adapter's training."""
+
+    run: Text
+    seed: Count
+    step: Count
+    decisions: Count
+
+
+@dataclass(frozen=True)
+class AdapterFile:
+    """Content of a file: shape and weights of an adapter, the identity of its base, and data on its training."""
+
+    shape: LoraShape
+    weights: dict[str, Tensor]
+    base: str
+    training: dict[str, Any]
+
+
+def save_adapter(
+    path: Path, model: Any, shape: LoraShape, weights: Mapping[str, Tensor], *, training: Mapping[str, Any]
+) -> None:
+    """Write an adapter of `model` to `path`, and its entry to the folder's manifest; equal arguments give equal bytes.
+
+    Raises `OSError` as `open` does, `AdapterError` for a damaged manifest.
+    """
+    header = {"format": ADAPTER, "version": VERSION, "base": base_identity(model)}
+    body = {"shape": asdict(shape), "training": dict(training), "weights": dict(weights)}
+    try:
+        write_listed(path, pack(header | body))
+    except ManifestError as error:
+        raise AdapterError(str(error)) from error
+
+
+def load_adapter(path: Path, model: Any = None) -> AdapterFile:
+    """Read an adapter, and check that it belongs to `model` if one is given.
+
+    Raises `AdapterError` for a file that is missing, damaged, not an adapter, of another version, or of another base.
+    """
+    try:
+        content = unpack(read_listed(path))
+    except OSError as error:
+        raise AdapterError(f"{path}: cannot be read ({error.strerror})") from error
+    except (ManifestError, TrainingStateError) as error:
+        raise AdapterError(str(error)) from error
+    except TensorFileError as error:
+        raise AdapterError(f"{path}: {error}") from error
+    adapter = _parse(path, content)
+    if model is not None and adapter.base != identity_like(adapter.base, model):
+        raise AdapterError(f"{path}: was trained on another base model: choose that one with model.name")
+    return adapter
+
+
+def _parse(path: Path, content: dict[str, Any]) -> AdapterFile:
+    version = content.get("version")
+    if content.get("format") != ADAPTER or type(version) is not int:
+        raise AdapterError(f"{path}: is no adapter of Sparring's")
+    if version != VERSION:
+        raise AdapterError(f"{path}: has version {shown(version)}, this Sparring reads {VERSION}; update it")
+    with naming(path, AdapterError, "restore it, or train another"):
+        stored = read(StoredAdapter, content)
+        read(StoredAdapterTraining, stored["training"], "training")
+        _check_weights(stored["shape"], stored["weights"])
+    return AdapterFile(LoraShape(**stored["shape"]), stored["weights"], stored["base"], stored["training"])
+
+
+def _check_weights(shape: StoredLora, weights: dict[str, Tensor]) -> None:
+    """Compare the shape with the stored matrices, A [rank, inputs] and B [outputs, rank], before a model has them."""
+    rank, alpha, targets = shape["rank"], shape["alpha"], shape["targets"]
+    require(targets in LORA_TARGETS, f"shape.targets={targets!r}: choose from {', '.join(LORA_TARGETS)}")
+    require(alpha > 0, f"shape.alpha={alpha}: must be above 0")
+    require(bool(weights), "weights: has none")
+    for name, weight in weights.items():
+        axis = 0 if name.endswith(".lora_A.weight") else 1 if name.endswith(".lora_B.weight") else None
+        require(axis is not None and weight.dim() == 2, f"weights.{name}: is no matrix of an adapter")
+        assert axis is not None
+        require(weight.shape[axis] == rank, f"shape.rank={rank}: weights.{name} has {weight.shape[axis]}")
+        check_tensor(weight, torch.empty(weight.shape, dtype=torch.float32, device="meta"), f"weights.{name}")

@@ -5,8 +5,7 @@ import shutil
 
 import pytest
 
-from sparring.agents.llm.models.adapter_file import load_adapter
-from sparring.agents.llm.models.adapters import AdapterError
+from sparring.agents.llm.models.adapters import AdapterError, load_adapter
 from sparring.agents.run.states import StateFolder
 from sparring.curriculum.league.file import LeagueFile
 from tests.agents.grpo.small_runs import events, rows, run

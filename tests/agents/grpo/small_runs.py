@@ -2,7 +2,7 @@
 
 import json
 
-from sparring.agents.llm.models.adapter_file import load_adapter
+from sparring.agents.llm.models.adapters import load_adapter
 from sparring.agents.trainers import train
 from tests.agents.grpo.rollouts.small_games import small_config
 

@@ -7,10 +7,8 @@ import pytest
 import torch
 
 from sparring.agents.grpo.evaluation import ReferenceEvaluation
-from sparring.agents.llm.models.adapter_file import load_adapter
-from sparring.agents.llm.models.adapters import Adapters
+from sparring.agents.llm.models.adapters import Adapters, LoraShape, load_adapter
 from sparring.agents.llm.models.load import load_model
-from sparring.agents.llm.models.lora import LoraShape
 from sparring.agents.trainers import train as train_run
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.rollouts.games import measured

@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 import torch
 
-from sparring.agents.grpo.rollouts.adapter_worker import AdapterRolloutWorker
-from sparring.agents.grpo.rollouts.rollout_workers import InProcess
+from sparring.agents.grpo.rollouts.rollout import AdapterRolloutWorker
+from sparring.agents.grpo.rollouts.workers import InProcess
 from sparring.agents.grpo.trainer import GRPOTrainer
 from sparring.agents.run import fit
 from tests.agents.faults import victims

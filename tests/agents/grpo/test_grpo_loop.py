@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from sparring.agents.grpo.rollouts.worker import Worker
+from sparring.agents.grpo.rollouts.workers import Worker
 from sparring.curriculum.league.file import LeagueFile
 from tests.agents.grpo.small_runs import rows, run, weights
 from tests.agents.grpo.toy_folder import toy_folder

@@ -8,9 +8,7 @@ import torch
 
 from sparring.agents.grpo.learner import GRPOLearner
 from sparring.agents.grpo.rollouts.rollout import Rollouts
-from sparring.agents.llm.models.adapter_file import load_adapter, save_adapter
-from sparring.agents.llm.models.adapters import AdapterError, Adapters
-from sparring.agents.llm.models.lora import LoraShape
+from sparring.agents.llm.models.adapters import AdapterError, Adapters, LoraShape, load_adapter, save_adapter
 from sparring.agents.trainers import train
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import CHALLENGER

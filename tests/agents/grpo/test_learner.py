@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from sparring.agents.grpo.learner import Sample
-from sparring.agents.grpo.objective.groups import group_ids
+from sparring.agents.grpo.objective.advantages import group_ids
 from sparring.agents.llm.decoding.constraint import Constraint
-from sparring.agents.llm.decoding.token_batch import collate
+from sparring.agents.llm.decoding.scoring import collate
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.agents.run.guard import Guard, GuardVerdict
 from sparring.configs.schema import GuardConfig

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from sparring.agents.grpo.learner import Sample
-from sparring.agents.grpo.objective.importance import DisagreementError
+from sparring.agents.grpo.objective.loss import DisagreementError
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.language import AGGREGATIONS

@@ -8,9 +8,9 @@ from sparring.agents.grpo.learner import Sample
 from sparring.agents.grpo.objective.advantages import advantages
 from sparring.agents.llm.backend import FALLBACK
 from sparring.agents.llm.decoding.constraint import Constraint
-from sparring.agents.llm.endpoint.decide import Judge
-from sparring.agents.llm.endpoint.meter import Meter
-from sparring.agents.llm.endpoint.request_writer import Writing
+from sparring.agents.llm.endpoint.exactness import Judge
+from sparring.agents.llm.endpoint.request import Writing
+from sparring.agents.llm.endpoint.retry import Meter
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.language import GRPOConfig
 from sparring.envs.diplomacy.board import codes

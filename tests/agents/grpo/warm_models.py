@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from sparring.agents.llm.models.tokenizer import game_tokenizer
+from sparring.agents.llm.models.tiny import game_tokenizer
 from tests.agents.grpo.small_runs import run
 from tests.agents.grpo.toy_folder import toy_folder
 

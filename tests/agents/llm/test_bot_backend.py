@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sparring.agents.llm.bot_backend import BotBackend
+from sparring.agents.llm.backend import BotBackend
 from sparring.agents.llm.policy import ParallelEnvPlayer
 from sparring.configs.core.errors import InputError, UnknownNameError
 from sparring.envs.diplomacy.board.board import POWERS

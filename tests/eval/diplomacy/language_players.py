@@ -3,10 +3,8 @@
 import torch
 import yaml
 
-from sparring.agents.llm.models.adapter_file import save_adapter
-from sparring.agents.llm.models.adapters import Adapters
+from sparring.agents.llm.models.adapters import Adapters, LoraShape, save_adapter
 from sparring.agents.llm.models.load import load_model
-from sparring.agents.llm.models.lora import LoraShape
 from sparring.configs.language import LanguageModelConfig
 from sparring.configs.serialization import to_plain
 from tests.agents.grpo.rollouts.small_games import small_config

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sparring.agents.llm.bot_backend import BotBackend
+from sparring.agents.llm.backend import BotBackend
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.prompts.prompts import PromptRules
 from sparring.eval.diplomacy.command import main

@@ -2,8 +2,7 @@
 
 import torch
 
-from sparring.agents.grpo.objective.logprob_source import LogProbs, Source
-from sparring.agents.grpo.objective.tokens import Tokens, Totals
+from sparring.agents.grpo.objective.tokens import LogProbs, Source, Tokens, Totals
 
 LENGTH = 16
 

@@ -6,8 +6,8 @@ import math
 import pytest
 import torch
 
-from sparring.agents.grpo.objective.logprob_source import ProvenanceError, Source
 from sparring.agents.grpo.objective.loss import loss_metrics, policy_loss
+from sparring.agents.grpo.objective.tokens import ProvenanceError, Source
 from sparring.configs.language import AGGREGATIONS, LOSS_TYPES, GRPOConfig
 from tests.agents.grpo.objective.made_up import LENGTH, part_of, random_tokens, tokens_of, totals_of
 from tests.agents.grpo.objective.plain_grpo import PlainSample, plain_gradient, plain_loss

@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from sparring.agents.grpo.objective.advantages import advantages
-from sparring.agents.grpo.objective.beta import Beta
-from sparring.agents.grpo.objective.kl import log_ratio_kl
-from sparring.agents.grpo.objective.logprob_source import LogProbs, ProvenanceError, Source
+from sparring.agents.grpo.objective.kl import Beta, log_ratio_kl
+from sparring.agents.grpo.objective.tokens import LogProbs, ProvenanceError, Source
 from sparring.configs.language import GRPOConfig
 
 

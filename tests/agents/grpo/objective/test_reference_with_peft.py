@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from sparring.agents.grpo.objective.kl import exact_kl
-from sparring.agents.grpo.objective.reference import Reference
+from sparring.agents.grpo.objective.kl import Reference, exact_kl
 from sparring.configs.language import GRPOConfig
 
 IDS = torch.tensor([[1, 5, 9, 2, 7, 3]])

@@ -2,7 +2,7 @@
 
 import torch
 
-from sparring.agents.grpo.objective.segment_ops import count_per_part, mean_per_part, sum_per_part
+from sparring.agents.grpo.objective.tokens import count_per_part, mean_per_part, sum_per_part
 
 VALUES = torch.tensor([1.0, 10.0, 2.0, 3.0])
 PART = torch.tensor([0, 3, 0, 1])

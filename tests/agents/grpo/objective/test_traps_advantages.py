@@ -5,8 +5,7 @@ import itertools
 import pytest
 import torch
 
-from sparring.agents.grpo.objective.advantages import advantages
-from sparring.agents.grpo.objective.groups import group_ids
+from sparring.agents.grpo.objective.advantages import advantages, group_ids
 from sparring.agents.grpo.objective.loss import policy_loss
 from sparring.configs.language import AGGREGATIONS, LOSS_TYPES, GRPOConfig
 from sparring.envs.text import GroupFacts

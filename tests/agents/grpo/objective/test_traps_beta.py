@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sparring.agents.grpo.objective.beta import Beta
+from sparring.agents.grpo.objective.kl import Beta
 from sparring.configs.core.tensor_file import pack, unpack
 from sparring.configs.language import GRPOConfig
 

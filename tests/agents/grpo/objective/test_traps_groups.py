@@ -9,8 +9,8 @@ from collections.abc import Hashable
 import pytest
 import torch
 
-from sparring.agents.grpo.objective import groups
-from sparring.agents.grpo.objective.groups import group_ids, mixed_share
+from sparring.agents.grpo.objective import advantages as groups
+from sparring.agents.grpo.objective.advantages import group_ids, mixed_share
 from sparring.envs.diplomacy.rollouts.forked_games import stratum
 from sparring.envs.text import GroupFacts
 

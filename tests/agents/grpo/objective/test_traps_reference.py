@@ -10,10 +10,9 @@ import pytest
 import torch
 from torch import nn
 
-from sparring.agents.grpo.objective.kl import kl_to_reference
-from sparring.agents.grpo.objective.logprob_source import LogProbs, ProvenanceError, Source
+from sparring.agents.grpo.objective.kl import Reference, in_place_of, kl_to_reference
 from sparring.agents.grpo.objective.loss import policy_loss
-from sparring.agents.grpo.objective.reference import Reference, in_place_of
+from sparring.agents.grpo.objective.tokens import LogProbs, ProvenanceError, Source
 from sparring.configs.core.tensor_file import pack, unpack
 from sparring.configs.core.typed import ContentError
 from sparring.configs.language import GRPOConfig

@@ -12,10 +12,10 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
-from sparring.agents.grpo.objective.logprob_source import LogProbs, Source
-from sparring.agents.grpo.objective.reference import Reference
+from sparring.agents.grpo.objective.kl import Reference
+from sparring.agents.grpo.objective.tokens import LogProbs, Source
 from sparring.agents.grpo.rollouts.rollout import Rollouts
-from sparring.agents.llm.decoding import free_text, scoring
+from sparring.agents.llm.decoding import sampling, scoring
 
 END = 2
 """Id of the end of text in our own tokenizers."""
@@ -50,12 +50,12 @@ def moving_reference():
 @contextmanager
 def untrained_end():
     """Force the end of text instead of drawing it."""
-    append = free_text._append
+    append = sampling._append
 
     def untrained(text, token, logprob, allowed):
         append(text, token, 0.0 if token == END else logprob, 1 if token == END else allowed)
 
-    with patch.object(free_text, "_append", untrained):
+    with patch.object(sampling, "_append", untrained):
         yield
 
 

@@ -4,11 +4,10 @@ import json
 
 import numpy as np
 
+from sparring.agents.llm.cloning.dataset import Example, pack
 from sparring.agents.llm.cloning.imitation import Imitator
-from sparring.agents.llm.cloning.packing import Example, pack
 from sparring.agents.llm.models.saved_model import save_model
-from sparring.agents.llm.models.tiny import build_tiny
-from sparring.agents.llm.models.tokenizer import game_tokenizer
+from sparring.agents.llm.models.tiny import build_tiny, game_tokenizer
 from sparring.agents.trainers import train
 from sparring.configs.load import load
 from sparring.envs.chess.data.samples import arbiter_sample

@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("transformers")
 pytest.importorskip("chess")
 
-from sparring.agents.llm.models.adapter_file import load_adapter
+from sparring.agents.llm.models.adapters import load_adapter
 from tests.agents.grpo.overfit.small_check import make_model, pay, run_check
 
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sparring.agents.grpo.overfit.report import banner, line, outcome
-from sparring.agents.grpo.overfit.verdict import OverfitRow, judge, moving_average, slope
+from sparring.agents.grpo.overfit import OverfitRow, banner, judge, line, moving_average, outcome, slope
 from sparring.configs.language import OverfitConfig
 from sparring.configs.load import load
 from sparring.configs.schema import ChessGRPORunConfig

@@ -10,7 +10,7 @@ from sparring.agents.grpo.rollouts.plan import draw_plan
 from sparring.agents.grpo.rollouts.rollout import Rollouts
 from sparring.agents.grpo.step import rollout_metrics
 from sparring.agents.llm.backend import FALLBACK, PromptError
-from sparring.agents.llm.models.adapter_file import load_adapter
+from sparring.agents.llm.models.adapters import load_adapter
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import InputError
 from sparring.curriculum.league.file import LeagueFile

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from sparring.agents.grpo.rollouts.rollout import Rollouts
-from sparring.agents.llm.bot_backend import BotBackend
+from sparring.agents.llm.backend import BotBackend
 from sparring.curriculum.league.league import CHALLENGER
 from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
 from sparring.envs.diplomacy.board.codes import FALL, PHASES, SPRING

@@ -14,9 +14,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from sparring.agents.grpo.rollouts import rollout_workers
-from sparring.agents.grpo.rollouts.rollout_workers import Workers
-from sparring.agents.grpo.rollouts.worker import RolloutError, RolloutJob, Worker
+from sparring.agents.grpo.rollouts import workers as rollout_workers
+from sparring.agents.grpo.rollouts.plan import RolloutJob
+from sparring.agents.grpo.rollouts.workers import RolloutError, Worker, Workers
 from sparring.configs.core.errors import InputError
 from tests.agents.grpo.rollouts.idle_players import Actor, Patient, idle_config
 
@@ -112,8 +112,8 @@ def left():
     """A process that looks at the signals its two workers block, gives one of them a job, and leaves."""
     leaving = (
         "import sys; from pathlib import Path; from types import SimpleNamespace; "
-        "from sparring.agents.grpo.rollouts.rollout_workers import Workers; "
-        "from sparring.agents.grpo.rollouts.worker import RolloutJob; "
+        "from sparring.agents.grpo.rollouts.workers import Workers; "
+        "from sparring.agents.grpo.rollouts.workers import RolloutJob; "
         "from tests.agents.grpo.rollouts.idle_players import Actor, idle_config; "
         "players = Workers(idle_config(workers=2), Actor, print); "
         "texts = [Path(f'/proc/{worker.process.pid}/status').read_text() for worker in players._workers]; "
@@ -141,8 +141,8 @@ def test_a_busy_worker_ends_with_a_killed_trainer():
     """It would notice the end of the pipe only after its rollout."""
     training = (
         "import time; from types import SimpleNamespace; "
-        "from sparring.agents.grpo.rollouts.rollout_workers import Workers; "
-        "from sparring.agents.grpo.rollouts.worker import RolloutJob; "
+        "from sparring.agents.grpo.rollouts.workers import Workers; "
+        "from sparring.agents.grpo.rollouts.workers import RolloutJob; "
         "from tests.agents.grpo.rollouts.idle_players import Actor, idle_config; "
         "players = Workers(idle_config(), Actor, print); "
         "players.submit(RolloutJob(SimpleNamespace(step=0, what='report'), b'')); players.next(); "

@@ -5,14 +5,12 @@ import pytest
 import torch
 
 from sparring.agents.grpo.learner import GRPOLearner, Sample
-from sparring.agents.grpo.objective.advantages import advantages
-from sparring.agents.grpo.objective.groups import group_ids
+from sparring.agents.grpo.objective.advantages import advantages, group_ids
 from sparring.agents.grpo.rollouts.rollout import Rollouts
 from sparring.agents.grpo.step import rollout_metrics
 from sparring.agents.llm.backend import PromptError
 from sparring.agents.llm.decoding.constraint import Constraint
-from sparring.agents.llm.models.adapters import BASE, Adapters
-from sparring.agents.llm.models.lora import LoraShape
+from sparring.agents.llm.models.adapters import BASE, Adapters, LoraShape
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.envs.text import FreeText, Prompt
 from tests.agents.grpo.rollouts.nim import HERO, NIM_TEXT, Moves, Nim, nim_plan, nim_tokenizer

@@ -5,12 +5,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from sparring.agents.grpo.rollouts.adapter_worker import AdapterRolloutWorker
+from sparring.agents.grpo.rollouts.rollout import AdapterRolloutWorker
 from sparring.agents.grpo.step import check_batch
-from sparring.agents.llm.models.adapter_file import save_adapter
-from sparring.agents.llm.models.adapters import Adapters
+from sparring.agents.llm.models.adapters import Adapters, LoraShape, save_adapter
 from sparring.agents.llm.models.load import load_model
-from sparring.agents.llm.models.lora import LoraShape
 from sparring.configs.core.tensor_file import pack
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER
 from sparring.envs.text import Prompt

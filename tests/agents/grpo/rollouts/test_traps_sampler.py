@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from sparring.agents.grpo.objective.importance import DisagreementError, check_agreement, correction
-from sparring.agents.grpo.objective.logprob_source import LogProbs, ProvenanceError, Source
+from sparring.agents.grpo.objective.loss import DisagreementError, check_agreement, correction
+from sparring.agents.grpo.objective.tokens import LogProbs, ProvenanceError, Source
 from sparring.configs.language import GRPOConfig
 
 SAMPLE = torch.tensor([0, 0, 0, 1, 1])

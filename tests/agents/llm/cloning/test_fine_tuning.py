@@ -11,9 +11,8 @@ pytest.importorskip("chess")
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from sparring.agents.llm.cloning.clone_dataset import CloneDataset
-from sparring.agents.llm.cloning.first_model import first_model
-from sparring.agents.llm.cloning.trainer import CloneTrainer
+from sparring.agents.llm.cloning.dataset import CloneDataset
+from sparring.agents.llm.cloning.trainer import CloneTrainer, first_model
 from sparring.agents.llm.decoding.output_layer import ModelError
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.agents.trainers import train

@@ -8,11 +8,10 @@ import torch
 pytest.importorskip("transformers")
 
 from sparring.agents.llm.cloning import held_out
-from sparring.agents.llm.cloning.clone_dataset import CloneDataset
+from sparring.agents.llm.cloning.dataset import CloneDataset
 from sparring.agents.llm.cloning.held_out import HeldOut
 from sparring.agents.llm.decoding.scoring import Scores
-from sparring.agents.llm.models.tiny import build_tiny
-from sparring.agents.llm.models.tokenizer import game_tokenizer
+from sparring.agents.llm.models.tiny import build_tiny, game_tokenizer
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.diplomacy.rollouts.demonstrations import BotGames
 

@@ -7,10 +7,9 @@ import torch
 
 pytest.importorskip("transformers")
 
+from sparring.agents.llm.cloning.dataset import Example, pack
 from sparring.agents.llm.cloning.imitation import Imitator, answer_loss, learning_rate
-from sparring.agents.llm.cloning.packing import Example, pack
-from sparring.agents.llm.models.tiny import build_tiny
-from sparring.agents.llm.models.tokenizer import game_tokenizer
+from sparring.agents.llm.models.tiny import build_tiny, game_tokenizer
 from sparring.configs.core.typed import ContentError
 
 GROUPS = [[Example([7, 8, 9], [11, 2]), Example([7, 8, 6], [12, 13, 2])], [Example([9, 5], [2])]]

@@ -7,7 +7,7 @@ pytest.importorskip("transformers")
 
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
-from sparring.agents.llm.cloning.packing import IGNORED, Example, batches, halve, pack, packed_length, shared_length
+from sparring.agents.llm.cloning.dataset import IGNORED, Example, batches, halve, pack, packed_length, shared_length
 
 PAD = 0
 GROUP = [Example([7, 8, 9, 3], [11, 12, 2]), Example([7, 8, 4, 5, 3], [13, 2]), Example([7, 8, 9, 6], [14, 15, 16, 2])]

@@ -8,7 +8,7 @@ import pytest
 
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.decoding.line_tokens import decode, encode
-from sparring.agents.llm.models.tokenizer import game_tokenizer
+from sparring.agents.llm.models.tiny import game_tokenizer
 from sparring.envs.diplomacy.orders.completion import CLOSING, OPENING
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from tests.agents.llm.decoding.test_constraint import walk

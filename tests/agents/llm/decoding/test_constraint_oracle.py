@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparring.agents.llm.decoding.constraint import Constraint
-from sparring.agents.llm.models.tokenizer import game_tokenizer
+from sparring.agents.llm.models.tiny import game_tokenizer
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from tests.agents.llm.decoding.test_constraint import sequences, walk
 from tests.agents.llm.toys import by_kind, random_choices, word_tokenizer

@@ -6,10 +6,9 @@ import torch
 from transformers import GenerationConfig, TopPLogitsWarper
 
 from sparring.agents.llm.decoding.constraint import Constraint
-from sparring.agents.llm.decoding.free_text import draw_tokens, in_nucleus
 from sparring.agents.llm.decoding.output_layer import ModelError
-from sparring.agents.llm.decoding.scoring import score
-from sparring.agents.llm.decoding.token_batch import collate
+from sparring.agents.llm.decoding.sampling import draw_tokens, in_nucleus
+from sparring.agents.llm.decoding.scoring import collate, score
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.text import FreeText, Prompt

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from sparring.agents.llm.decoding.constraint import Constraint
-from sparring.agents.llm.decoding.scoring import score
-from sparring.agents.llm.decoding.token_batch import collate
+from sparring.agents.llm.decoding.scoring import collate, score
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.text import Prompt

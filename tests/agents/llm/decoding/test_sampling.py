@@ -6,9 +6,8 @@ import torch
 
 from sparring.agents.llm.backend import PromptError
 from sparring.agents.llm.decoding.constraint import Constraint
-from sparring.agents.llm.decoding.scoring import score
-from sparring.agents.llm.decoding.seeded_sampling import first_best
-from sparring.agents.llm.decoding.token_batch import collate
+from sparring.agents.llm.decoding.sampling import first_best
+from sparring.agents.llm.decoding.scoring import collate, score
 from sparring.agents.llm.endpoint.backend import EndpointBackend
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.core.errors import InputError

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from sparring.agents.llm.backend import Decision
 from sparring.agents.llm.decoding.constraint import Constraint
-from sparring.agents.llm.decoding.scoring import score, segment_log_softmax
-from sparring.agents.llm.decoding.token_batch import collate
+from sparring.agents.llm.decoding.scoring import collate, score, segment_log_softmax
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.text import Prompt

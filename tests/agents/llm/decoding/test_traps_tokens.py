@@ -8,11 +8,9 @@ import pytest
 import torch
 
 from sparring.agents.llm.decoding.constraint import Constraint
-from sparring.agents.llm.decoding.scoring import score
-from sparring.agents.llm.decoding.token_batch import collate
+from sparring.agents.llm.decoding.scoring import collate, score
 from sparring.agents.llm.endpoint.answer import Answer
-from sparring.agents.llm.endpoint.locked_constraint import Spelling
-from sparring.agents.llm.endpoint.request_writer import Writer
+from sparring.agents.llm.endpoint.request import Spelling, Writer
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.text import Prompt

@@ -7,8 +7,7 @@ import torch
 from sparring.agents.llm.backend import FALLBACK, STOP
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.decoding.line_tokens import encode
-from sparring.agents.llm.decoding.scoring import score
-from sparring.agents.llm.decoding.token_batch import collate
+from sparring.agents.llm.decoding.scoring import collate, score
 from sparring.agents.llm.endpoint.backend import open_endpoint
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig

@@ -2,9 +2,8 @@
 
 import pytest
 
-from sparring.agents.llm.endpoint.answer import DONE, Answer, joined, model_names
+from sparring.agents.llm.endpoint.answer import DONE, Answer, EndpointError, joined, model_names
 from sparring.agents.llm.endpoint.answer import read_answer as read_and_hide
-from sparring.agents.llm.endpoint.failure import EndpointError
 
 WHOLE = {
     "choices": [

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sparring.agents.llm.decoding.constraint import Constraint, Walks
-from sparring.agents.llm.endpoint.constraints import decision_grammar, decision_regex, line_choice
+from sparring.agents.llm.endpoint.request import decision_grammar, decision_regex, line_choice
 from sparring.envs.diplomacy.orders.choices import WAIVE
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from tests.agents.llm.endpoint.loopback_model import byte_tokenizer, engine

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparring.agents.llm.decoding.constraint import Steps
-from sparring.agents.llm.endpoint.logprob_check import logprobs_of, temperature_problem
+from sparring.agents.llm.endpoint.exactness import logprobs_of, temperature_problem
 from sparring.configs.core.errors import InputError
 from tests.agents.llm.asking import endpoint, legal, requests, server
 from tests.agents.llm.endpoint import loopback_model

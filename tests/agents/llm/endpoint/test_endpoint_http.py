@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from sparring.agents.llm.endpoint.failure import EndpointError, of_status, seconds_of
+from sparring.agents.llm.endpoint.answer import EndpointError, of_status, seconds_of
 from sparring.agents.llm.endpoint.http import Client
 from sparring.agents.llm.endpoint.key import Key
 from tests.agents.llm.asking import client, server
@@ -128,7 +128,7 @@ def test_retry_after_in_seconds(header, seconds):
 
 def test_retry_after_as_a_date(monkeypatch):
     monkeypatch.setattr(
-        "sparring.agents.llm.endpoint.failure.time", lambda: 1_800_000_000.0
+        "sparring.agents.llm.endpoint.answer.time", lambda: 1_800_000_000.0
     )  # 15 January 2027, 08:00:00
     assert seconds_of("Fri, 15 Jan 2027 08:01:00 GMT") == 60.0
     assert seconds_of("Wed, 21 Oct 2015 07:28:00 GMT") == 0.0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sparring.agents.llm.endpoint.meter import COUNTS
+from sparring.agents.llm.endpoint.retry import COUNTS
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.language import EndpointConfig
 from sparring.configs.serialization import from_plain

@@ -5,9 +5,8 @@ from threading import Event, Thread
 
 import pytest
 
-from sparring.agents.llm.endpoint.failure import EndpointError
-from sparring.agents.llm.endpoint.meter import Meter
-from sparring.agents.llm.endpoint.retry import Persistence, RetryPolicy
+from sparring.agents.llm.endpoint.answer import EndpointError
+from sparring.agents.llm.endpoint.retry import Meter, Persistence, RetryPolicy
 from tests.agents.llm.asking import endpoint, requests, server
 
 PATIENCE = RetryPolicy(retries=5, timeout=1.0, total=10.0, first_wait=0.5, longest_wait=4.0)

@@ -19,15 +19,12 @@ import torch
 
 from sparring.agents.llm.backend import STOP
 from sparring.agents.llm.decoding.line_tokens import encode
-from sparring.agents.llm.decoding.scoring import score
-from sparring.agents.llm.decoding.token_batch import collate
-from sparring.agents.llm.endpoint.answer import read_answer
-from sparring.agents.llm.endpoint.ask import BY_ID, WHOLE_DISTRIBUTION
+from sparring.agents.llm.decoding.scoring import collate, score
+from sparring.agents.llm.endpoint.answer import EndpointError, read_answer
 from sparring.agents.llm.endpoint.backend import EndpointBackend
-from sparring.agents.llm.endpoint.constraints import decision_regex, line_choice
-from sparring.agents.llm.endpoint.failure import EndpointError
 from sparring.agents.llm.endpoint.http import Client
 from sparring.agents.llm.endpoint.key import Key
+from sparring.agents.llm.endpoint.request import BY_ID, WHOLE_DISTRIBUTION, decision_regex, line_choice
 from sparring.agents.llm.models.load import model_folder, read_model, read_tokenizer
 from sparring.configs.language import EndpointConfig
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT

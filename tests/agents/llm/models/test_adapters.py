@@ -8,12 +8,17 @@ import torch
 
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.decoding.output_layer import ModelError
-from sparring.agents.llm.decoding.scoring import score
-from sparring.agents.llm.decoding.token_batch import collate
-from sparring.agents.llm.models.adapter_file import load_adapter, save_adapter
-from sparring.agents.llm.models.adapters import BASE, LEARNER, AdapterError, Adapters
+from sparring.agents.llm.decoding.scoring import collate, score
+from sparring.agents.llm.models.adapters import (
+    BASE,
+    LEARNER,
+    AdapterError,
+    Adapters,
+    LoraShape,
+    load_adapter,
+    save_adapter,
+)
 from sparring.agents.llm.models.identity import base_identity
-from sparring.agents.llm.models.lora import LoraShape
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.core.tensor_file import pack, unpack

@@ -11,10 +11,9 @@ from safetensors.torch import load_file, save_file
 
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.decoding.output_layer import ModelError, allowed_logits, check_head
-from sparring.agents.llm.decoding.scoring import score
-from sparring.agents.llm.decoding.token_batch import collate
+from sparring.agents.llm.decoding.scoring import collate, score
 from sparring.agents.llm.models import load as loading
-from sparring.agents.llm.models import smollm2
+from sparring.agents.llm.models import load as smollm2
 from sparring.agents.llm.models.load import TINY, load_model
 from sparring.agents.llm.models.saved_model import SavedModelError
 from sparring.agents.llm.transformers_backend import TransformersBackend

@@ -1,10 +1,10 @@
 """The released tiny model is whole, small, and plays about as its page says: it has learned DumbBot's orders."""
 
-from sparring.agents.llm.cloning.clone_dataset import CloneDataset
+from sparring.agents.llm.cloning.dataset import CloneDataset
 from sparring.agents.llm.cloning.held_out import HeldOut
 from sparring.agents.llm.models.load import TINY, load_model
 from sparring.agents.llm.models.saved_model import verify_model
-from sparring.agents.llm.models.tokenizer import game_tokenizer
+from sparring.agents.llm.models.tiny import game_tokenizer
 from sparring.configs.language import LanguageModelConfig
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.diplomacy.rollouts.demonstrations import BotGames

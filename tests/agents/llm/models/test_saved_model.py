@@ -10,8 +10,7 @@ pytest.importorskip("transformers")
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sparring.agents.llm.models.saved_model import WEIGHTS, SavedModelError, save_model, verify_model
-from sparring.agents.llm.models.tiny import build_tiny
-from sparring.agents.llm.models.tokenizer import game_tokenizer
+from sparring.agents.llm.models.tiny import build_tiny, game_tokenizer
 
 TEXT = "Diplomacy\nA PAR - BUR\n</orders>"
 

@@ -5,8 +5,7 @@ import torch
 
 pytest.importorskip("transformers")
 
-from sparring.agents.llm.models.tiny import build_tiny, tiny_config
-from sparring.agents.llm.models.tokenizer import game_tokenizer
+from sparring.agents.llm.models.tiny import build_tiny, game_tokenizer, tiny_config
 
 SMALL = {"hidden": 32, "layers": 2, "heads": 2}
 

@@ -11,7 +11,7 @@ pytest.importorskip("transformers")
 
 from transformers import AutoTokenizer
 
-from sparring.agents.llm.models.tokenizer import (
+from sparring.agents.llm.models.tiny import (
     WORD,
     game_tokenizer,
     train_tokenizer,

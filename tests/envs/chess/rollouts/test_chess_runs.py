@@ -8,7 +8,7 @@ import torch
 pytest.importorskip("transformers")
 pytest.importorskip("chess")
 
-from sparring.agents.llm.models.adapter_file import load_adapter
+from sparring.agents.llm.models.adapters import load_adapter
 from sparring.agents.trainers import train
 from sparring.configs.load import load, runs
 

@@ -1,7 +1,8 @@
-"""Packing of examples into batches; examples with a common prompt prefix share its computation.
+"""Training data of a clone: the prompt and the bot's answer of every seat, packed into batches.
 
-A row of a batch is one group of examples, here the powers of one position: first the prefix that all prompts share,
-then the rest of each prompt with its answer, one after the other:
+Examples with a common prompt prefix share its computation. A row of a batch is one group of examples, here the powers
+of one position: first the prefix that all prompts share, then the rest of each prompt with its answer, one after the
+other:
 
     [ instructions, board ][ "AUSTRIA : ..." answer ][ "ENGLAND : ..." answer ] ...
 
@@ -15,10 +16,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from sparring.agents.llm.decoding.line_tokens import beginning, encode
+from sparring.configs.core.errors import InputError
+from sparring.envs.text import Demonstration, Demonstrations
 
 IGNORED = -100
 """Target of tokens without a loss."""
@@ -80,18 +86,18 @@ def pack(groups: Sequence[Group], *, pad_id: int) -> Batch:
         for column, values in zip((ids, positions, branches, targets), row, strict=True):
             column[number, : len(values)] = values
     tensors = (torch.from_numpy(column) for column in (ids, positions, targets))
-    input_ids, position_ids, wanted = tensors
-    return Batch(input_ids, position_ids, _mask(torch.from_numpy(branches)), wanted)
+    input_ids, position_ids, target_ids = tensors
+    return Batch(input_ids, position_ids, _mask(torch.from_numpy(branches)), target_ids)
 
 
 def batches(groups: Sequence[Group], most_tokens: int) -> list[list[Group]]:
     """Split groups, sorted by length, into batches of at most `most_tokens`, padding included, or of one group."""
-    found: list[list[Group]] = []
+    parts: list[list[Group]] = []
     for group in sorted(groups, key=packed_length):
-        if not found or (len(found[-1]) + 1) * packed_length(group) > most_tokens:
-            found.append([])
-        found[-1].append(group)
-    return found
+        if not parts or (len(parts[-1]) + 1) * packed_length(group) > most_tokens:
+            parts.append([])
+        parts[-1].append(group)
+    return parts
 
 
 def halve(groups: Sequence[Group]) -> list[list[Group]]:
@@ -126,3 +132,41 @@ def _mask(branches: Tensor) -> Tensor:
     own = branches[:, :, None] == branches[:, None, :]
     allowed = earlier & (own | (branches[:, None, :] == 0)) | torch.eye(length, dtype=torch.bool)
     return torch.zeros(allowed.shape).masked_fill_(~allowed, torch.finfo(torch.float32).min)[:, None]
+
+
+class CloneDataset:
+    """Groups of examples, in tokens of `tokenizer`, from endless games; no position is repeated.
+
+    `longest` is the number of tokens that the model reads at most.
+    """
+
+    def __init__(self, games: Demonstrations, tokenizer: Any, *, longest: int | None = None) -> None:
+        self.games, self._tokenizer, self._longest = games, tokenizer, longest
+        self._begin = beginning(tokenizer)
+
+    def next(self) -> list[Group]:
+        """Return the next step of all games."""
+        return self.examples(self.games.next())
+
+    def examples(self, positions: Sequence[Sequence[Demonstration]]) -> list[Group]:
+        """Return the decisions as examples, in their groups; all are encoded at once.
+
+        Raises `InputError` for one that is too long for the model.
+        """
+        flat = [decision for position in positions for decision in position]
+        prompts = encode(self._tokenizer, [one.text for one in flat])
+        answers = encode(self._tokenizer, [one.answer for one in flat])
+        end = self._tokenizer.eos_token_id
+        pairs = zip(prompts, answers, strict=True)
+        examples = [Example([*self._begin, *prompt], [*answer, end]) for prompt, answer in pairs]
+        self._check_lengths(examples)
+        following = iter(examples)
+        return [[next(following) for _ in position] for position in positions]
+
+    def _check_lengths(self, examples: Sequence[Example]) -> None:
+        tokens = max((len(one.prompt) + len(one.answer) for one in examples), default=0)
+        if self._longest and tokens > self._longest:
+            raise InputError(
+                f"an example has {tokens} tokens, but the model reads {self._longest} at most: choose another with"
+                " model.name, or show less in its prompts"
+            )

@@ -1,0 +1,320 @@
+"""Overfit check of GRPO, for any text game: one batch is answered before the first step and after every step.
+
+At the end come overfit.json, with matplotlib overfit.png, and a verdict: PASS only if all criteria hold. With m the
+moving average over `overfit.window` steps:
+
+    reward slope     slope of the least-squares line through m(greedy reward) is above 0
+    KL share         m(KL share) is above `max_kl_share` in less than `persistent` of its values
+    gradient norm    finite, and max m(norm) <= `max_norm_growth` x median norm
+    signal           at most `max_skipped` of the samples are in groups of equal rewards
+    reference        the KL to the reference is above 0 once weights have changed: it stays where it was
+    end of text      at least half of the answers end by a drawn end of text, which is then trained
+
+Shuffled rewards break the first, a reference that follows the policy the fifth, an end of text that is forced or not
+trained the last. A mask or dropout on only one side makes trainer and sampler disagree, which ends the run before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from typing_extensions import TypedDict
+
+from sparring.agents.grpo.rollouts.plan import RolloutBatch
+from sparring.agents.grpo.rollouts.rollout import Rollouts
+from sparring.agents.llm.decoding.constraint import constraint_of
+from sparring.agents.llm.models.adapters import LEARNER, Adapters
+from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.agents.run.session import RunSession
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.files import write_atomically
+from sparring.configs.core.typed import Number, read
+from sparring.configs.language import OverfitConfig
+from sparring.configs.schema import GRPORunConfig
+from sparring.envs.game import text_game
+from sparring.envs.text import RolloutPlan
+
+LEAST_ENDED = 0.5
+SAME = 1e-9
+"""Nats per token; a reference that follows the policy has at most rounding."""
+COLUMNS = ("step", "before", "after", "change", "policy", "KL term", "KL %", "range", "norm", "beta", "seconds")
+HEAD = " ".join(f"{name:>8}" for name in COLUMNS)
+METRICS = {
+    "policy_loss": "loss/policy",
+    "kl_term": "loss/kl",
+    "kl_share": "loss/kl_share",
+    "kl": "kl/mean",
+    "entropy": "policy/entropy_mean",
+    "advantage_range": "advantage/range_mean",
+    "gradient_norm": "benchmark/grad_norm",
+    "beta": "kl/beta",
+    "skipped": "processing/skip_rate",
+}
+"""Fields of a row that are metrics of the step; those of a step without training are 0."""
+
+
+@dataclass(frozen=True)
+class OverfitRow:
+    """One step of the check; rewards and KL are means, `seconds` those of rollout and training."""
+
+    step: int
+    before: float
+    after: float
+    positive: float
+    policy_loss: float
+    kl_term: float
+    kl_share: float
+    kl: float
+    entropy: float
+    advantage_range: float
+    gradient_norm: float
+    beta: float
+    skipped: float
+    ended: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class OverfitCriterion:
+    """A criterion with what was found, in words."""
+
+    name: str
+    held: bool
+    found: str
+
+
+def judge(rows: Sequence[OverfitRow], config: OverfitConfig) -> list[OverfitCriterion]:
+    """Return all criteria for the steps of a run."""
+    return [
+        _slope(rows, config),
+        _kl_share(rows, config),
+        _norm(rows, config),
+        _signal(rows, config),
+        _reference(rows),
+        _end_of_text(rows),
+    ]
+
+
+def moving_average(values: Sequence[float], window: int) -> np.ndarray:
+    """Return the means of all `window` values in a row; empty for fewer values."""
+    if len(values) < window:
+        return np.zeros(0)
+    return np.convolve(np.asarray(values, dtype=float), np.ones(window) / window, mode="valid")
+
+
+def slope(values: np.ndarray) -> float:
+    """Return the slope of the least-squares line per step; 0 for fewer than two values."""
+    if len(values) < 2:
+        return 0.0
+    steps = np.arange(len(values)) - (len(values) - 1) / 2
+    return float(steps @ (values - values.mean()) / (steps @ steps))
+
+
+def _slope(rows: Sequence[OverfitRow], config: OverfitConfig) -> OverfitCriterion:
+    means = moving_average([row.after for row in rows], config.window)
+    if len(means) < 2:
+        return OverfitCriterion("reward slope", False, f"needs more than overfit.window={config.window} steps")
+    rise = slope(means)
+    text = f"{rise:+.2e} a step, moving average {means[0]:.4f} to {means[-1]:.4f}"
+    return OverfitCriterion("reward slope", rise > 0, text)
+
+
+def _kl_share(rows: Sequence[OverfitRow], config: OverfitConfig) -> OverfitCriterion:
+    shares = [row.kl_share for row in rows if row.beta > 0]
+    means = moving_average(shares, min(config.window, max(len(shares), 1)))
+    above = float(np.mean(means > config.max_kl_share)) if len(means) else 0.0
+    text = f"above {config.max_kl_share:.0%} in {above:.0%} of the windows"
+    return OverfitCriterion("KL share", above < config.persistent, text)
+
+
+def _norm(rows: Sequence[OverfitRow], config: OverfitConfig) -> OverfitCriterion:
+    norms = [row.gradient_norm for row in rows if row.skipped < 1]
+    if not np.isfinite(norms).all():
+        return OverfitCriterion("gradient norm", False, "not finite")
+    means = moving_average(norms, min(config.window, max(len(norms), 1)))
+    middle = float(np.median(norms)) if norms else 0.0
+    growth = float(means.max()) / middle if middle > 0 else 0.0
+    text = f"largest window {growth:.1f} x the median, {middle:.3g}"
+    return OverfitCriterion("gradient norm", 0 < growth <= config.max_norm_growth, text)
+
+
+def _signal(rows: Sequence[OverfitRow], config: OverfitConfig) -> OverfitCriterion:
+    skipped = float(np.mean([row.skipped for row in rows])) if rows else 1.0
+    text = f"{skipped:.0%} of the samples are in groups of equal rewards"
+    return OverfitCriterion("signal", skipped <= config.max_skipped, text)
+
+
+def _reference(rows: Sequence[OverfitRow]) -> OverfitCriterion:
+    trained = [place for place, row in enumerate(rows) if row.skipped < 1]
+    later = [abs(rows[place].kl) for place in trained[1:]]
+    moved = float(np.mean(later)) if later else 0.0
+    return OverfitCriterion("reference", moved > SAME, f"mean KL {moved:.3g} nats a token")
+
+
+def _end_of_text(rows: Sequence[OverfitRow]) -> OverfitCriterion:
+    ended = float(np.mean([row.ended for row in rows])) if rows else 0.0
+    return OverfitCriterion(
+        "end of text", ended >= LEAST_ENDED, f"{ended:.0%} of the answers end by a drawn end of text"
+    )
+
+
+def banner(config: GRPORunConfig) -> str:
+    """Return the settings that the check compares, on one line."""
+    grpo, clip = config.grpo, config.grpo.advantage_clip
+    wait = f" after {grpo.kl_beta_start_step} steps at 0" if grpo.kl_beta and grpo.kl_beta_start_step else ""
+    parts = (
+        f"{grpo.groups} prompts x {grpo.samples_per_group}, learning rate {grpo.learning_rate:g}",
+        f"KL {grpo.kl_form}, beta {grpo.kl_beta:g}{wait}, target {grpo.kl_target:g}",
+        f"advantages / max({grpo.advantage_std} std, {grpo.advantage_std_floor:g}), clip {clip if clip else 'none'}",
+        f"entropy {grpo.entropy_coef:g}",
+        f"{'greedy' if config.overfit.greedy else 'sampled'} evaluation",
+    )
+    return f"overfit check {config.overfit.label or config.run or ''}: {'; '.join(parts)}"
+
+
+def line(row: OverfitRow) -> str:
+    """Return a step's line of the table."""
+    numbers = (
+        f"{row.before:.4f}", f"{row.after:.4f}", f"{row.after - row.before:+.4f}", f"{row.policy_loss:+.4f}",
+        f"{row.kl_term:+.5f}", f"{100 * row.kl_share:.1f}", f"{row.advantage_range:.3f}", f"{row.gradient_norm:.4f}",
+        f"{row.beta:.4f}", f"{row.seconds:.2f}",
+    )  # fmt: skip
+    return " ".join(f"{cell:>8}" for cell in (str(row.step), *numbers))
+
+
+def outcome(criteria: Sequence[OverfitCriterion]) -> str:
+    """Return PASS or FAIL with the criteria that failed, or all that held."""
+    failed = [one for one in criteria if not one.held]
+    shown = "; ".join(f"{one.name}: {one.found}" for one in (failed or criteria))
+    return f"{'FAIL' if failed else 'PASS'} ({shown})"
+
+
+def write_report(
+    folder: Path, config: GRPORunConfig, rows: Sequence[OverfitRow], criteria: Sequence[OverfitCriterion]
+) -> list[Path]:
+    """Write the files and return their paths; without matplotlib there is no plot. Raises `OSError`."""
+    held = all(one.held for one in criteria)
+    content: dict[str, Any] = {"verdict": "PASS" if held else "FAIL", "settings": banner(config), "seed": config.seed}
+    content |= {"criteria": [asdict(one) for one in criteria], "steps": [asdict(row) for row in rows]}
+    paths = [folder / "overfit.json"]
+    write_atomically(paths[0], json.dumps(content, indent=1) + "\n")
+    if find_spec("matplotlib") is not None and rows:
+        paths.append(_plot(folder / "overfit.png", config, rows))
+    return paths
+
+
+def _plot(path: Path, config: GRPORunConfig, rows: Sequence[OverfitRow]) -> Path:
+    """Draw reward, KL share, gradient norm and advantage range over the steps."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 7), layout="constrained")
+    panels = figure.subplots(2, 2, sharex=True)
+    steps, window = [row.step for row in rows], config.overfit.window
+    drawn = {
+        "reward of the batch": [row.after for row in rows],
+        "KL share of the loss": [row.kl_share for row in rows],
+        "gradient norm": [row.gradient_norm for row in rows],
+        "advantage range": [row.advantage_range for row in rows],
+    }
+    for axes, (title, values) in zip(panels.flat, drawn.items(), strict=True):
+        means = moving_average(values, window)
+        axes.plot(steps, values, linewidth=0.8, alpha=0.5)
+        axes.plot(steps[len(steps) - len(means) :], means, linewidth=1.8, label=f"mean of {window} steps")
+        axes.set_title(title)
+        axes.set_xlabel("step")
+    panels.flat[1].axhline(config.overfit.max_kl_share, linestyle="--", linewidth=0.8)
+    panels.flat[0].legend()
+    figure.suptitle(config.overfit.label or config.run or "overfit check")
+    figure.savefig(path, dpi=110)
+    return path
+
+
+class OverfitState(TypedDict):
+    """`OverfitCheck.state_dict`."""
+
+    rows: list[OverfitRow]
+    reward: Number
+
+
+class OverfitCheck:
+    """Rows of a run, and the measurement of the learner in `adapters` on one batch."""
+
+    def __init__(self, config: GRPORunConfig, adapters: Adapters, tokenizer: Any) -> None:
+        self._config, self.rows = config, list[OverfitRow]()
+        game = text_game(config.env.id)
+        temperature = 0.0 if config.overfit.greedy else config.model.temperature
+        backend = TransformersBackend.of(
+            replace(config.model, temperature=temperature),
+            adapters.model,
+            tokenizer,
+            constraint=constraint_of(tokenizer, game.format),
+            playing=partial(adapters.playing, LEARNER),
+            name=LEARNER,
+        )
+        self._rollouts = Rollouts(game.task(config), lambda name: backend)
+        self._reward: float | None = None
+
+    def banner(self) -> list[str]:
+        """Return the settings and the head of the table."""
+        return [banner(self._config), HEAD]
+
+    def measure(self, plan: RolloutPlan) -> tuple[float, float]:
+        """Return mean reward and share of positive rewards of one answer to every prompt. Raises `InputError`."""
+        batch = self._rollouts.play(replace(plan, samples=1))
+        if not len(batch.rewards):
+            raise InputError(f"the overfit check has no answer to score: {batch.alerts[0] if batch.alerts else ''}")
+        self._reward = float(np.mean(batch.rewards))
+        return self._reward, float(np.mean(batch.rewards > 0))
+
+    def add(self, plan: RolloutPlan, batch: RolloutBatch, metrics: Mapping[str, float]) -> dict[str, float]:
+        """Measure after a step with these results; return the step's metrics `overfit/...`."""
+        before = self._reward
+        assert before is not None
+        after, positive = self.measure(plan)
+        values = {name: float(metrics.get(key, 0.0)) for name, key in METRICS.items()}
+        seconds = batch.seconds + metrics.get("benchmark/training_time_s", 0.0)
+        ended = float(np.mean([_ended(turn.decision) for turn in batch.turns]))
+        measured = {"before": before, "after": after, "positive": positive, "ended": ended, "seconds": seconds}
+        self.rows.append(OverfitRow(step=len(self.rows) + 1, **measured, **values))
+        return {"overfit/greedy_reward": after, "overfit/positive_share": positive, "overfit/ended_share": ended}
+
+    def last_line(self) -> str:
+        """Return the table's newest line."""
+        return line(self.rows[-1])
+
+    def conclude(self, session: RunSession) -> bool:
+        """Write the report, say the verdict, and return whether all criteria hold."""
+        criteria: Sequence[OverfitCriterion] = judge(self.rows, self._config.overfit)
+        try:
+            paths = write_report(session.folder.path, self._config, self.rows, criteria)
+        except OSError as error:
+            raise InputError(f"{session.folder.path}: the report is not written ({error.strerror})") from error
+        for one in criteria:
+            session.say(f"  {'held  ' if one.held else 'FAILED'} {one.name}: {one.found}")
+        session.say(f"{outcome(criteria)}: {', '.join(map(str, paths))}")
+        return all(one.held for one in criteria)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the rows and the last reward."""
+        return {"rows": [asdict(row) for row in self.rows], "reward": self._reward}
+
+    def load_state_dict(self, state: Any) -> None:
+        """Continue from a `state_dict`; raises `ContentError` for what is none."""
+        stored = read(OverfitState, state)
+        self.rows, self._reward = stored["rows"], stored["reward"]
+
+    def close(self) -> None:
+        """Release the task."""
+        self._rollouts.close()
+
+
+def _ended(decision: Any) -> bool:
+    """Return whether the last token, the end of the answer, was drawn and not forced."""
+    return bool(len(decision.allowed_counts) and decision.allowed_counts[-1] > 1)

@@ -1,1 +1,0 @@
-"""Health check of GRPO on one batch, for any text game."""

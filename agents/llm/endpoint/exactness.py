@@ -1,0 +1,211 @@
+"""Decisions from a server's answers: legal or replaced, and exact or not, with the reason.
+
+A decision is exact if the server read the prompt as the same tokens, generated tokens that the constraint allows, and
+drew each of them from the constrained distribution at our temperature. At every token of an answer the server's
+possible ids must equal those that the constraint allows, neither more (another mask, or none: raw log-probabilities
+cover all tokens) nor fewer (top-k, top-p), and their probabilities must sum to 1.
+
+A server is tested when it is opened: by its config, then by a trial with a token at two temperatures and a decision.
+Differences between log-probabilities are inversely proportional to the temperature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sparring.agents.llm.backend import FALLBACK, Decision
+from sparring.agents.llm.decoding.constraint import Steps
+from sparring.agents.llm.endpoint.answer import Answer
+from sparring.agents.llm.endpoint.request import Question, Spelling, Writer, Writing
+from sparring.agents.llm.endpoint.retry import Meter
+from sparring.configs.core.errors import InputError
+from sparring.configs.language import EndpointConfig
+from sparring.envs.text import FreeText, Menu, MenuReading, TextFormat
+
+TOLERANCE = 1e-3
+"""Absolute error of a sum of probabilities, and of the temperature times a difference of log-probabilities."""
+PROCESSED = "vLLM needs --logprobs-mode processed_logprobs"
+NOT_BY_ID = "the server returns no log-probabilities by token id"
+LEAST_SPREAD = 0.05
+"""Least spread of the tokens' scaled log-probabilities, in nats, to determine a temperature."""
+
+
+def logprobs_of(steps: Steps, alternatives: Sequence[Mapping[int, float]] | None, limit: int) -> tuple[np.ndarray, str]:
+    """Return log-probabilities float32 [T] of an answer's steps, and why they are not exact; empty if they are.
+
+    Args:
+        steps: the answer under our constraint, with the closing tokens, which are not requested.
+        alternatives: for each token before these, the possible ids and their log-probabilities.
+        limit: number of alternatives requested.
+
+    """
+    logprobs = np.zeros(len(steps.token_ids), dtype=np.float32)
+    if alternatives is None:
+        return logprobs, NOT_BY_ID
+    allowed = np.split(steps.allowed_ids, np.cumsum(steps.allowed_counts)[:-1])
+    for place, (shown, ids) in enumerate(zip(alternatives, allowed, strict=False)):
+        if problem := _difference(shown, set(ids.tolist()), limit):
+            return logprobs, f"at token {place} {problem}"
+        if len(ids) > 1:
+            logprobs[place] = shown[int(steps.token_ids[place])]
+    return logprobs, ""
+
+
+def _difference(alternatives: Mapping[int, float], allowed: set[int], limit: int) -> str:
+    """Return the difference of a server's distribution from one over the allowed ids; empty if none."""
+    if more := sorted(set(alternatives) - allowed):
+        return f"the server might have written {len(more)} ids that the constraint forbids, such as {more[0]}"
+    if fewer := sorted(allowed - set(alternatives)):
+        if len(allowed) > limit:
+            return f"{len(allowed)} ids are allowed and endpoint.logprobs={limit} shows fewer"
+        return f"the server would not write {len(fewer)} ids that the constraint allows, such as {fewer[0]}"
+    total = float(np.exp(np.array(list(alternatives.values()), dtype=np.float64)).sum())
+    return "" if abs(total - 1.0) <= TOLERANCE else f"probabilities sum to {total:.4f}"
+
+
+def temperature_problem(
+    one: Mapping[int, float], other: Mapping[int, float], temperature: float, other_temperature: float
+) -> str:
+    """Return why log-probabilities of one token are not at two temperatures; empty if they are."""
+    common = sorted(set(one) & set(other))
+    if len(common) < 2:
+        return "the server shows too few alternatives to tell its temperature"
+    first, second = (np.array([shown[token] for token in common], dtype=np.float64) for shown in (one, other))
+    logits, again = temperature * (first - first.max()), other_temperature * (second - second.max())
+    if -logits.min() < LEAST_SPREAD:
+        return "all tokens are alike, so that its temperature cannot be told"
+    worst = float(np.abs(logits - again).max())
+    if worst > 0.01 * float(-logits.min()) + TOLERANCE:
+        return f"its log-probabilities are not at the temperature it is asked for (off by {worst:.2g}); {PROCESSED}"
+    return ""
+
+
+class Judge:
+    """Converter of writings to decisions. `reason` is why none of them can be exact, empty if they may be."""
+
+    def __init__(
+        self, text_format: TextFormat, spelling: Spelling | None, meter: Meter, limit: int, reason: str
+    ) -> None:
+        self._format, self._spelling, self._meter = text_format, spelling, meter
+        self._limit, self.reason = limit, reason
+
+    def decision(self, prompt: str | list[int], choices: Menu | FreeText, writing: Writing) -> Decision:
+        """Return the written decision; if it is not legal, its legal part with the rest filled in."""
+        if isinstance(choices, FreeText):
+            return Decision((), why_inexact="free text of a server is not checked", free_text=writing.text)
+        ids = writing.token_ids
+        steps = None if self._spelling is None or ids is None else self._spelling.replay(choices, ids)
+        if steps is not None:
+            return self._checked(np.array(prompt, dtype=np.int32), steps, writing)
+        reading = self._format.read(writing.text, choices)
+        self._meter.add("orders_read", reading.orders_extracted)
+        self._meter.add("lines_unread", len(reading.problems))
+        if reading.complete:
+            reason = self.reason or "its tokens are not those in which the tokenizer writes the same lines"
+            return Decision(reading.chosen, why_inexact=reason)
+        problem = _problem(writing)
+        self._meter.add(f"errors/{problem}")
+        return Decision(reading.chosen, finish_reason=FALLBACK, why_inexact=f"the answer is {problem}{_first(reading)}")
+
+    def fallback(self, choices: Menu | FreeText, reason: str) -> Decision:
+        """Return a legal decision for a request without an answer."""
+        if isinstance(choices, FreeText):
+            return Decision((), finish_reason=FALLBACK, why_inexact=reason)
+        return Decision(self._format.read("", choices).chosen, finish_reason=FALLBACK, why_inexact=reason)
+
+    def _checked(self, prompt: np.ndarray, steps: Steps, writing: Writing) -> Decision:
+        logprobs, reason = logprobs_of(steps, writing.alternatives, self._limit)
+        reason = self.reason or reason
+        if not writing.same_prompt:
+            reason = reason or "the server reads the prompt as other tokens, or does not say as which"
+        if reason:
+            return Decision(steps.chosen, why_inexact=reason)
+        done = replace(steps, logprobs=logprobs)
+        return Decision(
+            done.chosen, prompt, done.token_ids, done.logprobs, done.allowed_ids, done.allowed_counts, exact=True
+        )
+
+
+def _first(reading: MenuReading) -> str:
+    """Return the first line that was not read, with its problem; empty if there is none."""
+    return f": {reading.problems[0].text[:100]!r}: {reading.problems[0].problem[:200]}" if reading.problems else ""
+
+
+def _problem(writing: Writing) -> str:
+    if writing.cut:
+        return "truncated"  # also if all of it was reasoning, which some servers send apart from the text
+    return "illegal" if writing.text.strip() else "empty"
+
+
+def checked_spelling(
+    config: EndpointConfig,
+    temperature: float,
+    tokenizer: Any,
+    text_format: TextFormat,
+    put: Callable[[Question], Answer],
+) -> tuple[Spelling | None, str]:
+    """Return the spelling to check answers with, if any, and the reason why no answer can be exact, if any.
+
+    Raises `InputError` if a required tokenizer is missing, or differs from the server's.
+    """
+    reason = _hopeless(config, temperature, tokenizer)
+    if config.structured == "tokens" and tokenizer is None:
+        raise InputError("endpoint.structured=tokens: needs the model's tokenizer; without it, use choice or regex")
+    if tokenizer is None or config.api == "chat" or config.structured == "none":
+        return None, reason
+    spelling = Spelling(tokenizer, text_format)
+    if _reads_alike(spelling, text_format.sample, put):
+        return spelling, reason
+    if config.structured == "tokens":
+        raise InputError("endpoint.structured=tokens: the server returns no token ids; use choice, regex or none")
+    return None, reason or NOT_BY_ID
+
+
+def _hopeless(config: EndpointConfig, temperature: float, tokenizer: Any) -> str:
+    if config.api == "chat":
+        return "endpoint.api=chat puts the prompt into a conversation of the server's own form"
+    if config.structured == "none":
+        return "endpoint.structured=none restricts nothing"
+    if tokenizer is None:
+        return "there is no tokenizer to check its answers with"
+    return "" if temperature > 0 else "at temperature 0 nothing is drawn"
+
+
+def _reads_alike(spelling: Spelling, sample: str, put: Callable[[Question], Answer]) -> bool:
+    """Return True if the server reads a text as the same token ids, False if it does not return its ids.
+
+    Raises `InputError` if they differ, since prompts sent as ids would then be meaningless.
+    """
+    read, ours = put(Question(sample, None, 1, 0)).prompt_ids, spelling.prompt(sample)
+    if read is not None and list(read) != ours:
+        raise InputError(
+            f"endpoint: the server reads {sample[:11]!r} as tokens {list(read)[:4]}, the tokenizer given as {ours[:4]}:"
+            " name the server's model in model.name"
+        )
+    return read is not None
+
+
+def trial(
+    prompt: list[int], menu: Menu, temperature: float, writer: Writer, judge: Judge, put: Callable[..., Answer]
+) -> str:
+    """Return why a server's decisions are not exact; empty if a first one is. `put` takes a question and a temperature.
+
+    Raises `EndpointError` if there is no answer.
+    """
+    question = Question(prompt, None, 1, 0)
+    other = 2 * temperature if temperature <= 1 else temperature / 2  # servers allow at most 2
+    shown = [put(question, degree).alternatives for degree in (temperature, other)]
+    if not all(shown):
+        return NOT_BY_ID
+    first, second = (alternatives[0] for alternatives in shown if alternatives)
+    if problem := temperature_problem(first, second, temperature, other):
+        return problem
+    writing = writer.write(prompt, menu, 0, lambda question: put(question, temperature))
+    decision = judge.decision(prompt, menu, writing)
+    if decision.finish_reason == FALLBACK:
+        return f"endpoint.structured={writer.structured} does not keep its answers legal: it wrote {writing.text!r}"
+    return decision.why_inexact
