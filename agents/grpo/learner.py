@@ -62,13 +62,6 @@ class GRPOLearnerState(TypedDict):
 
 
 @dataclass(frozen=True)
-class GuardLimits:
-    """Learner settings that `agents.run.guard.Guard` reads."""
-
-    target_kl: float
-
-
-@dataclass(frozen=True)
 class Sample:
     """A decision and its advantage within its group; `before` is set with importance correction."""
 
@@ -100,8 +93,7 @@ class GRPOLearner:
         seed: int,
     ) -> None:
         self.model, self.parameters, self._run = model, parameters, config
-        self.grpo = config.grpo
-        self.config = GuardLimits(config.grpo.target_kl)
+        self.grpo = self.config = config.grpo  # the guard reads `config.target_kl`
         self.optimizer = torch.optim.AdamW(parameters.values(), lr=self.grpo.learning_rate, weight_decay=0.0)
         self.reference = Reference(parameters, self.grpo, base=base, without_adapters=without_adapters)
         self.beta = Beta(self.grpo)

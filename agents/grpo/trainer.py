@@ -121,6 +121,7 @@ class GRPOTrainer:
         self.session = session
         self.guard = session.open_guard(self.config.guard, self.learner)
         self.league_file = LeagueFile(session.folder.path)
+        session.on_state_saved = self._save_league
         if "grpo.steps" in session.changed:
             session.hint += f" grpo.steps={self.grpo.steps}"
         if session.found:
@@ -266,12 +267,9 @@ class GRPOTrainer:
 
     def summary(self) -> dict[str, Any]:
         """Return plain data for the manifest of a state."""
-        deterministic = self.config.deterministic
-        return {
-            "env_steps": self.decisions,
-            "pool": [],
-            **machine(self.device, deterministic=deterministic, minibatch=self._replay),
-        }
+        minibatch = partial(language_model_sha256, self.adapters.model, self.learner.parameters.values())
+        described = machine(self.device, deterministic=self.config.deterministic, minibatch=minibatch)
+        return {"env_steps": self.decisions, "pool": [], **described}
 
     def close(self) -> None:
         """Stop the workers."""
@@ -281,10 +279,6 @@ class GRPOTrainer:
             self.overfit.close()
 
     # ---- the parts of a step
-
-    def _replay(self) -> str:
-        """Return the hash of the fixed minibatch."""
-        return language_model_sha256(self.adapters.model, self.learner.parameters.values())
 
     def _open_players(self) -> InProcess | Workers:
         """Start idle workers in place of the present ones."""
@@ -342,7 +336,6 @@ class GRPOTrainer:
         assert self.players is not None
         met = league_results(batch)
         self.league = record(self.league, met)
-        self._save_league()
         self.decisions += len(batch.turns)
         self.years += batch.years
         self.slowest = max(self.slowest, batch.seconds)
@@ -362,10 +355,9 @@ class GRPOTrainer:
         self.save_policy(path)
         if f"checkpoint_{self.updates_done:06d}" not in self.league.agents:
             self.league = enter_checkpoint(self.league, step=self.updates_done, path=path.name)
-            self._save_league()
 
     def _save_league(self) -> None:
-        """Write the league for readers outside the run; a failure is only an alert, since training states hold it."""
+        """Write the league for readers outside the run, with each training state; a failure is only an alert."""
         try:
             self.league_file.restore(self.league)
         except OSError as error:

@@ -85,10 +85,11 @@ class TransformersBackend:
         open_requests = [requests[place] for place in places]
         prompts = self._encode(open_requests)
         self._check_prompts(open_requests, prompts, places)
-        free = [row for row, request in enumerate(open_requests) if isinstance(request.menu, FreeText)]
+        free = [isinstance(request.menu, FreeText) for request in open_requests]
         decisions: list[Decision | None] = [None] * len(requests)
         with self._playing(), without_dropout(self._model):
-            for rows, write in ((_others(len(open_requests), free), self._choose), (free, self._write)):
+            for kind, write in ((False, self._choose), (True, self._write)):
+                rows = [row for row, is_free in enumerate(free) if is_free is kind]
                 order = sorted(rows, key=lambda row: (-open_requests[row].menu.lines, -len(prompts[row]), row))
                 for begin in range(0, len(order), self.batch_size):
                     part = order[begin : begin + self.batch_size]
@@ -195,11 +196,6 @@ class TransformersBackend:
         return self._decision(
             closing[:0], Steps(closing, np.zeros(len(closing), np.float32), closing, ones, ()), self.temperature
         )
-
-
-def _others(count: int, rows: Sequence[int]) -> list[int]:
-    """Return the numbers below `count` that are not among `rows`."""
-    return sorted({*range(count)} - {*rows})
 
 
 def _seeds(requests: Sequence[Prompt]) -> np.ndarray:

@@ -8,8 +8,9 @@ with other draws.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor
 
 from sparring.agents.llm.backend import Decision
-from sparring.agents.llm.cloning.dataset import CloneDataset, Example, Group
+from sparring.agents.llm.cloning.dataset import CloneDataset, Example
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.decoding.line_tokens import encode
 from sparring.agents.llm.decoding.scoring import Scores, TokenBatch, collate, score
@@ -47,7 +48,8 @@ class HeldOut:
         decisions, same, self.orders = [], 0, 0
         for _ in range(PHASES):
             positions = dataset.games.next(twice=True)
-            for one, example in _pairs(positions, dataset.examples(positions)):
+            examples = chain.from_iterable(dataset.examples(positions))
+            for one, example in zip(chain.from_iterable(positions), examples, strict=True):
                 decisions.append(_decision(constraint, one, example))
                 same += _alike(one)
                 self.orders += one.menu.lines
@@ -78,13 +80,6 @@ class HeldOut:
             "eval/held_out/order_loss": nats / self.orders,
             "eval/held_out/bot_agreement": self.agreement,
         }
-
-
-def _pairs(
-    positions: Sequence[Sequence[Demonstration]], groups: Sequence[Group]
-) -> Iterator[tuple[Demonstration, Example]]:
-    for position, group in zip(positions, groups, strict=True):
-        yield from zip(position, group, strict=True)
 
 
 def _decision(constraint: Constraint, one: Demonstration, example: Example) -> Decision:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,11 +59,6 @@ def first_model(config: CloneRunConfig, *, seed: int) -> tuple[Any, Any]:
     if tokenizer.eos_token_id is None:
         raise ModelError(f"model {config.model.name}: its tokenizer has no end of text; set its eos_token")
     return model, tokenizer
-
-
-def longest_text(model: Any) -> int | None:
-    """Return the number of tokens that a model reads at most, None if it has no limit."""
-    return getattr(model.config, "max_position_embeddings", None)
 
 
 def _new(config: CloneRunConfig, seed: int) -> tuple[Any, Any]:
@@ -114,7 +110,7 @@ class CloneTrainer:
         return self.game.demonstrations(self.config, games=games, seed=self.seeds[use], threads=self.threads)
 
     def _dataset(self, games: Demonstrations) -> CloneDataset:
-        return CloneDataset(games, self.tokenizer, longest=longest_text(self.model))
+        return CloneDataset(games, self.tokenizer, longest=getattr(self.model.config, "max_position_embeddings", None))
 
     @property
     def final(self) -> Path:
@@ -248,12 +244,9 @@ class CloneTrainer:
     def summary(self) -> dict[str, Any]:
         """Return plain data for the manifest of a state."""
         halves = {"halves": True} if self.halves else {}  # earlier states without halves lack this key
-        described = machine(self.device, deterministic=self.config.deterministic, minibatch=self._replay)
+        minibatch = partial(language_model_sha256, self.model, self.model.parameters())
+        described = machine(self.device, deterministic=self.config.deterministic, minibatch=minibatch)
         return {"env_steps": self.decisions, **described, "torch_threads": self.threads, **halves}
-
-    def _replay(self) -> str:
-        """Return the hash of the fixed minibatch."""
-        return language_model_sha256(self.model, self.model.parameters())
 
     def close(self) -> None:
         """Stop the threads of the simulator and of the optimizer."""

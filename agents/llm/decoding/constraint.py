@@ -109,10 +109,6 @@ class Automaton:
     options: list[Option]
     begin: np.ndarray
 
-    def edges(self, start: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return all edges of states [R], int64 [A], and the state of each (0 to R - 1), int64 [A]."""
-        return ranges(start, count)
-
 
 class Constraint:
     """Legal answers in tokens of one tokenizer. Raises `TokenizerError` if their tokenization is not unique."""
@@ -251,7 +247,7 @@ class Walks:
 
     def allowed(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the allowed edges of answers `rows` [r], int64 [A], and the index in `rows` of each, int64 [A]."""
-        return self.automaton.edges(self.start[rows], self.count[rows])
+        return ranges(self.start[rows], self.count[rows])
 
     def take(self, rows: np.ndarray, edges: np.ndarray, logprobs: np.ndarray | float = 0.0) -> None:
         """Take one of the allowed `edges` [r] in each of `rows` [r]."""
@@ -272,7 +268,7 @@ class Walks:
         rows, edges, start, count, logs = (np.concatenate(part) for part in zip(*self._taken, strict=True))
         order = np.argsort(rows, kind="stable")
         edges, count, logs = edges[order], count[order], logs[order]
-        allowed, step = self.automaton.edges(start[order], count)
+        allowed, step = ranges(start[order], count)
         per_row = np.cumsum(np.bincount(rows, minlength=len(walks)))[:-1]
         tokens, counts = self.automaton.token[edges].astype(np.int32), count.astype(np.int32)
         cuts = np.searchsorted(step, per_row)

@@ -10,6 +10,7 @@ from sparring.agents.grpo import learner
 from sparring.agents.grpo.trainer import GRPOTrainer
 from sparring.agents.trainers import train as train_grpo
 from sparring.curriculum.league.file import LeagueFile
+from sparring.curriculum.league.league import CHALLENGER
 from tests.agents.grpo.rollouts.small_games import SMALL, small_config
 from tests.agents.grpo.small_runs import events, rows, run, weights
 from tests.agents.grpo.toy_folder import toy_folder
@@ -53,10 +54,12 @@ def test_a_disagreement_ends_the_run_with_a_report_and_the_run_can_be_continued(
 
 
 def test_a_full_disk_when_the_learner_joins_the_league_is_an_alert(toy, tmp_path, monkeypatch):
-    save = GRPOTrainer.save_policy
+    """The league on disk is that of the newest training state, here of the first until the run ends."""
+    save, games = GRPOTrainer.save_policy, []
 
     def full(trainer, path, **options):
         if path.name.startswith("step_"):
+            games.append(LeagueFile(path.parent).read()[CHALLENGER].games)
             raise OSError(28, "No space left on device")
         save(trainer, path, **options)
 
@@ -64,7 +67,10 @@ def test_a_full_disk_when_the_learner_joins_the_league_is_an_alert(toy, tmp_path
     final = run(toy, tmp_path, "full", "grpo.steps=2", "league.checkpoint_every=1", "checkpoint_every=100")
     assert len(rows(final)) == 2
     assert "step_000002.pt is not saved (No space left on device); training goes on" in events(final)
-    assert "checkpoint_000002" not in LeagueFile(final.parent).read().agents
+    league = LeagueFile(final.parent).read()
+    assert "checkpoint_000002" not in league.agents
+    assert games == [0, 0]
+    assert league[CHALLENGER].games > 0
     assert (final.parent / "state" / "update_000002").is_dir()
 
 

@@ -9,7 +9,7 @@ from collections.abc import Hashable
 import pytest
 import torch
 
-from sparring.agents.grpo.objective import advantages as groups
+from sparring.agents.grpo.objective import advantages
 from sparring.agents.grpo.objective.advantages import group_ids, mixed_share
 from sparring.envs.diplomacy.rollouts.forked_games import stratum
 from sparring.envs.text import GroupFacts
@@ -39,9 +39,11 @@ def test_trap_16_the_facts_are_those_of_before_the_move_and_no_others():
     assert typing.get_type_hints(group_ids)["decisions"].__args__ == (GroupFacts,)
 
 
-def test_trap_16_the_module_imports_nothing_that_knows_outcomes():
-    imported = [node for node in ast.walk(ast.parse(inspect.getsource(groups))) if isinstance(node, ast.ImportFrom)]
-    assert {node.module for node in imported} == {"__future__", "collections.abc", "sparring.envs.text", "torch"}
+def test_trap_16_groups_read_the_facts_alone():
+    functions = (group_ids, advantages._same_fork, advantages._stratum)
+    nodes = [node for function in functions for node in ast.walk(ast.parse(inspect.getsource(function)))]
+    read = {node.attr for node in nodes if isinstance(node, ast.Attribute)} - {"setdefault", "tensor", "int64"}
+    assert read == {"fork", "seat", "step", "stratum"}
 
 
 @pytest.mark.parametrize("stratified", [False, True])
