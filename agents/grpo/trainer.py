@@ -23,14 +23,7 @@ from sparring.agents.grpo.rollouts.plan import RolloutBatch, RolloutJob, draw_pl
 from sparring.agents.grpo.rollouts.rollout import AdapterRolloutWorker
 from sparring.agents.grpo.rollouts.workers import InProcess, Workers
 from sparring.agents.grpo.step import check_batch, league_results, learn_from, step_metrics
-from sparring.agents.grpo.training_state import (
-    GRPOState,
-    check_base,
-    lost_checkpoints,
-    meets,
-    read_jobs,
-    write_jobs,
-)
+from sparring.agents.grpo.training_state import GRPOState, check_base, lost_checkpoints, meets, read_jobs, write_jobs
 from sparring.agents.llm.decoding.output_layer import check_finite
 from sparring.agents.llm.models.adapters import BASE, AdapterError, Adapters, LoraShape, load_adapter, save_adapter
 from sparring.agents.llm.models.identity import base_identity, first_identity, language_model_sha256

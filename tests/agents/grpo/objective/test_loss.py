@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from sparring.agents.grpo.objective.loss import loss_metrics, policy_loss
-from sparring.agents.grpo.objective.tokens import ProvenanceError, Source
+from sparring.agents.grpo.objective.tokens import ProvenanceError, Source, count_per_part, mean_per_part, sum_per_part
 from sparring.configs.language import AGGREGATIONS, LOSS_TYPES, GRPOConfig
 from tests.agents.grpo.objective.made_up import LENGTH, part_of, random_tokens, tokens_of, totals_of
 from tests.agents.grpo.objective.plain_grpo import PlainSample, plain_gradient, plain_loss
@@ -16,6 +16,8 @@ LOG2, LOG3 = math.log(2.0), math.log(3.0)
 OLD = [-1.0, -2.0, -1.5]
 LOGP = [-1.0 + LOG2, -2.0, -1.5 - LOG2]
 """Ratios 2 and 1 in sample 0, 1/2 in sample 1."""
+PART_VALUES = torch.tensor([1.0, 10.0, 2.0, 3.0])
+PART = torch.tensor([0, 3, 0, 1])
 
 
 def loss_of(tokens, *, beta=0.0, totals=None, **options):
@@ -173,3 +175,20 @@ def test_log_probabilities_in_half_precision_are_refused():
     tokens = tokens_of(torch.tensor([-1.0], dtype=torch.bfloat16), [-1.0], [0], [1.0])
     with pytest.raises(ValueError, match=r"bfloat16.*float32"):
         loss_of(tokens)
+
+
+def test_sums_over_parts_by_hand():
+    assert sum_per_part(PART_VALUES, PART, 4).tolist() == [3.0, 3.0, 0.0, 10.0]
+    assert count_per_part(PART, 4).tolist() == [2, 1, 0, 1]
+    assert mean_per_part(PART_VALUES, PART, 4).tolist() == [1.5, 3.0, 0.0, 10.0]
+
+
+def test_parts_of_nothing():
+    assert mean_per_part(PART_VALUES[:0], PART[:0], 0).shape == (0,)
+    assert mean_per_part(PART_VALUES[:0], PART[:0], 2).tolist() == [0.0, 0.0]
+
+
+def test_the_gradient_of_a_mean_reaches_every_value_once():
+    values = PART_VALUES.clone().requires_grad_()
+    (mean_per_part(values, PART, 4) * torch.tensor([2.0, 5.0, 7.0, 1.0])).sum().backward()
+    assert values.grad.tolist() == [1.0, 1.0, 1.0, 5.0]

@@ -7,17 +7,7 @@ import numpy as np
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from sparring.envs.text import (
-    FreeText,
-    GameEnding,
-    GroupFacts,
-    GroupPlan,
-    Option,
-    Prompt,
-    RolloutPlan,
-    TextFormat,
-    mix,
-)
+from sparring.envs.text import FreeText, GameEnding, GroupFacts, GroupPlan, Option, Prompt, RolloutPlan, TextFormat, mix
 
 MOST = 3
 HERO, BOT = "challenger", "perfect"

@@ -1,13 +1,103 @@
-"""Our small models are Llama's shape, and their first weights depend on the seed alone."""
+"""Our small models: Llama's shape, first weights that depend on the seed alone, and a tokenizer with a token a word,
+nothing lost, and lines that stay apart, so that constraints over tokens are exact.
+"""
 
+import re
+
+import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 pytest.importorskip("transformers")
 
-from sparring.agents.llm.models.tiny import build_tiny, game_tokenizer, tiny_config
+from transformers import AutoTokenizer
+
+from sparring.agents.llm.models.tiny import WORD, build_tiny, game_tokenizer, tiny_config, train_tokenizer
+from sparring.envs.diplomacy.board.board import POWERS, standard_board
+from sparring.envs.diplomacy.prompts.prompts import render
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.rollouts.demonstrations import NUMBERS, corpus, kinds_of_prompts
+from tests.envs.diplomacy.prompts.asking import draw, random_decisions
 
 SMALL = {"hidden": 32, "layers": 2, "heads": 2}
+TAGS = ("<orders>", "</orders>")
+TOKENIZER = game_tokenizer("diplomacy")
+
+
+def encode(text):
+    return TOKENIZER(text, add_special_tokens=False)["input_ids"]
+
+
+def decode(ids):
+    return TOKENIZER.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+
+
+@pytest.mark.parametrize("space", ["", " "])
+def test_every_word_of_the_domain_is_one_token(space):
+    verbs = ["H", "-", "S", "C", "R", "D", "B", "VIA", "A", "F", "WAIVE"]
+    words = [*standard_board().locations, *POWERS, *verbs, *map(str, NUMBERS)]
+    assert {word for word in words if len(encode(space + word)) != 1} == set()
+    assert max(NUMBERS) == 1940
+
+
+def test_line_ends_tags_and_special_tokens():
+    assert [len(encode(text)) for text in ("\n", *TAGS)] == [1, 1, 1]
+    special = [TOKENIZER.pad_token_id, TOKENIZER.bos_token_id, TOKENIZER.eos_token_id]
+    assert len({*special, *encode("\n"), *encode(TAGS[0]), *encode(TAGS[1])}) == 6
+    assert encode("A PAR") == TOKENIZER("A PAR")["input_ids"]  # nothing is added of its own accord
+    assert 500 <= len(TOKENIZER) <= 1000
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text())
+def test_any_text_comes_back(text):
+    assert decode(encode(text)) == text
+
+
+def test_lines_are_the_same_alone_and_together():
+    rng, joint = np.random.default_rng(7), 0
+    for _, choices, _ in random_decisions(games=7, last_year=1904):
+        chosen = draw(choices, rng)
+        alone = [token for option in chosen for token in encode(f"{option.text}\n")]
+        whole = encode(f"<orders>\n{DIPLOMACY_TEXT.write(chosen)}")
+        assert whole == [*encode("<orders>\n"), *alone, *encode("</orders>")]
+        assert encode(decode(whole)) == whole
+        joint += 1
+    assert joint >= 500
+
+
+def test_prompts_and_answers_of_games_take_a_token_a_word():
+    """Of games the vocabulary was not made of; numbers of legal orders above 99 alone take a token a byte."""
+    rng = np.random.default_rng(8)
+    for row, choices, _ in random_decisions(games=1, last_year=1906, seed=99):
+        texts = [render(row, choices.power, choices, rules, last_year=1920) for rules in kinds_of_prompts()]
+        for text in [*texts, DIPLOMACY_TEXT.write(draw(choices, rng))]:
+            pieces = re.findall(WORD, re.sub("</?orders>", "\n", text))
+            rare = [piece for piece in pieces if piece.strip().isdigit() and int(piece) not in NUMBERS]
+            assert len(encode(text)) == len(pieces) - len(rare) + sum(map(len, rare))
+
+
+def test_a_compact_prompt_is_short():
+    sizes = [
+        len(encode(render(row, choices.power, choices, next(kinds_of_prompts()), last_year=1910)))
+        for row, choices, _ in random_decisions(games=1, last_year=1907)
+    ]
+    assert max(sizes) < 250
+
+
+def test_the_same_texts_give_the_same_bytes():
+    again = train_tokenizer(corpus(), tags=TAGS)
+    assert again.backend_tokenizer.to_str() == TOKENIZER.backend_tokenizer.to_str()
+
+
+def test_it_is_saved_and_loaded(tmp_path):
+    TOKENIZER.save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    text = "Diplomacy\nA STP - BOT\nF STP/NC S LVN - STP\n</orders>"
+    assert loaded(text)["input_ids"] == encode(text)
+    assert loaded.eos_token_id == TOKENIZER.eos_token_id
 
 
 def test_the_seed_decides_the_weights_and_nothing_else_is_drawn():
