@@ -23,8 +23,7 @@ from multiprocessing.util import Finalize
 from threading import Condition, Thread
 from typing import Any, Protocol
 
-from sparring.agents.distributed.parent_death import end_with_parent
-from sparring.agents.distributed.threads import make_deterministic, set_threads
+from sparring.agents.distributed.threads import end_with_parent, make_deterministic, set_threads
 from sparring.agents.grpo.rollouts.plan import RolloutBatch, RolloutJob
 from sparring.configs.core.errors import InputError, one_line
 from sparring.configs.schema import GRPORunConfig

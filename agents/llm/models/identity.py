@@ -18,7 +18,7 @@ from torch.nn import Module
 from torch.nn.functional import cross_entropy
 
 from sparring.agents.llm.decoding.output_layer import all_logits, backbone, plain, without_dropout
-from sparring.agents.run.fidelity.minibatch import minibatch_sha256
+from sparring.agents.run.fidelity import minibatch_sha256
 
 ALL = "all:"
 SAMPLED = 256
