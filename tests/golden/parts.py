@@ -112,14 +112,14 @@ PARTS = (
     Part(
         "ppo",
         (
-            _train("quickstart", "run", _PPO, _SHORT, "ppo.warmup_updates=1 evaluation.every=2 evaluation.games=4"),
+            _train("bots_only", "run", _PPO, _SHORT, "ppo.warmup_updates=1 evaluation.every=2 evaluation.games=4"),
             _evaluate("--ckpt {out}/run/final.pt --games 4 --regimes none full --seed 3"),
         ),
     ),
     Part(
         "ppo_challenge",
         (
-            _train("quickstart", "run", _PPO, _SHORT, _FP32, "env.rules=challenge env.mirror=false"),
+            _train("bots_only", "run", _PPO, _SHORT, _FP32, "env.rules=challenge env.mirror=false"),
             _evaluate("--ckpt {out}/run/final.pt --games 2 --stochastic --opponents ace brawler"),
         ),
     ),
