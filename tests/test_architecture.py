@@ -239,19 +239,19 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 62_794,
-    "product files": 522,
-    "import lines, % of product lines": 9.1,
-    "files with one importer": 133,
-    "files with one importer and at most 80 lines": 45,
-    "`found` as a name, per 1,000 lines": 14.7,
-    "test lines": 58_535,
+    "product lines": 62_371,
+    "product files": 481,
+    "import lines, % of product lines": 8.8,
+    "files with one importer": 112,
+    "files with one importer and at most 80 lines": 30,
+    "`found` as a name, per 1,000 lines": 10.4,
+    "test lines": 58_532,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""
 ENTERED = {
     "files entered by a PPO update": 30,
-    "files entered by a GRPO step": 85,
+    "files entered by a GRPO step": 79,
     "files entered by an evaluation": 42,
 }
 

@@ -241,7 +241,6 @@ def test_a_path_may_be_text(tmp_path):
         Policy.load(str(tmp_path / "none.pt"))
 
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 OLD_RUN = GOLDEN / "run_v0"
 OLD_POLICIES = {46: GOLDEN / "checkpoint_1.pt", 59: OLD_RUN / "final.pt"}
 REASON = "whose scripted bots and challenge observations differed from the game they are named after"

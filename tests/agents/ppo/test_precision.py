@@ -1,11 +1,13 @@
-"""Which precision is chosen where, and that there are words for a wish that is not granted."""
+"""Which precision is chosen where, what is said of it, and the state of fp16's scaler."""
 
 import pytest
 import torch
 
+from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo import learner
-from sparring.agents.ppo.learner import Autocast
+from sparring.agents.ppo.learner import Autocast, PPOLearner
 from sparring.configs.core.errors import UnknownNameError
+from sparring.configs.schema import NetworkConfig, PPOConfig
 
 
 @pytest.fixture
@@ -86,3 +88,28 @@ def test_warm_up_runs_in_full_precision(cpu):
 def test_an_unknown_precision_is_named():
     with pytest.raises(UnknownNameError, match=r"unknown ppo\.precision 'fp61'.*did you mean 'fp16'"):
         Autocast("fp61", "cpu")
+
+
+def learner_with(*, scaled):
+    autocast = Autocast("fp32", "cpu")
+    autocast.scaler = torch.amp.GradScaler("cpu", enabled=scaled, init_scale=512.0)
+    return PPOLearner(ActorCritic(2, 1, 1, NetworkConfig(hidden=8)), PPOConfig(), autocast, seed=0)
+
+
+def test_a_scaler_goes_on_with_the_scale_that_was_saved():
+    saved, other = learner_with(scaled=True), learner_with(scaled=True)
+    saved.autocast.scaler.load_state_dict(saved.autocast.scaler.state_dict() | {"scale": 8.0})
+    other.load_state_dict(saved.state_dict())
+    assert other.autocast.scaler.get_scale() == 8.0
+
+
+def test_a_scaler_begins_where_the_state_has_none():
+    saved, other = learner_with(scaled=False), learner_with(scaled=True)
+    other.load_state_dict(saved.state_dict())
+    assert other.autocast.scaler.get_scale() == 512.0
+
+
+def test_a_learner_without_a_scaler_does_not_mind_one_in_the_state():
+    saved, other = learner_with(scaled=True), learner_with(scaled=False)
+    other.load_state_dict(saved.state_dict())
+    assert not other.autocast.scaler.is_enabled()
