@@ -29,7 +29,9 @@ ROOMS = ("agents", "configs", "curriculum", "envs", "eval", "train.py", "__init_
 PROSE = ("docs", "checkpoints", "README.md", "CHANGELOG.md", "Makefile", "pyproject.toml", ".ci/run")
 WORDS = ("nobody", "somebody", "anybody", "everybody", "whoever", "whom", "anew", "lately", "begun", "thereof")
 BANNED = re.compile(rf"\b({'|'.join(WORDS)})\b", re.IGNORECASE)
-NUMERICS = re.compile(r"^(rollout|loss|kl|advantages|importance|ratings|learner|scoring|actor_critic|order_network)$")
+NUMERICS = re.compile(
+    r"^(gae|rollout|loss|kl|advantages|importance|elo|bayesian|ratings|learner|scoring|actor_critic|order_network)$"
+)
 """Names of files whose comments count beside those of kernels."""
 TARGETS = {
     "product lines": "<= 53,500",
