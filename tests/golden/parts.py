@@ -92,8 +92,8 @@ _DIPLOMACY = (
 )
 _GRPO = (
     "grpo.groups=2 grpo.samples_per_group=2 grpo.rollout_horizon_years=1 grpo.rollout_long_horizon_years=1 "
-    "grpo.rollout_warmup_phases=2 grpo.steps=3 grpo.minibatch_samples=8 env.last_year=1903 league.checkpoint_every=2 "
-    "league.cold_start_steps=1 checkpoint_every=1"
+    "grpo.rollout_warmup_phases=2 grpo.steps=3 grpo.minibatch_samples=8 env.last_year=1903 "
+    "league.checkpoint_schedule=even league.checkpoint_every=2 league.cold_start_steps=1 checkpoint_every=1"
 )
 _CLONE = (
     "env.last_year=1903 clone.hidden=32 clone.layers=1 clone.heads=2 clone.games_per_update=3 clone.updates=4 "
