@@ -77,7 +77,7 @@ demo: DEMO_RUN := $(DEMO_RUN)
 demo: $(BASE_STAMP)
 	@echo "Next: train the run quickstart as $(DEMO_RUN), $(DEMO_TIME); Ctrl-C stops it and keeps the policy."
 	$(BIN)/python train.py +run=quickstart name=$(DEMO_RUN) $(DEMO_ARGS)
-	@echo "Next: play $(GAMES) games against each of the five bots, a minute or two at most, and write a replay."
+	@echo "Next: play $(GAMES) games against each of the five bots and twelve held-out opponents, a few minutes, and write a replay."
 	$(BIN)/python eval/run.py --ckpt $(DEMO_RUN) --games $(GAMES) --replay $(REPLAY)
 	@echo "Watch the replay: open $(REPLAY) in a browser."
 	@echo "For the commands of README.md, in this shell: source .venv/bin/activate"

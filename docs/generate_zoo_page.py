@@ -32,10 +32,10 @@ Trained models that come with the repository and the package. `--ckpt released/N
 name a policy in every command of `eval/`, `tiny` the language model. *Held out* are opponents that no run trains
 against ([opponents](opponents.md#held-out-opponents)): their mean and the worst of them. A *best response* is an
 opponent trained against the model alone, cold from random weights or warm from the model's own; its win rate measures
-what the table hides ([how it is trained](results/bots_only.md#best-responses-the-released-policy)).
+what the table hides, as does the strongest of several [attacks](results/self_play.md#the-maximum-of-several-attacks) ([how it is trained](results/bots_only.md#best-responses-the-released-policy)).
 
-| name | task | size (weights) | table (win %) | held out (win %) | best response (win % against it) | command | card |
-| --- | --- | ---: | --- | --- | --- | --- | --- |
+| name | task | size (weights) | table (win %) | held out (win %) | best response (win % against it) | strongest attack (win %) | command | card |
+| --- | --- | ---: | --- | --- | --- | --- | --- | --- |
 """
 TAIL = """
 ## Use one
@@ -71,8 +71,9 @@ def policy_row(path: Path) -> list[str]:
     task = f"`{checkpoint.contract['id']}`, {checkpoint.contract['rules']} rules"
     best = next((f"{key}: {value}" for key, value in facts.items() if key.startswith("best response")), UNKNOWN)
     best = best.removeprefix("best response ").partition(" (")[0]  # without how it was measured, which the card says
+    attack = facts.get("strongest attack", "not measured").partition(" (")[0]
     held_out = facts.get("held out, win % of 400 games", "not measured").partition(";")[0]
-    return [f"`{path.stem}`", task, f"{weights:,}", facts["win % of 400 games"], held_out, best, command[0], link]
+    return [f"`{path.stem}`", task, f"{weights:,}", facts["win % of 400 games"], held_out, best, attack, command[0], link]
 
 
 def language_model_row(folder: Path) -> list[str]:
@@ -84,7 +85,7 @@ def language_model_row(folder: Path) -> list[str]:
     command = f"`python train.py +run={config['run']}`"
     table = "[results](results/diplomacy.md)"
     card = "[models](language_models.md#the-models)"
-    return [f"`{folder.name}`", f"`{config['env']['id']}`, text", f"{weights:,}", table, "none", UNKNOWN, command, card]
+    return [f"`{folder.name}`", f"`{config['env']['id']}`, text", f"{weights:,}", table, "none", UNKNOWN, "not measured", command, card]
 
 
 if __name__ == "__main__":
