@@ -1,7 +1,7 @@
 """Play a game against an agent in the browser: `python eval/play.py`; `--help` lists every option.
 
 Entry point for all games. The game is that of --opponent or --opponents, the dogfight without either, unless `--env` is
-given. Each game has its own options and its own page, on a server on 127.0.0.1 (extra `play`): see `eval/playing/`.
+given. Each game has its own options and its own page, on a server on 127.0.0.1 (extra `play`): see `eval/browser/`.
 Exit codes: 0 done, 2 bad input or a package missing (one line on stderr), 130 stopped with Ctrl-C.
 """
 
@@ -18,9 +18,9 @@ if not __package__:  # Run as a script, possibly before installation.
 from sparring.agents.opponents.players import BOT_PREFIX, find_player
 from sparring.configs.core.errors import InputError, choose
 from sparring.envs.game import games, load
+from sparring.eval.browser.options import SCRIPT
 from sparring.eval.command import run_command
 from sparring.eval.parser import Parser, keyed_name, split_names
-from sparring.eval.playing.options import SCRIPT
 from sparring.eval.run import HELP, env_of_player
 
 COMMANDS = {game.name: game.play for game in games() if game.play}

@@ -23,7 +23,7 @@ GAME = Game(
     aec_env="sparring.envs.chess.interfaces.aec_env:ChessAECEnv",
     text_envs=((ARBITER_ID, "sparring.envs.chess.interfaces.arbiter_env:ChessArbiterEnv"),),
     evaluation="sparring.eval.chess.command:evaluate",
-    play="sparring.eval.playing.chess.command:play",
+    play="sparring.eval.browser.chess.command:play",
     text_game="sparring.envs.chess.rollouts.task:CHESS",
 )
 

@@ -22,7 +22,7 @@ GAME = Game(
     action_space="sparring.envs.diplomacy.interfaces.slots:choice_space",
     policy_loader="sparring.eval.diplomacy.models:load_observing_policy",
     evaluation="sparring.eval.diplomacy.command:evaluate",
-    play="sparring.eval.playing.diplomacy.command:play",
+    play="sparring.eval.browser.diplomacy.command:play",
     opponents="sparring.agents.opponents.diplomacy:order_player",
     text_game="sparring.envs.diplomacy.rollouts.task:DIPLOMACY",
 )

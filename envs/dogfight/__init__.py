@@ -28,5 +28,5 @@ GAME = Game(
     opponents="sparring.agents.opponents.dogfight.load:opponent_policy",
     policy_loader="sparring.eval.dogfight.players:load_observing_policy",
     evaluation="sparring.eval.dogfight.command:evaluate",
-    play="sparring.eval.playing.dogfight.command:play",
+    play="sparring.eval.browser.dogfight.command:play",
 )

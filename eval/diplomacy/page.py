@@ -2,7 +2,7 @@
 
 The page (`replay.html`, with `map.css` and `map.js`) contains everything and makes no network requests. All geometry is
 computed here, by `envs.diplomacy.drawing.outlines` and `arrows`, so that pictures and page agree; the page draws it and
-moves from phase to phase. The page for playing (`eval/playing/diplomacy`) has the same map.
+moves from phase to phase. The page for playing (`eval/browser/diplomacy`) has the same map.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from sparring.eval import export as export_command
 from sparring.eval import payoff as payoff_command
 from sparring.eval import play as play_command
 from sparring.eval import runs as runs_command
-from sparring.eval.playing import server
+from sparring.eval.browser import server
 
 TINY = {"env.num_envs": 10, "ppo.rollout_steps": 10, "ppo.minibatch_size": 100, "ppo.epochs": 1, "evaluation.every": 1}
 

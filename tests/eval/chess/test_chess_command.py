@@ -20,10 +20,10 @@ from sparring.configs.serialization import to_plain
 from sparring.envs.chess import ENV_ID
 from sparring.envs.chess.engines import searchers
 from sparring.envs.chess.interfaces.aec_env import ChessAECEnv
+from sparring.eval.browser.chess.opponents import ChessOpponents
+from sparring.eval.browser.chess.table import ChessTable, TableRules
 from sparring.eval.chess.command import main
 from sparring.eval.chess.games import MoveRequest
-from sparring.eval.playing.chess.opponents import ChessOpponents
-from sparring.eval.playing.chess.table import ChessTable, TableRules
 from sparring.eval.run import env_of
 from sparring.eval.run import main as run_main
 from tests.agents.grpo.toy_folder import toy_folder

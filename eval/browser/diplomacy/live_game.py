@@ -22,7 +22,7 @@ from sparring.envs.diplomacy.records.history import PhaseRecord, WatchedBatch
 from sparring.envs.diplomacy.records.saved_game import save
 from sparring.envs.diplomacy.records.timeline import Phase, phases_of
 from sparring.envs.text import Option
-from sparring.eval.playing.diplomacy.opponents import PhaseOpponents, WaitingFor
+from sparring.eval.browser.diplomacy.opponents import PhaseOpponents, WaitingFor
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,10 @@ from sparring.envs.diplomacy.orders.choices import Choices
 from sparring.envs.diplomacy.records.game_log import result
 from sparring.envs.diplomacy.records.timeline import KINDS, winner
 from sparring.envs.text import Option
+from sparring.eval.browser.connection import Send, in_thread
+from sparring.eval.browser.diplomacy.live_game import LiveDiplomacy
+from sparring.eval.browser.diplomacy.pages import play_page
 from sparring.eval.diplomacy.page import encode_orders, encode_phase, page
-from sparring.eval.playing.connection import Send, in_thread
-from sparring.eval.playing.diplomacy.live_game import LiveDiplomacy
-from sparring.eval.playing.diplomacy.pages import play_page
 
 
 class TurnMessage(TypedDict):

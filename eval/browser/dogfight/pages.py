@@ -8,8 +8,8 @@ from typing import Any
 
 from sparring.agents.play.matches import Contestant
 from sparring.envs.dogfight import rules as game
+from sparring.eval.browser.dogfight.browser_policy import stored_policy
 from sparring.eval.dogfight.replay import arena_constants, fill_page
-from sparring.eval.playing.dogfight.browser_policy import stored_policy
 
 _FOLDER = Path(__file__).parent
 _ABOUT = "Sparring · dogfight"

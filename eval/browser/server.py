@@ -21,8 +21,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sparring.configs.core.errors import InputError
-from sparring.eval.playing.connection import PlayConnection, Send, play_connection
-from sparring.eval.playing.options import ServerOptions
+from sparring.eval.browser.connection import PlayConnection, Send, play_connection
+from sparring.eval.browser.options import ServerOptions
 
 if TYPE_CHECKING:
     import uvicorn

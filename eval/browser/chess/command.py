@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sparring.envs.chess import check_package
+from sparring.eval.browser.chess.options import DEFAULT_OPPONENT, SIDES, read_options
+from sparring.eval.browser.server import HostedGame, serve_game
 from sparring.eval.command import make_folders
-from sparring.eval.playing.chess.options import DEFAULT_OPPONENT, SIDES, read_options
-from sparring.eval.playing.server import HostedGame, serve_game
 
 
 def play(arguments: Sequence[str]) -> None:
     """Serve the page until the process is interrupted."""
     options = read_options(arguments)
     check_package()
-    from sparring.eval.playing.chess.opponents import (
+    from sparring.eval.browser.chess.opponents import (
         ChessOpponents,
         find_chess_opponent,
         known_chess_opponents,
         saved_opponent,
     )
-    from sparring.eval.playing.chess.session import HostedChess
-    from sparring.eval.playing.chess.starts import read_fen, resume_game
-    from sparring.eval.playing.chess.table import ChessTable, TableRules
+    from sparring.eval.browser.chess.session import HostedChess
+    from sparring.eval.browser.chess.starts import read_fen, resume_game
+    from sparring.eval.browser.chess.table import ChessTable, TableRules
 
     resumed = resume_game(options.resume, options.side) if options.resume else None
     opponent = options.opponent or (saved_opponent(resumed) if resumed else "") or DEFAULT_OPPONENT

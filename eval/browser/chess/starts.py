@@ -11,9 +11,9 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.core.regular_file import open_regular
 from sparring.configs.core.status import say
 from sparring.envs.chess.positions import check_position
+from sparring.eval.browser.chess.person_game import YOU
 from sparring.eval.chess.games import ChessGame
 from sparring.eval.chess.results import read_pgn
-from sparring.eval.playing.chess.person_game import YOU
 
 LARGEST_FILE = 1_000_000
 """Bytes of a PGN file."""

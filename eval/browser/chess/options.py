@@ -9,9 +9,9 @@ from pathlib import Path
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.schema import DEVICE
+from sparring.eval.browser.options import ServerOptions, check_server, play_parser
 from sparring.eval.chess.options import ILLEGAL, TEMPERATURE, TOKENS
 from sparring.eval.parser import Parser, check_number
-from sparring.eval.playing.options import ServerOptions, check_server, play_parser
 
 RANDOM_SIDE = "random"
 SIDES = ("white", "black", RANDOM_SIDE)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from sparring.agents.opponents.players import Player
 from sparring.configs.core.files import write_atomically
+from sparring.eval.browser.dogfight.opponents import find_opponent, known_opponents, load_opponent
+from sparring.eval.browser.dogfight.options import DogfightPlayOptions, read_options
+from sparring.eval.browser.server import HostedGame, serve_game
 from sparring.eval.command import announce_loading, make_folders, use_machine, write_asked
-from sparring.eval.playing.dogfight.opponents import find_opponent, known_opponents, load_opponent
-from sparring.eval.playing.dogfight.options import DogfightPlayOptions, read_options
-from sparring.eval.playing.server import HostedGame, serve_game
 
 
 def play(arguments: Sequence[str]) -> None:
@@ -27,7 +27,7 @@ def play(arguments: Sequence[str]) -> None:
 def _write_static(options: DogfightPlayOptions, found: Player, path: Path) -> None:
     make_folders([], files=[path])
     announce_loading(quiet=options.quiet)
-    from sparring.eval.playing.dogfight.pages import static_page
+    from sparring.eval.browser.dogfight.pages import static_page
 
     text = static_page(load_opponent(found).contestant)
     write_asked(path, lambda file: write_atomically(file, text), quiet=options.quiet)
@@ -35,8 +35,8 @@ def _write_static(options: DogfightPlayOptions, found: Player, path: Path) -> No
 
 def _stage(options: DogfightPlayOptions, found: Player) -> HostedGame:
     use_machine("cpu", 1, quiet=options.quiet)
-    from sparring.eval.playing.dogfight.live_match import LiveMatch
-    from sparring.eval.playing.dogfight.session import Stage
+    from sparring.eval.browser.dogfight.live_match import LiveMatch
+    from sparring.eval.browser.dogfight.session import Stage
 
     # Played once here, so that an opponent that cannot play ends the command, and the kernels are compiled.
     LiveMatch(load_opponent(found), regime="default", seed=options.seed, rules=options.rules).close()

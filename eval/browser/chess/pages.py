@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from sparring.eval.browser.chess.options import SIDES
 from sparring.eval.chess.results import fill_page
-from sparring.eval.playing.chess.options import SIDES
 
 _FOLDER = Path(__file__).parent
 _SCRIPTS = ("pieces", "board", "page")

@@ -23,15 +23,15 @@ from sparring.configs.core.errors import InputError
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.eval import play
-from sparring.eval.playing import server
-from sparring.eval.playing.connection import answer
-from sparring.eval.playing.dogfight.live_match import LiveMatch
-from sparring.eval.playing.dogfight.opponents import find_opponent, load_opponent
-from sparring.eval.playing.dogfight.options import DEFAULT_OPPONENT
-from sparring.eval.playing.dogfight.session import FlightSession, Stage
-from sparring.eval.playing.server import Gate, listen
+from sparring.eval.browser import server
+from sparring.eval.browser.connection import answer
+from sparring.eval.browser.dogfight.live_match import LiveMatch
+from sparring.eval.browser.dogfight.opponents import find_opponent, load_opponent
+from sparring.eval.browser.dogfight.options import DEFAULT_OPPONENT
+from sparring.eval.browser.dogfight.session import FlightSession, Stage
+from sparring.eval.browser.server import Gate, listen
+from tests.eval.browser.browser import browser
 from tests.eval.dogfight.test_replay import ROOT, browse, needs_chromium, selftest
-from tests.eval.playing.browser import browser
 
 # ---- a match
 

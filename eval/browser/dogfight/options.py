@@ -9,8 +9,8 @@ from pathlib import Path
 from sparring.agents.opponents.players import RELEASED
 from sparring.configs.core.errors import InputError, choose
 from sparring.envs.dogfight.rules import RULES
+from sparring.eval.browser.options import ServerOptions, check_server, play_parser
 from sparring.eval.parser import check_page
-from sparring.eval.playing.options import ServerOptions, check_server, play_parser
 
 DEFAULT_OPPONENT = f"{RELEASED}/dogfight_strong"
 

@@ -16,9 +16,9 @@ from sparring.configs.core.errors import InputError
 from sparring.envs.chess.analysis import read_analysis
 from sparring.envs.chess.positions import read_legal_move
 from sparring.envs.text import mix
+from sparring.eval.browser.chess.opponents import MoveAnswer
 from sparring.eval.chess.games import ANSWERS, REPLACEMENTS, ChessGame, GameConditions, MoveRequest, apply_answer
 from sparring.eval.chess.results import page_data
-from sparring.eval.playing.chess.opponents import MoveAnswer
 
 YOU = "You"
 RESIGNATION = "resignation"

@@ -12,14 +12,14 @@ from websockets.sync.client import connect
 
 from sparring.configs.core.errors import InputError
 from sparring.eval import play
+from sparring.eval.browser.chess.opponents import ChessOpponents, MoveAnswer, find_chess_opponent, saved_opponent
+from sparring.eval.browser.chess.person_game import PersonGame, name_players, new_game, read_move
+from sparring.eval.browser.chess.session import HostedChess
+from sparring.eval.browser.chess.starts import read_fen, resume_game
+from sparring.eval.browser.chess.table import ChessTable, TableRules
+from sparring.eval.browser.connection import answer
 from sparring.eval.chess.games import RandomPlayer
-from sparring.eval.playing.chess.opponents import ChessOpponents, MoveAnswer, find_chess_opponent, saved_opponent
-from sparring.eval.playing.chess.person_game import PersonGame, name_players, new_game, read_move
-from sparring.eval.playing.chess.session import HostedChess
-from sparring.eval.playing.chess.starts import read_fen, resume_game
-from sparring.eval.playing.chess.table import ChessTable, TableRules
-from sparring.eval.playing.connection import answer
-from tests.eval.playing.test_live import ask, serving
+from tests.eval.browser.test_live import ask, serving
 
 ROOK_ENDING = "7k/8/8/8/8/8/P7/R3K2R w KQ - 0 1"
 

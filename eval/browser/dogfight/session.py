@@ -17,12 +17,12 @@ from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.typed import Flag, Number, Text, read, require
 from sparring.envs.dogfight.recording import short_names
 from sparring.envs.dogfight.rules import REGIMES, TICKS_PER_SECOND
+from sparring.eval.browser.connection import Send, free_path, in_thread
+from sparring.eval.browser.dogfight.live_match import YOU, LiveMatch
+from sparring.eval.browser.dogfight.opponents import find_opponent, load_opponent
+from sparring.eval.browser.dogfight.pages import live_page
 from sparring.eval.dogfight.players import Entrant
 from sparring.eval.dogfight.replay import write_replay
-from sparring.eval.playing.connection import Send, free_path, in_thread
-from sparring.eval.playing.dogfight.live_match import YOU, LiveMatch
-from sparring.eval.playing.dogfight.opponents import find_opponent, load_opponent
-from sparring.eval.playing.dogfight.pages import live_page
 
 FRAME = 1 / 60
 """Seconds between frames."""

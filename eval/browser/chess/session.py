@@ -10,9 +10,9 @@ from pydantic import Strict, StringConstraints
 from typing_extensions import TypedDict
 
 from sparring.configs.core.typed import Count, Text, read, require
-from sparring.eval.playing.chess.pages import live_page
-from sparring.eval.playing.chess.table import ChessTable
-from sparring.eval.playing.connection import Send
+from sparring.eval.browser.chess.pages import live_page
+from sparring.eval.browser.chess.table import ChessTable
+from sparring.eval.browser.connection import Send
 
 MoveText = Annotated[str, Strict(), StringConstraints(min_length=1, max_length=16)]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from sparring.configs.core.errors import InputError, choose
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import BOTS
+from sparring.eval.browser.options import ServerOptions, check_server, play_parser
 from sparring.eval.diplomacy.options import LAST_YEAR, TEMPERATURE, YEARS
 from sparring.eval.diplomacy.settings import Settings, read_settings
 from sparring.eval.parser import add_machine, check_machine, check_number, split_names
-from sparring.eval.playing.options import ServerOptions, check_server, play_parser
 
 _EXAMPLES = f"""\
 examples:

@@ -12,11 +12,11 @@ from pathlib import Path
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.paths import holds
 from sparring.configs.core.status import COMPILING, said_if_long
+from sparring.eval.browser.connection import free_path
+from sparring.eval.browser.diplomacy.lineup import HumanLineup, new_lineup, resumed_lineup
+from sparring.eval.browser.diplomacy.options import DiplomacyPlayOptions, read_options
+from sparring.eval.browser.server import HostedGame, serve_game
 from sparring.eval.command import make_folders, use_machine
-from sparring.eval.playing.connection import free_path
-from sparring.eval.playing.diplomacy.lineup import HumanLineup, new_lineup, resumed_lineup
-from sparring.eval.playing.diplomacy.options import DiplomacyPlayOptions, read_options
-from sparring.eval.playing.server import HostedGame, serve_game
 
 FOLDER = Path("replays")
 """Folder of games that have no file."""
@@ -42,9 +42,9 @@ def host(options: DiplomacyPlayOptions, lineup: HumanLineup | None) -> HostedGam
     make_folders([], files=[options.save or FOLDER / "any"])
     device, _ = use_machine(options.device, options.threads, quiet=options.quiet)
     from sparring.envs.diplomacy.records.saved_game import load, load_players, summary
-    from sparring.eval.playing.diplomacy.hosted import HostedDiplomacy
-    from sparring.eval.playing.diplomacy.live_game import HumanSeat, LiveDiplomacy
-    from sparring.eval.playing.diplomacy.opponents import load_opponents
+    from sparring.eval.browser.diplomacy.hosted import HostedDiplomacy
+    from sparring.eval.browser.diplomacy.live_game import HumanSeat, LiveDiplomacy
+    from sparring.eval.browser.diplomacy.opponents import load_opponents
 
     with said_if_long(COMPILING, shown=not options.quiet):
         past = load(options.resume) if options.resume else []

@@ -8,12 +8,12 @@ import chess.pgn
 import uvicorn
 
 from sparring.agents.llm.backend import Decision
+from sparring.eval.browser.chess.session import HostedChess
+from sparring.eval.browser.server import Gate, listen, make_app
 from sparring.eval.chess.games import ModelPlayer
-from sparring.eval.playing.chess.session import HostedChess
-from sparring.eval.playing.server import Gate, listen, make_app
+from tests.eval.browser.browser import browser
+from tests.eval.browser.test_chess_play import table_of
 from tests.eval.dogfight.test_replay import needs_chromium
-from tests.eval.playing.browser import browser
-from tests.eval.playing.test_chess_play import table_of
 
 CASTLING_AND_PROMOTION = "6k1/P4ppp/8/8/8/8/n7/4K2R w K - 0 1"
 
