@@ -18,7 +18,7 @@ if not __package__:  # Run as a script, possibly before installation.
 from sparring.agents.opponents.players import BOT_PREFIX, find_player
 from sparring.configs.core.errors import InputError, choose
 from sparring.envs.game import games, load
-from sparring.eval.browser.options import SCRIPT
+from sparring.eval.browser.server import SCRIPT
 from sparring.eval.command import run_command
 from sparring.eval.parser import Parser, keyed_name, split_names
 from sparring.eval.run import HELP, env_of_player

@@ -17,12 +17,14 @@ import socket
 import sys
 import webbrowser
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sparring.configs.core.errors import InputError
+from sparring.envs.game import games
 from sparring.eval.browser.connection import PlayConnection, Send, play_connection
-from sparring.eval.browser.options import ServerOptions
+from sparring.eval.parser import SEED, Parser, check_number
 
 if TYPE_CHECKING:
     import uvicorn
@@ -30,6 +32,55 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.websockets import WebSocket
+
+SCRIPT = "eval/play.py"
+PORT = 8760
+PORTS = "[0, 65535]"
+AFTER_EXAMPLES = """
+
+The page is for the browser of this machine: the address works once. On another machine, forward the port with
+ssh -L 8760:127.0.0.1:8760 and open the address there.
+
+exit codes: 0 done, 2 bad input or a package missing, 130 stopped with Ctrl-C"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions:
+    """Options of a game on the local server."""
+
+    seed: int
+    port: int
+    browser: bool
+    """True if the address is opened."""
+    quiet: bool
+
+
+def play_parser(env: str, description: str, examples: str, *, seed: int | None = 0) -> Parser:
+    """Return the parser of the game `env` with the shared options; the game adds its own. Seed None is drawn."""
+    parser = Parser(SCRIPT, description, examples + AFTER_EXAMPLES)
+    parser.prog = f"python {SCRIPT} --env {env}"
+    names = ", ".join(game.name for game in games() if game.play)
+    group = parser.add_argument_group("the page")
+    group.add_argument("--env", metavar="G", help=f"the game: {names} (default: that of the opponent)")
+    first = f"seed of the first match (default: {'drawn' if seed is None else seed})"
+    group.add_argument("--seed", type=int, default=seed, metavar="N", help=first)
+    group.add_argument(
+        "--port", type=int, default=PORT, metavar="N", help=f"of 127.0.0.1; 0 takes any free one (default: {PORT})"
+    )
+    group.add_argument("--no-browser", action="store_true", help="print the address without opening it")
+    group.add_argument("--quiet", action="store_true", help="print only the address, and errors")
+    return parser
+
+
+def check_server(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of a command line by fields of `ServerOptions` and of the game. Raises `InputError`."""
+    check_number("--port", values["port"], PORTS)
+    if values["seed"] is None:
+        values["seed"] = secrets.randbelow(2**31)
+    check_number("--seed", values["seed"], SEED)
+    others = {name: value for name, value in values.items() if name not in ("no_browser", "command")}
+    return others | {"browser": not values["no_browser"]}
+
 
 HOST = "127.0.0.1"
 PACKAGES = ("starlette", "uvicorn", "websockets")

@@ -26,6 +26,9 @@ RANDOM, STOCKFISH = "random", "stockfish"
 PYTHON = "python"
 """Kind of a Python object."""
 ILLEGAL = ("lose", "random")
+RANDOM_SIDE = "random"
+SIDES = ("white", "black", RANDOM_SIDE)
+"""Sides of a person in the browser."""
 DEPTH, PLIES, OPENING, TEMPERATURE, TOKENS = "[1, 60]", "[1, 10000]", "[0, 100]", "[0, 10]", "[1, 100000]"
 OPENING_PLIES = 4
 

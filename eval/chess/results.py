@@ -6,7 +6,6 @@ makes no network requests. Pieces are drawn as python-chess draws them.
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from collections import Counter
@@ -21,11 +20,12 @@ import chess.pgn
 import chess.svg
 import numpy as np
 
-from sparring.configs.core.errors import InputError, printable
+from sparring.configs.core.errors import InputError
 from sparring.envs.chess.analysis import read_analysis
 from sparring.envs.chess.positions import check_position, read_legal_move, refuse_impossible
 from sparring.eval.chess.games import ChessGame, short_answer
 from sparring.eval.chess.options import SELF, ChessOptions
+from sparring.eval.pages import fill_page
 from sparring.eval.parser import WIDTH
 from sparring.eval.stats.aggregate import mean_estimate
 from sparring.eval.stats.tables import common_record, percent, table, wilson
@@ -225,18 +225,6 @@ def page(games: Sequence[ChessGame], *, title: str) -> str:
     """Return the page of several games. Titles and names cannot end their element or start another."""
     data = {"title": title, "games": [page_data(game) for game in games]}
     return fill_page(TEMPLATE, title=f"{title} · Sparring replay", data=data, pieces=_pieces())
-
-
-def fill_page(template: Path, *, title: str, data: Any, **parts: str) -> str:
-    """Return the text of `template` with every {{name}} replaced, in one pass.
-
-    Names are `title` and `data` (JSON), both escaped, and those of `parts`.
-    """
-    plain = json.dumps(data, separators=(",", ":"))
-    # In a script element only "<" needs escaping; & and > are escaped as well, to be safe.
-    inert = plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    known = {"title": html.escape(printable(title)), "data": inert} | parts
-    return re.sub(r"\{\{(\w+)\}\}", lambda mark: known[mark[1]], template.read_text(encoding="utf-8"))
 
 
 def page_data(game: ChessGame) -> dict[str, Any]:

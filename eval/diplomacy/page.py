@@ -8,15 +8,12 @@ moves from phase to phase. The page for playing (`eval/browser/diplomacy`) has t
 from __future__ import annotations
 
 import html
-import json
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sparring.configs.core.errors import printable
 from sparring.configs.core.files import write_atomically
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import standard_board
@@ -35,6 +32,7 @@ from sparring.envs.diplomacy.records.timeline import (
     phase_title,
     winner,
 )
+from sparring.eval.pages import fill_page, join_files
 
 UNKNOWN = "unknown"
 _FOLDER = Path(__file__).parent
@@ -50,27 +48,17 @@ def page(phases: Sequence[Phase], *, players: Sequence[str], title: str = "", no
         raise ValueError(f"{len(players)} players: name all {codes.NUM_POWERS}, power by power")
     title = title or f"{lineup(players)} · {result(phases)}"
     data = encode(phases, players, title, note)
-    return fill_page(_FOLDER / "replay.html", title=f"{title} · Sparring replay", data=data)
+    return fill_page(_FOLDER / "replay.html", title=f"{title} · Sparring replay", data=data, **map_parts())
 
 
-def fill_page(template: Path, *, title: str, data: Any, **parts: str) -> str:
-    """Return the text of `template` with every {{name}} replaced, in one pass.
-
-    Names are `title` and `data` (JSON), both escaped, those of `parts`, and what all pages with a map share: `style`,
-    `drawing` (the script), `map` and `view`.
-    """
-    plain = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
-    # In a script element only "<" needs escaping; & and > are escaped as well, to be safe.
-    inert = plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    known = {
-        "title": html.escape(printable(title)),
-        "data": inert,
-        "style": f":root {{ {_css()} }}\n{_read('map.css')}",
-        "drawing": _read("map.js"),
+def map_parts() -> dict[str, str]:
+    """Return what all pages with a map share, as `fill_page` takes it: style, script, map and its size."""
+    return {
+        "style": f":root {{ {_css()} }}\n{join_files(_FOLDER, 'map.css')}",
+        "drawing": join_files(_FOLDER, "map.js"),
         "map": map_svg(),
         "view": f"0 0 {WIDTH} {HEIGHT}",
-    } | parts
-    return re.sub(r"\{\{(\w+)\}\}", lambda mark: known[mark[1]], template.read_text(encoding="utf-8"))
+    }
 
 
 def lineup(players: Sequence[str]) -> str:
@@ -207,10 +195,6 @@ def _outcome(mark: OrderMark) -> dict[str, Any]:
         "cross": _points(mark.cross[None])[0] if mark.cross is not None else None,
     }
     return {name: value for name, value in told.items() if value not in ("", None)}
-
-
-def _read(name: str) -> str:
-    return (_FOLDER / name).read_text(encoding="utf-8")
 
 
 def _path(points: np.ndarray) -> str:

@@ -9,21 +9,18 @@ one at any time.
 from __future__ import annotations
 
 import base64
-import html
-import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sparring.configs.core.errors import printable
 from sparring.configs.core.files import write_atomically
 from sparring.envs.dogfight import camera, render
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.batch import TRACE_FIELDS
 from sparring.envs.dogfight.recording import Recording, short_names
+from sparring.eval.pages import fill_page, join_files
 
 SAMPLE_TICKS = 3
 """Ticks between trajectory samples: 40 samples per second."""
@@ -46,29 +43,14 @@ def write_replay(path: str | Path, recordings: list[Recording]) -> None:
 
 def page(title: str, games: list[dict[str, Any]]) -> str:
     """Return the filled template. The title and the names in `games` are escaped and cannot inject markup."""
-    return fill_page(_FOLDER / "replay.html", title=title, data={"rules": arena_constants(), "games": games})
+    data = {"rules": arena_constants(), "games": games}
+    return fill_page(_FOLDER / "replay.html", title=title, data=data, **arena_parts())
 
 
-def fill_page(template: Path, *, title: str, data: Any, **parts: str) -> str:
-    """Return the text of `template` with every {{name}} replaced, in one pass.
-
-    Names are `title` and `data` (JSON), both escaped, those of `parts`, and the style and the drawing that all pages
-    of the dogfight share, `style` and `arena`.
-    """
-    plain = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
-    # Only "<" needs escaping in a script element; & and > are escaped as a precaution.
-    inert = plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    known = {
-        "title": html.escape(printable(title)),
-        "data": inert,
-        "style": _read("arena.css"),
-        "arena": "\n".join(_read(name) for name in ("camera.js", "aircraft.js", "arena.js")),
-    } | parts
-    return re.sub(r"\{\{(\w+)\}\}", lambda mark: known[mark[1]], template.read_text(encoding="utf-8"))
-
-
-def _read(name: str) -> str:
-    return (_FOLDER / name).read_text(encoding="utf-8")
+def arena_parts() -> dict[str, str]:
+    """Return what all pages of the dogfight share, the style and the drawing, as `fill_page` takes it."""
+    arena = join_files(_FOLDER, "camera.js", "aircraft.js", "arena.js")
+    return {"style": join_files(_FOLDER, "arena.css"), "arena": arena}
 
 
 def encode(recording: Recording) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A game of chess of a person against one opponent: moves as text, answers, taking back, resignation, and draws.
+"""A game of chess of a person against one opponent: start, moves as text, answers, taking back, resignation, draws.
 
 The rules of the end, and what an illegal answer does, are those of the evaluation (`eval/chess/games.py`): the opponent
 is the evaluated player. The person's moves are legal or refused, so that a mistyped one costs nothing.
@@ -8,21 +8,26 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import chess
 
 from sparring.configs.core.errors import InputError
+from sparring.configs.core.regular_file import open_regular
+from sparring.configs.core.status import say
 from sparring.envs.chess.analysis import read_analysis
-from sparring.envs.chess.positions import read_legal_move
+from sparring.envs.chess.positions import check_position, read_legal_move
 from sparring.envs.text import mix
 from sparring.eval.browser.chess.opponents import MoveAnswer
 from sparring.eval.chess.games import ANSWERS, REPLACEMENTS, ChessGame, GameConditions, MoveRequest, apply_answer
-from sparring.eval.chess.results import page_data
+from sparring.eval.chess.results import page_data, read_pgn
 
 YOU = "You"
 RESIGNATION = "resignation"
 MOST_PLIES = 10_000
+LARGEST_FILE = 1_000_000
+"""Bytes of a PGN file."""
 _SIDES = {chess.WHITE: "white", chess.BLACK: "black"}
 _UCI = re.compile(r"[a-h][1-8][a-h][1-8][qrbn]?")
 
@@ -173,3 +178,51 @@ def read_move(board: chess.Board, text: str) -> chess.Move:
     if not move:
         raise InputError(f"{words[:12]!r}: is no legal move here; write it as e2e4 or Nf3")
     return move
+
+
+def read_fen(fen: str) -> str:
+    """Return the FEN of the position in which games begin, the usual one for ""; raises `InputError`."""
+    return check_position(fen or chess.STARTING_FEN, "--fen", playable=True).fen()
+
+
+def resume_game(path: Path, side: str) -> ChessGame:
+    """Return the unfinished game in a PGN file, with the person on `side`.
+
+    Without a side, that of the player called You. Raises `InputError` for a file without such a game.
+    """
+    try:
+        with open(open_regular(path, follow=True), "rb") as file:
+            data = file.read(LARGEST_FILE + 1)
+        if len(data) > LARGEST_FILE:
+            raise InputError(f"is larger than {LARGEST_FILE} bytes; give a file with this game only")
+        game = _first_game(path, data)
+    except OSError as error:
+        raise InputError(f"--resume {path}: {error.strerror}") from error
+    except InputError as error:
+        raise InputError(f"--resume {path}: {error}") from error
+    if game.over or game.board.is_game_over():
+        raise InputError(f"--resume {path}: the game is over ({game.board.result()}); give an unfinished one")
+    sides = {"white": chess.WHITE, "black": chess.BLACK}
+    named = next(
+        (color for color, name in zip(chess.COLORS, (game.white, game.black), strict=True) if name == YOU), None
+    )
+    person = sides.get(side, named)
+    if person is None:
+        raise InputError(f"--resume {path}: names no player {YOU}; say which side you play, as in --side white")
+    return replace(game, player_is=not person)
+
+
+def _first_game(path: Path, data: bytes) -> ChessGame:
+    """Return the first game of a file in UTF-8 or Latin-1, and say how many others are refused."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = data.decode("latin-1")
+    file = read_pgn(text)
+    count = len(file.games) + len(file.refused)
+    why = f"{len(file.refused)} of {count} games refused; {file.refused[0]}" if file.refused else ""
+    if not file.games:
+        raise InputError(f"holds no game that can be played: {why or 'none with moves in PGN'}")
+    if why:
+        say(f"--resume {path}: {why}")
+    return file.games[0]

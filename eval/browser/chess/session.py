@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Strict, StringConstraints
 from typing_extensions import TypedDict
 
 from sparring.configs.core.typed import Count, Text, read, require
-from sparring.eval.browser.chess.pages import live_page
 from sparring.eval.browser.chess.table import ChessTable
 from sparring.eval.browser.connection import Send
+from sparring.eval.chess.options import SIDES
+from sparring.eval.pages import fill_page, join_files
 
 MoveText = Annotated[str, Strict(), StringConstraints(min_length=1, max_length=16)]
+_FOLDER = Path(__file__).parent
+
+
+def live_page(opponents: Sequence[str], side: str, socket: str) -> str:
+    """Return the page with a choice of `opponents`; it may connect to `socket` only. `side` is chosen at first."""
+    data = {"opponents": list(opponents), "sides": list(SIDES), "side": side}
+    script = join_files(_FOLDER, "pieces.js", "board.js", "page.js")
+    return fill_page(_FOLDER / "page.html", title="Sparring · chess", data=data, script=script, connect=socket)
 
 
 class ChessMessage(TypedDict):

@@ -18,10 +18,10 @@ from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.files import write_atomically
 from sparring.envs.text import mix
 from sparring.eval.browser.chess.opponents import ChessOpponents, MoveAnswer
-from sparring.eval.browser.chess.options import SIDES
 from sparring.eval.browser.chess.person_game import PersonGame, name_players, new_game
 from sparring.eval.browser.connection import free_path, in_thread
 from sparring.eval.chess.games import ChessGame, MoveRequest
+from sparring.eval.chess.options import SIDES
 from sparring.eval.chess.results import page, to_pgn
 
 EVENT = "Sparring play"

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
@@ -25,8 +26,19 @@ from sparring.envs.diplomacy.records.timeline import KINDS, winner
 from sparring.envs.text import Option
 from sparring.eval.browser.connection import Send, in_thread
 from sparring.eval.browser.diplomacy.live_game import LiveDiplomacy
-from sparring.eval.browser.diplomacy.pages import play_page
-from sparring.eval.diplomacy.page import encode_orders, encode_phase, page
+from sparring.eval.diplomacy.page import board_data, encode_orders, encode_phase, map_parts, page
+from sparring.eval.pages import fill_page, join_files
+
+_FOLDER = Path(__file__).parent
+
+
+def play_page(power: int, players: Sequence[str], file: str) -> str:
+    """Return the page for the person who plays `power`; `file` is where the game is saved."""
+    board = standard_board()
+    provinces = [board.provinces[province] for province in board.province_of]
+    data = board_data() | {"power": power, "players": list(players), "file": file, "codes": provinces}
+    parts = map_parts() | {"script": join_files(_FOLDER, "choose.js", "play.js")}
+    return fill_page(_FOLDER / "page.html", title="Sparring · Diplomacy", data=data, **parts)
 
 
 class TurnMessage(TypedDict):

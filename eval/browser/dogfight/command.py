@@ -3,15 +3,87 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sparring.agents.opponents.players import Player
+from sparring.agents.opponents.players import RELEASED, Player, check_game, find_player, released_of, runs_of
+from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.files import write_atomically
-from sparring.eval.browser.dogfight.opponents import find_opponent, known_opponents, load_opponent
-from sparring.eval.browser.dogfight.options import DogfightPlayOptions, read_options
-from sparring.eval.browser.server import HostedGame, serve_game
+from sparring.configs.core.paths import CHECKPOINTS
+from sparring.envs.dogfight import GAME
+from sparring.envs.dogfight.rules import RULES
+from sparring.eval.browser.server import HostedGame, ServerOptions, check_server, play_parser, serve_game
 from sparring.eval.command import announce_loading, make_folders, use_machine, write_asked
+from sparring.eval.parser import check_page
+
+if TYPE_CHECKING:
+    from sparring.eval.dogfight.players import Entrant
+
+DEFAULT_OPPONENT = f"{RELEASED}/dogfight_strong"
+
+_EXAMPLES = """\
+examples:
+  python eval/play.py                                          against the released policy
+  python eval/play.py --opponent ace                           a bot; the page offers all others, and your runs
+  python eval/play.py --opponent my-run --rules challenge
+  python eval/play.py --static fly.html                        one file, to open in any browser
+  python eval/play.py --static fly.html  --opponent my-run     against the final policy of a run"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DogfightPlayOptions(ServerOptions):
+    """Options of the command; the opponent has not been located."""
+
+    opponent: str
+    rules: str | None
+    replays: Path
+    static: Path | None
+
+
+def read_options(arguments: Sequence[str]) -> DogfightPlayOptions:
+    """Parse the command line. Raises `InputError` with a one-line message; exits after --help."""
+    parser = play_parser("dogfight", "Fly the dogfight against a policy or a bot, in the browser.", _EXAMPLES)
+    opponent = (
+        "a bot, a path (.pt, .onnx or .zip), a run's name, final.pt, or a Python object as my_bots:Mine "
+        f"(default: {DEFAULT_OPPONENT})"
+    )
+    parser.add_argument("--opponent", default=DEFAULT_OPPONENT, metavar="O", help=opponent)
+    parser.add_argument("--rules", metavar="|".join(RULES), help="default: those the policy was trained under")
+    folder = "folder of the replays saved on the page (default: replays)"
+    parser.add_argument("--replays", type=Path, default=Path("replays"), metavar="DIR", help=folder)
+    parser.add_argument("--static", type=Path, metavar="HTML", help="write a page that needs no server, and stop")
+    values = check_server(parser.read(arguments))
+    check_page(values["static"], option="--static")
+    if values["rules"] is not None:
+        choose("rules", values["rules"], RULES)
+        if values["static"]:
+            raise InputError("--rules does not go with --static: a page without a server knows only classic rules")
+    return DogfightPlayOptions(**values)
+
+
+def find_opponent(name: str) -> Player:
+    """Locate an opponent without loading torch: a bot, a checkpoint, a run, a released name or an ONNX file.
+
+    Raises `UnknownNameError` with the choices and the nearest match, and `InputError` for a player of another game.
+    """
+    found = find_player(name, GAME, bare=GAME.bots)
+    check_game(GAME, found)
+    return found
+
+
+def load_opponent(found: Player) -> Entrant:
+    """Load a located opponent on the CPU. Raises `InputError` for an unusable policy."""
+    from sparring.eval.dogfight.players import load_entrant
+
+    return load_entrant(found, "cpu")
+
+
+def known_opponents(first: str) -> tuple[str, ...]:
+    """Return the names that a page offers: `first`, the bots, released policies, and runs with a final policy."""
+    names = (first, *GAME.bots, *released_of(GAME, CHECKPOINTS), *runs_of(GAME, CHECKPOINTS))
+    return tuple(dict.fromkeys(names))
 
 
 def play(arguments: Sequence[str]) -> None:
@@ -40,4 +112,7 @@ def _stage(options: DogfightPlayOptions, found: Player) -> HostedGame:
 
     # Played once here, so that an opponent that cannot play ends the command, and the kernels are compiled.
     LiveMatch(load_opponent(found), regime="default", seed=options.seed, rules=options.rules).close()
-    return Stage(known_opponents(options.opponent), options.rules, options.seed, options.replays)
+    offered = known_opponents(options.opponent)
+    return Stage(
+        offered, options.rules, options.seed, options.replays, load=lambda name: load_opponent(find_opponent(name))
+    )

@@ -1,16 +1,30 @@
-"""The two pages for playing: one for the local server, one that carries the simulator and a policy in itself."""
+"""The two pages for playing: one for the local server, one that carries the simulator and a policy in itself.
+
+The policy is plain data for `network.js`: layers, float32 weights in base64, and the mirror's columns.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from sparring.agents.play.matches import Contestant
-from sparring.envs.dogfight import rules as game
-from sparring.eval.browser.dogfight.browser_policy import stored_policy
-from sparring.eval.dogfight.replay import arena_constants, fill_page
+import torch
+from torch import Tensor, nn
 
+from sparring.agents.play.matches import Contestant
+from sparring.agents.policies.actor_critic import ActorCritic, Residual
+from sparring.agents.policies.policy import Policy
+from sparring.configs.core.errors import InputError
+from sparring.envs.dogfight import rules as game
+from sparring.envs.dogfight.mirror import Mirror
+from sparring.envs.dogfight.recording import short_name
+from sparring.eval.dogfight.replay import arena_constants, arena_parts
+from sparring.eval.pages import fill_page, join_files
+
+RULES = "classic"
+"""The only rules that `simulator.js` knows."""
 _FOLDER = Path(__file__).parent
 _ABOUT = "Sparring · dogfight"
 _SAVE = '<button id="save" type="button" title="After the end of the match">Save replay</button>'
@@ -23,22 +37,21 @@ def static_page(policy: Contestant) -> str:
     """
     stored = stored_policy(policy)
     config = {"rules": simulator_constants(), "policy": stored, "opponents": [stored["name"]]}
-    return _page(("simulator", "network", "local"), config)
+    return _page(("simulator.js", "network.js", "local.js"), config)
 
 
 def live_page(opponents: Sequence[str], socket: str) -> str:
     """Return the page of the local server, with a choice of `opponents`; it may open WebSockets of `socket`."""
     config = {"rules": simulator_constants(), "opponents": list(opponents)}
-    return _page(("remote",), config, connect=socket, extra=_SAVE)
+    return _page(("remote.js",), config, connect=socket, extra=_SAVE)
 
 
 def _page(scripts: tuple[str, ...], config: dict[str, Any], *, connect: str = "'none'", extra: str = "") -> str:
     """Return the page with `scripts` as the source of its matches; it may open `connect` and has `extra` controls."""
-    code = "\n".join(_read(f"{name}.js") for name in ("controls", *scripts, "game"))
-    shared = {"title": _ABOUT, "regimes": list(game.REGIMES)}
-    return fill_page(
-        _FOLDER / "page.html", title=_ABOUT, data=shared | config, script=code, connect=connect, extra=extra
-    )
+    script = join_files(_FOLDER, "controls.js", *scripts, "game.js")
+    data = {"title": _ABOUT, "regimes": list(game.REGIMES)} | config
+    parts = arena_parts() | {"script": script, "connect": connect, "extra": extra}
+    return fill_page(_FOLDER / "page.html", title=_ABOUT, data=data, **parts)
 
 
 def simulator_constants() -> dict[str, Any]:
@@ -65,5 +78,52 @@ def simulator_constants() -> dict[str, Any]:
     }
 
 
-def _read(name: str) -> str:
-    return (_FOLDER / name).read_text(encoding="utf-8")
+def stored_policy(policy: Contestant) -> dict[str, Any]:
+    """Return what `makePolicy` of `network.js` takes. Raises `InputError` for a policy that a page cannot run."""
+    if not isinstance(policy, Policy):
+        raise InputError(f"{policy}: a bot has no network to put into a page; give a checkpoint")
+    contract, network = policy.contract, policy.network
+    if not isinstance(network, ActorCritic):
+        raise InputError(f"{policy.name}: is no network of this project, which a page needs; give a checkpoint (.pt)")
+    if contract["rules"] != RULES:
+        raise InputError(f"{policy.name}: plays {contract['rules']} rules; a page without a server knows only {RULES}")
+    mirror = Mirror(contract["rules"], network.obs_dim) if contract.get("mirror") else None
+    return {
+        "name": policy.name,
+        "short": short_name(policy.name),
+        "obsDim": network.obs_dim,
+        "layers": _layers(network.actor),
+        "mirror": mirror and _columns(mirror),
+    }
+
+
+def _layers(layers: Iterable[nn.Module]) -> list[dict[str, Any]]:
+    return [_layer(layer) for layer in layers]
+
+
+def _layer(layer: nn.Module) -> dict[str, Any]:
+    match layer:
+        case nn.Linear():
+            return {"kind": "linear", "outputs": layer.out_features, "weights": _floats(layer.bias, layer.weight)}
+        case nn.LayerNorm():
+            size, weights = layer.normalized_shape[0], _floats(layer.bias, layer.weight)
+            return {"kind": "norm", "size": size, "epsilon": layer.eps, "weights": weights}
+        case Residual():
+            return {"kind": "residual", "layers": _layers(layer.branch)}
+        case nn.ReLU() | nn.Tanh():
+            return {"kind": type(layer).__name__.lower()}
+    raise TypeError(f"{type(layer).__name__}: a layer that network.js does not know")
+
+
+def _floats(*tensors: Tensor) -> str:
+    flat = torch.cat([tensor.detach().float().cpu().flatten() for tensor in tensors])
+    return base64.b64encode(flat.numpy().astype("<f4").tobytes()).decode("ascii")
+
+
+def _columns(mirror: Mirror) -> dict[str, Any]:
+    return {
+        "opponentX": mirror.opponent_x,
+        "sign": [int(sign) for sign in mirror.sign.tolist()],
+        "bulletX": mirror.bullet_x.tolist(),
+        "bearing": mirror.bearing.tolist(),
+    }

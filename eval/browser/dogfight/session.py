@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired
@@ -19,7 +20,6 @@ from sparring.envs.dogfight.recording import short_names
 from sparring.envs.dogfight.rules import REGIMES, TICKS_PER_SECOND
 from sparring.eval.browser.connection import Send, free_path, in_thread
 from sparring.eval.browser.dogfight.live_match import YOU, LiveMatch
-from sparring.eval.browser.dogfight.opponents import find_opponent, load_opponent
 from sparring.eval.browser.dogfight.pages import live_page
 from sparring.eval.dogfight.players import Entrant
 from sparring.eval.dogfight.replay import write_replay
@@ -51,6 +51,8 @@ class Stage:
     seed: int
     folder: Path
     """Folder of saved replays."""
+    load: Callable[[str], Entrant]
+    """Loads an opponent by its name; raises `InputError` for an unusable one."""
 
     def page(self, path: str, socket: str) -> str | None:
         """Return the page at "/"."""
@@ -110,7 +112,7 @@ class FlightSession:
         if name not in self._entrants:
             await self._send({"kind": "note", "text": f"loading {name} ..."})
             # Loading takes seconds: a thread keeps the connection alive meanwhile.
-            self._entrants[name] = await in_thread(lambda: load_opponent(find_opponent(name)))
+            self._entrants[name] = await in_thread(lambda: self._stage.load(name))
         seed = (self._stage.seed + self._matches) % 2**31
         self._matches += 1
         match = LiveMatch(self._entrants[name], regime=regime, seed=seed, rules=self._stage.rules)

@@ -13,9 +13,8 @@ from websockets.sync.client import connect
 from sparring.configs.core.errors import InputError
 from sparring.eval import play
 from sparring.eval.browser.chess.opponents import ChessOpponents, MoveAnswer, find_chess_opponent, saved_opponent
-from sparring.eval.browser.chess.person_game import PersonGame, name_players, new_game, read_move
+from sparring.eval.browser.chess.person_game import PersonGame, name_players, new_game, read_fen, read_move, resume_game
 from sparring.eval.browser.chess.session import HostedChess
-from sparring.eval.browser.chess.starts import read_fen, resume_game
 from sparring.eval.browser.chess.table import ChessTable, TableRules
 from sparring.eval.browser.connection import answer
 from sparring.eval.chess.games import RandomPlayer

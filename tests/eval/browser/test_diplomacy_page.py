@@ -9,8 +9,7 @@ import uvicorn
 
 from sparring import register_opponent
 from sparring.envs.diplomacy.records.saved_game import load
-from sparring.eval.browser.diplomacy.command import find_players, host
-from sparring.eval.browser.diplomacy.options import read_options
+from sparring.eval.browser.diplomacy.command import find_players, host, read_options
 from sparring.eval.browser.server import Gate, listen, make_app
 from tests.eval.browser.browser import browser
 from tests.eval.dogfight.test_replay import needs_chromium

@@ -21,12 +21,10 @@ from sparring.envs.diplomacy.prompts.prompts import PromptRules
 from sparring.envs.diplomacy.records.saved_game import load, read_game
 from sparring.eval import play
 from sparring.eval.browser.connection import answer
-from sparring.eval.browser.diplomacy.command import find_players, host
+from sparring.eval.browser.diplomacy.command import find_players, host, read_options
 from sparring.eval.browser.diplomacy.hosted import HostedDiplomacy
-from sparring.eval.browser.diplomacy.lineup import YOU, new_lineup, resumed_lineup
-from sparring.eval.browser.diplomacy.live_game import HumanSeat, LiveDiplomacy
-from sparring.eval.browser.diplomacy.opponents import PhaseOpponents, load_opponents
-from sparring.eval.browser.diplomacy.options import read_options
+from sparring.eval.browser.diplomacy.live_game import HumanSeat, LiveDiplomacy, PhaseOpponents, load_opponents
+from sparring.eval.diplomacy.lineup import YOU, new_lineup, resumed_lineup
 from sparring.eval.diplomacy.models import POLICY, LanguagePlayer
 from tests.eval.diplomacy.language_players import make_run
 

@@ -25,9 +25,8 @@ from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.eval import play
 from sparring.eval.browser import server
 from sparring.eval.browser.connection import answer
+from sparring.eval.browser.dogfight.command import DEFAULT_OPPONENT, find_opponent, load_opponent
 from sparring.eval.browser.dogfight.live_match import LiveMatch
-from sparring.eval.browser.dogfight.opponents import find_opponent, load_opponent
-from sparring.eval.browser.dogfight.options import DEFAULT_OPPONENT
 from sparring.eval.browser.dogfight.session import FlightSession, Stage
 from sparring.eval.browser.server import Gate, listen
 from tests.eval.browser.browser import browser
@@ -105,7 +104,7 @@ def talk(messages, tmp_path, seconds=0.0):
         async def send(message):
             told.append(message)
 
-        session = FlightSession(Stage(("do_nothing", "ace"), None, 0, tmp_path), send)
+        session = FlightSession(Stage(("do_nothing", "ace"), None, 0, tmp_path, opponent), send)
         loop = asyncio.create_task(session.run())
         for message in messages:
             await answer(session, message if isinstance(message, str) else json.dumps(message), send)

@@ -14,8 +14,7 @@ from sparring.configs.schema import NetworkConfig
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
 from sparring.eval import play
-from sparring.eval.browser.dogfight.opponents import find_opponent, load_opponent
-from sparring.eval.browser.dogfight.options import DEFAULT_OPPONENT
+from sparring.eval.browser.dogfight.command import DEFAULT_OPPONENT, find_opponent, load_opponent
 from sparring.eval.browser.dogfight.pages import static_page
 from tests.eval.browser.browser import browser
 from tests.eval.dogfight.test_replay import ROOT, browse, needs_chromium, selftest
