@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from sparring.agents.baselines.sb3_env import make_sb3_env as sb3_env
     from sparring.agents.callbacks import Callback as Callback
     from sparring.agents.callbacks import RunProgress as RunProgress
-    from sparring.agents.sweeps.launch import run_sweep as sweep
+    from sparring.agents.sweeps.call import run_sweep as sweep
     from sparring.agents.trainers import train_run as train
     from sparring.configs.core.errors import InputError as InputError
     from sparring.configs.opponents import register_opponent as register_opponent
-    from sparring.eval.api.evaluation import evaluate as evaluate
-    from sparring.eval.api.evaluation import record as record
-    from sparring.eval.api.files import diplomacy_replay as diplomacy_replay
-    from sparring.eval.api.files import export as export
-    from sparring.eval.api.files import play as play
-    from sparring.eval.api.loading import load as load
-    from sparring.eval.api.reports import curves as curves
-    from sparring.eval.api.reports import exploit as exploit
-    from sparring.eval.api.reports import payoff as payoff
-    from sparring.eval.api.reports import runs as runs
-    from sparring.eval.api.reports import seeds as seeds
+    from sparring.eval.api import curves as curves
+    from sparring.eval.api import diplomacy_replay as diplomacy_replay
+    from sparring.eval.api import evaluate as evaluate
+    from sparring.eval.api import exploit as exploit
+    from sparring.eval.api import export as export
+    from sparring.eval.api import load as load
+    from sparring.eval.api import payoff as payoff
+    from sparring.eval.api import play as play
+    from sparring.eval.api import record as record
+    from sparring.eval.api import runs as runs
+    from sparring.eval.api import seeds as seeds
 
 __all__ = [
     "Callback",
@@ -56,20 +56,20 @@ _PLACES = {
     "Callback": "sparring.agents.callbacks:Callback",
     "InputError": "sparring.configs.core.errors:InputError",
     "RunProgress": "sparring.agents.callbacks:RunProgress",
-    "curves": "sparring.eval.api.reports:curves",
-    "diplomacy_replay": "sparring.eval.api.files:diplomacy_replay",
-    "evaluate": "sparring.eval.api.evaluation:evaluate",
-    "exploit": "sparring.eval.api.reports:exploit",
-    "export": "sparring.eval.api.files:export",
-    "load": "sparring.eval.api.loading:load",
-    "payoff": "sparring.eval.api.reports:payoff",
-    "play": "sparring.eval.api.files:play",
-    "record": "sparring.eval.api.evaluation:record",
+    "curves": "sparring.eval.api:curves",
+    "diplomacy_replay": "sparring.eval.api:diplomacy_replay",
+    "evaluate": "sparring.eval.api:evaluate",
+    "exploit": "sparring.eval.api:exploit",
+    "export": "sparring.eval.api:export",
+    "load": "sparring.eval.api:load",
+    "payoff": "sparring.eval.api:payoff",
+    "play": "sparring.eval.api:play",
+    "record": "sparring.eval.api:record",
     "register_opponent": "sparring.configs.opponents:register_opponent",
-    "runs": "sparring.eval.api.reports:runs",
+    "runs": "sparring.eval.api:runs",
     "sb3_env": "sparring.agents.baselines.sb3_env:make_sb3_env",
-    "seeds": "sparring.eval.api.reports:seeds",
-    "sweep": "sparring.agents.sweeps.launch:run_sweep",
+    "seeds": "sparring.eval.api:seeds",
+    "sweep": "sparring.agents.sweeps.call:run_sweep",
 }
 """Modules of the names, which are imported on first use."""
 

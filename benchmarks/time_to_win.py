@@ -123,8 +123,8 @@ def clock(path: Path) -> dict[int, float]:
 def win_rates(checkpoint: Path, args: argparse.Namespace) -> dict[str, float]:
     """Return the deterministic policy's share of games won, by bot."""
     from sparring.agents.distributed.threads import set_threads
+    from sparring.agents.opponents.dogfight.load import load_policy
     from sparring.agents.play.matches import MatchSettings, play
-    from sparring.eval.dogfight.players import load_policy
 
     set_threads(args.threads)
     policy = load_policy(checkpoint, "cpu").contestant

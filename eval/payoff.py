@@ -32,7 +32,7 @@ from sparring.eval.plots import check_matplotlib
 from sparring.eval.stats.ratings import Anchor
 
 if TYPE_CHECKING:
-    from sparring.eval.dogfight.players import Entrant
+    from sparring.agents.opponents.dogfight.load import Entrant
 
 SNAPSHOTS = "[2, 100]"
 NO_OPPONENTS = "none"
@@ -77,8 +77,7 @@ def read_options(arguments: Sequence[str]) -> PayoffOptions:
 def play(options: PayoffOptions, folder: Path, opponents: Sequence[Player]) -> Payoffs:
     """Load the players and play a round robin. Raises `InputError` if a player cannot take part."""
     device, threads = use_machine(options.device, options.threads, quiet=options.quiet)
-    from sparring.eval.dogfight.arena import ladder
-    from sparring.eval.dogfight.players import load_entrant
+    from sparring.eval.dogfight.arena import ladder, load_entrant
     from sparring.eval.dogfight.snapshots import called_by_age, frozen_policies, thin
 
     sure = not options.stochastic

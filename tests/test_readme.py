@@ -15,7 +15,7 @@ from sparring.configs.sweeps.expand import names_sweep, read_sweep
 from sparring.configs.sweeps.grid import read_grid
 from sparring.eval import curves, diplomacy_replay, payoff, seeds
 from sparring.eval.diplomacy.options import read_options as read_diplomacy
-from sparring.eval.dogfight.options import read_options as read_dogfight
+from sparring.eval.dogfight.command import read_options as read_dogfight
 from sparring.eval.run import env_of
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -26,7 +26,7 @@ GAME = Game(
     contract_keys=("rules", "observe_physics", "action_repeat", "mirror"),
     ppo_task="sparring.agents.ppo.tasks.dogfight:DogfightTask",
     opponents="sparring.agents.opponents.dogfight.load:opponent_policy",
-    policy_loader="sparring.eval.dogfight.players:load_observing_policy",
+    policy_loader="sparring.eval.dogfight.arena:load_observing_policy",
     evaluation="sparring.eval.dogfight.command:evaluate",
     play="sparring.eval.browser.dogfight.command:play",
 )

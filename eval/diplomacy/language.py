@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -25,14 +25,20 @@ from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR
 from sparring.envs.diplomacy.records.history import WatchedBatch
-from sparring.envs.diplomacy.records.timeline import phases_of
+from sparring.envs.diplomacy.records.timeline import Odds, Phase, phases_of
 from sparring.envs.diplomacy.rollouts.games import Lineup, one_against_six, play_games
 from sparring.eval.diplomacy.games import Played, make_batch
 from sparring.eval.diplomacy.models import POLICY, LanguagePlayer
-from sparring.eval.diplomacy.option_odds import OddsKeeper, note
 from sparring.eval.diplomacy.options import DiplomacyOptions
 from sparring.eval.diplomacy.single_power import PowerRecord, record
 
+if TYPE_CHECKING:
+    from sparring.agents.llm.backend import Decision
+    from sparring.agents.llm.decoding.option_logprobs import LineOdds
+    from sparring.envs.text import Prompt
+
+MOST = 5
+"""Alternatives of a decision listed with the odds; the others are summed up."""
 Cells = Sequence[tuple[str, str]]
 """Pairs: player of one power, player of six."""
 Ends = tuple[Tensor, Tensor]
@@ -158,3 +164,52 @@ def _advance(bar: Any, batch: DiplomacyBatch, before: int) -> None:
 def _shown(options: DiplomacyOptions, name: str) -> str:
     """Return a player's name in tables."""
     return (options.ckpt or name) if name == POLICY else name
+
+
+class OddsKeeper:
+    """Collect the odds of one `game` while it is played: callbacks `watch` and `after_phase` of `play_games`.
+
+    `models` are those that compute odds; one on a server does not.
+    """
+
+    def __init__(self, game: int, models: Mapping[str, TransformersBackend]) -> None:
+        self._game, self._models = game, models
+        self._phases: list[list[Odds]] = [[]]
+
+    def watch(self, prompt: Prompt, decision: Decision) -> None:
+        """Record a decision."""
+        if prompt.game == self._game and prompt.player in self._models:
+            lines = self._models[prompt.player].odds(prompt, decision)
+            self._phases[-1] += [_told(prompt.seat, line) for line in lines]
+
+    def after_phase(self) -> None:
+        """Start the next phase."""
+        self._phases.append([])
+
+    def added(self, phases: Sequence[Phase]) -> list[Phase]:
+        """Return the game's phases, with odds where there are any."""
+        found: list[Phase] = []
+        for number, phase in enumerate(phases):
+            odds = self._phases[number] if number < len(self._phases) else []
+            found.append({**phase, "odds": odds} if odds else phase)
+        return found
+
+
+def note(temperature: float) -> str:
+    """Return a note on the odds."""
+    return (
+        "Exact: over all legal options of this line, given the lines before, at temperature "
+        f"{temperature or 1.0:g}{'' if temperature else '; in the game the likeliest token was taken each time'}."
+    )
+
+
+def _told(power: int, line: LineOdds) -> Odds:
+    shares = zip(line.options, line.probabilities.tolist(), strict=True)
+    others = [(option.text, share) for option, share in shares if option != line.chosen]
+    return {
+        "power": power,
+        "text": line.chosen.text,
+        "probability": line.of_chosen,
+        "others": others[:MOST],
+        "rest": (len(others[MOST:]), sum(share for _, share in others[MOST:])),
+    }

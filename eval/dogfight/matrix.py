@@ -17,7 +17,7 @@ from sparring.eval.stats.ratings import Rating
 from sparring.eval.stats.tables import Report, conditions, origin, percent, ratings_markdown, table, title, to_json
 
 if TYPE_CHECKING:
-    from sparring.eval.dogfight.players import Entrant
+    from sparring.agents.opponents.dogfight.load import Entrant
     from sparring.eval.dogfight.snapshots import Frozen
 
 

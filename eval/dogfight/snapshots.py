@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from sparring.agents.opponents.dogfight.load import Entrant, load_policy
 from sparring.agents.opponents.players import display_name
 from sparring.agents.policies.checkpoint import CheckpointError
 from sparring.agents.policies.networks import build_network, load_snapshot
 from sparring.agents.policies.policy import Policy
 from sparring.agents.run.folder import FINAL
 from sparring.curriculum.pool import INDEX, Pool
-from sparring.eval.dogfight.players import Entrant, load_policy
 
 POOL = "pool"
 

@@ -11,12 +11,12 @@ from scipy.stats import binomtest
 
 import sparring
 from sparring import InputError
+from sparring.agents.opponents.dogfight.load import load_policy
 from sparring.agents.play.matches import MatchSettings, play
 from sparring.agents.policies.policy import PolicyError
-from sparring.eval.api.arguments import option_words, whole_name
+from sparring.eval.api import option_words, whole_name
 from sparring.eval.diplomacy.lineup import read_lineup
 from sparring.eval.diplomacy.settings import read_settings
-from sparring.eval.dogfight.players import load_policy
 from sparring.eval.exploit import read_options as exploit_options
 from sparring.eval.run import main
 

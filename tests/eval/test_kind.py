@@ -9,6 +9,7 @@ import torch
 import yaml
 
 from sparring.agents.opponents import players
+from sparring.agents.opponents.dogfight.load import load_policy
 from sparring.agents.opponents.players import check_game
 from sparring.agents.policies.checkpoint import CheckpointError, save_checkpoint
 from sparring.agents.policies.order_network import OrderNetwork
@@ -19,7 +20,6 @@ from sparring.configs.schema import DIPLOMACY, DOGFIGHT, NetworkConfig
 from sparring.configs.serialization import from_plain, to_plain
 from sparring.configs.stored.retired import DOGFIGHT_V0
 from sparring.envs import dogfight
-from sparring.eval.dogfight.players import load_policy
 from sparring.eval.run import env_of
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -19,7 +19,7 @@ from sparring.eval.command import publish_results
 from sparring.eval.dogfight import arena
 from sparring.eval.dogfight import command as dogfight
 from sparring.eval.dogfight.arena import make_setting
-from sparring.eval.dogfight.options import read_options
+from sparring.eval.dogfight.command import read_options
 from sparring.eval.parser import REGIME_NAMES
 from sparring.eval.run import main
 

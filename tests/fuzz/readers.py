@@ -15,6 +15,7 @@ import torch
 import yaml
 
 from sparring.agents.llm.models.load import load_model
+from sparring.agents.opponents.dogfight.load import load_policy
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.policies.policy import Policy
 from sparring.agents.run.folder import RunFolder
@@ -27,7 +28,6 @@ from sparring.curriculum.pool import Pool
 from sparring.envs.diplomacy.records import saved_game
 from sparring.eval import episodes
 from sparring.eval.diplomacy import models
-from sparring.eval.dogfight.players import load_policy
 from sparring.eval.dogfight.snapshots import frozen_policies
 from sparring.eval.stats.results import read_results
 from tests.fuzz.reader import UNUSED, Reader, digest

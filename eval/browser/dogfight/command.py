@@ -19,7 +19,7 @@ from sparring.eval.command import announce_loading, make_folders, use_machine, w
 from sparring.eval.parser import check_page
 
 if TYPE_CHECKING:
-    from sparring.eval.dogfight.players import Entrant
+    from sparring.agents.opponents.dogfight.load import Entrant
 
 DEFAULT_OPPONENT = f"{RELEASED}/dogfight_strong"
 
@@ -75,7 +75,7 @@ def find_opponent(name: str) -> Player:
 
 def load_opponent(found: Player) -> Entrant:
     """Load a located opponent on the CPU. Raises `InputError` for an unusable policy."""
-    from sparring.eval.dogfight.players import load_entrant
+    from sparring.eval.dogfight.arena import load_entrant
 
     return load_entrant(found, "cpu")
 

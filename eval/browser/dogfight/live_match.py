@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from sparring.agents.opponents.dogfight.load import Entrant
 from sparring.agents.policies.policy import Policy
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.frame import BULLET_COLUMNS, FIGHTER_COLUMNS, FIRST_BULLET, TICK
 from sparring.envs.dogfight.recording import Recorder, Recording
 from sparring.eval.dogfight.arena import make_setting
-from sparring.eval.dogfight.players import Entrant
 
 YOU = "You"
 _FIGHTER = ("x", "y", "cos", "sin", "speed", "hp", "cooldown", "stall")

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from sparring.agents.opponents.dogfight.load import Entrant
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.typed import Flag, Number, Text, read, require
 from sparring.envs.dogfight.recording import short_names
@@ -21,7 +22,6 @@ from sparring.envs.dogfight.rules import REGIMES, TICKS_PER_SECOND
 from sparring.eval.browser.connection import Send, free_path, in_thread
 from sparring.eval.browser.dogfight.live_match import YOU, LiveMatch
 from sparring.eval.browser.dogfight.pages import live_page
-from sparring.eval.dogfight.players import Entrant
 from sparring.eval.dogfight.replay import write_replay
 
 FRAME = 1 / 60

@@ -16,6 +16,7 @@ from gymnasium.spaces import Box
 
 from sparring.agents.baselines import sb3
 from sparring.agents.callbacks import Callback
+from sparring.agents.opponents.dogfight.load import load_policy
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
@@ -26,7 +27,6 @@ from sparring.configs.schema import EventConfig, NetworkConfig, PhaseConfig, Sta
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.interfaces.spaces import action_space
 from sparring.envs.dogfight.rules import BOTS
-from sparring.eval.dogfight.players import load_policy
 from tests.agents.ppo.small_run import config, metrics
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparring.eval.diplomacy.option_odds import OddsKeeper, note
+from sparring.eval.diplomacy.language import OddsKeeper, note
 from sparring.eval.diplomacy.page import encode, write_replay
 from tests.envs.diplomacy.scenes import play
 from tests.eval.dogfight.test_replay import HOSTILE, browse, needs_chromium, selftest

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+from sparring.agents.opponents.dogfight.load import Entrant, load_policy
 from sparring.agents.play.matches import MatchSettings
 from sparring.agents.policies.policy import PolicyError
 from sparring.configs.core.errors import UnknownNameError
 from sparring.eval.dogfight.arena import ArenaPlan, EvaluationError, evaluate, ladder, make_setting, play_cell
-from sparring.eval.dogfight.players import Entrant, load_policy
 
 PLAN = ArenaPlan(["glass_cannon"], games=20, seed=0, setting=MatchSettings(threads=1))
 ACE, BRAWLER, CHASER = (Entrant(name, name) for name in ("ace", "brawler", "chaser"))

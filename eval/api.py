@@ -1,0 +1,300 @@
+"""The Python API of evaluation: `sparring.evaluate`, `record`, `load` and the commands of `eval/` as functions.
+
+Options are those of the command lines, with underscores: `games=40`, `regimes=["none", "full"]`, `stochastic=True`.
+`eval/run.py --help` lists those of `evaluate`. Both ways go through the same parser, so that they refuse the same
+input. Every name stays whole: a comma, a space, `=`, `[` or `:` in a path means nothing.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import redirect_stdout
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+from sparring.agents.opponents.players import find_player, trains_language_model
+from sparring.configs.core.errors import InputError, choose, listed
+from sparring.configs.core.paths import user_path
+from sparring.configs.opponents import opponent_text
+from sparring.configs.overrides import override_texts
+from sparring.envs.game import game_named
+from sparring.envs.game import load as load_reference
+from sparring.eval import run
+from sparring.eval.command import (
+    CommandReport,
+    Evaluation,
+    RecordingOptions,
+    prepare_torch,
+    publish_evaluation,
+    write,
+    write_files,
+)
+from sparring.eval.parser import WholeName
+
+if TYPE_CHECKING:
+    from sparring.agents.policies.loaded_policy import LoadedPolicy
+
+REPEATED = ("require",)
+"""Options of an evaluation that the command line repeats, one value each."""
+ANSWERS = (
+    *("list", "search", "get-run", "get-metrics", "get-artifacts", "get-cache-stats"),
+    *("health", "analyze", "compare", "analyze-sweep"),
+)
+"""Commands of `eval/runs.py` that print one object as JSON."""
+
+
+def evaluate(player: Any = None, *, progress: bool = False, **options: Any) -> Evaluation:
+    """Evaluate `player` as `python eval/run.py --ckpt PLAYER ...` does, and return the table as data and text.
+
+    `player` is what `sparring.load` takes or returns, a bot (`bot:ace`), a language model or a Python object;
+    None for `ladder=True`.
+    `options` are those of the command line (`opponents`, `games`, `episodes`, `seed`, `regimes`, `require`, `env`...).
+    Nothing is printed, and nothing written unless `out` or `replay` says where; `progress` shows a bar.
+
+    The result has `data`, the content of eval.json, `markdown`, and `failures`, a line per requirement not met.
+    Raises `InputError` for bad input, in one line.
+    """
+    evaluation = run.evaluate(as_arguments(player, options, progress=progress))
+    if options.get("out") is None:
+        evaluation = replace(evaluation, place=None)
+    publish_evaluation(replace(evaluation, failures=(), quiet=True))
+    return evaluation
+
+
+def record(player: Any, path: str | Path, *, progress: bool = False, **options: Any) -> Path:
+    """Play one match of `player` and write its replay to `path`; return the path.
+
+    The suffix chooses the kind: .html, a page on which to watch it (dogfight, Diplomacy, chess), .gif (dogfight,
+    Gymnasium's environments) or .pgn (chess). `options` are those of `evaluate`; of several opponents each has a match.
+    No table is written. Raises `InputError` for bad input, in one line.
+    """
+    path = user_path("path", path)
+    words = as_arguments(player, {key: options[key] for key in ("env", "opponents") if key in options}, progress=False)
+    known: RecordingOptions = import_module(run.COMMANDS[run.env_of(words)].partition(":")[0]).RECORDING
+    option = known.by_suffix.get(path.suffix.lower())
+    if option is None:
+        raise InputError(f"{path}: is no replay of this game; give a name that ends in {listed([*known.by_suffix])}")
+    arguments = as_arguments(player, {**known.shortest, **options, option: path}, progress=progress)
+    evaluation = run.evaluate(arguments)
+    write(path, evaluation.outputs[path])
+    if evaluation.cut is not None:
+        raise evaluation.cut
+    return path
+
+
+def as_arguments(player: Any, options: Mapping[str, Any], *, progress: bool) -> list[str]:
+    """Return the words of the command line for a player and options."""
+    words = [] if player is None else ["--ckpt", whole_name(getattr(player, "path", None) or player)]
+    if (statistics := getattr(player, "vecnormalize", None)) is not None:
+        options = {"vecnormalize": statistics, **options}
+    return [*words, *option_words(options, repeated=REPEATED), *quiet_words(progress=progress)]
+
+
+def load(
+    policy: str | Path, *, device: str = "cpu", module: str = "", vecnormalize: str | Path | None = None
+) -> LoadedPolicy:
+    """Load a trained policy, named as in `eval/run.py --ckpt`.
+
+    `policy` is a file (.pt, an ONNX agent, a .zip of Stable-Baselines3), a run's name, `final.pt` for the run that
+    saved last, or a released policy, such as `released/dogfight_quickstart`. `module` may be imported to make an
+    environment named "module:id"; no code that only a file names is run. `vecnormalize` is the file of SB3's
+    `VecNormalize` that belongs to a .zip; one beside it under a usual name is read by itself.
+
+    Raises `InputError`, in one line, for an unknown name, a damaged file, and players that take no observations: bots
+    and language models.
+    """
+    player = find_player(str(policy))
+    if vecnormalize is not None and Path(str(player)).suffix != ".zip":
+        raise InputError(f"vecnormalize={vecnormalize}: goes with a zip of Stable-Baselines3; {policy} is none")
+    prepare_torch()
+    if isinstance(player, str) or player.is_dir() or trains_language_model(player.parent / "config.yaml"):
+        raise InputError(
+            f"{policy}: is a bot or a language model, which does not act on observations; name it as an opponent, or "
+            f"play it with sparring.evaluate({str(policy)!r})"
+        )
+    env = run.env_of_player(player)
+    if env == run.GYMNASIUM:
+        from sparring.eval.episodes import load_episode_policy
+
+        return load_episode_policy(player, device, module)
+    game = game_named(env)
+    if not game.policy_loader:
+        raise InputError(f"{policy}: is a language model, which plays {game.title} in text; use sparring.evaluate")
+    given = {} if vecnormalize is None else {"vecnormalize": user_path("vecnormalize", vecnormalize)}
+    loaded: LoadedPolicy = load_reference(game.policy_loader)(player, device, **given)
+    return loaded
+
+
+def exploit(
+    policy: Any, overrides: Mapping[str, Any] | Sequence[str] = (), *, progress: bool = False, **options: Any
+) -> CommandReport:
+    """Train best responses to `policy`, as `python eval/exploit.py POLICY KEY=VALUE ...` does; return the table.
+
+    `policy` is a checkpoint, an ONNX file or a Python object; a list of them is a mixture. `overrides` are options of
+    the runs, such as `{"ppo.learning_rate": 3e-4}`; `options` are `steps`, `seeds`, `start`, `games`, `device`,
+    `threads` and `out`. Runs and results are in `out`, by default below `checkpoints/exploit/`; finished runs are
+    reused. `data` has a curve for each start, with the win rate of the best response over steps.
+
+    Raises `InputError` for bad input, in one line, and `SystemExit` if a run is stopped, as `sparring.train` does.
+    """
+    if isinstance(overrides, Mapping):
+        overrides = override_texts(overrides)
+    policies = policy if isinstance(policy, list | tuple) else [policy]
+    words = [*map(whole_name, policies), *overrides, *option_words(options), *quiet_words(progress=progress)]
+    return _written(import_module("sparring.eval.exploit").exploit(words))
+
+
+def payoff(run: str | Path, *, progress: bool = False, **options: Any) -> CommandReport:
+    """Play the snapshots of `run` and other players against each other, as `python eval/payoff.py --ckpt RUN` does.
+
+    `options` are `opponents`, `snapshots`, `games`, `seed`, `regimes`, `anchor` and others. `data` has `players`, the
+    matrix `payoff` of shares of points, and ratings. Nothing is written unless `out="payoff.png"` says where.
+
+    Raises `InputError` for bad input, in one line.
+    """
+    words = [*option_words({"ckpt": run, **options}), *quiet_words(progress=progress)]
+    return _written(import_module("sparring.eval.payoff").payoff(words, keep=False))
+
+
+def seeds(runs: Sequence[str | Path], **options: Any) -> CommandReport:
+    """Sum up the evaluations of several seeds, as `python eval/seeds.py RUN RUN ...` does.
+
+    `runs` are runs' names or folders, or eval.json files; `options` are `against`, `seed`, `resamples` and `out`.
+    `data["rows"]` has a row per opponent and physics, with interquartile means and intervals.
+
+    Raises `InputError` for bad input, in one line.
+    """
+    words = [*_names("runs", runs), *option_words(options)]
+    return _written(import_module("sparring.eval.seeds").seeds(words))
+
+
+def curves(runs: Sequence[str | Path] | Mapping[str, Sequence[str | Path]], **options: Any) -> CommandReport:
+    """Read learning curves of runs, as `python eval/curves.py GROUP GROUP ...` does.
+
+    `runs` are names or folders, or groups of these by label, such as `{"on": ["a", "b"], "off": ["c"]}`. `options` are
+    `metrics`, `log`, `smooth`, `by_update`, `no_events`, `title` and `out`. `data["metrics"][METRIC]` has for each
+    group the runs with `env_steps` and `values`. A picture is drawn only with `out="curves.png"`.
+
+    Raises `InputError` for bad input, in one line.
+    """
+    groups = {label: _names(label, names) for label, names in runs.items()} if isinstance(runs, Mapping) else None
+    words = [*(() if isinstance(runs, Mapping) else _names("runs", runs)), *option_words(options)]
+    return _written(import_module("sparring.eval.curves").curves(words, keep=False, groups=groups))
+
+
+def runs(command: str, *names: str, **options: Any) -> dict[str, Any]:
+    """Ask recorded runs, as `python eval/runs.py COMMAND NAME ... --json` does; return the object that it prints.
+
+    `command` is `list`, `search`, `get-run`, `get-metrics`, `get-artifacts`, `get-cache-stats`, `health`, `analyze`,
+    `compare` or `analyze-sweep`. `names` are its arguments, such as runs; an option that may be repeated takes a list,
+    `metrics=["rollout/reward"]`. Warnings and damaged places are printed on stderr.
+
+    Raises `InputError` for bad input and unknown runs, in one line.
+    """
+    choose("command", command, ANSWERS)
+    app = import_module("sparring.eval.runs")
+    with redirect_stdout(io.StringIO()) as said:
+        app.call([command, *map(whole_name, names), *option_words(options, repeated=None), "--json"])
+    answer: dict[str, Any] = json.loads(said.getvalue())
+    return answer
+
+
+def _names(what: str, names: Sequence[str | Path]) -> list[WholeName]:
+    if isinstance(names, str | Path):
+        raise InputError(f"{what}: {str(names)!r} is one name; give a list, [{str(names)!r}]")
+    return [whole_name(name) for name in names]
+
+
+def _written(report: CommandReport) -> CommandReport:
+    write_files(report.files)
+    return report
+
+
+def export(policy: Any, path: str | Path | None = None, *, batch: str | int | None = None) -> Path:
+    """Write `policy` as an ONNX file, as `python eval/export.py --ckpt POLICY --out PATH` does; return the path.
+
+    `policy` is a checkpoint of the dogfight, named as for `sparring.load`, or what that returns. By default the file is
+    beside the checkpoint and ends in .onnx. The model takes any number of observations at once (`batch="free"`), or 1,
+    which the public challenge asks and is the default under its rules. Needs the extra `export`.
+
+    Raises `InputError` for bad input, in one line, and for a policy that is too large or differs from torch.
+    """
+    words = option_words({"ckpt": policy, "out": path, "batch": batch})
+    written: Path = import_module("sparring.eval.export").export_policy(words).path
+    return written
+
+
+def diplomacy_replay(
+    out: str | Path | None = None, *, players: Any = None, progress: bool = False, **options: Any
+) -> tuple[Path, ...]:
+    """Play or read a game of Diplomacy and write it, as `python eval/diplomacy_replay.py --out OUT` does.
+
+    `out` is a page to watch. `players` is a player for all powers, a list of seven, or a mapping from powers, where
+    the key "" is for all others: `{"FRANCE": "final.pt", "": "dumbbot"}`. `options` are `seed`, `last_year`, `game`, a
+    saved game, `log`, the game as text, and `save`. Returns the written files. Raises `InputError` for bad input.
+    """
+    words = option_words({"out": out, "players": players, **options})
+    written: tuple[Path, ...] = import_module("sparring.eval.diplomacy_replay").write_game(
+        [*words, *quiet_words(progress=progress)]
+    )
+    return written
+
+
+def play(opponent: Any = None, **options: Any) -> None:
+    """Serve the page on which to play against `opponent`, as `python eval/play.py --opponent OPPONENT` does.
+
+    `opponent` is a bot, a policy or a Python object; in Diplomacy `opponents` names several, as a list or by power,
+    `{"GERMANY": Mine}`. `env` is the game, by default that of the opponent; further options are those of the game
+    (`python eval/play.py --env diplomacy --help`). The address is printed and opened. Returns when the process is
+    interrupted with Ctrl-C, by `KeyboardInterrupt`; `static="fly.html"` writes a page without a server and returns.
+
+    Raises `InputError` for bad input, in one line.
+    """
+    import_module("sparring.eval.play").serve_opponent(option_words({"opponent": opponent, **options}))
+
+
+def option_words(options: Mapping[str, Any], *, repeated: Collection[str] | None = ()) -> list[str]:
+    """Return `games=40, stochastic=True, regimes=["none", "full"]` as `--games 40 --stochastic --regimes none full`.
+
+    None and False are left out, a mapping is KEY=VALUE. The options `repeated`, all if None, are written once for each
+    value of a list.
+    """
+    words = []
+    for key, value in options.items():
+        name = f"--{key.rstrip('_').replace('_', '-')}"
+        if (repeated is None or key in repeated) and isinstance(value, list | tuple):
+            words += [word for one in value for word in _option(name, one)]
+        else:
+            words += _option(name, value)
+    return words
+
+
+def quiet_words(*, progress: bool) -> list[str]:
+    """Return the words that keep a command from printing, unless its bar is wanted."""
+    return [] if progress else ["--quiet"]
+
+
+def whole_name(value: Any, key: str = "") -> WholeName:
+    """Return the word for one value of a call, of the key of a mapping if there is one."""
+    text = opponent_text(value)
+    is_path = isinstance(value, PurePath) or text == str(getattr(value, "path", None))
+    if is_path and (text.startswith("-") or (":" in text and "/" not in text)):
+        text = f"./{text}"  # no option, and no module:Name
+    return WholeName(f"{key}={text}" if key else text, key or (None if isinstance(value, str) else ""))
+
+
+def _option(name: str, value: Any) -> list[str]:
+    if value is None or value is False:
+        return []
+    if value is True:
+        return [name]
+    if isinstance(value, Mapping):
+        return [name, *(whole_name(item, key) for key, item in value.items())]
+    if isinstance(value, list | tuple):
+        return [name, *map(whole_name, value)]
+    word = whole_name(value)
+    return [f"{name}={word}"] if word.startswith("-") else [name, word]
