@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sparring.agents.baselines.sb3_env import make_sb3_env as sb3_env
     from sparring.agents.callbacks import Callback as Callback
     from sparring.agents.callbacks import RunProgress as RunProgress
-    from sparring.agents.sweeps.call import run_sweep as sweep
+    from sparring.agents.sweeps.launch import run_sweep as sweep
     from sparring.agents.trainers import train_run as train
     from sparring.configs.core.errors import InputError as InputError
     from sparring.configs.opponents import register_opponent as register_opponent
@@ -69,7 +69,7 @@ _PLACES = {
     "runs": "sparring.eval.api:runs",
     "sb3_env": "sparring.agents.baselines.sb3_env:make_sb3_env",
     "seeds": "sparring.eval.api:seeds",
-    "sweep": "sparring.agents.sweeps.call:run_sweep",
+    "sweep": "sparring.agents.sweeps.launch:run_sweep",
 }
 """Modules of the names, which are imported on first use."""
 

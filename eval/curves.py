@@ -131,8 +131,8 @@ def curves_json(groups: Sequence[CurveGroup], metrics: Sequence[str], options: C
     axis = "updates" if options.by_update else "env_steps"
     content = {
         metric: [
-            {"group": group.label, "runs": [_points(group, k, curve, axis) for k, curve in enumerate(found)]}
-            for group, found in ((group, group.curves(metric, smooth=options.smooth)) for group in groups)
+            {"group": group.label, "runs": [_points(group, k, curve, axis) for k, curve in enumerate(curves)]}
+            for group, curves in ((group, group.curves(metric, smooth=options.smooth)) for group in groups)
         ]
         for metric in metrics
     }
@@ -166,10 +166,10 @@ def _points(group: CurveGroup, k: int, curve: Curve, axis: str) -> dict[str, Any
 
 def _usual(runs: Sequence[RunHistory]) -> str:
     shared = set.intersection(*(set(run.metrics) for run in runs))
-    found = next((name for name in USUAL if name in shared), None)
-    if found is None:
+    metric = next((name for name in USUAL if name in shared), None)
+    if metric is None:
         raise InputError(f"the runs have none of {', '.join(USUAL)} in common; say what to draw with --metrics")
-    return found
+    return metric
 
 
 def _panel(groups: Sequence[CurveGroup], metric: str, options: CurveOptions) -> Panel:

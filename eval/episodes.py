@@ -243,8 +243,9 @@ def _markdown(content: dict[str, Any]) -> str:
     head = ("", "mean", "95 % interval", "median", "least", "most")
     rows = []
     for name in ("return", "length"):
-        found = content[name]
-        low, high, *numbers = (f"{x:.2f}" for x in (*found["interval"], *(found[key] for key in head if key in found)))
+        estimate = content[name]
+        values = [*estimate["interval"], *(estimate[key] for key in head if key in estimate)]
+        low, high, *numbers = (f"{value:.2f}" for value in values)
         rows.append([name, numbers[0], f"{low} to {high}", *numbers[1:]])
     about = f"{content['episodes']} episodes of the deterministic policy, seed {content['seed']}; Student's t interval."
     origin = f"Checkpoint: `{content['checkpoint']}`  \nCommand: `{content['command']}`"

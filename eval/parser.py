@@ -198,10 +198,10 @@ def add_results(parser: Parser, *, out: str, metavar: str) -> Group:
 
 def planner_samples(text: str) -> int | None:
     """Return the number of samples of `planner:k=16`, which `planner` means as well; None for another name."""
-    found = PLANNER.fullmatch(text)
-    if found is None:
+    match = PLANNER.fullmatch(text)
+    if match is None:
         return None
-    samples = int(found[1] or 16)
+    samples = int(match[1] or 16)
     if wrong := complaint(samples, SAMPLES):
         raise InputError(f"{text}: k={samples} {wrong}")
     return samples

@@ -106,7 +106,7 @@ def _groups(tasks: Sequence[Task]) -> list[tuple[str, list[Task]]]:
     """Return the tasks against opponents that are not held out and those that are, by name, without empty groups."""
     held_out = [task for task in tasks if task[1] in HELD_OUT]
     others = [task for task in tasks if task not in held_out]
-    return [(name, found) for name, found in ((OVERALL, others), (HELD_OUT_OVERALL, held_out)) if found]
+    return [(name, members) for name, members in ((OVERALL, others), (HELD_OUT_OVERALL, held_out)) if members]
 
 
 def seeds_markdown(ours: RunGroup, theirs: RunGroup | None, rows: Sequence[SeedRow], command: str) -> str:

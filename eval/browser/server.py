@@ -124,15 +124,15 @@ def check_packages() -> None:
 
 def listen(port: int) -> socket.socket:
     """Return a socket that listens on 127.0.0.1; port 0 takes any free one. Raises `InputError` if it is taken."""
-    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        found.bind((HOST, port))
-        found.listen()
+        listening.bind((HOST, port))
+        listening.listen()
     except OSError as error:
-        found.close()
+        listening.close()
         raise InputError(f"--port {port}: {error.strerror}; give another, or 0 for any free one") from error
-    return found
+    return listening
 
 
 class Gate:

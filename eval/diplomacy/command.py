@@ -50,37 +50,37 @@ def evaluate(arguments: Sequence[str]) -> Evaluation:
     options = read_options(arguments)
     if options.league:
         return _references(options, options.league)
-    found = find_player(options.ckpt, GAME) if options.ckpt else None
-    check_game(GAME, *([found] if found else []))
-    rivals = find_rivals(options, found)
+    player = find_player(options.ckpt, GAME) if options.ckpt else None
+    check_game(GAME, *([player] if player else []))
+    rivals = find_rivals(options, player)
     make_folders([options.out], files=[options.replay])
     device, threads = use_machine(options.device, options.threads, quiet=options.quiet)
-    if isinstance(found, Path) and not options.last_year_given:
-        options = replace(options, last_year=last_year_of(found) or options.last_year)
-    player = _load(options, found, device, rivals)
-    if isinstance(player, LanguagePlayer):
+    if isinstance(player, Path) and not options.last_year_given:
+        options = replace(options, last_year=last_year_of(player) or options.last_year)
+    loaded = _load(options, player, device, rivals)
+    if isinstance(loaded, LanguagePlayer):
         from sparring.eval.diplomacy.language import play_language
 
-        played = play_language(options, player, device, threads)
+        played = play_language(options, loaded, device, threads)
     else:
-        played = play_bots(options, player, device, threads)
-    return _evaluation(options, found, played)
+        played = play_bots(options, loaded, device, threads)
+    return _evaluation(options, player, played)
 
 
 def _load(
-    options: DiplomacyOptions, found: Player | None, device: str, rivals: Mapping[str, Path]
+    options: DiplomacyOptions, player: Player | None, device: str, rivals: Mapping[str, Path]
 ) -> LanguagePlayer | ActorCritic | PythonOrders | None:
     """Load the player of --ckpt, None for bots; raises `InputError` for unusable players and options."""
-    player: LanguagePlayer | ActorCritic | PythonOrders | None = None
-    if is_code(found):
+    loaded: LanguagePlayer | ActorCritic | PythonOrders | None = None
+    if is_code(player):
         from sparring.agents.opponents.diplomacy import order_player
 
-        player = cast("PythonOrders", order_player(found))
-    elif found is not None:
+        loaded = cast("PythonOrders", order_player(player))
+    elif player is not None:
         temperature = options.temperature or 0.0
-        player = load(found, temperature=temperature, device=device, settings=options.settings, rivals=rivals)
-    language = isinstance(player, LanguagePlayer)
-    if BASE_MODEL in options.opponents and not (isinstance(player, LanguagePlayer) and BASE_MODEL in player.models):
+        loaded = load(player, temperature=temperature, device=device, settings=options.settings, rivals=rivals)
+    language = isinstance(loaded, LanguagePlayer)
+    if BASE_MODEL in options.opponents and not (isinstance(loaded, LanguagePlayer) and BASE_MODEL in loaded.models):
         what = "a model on a server" if language else "a policy, not an adapter"
         raise InputError(f"--opponents {BASE_MODEL}: {options.ckpt} is {what}; name bots")
     for name in () if language else options.rivals:
@@ -91,10 +91,10 @@ def _load(
         raise InputError(f"--opponents {name}: {options.ckpt} is a language model, which meets bots and adapters only")
     for name in () if language else options.language_only:
         raise InputError(f"--{name}: {options.ckpt} is no language model; leave it out")
-    return player
+    return loaded
 
 
-def _evaluation(options: DiplomacyOptions, found: Player | None, played: Played) -> Evaluation:
+def _evaluation(options: DiplomacyOptions, player: Player | None, played: Played) -> Evaluation:
     """Return the results, with their place: --out, else beside the checkpoint.
 
     Partial results have names of their own, and so never replace complete ones.
@@ -104,7 +104,7 @@ def _evaluation(options: DiplomacyOptions, found: Player | None, played: Played)
         return Evaluation("", "", cut=cut, cut_note=note, quiet=options.quiet)
     text = to_markdown(options, played.records, played.about)
     data = to_json(options, played.records, played.about)
-    place = None if found is None else results_place(found)
+    place = None if player is None else results_place(player)
     place = (options.out, "diplomacy") if options.out else place
     place = (place[0], f"{place[1]}.partial") if place and cut is not None else place
     outputs = {}

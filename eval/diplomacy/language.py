@@ -188,11 +188,11 @@ class OddsKeeper:
 
     def added(self, phases: Sequence[Phase]) -> list[Phase]:
         """Return the game's phases, with odds where there are any."""
-        found: list[Phase] = []
+        with_odds: list[Phase] = []
         for number, phase in enumerate(phases):
             odds = self._phases[number] if number < len(self._phases) else []
-            found.append({**phase, "odds": odds} if odds else phase)
-        return found
+            with_odds.append({**phase, "odds": odds} if odds else phase)
+        return with_odds
 
 
 def note(temperature: float) -> str:

@@ -182,8 +182,8 @@ def _lineup(mine: str, named: Mapping[str, str], others: Sequence[str]) -> Human
     left = [power for power in POWERS if power != mine and power not in named]
     turns = {power: others[number % len(others)] for number, power in enumerate(left)}
     names = {**named, **turns}
-    found = {name: _find(name) for name in dict.fromkeys(names.values())}
-    return HumanLineup(POWERS.index(mine), tuple(found[names[p]] if p != mine else None for p in POWERS))
+    players = {name: _find(name) for name in dict.fromkeys(names.values())}
+    return HumanLineup(POWERS.index(mine), tuple(players[names[p]] if p != mine else None for p in POWERS))
 
 
 def _find(name: str) -> Player:

@@ -56,33 +56,33 @@ class LanguagePlayer:
 
 
 def load(
-    found: Player,
+    player: Player,
     *,
     temperature: float,
     device: str,
     settings: Settings | None = None,
     rivals: Mapping[str, Path] | None = None,
 ) -> LanguagePlayer | ActorCritic:
-    """Load `found`, ready to play, an adapter also against `rivals`, adapters by opponents' names.
+    """Load `player`, ready to play, an adapter also against `rivals`, adapters by opponents' names.
 
     Raises `InputError` for players that cannot play Diplomacy or are incompatible.
     """
     given = settings or {}
-    if isinstance(found, str):
-        if is_server(found):
-            return _served_model(found, temperature, given)
-        return _plain_model(model_of(LanguageModelConfig(name=found), given), temperature, device)
-    if found.is_dir():
-        config = config_of(run_of(found)) if has_config(run_of(found)) else LanguageModelConfig()
-        return _plain_model(model_of(replace(config, name=str(found)), given), temperature, device)
+    if isinstance(player, str):
+        if is_server(player):
+            return _served_model(player, temperature, given)
+        return _plain_model(model_of(LanguageModelConfig(name=player), given), temperature, device)
+    if player.is_dir():
+        config = config_of(run_of(player)) if has_config(run_of(player)) else LanguageModelConfig()
+        return _plain_model(model_of(replace(config, name=str(player)), given), temperature, device)
     if given:
-        raise InputError(f"--set: {found} plays as it was trained; it is for models without an adapter, and servers")
-    content = content_of(found)
+        raise InputError(f"--set: {player} plays as it was trained; it is for models without an adapter, and servers")
+    content = content_of(player)
     if content.get("format") != ADAPTER:
-        return load_policy(found)
-    if not has_config(found.parent):
-        raise InputError(f"{found}: has no config.yaml beside it, which names its model; leave it in its run's folder")
-    return _adapted_model(found, temperature, device, rivals or {})
+        return load_policy(player)
+    if not has_config(player.parent):
+        raise InputError(f"{player}: has no config.yaml beside it, which names its model; leave it in its run's folder")
+    return _adapted_model(player, temperature, device, rivals or {})
 
 
 def load_policy(path: Path) -> ActorCritic:
@@ -179,18 +179,18 @@ def _player(
     return LanguagePlayer(models, PromptRules.of(config), about, config.batch_size)
 
 
-def find_rivals(options: DiplomacyOptions, found: Player | None) -> dict[str, Path]:
-    """Find the files of --opponents that are neither bots nor the base model; `found` is --ckpt's player.
+def find_rivals(options: DiplomacyOptions, player: Player | None) -> dict[str, Path]:
+    """Find the files of --opponents that are neither bots nor the base model; `player` is that of --ckpt.
 
     Raises `InputError` for missing files, and for non-adapters recognized without reading them.
     """
     rivals = {name: _find(name) for name in options.rivals}
     for name, rival in rivals.items():
-        if isinstance(found, str) or (found is not None and found.is_dir()):
+        if isinstance(player, str) or (player is not None and player.is_dir()):
             raise InputError(
                 f"--opponents {name}: {options.ckpt} is no adapter, and only adapters of one model meet; {INSTEAD}"
             )
-        if rival == found:
+        if rival == player:
             raise InputError(f"--opponents {name}: is --ckpt itself; leave it out")
     return rivals
 
@@ -211,13 +211,13 @@ def load_rivals(
 
 
 def _find(name: str) -> Path:
-    found = find_player(name, GAME, bare=(*GAME.bots, BASE_MODEL))
-    if isinstance(found, str) or found.is_dir():
+    rival = find_player(name, GAME, bare=(*GAME.bots, BASE_MODEL))
+    if isinstance(rival, str) or rival.is_dir():
         raise InputError(
             f"--opponents {name}: is a model, and one evaluation has one in memory; name bots, adapters on the model of"
             f" --ckpt, or {BASE_MODEL} for that model itself"
         )
-    return found
+    return rival
 
 
 def _read(name: str, path: Path, own: AdapterFile, config: LanguageModelConfig) -> AdapterFile:

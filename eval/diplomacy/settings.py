@@ -32,15 +32,15 @@ Settings = Mapping[str, Mapping[str, Any]]
 
 def read_settings(words: Sequence[str]) -> Settings:
     """Parse `model.compact=false endpoint.model=NAME`; raises `InputError` for other options."""
-    found: dict[str, dict[str, Any]] = {}
+    settings: dict[str, dict[str, Any]] = {}
     for word in words:
         name, equals, value = word.partition("=")
         section, dot, option = name.partition(".")
         if not (equals and dot and option) or section not in SECTIONS:
             raise InputError("--set: give model.OPTION=VALUE or endpoint.OPTION=VALUE, such as model.compact=false")
-        found.setdefault(section, {})[option] = with_texts(read_yaml(value), value, name)
-    configured(found)
-    return found
+        settings.setdefault(section, {})[option] = with_texts(read_yaml(value), value, name)
+    configured(settings)
+    return settings
 
 
 def configured(settings: Settings) -> DiplomacyGRPORunConfig:
@@ -59,9 +59,9 @@ def model_of(config: LanguageModelConfig, settings: Settings) -> LanguageModelCo
     return replace(config, **{name: getattr(asked, name) for name in settings.get("model", {})})
 
 
-def run_of(found: Path) -> Path:
+def run_of(path: Path) -> Path:
     """Return the folder of the run that a player's file or a model's folder belongs to, if any."""
-    return found if found.is_dir() and found.name != MODEL_FOLDER else found.parent
+    return path if path.is_dir() and path.name != MODEL_FOLDER else path.parent
 
 
 def has_config(run: Path) -> bool:
@@ -81,14 +81,14 @@ def config_of(run: Path) -> LanguageModelConfig:
     return config.model
 
 
-def last_year_of(found: Path) -> int | None:
+def last_year_of(path: Path) -> int | None:
     """Return the last year of a file or folder from `find_player`, None if it has none.
 
     Raises `InputError` for an invalid year.
     """
-    contract = None if found.is_dir() else content_of(found).get("contract")
+    contract = None if path.is_dir() else content_of(path).get("contract")
     said = contract.get("last_year") if isinstance(contract, dict) else None
-    if said is None and has_config(run := run_of(found)):
+    if said is None and has_config(run := run_of(path)):
         env = RunFolder(run).read_config().get("env")
         said = env.get("last_year") if isinstance(env, dict) else None
     if said is None:
@@ -96,4 +96,4 @@ def last_year_of(found: Path) -> int | None:
     try:
         return check_whole("last_year", said, FIRST_YEAR, LAST_YEAR)
     except InputError as error:
-        raise InputError(f"{found}: {error}; give --last-year") from error
+        raise InputError(f"{path}: {error}; give --last-year") from error

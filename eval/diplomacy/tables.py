@@ -144,12 +144,12 @@ def _values(side: Side, columns: Mapping[str, str]) -> list[str]:
 
 def _cells(side: Side, columns: Mapping[str, str]) -> list[str]:
     """Return each figure with its interval."""
-    found = []
+    cells = []
     for name in columns.values():
         estimate = getattr(side, name)
         low, high = (_number(name, value) for value in estimate.interval)
-        found += [_number(name, estimate.value), f"{low} to {high}"]
-    return found
+        cells += [_number(name, estimate.value), f"{low} to {high}"]
+    return cells
 
 
 def _number(name: str, value: float) -> str:

@@ -204,7 +204,7 @@ def _find(options: EvaluationOptions) -> list[Player]:
         opponents = [one for one in opponents if one not in player or one not in members]
     players = opponents + player if options.ladder else player + opponents
     check_game(GAME, *players)
-    _check_names(options, [display_name(found) for found in (players if options.ladder else opponents)])
+    _check_names(options, [display_name(one) for one in (players if options.ladder else opponents)])
     return players
 
 

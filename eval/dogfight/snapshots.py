@@ -92,7 +92,7 @@ def _pool(folder: Path, newest: Frozen, device: str | torch.device) -> list[Froz
     shape = policy.network.shape
     pool = Pool(folder, capacity=1, shape=shape)  # Nothing is added, so nothing is evicted.
     steps_per_update = newest.env_steps // max(_age(newest.entrant, "update"), 1)
-    found = []
+    policies = []
     for snapshot in pool.snapshots:
         network = build_network(shape)
         network.load_state_dict(load_snapshot(pool, snapshot.name, device))
@@ -100,5 +100,5 @@ def _pool(folder: Path, newest: Frozen, device: str | torch.device) -> list[Froz
         frozen = Policy(
             network.to(device).eval(), policy.contract, name=display_name(path), deterministic=policy.deterministic
         )
-        found.append(Frozen(snapshot.update * steps_per_update, Entrant(frozen.name, frozen, path)))
-    return found
+        policies.append(Frozen(snapshot.update * steps_per_update, Entrant(frozen.name, frozen, path)))
+    return policies

@@ -38,12 +38,12 @@ def find_chess_opponent(name: str) -> BotName | Player:
     if name.startswith(BOT_PREFIX) or name.partition(":")[0] in BOTS or is_code(name):
         return read_bot(name)
     try:
-        found = find_player(name, GAME)
+        player = find_player(name, GAME)
     except UnknownNameError as error:
         bots = f"no bot of that name ({', '.join(BOTS)}{suggestion(name, BOTS)})"
         raise UnknownNameError(f"unknown opponent {name!r}: {bots} and {error}") from error
-    check_model(found)
-    return found
+    check_model(player)
+    return player
 
 
 def saved_opponent(game: ChessGame) -> str:
@@ -99,16 +99,16 @@ class ChessOpponents:
         finally:
             self._lock.release()
 
-    def _load(self, found: BotName | Player) -> ChessPlayer:
-        if isinstance(found, BotName):
-            return open_bot(found, self._opened, engine=self.engine)
+    def _load(self, player: BotName | Player) -> ChessPlayer:
+        if isinstance(player, BotName):
+            return open_bot(player, self._opened, engine=self.engine)
         device, _ = use_machine(self.device, 0, quiet=self.quiet)
         from sparring.agents.llm.models.load import check_packages
 
         check_packages()
         from sparring.eval.chess.models import load_player
 
-        return load_player(found, device, temperature=self.temperature, tokens=self.tokens)
+        return load_player(player, device, temperature=self.temperature, tokens=self.tokens)
 
 
 def answer_of(player: ChessPlayer, request: MoveRequest) -> MoveAnswer:

@@ -143,21 +143,21 @@ class PersonGame:
 
     def _analyses(self) -> dict[str, dict[str, Any]]:
         """Return the answers of a language model by half-move, each read in its position."""
-        board, found = self.board.root(), {}
+        board, analyses = self.board.root(), {}
         for ply, move in enumerate([*self.board.move_stack, None]):
             if ply in self.game.texts:
-                found[str(ply)] = _analysis(board, self.game.texts[ply])
+                analyses[str(ply)] = _analysis(board, self.game.texts[ply])
             if move:
                 board.push(move)
-        return found
+        return analyses
 
 
 def _analysis(board: chess.Board, text: str) -> dict[str, Any]:
     """Return a model's answer: its text, its moves with names (empty if illegal) and evaluations, and its best move."""
-    found = read_analysis(text)
-    values: list[float | None] = [*found.evaluations, *[None] * len(found.moves)]
-    moves = [[uci, san_of(board, uci), values[place]] for place, uci in enumerate(found.moves)]
-    return {"text": text, "moves": moves, "best": [found.best, san_of(board, found.best)]}
+    answer = read_analysis(text)
+    values: list[float | None] = [*answer.evaluations, *[None] * len(answer.moves)]
+    moves = [[uci, san_of(board, uci), values[place]] for place, uci in enumerate(answer.moves)]
+    return {"text": text, "moves": moves, "best": [answer.best, san_of(board, answer.best)]}
 
 
 def san_of(board: chess.Board, uci: str) -> str:

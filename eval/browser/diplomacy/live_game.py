@@ -94,8 +94,8 @@ def _load(player: Player, temperature: float, settings: Settings, device: str) -
     if is_code(player):
         return order_player(player)
     own = {} if _is_file(player) else settings
-    found = load(player, temperature=temperature, device=device, settings=own)
-    return found if isinstance(found, LanguagePlayer) else PolicyOrders(found)
+    loaded = load(player, temperature=temperature, device=device, settings=own)
+    return loaded if isinstance(loaded, LanguagePlayer) else PolicyOrders(loaded)
 
 
 def _is_file(player: Player) -> bool:

@@ -68,16 +68,16 @@ def find_opponent(name: str) -> Player:
 
     Raises `UnknownNameError` with the choices and the nearest match, and `InputError` for a player of another game.
     """
-    found = find_player(name, GAME, bare=GAME.bots)
-    check_game(GAME, found)
-    return found
+    opponent = find_player(name, GAME, bare=GAME.bots)
+    check_game(GAME, opponent)
+    return opponent
 
 
-def load_opponent(found: Player) -> Entrant:
+def load_opponent(opponent: Player) -> Entrant:
     """Load a located opponent on the CPU. Raises `InputError` for an unusable policy."""
     from sparring.eval.dogfight.arena import load_entrant
 
-    return load_entrant(found, "cpu")
+    return load_entrant(opponent, "cpu")
 
 
 def known_opponents(first: str) -> tuple[str, ...]:
@@ -89,29 +89,29 @@ def known_opponents(first: str) -> tuple[str, ...]:
 def play(arguments: Sequence[str]) -> None:
     """Serve the page until the process is interrupted, or write the one that needs no server."""
     options = read_options(arguments)
-    found = find_opponent(options.opponent)
+    opponent = find_opponent(options.opponent)
     if options.static:
-        _write_static(options, found, options.static)
+        _write_static(options, opponent, options.static)
     else:
-        serve_game(options, partial(_stage, options, found))
+        serve_game(options, partial(_stage, options, opponent))
 
 
-def _write_static(options: DogfightPlayOptions, found: Player, path: Path) -> None:
+def _write_static(options: DogfightPlayOptions, opponent: Player, path: Path) -> None:
     make_folders([], files=[path])
     announce_loading(quiet=options.quiet)
     from sparring.eval.browser.dogfight.pages import static_page
 
-    text = static_page(load_opponent(found).contestant)
+    text = static_page(load_opponent(opponent).contestant)
     write_asked(path, lambda file: write_atomically(file, text), quiet=options.quiet)
 
 
-def _stage(options: DogfightPlayOptions, found: Player) -> HostedGame:
+def _stage(options: DogfightPlayOptions, opponent: Player) -> HostedGame:
     use_machine("cpu", 1, quiet=options.quiet)
     from sparring.eval.browser.dogfight.live_match import LiveMatch
     from sparring.eval.browser.dogfight.session import Stage
 
     # Played once here, so that an opponent that cannot play ends the command, and the kernels are compiled.
-    LiveMatch(load_opponent(found), regime="default", seed=options.seed, rules=options.rules).close()
+    LiveMatch(load_opponent(opponent), regime="default", seed=options.seed, rules=options.rules).close()
     offered = known_opponents(options.opponent)
     return Stage(
         offered, options.rules, options.seed, options.replays, load=lambda name: load_opponent(find_opponent(name))
