@@ -28,7 +28,6 @@ from sparring.eval.diplomacy.games import Played, play_bots
 from sparring.eval.diplomacy.models import LanguagePlayer, find_rivals, load
 from sparring.eval.diplomacy.options import DiplomacyOptions, read_options
 from sparring.eval.diplomacy.settings import last_year_of
-from sparring.eval.diplomacy.tables import references_json, references_markdown, to_json, to_markdown
 
 if TYPE_CHECKING:
     from sparring.agents.opponents.diplomacy import PythonOrders
@@ -102,6 +101,8 @@ def _evaluation(options: DiplomacyOptions, player: Player | None, played: Played
     cut, note = played.cut, _what_is_left(options, played) if played.cut is not None else ""
     if not played.records:
         return Evaluation("", "", cut=cut, cut_note=note, quiet=options.quiet)
+    from sparring.eval.diplomacy.results import to_json, to_markdown
+
     text = to_markdown(options, played.records, played.about)
     data = to_json(options, played.records, played.about)
     place = None if player is None else results_place(player)
@@ -126,6 +127,8 @@ def _what_is_left(options: DiplomacyOptions, played: Played) -> str:
 
 def _references(options: DiplomacyOptions, text: str) -> Evaluation:
     """Return the table of a run's fixed references."""
+    from sparring.eval.diplomacy.results import references_json, references_markdown
+
     name, league = _read_league(text)
     make_folders([options.out])
     markdown, data = references_markdown(name, league), references_json(name, league)

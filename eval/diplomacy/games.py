@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sparring.agents.opponents.diplomacy import PythonOrders
     from sparring.agents.policies.actor_critic import ActorCritic
     from sparring.envs.diplomacy.batch import DiplomacyBatch
-    from sparring.eval.diplomacy.single_power import PowerRecord
+    from sparring.eval.diplomacy.results import PowerRecord
 
 
 @dataclass
@@ -39,7 +39,7 @@ def play_bots(
     from sparring.agents.opponents.diplomacy import PolicyOrders, PythonOrders, order_player
     from sparring.agents.play.diplomacy_matches import play_against, play_alone
     from sparring.envs.diplomacy.records.history import WatchedBatch
-    from sparring.eval.diplomacy.single_power import record
+    from sparring.eval.diplomacy.results import record
 
     players: dict[str, str | PolicyOrders | PythonOrders] = {name: order_player(name) for name in options.opponents}
     batch = make_batch(options, options.games, 0, device, threads)

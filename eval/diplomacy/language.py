@@ -30,11 +30,11 @@ from sparring.envs.diplomacy.rollouts.games import Lineup, one_against_six, play
 from sparring.eval.diplomacy.games import Played, make_batch
 from sparring.eval.diplomacy.models import POLICY, LanguagePlayer
 from sparring.eval.diplomacy.options import DiplomacyOptions
-from sparring.eval.diplomacy.single_power import PowerRecord, record
+from sparring.eval.diplomacy.results import PowerRecord, record
 
 if TYPE_CHECKING:
     from sparring.agents.llm.backend import Decision
-    from sparring.agents.llm.decoding.option_logprobs import LineOdds
+    from sparring.agents.llm.decoding.scoring import LineOdds
     from sparring.envs.text import Prompt
 
 MOST = 5

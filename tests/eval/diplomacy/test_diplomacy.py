@@ -15,7 +15,7 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import BOTS, DEFAULT_BOTS, ENV_ID
-from sparring.eval.diplomacy import single_power
+from sparring.eval.diplomacy import results
 from sparring.eval.diplomacy.command import main, read_options
 from sparring.eval.diplomacy.settings import last_year_of
 
@@ -184,7 +184,7 @@ def test_intervals_are_wilsons_and_students():
     centres = np.array([34.0, 34, 34, 1, 1, 1, 1])
     owner[3:, :4] = [2, 3, 4, 5]
     seats = (torch.arange(7) == 2).expand(7, 7)
-    side = single_power.side(torch.tensor(owner), seats)
+    side = results.side(torch.tensor(owner), seats)
     assert side.solos.value == pytest.approx(3 / 7)
     assert side.solos.interval == pytest.approx((0.1582, 0.7495), abs=1e-4)
     low, high = stats.t.interval(0.95, 6, loc=centres.mean(), scale=stats.sem(centres))
@@ -203,7 +203,7 @@ def test_a_game_is_won_drawn_or_lost():
     owner[2, :5] = 4
     owner[3, :18] = 6
     england = (torch.arange(7) == 1).expand(4, 7)
-    one, six = (single_power.side(torch.tensor(owner), seats) for seats in (england, ~england))
+    one, six = (results.side(torch.tensor(owner), seats) for seats in (england, ~england))
     assert [getattr(one, name).value for name in ("solos", "draws", "losses")] == [0, 0.25, 0.75]
     assert [getattr(six, name).value for name in ("solos", "draws", "losses")] == [0.5, 0.5, 0]
     assert one.survival.value == 0.5
@@ -216,5 +216,5 @@ def test_a_game_is_won_drawn_or_lost():
 
 def test_one_game_alone_says_nothing_of_the_spread():
     owner = np.zeros((1, 34), dtype=int)
-    side = single_power.side(torch.tensor(owner), torch.eye(7, dtype=torch.bool)[:1])
+    side = results.side(torch.tensor(owner), torch.eye(7, dtype=torch.bool)[:1])
     assert (side.centres.value, side.centres.interval, side.rank.interval) == (34.0, (0.0, 34.0), (1.0, 7.0))
