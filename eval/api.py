@@ -197,9 +197,9 @@ def runs(command: str, *names: str, **options: Any) -> dict[str, Any]:
     """
     choose("command", command, ANSWERS)
     app = import_module("sparring.eval.runs")
-    with redirect_stdout(io.StringIO()) as said:
+    with redirect_stdout(io.StringIO()) as printed:
         app.call([command, *map(whole_name, names), *option_words(options, repeated=None), "--json"])
-    answer: dict[str, Any] = json.loads(said.getvalue())
+    answer: dict[str, Any] = json.loads(printed.getvalue())
     return answer
 
 

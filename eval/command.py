@@ -154,13 +154,13 @@ def make_folders(folders: Iterable[Path | None], *, files: Iterable[Path | None]
 
     None entries are skipped. Raises `InputError` if a folder cannot be created or a file's path is a folder.
     """
-    wanted = [path for path in files if path is not None]
-    for folder in [*(path.parent for path in wanted), *(path for path in folders if path is not None)]:
+    outputs = [path for path in files if path is not None]
+    for folder in [*(path.parent for path in outputs), *(path for path in folders if path is not None)]:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"{folder}: cannot be made ({error.strerror}); give another place") from error
-    for path in wanted:
+    for path in outputs:
         if path.is_dir():
             raise InputError(f"{path}: is a folder; give the name of a file")
 

@@ -83,7 +83,7 @@ def play(checkpoint: Checkpoint, episodes: int, seed: int, device: str = "cpu") 
     quota = [episodes // copies + (copy < episodes % copies) for copy in range(copies)]
     envs = make_envs(checkpoint, copies, seed, device)
     finished: list[list[tuple[float, int]]] = [[] for _ in quota]
-    while any(len(done) < wanted for done, wanted in zip(finished, quota, strict=True)):
+    while any(len(done) < most for done, most in zip(finished, quota, strict=True)):
         envs.step(checkpoint.network.act(envs.obs, deterministic=True)[0])
         for copy, value, length in envs.finished:
             finished[copy].append((value, length))
@@ -91,7 +91,7 @@ def play(checkpoint: Checkpoint, episodes: int, seed: int, device: str = "cpu") 
     envs.close()
     if left_out := int(envs.quarantined):
         say(f"{left_out} episodes are left out: a reward or an observation was not finite")
-    return np.array([row for done, wanted in zip(finished, quota, strict=True) for row in done[:wanted]], np.float64)
+    return np.array([row for done, most in zip(finished, quota, strict=True) for row in done[:most]], np.float64)
 
 
 def make_envs(

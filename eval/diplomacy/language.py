@@ -85,13 +85,13 @@ def _rounds(
     years = len(cells) * options.games * (options.last_year - FIRST_YEAR + 1)
     with tqdm(total=years, unit="game-year", disable=options.quiet) as bar:
         for games in rounds_of(options.games, len(cells), player.at_a_time):
-            asked = replace(options, replay=None) if games.start else options
+            round_options = replace(options, replay=None) if games.start else options
             players = [game for one, six in cells for game in one_against_six(one, six, len(games))]
             watched = (len(cells) - (2 if (options.protocol or "both") == "both" else 1)) * len(games)
-            with closing(make_batch(asked, len(players), watched, *machine)) as batch:
+            with closing(make_batch(round_options, len(players), watched, *machine)) as batch:
                 batch.game_id.copy_(torch.tensor(games).repeat(len(cells)))
                 lineup = Lineup(players, player.models, player.rules)
-                _play_round(asked, player, lineup, batch, bar, played, watched)
+                _play_round(round_options, player, lineup, batch, bar, played, watched)
                 yield _ends(batch, len(cells))
 
 

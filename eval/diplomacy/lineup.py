@@ -133,8 +133,8 @@ def new_lineup(power: str | None, words: Sequence[str] | None, seed: int) -> Hum
     free = [name for name in POWERS if name not in named]
     if not free:
         raise InputError("--opponents names a player for all seven powers; leave out that of yours")
-    mine = random.Random(seed).choice(free) if power is None else power.upper()
-    return _lineup(mine, named, others or [FALLBACK_BOT])
+    person = random.Random(seed).choice(free) if power is None else power.upper()
+    return _lineup(person, named, others or [FALLBACK_BOT])
 
 
 def resumed_lineup(file: Path, players: Sequence[str], power: str | None, words: Sequence[str] | None) -> HumanLineup:
@@ -144,18 +144,18 @@ def resumed_lineup(file: Path, players: Sequence[str], power: str | None, words:
     """
     if power is None and players.count(YOU) != 1:
         raise InputError(f"{file}: does not say which power is yours; give --power")
-    mine = POWERS[players.index(YOU)] if power is None else power.upper()
+    person = POWERS[players.index(YOU)] if power is None else power.upper()
     if words is not None:
         named, others = _read_words(words)
-        return _lineup(mine, named, others or [FALLBACK_BOT])
+        return _lineup(person, named, others or [FALLBACK_BOT])
     stored = dict(zip(POWERS, players, strict=True))
     for place, name in stored.items():
-        if place != mine and (is_reference(name) or is_server(name)):
+        if place != person and (is_reference(name) or is_server(name)):
             what = "is a server" if is_server(name) else "is code"
             raise InputError(f"{file}: {place} was played by {name}, which {what}; name it again with --opponents")
-    named = {place: name for place, name in stored.items() if place != mine and name not in ("", YOU)}
+    named = {place: name for place, name in stored.items() if place != person and name not in ("", YOU)}
     try:
-        return _lineup(mine, named, [FALLBACK_BOT])
+        return _lineup(person, named, [FALLBACK_BOT])
     except InputError as error:
         raise InputError(f"{file}: {error}; or give --opponents") from error
 
@@ -176,14 +176,16 @@ def _read_words(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     return named, others
 
 
-def _lineup(mine: str, named: Mapping[str, str], others: Sequence[str]) -> HumanLineup:
-    if mine in named:
-        raise InputError(f"--opponents {mine}={named[mine]}: {mine} is yours; leave it out, or give another --power")
-    left = [power for power in POWERS if power != mine and power not in named]
+def _lineup(person: str, named: Mapping[str, str], others: Sequence[str]) -> HumanLineup:
+    if person in named:
+        raise InputError(
+            f"--opponents {person}={named[person]}: {person} is yours; leave it out, or give another --power"
+        )
+    left = [power for power in POWERS if power != person and power not in named]
     turns = {power: others[number % len(others)] for number, power in enumerate(left)}
     names = {**named, **turns}
     players = {name: _find(name) for name in dict.fromkeys(names.values())}
-    return HumanLineup(POWERS.index(mine), tuple(players[names[p]] if p != mine else None for p in POWERS))
+    return HumanLineup(POWERS.index(person), tuple(players[names[p]] if p != person else None for p in POWERS))
 
 
 def _find(name: str) -> Player:

@@ -171,9 +171,9 @@ def _player(
     from sparring.envs.diplomacy.prompts.prompts import PromptRules
     from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 
-    asked, constraint = replace(config, temperature=temperature), Constraint(tokenizer, DIPLOMACY_TEXT)
+    decoding, constraint = replace(config, temperature=temperature), Constraint(tokenizer, DIPLOMACY_TEXT)
     models = {
-        name: TransformersBackend.of(asked, model, tokenizer, constraint=constraint, playing=how)
+        name: TransformersBackend.of(decoding, model, tokenizer, constraint=constraint, playing=how)
         for name, how in playing.items()
     }
     return LanguagePlayer(models, PromptRules.of(config), about, config.batch_size)

@@ -141,7 +141,7 @@ def encode_phase(phase: Phase, after: Phase | None) -> dict[str, Any]:
     done = order_outcomes(phase, after) if after else []
     made = {id(mark.outcome): mark for mark in marks(phase, done)}
     odds = {(line["power"], line["text"]): _odds(line) for line in phase.get("odds", [])}
-    told = [_outcome(made[id(outcome)]) | odds.pop((outcome.power, outcome.text), {}) for outcome in done]
+    outcomes = [_outcome(made[id(outcome)]) | odds.pop((outcome.power, outcome.text), {}) for outcome in done]
     # The remaining orders had no effect, such as WAIVE.
     idle = [{"power": power, "text": text, **line} for (power, text), line in odds.items()] if after else []
     return {
@@ -151,7 +151,7 @@ def encode_phase(phase: Phase, after: Phase | None) -> dict[str, Any]:
         "dislodged": _units(phase["dislodged"]),
         "owner": phase["owner"],
         "counts": centre_counts(phase),
-        "outcomes": told,
+        "outcomes": outcomes,
     } | ({"idle": idle} if idle else {})
 
 
@@ -179,7 +179,7 @@ def _units(units: Sequence[int]) -> list[list[int]]:
 def _outcome(mark: OrderMark) -> dict[str, Any]:
     """Return an outcome and its mark, without empty fields."""
     outcome = mark.outcome
-    told = {
+    fields = {
         "power": outcome.power,
         "kind": outcome.kind,
         "text": outcome.text,
@@ -194,7 +194,7 @@ def _outcome(mark: OrderMark) -> dict[str, Any]:
         "at": _points(mark.at[None])[0],
         "cross": _points(mark.cross[None])[0] if mark.cross is not None else None,
     }
-    return {name: value for name, value in told.items() if value not in ("", None)}
+    return {name: value for name, value in fields.items() if value not in ("", None)}
 
 
 def _path(points: np.ndarray) -> str:

@@ -86,12 +86,12 @@ def record(one: str, six: str, owner: Tensor, year: Tensor, *, by_power: bool = 
     `owner` [G, 34] holds the owners of the centres and `year` [G] the games' last years.
     """
     owner, games = owner.cpu(), len(owner)
-    mine = torch.arange(games).unsqueeze(1) % NUM_POWERS == torch.arange(NUM_POWERS)
+    single = torch.arange(games).unsqueeze(1) % NUM_POWERS == torch.arange(NUM_POWERS)
     sides: dict[str, tuple[Side, ...]] = {}
     if by_power:
-        for name, seats in (("alone_by_power", mine), ("together_by_power", ~mine)):
+        for name, seats in (("alone_by_power", single), ("together_by_power", ~single)):
             sides[name] = tuple(_of_power(owner, seats, power) for power in range(NUM_POWERS))
-    return PowerRecord(one, six, games, side(owner, mine), side(owner, ~mine), float(year.float().mean()), **sides)
+    return PowerRecord(one, six, games, side(owner, single), side(owner, ~single), float(year.float().mean()), **sides)
 
 
 def side(owner: Tensor, seats: Tensor) -> Side:

@@ -55,8 +55,8 @@ def model_of(config: LanguageModelConfig, settings: Settings) -> LanguageModelCo
     """Override a model's options by `settings`; raises `InputError` for those of a server."""
     if "endpoint" in settings:
         raise InputError("--set endpoint: is for servers; give --ckpt its address, such as http://127.0.0.1:8000/v1")
-    asked = configured(settings).model
-    return replace(config, **{name: getattr(asked, name) for name in settings.get("model", {})})
+    overrides = configured(settings).model
+    return replace(config, **{name: getattr(overrides, name) for name in settings.get("model", {})})
 
 
 def run_of(path: Path) -> Path:
@@ -87,13 +87,13 @@ def last_year_of(path: Path) -> int | None:
     Raises `InputError` for an invalid year.
     """
     contract = None if path.is_dir() else content_of(path).get("contract")
-    said = contract.get("last_year") if isinstance(contract, dict) else None
-    if said is None and has_config(run := run_of(path)):
+    year = contract.get("last_year") if isinstance(contract, dict) else None
+    if year is None and has_config(run := run_of(path)):
         env = RunFolder(run).read_config().get("env")
-        said = env.get("last_year") if isinstance(env, dict) else None
-    if said is None:
+        year = env.get("last_year") if isinstance(env, dict) else None
+    if year is None:
         return None
     try:
-        return check_whole("last_year", said, FIRST_YEAR, LAST_YEAR)
+        return check_whole("last_year", year, FIRST_YEAR, LAST_YEAR)
     except InputError as error:
         raise InputError(f"{path}: {error}; give --last-year") from error

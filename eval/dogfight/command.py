@@ -260,10 +260,10 @@ def _entrants(options: EvaluationOptions, players: Sequence[Player], device: str
 
 def _fits(entrant: Entrant, first: Entrant, options: EvaluationOptions) -> bool:
     """Return whether a held-out opponent can play the matches of the first player; what has no contract plays all."""
-    mine, first_contract = (getattr(one.contestant, "contract", {}) for one in (entrant, first))
-    wanted = {"rules": options.rules or first_contract.get("rules", RULES[0])}
-    wanted["action_repeat"] = first_contract.get("action_repeat", ACTION_REPEAT)
-    return all(mine.get(key, value) == value for key, value in wanted.items())
+    own, first_contract = (getattr(one.contestant, "contract", {}) for one in (entrant, first))
+    conditions = {"rules": options.rules or first_contract.get("rules", RULES[0])}
+    conditions["action_repeat"] = first_contract.get("action_repeat", ACTION_REPEAT)
+    return all(own.get(key, value) == value for key, value in conditions.items())
 
 
 def run_sprt(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaPlan) -> Evaluation:

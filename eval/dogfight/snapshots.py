@@ -54,8 +54,8 @@ def frozen_policies(
 def thin(policies: list[Frozen], most: int) -> list[Frozen]:
     """Return at most `most` (2 or more) policies, spaced as evenly in steps as possible, first and last kept."""
     first, last = policies[0].env_steps, policies[-1].env_steps
-    wanted = [first + (last - first) * i / (most - 1) for i in range(most)]
-    nearest = {min(policies, key=lambda frozen: abs(frozen.env_steps - steps)).env_steps for steps in wanted}
+    even_steps = [first + (last - first) * i / (most - 1) for i in range(most)]
+    nearest = {min(policies, key=lambda frozen: abs(frozen.env_steps - steps)).env_steps for steps in even_steps}
     return [frozen for frozen in policies if frozen.env_steps in nearest]
 
 

@@ -61,14 +61,14 @@ class PhaseOpponents:
 
     def _ask(self, model: LanguagePlayer, batch: DiplomacyBatch, seed: int, waiting_for: WaitingFor) -> None:
         """Let a language model order for all its powers in one call."""
-        mine = [seat is model for seat in self._seats]
-        asked = [[POLICY if own else codes.BOTS[0] for own in mine]]  # bots are not asked
+        is_model = [seat is model for seat in self._seats]
+        players = [[POLICY if own else codes.BOTS[0] for own in is_model]]  # bots are not asked
         when = int(batch.year[0]) * len(codes.PHASES) + int(batch.phase[0])
-        prompts = pending_requests(batch, asked, model.rules, lambda game, power: mix(seed, when, power))
+        prompts = pending_requests(batch, players, model.rules, lambda game, power: mix(seed, when, power))
         if not prompts:
             return
         powers = ", ".join(POWERS[prompt.seat] for prompt in prompts)
-        waiting_for(f"{self._names[mine.index(True)]} thinks about {powers}")
+        waiting_for(f"{self._names[is_model.index(True)]} thinks about {powers}")
         decisions = model.models[POLICY].decide(prompts)
         orders = written_orders(batch, list(zip(prompts, decisions, strict=True)))
         batch.orders.copy_(torch.where(orders != codes.NO_ORDER, orders, batch.orders))
