@@ -95,7 +95,7 @@ def test_a_wrong_observation_is_one_line(wrong):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("released/dogfight_quikstart", "did you mean 'released/dogfight_bots_only'"),
+        ("released/dogfight_quikstart", "did you mean 'released/dogfight_quickstart'"),
         ("bot:ace", r"bot:ace: is a bot or a language model, .* sparring.evaluate\('bot:ace'\)"),
         ("tiny", "tiny: is a bot or a language model"),
     ],
