@@ -16,8 +16,8 @@ if not __package__:  # Run as a script, possibly before installation.
 
 import typer
 
-from sparring.eval.experiments.commands import analysis, listing, reading, sweeps, watching
-from sparring.eval.experiments.exit_codes import call_app, run_app
+from sparring.eval.analysis import report_commands, run_commands, watch_commands
+from sparring.eval.analysis.output import call_app, run_app
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -32,11 +32,8 @@ def commands() -> None:
     """Ask recorded runs, in run folders, W&B offline files, TensorBoard events and the W&B cloud."""
 
 
-listing.add_commands(app)
-reading.add_commands(app)
-watching.add_commands(app)
-analysis.add_commands(app)
-sweeps.add_commands(app)
+for group in (run_commands, watch_commands, report_commands):
+    group.add_commands(app)
 
 
 def call(arguments: Sequence[str]) -> object:

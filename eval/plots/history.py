@@ -83,8 +83,8 @@ class RunHistory:
         return Curve(steps[known], np.nanmean(windows[known], axis=1))
 
     def marks(self) -> list[PhaseMark]:
-        """Return the starts of phases and stages found in the rows, with the names in events.jsonl."""
-        names = {row[STEPS]: found["phase"] for row in self._events() if (found := _BEGINNING.match(row["event"]))}
+        """Return the starts of phases and stages in the rows, with the names in events.jsonl."""
+        names = {row[STEPS]: match["phase"] for row in self._events() if (match := _BEGINNING.match(row["event"]))}
         marks, before, begin = [], None, 0
         for row in self.rows:
             now = row.get(PHASE), row.get(STAGE)

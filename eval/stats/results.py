@@ -95,10 +95,10 @@ class RunGroup:
     @property
     def conditions(self) -> str:
         """Conditions in words."""
-        found = self.runs[0].conditions
-        policy = "deterministic" if found["deterministic"] else "stochastic"
-        games = f"{found['games']} games per opponent in seat-swapped pairs, seed {found['seed']}"
-        return f"{found['rules']} rules, bot_rate={found['bot_rate']}, {policy}; {games}"
+        conditions = self.runs[0].conditions
+        policy = "deterministic" if conditions["deterministic"] else "stochastic"
+        games = f"{conditions['games']} games per opponent in seat-swapped pairs, seed {conditions['seed']}"
+        return f"{conditions['rules']} rules, bot_rate={conditions['bot_rate']}, {policy}; {games}"
 
     def scores(self, tasks: Sequence[Task]) -> np.ndarray:
         """Return the win rates [T, R] of `tasks`."""
@@ -129,16 +129,16 @@ def read_results(text: str) -> EvaluationResults:
         if kind == "diplomacy":
             raise ResultsError(f"{path}: {_OTHER_GAME}")
         if kind != "evaluation" or type(version) is not int or version != SCHEMA_VERSION:
-            wanted = f"evaluation of version {SCHEMA_VERSION}"
-            raise ResultsError(f"{path}: is a {kind} of version {version}, not an {wanted}; run eval/run.py --ckpt")
-        found = read(StoredEvaluation, {"env": DOGFIGHT_V0} | content)  # Default for files older than this entry.
-        conditions = {name: found[name] for name in CONDITIONS}  # type: ignore[literal-required]
+            expected = f"evaluation of version {SCHEMA_VERSION}"
+            raise ResultsError(f"{path}: is a {kind} of version {version}, not an {expected}; run eval/run.py --ckpt")
+        stored = read(StoredEvaluation, {"env": DOGFIGHT_V0} | content)  # Default for files older than this entry.
+        conditions = {name: stored[name] for name in CONDITIONS}  # type: ignore[literal-required]
         for name in ("rules", "bot_rate"):
             check_option(DogfightEnvConfig, name, conditions[name])
-        for number, record in enumerate(found["records"]):
+        for number, record in enumerate(stored["records"]):
             wins, games = record["wins"], record["games"]
             require(wins <= games, f"records.{number}.wins={wins}: must be at most the {games} games")
-        win_rates = {(r["regime"], r["opponent"]): r["wins"] / r["games"] for r in found["records"]}
+        win_rates = {(r["regime"], r["opponent"]): r["wins"] / r["games"] for r in stored["records"]}
     except ResultsError:
         raise
     except InputError as error:
@@ -164,13 +164,13 @@ def _find(text: str) -> Path:
 
 def _check_alike(first: EvaluationResults, other: EvaluationResults) -> None:
     for name in CONDITIONS:
-        mine, theirs = first.conditions[name], other.conditions[name]
-        if mine != theirs:
-            raise ResultsError(f"{other.name}: {name}={theirs}, but {first.name} has {mine}; evaluate them alike")
+        base, value = first.conditions[name], other.conditions[name]
+        if base != value:
+            raise ResultsError(f"{other.name}: {name}={value}, but {first.name} has {base}; evaluate them alike")
     for index, what in enumerate(("regimes", "opponents")):
-        mine, theirs = ({task[index] for task in run.win_rates} for run in (first, other))
-        if mine != theirs:
-            missing, extra = (", ".join(sorted(names)) or "none" for names in (mine - theirs, theirs - mine))
+        base, value = ({task[index] for task in run.win_rates} for run in (first, other))
+        if base != value:
+            missing, extra = (", ".join(sorted(names)) or "none" for names in (base - value, value - base))
             differ = f"{what} differ from {first.name}'s (missing {missing}; extra {extra})"
             raise ResultsError(f"{other.name}: {differ}; evaluate them alike")
     if first.win_rates.keys() != other.win_rates.keys():

@@ -228,9 +228,9 @@ def to_json(report: Report) -> str:
     content |= {name: getattr(report, name) for name in (*names, "device", "command")}
     content["records"] = [_plain(record) for record in report.records]
     if report.player:
-        found = {regime: summaries(report.under(regime)) for regime in report.regimes}
-        content["summary"] = {regime: asdict(summary) for regime, (summary, _) in found.items()}
-        content["held_out"] = {regime: asdict(held_out) for regime, (_, held_out) in found.items() if held_out}
+        by_regime = {regime: summaries(report.under(regime)) for regime in report.regimes}
+        content["summary"] = {regime: asdict(summary) for regime, (summary, _) in by_regime.items()}
+        content["held_out"] = {regime: asdict(held_out) for regime, (_, held_out) in by_regime.items() if held_out}
     if report.anchor:
         content["anchor"] = asdict(report.anchor)
         content["ratings"] = {regime: [asdict(r) for r in report.ratings(regime)] for regime in report.regimes}

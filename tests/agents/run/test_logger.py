@@ -23,8 +23,8 @@ from sparring.agents.run.logger import VideoThreads, open_logger
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.schema import EvaluationConfig, LoggerConfig
-from sparring.eval.experiments.sources.tensorboard_files import read_folder
-from sparring.eval.experiments.sources.wandb_offline import WandBOffline
+from sparring.eval.analysis.sources.tensorboard_files import read_folder
+from sparring.eval.analysis.sources.wandb_offline import WandBOffline
 from tests.agents.ppo.small_run import ENVS, STEPS, config, metrics, state_of, untimed
 
 ROWS = [(512, {"train/entropy": 1.5, "rollout/win_rate": 0.25}), (1024, {"train/entropy": float("nan")})]

@@ -1,0 +1,207 @@
+"""Options that commands of `eval/runs.py` share, the sources that they select, and the look-up of a run in these."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.paths import CHECKPOINTS
+from sparring.eval.analysis.output import OutputFormat, warn
+from sparring.eval.analysis.record import RunNotFoundError, RunRecord, RunSource, not_found
+from sparring.eval.analysis.reports.power_law import Price
+from sparring.eval.analysis.sources.folder_files import is_run_folder
+from sparring.eval.analysis.sources.run_folders import RunFolders
+from sparring.eval.analysis.sources.tensorboard_files import TensorBoardFiles
+from sparring.eval.analysis.sources.wandb_cloud import WandBCloud, has_key
+from sparring.eval.analysis.sources.wandb_offline import WandBOffline
+
+
+class SourceName(StrEnum):
+    """Allowed values of `--source`."""
+
+    AUTO = "auto"
+    FOLDER = "folder"
+    OFFLINE = "wandb-offline"
+    TENSORBOARD = "tensorboard"
+    CLOUD = "wandb"
+
+
+RunName = Annotated[
+    str, typer.Argument(help="the run: its name, its W&B id, NAME:ID where several have the name, or its folder's path")
+]
+RunId = Annotated[str, typer.Option("--run-id", "-r", help="the same")]
+Metrics = Annotated[list[str], typer.Option("--metrics", "-m", help="a metric; may be repeated")]
+Project = Annotated[
+    str, typer.Option("--project", "-p", help="W&B project, NAME or ENTITY/NAME; run folders have none")
+]
+Root = Annotated[Path, typer.Option("--dir", help="folder of the runs")]
+Source = Annotated[SourceName, typer.Option("--source", help="where to look; auto: all of them, the cloud last")]
+Offline = Annotated[bool, typer.Option("--offline", help="of the W&B cloud use the local cache only")]
+Format = Annotated[OutputFormat, typer.Option("--output-format", help="form of the output")]
+Json = Annotated[bool, typer.Option("--json", help="short for --output-format json")]
+Reward = Annotated[str, typer.Option(help="metric of the power law; by default the reward, return or win rate")]
+HourPrice = Annotated[
+    float | None, typer.Option("--price", help="price of the machine for an hour, for the cost in money")
+]
+Currency = Annotated[str, typer.Option(help="currency of --price")]
+Parameters = Annotated[
+    int | None, typer.Option(help="weights of the network, for the estimate of FLOPs; PPO runs record theirs")
+]
+
+
+def cache_figures(sources: Sequence[RunSource]) -> dict[str, Any]:
+    """Return hits, misses and age of the W&B cloud's cache under "cache"; empty if the cloud was not asked."""
+    clouds = [source for source in sources if isinstance(source, WandBCloud)]
+    return {"cache": clouds[0].cache.figures()} if clouds else {}
+
+
+@dataclass(frozen=True)
+class RunChoice:
+    """The one run of a command, as RUN or as --run-id RUN."""
+
+    run: RunName = ""
+    run_id: RunId = ""
+
+    @property
+    def name(self) -> str:
+        """What names the run; raises `InputError` unless it is given once."""
+        if bool(self.run) == bool(self.run_id):
+            raise InputError("name one run, as RUN or as --run-id RUN")
+        return self.run or self.run_id
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """Options that say where runs are looked for."""
+
+    project: Project = ""
+    root: Root = CHECKPOINTS
+    source: Source = SourceName.AUTO
+    offline: Offline = False
+
+    def find(self) -> list[RunSource]:
+        """Return the sources to ask. Raises `InputError`."""
+        return find_sources(self.root, self.project, self.source, offline=self.offline)
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """Options that say how output looks."""
+
+    output_format: Format = OutputFormat.TABLE
+    json: Json = False
+
+    @property
+    def form(self) -> OutputFormat:
+        """The format; raises `InputError` if --json contradicts --output-format."""
+        if self.json and self.output_format is OutputFormat.CSV:
+            raise InputError("--json: --output-format csv is given as well; leave one of them out")
+        return OutputFormat.JSON if self.json else self.output_format
+
+
+@dataclass(frozen=True)
+class ComputeOptions:
+    """Options of power laws and costs."""
+
+    reward: Reward = ""
+    price: HourPrice = None
+    currency: Currency = "USD"
+    parameters: Parameters = None
+
+    def machine(self) -> Price | None:
+        """Return the price of the machine, None if not given. Raises `InputError` for one that is not positive."""
+        if self.price is not None and not (math.isfinite(self.price) and self.price > 0):
+            raise InputError(f"--price={self.price}: must be a positive number, the price of an hour")
+        return None if self.price is None else Price(self.price, self.currency)
+
+    def weights(self) -> int | None:
+        """Return the weights of the network, None if not given. Raises `InputError` below 1."""
+        if self.parameters is not None and self.parameters < 1:
+            raise InputError(f"--parameters={self.parameters}: must be at least 1, the weights of the network")
+        return self.parameters
+
+
+def with_option_groups(command: Callable[..., int]) -> Callable[..., int]:
+    """Return a command for Typer with the fields of its dataclass parameters as options of their own."""
+    groups: dict[str, Any] = {}
+    parameters: list[inspect.Parameter] = []
+    for given in inspect.signature(command, eval_str=True).parameters.values():
+        if is_dataclass(given.annotation):
+            groups[given.name] = given.annotation
+            types = get_type_hints(given.annotation, include_extras=True)
+            parameters += [
+                inspect.Parameter(one.name, given.KEYWORD_ONLY, default=one.default, annotation=types[one.name])
+                for one in fields(given.annotation)
+            ]
+        else:
+            parameters.append(given.replace(kind=given.KEYWORD_ONLY))
+
+    def called(**values: Any) -> int:
+        for name, group in groups.items():
+            values[name] = group(**{one.name: values.pop(one.name) for one in fields(group)})
+        return command(**values)
+
+    called.__doc__, called.__name__ = command.__doc__, command.__name__
+    called.__annotations__ = {one.name: one.annotation for one in parameters}
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return called
+
+
+def find_sources(root: Path, project: str, source: SourceName, *, offline: bool) -> list[RunSource]:
+    """Return the sources to ask, in this order: run folders, W&B offline files, TensorBoard events, W&B cloud.
+
+    With auto the cloud is asked if a project is named and there is a key, or its cache may be used (`offline`).
+    Raises `InputError` for a root that does not exist, or for the cloud without a project.
+    """
+    every = source is SourceName.AUTO
+    local: dict[SourceName, RunSource] = {
+        SourceName.FOLDER: RunFolders(root),
+        SourceName.OFFLINE: WandBOffline(root, project, beside_folders=every),
+        SourceName.TENSORBOARD: TensorBoardFiles(root, beside_folders=every),
+    }
+    if (every or source in local) and not root.is_dir() and root != CHECKPOINTS:
+        raise InputError(f"--dir {root}: is no folder; give the folder that holds the runs")
+    if source in local:
+        return [local[source]]
+    if source is SourceName.CLOUD and not project:
+        raise InputError("--source wandb: needs --project NAME or ENTITY/NAME")
+    cloud = [WandBCloud(project, offline=offline)] if project and (offline or has_key()) else []
+    if source is SourceName.CLOUD:
+        return list(cloud or [WandBCloud(project, offline=offline)])
+    return [*local.values(), *cloud]
+
+
+def find_run(name_or_path: str, sources: Sequence[RunSource]) -> tuple[RunSource, RunRecord]:
+    """Return the first source that has the run, and its record with the values of the whole history.
+
+    A path to a run folder is read whatever the sources are. Raises `RunNotFoundError` with the nearest names, and
+    `AmbiguousRunError` for a name of several runs; one that several sources have is said on stderr.
+    """
+    if not name_or_path:
+        raise InputError("no run is named: give a run's name, its id in W&B, or a path")
+    path = Path(name_or_path)
+    if is_run_folder(path):
+        folders = RunFolders(path.resolve().parent)
+        return folders, folders.record(path.resolve().name)
+    known: list[str] = []
+    for number, source in enumerate(sources):
+        try:
+            record = source.record(name_or_path)
+        except RunNotFoundError as error:
+            known += error.known
+            continue
+        if others := [other.name for other in sources[number + 1 :] if name_or_path in other.names()]:
+            warn(
+                f"{name_or_path!r} is in {source.name} and in {' and '.join(others)}; {source.name} is read, --source "
+                "chooses another"
+            )
+        return source, record
+    raise not_found(name_or_path, known, " and ".join(source.name for source in sources) or "no source")

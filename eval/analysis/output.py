@@ -1,0 +1,203 @@
+"""Output and exit codes of `eval/runs.py`: JSON with a schema version, CSV, or a table for the terminal.
+
+JSON on stdout is one object; its keys stay within a `schema_version`. NaN is written as null. Text from runs' files may
+be a stranger's: it passes `one_line` to a terminal, `csv_text`, `markdown_text` or `html_text` to a file of that kind.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+import sys
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
+from enum import StrEnum
+from html import escape
+from typing import Any
+
+import numpy as np
+import typer
+
+from sparring.configs.core.errors import InputError, one_line, printable
+from sparring.configs.core.paths import unusable_text
+from sparring.configs.core.status import as_called, say
+from sparring.eval.analysis.record import RunNetworkError, RunNotFoundError, RunRecord, UnknownMetricError
+from sparring.eval.command import BAD_INPUT, INTERRUPTED
+
+CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
+"""Base of Typer's errors about the command line, in click or, from Typer 0.26 on, in its own copy of it."""
+NOT_FOUND, DAMAGED, NETWORK = 3, 4, 5
+
+
+def run_app(name: str, app: typer.Typer, arguments: Sequence[str] | None) -> int:
+    """Return the exit code of a Typer app; errors are one line on stderr. A command may return its own exit code."""
+    try:
+        code = call_app(name, app, sys.argv[1:] if arguments is None else arguments)
+    except (typer.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except InputError as error:
+        return _say(name, str(error), code_of(error))
+    except BrokenPipeError:  # the reader, such as `head`, has enough
+        sys.stderr.close()
+        return 0
+    return code if isinstance(code, int) else 0
+
+
+def call_app(name: str, app: typer.Typer, arguments: Sequence[str]) -> object:
+    """Return what the command returns. Raises `InputError` for bad input, an error of Typer's among it."""
+    for text in arguments:
+        if wrong := unusable_text(text):
+            raise InputError(f"{text!r}: {wrong}")
+    try:
+        # Numbers of a stranger's run may be near the end of float64: sums are then infinite, and shown as unknown.
+        with np.errstate(all="ignore"):
+            return typer.main.get_command(app).main(list(arguments), prog_name=as_called(name), standalone_mode=False)
+    except CommandLineError as error:
+        raise InputError(error.format_message()) from error  # type: ignore[attr-defined]
+
+
+def code_of(error: InputError) -> int:
+    """Return the exit code of an error."""
+    if isinstance(error, RunNotFoundError | UnknownMetricError):
+        return NOT_FOUND
+    return NETWORK if isinstance(error, RunNetworkError) else BAD_INPUT
+
+
+def _say(name: str, message: str, code: int) -> int:
+    say(f"{name}: {message}")
+    return code
+
+
+SCHEMA_VERSION = 1
+FORMULA, NUMBER = "=+-@\t\r", re.compile(r"[-+]?(\d[\d,]*\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
+PIPE_WIDTH = 200
+"""Columns of a table that does not go to a terminal."""
+
+
+class OutputFormat(StrEnum):
+    """Allowed values of `--output-format`."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
+def print_json(content: Mapping[str, Any]) -> None:
+    """Print an object with its schema version on stdout."""
+    print(to_json(content))
+
+
+def to_json(content: Mapping[str, Any], *, indent: int | None = 1) -> str:
+    """Return an object with its schema version as JSON."""
+    return json.dumps(plain({"schema_version": SCHEMA_VERSION, **content}), indent=indent, allow_nan=False)
+
+
+def plain(value: Any) -> Any:
+    """Return data as JSON allows it: arrays as lists, NaN and infinities as None."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, str | int | bool) else str(value)
+
+
+def print_rows(headings: Sequence[str], rows: Sequence[Sequence[Any]], output_format: OutputFormat) -> None:
+    """Print rows as CSV or as a table."""
+    print(to_csv(headings, rows), end="") if output_format is OutputFormat.CSV else print_table(headings, rows)
+
+
+def to_csv(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Return CSV text with full precision; None and NaN are empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([["" if plain(cell) is None else csv_text(cell) for cell in row] for row in [headings, *rows]])
+    return text.getvalue()
+
+
+def csv_text(cell: Any) -> Any:
+    """Return a cell of CSV: text on one line, with ' before what a spreadsheet would run as a formula."""
+    if not isinstance(cell, str):
+        return cell if isinstance(cell, int | float) else csv_text(str(cell))
+    text = printable(cell)
+    return f"'{text}" if len(cell) > 1 and cell[0] in FORMULA and not NUMBER.fullmatch(cell) else text
+
+
+def markdown_text(text: str) -> str:
+    """Escape what Markdown, or HTML in it, would interpret."""
+    joined = printable(" ".join(text.split()))
+    escaped = re.sub(r"[\\|`*_\[\]~]", r"\\\g<0>", joined.replace("&", "&amp;").replace("<", "&lt;"))
+    return re.sub(r"^([#>]|[-+](?= )|\d+(?=[.)] ))", r"\\\1", escaped)
+
+
+def html_text(text: str) -> str:
+    """Escape what HTML would interpret."""
+    return escape(printable(text))
+
+
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
+    """Print a table, numbers to five digits."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(one_line(title)) if title else None, title_justify="left")
+    numbers = [_are_numbers([row[k] for row in rows]) for k in range(len(headings))]
+    for heading, number in zip(headings, numbers, strict=True):
+        table.add_column(Text(one_line(heading)), justify="right" if number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(shown(cell)) for cell in row))
+    console().print(table)
+
+
+def shown(cell: Any) -> str:
+    """Return a cell as text."""
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        return "-"
+    return f"{cell:.5g}" if isinstance(cell, float) else one_line(str(cell))
+
+
+def console() -> Any:
+    """Return a console as wide as the terminal, or of `PIPE_WIDTH` columns where the output is no terminal."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, markup=False)
+
+
+def _are_numbers(cells: Sequence[Any]) -> bool:
+    known = [cell for cell in cells if cell is not None]
+    return bool(known) and all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in known)
+
+
+def record_json(run: RunRecord) -> dict[str, Any]:
+    """Return a record as plain data; `state` is W&B's word for `status`."""
+    states = {"completed": "finished", "killed": "crashed", "empty": "pending"}
+    return {"run_id": run.id, "state": states.get(run.status, run.status), **asdict(run)}
+
+
+def when(seconds: float) -> str:
+    """Return unix seconds as local time, "-" for 0, NaN and what is no time."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds)) if seconds else "-"
+    except (ValueError, OverflowError, OSError):
+        return "-"
+
+
+def warn(text: str) -> None:
+    """Print a warning of one line on stderr."""
+    print(f"warning: {one_line(text)}", file=sys.stderr)
+
+
+def exit_code(damage: Collection[str], notes: Collection[str] = ()) -> int:
+    """Print notes and damage on stderr; return 4 if there is damage, else 0."""
+    for line in notes:
+        warn(line)
+    for line in damage:
+        print(f"damaged: {one_line(line)}", file=sys.stderr)
+    return DAMAGED if damage else 0

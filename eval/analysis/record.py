@@ -1,0 +1,239 @@
+"""What every source of runs returns: a record per run, its history, and the protocol of a source.
+
+N is the number of rows of a history, one per update. A value that is absent, null or not finite in the source is NaN
+in a column, so that the same run reads the same from every source.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, ParamSpec, Protocol
+
+import numpy as np
+
+from sparring.configs.core.errors import InputError, choose, suggestion
+
+P = ParamSpec("P")
+Status = Literal["running", "completed", "killed", "failed", "empty"]
+X_AXES = ("_step", "_timestamp", "env_steps")
+"""Row number, unix seconds, environment steps."""
+DEEPEST, MOST_BITS = 100, 1000
+"""Levels of nested data and bits of a whole number that are read at most; float64 ends at 1024 bits."""
+MOST_SHOWN = 12
+"""Names listed in an error message at most."""
+
+
+class RunNotFoundError(InputError):
+    """No run of that name in the sources that were asked; exit code 3. `known` are the names there."""
+
+    known: tuple[str, ...] = ()
+
+
+class AmbiguousRunError(InputError):
+    """A name that several runs have; the message lists what names each of them."""
+
+
+class UnknownMetricError(InputError):
+    """No value of that metric in the run; exit code 3."""
+
+
+class RunNetworkError(InputError):
+    """The W&B server did not answer, or refused; exit code 5."""
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One run, without its history."""
+
+    id: str
+    """Name of the run, unique in its source; NAME:ID where several have the name."""
+    source: str
+    """folder, wandb-offline, tensorboard or wandb."""
+    path: str
+    """Folder, file, or ENTITY/PROJECT/ID in the cloud."""
+    status: Status
+    created: float
+    """Unix seconds."""
+    updated: float
+    config: dict[str, Any] = field(default_factory=dict)
+    """Nested plain data."""
+    summary: dict[str, Any] = field(default_factory=dict)
+    """Last value of each metric; sizes, commit, command and device where known."""
+    tags: tuple[str, ...] = ()
+    damage: tuple[str, ...] = ()
+    """What could not be read, one line each."""
+    notes: tuple[str, ...] = ()
+    """What was read but left out, one line each, such as rows that a later one replaces."""
+    group: str = ""
+    """Its group in W&B, empty without one."""
+
+
+@dataclass(frozen=True)
+class History:
+    """Rows of one run, in the order of updates."""
+
+    step: np.ndarray
+    """Number of the step from 1, the update; W&B's own step for runs without env steps. int64 [N]."""
+    timestamp: np.ndarray
+    """Unix seconds, NaN where unknown. float64 [N]."""
+    env_steps: np.ndarray
+    """Environment steps, -1 where unknown. int64 [N]."""
+    columns: dict[str, np.ndarray] = field(default_factory=dict)
+    """Values by metric, NaN where absent. float64 [N] each."""
+    events: list[dict[str, Any]] = field(default_factory=list)
+    """Events between rows: env_steps, kind, event."""
+    damage: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def series(self, name: str, x_axis: str = "_step") -> tuple[np.ndarray, np.ndarray]:
+        """Return x and y, float64 [P] each, where the metric has a value and x is known.
+
+        Raises `UnknownMetricError` for a metric without values, `UnknownNameError` for an unknown axis.
+        """
+        column = self.columns.get(name)
+        if column is None or np.isnan(column).all():
+            raise UnknownMetricError(unknown_metric(name, self.columns))
+        axis = choose("x axis", x_axis, X_AXES)
+        if axis == "_step":
+            x = self.step.astype(np.float64)
+        elif axis == "_timestamp":
+            x = self.timestamp
+        else:
+            x = np.where(self.env_steps < 0, np.nan, self.env_steps.astype(np.float64))
+        known = ~np.isnan(column) & ~np.isnan(x)
+        return x[known], column[known]
+
+
+class RunSource(Protocol):
+    """One place that runs are read from."""
+
+    name: str
+
+    def runs(self) -> list[RunRecord]:
+        """Return the runs, newest first."""
+
+    def names(self) -> Iterable[str]:
+        """Return what names the runs; nothing where that costs a request."""
+
+    def record(self, id: str) -> RunRecord:
+        """Return one run, its summary and damage from all of its files. Raises `RunNotFoundError`."""
+
+    def history(self, id: str, metrics: Sequence[str] | None = None) -> History:
+        """Return a run's history, with only these metrics if given. Raises `RunNotFoundError`."""
+
+    def artifacts(self, id: str) -> list[dict[str, Any]]:
+        """Return files of a run: name, kind, bytes, sha256 (None if unknown), path. Raises `RunNotFoundError`."""
+
+
+def option(config: Mapping[str, Any], name: str) -> Any:
+    """Return the value of a dotted option in nested plain data, None where it is absent."""
+    value: Any = config
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def unknown_metric(name: str, known: Iterable[str]) -> str:
+    """Return the message for a metric without values: the keys of its group, else the groups, and the nearest."""
+    names = sorted(known)
+    group = [key for key in names if key.partition("/")[0] == name.partition("/")[0]]
+    shown = group or sorted({key.partition("/")[0] + "/" for key in names if "/" in key}) or names
+    rest = f" and {len(shown) - MOST_SHOWN} more" if len(shown) > MOST_SHOWN else ""
+    choices = ", ".join(shown[:MOST_SHOWN]) + rest if shown else "none"
+    return f"no value of metric {name!r}: the run has {choices}{suggestion(name, names, likeness=0.65)}"
+
+
+def record_or_damage(
+    blank: RunRecord, read: Callable[P, RunRecord], *arguments: P.args, **named: P.kwargs
+) -> RunRecord:
+    """Return what `read` gives, or `blank` with its failure as damage: no run ends a list of others."""
+    try:
+        return read(*arguments, **named)
+    except Exception as error:
+        return replace(blank, damage=(f"{blank.path}: cannot be read ({type(error).__name__}: {error})",))
+
+
+def unusable_data(value: Any) -> str:
+    """Return why a stranger's plain data cannot be shown: nested too deeply, too long a number; empty if it can."""
+    level = [value]
+    for _ in range(DEEPEST):
+        if any(isinstance(one, int) and one.bit_length() > MOST_BITS for one in level):
+            return "holds a whole number of hundreds of digits"
+        nested = (one.values() if isinstance(one, Mapping) else one for one in level if isinstance(one, Mapping | list))
+        level = [inner for each in nested for inner in each]
+        if not level:
+            return ""
+    return f"is nested more than {DEEPEST} deep"
+
+
+def unique_names(names: Mapping[str, str]) -> dict[str, str]:
+    """Return the name to show of each run by its id: its own name, or NAME:ID where it would fit another run too."""
+    counts = Counter([*names.values(), *(id for id, name in names.items() if id != name)])
+    return {id: f"{name}:{id}" if counts[name] > 1 else name for id, name in names.items()}
+
+
+def matching_id(text: str, names: Mapping[str, str], where: str) -> str:
+    """Return the id of the run that `text` names by its id, its name or NAME:ID; `names` are the names by id.
+
+    Raises `RunNotFoundError`, and `AmbiguousRunError` with the runs where it fits several.
+    """
+    fits = [id for id, name in names.items() if text in (id, name, f"{name}:{id}")]
+    if len(fits) > 1:
+        each = ", ".join(f"{names[id]}:{id}" for id in fits[:MOST_SHOWN])
+        more = f" and {len(fits) - MOST_SHOWN} more" if len(fits) > MOST_SHOWN else ""
+        raise AmbiguousRunError(f"{text!r} fits {len(fits)} runs in {where}: name one of {each}{more}")
+    if not fits:
+        raise not_found(text, [*names, *names.values()], where)
+    return fits[0]
+
+
+def not_found(id: str, known: Iterable[str], where: str) -> RunNotFoundError:
+    """Return the error for an unknown run, with the nearest names."""
+    names = sorted(set(known))
+    near = difflib.get_close_matches(id, names, n=3, cutoff=0.5)
+    if near:
+        rest = f"; did you mean {', '.join(near)}?"
+    else:
+        more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
+        rest = f"; known: {', '.join(names[:MOST_SHOWN])}{more}" if names else "; it has none"
+    error = RunNotFoundError(f"no run {id!r} in {where}{rest}")
+    error.known = tuple(names)
+    return error
+
+
+STATISTICS = ("count", "first", "last", "min", "max", "mean", "std", "slope")
+
+
+def history_rows(history: History) -> list[dict[str, Any]]:
+    """Return the rows as objects, with `_step`, `_timestamp`, `env_steps`, and the metrics that have a value."""
+    lists = {key: column.tolist() for key, column in sorted(history.columns.items())}
+    steps, times = history.step.tolist(), history.timestamp.tolist()
+    env_steps = history.env_steps.tolist()
+    rows = []
+    for i in range(len(steps)):
+        row: dict[str, Any] = {"_step": steps[i]}
+        row |= {"_timestamp": times[i]} if times[i] == times[i] else {}
+        row |= {"env_steps": env_steps[i]} if env_steps[i] >= 0 else {}
+        rows.append(row | {key: values[i] for key, values in lists.items() if values[i] == values[i]})
+    return rows
+
+
+def wide_rows(history: History, metrics: Sequence[str], x_axis: str) -> list[list[Any]]:
+    """Return a row [x, value of each metric] for each row of the history in which one of them has a value."""
+    x = dict(zip(X_AXES, (history.step, history.timestamp, history.env_steps), strict=True))[x_axis].tolist()
+    columns = [history.columns[metric].tolist() for metric in metrics]
+    rows = [[x[i], *(column[i] for column in columns)] for i in range(len(x))]
+    return [row for row in rows if any(value == value for value in row[1:])]
+
+
+def statistics(x: np.ndarray, y: np.ndarray) -> dict[str, float | int]:
+    """Return figures of a series of P >= 1 values; std of a sample, least-squares slope per unit of x."""
+    spread = float(y.std(ddof=1)) if len(y) > 1 else 0.0
+    centred = x - x.mean()
+    scale = float(centred @ centred)
+    slope = float(centred @ (y - y.mean())) / scale if scale > 0 else 0.0
+    ends = {"count": len(y), "first": float(y[0]), "last": float(y[-1])}
+    return ends | {"min": float(y.min()), "max": float(y.max()), "mean": float(y.mean()), "std": spread, "slope": slope}

@@ -1,0 +1,351 @@
+"""The register of experiments, docs/experiments/README.md: generated, one row a run.
+
+`docs/experiments/runs.jsonl` holds the rows of recorded runs, so that they stand after their folders are gone; those
+whose folder is here are derived from it each time. Nothing in a row is typed by hand except the lessons, the first
+paragraph of `notes.md` in a run folder. `docs/experiments/reference.yaml` holds the results that the original logs
+report. Files of `configs/sweep/` and `configs/run/` without a recorded run are planned.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sparring.agents.run.folder import read_origin
+from sparring.agents.sweeps.sweep_folder import (
+    FINISHED,
+    SUFFIX,
+    SweepFolder,
+    measured,
+    ranked_trials,
+    read_rows,
+    search_summary,
+)
+from sparring.configs.core.errors import ConfigError, InputError, one_line
+from sparring.configs.core.files import write_atomically
+from sparring.configs.core.paths import PACKAGE
+from sparring.configs.core.regular_file import read_regular_text
+from sparring.configs.load import load, runs
+from sparring.configs.serialization import options, read_yaml
+from sparring.configs.stored.migrations import from_stored
+from sparring.configs.sweeps.criteria import read_measure
+from sparring.configs.sweeps.file import SweepFile, parse_sweep, read_sweep_file, sweep_files
+from sparring.configs.sweeps.sections import mapping, overrides, text
+from sparring.eval.analysis.record import RunRecord
+from sparring.eval.analysis.sources.run_folders import RunFolders
+from sparring.eval.command import write
+from sparring.eval.stats.tables import table
+
+NOTES = "notes.md"
+RESULTS, COMMAND = PACKAGE / "docs" / "results", re.compile(r"\+(?:run|sweep)=([\w-]+)")
+"""Pages of measured figures, and what names a run file or a sweep file in their commands."""
+LONGEST_LESSON = 300
+NOT_COMPARED = ("run", "name", "checkpoint_dir", "resume", "logger.progress")
+"""Options that say where a run is, not what it is."""
+STATUS = {"running": "running", "completed": "completed", "killed": "failed", "failed": "failed", "empty": "failed"}
+KEY_RESULTS = (
+    *("last(elo/base_model)", "final(rollout/win_rate)", "final(rollout/recent_return)"),
+    *("last(eval/held_out/accuracy)", "final(benchmark/reward_mean)"),
+)
+"""Result of a run outside sweeps: the first that it has."""
+
+
+@dataclass(frozen=True)
+class RegisterRow:
+    """One experiment: a run, a search with all its trials, or a file that has not been run."""
+
+    name: str
+    status: str
+    """planned, running, completed or failed."""
+    changes: str
+    """What differs from the run file or from the sweep's defaults."""
+    command: str
+    commit: str = ""
+    result: str = ""
+    lessons: str = ""
+    of: str = ""
+    """The sweep file or run file it was made from."""
+
+
+def rows_of_runs(root: Path, names: Iterable[str] | None = None) -> list[RegisterRow]:
+    """Return a row per run folder and search under `root`, those of some runs and sweeps if `names` are given.
+
+    Raises `InputError` for a name that is neither.
+    """
+    records = {record.id: record for record in RunFolders(root).runs()}
+    sweeps = [SweepFolder(path) for path in sorted(root.glob(f"*{SUFFIX}")) if path.is_dir()]
+    owner = {run: sweep for sweep in sweeps for run in sweep.runs()}
+    chosen = None if names is None else set(names)
+    if chosen is not None:
+        unknown = chosen - {*records, *(sweep.name for sweep in sweeps)}
+        if unknown:
+            raise InputError(f"{sorted(unknown)[0]}: is neither a run nor a sweep in {root}; see `sparring-runs list`")
+    rows = []
+    for name, record in records.items():
+        sweep = owner.get(name)
+        if chosen is not None and name not in chosen and (sweep is None or sweep.name not in chosen):
+            continue
+        if sweep is None or not _is_search(sweep):
+            rows.append(_row_or_damage(record, sweep))
+    for sweep in sweeps:
+        if _is_search(sweep) and (chosen is None or sweep.name in chosen):
+            rows.append(_search_row(sweep, records))
+    return sorted(rows, key=lambda row: row.name)
+
+
+def planned_rows(recorded: Sequence[RegisterRow]) -> list[RegisterRow]:
+    """Return a row for every run of a sweep file, every search and every run file without a recorded run.
+
+    A file whose command stands in a page of results was run: its row is completed, with the pages as its result.
+    """
+    done = {row.of for row in recorded}
+    rows = []
+    for name in sweep_files():
+        file = read_sweep_file(name)
+        if file.search:
+            rows.append(RegisterRow(name, "planned", _search_space(file), f"python train.py +sweep={name}", of=name))
+        for letter, run in file.runs.items():
+            command = f"python train.py +sweep={name} runs={letter}"
+            changes = _plain_overrides(run.changes) or "none"
+            rows.append(RegisterRow(f"{name}-{letter}", "planned", changes, command, of=f"{name}-{letter}"))
+    rows += [RegisterRow(name, "planned", "none", f"python train.py +run={name}", of=name) for name in runs()]
+    pages = _result_pages()
+    return [
+        replace(row, status="completed", result=" ".join(pages[row.of])) if row.of in pages else row
+        for row in rows
+        if row.of not in done
+    ]
+
+
+def _result_pages() -> dict[str, list[str]]:
+    """Return links to the pages of results that hold the command of a run file or a search, by its name."""
+    pages: dict[str, list[str]] = {}
+    for path in sorted(RESULTS.glob("*.md")):
+        for name in sorted(set(COMMAND.findall(path.read_text(encoding="utf-8")))):
+            pages.setdefault(name, []).append(f"[{path.name}](../results/{path.name})")
+    return pages
+
+
+def read_recorded(path: Path) -> list[RegisterRow]:
+    """Read the recorded rows; raises `InputError` naming a line that is none."""
+    if not path.is_file():
+        return []
+    rows = []
+    for number, line in enumerate(read_regular_text(path).splitlines(), start=1):
+        try:
+            rows.append(RegisterRow(**{str(key): str(value) for key, value in json.loads(line).items()}))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"{path}: line {number} is no row of the register; remove it, then register again"
+            ) from error
+    return rows
+
+
+def written(rows: Sequence[RegisterRow]) -> str:
+    """Return the rows as JSON lines, sorted by name."""
+    return "".join(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in sorted(rows, key=lambda one: one.name))
+
+
+def _row_or_damage(record: RunRecord, sweep: SweepFolder | None) -> RegisterRow:
+    """Return the row of a run, or one that says why there is none: a strange folder does not end the others."""
+    try:
+        return _row(record, sweep)
+    except Exception as error:
+        why = one_line(f"cannot be read ({type(error).__name__}: {error})")
+        return RegisterRow(record.id, STATUS[record.status], "unknown", "", result=why)
+
+
+def _row(record: RunRecord, sweep: SweepFolder | None) -> RegisterRow:
+    folder = Path(record.path)
+    origin = read_origin(folder)
+    file = _file(sweep)
+    letter = _letter(record.id, sweep, file)
+    changes, command = _changes(record.config)
+    if file and sweep and letter:
+        seed = record.config.get("seed", "")
+        changes = " ".join(filter(None, [_plain_overrides(file.runs[letter].changes), f"seed={seed}"]))
+        name = "" if sweep.name in sweep_files() else f" name={sweep.name}"
+        command = f"python train.py +sweep={_file_name(sweep)} runs={letter} seed={seed}{name}"
+    return RegisterRow(
+        name=record.id,
+        status=STATUS[record.status],
+        changes=changes,
+        command=command,
+        commit=origin.get("commit", ""),
+        result=_result(record, folder, file),
+        lessons=_lessons(folder),
+        of=f"{_file_name(sweep)}-{letter}" if sweep and letter else str(record.config.get("run", "")),
+    )
+
+
+def _search_row(sweep: SweepFolder, records: Mapping[str, RunRecord]) -> RegisterRow:
+    trials, file = ranked_trials(sweep), _file(sweep)
+    assert file is not None
+    running = any(trial["run"] in records and records[trial["run"]].status == "running" for trial in trials)
+    finished = all(trial["outcome"] in FINISHED for trial in trials)
+    status = "running" if running else "completed" if finished else "failed"
+    folder = sweep.run_folder(trials[0]["run"]) if trials else sweep.path
+    command = f"python train.py +sweep={_file_name(sweep)}"
+    command += "" if sweep.name in sweep_files() else f" name={sweep.name}"
+    return RegisterRow(
+        name=sweep.name,
+        status=status,
+        changes=_search_space(file),
+        command=command,
+        commit=read_origin(folder).get("commit", ""),
+        result="; ".join(search_summary(sweep)),
+        lessons=_lessons(sweep.path),
+        of=_file_name(sweep),
+    )
+
+
+def _changes(config: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the options that differ from the run file, and a command that trains the same."""
+    try:
+        stored = options(from_stored(dict(config)))
+        base = options(load([f"+run={config.get('run')}"]))
+    except (ConfigError, InputError) as error:
+        return f"unknown: {error}", ""
+    changed = {key: value for key, value in stored.items() if key not in NOT_COMPARED and base.get(key, value) != value}
+    text = " ".join(overrides(changed))
+    return text or "none", f"python train.py +run={config.get('run')} {text}".rstrip()
+
+
+def _result(record: RunRecord, folder: Path, file: SweepFile | None) -> str:
+    rows = read_rows(folder)
+    measures = [file.primary.measure] if file else [read_measure(text) for text in KEY_RESULTS]
+    results = ((measure, measured(rows, measure)) for measure in measures)
+    said = next((f"{measure} = {value:.4g}" for measure, value in results if value == value), "")
+    stopped = record.status in ("killed", "failed", "empty")
+    return ", ".join(filter(None, [said, f"{record.status} after {len(rows)} updates" if stopped else ""]))
+
+
+def _lessons(folder: Path) -> str:
+    path = folder / NOTES
+    if not path.is_file():
+        return ""
+    paragraphs = [text for text in read_regular_text(path).split("\n\n") if text.strip() and not text.startswith("#")]
+    text = " ".join(paragraphs[0].split()) if paragraphs else ""
+    return text if len(text) <= LONGEST_LESSON else f"{text[:LONGEST_LESSON]}..."
+
+
+def _file(sweep: SweepFolder | None) -> SweepFile | None:
+    content = sweep.content() if sweep else {}
+    return parse_sweep(sweep.name, content, sweep.path) if sweep and content else None
+
+
+def _is_search(sweep: SweepFolder) -> bool:
+    return "search" in sweep.content()
+
+
+def _file_name(sweep: SweepFolder) -> str:
+    """Return the sweep file with this content, else the sweep's own name."""
+    if sweep.name in sweep_files():
+        return sweep.name
+    content = sweep.content()
+    return next((name for name in sweep_files() if read_sweep_file(name).plain == content), sweep.name)
+
+
+def _letter(run: str, sweep: SweepFolder | None, file: SweepFile | None) -> str:
+    letter = run.removeprefix(f"{sweep.name}-").rpartition("-seed")[0] if sweep else ""
+    return letter if file and letter in file.runs else ""
+
+
+def _search_space(file: SweepFile) -> str:
+    assert file.search is not None
+    return f"{file.search.trials} trials of {', '.join(file.search.space)}"
+
+
+def _plain_overrides(changes: Mapping[str, Any]) -> str:
+    return " ".join(overrides(changes)).replace("'", "")
+
+
+FOLDER = PACKAGE / "docs" / "experiments"
+PAGE, RECORDED, REFERENCE = FOLDER / "README.md", FOLDER / "runs.jsonl", FOLDER / "reference.yaml"
+REFERENCE_KEYS = ("name", "source", "changes", "status", "result", "lessons", "ours")
+HEAD = """\
+# Experiments
+
+Generated by `python eval/runs.py register`; do not edit. One row is one run, a search with all its trials is one row.
+The status follows from the run's folder. A sweep file or run file without a recorded run is completed where a page of
+[results](../results/README.md) has its command, and planned otherwise. Lessons are the first paragraph of `notes.md` in
+a run folder. [sweeps.md](../sweeps.md) describes sweep files and the command.
+"""
+REFERENCE_NOTE = """\
+Figures that the original projects' logs report; their systems differ from this one, and none was measured here. "ours"
+is the file that repeats the experiment.
+"""
+
+
+def register(names: Sequence[str] | None, root: Path, *, all_runs: bool) -> dict[str, int]:
+    """Record runs under `root` (all, or those named), write the page, and return the number of rows by status.
+
+    Raises `InputError` for unknown names, and where the package was installed without its docs.
+    """
+    if not REFERENCE.is_file():
+        raise InputError(f"{REFERENCE}: is missing; the register is part of the repository, run this in a checkout")
+    rows = rows_of_runs(root, None if all_runs else names or [])
+    new = {row.name for row in rows}
+    recorded = [*(row for row in read_recorded(RECORDED) if row.name not in new), *rows]
+    write(RECORDED, partial(write_atomically, data=written(recorded)))
+    page = register_page(recorded)
+    write(PAGE, partial(write_atomically, data=page))
+    files = ("measured in results" if row.result else row.status for row in planned_rows(recorded))
+    return dict(Counter([*(row.status for row in recorded), *files]))
+
+
+def register_page(recorded: Sequence[RegisterRow]) -> str:
+    """Return the page of the recorded rows, the planned ones and the reference rows."""
+    parts = [HEAD]
+    if recorded:
+        parts.append(f"## Runs\n\n{_rows(sorted(recorded, key=lambda row: row.name))}\n")
+    rows = planned_rows(recorded)
+    parts.append(f"## Measured\n\n{_files([row for row in rows if row.result])}\n")
+    parts.append(f"## Planned\n\n{_files([row for row in rows if not row.result])}\n")
+    parts.append(f"## Reference\n\n{REFERENCE_NOTE}\n{_reference(REFERENCE)}\n")
+    return "\n".join(parts)
+
+
+def read_reference(path: Path) -> list[dict[str, str]]:
+    """Read the reference rows; raises `ConfigError` naming the row and key of the first fault."""
+    content = read_yaml(read_regular_text(path))
+    if not isinstance(content, list):
+        raise InputError(f"{path}: must be a list of rows with the keys {', '.join(REFERENCE_KEYS)}")
+    rows = []
+    for index, row in enumerate(content):
+        given = mapping(f"{path}: {index}", row, REFERENCE_KEYS, ("name", "source", "status", "result"))
+        rows.append({key: text(f"{index}.{key}", given[key]) if key in given else "" for key in REFERENCE_KEYS})
+    return rows
+
+
+def _rows(rows: Sequence[RegisterRow]) -> str:
+    headings = ["name", "status", "changes", "key result", "lessons", "commit", "command"]
+    cells = [
+        [name, row.status, _code(row.changes), result, lessons, _code(row.commit[:10]), _code(row.command)]
+        for row in rows
+        for name, result, lessons in [[text.replace("<", "&lt;") for text in (row.name, row.result, row.lessons)]]
+    ]
+    return table(headings, cells)
+
+
+def _files(rows: Sequence[RegisterRow]) -> str:
+    headings = ["name", "status", "changes", "command", "results"]
+    cells = [[row.name, row.status, _code(row.changes), _code(row.command), row.result] for row in rows]
+    return table(headings, cells)
+
+
+def _reference(path: Path) -> str:
+    rows = read_reference(path)
+    headings = [key for key in REFERENCE_KEYS if key != "ours"] + ["ours"]
+    return table(headings, [[_code(row[key]) if key == "ours" else row[key] for key in headings] for row in rows])
+
+
+def _code(words: str) -> str:
+    inner = words.replace("`", "'")
+    return f"`{inner}`" if words and words != "none" else words

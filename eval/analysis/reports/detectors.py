@@ -1,0 +1,276 @@
+"""Detectors of the rules: each looks at one series and returns the evidence for a symptom, or None.
+
+A detector is a dataclass of thresholds, which `rules.yaml` gives. `part` is the last fraction of the values that is
+looked at, `least` the number of values below which nothing is said, and a window is `WINDOW` of the values. Medians and
+Kendall's tau are used instead of means and slopes where single updates are noisy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+from scipy import stats
+
+from sparring.eval.analysis.reports.report import Evidence
+from sparring.eval.analysis.reports.series import Series, moving_mean
+
+WINDOW = 0.1
+"""Width of the windows whose means are compared, as a fraction of the values; at least 3 values."""
+MOST_POINTS = 6
+"""Points of a series in one piece of evidence."""
+
+
+class Detector(Protocol):
+    """Thresholds of one symptom."""
+
+    def find(self, series: Series) -> Evidence | None:
+        """Return the evidence in a series, or None."""
+
+
+@dataclass(frozen=True)
+class Above:
+    """At least `share` of the last `part` of the values, and at least `count` of them, exceed `limit`."""
+
+    side: ClassVar[str] = "above"
+    limit: float
+    part: float = 1.0
+    share: float = 0.0
+    count: float = 1
+    least: float = 1
+
+    def find(self, series: Series) -> Evidence | None:
+        """Return the exceeding values."""
+        late = series.after(1.0 - self.part)
+        wrong = self.beyond(late.values)
+        count = int(wrong.sum())
+        if len(late) < max(self.least, 1) or count < max(self.count, 1) or count < self.share * len(late):
+            return None
+        worst = max(late.values[wrong], key=lambda value: abs(value - self.limit))
+        text = f"{count} of {len(late)} values {self.side} {self.limit:g}, the furthest {worst:.3g}"
+        return _points(late, np.flatnonzero(wrong), text)
+
+    def beyond(self, values: np.ndarray) -> np.ndarray:
+        """Return which values exceed the limit, bool [N]."""
+        return values > self.limit
+
+
+@dataclass(frozen=True)
+class Below(Above):
+    """As `Above`, for values below `limit`."""
+
+    side: ClassVar[str] = "below"
+
+    def beyond(self, values: np.ndarray) -> np.ndarray:
+        """Return which values are below the limit, bool [N]."""
+        return values < self.limit
+
+
+@dataclass(frozen=True)
+class Spikes:
+    """At least `count` values exceed `times` the median of the `before` values before them, and `floor`."""
+
+    times: float
+    before: float = 20
+    count: float = 3
+    floor: float = 0.0
+
+    def find(self, series: Series) -> Evidence | None:
+        """Return the spikes."""
+        n = int(self.before)
+        if len(series) <= n:
+            return None
+        wrong = np.abs(series.values[n:]) > np.maximum(self.times * _usual(np.abs(series.values), n), self.floor)
+        if wrong.sum() < self.count:
+            return None
+        text = f"{wrong.sum()} values above {self.times:g} times the median of the {n} before them"
+        return _points(series, np.flatnonzero(wrong) + n, text)
+
+
+@dataclass(frozen=True)
+class Drops:
+    """At least `count` values are more than `drop` below the median of the `before` values before them."""
+
+    drop: float
+    before: float = 8
+    count: float = 2
+
+    def find(self, series: Series) -> Evidence | None:
+        """Return the low values."""
+        n = int(self.before)
+        if len(series) <= n:
+            return None
+        wrong = series.values[n:] < _usual(series.values, n) - self.drop
+        if wrong.sum() < self.count:
+            return None
+        text = f"{wrong.sum()} values more than {self.drop:g} below the median of the {n} before them"
+        return _points(series, np.flatnonzero(wrong) + n, text)
+
+
+@dataclass(frozen=True)
+class Growth:
+    """The median of the last fifth of the values is more than `times` that of the first fifth, and above `floor`."""
+
+    times: float
+    floor: float = 0.0
+    least: float = 20
+
+    def find(self, series: Series) -> Evidence | None:
+        """Return both ends."""
+        if len(series) < self.least:
+            return None
+        fifth = len(series) // 5
+        first, last = np.median(np.abs(series.values[:fifth])), np.median(np.abs(series.values[-fifth:]))
+        if last <= max(self.times * first, self.floor):
+            return None
+        text = f"grew from {first:.3g} to {last:.3g} (medians of the first and last fifth), over {self.times:g} times"
+        return _points(series, np.array([0, fifth - 1, len(series) - fifth, len(series) - 1]), text)
+
+
+@dataclass(frozen=True)
+class Fall:
+    """The mean of the last window is `drop` (absolute) or `relative` (of the best) below the best window's mean.
+
+    Where both are given, both must hold. `peak` is what the best must have reached, `low` what the last is below.
+    """
+
+    drop: float = 0.0
+    relative: float = 0.0
+    peak: float = -np.inf
+    low: float = np.inf
+    least: float = 15
+
+    def find(self, series: Series) -> Evidence | None:
+        """Return the best and the last window."""
+        if len(series) < self.least:
+            return None
+        width = _width(series)
+        means = moving_mean(series.values, width)
+        best, last = float(means.max()), float(means[-1])
+        fell = best - last
+        if fell <= self.drop or fell <= self.relative * abs(best) or best < self.peak or last >= self.low:
+            return None
+        at = int(means.argmax())
+        text = f"fell from {best:.3g} to {last:.3g} (best and last mean of {width} values)"
+        return _points(series, np.array([at, at + width - 1, len(series) - width, len(series) - 1]), text)
+
+
+@dataclass(frozen=True)
+class Plateau:
+    """No rise over the last `part`: Kendall's tau is at most `tau`, and no window mean reaches `ceiling`.
+
+    With `errors`, tau may also be so many times its standard error in noise without a trend, large in short runs.
+    """
+
+    part: float = 0.5
+    tau: float = 0.1
+    ceiling: float = np.inf
+    least: float = 40
+    errors: float = 0.0
+
+    def find(self, series: Series) -> Evidence | None:
+        """Return the ends of the flat part."""
+        late = series.after(1.0 - self.part)
+        if len(series) < self.least or moving_mean(late.values, _width(series)).max() >= self.ceiling:
+            return None
+        tau = 0.0 if np.ptp(late.values) == 0 else float(stats.kendalltau(late.rows, late.values).statistic)
+        n = len(late)
+        most = max(self.tau, self.errors * (2 * (2 * n + 5) / (9 * n * (n - 1))) ** 0.5)  # M. G. Kendall, 1938
+        if tau > most:
+            return None
+        text = (
+            f"no rise over the last {n} values: Kendall's tau {tau:+.2f}, at most {most:.2g}; "
+            f"mean {late.values.mean():.3g}"
+        )
+        return _points(late, np.linspace(0, len(late) - 1, MOST_POINTS).astype(int), text)
+
+
+@dataclass(frozen=True)
+class Decline:
+    """Over the last `part`, Kendall's tau is at most -`tau`, and the last third's mean `relative` below the first's.
+
+    The first tenth is left out by default: there the opponents or starting positions are often others.
+    """
+
+    relative: float
+    tau: float = 0.3
+    part: float = 0.9
+    least: float = 12
+
+    def find(self, series: Series) -> Evidence | None:
+        """Return points of the declining part."""
+        late = series.after(1.0 - self.part)
+        if len(series) < self.least or len(late) < 3 or np.ptp(late.values) == 0:
+            return None
+        third = len(late) // 3
+        first, last = float(late.values[:third].mean()), float(late.values[-third:].mean())
+        tau = float(stats.kendalltau(late.rows, late.values).statistic)
+        if tau > -self.tau or first - last <= self.relative * abs(first):
+            return None
+        text = f"fell from {first:.3g} to {last:.3g} (means of the first and last third), Kendall's tau {tau:+.2f}"
+        return _points(late, np.linspace(0, len(late) - 1, MOST_POINTS).astype(int), text)
+
+
+@dataclass(frozen=True)
+class Varies:
+    """The standard deviation of the values is more than `limit` of their mean."""
+
+    limit: float
+    least: float = 10
+
+    def find(self, series: Series) -> Evidence | None:
+        """Return the extremes."""
+        if len(series) < self.least or not series.values.mean():
+            return None
+        ratio = float(series.values.std() / abs(series.values.mean()))
+        if ratio <= self.limit:
+            return None
+        ends = np.sort([series.values.argmin(), series.values.argmax()])
+        return _points(series, ends, f"standard deviation is {ratio:.2g} of the mean, over {self.limit:g}")
+
+
+@dataclass(frozen=True)
+class Missing:
+    """The run has no such metric. It is judged by the rule, since there is no series."""
+
+    def find(self, series: Series) -> Evidence | None:
+        """Return evidence for an empty series."""
+        return None if len(series) else Evidence(series.name, (), (), "the run has no such metric")
+
+
+DETECTORS: Mapping[str, type] = {
+    "above": Above,
+    "below": Below,
+    "spikes": Spikes,
+    "drops": Drops,
+    "growth": Growth,
+    "fall": Fall,
+    "plateau": Plateau,
+    "decline": Decline,
+    "varies": Varies,
+    "missing": Missing,
+}
+
+
+def needed(detector: Detector) -> int:
+    """Return the number of values below which a detector says nothing."""
+    return int(getattr(detector, "least", getattr(detector, "before", -1) + 1))
+
+
+def _usual(values: np.ndarray, before: int) -> np.ndarray:
+    """Return the median [N - before] of the `before` values before each of the later values."""
+    return np.asarray(np.median(np.lib.stride_tricks.sliding_window_view(values, before)[:-1], axis=1))
+
+
+def _width(series: Series) -> int:
+    return max(3, int(len(series) * WINDOW))
+
+
+def _points(series: Series, at: np.ndarray, text: str) -> Evidence:
+    """Return evidence with at most `MOST_POINTS` of the points `at`: evenly spread, the ends included."""
+    shown = np.unique(at[np.linspace(0, len(at) - 1, min(len(at), MOST_POINTS)).astype(int)])
+    return Evidence(
+        series.name, tuple(int(row) for row in series.rows[shown]), tuple(float(v) for v in series.values[shown]), text
+    )

@@ -1,0 +1,204 @@
+"""Rules over the history of a run: a rule has a pattern, one or more signs, and the step suggested when all are seen.
+
+`rules.yaml` beside this file holds them; a file of the same form can take its place. A sign names metrics (patterns
+with *) and a detector with its thresholds; it is seen if one of the metrics shows it, or all of them with
+`every: true`. A sign with `missing` is seen if the run has none of the metrics, and one with `if_known: true` is then
+left out. A rule with `given` is looked at only
+in runs that have one of those metrics, and one with `options` not in runs whose configuration has other values; where
+it does not say, as in TensorBoard files, the metrics decide, and the finding names what is unknown. What a run cannot
+be asked, since it lacks a metric or is too short, is listed with the reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from sparring.configs.core.errors import InputError, choose, suggestion
+from sparring.configs.core.regular_file import read_regular_text
+from sparring.eval.analysis.record import History, option
+from sparring.eval.analysis.reports.detectors import DETECTORS, Detector, Missing, needed
+from sparring.eval.analysis.reports.report import SEVERITIES, Evidence, Finding
+from sparring.eval.analysis.reports.series import matching, series_of
+
+RULES = Path(__file__).with_name("rules.yaml")
+PATTERNS = ("instability", "plateau", "bottleneck", "degradation", "scaling", "cache")
+RULE_KEYS = ("name", "pattern", "severity", "given", "options", "signs", "finding", "next")
+SIGN_KEYS = ("metrics", "every", "if_known", *DETECTORS)
+
+
+class RulesError(InputError):
+    """A file of rules that cannot be used; the message names the rule, the key and what is allowed."""
+
+
+@dataclass(frozen=True)
+class RuleSign:
+    """One symptom: a detector on the metrics that match `metrics`; on all of them if `every`."""
+
+    metrics: tuple[str, ...]
+    detector: Detector
+    every: bool
+    if_known: bool
+
+    def find(self, history: History) -> list[Evidence]:
+        """Return the evidence, one for each metric that shows the symptom; empty if it is not seen."""
+        names = matching(history, self.metrics)
+        if isinstance(self.detector, Missing):
+            return [] if names else [Evidence(", ".join(self.metrics), (), (), "the run has no such metric")]
+        results = [self.detector.find(series_of(history, name)) for name in names]
+        seen = [evidence for evidence in results if evidence]
+        return [] if self.every and len(seen) < len(results) else seen
+
+    def unknown(self, history: History) -> str:
+        """Return why the sign cannot be seen in a run: no metric, or too few values; empty if it can."""
+        names = matching(history, self.metrics)
+        if isinstance(self.detector, Missing) or (self.if_known and not names):
+            return ""
+        if not names:
+            return f"the run has no {' or '.join(self.metrics)}"
+        most, least = max(len(series_of(history, name)) for name in names), needed(self.detector)
+        return f"{' or '.join(names[:3])} has {most} values, fewer than {least}" if most < least else ""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A named rule; `signs` must all be seen."""
+
+    name: str
+    pattern: str
+    severity: str
+    given: tuple[str, ...]
+    options: Mapping[str, Any]
+    signs: tuple[RuleSign, ...]
+    finding: str
+    next_step: str
+
+
+def load_rules(path: Path = RULES) -> list[Rule]:
+    """Read the rules of a file. Raises `RulesError`."""
+    try:
+        content = yaml.safe_load(read_regular_text(path))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise RulesError(f"{path}: is not a readable YAML file ({error}); see {RULES}") from error
+    entries = content.get("rules") if isinstance(content, dict) else None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise RulesError(f"{path}: must be a mapping with a list of mappings under `rules`; see {RULES}")
+    return [_rule(entry, f"{path}, rule {entry.get('name', number)!r}") for number, entry in enumerate(entries, 1)]
+
+
+def apply_rules(rules: Sequence[Rule], history: History, config: Mapping[str, Any]) -> list[Finding]:
+    """Return the findings of all rules on one run, the most severe first."""
+    findings = [finding for rule in rules if (finding := _apply(rule, history, config))]
+    return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
+
+
+def skipped_rules(rules: Sequence[Rule], history: History, config: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return (name, reason) of each rule that the run cannot be asked; an option with another value is one, too."""
+    reasons = [(rule.name, _obstacle(rule, history, config)) for rule in rules]
+    return [(name, reason) for name, reason in reasons if reason]
+
+
+def _apply(rule: Rule, history: History, config: Mapping[str, Any]) -> Finding | None:
+    if _obstacle(rule, history, config):
+        return None
+    signs = [sign for sign in rule.signs if not sign.if_known or matching(history, sign.metrics)]
+    seen = [sign.find(history) for sign in signs]
+    if not all(seen):
+        return None
+    evidence = tuple(item for sign in seen for item in sign)
+    unknown = [name for name in rule.options if _recorded(config, name) is None]
+    text = f"{rule.finding} (The run does not record {', '.join(unknown)}.)" if unknown else rule.finding
+    return Finding(rule.name, rule.pattern, rule.severity, text, rule.next_step, evidence)
+
+
+def _obstacle(rule: Rule, history: History, config: Mapping[str, Any]) -> str:
+    """Return why a rule is not looked at in a run, empty if it is."""
+    if rule.given and not matching(history, rule.given):
+        return f"the run has no {' or '.join(rule.given)}"
+    for name, allowed in rule.options.items():
+        value = _recorded(config, name)
+        if value is not None and value not in _as_list(allowed):
+            return f"{name} is {value}"
+    return next((reason for sign in rule.signs if (reason := sign.unknown(history))), "")
+
+
+def _recorded(config: Mapping[str, Any], name: str) -> Any:
+    """Return an option, also from a flat configuration, such as those of other trainers in W&B; None if unknown."""
+    value = option(config, name)
+    return option(config, name.rpartition(".")[2]) if value is None else value
+
+
+def _rule(entry: dict[str, Any], place: str) -> Rule:
+    _check_keys(entry, RULE_KEYS, place)
+    for key in ("name", "pattern", "severity", "finding", "next"):
+        if not isinstance(entry.get(key), str):
+            raise RulesError(f"{place}: {key}={entry.get(key)!r}: must be a text")
+    choose(f"pattern of {place}", entry["pattern"], PATTERNS)
+    choose(f"severity of {place}", entry["severity"], SEVERITIES)
+    signs, options = entry.get("signs"), entry.get("options", {})
+    if not isinstance(signs, list) or not signs or not isinstance(options, dict):
+        raise RulesError(f"{place}: signs must be a list of at least one sign, and options a mapping")
+    return Rule(
+        entry["name"],
+        entry["pattern"],
+        entry["severity"],
+        _names(entry.get("given", []), f"{place}: given"),
+        options,
+        tuple(_sign(sign, f"{place}, sign {number}") for number, sign in enumerate(signs, 1)),
+        " ".join(entry["finding"].split()),
+        " ".join(entry["next"].split()),
+    )
+
+
+def _sign(entry: object, place: str) -> RuleSign:
+    if not isinstance(entry, dict):
+        raise RulesError(f"{place}: must be a mapping with metrics and a detector")
+    _check_keys(entry, SIGN_KEYS, place)
+    kinds = [key for key in entry if key in DETECTORS]
+    if len(kinds) != 1:
+        raise RulesError(
+            f"{place}: must have exactly one detector, not {len(kinds)}; choose from {', '.join(DETECTORS)}"
+        )
+    switches = {key: entry.get(key, False) for key in ("every", "if_known")}
+    for key, value in switches.items():
+        if not isinstance(value, bool):
+            raise RulesError(f"{place}: {key}={value!r}: must be true or false")
+    metrics = _names(entry.get("metrics"), f"{place}: metrics")
+    return RuleSign(metrics, _detector(kinds[0], entry[kinds[0]] or {}, place), **switches)
+
+
+def _detector(kind: str, limits: object, place: str) -> Detector:
+    """Build a detector; its thresholds must be known, complete and numbers."""
+    made = DETECTORS[kind]
+    if not isinstance(limits, dict):
+        raise RulesError(f"{place}: {kind}={limits!r}: must be a mapping of thresholds")
+    _check_keys(limits, [field.name for field in fields(made)], f"{place}: {kind}")
+    for key, value in limits.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise RulesError(f"{place}: {kind}.{key}={value!r}: must be a finite number")
+    try:
+        return cast(Detector, made(**limits))
+    except TypeError as error:
+        raise RulesError(f"{place}: {kind}: {str(error).partition(' ')[2]}") from error
+
+
+def _names(value: object, place: str) -> tuple[str, ...]:
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise RulesError(f"{place}={value!r}: must be a metric or a list of metrics")
+    return tuple(names)
+
+
+def _check_keys(entry: dict[str, Any], known: Sequence[str], place: str) -> None:
+    for key in entry:
+        if key not in known:
+            raise RulesError(f"{place}: unknown key {key!r}: choose from {', '.join(known)}{suggestion(key, known)}")
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]

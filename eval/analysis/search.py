@@ -1,0 +1,232 @@
+"""Search expressions: `status = completed and config.ppo.gamma >= 0.99 and not tags ~ debug`.
+
+    expression = term {"or" term};  term = factor {"and" factor};  factor = "not" factor | "(" expression ")" | test
+    test = name [operator value];  operator = "=" "==" "!=" "<" "<=" ">" ">=" "~" (contains)
+
+A name is id, status, source, tags, created, updated, `config.KEY`, `summary.METRIC`, or a bare key, which is looked up
+in the configuration and then in the summary. A key may be the end of a dotted one if no other ends so. A test without
+an operator is true if the name has a value. Nothing is evaluated as Python; errors give the column.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple, NoReturn
+
+from sparring.configs.core.errors import InputError, suggestion
+from sparring.eval.analysis.record import RunRecord
+
+Test = Callable[[RunRecord], bool]
+FIELDS = ("id", "status", "source", "path", "tags", "created", "updated")
+TOKEN = re.compile(r"""\s*(?:(?P<op>==|!=|<=|>=|[=<>~()])|(?P<text>"[^"]*"|'[^']*')|(?P<word>[^\s=!<>~()"']+))""")
+OPERATORS = ("=", "==", "!=", "<", "<=", ">", ">=", "~")
+DEEPEST = 50
+"""Nested parentheses and nots at most."""
+
+
+class SearchError(InputError):
+    """A search expression that cannot be parsed; the message has the column, from 1."""
+
+
+class Token(NamedTuple):
+    """One symbol, word or quoted text of an expression, and its column from 1."""
+
+    kind: str
+    text: str
+    column: int
+
+
+def parse(text: str) -> Test:
+    """Return the test that an expression describes. Raises `SearchError`."""
+    parser = SearchParser(text, list(_tokens(text)))
+    test = parser.expression(0)
+    parser.expect_end()
+    return test
+
+
+def config_test(text: str) -> Test:
+    """Return the test of `--config KEY=VALUE`. Raises `InputError` for another form."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise InputError(f'--config {text!r}: write "KEY=VALUE", as in "ppo.gamma=0.99"')
+    return partial(_compare, name=f"config.{key.strip()}", operator="=", value=value.strip())
+
+
+def flatten(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the values of nested data by dotted key; lists count as values."""
+    flat: dict[str, Any] = {}
+    for key, value in plain.items():
+        name = f"{prefix}{key}"
+        flat |= flatten(value, f"{name}.") if isinstance(value, Mapping) and value else {name: value}
+    return flat
+
+
+@dataclass
+class SearchParser:
+    """Recursive descent over the tokens of `text`."""
+
+    text: str
+    tokens: list[Token]
+    at: int = 0
+
+    def expression(self, depth: int) -> Test:
+        """Parse terms joined by `or`."""
+        terms = [self._term(depth)]
+        while self._accept_word("or"):
+            terms.append(self._term(depth))
+        return terms[0] if len(terms) == 1 else lambda run: any(term(run) for term in terms)
+
+    def expect_end(self) -> None:
+        """Raise `SearchError` if a token is left."""
+        if self.at < len(self.tokens):
+            self._fail("expected and, or, or the end")
+
+    def _term(self, depth: int) -> Test:
+        factors = [self._factor(depth)]
+        while self._accept_word("and"):
+            factors.append(self._factor(depth))
+        return factors[0] if len(factors) == 1 else lambda run: all(factor(run) for factor in factors)
+
+    def _factor(self, depth: int) -> Test:
+        if depth > DEEPEST:
+            self._fail(f"nested more than {DEEPEST} deep")
+        if self._accept_word("not"):
+            inner = self._factor(depth + 1)
+            return lambda run: not inner(run)
+        if self._accept("op", "("):
+            inner = self.expression(depth + 1)
+            if not self._accept("op", ")"):
+                self._fail("expected )")
+            return inner
+        return self._test()
+
+    def _test(self) -> Test:
+        token = self._next()
+        if token is None or token.kind == "op" or token.text in ("and", "or", "not"):
+            self.at -= token is not None
+            self._fail("expected a name, such as status or config.seed")
+        operator = self._next()
+        if operator is None or operator.text not in OPERATORS or operator.kind != "op":
+            self.at -= operator is not None
+            return lambda run: bool(_values(run, token.text))
+        value = self._next()
+        if value is None or value.kind == "op":
+            self.at -= value is not None
+            self._fail(f"expected a value after {operator.text}")
+        return partial(_compare, name=token.text, operator=operator.text, value=value.text)
+
+    def _next(self) -> Token | None:
+        if self.at == len(self.tokens):
+            return None
+        self.at += 1
+        return self.tokens[self.at - 1]
+
+    def _accept(self, kind: str, text: str) -> bool:
+        accepted = self.at < len(self.tokens) and self.tokens[self.at][:2] == (kind, text)
+        self.at += accepted
+        return accepted
+
+    def _accept_word(self, word: str) -> bool:
+        return self._accept("word", word)
+
+    def _fail(self, problem: str) -> NoReturn:
+        here = self.tokens[self.at] if self.at < len(self.tokens) else None
+        column = here.column if here else len(self.text) + 1
+        given = f", not {here.text!r}" if here else ""
+        raise SearchError(f"search, column {column}: {problem}{given}: {self.text!r}")
+
+
+def _tokens(text: str) -> Iterator[Token]:
+    at, end = 0, len(text.rstrip())
+    while at < end:
+        match = TOKEN.match(text, at)
+        if match is None:
+            column = at + 1 + len(text[at:]) - len(text[at:].lstrip())
+            character = text[column - 1]
+            hint = "the quote is not closed" if character in "\"'" else f"{character!r} is no part of an expression"
+            raise SearchError(f"search, column {column}: {hint}: {text!r}")
+        kind = str(match.lastgroup)
+        word = match[kind]
+        yield Token(kind, word[1:-1] if kind == "text" else word, match.start(kind) + 1)
+        at = match.end()
+
+
+def _values(run: RunRecord, name: str) -> list[Any]:
+    """Return the values of a name in a run, empty if it has none."""
+    if name in FIELDS:
+        value = getattr(run, name)
+        return list(value) if isinstance(value, tuple) else [value]
+    section, dot, key = name.partition(".")
+    if dot and section in ("config", "summary"):
+        return _look_up(flatten(getattr(run, section)), key)
+    return _look_up(flatten(run.config), name) or _look_up(flatten(run.summary), name)
+
+
+def _look_up(options: Mapping[str, Any], key: str) -> list[Any]:
+    if key in options:
+        return [options[key]]
+    ends = [value for name, value in options.items() if name.endswith(f".{key}")]
+    return ends if len(ends) == 1 else []
+
+
+def _compare(run: RunRecord, name: str, operator: str, value: str) -> bool:
+    values = _values(run, name)
+    if operator == "!=":
+        return not any(_holds(recorded, "=", value) for recorded in values)
+    return any(_holds(recorded, operator, value) for recorded in values)
+
+
+def _holds(recorded: Any, operator: str, value: str) -> bool:
+    if operator == "~":
+        return value.lower() in str(recorded).lower()
+    number, bound = _number(recorded), _number(value)
+    if number is not None and bound is not None:
+        return _ordered(number, operator, bound)
+    text = json.dumps(recorded) if recorded is None or type(recorded) is bool else str(recorded)
+    return operator in ("=", "==") and text.lower() == value.lower()
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return None if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _ordered(a: float, operator: str, b: float) -> bool:
+    if operator in ("=", "=="):
+        return a == b
+    return {"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[operator]
+
+
+def unknown_conditions(config: Sequence[str], tags: Sequence[str], runs: Sequence[RunRecord]) -> list[str]:
+    """Return a hint for each option of `--config` and each tag of `--tag` that no run has."""
+    names = {name for run in runs for name in flatten(run.config)}
+    known = sorted({*names, *(name.rpartition(".")[2] for name in names)})
+    keys = [text.partition("=")[0].strip() for text in config]
+    hints = [
+        f"--config: no run has the option {key!r}{suggestion(key, known)}"
+        for key in keys
+        if not any(_values(run, f"config.{key}") for run in runs)
+    ]
+    given = sorted({tag for run in runs for tag in run.tags})
+    return hints + [f"--tag: no run has the tag {tag!r}{suggestion(tag, given)}" for tag in tags if tag not in given]
+
+
+def unused_names(text: str, runs: list[RunRecord]) -> str:
+    """Return a hint for the first name of an expression that no run has, empty if each is known."""
+    tokens = list(_tokens(text))
+    after = {token.column for before, token in pairwise(tokens) if before.text in OPERATORS}
+    known = sorted({*FIELDS, *(key for run in runs for key in (*flatten(run.config), *flatten(run.summary)))})
+    for token in tokens:
+        if token.kind == "op" or token.column in after or token.text in ("and", "or", "not"):
+            continue
+        if not any(_values(run, token.text) for run in runs):
+            key = re.sub(r"^(config|summary)\.", "", token.text)
+            return f"search, column {token.column}: no run has {token.text!r}{suggestion(key, known)}"
+    return ""

@@ -1,0 +1,155 @@
+"""Rows collected into columns, for sources that hold one record per update.
+
+Loggers write one step in several calls, and a run that was rolled back or resumed repeats steps: metrics.jsonl is cut
+then, a W&B file keeps the reverted rows. Both read the same here. A row is one step, and a row is left out, which is
+said, if one of its metrics is logged again later at the same step or an earlier one. The step is env steps, or W&B's
+own step in rows without them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from sparring.eval.analysis.record import History
+
+STEPS = "env_steps"
+UNKNOWN = -1
+NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+"""How the W&B cloud writes these numbers."""
+
+
+class RowTable:
+    """Rows of numbers, appended one by one; `metrics` limits the columns that a history gets."""
+
+    def __init__(self, metrics: Sequence[str] | None = None) -> None:
+        self._wanted = None if metrics is None else set(metrics)
+        self._steps: list[int] = []
+        self._times: list[float] = []
+        self._env_steps: list[int] = []
+        self._cells: dict[str, tuple[list[int], list[float]]] = {}
+        self._too_large, self._replaced = 0, 0
+
+    def add(self, values: Iterable[tuple[str, float]], *, env_steps: int, step: int, timestamp: float = np.nan) -> None:
+        """Append a row, or add to the last one if it is of the same env steps; a metric that it has is replaced.
+
+        `env_steps` is -1 and `timestamp` NaN where unknown.
+        """
+        cells = self._cells
+        if env_steps == UNKNOWN or not self._env_steps or self._env_steps[-1] != env_steps:
+            self._steps.append(step)
+            self._times.append(timestamp)
+            self._env_steps.append(env_steps)
+        row = len(self._steps) - 1
+        self._times[row] = timestamp
+        for key, value in values:
+            rows, numbers = cells.setdefault(key, ([], []))
+            if rows and rows[-1] == row:
+                rows.pop()
+                numbers.pop()
+                self._replaced += 1
+            rows.append(row)
+            numbers.append(self._float(value))
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def history(self, events: list[dict[str, Any]], damage: Sequence[str]) -> History:
+        """Return the rows that count, as columns."""
+        env_steps, own = np.array(self._env_steps, np.int64), np.array(self._steps, np.int64)
+        known = env_steps != UNKNOWN
+        kept = ~self._reverted(np.where(known, env_steps, own), known)
+        # Rows may come late, such as an evaluation of an earlier step: they belong to the row of that step.
+        order = np.flatnonzero(kept)
+        reached = np.maximum.accumulate(np.where(known, env_steps, UNKNOWN)[order]) if len(order) else order
+        late = np.where(known[order], env_steps[order], reached)
+        order = order[np.argsort(late, kind="stable")]
+        first = np.ones(len(order), bool)
+        first[1:] = ~known[order[1:]] | (env_steps[order[1:]] != env_steps[order[:-1]])
+        place = np.full(len(kept), -1)
+        place[order] = np.cumsum(first) - 1
+        chosen = order[first]
+        numbered = bool(known.any()) or not len(known)
+        columns = {
+            key: column
+            for key in self._cells
+            if (self._wanted is None or key in self._wanted)
+            and not np.isnan(column := self._column(key, place, len(chosen))).all()
+        }
+        return History(
+            step=np.arange(1, len(chosen) + 1) if numbered else own[chosen],
+            timestamp=np.array(self._times, np.float64)[chosen],
+            env_steps=env_steps[chosen],
+            columns=columns,
+            events=events,
+            damage=(*damage, *self._damage()),
+            notes=self._notes(int((~kept).sum())),
+        )
+
+    def _reverted(self, axis: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """Return the rows, bool [N], of which a metric is logged again later at the same step `axis` or an earlier one.
+
+        Rows with `known` env steps and rows without are compared among themselves.
+        """
+        reverted = np.zeros(len(axis), bool)
+        for rows, _ in self._cells.values():
+            every = np.array(rows, np.int64)
+            for members in (every[known[every]], every[~known[every]]):
+                if len(members) > 1:
+                    later = np.minimum.accumulate(axis[members][::-1])[::-1]
+                    reverted[members[:-1]] |= axis[members][:-1] >= later[1:]
+        return reverted
+
+    def _column(self, key: str, place: np.ndarray, size: int) -> np.ndarray:
+        rows, values = (np.array(part) for part in self._cells[key])
+        counts = (place[rows] >= 0) & np.isfinite(values)
+        column = np.full(size, np.nan)
+        column[place[rows[counts]]] = values[counts]
+        return column
+
+    def _float(self, value: float) -> float:
+        try:
+            return float(value)
+        except OverflowError:
+            self._too_large += 1
+            return math.nan
+
+    def _damage(self) -> list[str]:
+        return [f"{self._too_large} numbers are too large for float64; they are left out"] if self._too_large else []
+
+    def _notes(self, lost: int) -> tuple[str, ...]:
+        notes = []
+        if lost:
+            notes.append(
+                f"{lost} of {len(self)} rows are left out: their metrics are logged again later at the same step or an "
+                "earlier one, as after a rollback or a resume; a counter that restarts needs another name than the step"
+            )
+        if self._replaced:
+            notes.append(f"{self._replaced} values are replaced by later ones of the same metric and step")
+        return tuple(notes)
+
+
+def add_logged(table: RowTable, events: list[dict[str, Any]], values: Iterable[tuple[str, Any]], *, step: int) -> None:
+    """Add what one `run.log` of W&B holds: numbers as a row, text values as events; its own keys begin with _."""
+    numbers, texts, env_steps, time = [], [], UNKNOWN, math.nan
+    for key, value in values:
+        if type(value) is float or isinstance(value, bool | int):
+            if key == STEPS:
+                env_steps = int(value) if 0 <= value < 2**63 else UNKNOWN
+            elif key == "_timestamp":
+                time = value if abs(value) < 2**63 else math.nan
+            elif key[:1] != "_":
+                numbers.append((key, value))
+        elif isinstance(value, str) and key[:1] != "_" and value not in NOT_FINITE:
+            texts.append((key, value))
+    events += [{STEPS: env_steps, "kind": key, "event": text} for key, text in texts]
+    if numbers:
+        table.add(numbers, env_steps=env_steps, step=min(max(step, 0), 2**63 - 1), timestamp=time)
+
+
+def last_values(history: History) -> dict[str, float]:
+    """Return the last value of each metric that has one."""
+    return {key: float(column[~np.isnan(column)][-1]) for key, column in sorted(history.columns.items())}

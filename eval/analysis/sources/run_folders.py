@@ -1,0 +1,265 @@
+"""Run folders, the first source: config.yaml, metrics.jsonl, events.jsonl, eval.json, manifest.json.
+
+metrics.jsonl has no times; those of the TensorBoard events beside it are used. What a run is doing follows from the
+lock and from events.jsonl: the trainer writes there how it ended, and a process that was killed writes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from sparring.agents.run.log_files import EVENTS, METRICS
+from sparring.agents.run.logger import run_tags
+from sparring.configs.core.regular_file import open_regular, read_regular, read_regular_text
+from sparring.configs.serialization import read_yaml
+from sparring.eval.analysis.record import History, RunRecord, Status, not_found, record_or_damage, unusable_data
+from sparring.eval.analysis.sources.folder_files import (
+    CONFIG,
+    MOST_JSON,
+    MOST_LOG,
+    is_locked,
+    is_run_folder,
+    listed_hashes,
+    newest_state,
+)
+from sparring.eval.analysis.sources.row_table import RowTable, last_values
+from sparring.eval.analysis.sources.tensorboard_files import times_by_step
+
+STEPS = "env_steps"
+TAIL = 1 << 20
+"""Bytes of metrics.jsonl read for the last values in a list of runs; `history` reads all of it."""
+MOST_CONFIG = 1 << 20
+"""Bytes of config.yaml that are read at most; a megabyte of YAML takes ten seconds."""
+ENDINGS: tuple[tuple[re.Pattern[str], Status], ...] = (
+    (re.compile(r"done after \d+|nothing left to do"), "completed"),
+    (re.compile(r"the run ends after "), "failed"),
+    (re.compile(r"interrupted after \d+|resumed after "), "killed"),
+)
+"""Events that say how a run ended, the last one counts. A resumed run without a later one was killed."""
+KINDS = {".pt": "checkpoint", ".jsonl": "log", ".html": "replay", ".gif": "replay", ".onnx": "policy", ".md": "report"}
+
+
+class RunFolders:
+    """Runs in the folders directly in `root`."""
+
+    name = "folder"
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def runs(self) -> list[RunRecord]:
+        """Return the runs, newest first; last values come from the end of metrics.jsonl."""
+        records = [
+            record_or_damage(RunRecord(path.name, self.name, str(path), "empty", 0.0, 0.0), self._listed, path)
+            for path in self._folders()
+        ]
+        return sorted(records, key=lambda run: run.updated, reverse=True)
+
+    def names(self) -> list[str]:
+        """Return the names of the folders."""
+        return [path.name for path in self._folders()]
+
+    def record(self, id: str) -> RunRecord:
+        """Return one run, with the last values and the damage of the whole of its files."""
+        path = self._folder(id)
+        return self._record(path, self._rows(path))
+
+    def history(self, id: str, metrics: Sequence[str] | None = None) -> History:
+        """Return all rows of a run."""
+        return self._rows(self._folder(id), metrics=metrics, times=True)
+
+    def artifacts(self, id: str) -> list[dict[str, Any]]:
+        """Return the files of a run, apart from its logs in W&B."""
+        folder = self._folder(id)
+        hashes = listed_hashes(folder)
+        entries = []
+        for place, folders, files in os.walk(folder):
+            folders[:] = sorted(name for name in folders if name != "wandb")
+            for path in (Path(place) / name for name in sorted(files)):
+                if path.is_symlink() or path.suffix == ".tmp" or path.suffix == ".lock" or path.name == "lock":
+                    continue
+                name = str(path.relative_to(folder))
+                size = path.stat().st_size
+                entries.append(
+                    {"name": name, "kind": _kind(name), "bytes": size, "sha256": hashes.get(name), "path": str(path)}
+                )
+        return entries
+
+    def _folders(self) -> list[Path]:
+        if not self.root.is_dir():
+            return []
+        return sorted(path for path in self.root.iterdir() if is_run_folder(path))
+
+    def _folder(self, id: str) -> Path:
+        path = self.root / id
+        if id and "/" not in id and is_run_folder(path):
+            return path
+        raise not_found(id, (folder.name for folder in self._folders()), str(self.root))
+
+    def _listed(self, folder: Path) -> RunRecord:
+        return self._record(folder, self._rows(folder, tail=TAIL))
+
+    def _record(self, folder: Path, history: History) -> RunRecord:
+        config, damage = _read_config(folder)
+        times = [path.stat().st_mtime for path in (folder / CONFIG, folder / METRICS) if path.is_file()]
+        summary: dict[str, Any] = dict(last_values(history))
+        if len(history.env_steps):
+            summary |= {STEPS: int(history.env_steps[-1]), "updates": int(history.step[-1])}
+        state = newest_state(folder)
+        summary |= {key: state[key] for key in ("device", "torch", "processes", "phase") if key in state}
+        summary |= {"updates": state["update"]} if "update" in state else {}
+        evaluation = _read_json(folder / "eval.json", damage)
+        summary |= {"evaluation": evaluation} if evaluation is not None else {}
+        return RunRecord(
+            id=folder.name,
+            source=self.name,
+            path=str(folder),
+            status=status_of(folder, history),
+            created=min(times, default=0.0),
+            updated=max(times, default=0.0),
+            config=config,
+            summary=summary,
+            tags=run_tags(config),
+            damage=(*damage, *history.damage),
+            notes=history.notes,
+        )
+
+    def _rows(
+        self, folder: Path, *, metrics: Sequence[str] | None = None, tail: int | None = None, times: bool = False
+    ) -> History:
+        running = is_locked(folder)
+        damage: list[str] = []
+        wall = times_by_step(folder) if times else {}
+        table = RowTable(metrics)
+        events = [
+            event
+            for row in read_lines(folder / EVENTS, damage, running=running)
+            if (event := _event(row)) and isinstance(row.get(STEPS), int)
+        ]
+        wrong = number = 0
+        for row in read_lines(folder / METRICS, damage, running=running, tail=tail):
+            if "event" in row:  # runs of the first version have events among the metrics
+                events += [event] if (event := _event(row)) else []
+                continue
+            steps = row.get(STEPS)
+            if type(steps) is not int or not 0 <= steps < 2**63:
+                wrong += 1
+                continue
+            number += 1
+            values = [(key, value) for key, value in row.items() if type(value) in (float, int) and key != STEPS]
+            table.add(values, env_steps=steps, step=number, timestamp=wall.get(steps, math.nan))
+        if wrong:
+            damage.append(f"{folder / METRICS}: {wrong} rows have no whole number of {STEPS}; they are left out")
+        return table.history(events, damage)
+
+
+def status_of(folder: Path, history: History) -> Status:
+    """Return what a run is doing, or how it ended."""
+    if is_locked(folder):
+        return "running"
+    if (folder / "guard_report.json").is_file():
+        return "failed"
+    for event in reversed(history.events):
+        for pattern, status in ENDINGS:
+            if pattern.match(event["event"]):
+                return status
+    return "killed" if len(history.step) else "empty"
+
+
+def _event(row: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the event of a line, None if it has no text."""
+    kept = {key: row[key] for key in (STEPS, "kind", "event") if isinstance(row.get(key), int | str)}
+    return kept if isinstance(kept.get("event"), str) else None
+
+
+def read_lines(path: Path, damage: list[str], *, running: bool, tail: int | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects of a file; lines that are none, or name a key twice, are counted in `damage`.
+
+    A cut-off last line is damage unless the run is `running`. With `tail`, only about that many bytes at the end.
+    """
+    try:
+        data = read_regular(path, most=MOST_LOG) if tail is None else _read_tail(path, tail)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        damage.append(f"{path}: cannot be read ({error.strerror})")
+        return
+    *lines, rest = data.split(b"\n")
+    wrong: list[int] = []
+    repeated: list[int] = []
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        content = dict(items)
+        repeated.extend([number] if len(content) < len(items) else [])
+        return content
+
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = json.loads(line, object_pairs_hook=pairs)
+        except (ValueError, RecursionError):
+            row = None
+        if isinstance(row, dict):
+            yield row
+        else:
+            wrong.append(number)
+    if repeated:
+        first = repeated[0]
+        damage.append(f"{path}: {len(repeated)} objects repeat a key, first in line {first}; the last value counts")
+    if wrong:
+        damage.append(f"{path}: {len(wrong)} lines are no JSON objects, first line {wrong[0]}; they are left out")
+    if rest and not running:
+        damage.append(f"{path}: the last line is cut off after {len(rest)} bytes; it is left out")
+
+
+def _read_tail(path: Path, size: int) -> bytes:
+    """Return the whole lines within the last `size` bytes, and what follows the last of them."""
+    with os.fdopen(open_regular(path), "rb") as file:
+        start = max(os.fstat(file.fileno()).st_size - size, 0)
+        file.seek(start)
+        data = file.read()
+    return data.partition(b"\n")[2] if start else data
+
+
+def _read_config(folder: Path) -> tuple[dict[str, Any], list[str]]:
+    path = folder / CONFIG
+    try:
+        plain = read_yaml(read_regular_text(path, most=MOST_CONFIG).removeprefix("\ufeff"))
+    except FileNotFoundError:
+        return {}, [f"{path}: is missing"]
+    except (OSError, ValueError) as error:
+        return {}, [f"{path}: cannot be read ({error})"]
+    if wrong := unusable_data(plain):
+        return {}, [f"{path}: {wrong}; it is not read"]
+    return (plain, []) if isinstance(plain, dict) else ({}, [f"{path}: is no configuration"])
+
+
+def _read_json(path: Path, damage: list[str]) -> Any:
+    try:
+        content = json.loads(read_regular(path, most=MOST_JSON))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        damage.append(f"{path}: cannot be read ({error})")
+        return None
+    if wrong := unusable_data(content):
+        damage.append(f"{path}: {wrong}; it is not read")
+        return None
+    return content
+
+
+def _kind(name: str) -> str:
+    top = name.split("/")[0]
+    if top in ("state", "pool", "adapters") or (top == "final" and "/" in name):
+        return {"state": "training state", "pool": "snapshot", "adapters": "adapter", "final": "model"}[top]
+    if name.startswith("events.out.tfevents."):
+        return "log"
+    stem = Path(name).name.split(".")[0]
+    if stem in ("eval", "sprt", "payoff"):
+        return "evaluation"
+    return KINDS.get(Path(name).suffix, "file")

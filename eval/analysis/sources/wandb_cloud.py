@@ -1,0 +1,300 @@
+"""The W&B cloud, or a server of one's own (WANDB_BASE_URL), through `wandb.Api`, with a local cache of its answers.
+
+wandb is imported and the server asked at the first question only. The cache has one JSON file per answer, with the time
+it was fetched; an answer about a run that has ended is kept until the run changes, others count for `FRESH` seconds.
+With `offline` any answer counts, however old, and nothing else is used. Refused keys, limits, server errors, answers
+that are no JSON and time-outs are network errors of one line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import netrc
+import os
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from sparring.configs.core.errors import one_line
+from sparring.configs.core.files import write_atomically
+from sparring.configs.core.regular_file import read_regular_text
+from sparring.eval.analysis.record import (
+    History,
+    RunNetworkError,
+    RunRecord,
+    Status,
+    matching_id,
+    record_or_damage,
+    unique_names,
+    unusable_data,
+)
+from sparring.eval.analysis.sources.row_table import RowTable, add_logged
+from sparring.eval.analysis.sources.wandb_offline import wandb_module
+
+FRESH = 60.0
+"""Seconds."""
+
+
+class CloudCache:
+    """Answers in `folder`, by default that of the user's caches."""
+
+    def __init__(self, folder: Path | None = None, *, offline: bool = False) -> None:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        self.folder = folder or home / "sparring" / "wandb"
+        self.offline = offline
+        self.hits, self.misses, self.oldest = 0, 0, 0.0
+
+    def get(self, key: str, fetch: Callable[[], Any], *, version: str = "") -> Any:
+        """Return the cached answer for `key`, else that of `fetch`, which is stored.
+
+        With a `version`, such as the time of a run's last sign of life, an answer of the same version does not age.
+        Raises `RunNetworkError` if `offline` and there is no answer.
+        """
+        path = self.folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+        cached = _read(path, key)
+        if cached and (self.offline or _counts(cached, version)):
+            self.hits += 1
+            self.oldest = max(self.oldest, time.time() - cached["fetched"])
+            return cached["answer"]
+        if self.offline:
+            raise RunNetworkError(f"--offline: the cache has no answer for {key}; ask once without --offline")
+        answer = fetch()
+        self.misses += 1
+        self.folder.mkdir(parents=True, exist_ok=True)
+        entry = {"key": key, "fetched": time.time(), "version": version, "answer": answer}
+        write_atomically(path, json.dumps(entry))
+        return answer
+
+    def figures(self) -> dict[str, Any]:
+        """Return hits, misses and the age of the oldest answer used, in seconds."""
+        return {"hits": self.hits, "misses": self.misses, "oldest_seconds": round(self.oldest, 1)}
+
+
+def _counts(entry: dict[str, Any], version: str) -> bool:
+    if version:
+        return entry.get("version") == version
+    return 0 <= time.time() - entry["fetched"] < FRESH
+
+
+def _read(path: Path, key: str) -> dict[str, Any] | None:
+    """Return an entry; a missing, damaged or foreign one is None, and is fetched again."""
+    try:
+        entry = json.loads(read_regular_text(path))
+    except (OSError, ValueError, RecursionError):
+        return None
+    whole = isinstance(entry, dict) and entry.get("key") == key and "answer" in entry
+    return entry if whole and isinstance(entry.get("fetched"), float) else None
+
+
+DEFAULT_URL = "https://api.wandb.ai"
+STATES: dict[str, Status] = {
+    "running": "running",
+    "finished": "completed",
+    "failed": "failed",
+    "crashed": "killed",
+    "killed": "killed",
+    "preempted": "killed",
+    "preempting": "running",
+    "pending": "empty",
+}
+PAGE = 1000
+REASONS = {
+    401: "the API key is refused; log in with `wandb login` or set WANDB_API_KEY",
+    403: "the API key may not read this project",
+    404: "there is nothing at this address; check --project and WANDB_BASE_URL",
+    429: "too many requests; wait a minute, or use the cache with --offline",
+}
+
+
+class WandBCloud:
+    """Runs of a project, NAME or ENTITY/NAME; `timeout` in seconds for each request, `retries` after a failed one."""
+
+    name = "wandb"
+
+    def __init__(
+        self, project: str, *, offline: bool = False, cache: Path | None = None, timeout: int = 30, retries: int = 3
+    ) -> None:
+        self.project, self.timeout, self.retries = project, timeout, retries
+        self.cache = CloudCache(cache, offline=offline)
+        self._api: Any = None
+
+    def runs(self) -> list[RunRecord]:
+        """Return the runs, newest first."""
+        runs = self._runs()
+        names = unique_names({run["id"]: run["name"] for run in runs})
+        records = [
+            record_or_damage(
+                RunRecord(names[run["id"]], self.name, f"{self.project}/{run['id']}", "empty", 0.0, 0.0),
+                self._record,
+                run,
+                names[run["id"]],
+            )
+            for run in runs
+        ]
+        return sorted(records, key=lambda run: run.updated, reverse=True)
+
+    def names(self) -> list[str]:
+        """Return nothing: asking costs a request."""
+        return []
+
+    def record(self, id: str) -> RunRecord:
+        """Return one run, by its name or its W&B id. Raises `AmbiguousRunError` for a name of several."""
+        run = self._attributes(id)
+        return self._record(run, unique_names({one["id"]: one["name"] for one in self._runs()})[run["id"]])
+
+    def history(self, id: str, metrics: Sequence[str] | None = None) -> History:
+        """Return all rows of a run."""
+        run = self._attributes(id)
+        rows = self._ask(f"history of {run['id']}", lambda: self._scan(run["id"]), version=_version(run))
+        table = RowTable(metrics)
+        events: list[dict[str, Any]] = []
+        for number, row in enumerate(rows):
+            step = row.get("_step")
+            add_logged(table, events, row.items(), step=step if isinstance(step, int) else number)
+        return table.history(events, ())
+
+    def artifacts(self, id: str) -> list[dict[str, Any]]:
+        """Return the files and logged artifacts of a run; W&B gives no SHA-256."""
+        run = self._attributes(id)
+        return list(self._ask(f"artifacts of {run['id']}", lambda: self._files(run["id"]), version=_version(run)))
+
+    def _attributes(self, id: str) -> dict[str, Any]:
+        runs = self._runs()
+        key = matching_id(id, {run["id"]: run["name"] for run in runs}, f"{self.project} in W&B")
+        return next(run for run in runs if run["id"] == key)
+
+    def _record(self, run: dict[str, Any], name: str) -> RunRecord:
+        summary = {key: value for key, value in run["summary"].items() if not key.startswith("_")}
+        wrong = {part: reason for part in ("config", "summary") if (reason := unusable_data(run[part]))}
+        return RunRecord(
+            id=name,
+            source=self.name,
+            path=f"{self.project}/{run['id']}",
+            status=STATES.get(run["state"], "killed"),
+            created=_seconds(run["created"]),
+            updated=_seconds(run["heartbeat"]) or _seconds(run["created"]),
+            config={} if "config" in wrong else run["config"],
+            summary=({} if "summary" in wrong else summary) | {"run_id": run["id"], "commit": run["commit"]},
+            tags=tuple(run["tags"]),
+            damage=tuple(f"{run['id']}: its {part} {reason}; it is not read" for part, reason in wrong.items()),
+            group=run.get("group") or "",  # answers in an older cache lack it
+        )
+
+    def _runs(self) -> list[dict[str, Any]]:
+        runs: list[dict[str, Any]] = self._ask("runs", self._list)
+        return runs
+
+    def _list(self) -> list[dict[str, Any]]:
+        runs = self._open().runs(self._path(), lazy=False, per_page=PAGE)
+        return [
+            {
+                "id": run.id,
+                "name": run.name or run.id,
+                "state": run.state,
+                "created": run.created_at,
+                "heartbeat": run._attrs.get("heartbeatAt"),
+                "config": _plain(run.config),
+                "summary": _plain(dict(run.summary)),
+                "tags": list(run.tags or []),
+                "commit": run.commit,
+                "group": run.group,
+            }
+            for run in runs
+        ]
+
+    def _scan(self, id: str) -> list[dict[str, Any]]:
+        return list(self._open().run(f"{self._path()}/{id}").scan_history(page_size=PAGE))
+
+    def _files(self, id: str) -> list[dict[str, Any]]:
+        run = self._open().run(f"{self._path()}/{id}")
+        files = [(file.name, "file", file.size, f"{self.project}/{id}/{file.name}") for file in run.files()]
+        logged = [(one.name, one.type, one.size, one.qualified_name) for one in run.logged_artifacts()]
+        keys = ("name", "kind", "bytes", "path")
+        return [dict(zip(keys, entry, strict=True)) | {"sha256": None} for entry in [*files, *logged]]
+
+    def _path(self) -> str:
+        return self.project if "/" in self.project else f"{self._open().default_entity}/{self.project}"
+
+    def _ask(self, what: str, fetch: Callable[[], Any], *, version: str = "") -> Any:
+        """Return the cached or fetched answer to a question about the project."""
+        return self.cache.get(f"{what}, {self.project} at {_url()}", lambda: self._fetch(fetch), version=version)
+
+    def _fetch(self, fetch: Callable[[], Any]) -> Any:
+        try:
+            return fetch()
+        except RunNetworkError:
+            raise
+        except Exception as error:  # wandb raises many kinds, also bare ValueError and KeyError for odd answers
+            raise RunNetworkError(_message(error)) from error
+
+    def _open(self) -> Any:
+        if self._api is None:
+            if not has_key():
+                raise RunNetworkError(f"no API key for {_url()}: log in with `wandb login` or set WANDB_API_KEY")
+            os.environ.setdefault("WANDB_SILENT", "true")  # its messages would mix with ours on stdout
+            wandb = wandb_module("wandb")
+            wandb.setup(
+                wandb.Settings(
+                    x_graphql_retry_max=self.retries,
+                    x_graphql_retry_wait_min_seconds=0.5,
+                    x_graphql_retry_wait_max_seconds=4.0,
+                )
+            )
+            self._api = wandb.Api(timeout=self.timeout)
+        return self._api
+
+
+def has_key() -> bool:
+    """Return whether there is an API key for the server: in WANDB_API_KEY or in the user's netrc file."""
+    if os.environ.get("WANDB_API_KEY"):
+        return True
+    try:
+        return urlsplit(_url()).hostname in netrc.netrc(os.environ.get("NETRC")).hosts
+    except (OSError, netrc.NetrcParseError):
+        return False
+
+
+def _url() -> str:
+    return os.environ.get("WANDB_BASE_URL") or DEFAULT_URL
+
+
+def _message(error: BaseException) -> str:
+    """Return one line on a failed request: the server, the status where there is one, what to do."""
+    chain: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and len(chain) < 10:
+        chain.append(cause)
+        cause = cause.__cause__ or getattr(cause, "exc", None) or cause.__context__
+    statuses = [status for one in chain if (status := getattr(getattr(one, "response", None), "http_status", None))]
+    status = statuses[0] if statuses else None
+    reason = (
+        REASONS.get(int(status), "the server fails; try again later, or use the cache with --offline") if status else ""
+    )
+    what = one_line(str(error) or type(error).__name__)[:300]
+    return (
+        f"{_url()}: HTTP {status}: {reason}"
+        if status
+        else f"{_url()}: no usable answer ({what}); try again later, or use the cache with --offline"
+    )
+
+
+def _version(run: dict[str, Any]) -> str:
+    """Return the version of an ended run's data, empty for one that may still grow."""
+    return "" if run["state"] in ("running", "pending") else f"{run['state']} {run['heartbeat']}"
+
+
+def _seconds(text: str | None) -> float:
+    try:
+        moment = datetime.fromisoformat(text or "")
+    except ValueError:
+        return 0.0
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _plain(value: Any) -> Any:
+    """Return what W&B gives as JSON data."""
+    return json.loads(json.dumps(value, default=lambda one: dict(one) if hasattr(one, "keys") else str(one)))

@@ -1,1 +1,0 @@
-"""Commands of `eval/runs.py`, one module per group."""

@@ -1,0 +1,203 @@
+"""The command line: the seed's calls as written, JSON, exit codes."""
+
+import csv
+import io
+import json
+import re
+import shlex
+
+import pytest
+
+from sparring.eval import runs as command
+from tests.eval.analysis.conftest import ROWS, write_run
+
+SEED_CALLS = """
+get-run --run-id R --project diplomacy-grpo --include-history --include-artifacts --output-format json
+get-metrics --run-id R --project diplomacy-grpo -m train/loss -m benchmark/kl -m rollout/reward --output-format json
+get-metrics --run-id R --project diplomacy-grpo -m rollout/reward -m train/loss --x-axis _timestamp --output-format json
+get-cache-stats --run-id R --project diplomacy-grpo --output-format table
+get-artifacts --run-id R --project diplomacy-grpo --output-format json
+search --project diplomacy-grpo --config "run=quickstart" --config "seed=3" --output-format json
+search --project diplomacy-grpo --tag quickstart --output-format json
+compare --run-ids R steel-hawk --project diplomacy-grpo --metrics train/loss rollout/reward --output-format json
+"""
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    root = tmp_path_factory.mktemp("commands")
+    write_run(root, "dark-ghost")
+    write_run(root, "steel-hawk")
+    return root
+
+
+def call(capsys, root, *arguments):
+    code = command.main([*arguments, "--dir", str(root)])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+@pytest.mark.parametrize("line", SEED_CALLS.strip().splitlines())
+def test_the_calls_of_the_seed_work_as_written(capsys, root, line):
+    code, out, _ = call(
+        capsys, root, *(word.replace("R", "dark-ghost") if word == "R" else word for word in shlex.split(line))
+    )
+    assert code == 0
+    if "json" in line:
+        found = json.loads(out)
+        assert found["schema_version"] == 1
+        assert "dark-ghost" in out
+
+
+def test_a_run_with_its_history(capsys, root):
+    _, out, _ = call(capsys, root, "get-run", "--run-id", "dark-ghost", "--include-history", "--json")
+    found = json.loads(out)
+    assert (found["status"], found["state"], found["config"]["seed"]) == ("completed", "finished", 3)
+    assert len(found["history"]) == ROWS
+    assert found["history"][7] == found["history"][7] | {"_step": 8, "env_steps": 1024, "eval/win_rate": 0.2}
+
+
+def test_metrics_as_csv(capsys, root):
+    _, out, _ = call(
+        capsys, root, *shlex.split("get-metrics -r dark-ghost -m eval/win_rate --x-axis env_steps --output-format csv")
+    )
+    rows = list(csv.reader(io.StringIO(out)))
+    assert rows[0] == ["env_steps", "eval/win_rate"]
+    assert rows[1:] == [[str(update * 128), str(update / ROWS)] for update in range(8, ROWS + 1, 8)]
+
+
+def test_statistics(capsys, root):
+    _, out, _ = call(capsys, root, *shlex.split("get-metrics -r dark-ghost -m eval/win_rate --limit 2 --json"))
+    found = json.loads(out)["metrics"]["eval/win_rate"]
+    assert found["x"] == [32, 40]
+    assert found["statistics"] == pytest.approx(
+        {"count": 5, "first": 0.2, "last": 1.0, "min": 0.2, "max": 1.0, "mean": 0.6, "std": 0.1**0.5, "slope": 1 / ROWS}
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "said"),
+    [
+        ("get-run", 2, "name one run, as RUN or as --run-id RUN"),
+        ("get-metrics dark-ghost -r dark-ghost", 2, "name one run, as RUN or as --run-id RUN"),
+        ("health dark-gost", 3, "did you mean dark-ghost?"),
+        ("get-rum", 2, "No such command"),
+        ("list --output-format xml", 2, "xml"),
+        ("list --json --output-format csv", 2, "--json: --output-format csv is given as well"),
+        ("get-metrics -r dark-ghost --x-axis time", 2, "unknown --x-axis 'time': choose from _step, _timestamp"),
+        ("search", 2, "nothing to search for"),
+        ("search 'seed ='", 2, "search, column 7: expected a value"),
+        ("get-run -r dark-gost", 3, "did you mean dark-ghost?"),
+        ("get-metrics -r dark-ghost -m train/los", 3, "did you mean 'train/loss'?"),
+        ("export -r dark-ghost -o x.txt", 2, "must end with .json or .csv"),
+        ("list --source wandb --project p --offline", 5, "--offline: the cache has no answer"),
+    ],
+)
+def test_errors_are_one_line_with_an_exit_code(capsys, root, tmp_path, monkeypatch, line, code, said):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    found, out, error = call(capsys, root, *shlex.split(line))
+    assert (found, out) == (code, "")
+    assert said in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("line", ["get-run", "get-metrics", "get-artifacts", "get-cache-stats", "health", "watch"])
+def test_a_run_is_named_with_or_without_the_option(capsys, root, line):
+    assert call(capsys, root, line, "dark-ghost", "--json") == call(capsys, root, line, "-r", "dark-ghost", "--json")
+
+
+def test_health_of_several_runs_names_the_missing_one(capsys, root):
+    code, out, error = call(capsys, root, "health", "dark-ghost", "none", "steel-hawk", "--json")
+    assert [run["run_id"] for run in json.loads(out)["runs"]] == ["dark-ghost", "steel-hawk"]
+    assert (code, "no run 'none'" in error) == (3, True)
+
+
+def test_a_damaged_run_is_shown_with_exit_code_4(capsys, tmp_path):
+    folder = write_run(tmp_path, "hurt")
+    with open(folder / "metrics.jsonl", "a") as file:
+        file.write('no json\n{"env_steps"')
+    code, out, error = call(capsys, tmp_path, "get-metrics", "-r", "hurt", "-m", "train/loss", "--json")
+    assert code == 4
+    assert len(json.loads(out)["metrics"]["train/loss"]["y"]) == ROWS
+    assert re.findall("^damaged: .*metrics.jsonl", error, re.MULTILINE)
+    code, out, _ = call(capsys, tmp_path, "health", "-r", "hurt", "--json")
+    assert (code, json.loads(out)["runs"][0]["health"]) == (4, "bad")
+
+
+def test_export(capsys, root, tmp_path):
+    for name in ("a.json", "a.csv"):
+        assert call(capsys, root, "export", "-r", "dark-ghost", "--output", str(tmp_path / name))[0] == 0
+    found = json.loads((tmp_path / "a.json").read_text())
+    assert {"config", "summary", "history", "events", "artifacts", "schema_version"} <= found.keys()
+    rows = list(csv.DictReader((tmp_path / "a.csv").open()))
+    assert float(rows[7]["eval/win_rate"]) == 0.2
+    assert rows[0]["eval/win_rate"] == ""
+
+
+def test_watch_ends_with_the_run(capsys, root):
+    code, out, _ = call(capsys, root, "watch", "-r", "dark-ghost", "-m", "train/loss", "--json")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert (code, len(rows), rows[0]["status"]) == (0, ROWS, "completed")
+
+
+def test_watch_names_metrics_that_a_run_lacks(capsys, root):
+    line = "watch --run-id dark-ghost -m train/los -m train/loss --output-format csv"
+    code, out, error = call(capsys, root, *shlex.split(line))
+    assert (code, len(out.splitlines())) == (0, 1 + ROWS)
+    assert error.count("did you mean 'train/loss'?") == 1
+    code, _, error = call(capsys, root, *shlex.split("watch --run-id dark-ghost -m train/los"))
+    assert (code, "no value of metric 'train/los'" in error) == (3, True)
+
+
+def test_watch_shows_the_time_as_a_date(capsys, root):
+    _, out, _ = call(capsys, root, "watch", "--run-id", "dark-ghost")
+    (line,) = (line for line in out.splitlines() if "_timestamp" in line)
+    assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d", line)
+
+
+def test_search_names_options_and_tags_that_no_run_has(capsys, root):
+    line = "search --config gama=0.99 --config seed=4 --tag quickstrt --json"
+    code, out, error = call(capsys, root, *shlex.split(line))
+    assert (code, json.loads(out)["runs"]) == (0, [])
+    assert error.splitlines() == [
+        "warning: --config: no run has the option 'gama'; did you mean 'gamma'?",
+        "warning: --tag: no run has the tag 'quickstrt'; did you mean 'quickstart'?",
+    ]
+
+
+def test_health_counts_alerts(capsys, tmp_path):
+    write_run(tmp_path, "killed-run", ended="")
+    code, out, _ = call(capsys, tmp_path, "health", "--json")
+    (run,) = json.loads(out)["runs"]
+    assert (code, run["health"], run["reasons"]) == (0, "bad", ["the run was killed"])
+
+
+def test_cache_figures(capsys, tmp_path):
+    from sparring.agents.run.logger import open_logger
+    from sparring.configs.schema import LoggerConfig
+
+    folder = tmp_path / "words"
+    folder.mkdir()
+    logger = open_logger(LoggerConfig(), folder, "words", {})
+    for step, rate in ((1, 0.25), (2, 0.75)):
+        logger.log(
+            step,
+            {
+                "cache/hit_rate": rate,
+                "cache/total_queries": 100,
+                "cache/total_hits": 100 * rate,
+                "cache/prompt_tokens": 200,
+            },
+        )
+    logger.close()
+    _, out, _ = call(capsys, tmp_path, "get-cache-stats", "-r", "words", "--json")
+    found = json.loads(out)
+    assert (found["enabled"], found["hit_rate_mean"], found["hit_rate_overall"]) == (True, 0.5, 0.5)
+    assert (found["total_hits"], found["tokens_saved"]) == (100.0, 200.0)
+
+
+def test_control_characters_do_not_reach_the_terminal(capsys, tmp_path):
+    write_run(tmp_path, "odd", ended="\x1b[2J done")
+    (tmp_path / "odd" / "config.yaml").write_text('run: "a\\u001b[31mred"\n')
+    _, out, _ = call(capsys, tmp_path, "get-run", "-r", "odd")
+    assert "\x1b" not in out

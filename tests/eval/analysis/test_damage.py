@@ -1,0 +1,125 @@
+"""Damaged and cut files: nothing raises, what is whole is read, and the damage is named."""
+
+import random
+import shutil
+
+import numpy as np
+import pytest
+
+from sparring.eval.analysis.sources.run_folders import RunFolders
+from sparring.eval.analysis.sources.tensorboard_files import TensorBoardFiles
+from sparring.eval.analysis.sources.tfrecord import checksums
+from sparring.eval.analysis.sources.wandb_offline import WandBOffline
+
+SOURCES = {
+    "folder": (RunFolders, "metrics.jsonl"),
+    "wandb-offline": (WandBOffline, "run-*.wandb"),
+    "tensorboard": (TensorBoardFiles, "events.out.tfevents.*"),
+}
+TAIL = 1 << 16
+SAMPLES = 24
+
+
+@pytest.fixture(scope="module")
+def long_run(tmp_path_factory):
+    """A root with a run whose three logs are longer than 64 KiB."""
+    pytest.importorskip("wandb")
+    import wandb
+
+    from tests.eval.analysis.conftest import write_run
+
+    root = tmp_path_factory.mktemp("long")
+    write_run(root, "long", wandb="offline", rows=1000, rolled_back=False)
+    wandb.teardown()
+    return root
+
+
+def copy_of(root, tmp_path, name):
+    """Copy the one file of a source, or the largest of several; return the copy's path."""
+    cls, pattern = SOURCES[name]
+    found = max(root.rglob(pattern), key=lambda path: path.stat().st_size)
+    target = tmp_path / found.relative_to(root)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(found, target)
+    return cls(tmp_path), target
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_file_cut_anywhere_in_its_last_64_kib_is_read(long_run, tmp_path, name):
+    source, path = copy_of(long_run, tmp_path, name)
+    data, whole = path.read_bytes(), source.history(source.runs()[0].id)
+    assert len(data) > TAIL
+    random.seed(0)
+    offsets = {*random.sample(range(len(data) - TAIL, len(data)), SAMPLES), len(data) - 1, len(data) - TAIL}
+    before = 0
+    for size in sorted(offsets):
+        path.write_bytes(data[:size])
+        (run,) = source.runs()
+        history = source.history(run.id)
+        rows = len(history.step)
+        assert before <= rows <= len(whole.step)
+        before = rows
+        np.testing.assert_array_equal(history.env_steps, whole.env_steps[:rows])
+        last = rows - 1  # TensorBoard's last row may lack metrics that were cut off
+        np.testing.assert_array_equal(history.columns["rollout/reward"][:last], whole.columns["rollout/reward"][:last])
+        assert run.status == "completed" if size == len(data) else run.status in ("killed", "completed")
+    assert before > len(whole.step) - 5
+
+
+@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("size", [0, 1, 6, 7, 8, 20, 300])
+def test_a_file_cut_near_its_beginning_is_read(long_run, tmp_path, name, size):
+    source, path = copy_of(long_run, tmp_path, name)
+    path.write_bytes(path.read_bytes()[:size])
+    for run in source.runs():
+        assert len(source.history(run.id).step) <= 5
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_flipped_bytes_cost_rows_and_are_named(long_run, tmp_path, name):
+    source, path = copy_of(long_run, tmp_path, name)
+    data, (run,) = path.read_bytes(), source.runs()
+    whole = source.history(run.id)
+    truth = dict(zip(whole.env_steps.tolist(), whole.columns["rollout/reward"].tolist(), strict=True))
+    random.seed(1)
+    for _ in range(30):
+        place = random.randrange(len(data) // 4, len(data))
+        path.write_bytes(data[:place] + bytes([data[place] ^ 0x80]) + data[place + 1 :])
+        (run,) = source.runs()
+        history = source.history(run.id)
+        assert history.damage
+        assert str(path) in history.damage[0]
+        found = history.columns["rollout/reward"]
+        same = [
+            truth.get(step) == value for step, value in zip(history.env_steps, found, strict=True) if value == value
+        ]
+        assert all(same)
+        assert len(same) > 100
+
+
+def test_random_bytes_are_no_run(tmp_path):
+    random.seed(2)
+    for name in ("a/events.out.tfevents.1", "a/run-x.wandb", "a/metrics.jsonl", "a/events.jsonl", "a/config.yaml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(random.randbytes(100_000))
+    for cls in (RunFolders, TensorBoardFiles, *([WandBOffline] if pytest.importorskip("wandb") else [])):
+        (run,) = cls(tmp_path).runs()
+        assert run.damage
+        assert len(cls(tmp_path).history(run.id).step) == 0
+
+
+def test_the_checksum_is_crc32c():
+    """Known answers of RFC 3720, B.4, masked as in TFRecord."""
+    for text, crc in [(bytes(32), 0x8A9136AA), (b"\xff" * 32, 0x62A8AB43), (bytes(range(32)), 0x46DD794E)]:
+        masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+        found = checksums(np.frombuffer(text, np.uint8), np.array([0]), np.array([32]))
+        assert found.tolist() == [masked]
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 4, 5, 255, 256, 257, 260, 511, 1000])
+def test_the_checksum_agrees_with_tensorboard(length):
+    from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
+
+    data = np.random.default_rng(length).integers(0, 256, 2 * length + 3, dtype=np.uint8)
+    found = checksums(data, np.array([0, 3]), np.array([length, length]))
+    assert found.tolist() == [masked_crc32c(data[at : at + length].tobytes()) for at in (0, 3)]
