@@ -1,16 +1,22 @@
-"""TensorBoard event files, with the protobuf classes of tensorboard and all points, not the first 10,000.
+"""TensorBoard event files, with the checksum and protobuf classes of tensorboard; all points, not the first 10,000.
 
 A folder that holds event files is one run. The step of an event counts as env steps, as everywhere in Sparring. A step
 is a row; a metric with several values at one step has as many rows of that step. As in TensorBoard a writer that starts
 hides earlier values from its first step on, and so does a file that repeats steps of a metric without saying so. Values
 are float32, since the files hold no more. An event file has no end mark: a run whose last record is cut off and whose
 file is not open reads as killed, any other as completed.
+
+A file is a sequence of TFRecords: length (8 bytes), masked CRC-32C of the length (4), data, masked CRC-32C of the data
+(4), little-endian. A bad length makes everything behind it unreachable; bad data costs that record only. The records
+are walked here, since tensorboard's own loader ends at the first fault and does not say that there was one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import struct
+from array import array
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +26,103 @@ from sparring.configs.core.regular_file import read_regular
 from sparring.eval.analysis.record import History, RunRecord, Status, not_found, record_or_damage
 from sparring.eval.analysis.sources.folder_files import MOST_LOG, in_run_folder, open_files
 from sparring.eval.analysis.sources.row_table import last_values
-from sparring.eval.analysis.sources.scalar_events import ScalarEvents, decode
-from sparring.eval.analysis.sources.tfrecord import find_records
 
 MARK = "events.out.tfevents."
 CUT_OFF = "is cut off"
 LATEST = 2.0**53
 """Seconds beyond which a wall time is none."""
+LENGTH, FOOTER = struct.Struct("<QI"), 4
+"""Length of a record and its checksum before the data, bytes of a checksum behind it."""
+LONGEST = 1 << 26
+"""Bytes of one record that are read at most."""
+TEXT_SUFFIX = "/text_summary"
+
+
+class ScalarEvents:
+    """Scalars of V values in the order of the files: number of the record, tag, step, wall time in seconds, value."""
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.order, self.tag, self.step = array("q"), array("q"), array("q")
+        self.wall, self.value = array("d"), array("d")
+        self.names: dict[str, int] = {}
+        """Tag to its number in `tag`."""
+        self.files: list[tuple[int, str]] = []
+        """First record and name of each file."""
+        self.starts: list[tuple[int, int]] = []
+        """Records at which a writer began, and the step from which it hides earlier records."""
+        self.texts: list[dict[str, Any]] = []
+        self.damage: list[str] = []
+
+    def read(self, path: Path) -> None:
+        """Add the events of a file."""
+        from google.protobuf.message import DecodeError
+        from tensorboard.compat.proto.event_pb2 import Event
+
+        try:
+            data = read_regular(path, most=MOST_LOG)
+        except OSError as error:
+            self.damage.append(f"{path}: cannot be read ({error.strerror})")
+            return
+        self.files.append((self.records, path.name))
+        damage, strange = list[str](), list[str]()
+        for record in _records(data, damage):
+            try:
+                self._add(Event.FromString(record))
+            except DecodeError:
+                strange.append(f"record {self.records} is no event; it is left out")
+            self.records += 1
+        self.damage += [*(f"{path}: {line}" for line in damage), *strange]
+
+    def _add(self, event: Any) -> None:
+        """Add whatever an event holds: scalars, old or as tensors, texts, or the start of a writer."""
+        what = event.WhichOneof("what")
+        if what == "session_log" and event.session_log.status == event.session_log.START:
+            self.starts.append((self.records, event.step))
+        for value in event.summary.value if what == "summary" else ():
+            scalar = _scalar(value)
+            if scalar is not None:
+                self.order.append(self.records)
+                self.tag.append(self.names.setdefault(value.tag, len(self.names)))
+                self.step.append(event.step)
+                self.wall.append(event.wall_time)
+                self.value.append(scalar)
+            elif value.HasField("tensor") and value.tensor.string_val:
+                text = b"\n".join(value.tensor.string_val).decode(errors="replace")
+                kind = value.tag.removesuffix(TEXT_SUFFIX)
+                self.texts.append({"env_steps": int(event.step), "kind": kind, "event": text})
+
+
+def _records(data: bytes, damage: list[str]) -> Iterator[bytes]:
+    """Yield the data of all whole records; `damage` gets a line for each kind of fault, without the file's name."""
+    from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
+
+    at, end, too_long, wrong = 0, "", 0, list[int]()
+    right_heads = set[bytes]()  # the checksum is slow, and lengths repeat
+    while at + LENGTH.size + FOOTER <= len(data):
+        head, start = data[at : at + LENGTH.size], at + LENGTH.size
+        length, checksum = LENGTH.unpack(head)
+        if length > len(data) - start - FOOTER:
+            break
+        if head not in right_heads and masked_crc32c(head[:8]) != checksum:
+            end = f"byte {at}: the checksum of a record's length is wrong; the rest of the file is not read"
+            break
+        right_heads.add(head)
+        at = start + length + FOOTER
+        record = data[start : start + length]
+        if length > LONGEST:
+            too_long += 1
+        elif masked_crc32c(record) != int.from_bytes(data[start + length : at], "little"):
+            wrong.append(start)
+        else:
+            yield record
+    if not end and at < len(data):
+        end = f"byte {at}: the last record {CUT_OFF}; it is left out"
+    damage += [end] if end else []
+    if too_long:
+        damage.append(f"{too_long} records have more than {LONGEST} bytes; they are left out")
+    if wrong:
+        damage.append(f"{len(wrong)} records have a wrong checksum, the first at byte {wrong[0]}; they are left out")
 
 
 class TensorBoardFiles:
@@ -43,13 +139,13 @@ class TensorBoardFiles:
     def runs(self) -> list[RunRecord]:
         """Return the runs, newest first."""
         held = open_files(MARK)
-        found = [
+        records = [
             record_or_damage(
                 RunRecord(self._name(path), self.name, str(path), "empty", 0.0, 0.0), self._record, path, held
             )
             for path in self._folders()
         ]
-        return sorted(found, key=lambda run: run.updated, reverse=True)
+        return sorted(records, key=lambda run: run.updated, reverse=True)
 
     def names(self) -> list[str]:
         """Return the names of the folders."""
@@ -79,10 +175,10 @@ class TensorBoardFiles:
         return folder.name if folder == self.root else str(folder.relative_to(self.root))
 
     def _folder(self, id: str) -> Path:
-        found = {self._name(path): path for path in self._folders()}
-        if id not in found:
-            raise not_found(id, found, f"the event files under {self.root}")
-        return found[id]
+        folders = {self._name(path): path for path in self._folders()}
+        if id not in folders:
+            raise not_found(id, folders, f"the event files under {self.root}")
+        return folders[id]
 
     def _record(self, folder: Path, held: set[str]) -> RunRecord:
         history, files = read_folder(folder), event_files(folder)
@@ -106,18 +202,9 @@ class TensorBoardFiles:
 
 def read_folder(folder: Path, metrics: Sequence[str] | None = None) -> History:
     """Return the rows of all event files in a folder, in the order of their names, which begin with their time."""
-    events, number = ScalarEvents(), 0
+    events = ScalarEvents()
     for path in event_files(folder):
-        try:
-            data = np.frombuffer(read_regular(path, most=MOST_LOG), np.uint8)
-        except OSError as error:
-            events.damage.append(f"{path}: cannot be read ({error.strerror})")
-            continue
-        starts, lengths, damage = find_records(data)
-        events.damage += [f"{path}: {line}" for line in damage]
-        events.files.append((number, path.name))
-        decode(data, starts, lengths, number, events)
-        number += len(starts)
+        events.read(path)
     return _history(events, metrics)
 
 
@@ -136,13 +223,11 @@ def _history(events: ScalarEvents, metrics: Sequence[str] | None) -> History:
     if not events.order:
         none = np.zeros(0, np.int64)
         return History(none, np.zeros(0), none, {}, events.texts, tuple(events.damage))
-    order, tag, step, wall, value = (
-        np.concatenate(part) for part in (events.order, events.tag, events.step, events.wall, events.value)
-    )
+    order, tag, step = (np.array(part, np.int64) for part in (events.order, events.tag, events.step))
+    wall, value = np.array(events.wall), np.array(events.value)
     shown, notes = _shown(order, tag, step, events)
-    sequence = np.flatnonzero(shown)[np.argsort(order[shown], kind="stable")]
-    tag, step, wall, value = (part[sequence] for part in (tag, step, wall, value))
-    notes += _falling(tag, step, np.searchsorted([first for first, _ in events.files], order[sequence], side="right"))
+    order, tag, step, wall, value = (part[shown] for part in (order, tag, step, wall, value))
+    notes += _falling(tag, step, np.searchsorted([first for first, _ in events.files], order, side="right"))
     steps, number = np.unique(step, return_inverse=True)
     keys, row = np.unique(number * len(step) + _repetition(tag, step), return_inverse=True)
     number = keys // len(step)
@@ -229,3 +314,17 @@ def _status(history: History) -> Status:
     if any(CUT_OFF in line for line in history.damage):
         return "killed"
     return "completed" if len(history.step) else "empty"
+
+
+def _scalar(value: Any) -> float | None:
+    """Return the number of a summary's value, None if it is no single number."""
+    if value.WhichOneof("value") == "simple_value":
+        return float(value.simple_value)
+    if not value.HasField("tensor") or value.tensor.string_val or value.tensor.tensor_shape.dim:
+        return None
+    from tensorboard.util.tensor_util import make_ndarray
+
+    try:
+        return float(make_ndarray(value.tensor))
+    except (TypeError, ValueError, KeyError, IndexError, OverflowError):
+        return None

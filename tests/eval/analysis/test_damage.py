@@ -8,7 +8,6 @@ import pytest
 
 from sparring.eval.analysis.sources.run_folders import RunFolders
 from sparring.eval.analysis.sources.tensorboard_files import TensorBoardFiles
-from sparring.eval.analysis.sources.tfrecord import checksums
 from sparring.eval.analysis.sources.wandb_offline import WandBOffline
 
 SOURCES = {
@@ -106,20 +105,3 @@ def test_random_bytes_are_no_run(tmp_path):
         (run,) = cls(tmp_path).runs()
         assert run.damage
         assert len(cls(tmp_path).history(run.id).step) == 0
-
-
-def test_the_checksum_is_crc32c():
-    """Known answers of RFC 3720, B.4, masked as in TFRecord."""
-    for text, crc in [(bytes(32), 0x8A9136AA), (b"\xff" * 32, 0x62A8AB43), (bytes(range(32)), 0x46DD794E)]:
-        masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-        found = checksums(np.frombuffer(text, np.uint8), np.array([0]), np.array([32]))
-        assert found.tolist() == [masked]
-
-
-@pytest.mark.parametrize("length", [0, 1, 2, 3, 4, 5, 255, 256, 257, 260, 511, 1000])
-def test_the_checksum_agrees_with_tensorboard(length):
-    from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
-
-    data = np.random.default_rng(length).integers(0, 256, 2 * length + 3, dtype=np.uint8)
-    found = checksums(data, np.array([0, 3]), np.array([length, length]))
-    assert found.tolist() == [masked_crc32c(data[at : at + length].tobytes()) for at in (0, 3)]
