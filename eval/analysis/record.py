@@ -9,14 +9,13 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, ParamSpec, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from sparring.configs.core.errors import InputError, choose, suggestion
 
-P = ParamSpec("P")
 Status = Literal["running", "completed", "killed", "failed", "empty"]
 X_AXES = ("_step", "_timestamp", "env_steps")
 """Row number, unix seconds, environment steps."""
@@ -146,14 +145,16 @@ def unknown_metric(name: str, known: Iterable[str]) -> str:
     return f"no value of metric {name!r}: the run has {choices}{suggestion(name, names, likeness=0.65)}"
 
 
-def record_or_damage(
-    blank: RunRecord, read: Callable[P, RunRecord], *arguments: P.args, **named: P.kwargs
-) -> RunRecord:
-    """Return what `read` gives, or `blank` with its failure as damage: no run ends a list of others."""
-    try:
-        return read(*arguments, **named)
-    except Exception as error:
-        return replace(blank, damage=(f"{blank.path}: cannot be read ({type(error).__name__}: {error})",))
+def newest_first(source: str, runs: Iterable[tuple[str, str, Callable[[], RunRecord]]]) -> list[RunRecord]:
+    """Return the records of runs, (name, path, reader) each; a failure is the damage of its run, and ends no list."""
+    records = []
+    for name, path, read in runs:
+        try:
+            records.append(read())
+        except Exception as error:
+            damage = (f"{path}: cannot be read ({type(error).__name__}: {error})",)
+            records.append(RunRecord(name, source, path, "empty", 0.0, 0.0, damage=damage))
+    return sorted(records, key=lambda run: run.updated, reverse=True)
 
 
 def unusable_data(value: Any) -> str:

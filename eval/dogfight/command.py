@@ -37,8 +37,7 @@ from sparring.eval.parser import (
     planner_samples,
 )
 from sparring.eval.stats.ratings import Anchor
-from sparring.eval.stats.requirements import Requirement
-from sparring.eval.stats.sprt import parse_hypotheses, sprt_markdown
+from sparring.eval.stats.requirements import Requirement, parse_hypotheses, sprt_markdown
 from sparring.eval.stats.tables import MatchRecord, Report, ladder_markdown, markdown, to_json
 
 if TYPE_CHECKING:

@@ -1,20 +1,22 @@
-"""Minimum results given on the command line: `brawler>=0.95`, `ace@full>=0.9`, `worst>=0.8`.
+"""What a command line asks of the results: minimum win rates, `--require`, and the sequential test, `--sprt`.
 
-A requirement compares the measured win rate with its minimum. `mean` and `worst` are the mean and the lowest win
-rate over all opponents that are not held out, `held_out:mean` and `held_out:worst` over those that are. Without a
-regime it applies to every regime played.
+A requirement, such as `brawler>=0.95`, `ace@full>=0.9` or `worst>=0.8`, compares the measured win rate with its
+minimum. `mean` and `worst` are the mean and the lowest win rate over all opponents that are not held out,
+`held_out:mean` and `held_out:worst` over those that are. Without a regime it applies to every regime played.
+The test itself is in `curriculum/ratings/sprt.py`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from sparring.configs.core.errors import InputError, choose
+from sparring.curriculum.sprt import SCORES, Hypotheses, SPRTVerdict
 from sparring.envs.dogfight.rules import HELD_OUT
 from sparring.envs.game import HELD_OUT_PREFIX
-from sparring.eval.stats.tables import MatchRecord, summaries
+from sparring.eval.stats.tables import MatchRecord, notes_markdown, summaries
 
 SUMMARIES = ("mean", "worst")
 HELD_OUT_SUMMARIES = tuple(f"{HELD_OUT_PREFIX}{name}" for name in SUMMARIES)
@@ -75,3 +77,38 @@ class Requirement:
             return summary.worst, f"against {summary.worst_opponent}"
         record = next(record for record in records if record.opponent == self.opponent)
         return record.win_rate, f"({record.wins} of {record.games} won)"
+
+
+def parse_hypotheses(words: Sequence[str]) -> Hypotheses:
+    """Parse `elo0=0 elo1=20 alpha=0.05 beta=0.05`, each optional. Raises `InputError` for invalid text."""
+    values: dict[str, float] = {}
+    for word in words:
+        name, _, text = word.partition("=")
+        choose("--sprt option", name, [field.name for field in fields(Hypotheses)])
+        try:
+            values[name] = float(text)
+        except ValueError as error:
+            raise InputError(f"--sprt {word}: {text!r} is no number; write {name}=20") from error
+    hypotheses = Hypotheses(**values)
+    hypotheses.check()
+    return hypotheses
+
+
+def sprt_markdown(
+    left: str, right: str, verdict: SPRTVerdict, hypotheses: Hypotheses, notes: Sequence[str] = ()
+) -> str:
+    """Return the report of a finished test; `notes` are on single players."""
+    low, high = hypotheses.bounds
+    answer = {
+        "H1": f"{left} is stronger (H1 accepted)",
+        "H0": f"{left} is not shown to be stronger (H0 accepted)",
+        None: "undecided: the games ran out",
+    }[verdict.accepted]
+    counts = ", ".join(f"{score:g}: {count}" for score, count in zip(SCORES, verdict.pairs, strict=True))
+    return (
+        f"# {left} against {right}: {answer}\n\n"
+        f"H0: {hypotheses.elo0:g} Elo, H1: {hypotheses.elo1:g} Elo, alpha {hypotheses.alpha:g}, "
+        f"beta {hypotheses.beta:g}\n\n"
+        f"LLR {verdict.llr:.2f}, bounds {low:.2f} and {high:.2f}; {sum(verdict.pairs)} pairs of games, "
+        f"by score {counts}; about {verdict.elo:+.0f} Elo{notes_markdown(notes)}\n"
+    )

@@ -11,6 +11,7 @@ import math
 import os
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from sparring.agents.run.log_files import EVENTS, METRICS
 from sparring.agents.run.logger import run_tags
 from sparring.configs.core.regular_file import open_regular, read_regular, read_regular_text
 from sparring.configs.serialization import read_yaml
-from sparring.eval.analysis.record import History, RunRecord, Status, not_found, record_or_damage, unusable_data
+from sparring.eval.analysis.record import History, RunRecord, Status, newest_first, not_found, unusable_data
 from sparring.eval.analysis.sources.folder_files import (
     CONFIG,
     MOST_JSON,
@@ -55,11 +56,8 @@ class RunFolders:
 
     def runs(self) -> list[RunRecord]:
         """Return the runs, newest first; last values come from the end of metrics.jsonl."""
-        records = [
-            record_or_damage(RunRecord(path.name, self.name, str(path), "empty", 0.0, 0.0), self._listed, path)
-            for path in self._folders()
-        ]
-        return sorted(records, key=lambda run: run.updated, reverse=True)
+        paths = self._folders()
+        return newest_first(self.name, ((path.name, str(path), partial(self._listed, path)) for path in paths))
 
     def names(self) -> list[str]:
         """Return the names of the folders."""

@@ -17,13 +17,14 @@ import math
 import struct
 from array import array
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sparring.configs.core.regular_file import read_regular
-from sparring.eval.analysis.record import History, RunRecord, Status, not_found, record_or_damage
+from sparring.eval.analysis.record import History, RunRecord, Status, newest_first, not_found
 from sparring.eval.analysis.sources.folder_files import MOST_LOG, in_run_folder, open_files
 from sparring.eval.analysis.sources.row_table import last_values
 
@@ -139,13 +140,8 @@ class TensorBoardFiles:
     def runs(self) -> list[RunRecord]:
         """Return the runs, newest first."""
         held = open_files(MARK)
-        records = [
-            record_or_damage(
-                RunRecord(self._name(path), self.name, str(path), "empty", 0.0, 0.0), self._record, path, held
-            )
-            for path in self._folders()
-        ]
-        return sorted(records, key=lambda run: run.updated, reverse=True)
+        runs = ((self._name(path), str(path), partial(self._record, path, held)) for path in self._folders())
+        return newest_first(self.name, runs)
 
     def names(self) -> list[str]:
         """Return the names of the folders."""

@@ -15,6 +15,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,7 +29,7 @@ from sparring.eval.analysis.record import (
     RunRecord,
     Status,
     matching_id,
-    record_or_damage,
+    newest_first,
     unique_names,
     unusable_data,
 )
@@ -126,16 +127,9 @@ class WandBCloud:
         """Return the runs, newest first."""
         runs = self._runs()
         names = unique_names({run["id"]: run["name"] for run in runs})
-        records = [
-            record_or_damage(
-                RunRecord(names[run["id"]], self.name, f"{self.project}/{run['id']}", "empty", 0.0, 0.0),
-                self._record,
-                run,
-                names[run["id"]],
-            )
-            for run in runs
-        ]
-        return sorted(records, key=lambda run: run.updated, reverse=True)
+        named = ((names[run["id"]], run) for run in runs)
+        each = ((name, f"{self.project}/{run['id']}", partial(self._record, run, name)) for name, run in named)
+        return newest_first(self.name, each)
 
     def names(self) -> list[str]:
         """Return nothing: asking costs a request."""

@@ -20,7 +20,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from sparring.eval.analysis.record import (
     RunRecord,
     Status,
     matching_id,
-    record_or_damage,
+    newest_first,
     unique_names,
     unusable_data,
 )
@@ -145,18 +145,11 @@ class WandBOffline:
     def runs(self) -> list[RunRecord]:
         """Return the runs, newest first."""
         held, files, names = open_files(SUFFIX), self._files(), self._names()
-        records = [
-            record_or_damage(
-                RunRecord(names[id], self.name, str(paths[-1]), "empty", 0.0, 0.0),
-                self._record,
-                id,
-                paths,
-                names[id],
-                held,
-            )
+        runs = (
+            (names[id], str(paths[-1]), partial(self._record, id, paths, names[id], held))
             for id, paths in files.items()
-        ]
-        return sorted(records, key=lambda run: run.updated, reverse=True)
+        )
+        return newest_first(self.name, runs)
 
     def names(self) -> list[str]:
         """Return the names and ids of the runs."""

@@ -8,7 +8,7 @@ import pytest
 from sparring.agents.play.matches import MatchSettings, play
 from sparring.configs.core.errors import InputError
 from sparring.curriculum.sprt import SCORES, Hypotheses, count_pairs, judge, llr
-from sparring.eval.stats.sprt import parse_hypotheses
+from sparring.eval.stats.requirements import parse_hypotheses
 
 
 def test_llr_by_hand():
