@@ -1,1 +1,1 @@
-"""Recorded runs: four sources behind one protocol, and the commands that read them."""
+"""Analysis of recorded runs: four sources behind one protocol, and the commands that read them."""

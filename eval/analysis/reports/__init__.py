@@ -1,1 +1,1 @@
-"""Analysis of runs: rules with evidence, power laws, reports as text, Markdown and HTML, and comparisons."""
+"""Reports on runs: rules with evidence, power laws, comparisons, as text, Markdown, HTML and plots."""
