@@ -43,8 +43,7 @@ from sparring.configs.help import FIRST_STEPS, OVERVIEW, help_on, option_keys
 from sparring.configs.load import load
 from sparring.configs.schema import LanguageRunConfig
 from sparring.configs.serialization import to_plain
-from sparring.configs.sweeps.expand import names_sweep, read_sweep
-from sparring.configs.sweeps.grid import read_grid
+from sparring.configs.sweeps.plan import names_sweep, read_grid, read_sweep
 
 FLAGS = ("--help", "-h", "--cfg", "--multirun", "-m")
 BAD_INPUT = 2

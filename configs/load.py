@@ -251,12 +251,13 @@ def _runs_of_paths(overrides: Sequence[str]) -> list[str]:
 
 def runs() -> dict[str, str]:
     """Return the available runs by name, each with its file's purpose."""
-    return {path.stem: _purpose(path) for path in sorted((CONFIG_DIR / "run").glob("*.yaml"))}
+    return purposes(CONFIG_DIR / "run")
 
 
-def _purpose(path: Path) -> str:
-    match = PURPOSE.search(path.read_text(encoding="utf-8"))
-    return match.group(1).strip() if match else ""
+def purposes(folder: Path) -> dict[str, str]:
+    """Return the YAML files of a folder by name, each with its purpose, the comment at its beginning."""
+    matches = {path.stem: PURPOSE.search(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.yaml"))}
+    return {name: match[1].strip() if match else "" for name, match in matches.items()}
 
 
 def _parse(text: str) -> Override:

@@ -11,8 +11,7 @@ from sparring import train
 from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.load import load
 from sparring.configs.serialization import to_plain
-from sparring.configs.sweeps.expand import names_sweep, read_sweep
-from sparring.configs.sweeps.grid import read_grid
+from sparring.configs.sweeps.plan import names_sweep, read_grid, read_sweep
 from sparring.eval import curves, diplomacy_replay, payoff, seeds
 from sparring.eval.diplomacy.options import read_options as read_diplomacy
 from sparring.eval.dogfight.command import read_options as read_dogfight

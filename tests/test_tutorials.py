@@ -16,8 +16,7 @@ import pytest
 
 from sparring import train
 from sparring.configs import load
-from sparring.configs.sweeps.expand import names_sweep, read_sweep
-from sparring.configs.sweeps.grid import read_grid
+from sparring.configs.sweeps.plan import names_sweep, read_grid, read_sweep
 from sparring.eval import run
 
 ROOT = Path(__file__).resolve().parents[1]

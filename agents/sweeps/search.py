@@ -25,8 +25,7 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.schema import RunConfig
 from sparring.configs.serialization import from_plain, to_plain
 from sparring.configs.sweeps.criteria import Measure
-from sparring.configs.sweeps.file import SweepFile
-from sparring.configs.sweeps.search_space import ChoiceSpace, Interval, Pruning
+from sparring.configs.sweeps.file import ChoiceSpace, Interval, Pruning, SweepFile
 from sparring.configs.validate import validate
 
 JOURNAL = "study.jsonl"

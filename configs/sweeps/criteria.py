@@ -127,15 +127,15 @@ class _Reader:
         self.take(re.compile(r"\)"), "a closing bracket after the metric")
         return Measure(reduction, metric)
 
-    def take(self, pattern: re.Pattern[str], wanted: str, known: Collection[str] | None = None) -> str:
+    def take(self, pattern: re.Pattern[str], expected: str, known: Collection[str] | None = None) -> str:
         """Read one token of `pattern`, one of `known` if given."""
         self._skip()
-        found = pattern.match(self.text, self.place)
-        if not found or (known is not None and found.group() not in known):
-            near = suggestion(found.group(), known) if found and known and pattern is WORD else ""
-            raise self._error(f"expected {wanted}{near}")
-        self.place = found.end()
-        return found.group()
+        token = pattern.match(self.text, self.place)
+        if not token or (known is not None and token.group() not in known):
+            near = suggestion(token.group(), known) if token and known and pattern is WORD else ""
+            raise self._error(f"expected {expected}{near}")
+        self.place = token.end()
+        return token.group()
 
     def end(self) -> None:
         self._skip()

@@ -2,28 +2,28 @@
 
 `configs/sweep/NAME.yaml` holds the hypothesis, the run file that all runs share, their `defaults`, the runs A, B, ...
 with their own changes (or a `search` of values), the primary measure and its goal, secondary measures, the expected
-ranking and the success criteria. docs/sweeps.md has the whole form.
+ranking and the success criteria. docs/sweeps.md has the whole form. Each fault is one line with key, value, what is
+allowed, and the fix.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sparring.configs.core.errors import ConfigError, choose
+from sparring.configs.core.errors import ConfigError, choose, suggestion
 from sparring.configs.core.regular_file import read_regular_text
+from sparring.configs.core.typed import shown
 from sparring.configs.kinds import bare
-from sparring.configs.load import CONFIG_DIR, PURPOSE, runs
+from sparring.configs.load import CONFIG_DIR, purposes, runs
+from sparring.configs.overrides import as_override
 from sparring.configs.serialization import read_options
 from sparring.configs.sweeps.criteria import Criterion, Measure, read_criterion, read_measure
-from sparring.configs.sweeps.plan import launchers
-from sparring.configs.sweeps.search_space import Search, read_search
-from sparring.configs.sweeps.sections import mapping, one_of, text, texts, whole
 
-FOLDER = CONFIG_DIR / "sweep"
+FOLDER, LAUNCHERS = CONFIG_DIR / "sweep", CONFIG_DIR / "launcher"
 KEYS = (
     "hypothesis", "run", "seeds", "defaults", "runs", "search", "primary", "secondary", "expected", "criteria",
 )  # fmt: skip
@@ -32,6 +32,61 @@ LETTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]{0,15}")
 MOST_SEED = 2**31 - 1
 PLACES = re.compile(r"^(defaults|runs\.\w+\.changes|search\.space)\.|\.choices$")
 """What stands around the key of an option in a sweep file."""
+SAMPLERS = ("tpe", "random")
+MOST_TRIALS = 1000
+MOST_ROWS = 10**9
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Numbers in [low, high], whole if both ends are; `log` draws uniformly in the logarithm."""
+
+    low: float | int
+    high: float | int
+    log: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """True for whole numbers."""
+        return isinstance(self.low, int) and isinstance(self.high, int)
+
+    @property
+    def extremes(self) -> list[Any]:
+        """Values to check before the search."""
+        return [self.low, self.high]
+
+
+@dataclass(frozen=True)
+class ChoiceSpace:
+    """One of several values: numbers, texts or truth values."""
+
+    values: tuple[Any, ...]
+
+    @property
+    def extremes(self) -> list[Any]:
+        """Values to check before the search."""
+        return list(self.values)
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """A trial ends early when its measure is worse than the median of earlier trials at the same row.
+
+    Neither in the first `warmup_rows` rows of a trial nor in the first `startup_trials` trials.
+    """
+
+    warmup_rows: int
+    startup_trials: int
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search of `trials` trials over `space`, which maps options to what they may be."""
+
+    sampler: str
+    trials: int
+    pruning: Pruning | None
+    space: dict[str, Interval | ChoiceSpace]
 
 
 @dataclass(frozen=True)
@@ -73,11 +128,12 @@ class SweepFile:
 
 def sweep_files() -> dict[str, str]:
     """Return the sweep files by name, each with its purpose."""
-    found = {}
-    for path in sorted(FOLDER.glob("*.yaml")):
-        match = PURPOSE.search(path.read_text(encoding="utf-8"))
-        found[path.stem] = match.group(1).strip() if match else ""
-    return found
+    return purposes(FOLDER)
+
+
+def launchers() -> list[str]:
+    """Return the names for `launcher=`."""
+    return sorted(path.stem for path in LAUNCHERS.glob("*.yaml"))
 
 
 def read_sweep_file(name: str) -> SweepFile:
@@ -105,8 +161,8 @@ def _parsed(name: str, plain: Any) -> SweepFile:
     content = mapping("sweep", plain, KEYS, ("hypothesis", "run", "primary"))
     if ("runs" in content) == ("search" in content):
         raise ConfigError("runs, search: give exactly one; runs names runs A, B, ..., search draws values")
-    found = {letter: _run(letter, one) for letter, one in mapping("runs", content.get("runs", {})).items()}
-    if "runs" in content and not found:
+    lettered = {letter: _run(letter, one) for letter, one in mapping("runs", content.get("runs", {})).items()}
+    if "runs" in content and not lettered:
         raise ConfigError("runs={}: must name at least one run, such as A: {description: baseline}")
     return SweepFile(
         name=name,
@@ -114,12 +170,12 @@ def _parsed(name: str, plain: Any) -> SweepFile:
         run=choose("run", text("run", content["run"]), runs()),
         seeds=_seeds(content.get("seeds", [0])),
         defaults=mapping("defaults", content.get("defaults", {})),
-        runs=found,
+        runs=lettered,
         search=read_search(content["search"]) if "search" in content else None,
         primary=_primary(content["primary"]),
         secondary=tuple(_each("secondary", content, read_measure)),
-        expected=_expected(texts("expected", content.get("expected", [])), found),
-        criteria=_criteria(content, found),
+        expected=_expected(texts("expected", content.get("expected", [])), lettered),
+        criteria=_criteria(content, lettered),
         plain=content,
     )
 
@@ -147,20 +203,20 @@ def _primary(value: Any) -> PrimaryMeasure:
     return PrimaryMeasure(measure, one_of("primary.goal", content["goal"], GOALS))
 
 
-def _expected(letters: list[str], found: dict[str, SweepRun]) -> tuple[str, ...]:
+def _expected(letters: list[str], known: dict[str, SweepRun]) -> tuple[str, ...]:
     for letter in letters:
-        one_of("expected", letter, found)
+        one_of("expected", letter, known)
     if len(set(letters)) < len(letters):
         raise ConfigError(f"expected={letters}: a run is given twice; leave one out")
     return tuple(letters)
 
 
-def _criteria(content: dict[str, Any], found: dict[str, SweepRun]) -> tuple[Criterion, ...]:
+def _criteria(content: dict[str, Any], known: dict[str, SweepRun]) -> tuple[Criterion, ...]:
     criteria = _each("criteria", content, read_criterion)
     for index, criterion in enumerate(criteria):
         others, base = criterion.minus or ((), "")
         for letter in (*others, base) if others else ():
-            one_of(f"criteria.{index}", letter, found)
+            one_of(f"criteria.{index}", letter, known)
         if base in others:
             raise ConfigError(f"criteria.{index}={criterion}: {base} minus itself is 0; name another run")
     return tuple(criteria)
@@ -175,3 +231,104 @@ def _read(key: str, value: str, reader: Callable[[str], Any]) -> Any:
         return reader(value)
     except ConfigError as error:
         raise ConfigError(f"{key}={error}") from error
+
+
+def read_search(value: Any) -> Search:
+    """Read the section; raises `ConfigError` in one line."""
+    content = mapping("search", value, ("sampler", "trials", "prune", "space"), ("trials", "space"))
+    space = mapping("search.space", content["space"])
+    if not space:
+        raise ConfigError("search.space={}: must name at least one option, as in ppo.clip: {low: 0.1, high: 0.3}")
+    return Search(
+        sampler=one_of("search.sampler", content.get("sampler", "tpe"), SAMPLERS),
+        trials=whole("search.trials", content["trials"], 1, MOST_TRIALS),
+        pruning=_pruning(content["prune"]) if "prune" in content else None,
+        space={key: _values(f"search.space.{key}", one) for key, one in space.items()},
+    )
+
+
+def _pruning(value: Any) -> Pruning:
+    content = mapping("search.prune", value, ("warmup_rows", "startup_trials"))
+    rows = whole("search.prune.warmup_rows", content.get("warmup_rows", 0), 0, MOST_ROWS)
+    return Pruning(rows, whole("search.prune.startup_trials", content.get("startup_trials", 4), 1, MOST_TRIALS))
+
+
+def _values(key: str, value: Any) -> Interval | ChoiceSpace:
+    content = mapping(key, value, ("low", "high", "log", "choices"))
+    if "choices" in content:
+        given = content["choices"]
+        if len(content) > 1 or not isinstance(given, list) or not given:
+            raise ConfigError(f"{key}.choices={given}: must be a list of values, and stand alone")
+        if not all(isinstance(one, bool | int | float | str) for one in given):
+            raise ConfigError(f"{key}.choices={given}: must hold numbers, texts and truth values only")
+        return ChoiceSpace(tuple(given))
+    mapping(key, value, needed=("low", "high"))
+    low, high = number(f"{key}.low", content["low"]), number(f"{key}.high", content["high"])
+    log = content.get("log", False)
+    if not isinstance(log, bool):
+        raise ConfigError(f"{key}.log={log}: must be true or false")
+    if not low < high:
+        raise ConfigError(f"{key}.high={high}: must be above low={low}")
+    if log and low <= 0:
+        raise ConfigError(f"{key}.low={low}: must be above 0 with log: true")
+    return Interval(low, high, log)
+
+
+def mapping(key: str, value: Any, known: Sequence[str] = (), needed: Sequence[str] = ()) -> dict[str, Any]:
+    """Return a mapping with text keys, only `known` ones if given, and all of `needed`."""
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+        raise ConfigError(f"{key}={shown(value)}: must be a mapping of names, such as {{A: ...}}")
+    for name in value:
+        if known and name not in known:
+            raise ConfigError(f"{key}.{name}: unknown key; choose from {', '.join(known)}{suggestion(name, known)}")
+    for name in needed:
+        if name not in value:
+            raise ConfigError(f"{key}.{name} is missing; add it, or see docs/sweeps.md for the whole form")
+    return value
+
+
+def text(key: str, value: Any) -> str:
+    """Return a non-empty text on one line."""
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigError(f"{key}={shown(value)}: must be text; write a sentence, in quotes if it has a colon")
+    return " ".join(value.split())
+
+
+def texts(key: str, value: Any) -> list[str]:
+    """Return a list of texts."""
+    if not isinstance(value, list):
+        raise ConfigError(f"{key}={shown(value)}: must be a list of texts, such as [a, b]")
+    return [text(f"{key}.{index}", one) for index, one in enumerate(value)]
+
+
+def whole(key: str, value: Any, low: int, high: int) -> int:
+    """Return a whole number in [low, high]."""
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ConfigError(f"{key}={shown(value)}: must be a whole number in [{low}, {high}]")
+    return value
+
+
+def number(key: str, value: Any) -> float | int:
+    """Return a finite number as it is written."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) == float("inf"):
+        raise ConfigError(f"{key}={shown(value)}: must be a finite number; write 1.0e-4, since YAML reads 1e-4 as text")
+    return value
+
+
+def one_of(key: str, value: Any, known: Iterable[str]) -> str:
+    """Return one of the `known` texts."""
+    names = list(known)
+    if value not in names:
+        raise ConfigError(f"{key}={shown(value)}: choose from {', '.join(names)}{suggestion(value, names)}")
+    return str(value)
+
+
+def overrides(options: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Return nested options as the texts `key=value` that `load` takes; dotted keys may be used at any depth."""
+    given: list[str] = []
+    for key, value in options.items():
+        if isinstance(value, dict):
+            given += overrides(value, f"{prefix}{key}.")
+        else:
+            given.append(f"{prefix}{key}={as_override(value, quoted=True)}")
+    return given

@@ -1,4 +1,10 @@
-"""A sweep as it is launched: its runs, composed and checked, and the launcher that starts them.
+"""Runs of a sweep as they are launched: of a grid or a sweep file, composed and checked before the first one starts.
+
+`train.py --multirun +run=quickstart seed=1,2,3 ppo.clip=0.1,0.2` is a grid: one run per combination of the values.
+
+`train.py +sweep=stability_ablation seed=1,2,3 runs=A,B launcher=local name=mine` are the runs of a sweep file: the run
+file comes first, then the sweep's `defaults`, the run's `changes`, and what is typed. Only `seed=` may have several
+values. Of a search, the values at the ends of each interval and every choice are checked.
 
 Files in `configs/launcher/` set Hydra's launcher; `launcher=NAME` chooses one and `hydra.launcher.KEY=VALUE` changes
 one of its options.
@@ -8,17 +14,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
+from math import prod
 from typing import Any
 
 import yaml
+from hydra.errors import HydraException
 
+from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import ConfigError, choose
-from sparring.configs.load import CONFIG_DIR
-from sparring.configs.schema import RunConfig
+from sparring.configs.load import load
+from sparring.configs.overrides import parse_override
+from sparring.configs.schema import FOLDER, RunConfig
+from sparring.configs.sweeps.file import LAUNCHERS, SweepFile, launchers, overrides, read_sweep_file
 
-LAUNCHERS, DEFAULT_LAUNCHER = CONFIG_DIR / "launcher", "joblib"
+DEFAULT_LAUNCHER = "joblib"
 CHOICE, OPTION = "launcher=", "hydra.launcher."
 MOST_RUNS = 1000
+SWEEP, LETTERS, SEED, NAME = "sweep=", "runs=", "seed=", "name="
 
 
 @dataclass(frozen=True)
@@ -62,13 +75,129 @@ def read_launcher(arguments: Sequence[str]) -> tuple[HydraLauncher, list[str]]:
     return HydraLauncher(file["launcher"], options), rest
 
 
-def launchers() -> list[str]:
-    """Return the names for `launcher=`."""
-    return sorted(path.stem for path in LAUNCHERS.glob("*.yaml"))
-
-
 def without_bar(config: RunConfig) -> RunConfig:
     """Return the run without a progress bar, since several bars would overlap."""
     if config.resume:
         raise ConfigError(f"resume={config.resume}: a sweep begins runs; repeat it with its name= to continue them")
     return replace(config, logger=replace(config.logger, progress=False))
+
+
+def read_grid(arguments: Sequence[str]) -> SweepPlan:
+    """Read the arguments of a grid; raises `InputError` if any of its runs could not start."""
+    launcher, rest = read_launcher(arguments)
+    given = [values(text) for text in rest]
+    count = prod(map(len, given))
+    if count > MOST_RUNS:
+        raise ConfigError(f"{count} runs: a sweep has at most {MOST_RUNS}; give fewer values")
+    combinations = list(product(*given))
+    runs = [without_bar(load(combination)) for combination in combinations]
+    varied = [
+        " ".join(text for text, several in zip(one, given, strict=True) if len(several) > 1) for one in combinations
+    ]
+    varied = [text.replace("\\", "") for text in varied]  # the parser quotes, as in device=cuda\:1
+    return SweepPlan(runs[0].name, launcher, runs, [str(number) for number in range(count)], varied)
+
+
+def values(text: str) -> list[str]:
+    """Split `key=1,2` into ["key=1", "key=2"]; other text is unchanged, and `load` checks it."""
+    override = parse_override(text)
+    if not override.is_sweep_override():
+        return [text]
+    try:
+        return [f"{text.partition('=')[0]}={value}" for value in override.sweep_string_iterator()]
+    except HydraException as error:
+        raise ConfigError(f"{text!r} cannot be read: write key=value or key=value,value") from error
+
+
+def names_sweep(arguments: Sequence[str]) -> bool:
+    """Return whether a sweep file is named."""
+    return any(text.lstrip("+").startswith(SWEEP) for text in arguments)
+
+
+def read_sweep(arguments: Sequence[str]) -> SweepPlan:
+    """Read the arguments of a sweep file's runs; raises `InputError` if any of them could not start."""
+    launcher, rest = read_launcher(arguments)
+    named = [text.lstrip("+").removeprefix(SWEEP) for text in rest if text.lstrip("+").startswith(SWEEP)]
+    if len(named) != 1:
+        raise ConfigError(f"{len(named)} sweeps are named ({', '.join(named)}): give one +sweep=NAME")
+    file = read_sweep_file(named[0])
+    rest = [text for text in rest if not text.lstrip("+").startswith(SWEEP)]
+    return _search(file, launcher, rest) if file.search else _runs(file, launcher, rest)
+
+
+def _runs(file: SweepFile, launcher: HydraLauncher, rest: Sequence[str]) -> SweepPlan:
+    letters, typed = _letters(file, rest)
+    seeds, typed = _seeds(file, typed)
+    name, typed = _name(file, typed)
+    runs, labels, varied = [], [], []
+    for letter in letters:
+        for seed in seeds:
+            place = f"{file.name}: runs.{letter}.changes"
+            runs.append(_loaded(file, place, file.runs[letter].changes, [*typed, f"seed={seed}"]))
+            labels.append(f"{letter}-seed{seed}")
+            varied.append(f"{letter} {file.runs[letter].description}, seed {seed}")
+    return SweepPlan(name, launcher, runs, labels, varied, file.plain)
+
+
+def _search(file: SweepFile, launcher: HydraLauncher, rest: Sequence[str]) -> SweepPlan:
+    assert file.search is not None
+    seeds, typed = _seeds(file, rest)
+    name, typed = _name(file, typed)
+    if len(seeds) > 1:
+        raise ConfigError(f"seed={','.join(map(str, seeds))}: a search trains every trial once; give one seed")
+    typed = [*typed, f"seed={seeds[0]}"]
+    base = _loaded(file, f"{file.name}: defaults", {}, typed)
+    if base.trainer == "sb3":
+        raise ConfigError(f"{file.name}: run={file.run}: trainer=sb3 reports at its end only; search with trainer=ppo")
+    for key, space in file.search.space.items():
+        for value in space.extremes:
+            _loaded(file, f"{file.name}: search.space", {key: value}, typed)
+    labels = [f"trial{number:03d}" for number in range(file.search.trials)]
+    return SweepPlan(name, launcher, [base] * len(labels), labels, labels, file.plain)
+
+
+def _loaded(file: SweepFile, place: str, changes: dict[str, Any], typed: Sequence[str]) -> RunConfig:
+    """Compose one run; an error names the place in the file."""
+    try:
+        return without_bar(load([f"+run={file.run}", *overrides(file.defaults), *overrides(changes), *typed]))
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {error}") from error
+
+
+def _letters(file: SweepFile, rest: Sequence[str]) -> tuple[list[str], list[str]]:
+    given = [text.removeprefix(LETTERS) for text in rest if text.startswith(LETTERS)]
+    letters = given[-1].split(",") if given else list(file.runs)
+    for letter in letters:
+        choose(f"run of {file.name}", letter, file.runs)
+    return list(dict.fromkeys(letters)), [text for text in rest if not text.startswith(LETTERS)]
+
+
+def _seeds(file: SweepFile, rest: Sequence[str]) -> tuple[list[int], list[str]]:
+    """Return the seeds and the other arguments, which must have one value each."""
+    seeds = list(file.seeds)
+    others = []
+    for text in rest:
+        given = values(text)
+        if text.startswith(SEED):
+            seeds = [_seed(one.removeprefix(SEED)) for one in given]
+        elif len(given) > 1:
+            raise ConfigError(
+                f"{text!r}: only seed= has several values beside +sweep={file.name}; --multirun varies others"
+            )
+        else:
+            others.append(text)
+    return list(dict.fromkeys(seeds)), others
+
+
+def _seed(text: str) -> int:
+    if not text.isdigit():
+        raise ConfigError(f"seed={text}: must be whole numbers from 0, such as seed=1,2,3")
+    return int(text)
+
+
+def _name(file: SweepFile, rest: Sequence[str]) -> tuple[str, list[str]]:
+    given = [text.removeprefix(NAME) for text in rest if text.startswith(NAME)]
+    name = given[-1] if given else file.name
+    if wrong := complaint(name, FOLDER):
+        raise ConfigError(f"name={name}: {wrong}")
+    return name, [text for text in rest if not text.startswith(NAME)]

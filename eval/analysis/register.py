@@ -35,8 +35,15 @@ from sparring.configs.load import load, runs
 from sparring.configs.serialization import options, read_yaml
 from sparring.configs.stored.migrations import from_stored
 from sparring.configs.sweeps.criteria import read_measure
-from sparring.configs.sweeps.file import SweepFile, parse_sweep, read_sweep_file, sweep_files
-from sparring.configs.sweeps.sections import mapping, overrides, text
+from sparring.configs.sweeps.file import (
+    SweepFile,
+    mapping,
+    overrides,
+    parse_sweep,
+    read_sweep_file,
+    sweep_files,
+    text,
+)
 from sparring.eval.analysis.record import RunRecord
 from sparring.eval.analysis.sources.run_folders import RunFolders
 from sparring.eval.command import write

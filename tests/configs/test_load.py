@@ -16,7 +16,7 @@ from sparring.configs.load import CONFIG_DIR, load, load_named, runs
 from sparring.configs.schema import RUNS, DogfightRunConfig
 from sparring.configs.serialization import read_options, to_plain
 from sparring.configs.sweeps.file import option_of
-from sparring.configs.sweeps.grid import read_grid
+from sparring.configs.sweeps.plan import read_grid
 from sparring.eval.exploit import read_options as exploit_options
 from sparring.train import main
 

@@ -13,8 +13,8 @@ from sparring import train
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.sweeps.launch import table
 from sparring.configs.core.errors import InputError
-from sparring.configs.sweeps.grid import read_grid
-from sparring.configs.sweeps.plan import LAUNCHERS, launchers
+from sparring.configs.sweeps.file import LAUNCHERS, launchers
+from sparring.configs.sweeps.plan import read_grid
 
 ROOT = Path(train.__file__).parent
 

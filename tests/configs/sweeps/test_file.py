@@ -7,8 +7,8 @@ import pytest
 from sparring.configs.core.errors import InputError
 from sparring.configs.load import load
 from sparring.configs.serialization import options
-from sparring.configs.sweeps.expand import read_sweep
 from sparring.configs.sweeps.file import parse_sweep, read_sweep_file, sweep_files
+from sparring.configs.sweeps.plan import read_sweep
 
 GOOD = {
     "hypothesis": "More clipping learns less.",
