@@ -11,8 +11,8 @@ from dataclasses import Field, fields, is_dataclass
 from functools import cache
 from typing import Any, get_args, get_type_hints
 
+from sparring.configs.games import is_retired
 from sparring.configs.schema import GYMNASIUM, RUNS, RunConfig
-from sparring.configs.stored.retired import is_retired
 
 
 def run_kind(plain: Mapping[str, Any]) -> type[RunConfig]:

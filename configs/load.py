@@ -27,15 +27,14 @@ from sparring.configs.core.errors import ConfigError, choose, listed, suggestion
 from sparring.configs.core.paths import user_path
 from sparring.configs.core.regular_file import IrregularFileError, read_regular_text
 from sparring.configs.foreign_names import in_our_words
+from sparring.configs.games import is_retired, run_message
 from sparring.configs.kinds import declared
 from sparring.configs.opponents import code_to_type
 from sparring.configs.overrides import override_texts, parse_override
-from sparring.configs.resume_hint import engine_program, missing_opponents, resume_call
+from sparring.configs.resume import engine_program, missing_opponents, resume_call
 from sparring.configs.scale import shrink
 from sparring.configs.schema import LABEL, RUNS, RunConfig
-from sparring.configs.serialization import from_plain, read_options, to_plain, unknown_key
-from sparring.configs.stored.migrations import from_stored
-from sparring.configs.stored.retired import is_retired, run_message
+from sparring.configs.serialization import from_plain, from_stored, read_options, to_plain, unknown_key
 from sparring.configs.validate import validate
 
 CONFIG_DIR = Path(__file__).resolve().parent

@@ -18,14 +18,7 @@ from dataclasses import replace
 from functools import reduce
 
 from sparring.configs.kinds import knows
-from sparring.configs.schema import (
-    DIPLOMACY,
-    GRPORunConfig,
-    PhaseConfig,
-    PPORunConfig,
-    RandomizationConfig,
-    RunConfig,
-)
+from sparring.configs.schema import GRPORunConfig, PhaseConfig, PPORunConfig, RandomizationConfig, RunConfig
 from sparring.configs.validate import unmet_needs
 
 MOMENTS = (
@@ -55,9 +48,8 @@ SIZES = {
     "clone.games_per_update": 2,
 }
 """With floors: 512 steps are nearly half of the dogfight's longest match, so that matches finish."""
-POWERS = 7
-PLAYED_BY_ALL_POWERS = ("env.num_envs", "evaluation.games")
-"""In Diplomacy these are multiples of `POWERS`."""
+PLAYED_BY_ALL = ("env.num_envs", "evaluation.games")
+"""These are multiples of the game's `multiple`."""
 
 
 class ScaleClock:
@@ -170,8 +162,8 @@ def _span(config: RunConfig, key: str) -> int:
 def _size(config: RunConfig, key: str) -> int:
     value = _get(config, key)
     small = max(_nearest(math.sqrt(config.scale) * value), SIZES[key])
-    if config.env.id == DIPLOMACY and key in PLAYED_BY_ALL_POWERS:
-        small += -small % POWERS
+    if key in PLAYED_BY_ALL:
+        small += -small % config.multiple
     return min(small, value)
 
 

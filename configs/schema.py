@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from sparring.configs.core.allowed import Form, option
-from sparring.configs.games.chess import NOT_IN_CHESS, NOT_SAMPLED, ChessTasksConfig
-from sparring.configs.games.environments import (
+from sparring.configs.games import (
     CHESS,
     DIPLOMACY,
     DOGFIGHT,
+    NOT_IN_CHESS,
+    NOT_SAMPLED,
     ChessEnvConfig,
+    ChessTasksConfig,
     DiplomacyEnvConfig,
     DogfightEnvConfig,
     EnvConfig,
@@ -296,6 +298,8 @@ class RunConfig:
     """Bots that its phases can name; empty if it has no opponents."""
     seats: ClassVar[int] = 1
     """Number of players of a match."""
+    multiple: ClassVar[int] = 1
+    """Divides the matches played at once and the games of an evaluation, so that every seat is played alike."""
     lacks: ClassVar[tuple[str, ...]] = ()
     """Keys, without item numbers, that its sections share with other kinds and that have no effect here."""
 
@@ -379,7 +383,7 @@ class DogfightRunConfig(NamedOpponentsRunConfig):
 class DiplomacyRunConfig(NamedOpponentsRunConfig):
     """PPO in Diplomacy: orders are chosen, all six other powers of a game are the same opponent."""
 
-    game, title, bots, seats = DIPLOMACY, "Diplomacy", (*DIPLOMACY_BOTS, *SEED_BOTS), 7
+    game, title, bots, seats, multiple = DIPLOMACY, "Diplomacy", (*DIPLOMACY_BOTS, *SEED_BOTS), 7, 7
     lacks = (
         "network.activation", "network.log_std_init", "network.log_std_min", "network.log_std_max", "network.gsde",
         "ppo.gsde_every", "phases.scripted_start", "phases.scripted_end", "phases.randomization",
@@ -445,7 +449,7 @@ class CloneRunConfig(LanguageRunConfig):
 class DiplomacyGRPORunConfig(GRPORunConfig):
     """GRPO trains a language model to play Diplomacy."""
 
-    game, title, seats = DIPLOMACY, "Diplomacy", 7
+    game, title, seats, multiple = DIPLOMACY, "Diplomacy", 7, 7
     lacks = (*GRPORunConfig.lacks, "dry_run", "overfit")
 
     env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)
@@ -455,7 +459,7 @@ class DiplomacyGRPORunConfig(GRPORunConfig):
 class DiplomacyCloneRunConfig(CloneRunConfig):
     """A language model clones a bot of Diplomacy."""
 
-    game, title, seats = DIPLOMACY, "Diplomacy", 7
+    game, title, seats, multiple = DIPLOMACY, "Diplomacy", 7, 7
     lacks = (*CloneRunConfig.lacks, "dry_run")
 
     env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)

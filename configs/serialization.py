@@ -3,6 +3,9 @@
 Pydantic reads them by the dataclasses: `trainer` and `env.id` discriminate the union of all kinds of run, extra keys
 are forbidden, and `schema.py` declares the validator of each option. The first error becomes one line with key,
 value, allowed values and the nearest name. A whole float such as 1e6 counts as an integer.
+
+In stored configurations of earlier versions every run had the sections of all trainers and games. Options that its kind
+lacks are dropped with any value, since they had no effect. The file is not changed.
 """
 
 from __future__ import annotations
@@ -31,12 +34,15 @@ from sparring.configs.core.allowed import Form, complaint, describe
 from sparring.configs.core.errors import ConfigError, choices, nearest
 from sparring.configs.core.paths import unusable_text
 from sparring.configs.foreign_names import translation
-from sparring.configs.kinds import bare, belongs_elsewhere, declared, members, owners, run_kind, siblings
+from sparring.configs.kinds import bare, belongs_elsewhere, declared, knows, members, owners, run_kind, siblings
+from sparring.configs.language import LeagueConfig
 from sparring.configs.schema import RUNS, RunConfig
 
 UNKNOWN = ("extra_forbidden", "invalid_key")
 """Pydantic's errors about a key; a section and a list have others."""
 SHAPES = {"dict_type": "a mapping of options", "list_type": "a list, such as [a, b]"}
+REMOVED = {("grpo", "first_decision_only"): False, ("grpo", "mask_replay"): True}
+"""Options, by section and name, of earlier versions: the value that is now the only behaviour."""
 _SHORT = reprlib.Repr()
 _SHORT.maxlevel = 3
 
@@ -123,6 +129,19 @@ def from_plain(plain: Mapping[str, Any]) -> RunConfig:
     return read
 
 
+def migrate(plain: Any) -> Any:
+    """Return a stored configuration without the options of other kinds of run; unknown keys stay, refused later.
+
+    Raises `ConfigError` for a removed option whose value is not the remaining one.
+    """
+    return _kept(run_kind(plain), _without_removed(plain), "") if isinstance(plain, Mapping) else plain
+
+
+def from_stored(plain: Any) -> RunConfig:
+    """Build the configuration that a config.yaml or a checkpoint holds; raises `ConfigError` like `from_plain`."""
+    return from_plain(migrate(plain))
+
+
 def check_option(section: Any, name: str, value: Any) -> None:
     """Raise `ConfigError` unless the option `name` of a section allows `value`; nothing is converted."""
     option, hint = section.__dataclass_fields__[name], get_type_hints(section)[name]
@@ -144,6 +163,33 @@ def unknown_key(key: str, known: Sequence[str]) -> ConfigError:
         return ConfigError(f"unknown key {key!r}: {meant}")
     near = nearest(key, everywhere, likeness=0.65) or ""
     return ConfigError(f"unknown key {key!r}: {choices(key, known, near=near)}")
+
+
+def _without_removed(plain: Mapping[str, Any]) -> dict[str, Any]:
+    kept = dict(plain)
+    league = kept.get("league")
+    if isinstance(league, Mapping) and league.get("checkpoint_schedule") == "thinning":
+        # Accepted without effect by earlier versions, and changed by `scale`.
+        kept["league"] = {**league, "checkpoint_every": LeagueConfig.checkpoint_every}
+    for (section, name), only in REMOVED.items():
+        if isinstance(kept.get(section), Mapping) and name in kept[section]:
+            kept[section] = dict(kept[section])
+            if (value := kept[section].pop(name)) is not only:
+                raise ConfigError(f"{section}.{name}={value}: is no option any more, and every run has {only}")
+    return kept
+
+
+def _kept(kind: type[RunConfig], value: Any, key: str) -> Any:
+    if isinstance(value, list):
+        return [_kept(kind, item, key) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    keys = {name: f"{key}.{name}" if key else str(name) for name in value}
+    return {
+        name: _kept(kind, item, keys[name])
+        for name, item in value.items()
+        if knows(kind, keys[name]) or not owners(keys[name])
+    }
 
 
 @cache

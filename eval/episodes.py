@@ -102,7 +102,7 @@ def make_envs(
 
     from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs, check_version
     from sparring.configs.schema import GymnasiumRunConfig
-    from sparring.configs.stored.migrations import from_stored
+    from sparring.configs.serialization import from_stored
 
     config = from_stored(checkpoint.training["config"])
     if not isinstance(config, GymnasiumRunConfig) or config.env.id != checkpoint.contract["id"]:

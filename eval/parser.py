@@ -20,8 +20,8 @@ from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import ConfigError, InputError, UnknownNameError, choices, choose, nearest
 from sparring.configs.core.paths import unusable_text, user_path
 from sparring.configs.core.status import as_called
+from sparring.configs.games import DOGFIGHT_V0
 from sparring.configs.schema import DEVICE
-from sparring.configs.stored.retired import DOGFIGHT_V0
 from sparring.envs.dogfight.rules import BOT_RATES, BOTS, HELD_OUT, LEVELS, REGIMES, RULES
 from sparring.eval.stats.ratings import Anchor
 

@@ -19,9 +19,9 @@ if not __package__:  # Run as a script, possibly before installation.
 
 from sparring.agents.opponents.players import MODEL_FOLDER, ONNX, RELEASED, Player, content_of, find_player, trained_in
 from sparring.configs.core.errors import choose
+from sparring.configs.games import current_id
 from sparring.configs.language import ADAPTER
 from sparring.configs.opponents import is_code
-from sparring.configs.stored.retired import current_id
 from sparring.envs.game import game_of, games, load
 from sparring.eval.command import Evaluation, evaluate_command
 from sparring.eval.parser import Parser, planner_samples, split_names

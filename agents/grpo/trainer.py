@@ -41,8 +41,8 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.core.tensor_file import pack, unpack
 from sparring.configs.core.typed import read, within
 from sparring.configs.language import plain_bot
+from sparring.configs.resume import moving_shares
 from sparring.configs.schema import GRPORunConfig
-from sparring.configs.stored.resume_changes import moving_shares
 from sparring.curriculum.league.file import LeagueFile, inherit, read_league, write_league
 from sparring.curriculum.league.league import League, enter_checkpoint, is_due, leave, new_league, record
 from sparring.curriculum.league.matchmaking import draw_opponents

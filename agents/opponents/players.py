@@ -16,11 +16,11 @@ from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import InputError, UnknownNameError, choices, choose, suggestion
 from sparring.configs.core.paths import CHECKPOINTS, ROOT, SHIPPED, holds
 from sparring.configs.core.regular_file import read_regular_text
+from sparring.configs.games import current_id
 from sparring.configs.kinds import run_kind
 from sparring.configs.opponents import is_code
 from sparring.configs.schema import LanguageRunConfig
 from sparring.configs.serialization import read_yaml
-from sparring.configs.stored.retired import current_id
 from sparring.envs.game import HELD_OUT_PREFIX, Game, game_of, games
 
 ONNX = ".onnx"

@@ -40,10 +40,10 @@ from sparring.configs.core.typed import (
     read,
     within,
 )
+from sparring.configs.games import DOGFIGHT_V0, LET_IT_PLAY, RETIRED, current_id, is_retired
 from sparring.configs.kinds import run_kind
 from sparring.configs.language import ADAPTER
 from sparring.configs.serialization import check_option
-from sparring.configs.stored.retired import DOGFIGHT_V0, LET_IT_PLAY, RETIRED, current_id, is_retired
 from sparring.envs.game import Game, game_of, games
 
 FORMAT = "sparring-checkpoint"

@@ -33,12 +33,11 @@ from sparring.configs.core.files import naming_files
 from sparring.configs.core.paths import CHECKPOINTS, ROOT, SHIPPED, holds
 from sparring.configs.core.regular_file import read_regular_text
 from sparring.configs.core.run_contents import MANIFEST, OLD_LOCK, STATE, refuse_training_state
+from sparring.configs.games import is_retired, run_message
 from sparring.configs.language import GIVE_ADAPTER
+from sparring.configs.resume import differences, drift
 from sparring.configs.schema import DIPLOMACY, DOGFIGHT, GRPORunConfig, PPORunConfig, RunConfig
-from sparring.configs.serialization import to_plain
-from sparring.configs.stored.migrations import from_stored
-from sparring.configs.stored.resume_changes import differences, drift
-from sparring.configs.stored.retired import is_retired, run_message
+from sparring.configs.serialization import from_stored, to_plain
 from sparring.curriculum.league import file
 from sparring.curriculum.league.file import LeagueError, LeagueFile
 

@@ -29,10 +29,9 @@ from sparring.configs.core.files import naming_files
 from sparring.configs.core.manifest import listed, repair_manifest
 from sparring.configs.core.tensor_checks import check_finite
 from sparring.configs.core.typed import ContentError, within
-from sparring.configs.resume_hint import resume_hint
+from sparring.configs.resume import moved_by_length, resume_hint
 from sparring.configs.schema import GuardConfig, RunConfig
 from sparring.configs.serialization import to_plain
-from sparring.configs.stored.resume_changes import moved_by_length
 
 NAMED = 5
 """Maximum number of changed options named in a line."""

@@ -36,10 +36,8 @@ from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.paths import ROOT
 from sparring.configs.foreign_names import in_our_words
 from sparring.configs.overrides import as_override, override_texts
-from sparring.configs.sweeps.expand import read_sweep
 from sparring.configs.sweeps.file import parse_sweep
-from sparring.configs.sweeps.grid import read_grid
-from sparring.configs.sweeps.plan import HydraLauncher, SweepPlan
+from sparring.configs.sweeps.plan import HydraLauncher, SweepPlan, read_grid, read_sweep
 
 
 def run_sweep(

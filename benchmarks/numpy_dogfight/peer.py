@@ -15,7 +15,7 @@ from benchmarks.numpy_dogfight.observation import observe
 from benchmarks.numpy_dogfight.physics import tick
 from benchmarks.numpy_dogfight.reward import reward, standing
 from benchmarks.numpy_dogfight.state import Array, Memory, State
-from sparring.configs.games.environments import RewardConfig
+from sparring.configs.games import RewardConfig
 from sparring.envs.dogfight import rules
 
 

@@ -20,7 +20,7 @@ from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import choose
 from sparring.configs.core.tensor_checks import AnyTensor, check_tensor, check_tensors
 from sparring.configs.core.typed import Seed, read, require, within
-from sparring.configs.games.environments import RewardConfig
+from sparring.configs.games import RewardConfig
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.kernels import step
 from sparring.envs.dogfight.kernels.state import (

@@ -15,7 +15,7 @@ import torch
 
 from sparring.configs.core.allowed import complaint, inside
 from sparring.configs.core.errors import ConfigError
-from sparring.configs.games.environments import RewardConfig
+from sparring.configs.games import RewardConfig
 from sparring.envs.dogfight import rules as game
 
 SEED = "[0, 2147483647]"

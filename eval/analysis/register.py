@@ -32,8 +32,7 @@ from sparring.configs.core.files import write_atomically
 from sparring.configs.core.paths import PACKAGE
 from sparring.configs.core.regular_file import read_regular_text
 from sparring.configs.load import load, runs
-from sparring.configs.serialization import options, read_yaml
-from sparring.configs.stored.migrations import from_stored
+from sparring.configs.serialization import from_stored, options, read_yaml
 from sparring.configs.sweeps.criteria import read_measure
 from sparring.configs.sweeps.file import (
     SweepFile,

@@ -18,8 +18,7 @@ from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.paths import holds
 from sparring.configs.language import LanguageModelConfig
 from sparring.configs.schema import DiplomacyGRPORunConfig, LanguageRunConfig
-from sparring.configs.serialization import from_plain, read_yaml, with_texts
-from sparring.configs.stored.migrations import from_stored
+from sparring.configs.serialization import from_plain, from_stored, read_yaml, with_texts
 from sparring.configs.validate import validate
 from sparring.envs.diplomacy.board.codes import ENV_ID
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR, LAST_YEAR

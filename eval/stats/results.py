@@ -17,9 +17,9 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.core.paths import holds
 from sparring.configs.core.regular_file import read_regular_text
 from sparring.configs.core.typed import Count, Flag, Positive, Text, read, require
+from sparring.configs.games import DOGFIGHT_V0
 from sparring.configs.schema import DIPLOMACY, DogfightEnvConfig
 from sparring.configs.serialization import check_option
-from sparring.configs.stored.retired import DOGFIGHT_V0
 from sparring.eval.stats.tables import SCHEMA_VERSION
 
 RESULTS = "eval.json"

@@ -21,8 +21,7 @@ from sparring.configs.schema import (
     DogfightRunConfig,
     GymnasiumRunConfig,
 )
-from sparring.configs.serialization import to_plain
-from sparring.configs.stored.migrations import from_stored, migrate
+from sparring.configs.serialization import from_stored, migrate, to_plain
 from sparring.configs.validate import validate
 
 

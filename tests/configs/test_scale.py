@@ -12,10 +12,10 @@ from sparring.configs.core.errors import ConfigError
 from sparring.configs.help import help_text
 from sparring.configs.kinds import declared, knows
 from sparring.configs.load import CONFIG_DIR, load, runs
+from sparring.configs.resume import drift
 from sparring.configs.scale import INTERVALS, MOMENTS, SIZES, ScaleClock, shrink
 from sparring.configs.schema import DOGFIGHT, RUNS, DogfightRunConfig
 from sparring.configs.serialization import from_plain, options, to_plain
-from sparring.configs.stored.resume_changes import drift
 from sparring.configs.validate import validate
 from sparring.curriculum.schedule import Schedule, SchedulePosition
 from tests.configs.run_configs import PPO, run_config

@@ -6,9 +6,8 @@ from dataclasses import MISSING, fields, is_dataclass
 import pytest
 
 from sparring.agents.ppo.learner import PRECISIONS
-from sparring.configs import schema
+from sparring.configs import games, schema
 from sparring.configs.core.allowed import complaint
-from sparring.configs.games import environments
 from sparring.configs.language import DIPLOMACY_BOTS, SEED_BOTS
 from sparring.configs.validate import validate
 from sparring.envs.diplomacy.board import codes
@@ -53,7 +52,7 @@ def test_names_agree_with_the_rooms_that_own_them():
     assert (DIPLOMACY_BOTS, SEED_BOTS) == (codes.DEFAULT_BOTS, codes.SEED_BOTS)
     assert schema.LEVELS == rules.LEVELS
     assert tuple(rules.REGIMES) == schema.REGIMES
-    assert environments.RULES == rules.RULES
-    assert environments.BOT_RATES == rules.BOT_RATES
-    assert environments.SPAWNS == rules.SPAWNS
+    assert games.RULES == rules.RULES
+    assert games.BOT_RATES == rules.BOT_RATES
+    assert games.SPAWNS == rules.SPAWNS
     assert set(schema.PRECISIONS) == set(PRECISIONS)

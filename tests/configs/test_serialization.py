@@ -6,8 +6,7 @@ import yaml
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load, runs
 from sparring.configs.schema import DogfightRunConfig, PhaseConfig
-from sparring.configs.serialization import from_plain, to_plain
-from sparring.configs.stored.migrations import from_stored
+from sparring.configs.serialization import from_plain, from_stored, to_plain
 
 
 def refusal(plain):

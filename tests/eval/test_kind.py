@@ -16,9 +16,9 @@ from sparring.agents.policies.order_network import OrderNetwork
 from sparring.configs import opponents
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.tensor_file import pack
+from sparring.configs.games import DOGFIGHT_V0
 from sparring.configs.schema import DIPLOMACY, DOGFIGHT, NetworkConfig
 from sparring.configs.serialization import from_plain, to_plain
-from sparring.configs.stored.retired import DOGFIGHT_V0
 from sparring.envs import dogfight
 from sparring.eval.run import env_of
 

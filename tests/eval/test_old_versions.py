@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.configs.stored.retired import DOGFIGHT_V0
+from sparring.configs.games import DOGFIGHT_V0
 from sparring.envs.dogfight.rules import ENV_ID
 from sparring.eval import payoff
 from sparring.eval.onnx_export.onnx_model import build

@@ -21,7 +21,7 @@ from sparring.agents.policies.policy import Policy
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.language import LanguageModelConfig
 from sparring.configs.schema import RunConfig
-from sparring.configs.stored.migrations import from_stored
+from sparring.configs.serialization import from_stored
 from sparring.configs.validate import validate
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.pool import Pool

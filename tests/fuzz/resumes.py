@@ -13,7 +13,7 @@ from sparring.agents.run.folder import RunFolder
 from sparring.agents.run.session import RunSession
 from sparring.agents.trainers import load_trainer
 from sparring.configs.core.tensor_file import unpack
-from sparring.configs.stored.migrations import from_stored
+from sparring.configs.serialization import from_stored
 from tests.fuzz.reader import UNUSED, Reader, canonical, digest
 
 KINDS = ("delete", "rename")

@@ -29,7 +29,7 @@ from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.configs.core.tensor_checks import AnyTensor
 from sparring.configs.core.typed import ContentError, Digest, read, require, within
-from sparring.configs.games.environments import DogfightEnvConfig
+from sparring.configs.games import DogfightEnvConfig
 from sparring.configs.schema import DogfightRunConfig
 from sparring.curriculum.league.file import LeagueFile, read_league
 from sparring.curriculum.league.league import CHALLENGER, known_win_rates, win_rates

@@ -16,7 +16,7 @@ import chess
 import numpy as np
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.games.chess import ChessDataConfig
+from sparring.configs.games import ChessDataConfig
 from sparring.envs.chess.analysis import Truth
 from sparring.envs.chess.arbiter import HISTORY
 

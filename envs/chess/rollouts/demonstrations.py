@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.games.chess import ChessDataConfig
+from sparring.configs.games import ChessDataConfig
 from sparring.configs.schema import ChessCloneRunConfig, ChessEnvConfig
 from sparring.envs.chess.analysis import EVALUATIONS_WIDTH, FEN_WIDTH, MOVES_WIDTH, Analysis
 from sparring.envs.chess.arbiter import DRAW, ILLEGAL, LEGAL, MATE

@@ -16,7 +16,7 @@ from typing import Any
 import chess
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.games.chess import AnalysisConfig, ArbiterConfig, ChessDataConfig, ChessTasksConfig
+from sparring.configs.games import AnalysisConfig, ArbiterConfig, ChessDataConfig, ChessTasksConfig
 from sparring.configs.schema import ChessEnvConfig
 from sparring.envs.chess.analysis import MOST_MOVES, analysis_prompt, read_analysis, read_analysis_prompt
 from sparring.envs.chess.data.positions import PositionRecord, draw_positions, needs_engine

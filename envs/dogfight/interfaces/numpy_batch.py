@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from sparring.configs.core.errors import choose, nearest
-from sparring.configs.games.environments import RewardConfig
+from sparring.configs.games import RewardConfig
 from sparring.envs.dogfight import GAME
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.batch import RESULTS, TRACE_FIELDS, DogfightBatch

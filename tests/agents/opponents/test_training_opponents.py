@@ -17,7 +17,7 @@ from sparring.agents.trainers import train
 from sparring.configs import opponents as registry
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.load import load
-from sparring.configs.resume_hint import resume_hint
+from sparring.configs.resume import resume_hint
 from sparring.configs.schema import (
     DogfightEnvConfig,
     DogfightRunConfig,

@@ -15,7 +15,7 @@ from sparring.agents.play.own_reward import OwnReward
 from sparring.agents.trainers import train
 from sparring.configs import opponents as registry
 from sparring.configs.core.errors import ConfigError
-from sparring.configs.games.environments import RewardConfig
+from sparring.configs.games import RewardConfig
 from sparring.configs.load import load
 from sparring.configs.schema import DogfightEnvConfig
 from sparring.envs.dogfight.batch import DogfightBatch

@@ -12,7 +12,7 @@ from sparring.agents.run.folder import RunFolder, RunLock, RunLockedError
 from sparring.agents.run.states import StateError
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError, InputError
-from sparring.configs.stored.resume_changes import drift
+from sparring.configs.resume import drift
 from tests.agents.ppo.small_run import LONG, config, flat, long, metrics, state_of, untimed
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparring.configs.games.environments import RewardConfig
+from sparring.configs.games import RewardConfig
 from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.interfaces.gymnasium_env import DogfightEnv
 from sparring.envs.dogfight.interfaces.numpy_batch import RENDER_MODES, MatchOptions

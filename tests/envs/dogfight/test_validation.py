@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from sparring.configs.core.errors import InputError, UnknownNameError
-from sparring.configs.games.environments import RewardConfig
+from sparring.configs.games import RewardConfig
 from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.interfaces.gymnasium_env import DogfightEnv

@@ -9,8 +9,8 @@ from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load
+from sparring.configs.resume import drift
 from sparring.configs.schema import PhaseConfig, PPOConfig, StageConfig
-from sparring.configs.stored.resume_changes import drift
 from tests.agents.ppo.small_run import ENVS, STEPS, config, flat, metrics, state_of, untimed
 
 CONSTANT = PPOConfig(

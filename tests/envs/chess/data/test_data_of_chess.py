@@ -7,7 +7,7 @@ import chess
 import pytest
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.games.chess import ChessDataConfig
+from sparring.configs.games import ChessDataConfig
 from sparring.envs.chess.analysis import Analysis, score_analysis
 from sparring.envs.chess.arbiter import score_transition
 from sparring.envs.chess.data.__main__ import main, read_command

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.configs.core.errors import ConfigError, InputError
-from sparring.configs.games.chess import ChessTasksConfig
+from sparring.configs.games import ChessTasksConfig
 from sparring.configs.load import load
 from sparring.configs.schema import DogfightEnvConfig, DogfightRunConfig
 from sparring.configs.validate import validate

@@ -13,7 +13,7 @@ from gymnasium.error import ResetNeeded
 
 import sparring  # noqa: F401 - registers the id
 from sparring.configs.core.errors import UnknownNameError
-from sparring.configs.games.environments import RewardConfig
+from sparring.configs.games import RewardConfig
 from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.interfaces.gymnasium_env import DogfightEnv

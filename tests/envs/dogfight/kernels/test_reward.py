@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from benchmarks.numpy_dogfight.peer import NumpyDogfight
-from sparring.configs.games.environments import RewardConfig
+from sparring.configs.games import RewardConfig
 from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.batch import DogfightBatch
 from tests.envs.dogfight.worlds import IDLE, scene, to_numpy

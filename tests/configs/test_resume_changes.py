@@ -6,6 +6,7 @@ import pytest
 
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.language import GRPOConfig, LeagueConfig
+from sparring.configs.resume import drift
 from sparring.configs.schema import (
     DiplomacyGRPORunConfig,
     DogfightEnvConfig,
@@ -13,9 +14,7 @@ from sparring.configs.schema import (
     LoggerConfig,
     PPOConfig,
 )
-from sparring.configs.serialization import to_plain
-from sparring.configs.stored.migrations import from_stored
-from sparring.configs.stored.resume_changes import drift
+from sparring.configs.serialization import from_stored, to_plain
 
 
 def grpo(**options):

@@ -6,8 +6,8 @@ from gymnasium.error import DeprecatedEnv
 
 import sparring  # noqa: F401 - registers the games
 from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.games import RETIRED, is_retired
 from sparring.configs.load import load
-from sparring.configs.stored.retired import RETIRED, is_retired
 
 
 @pytest.mark.parametrize("env_id", RETIRED)
