@@ -24,8 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import ConfigError, choose, listed, suggestion
-from sparring.configs.core.paths import user_path
-from sparring.configs.core.regular_file import IrregularFileError, read_regular_text
+from sparring.configs.core.files import IrregularFileError, read_regular_text, user_path
 from sparring.configs.foreign_names import in_our_words
 from sparring.configs.games import is_retired, run_message
 from sparring.configs.kinds import declared

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sparring.configs.core.errors import ConfigError
-from sparring.configs.core.paths import CHECKPOINTS, ROOT
+from sparring.configs.core.files import CHECKPOINTS, ROOT
 from sparring.configs.core.status import as_called
 from sparring.configs.games import ChessEnvConfig
 from sparring.configs.language import SHARED, LeagueConfig

@@ -32,7 +32,7 @@ from typing_extensions import TypedDict
 
 from sparring.configs.core.allowed import Form, complaint, describe
 from sparring.configs.core.errors import ConfigError, choices, nearest
-from sparring.configs.core.paths import unusable_text
+from sparring.configs.core.files import unusable_text
 from sparring.configs.foreign_names import translation
 from sparring.configs.kinds import bare, belongs_elsewhere, declared, knows, members, owners, run_kind, siblings
 from sparring.configs.language import LeagueConfig

@@ -11,7 +11,7 @@ from typing import Any
 
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import ConfigError, choose
-from sparring.configs.core.paths import CHECKPOINTS, holds
+from sparring.configs.core.files import CHECKPOINTS, holds
 from sparring.configs.games import GAME_SHARES, ChessDataConfig, id_message, is_retired
 from sparring.configs.kinds import bare, declared, games
 from sparring.configs.language import SHARED, CloneConfig, EndpointConfig, GRPOConfig, LeagueConfig

@@ -21,10 +21,8 @@ import torch
 from typing_extensions import TypedDict
 
 from sparring.configs.core.errors import InputError, choose
-from sparring.configs.core.files import write_atomically
-from sparring.configs.core.regular_file import check_folder, make_folder, read_regular, read_regular_text
-from sparring.configs.core.tensor_checks import Tensors
-from sparring.configs.core.tensor_file import TensorFileError, pack, sha256, unpack
+from sparring.configs.core.files import check_folder, make_folder, read_regular, read_regular_text, write_atomically
+from sparring.configs.core.tensor_file import TensorFileError, Tensors, pack, sha256, unpack
 from sparring.configs.core.typed import Count, Digest, Text, naming, read, require, shown
 from sparring.configs.schema import EVICTIONS
 

@@ -18,8 +18,7 @@ from typing import Any, TypeVar
 from tqdm import tqdm
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.files import write_atomically
-from sparring.configs.core.regular_file import read_regular
+from sparring.configs.core.files import read_regular, write_atomically
 from sparring.configs.core.status import LOADING, quiet_on_closed_pipe, say
 
 FAILED = 1

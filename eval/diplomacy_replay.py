@@ -20,8 +20,7 @@ if not __package__:  # Run as a script, possibly before installation.
 
 from sparring.agents.opponents.players import BOT_PREFIX, Player, display_name
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.files import write_atomically
-from sparring.configs.core.paths import holds
+from sparring.configs.core.files import holds, write_atomically
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.envs.diplomacy.board.codes import BOTS
 from sparring.envs.diplomacy.records.game_log import game_log, result

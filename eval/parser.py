@@ -18,7 +18,7 @@ from sparring.agents.opponents.players import display_name, find_checkpoint
 from sparring.agents.run.folder import FINAL
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import ConfigError, InputError, UnknownNameError, choices, choose, nearest
-from sparring.configs.core.paths import unusable_text, user_path
+from sparring.configs.core.files import unusable_text, user_path
 from sparring.configs.core.status import as_called
 from sparring.configs.games import DOGFIGHT_V0
 from sparring.configs.schema import DEVICE

@@ -39,7 +39,7 @@ from torch import Tensor
 from sparring.agents.distributed.threads import backend
 from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import ConfigError
-from sparring.configs.core.tensor_checks import check_tensor
+from sparring.configs.core.tensor_file import check_tensor
 from sparring.configs.core.typed import ContentError, require
 
 NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")

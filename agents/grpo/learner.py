@@ -39,7 +39,7 @@ from sparring.agents.grpo.objective.loss import (
 from sparring.agents.grpo.objective.tokens import LogProbs, Source, Tokens, Totals
 from sparring.agents.llm.backend import Decision
 from sparring.agents.llm.decoding.scoring import Scores, TokenBatch, collate, score
-from sparring.configs.core.tensor_checks import Tensors, check_optimizer, check_tensors
+from sparring.configs.core.tensor_file import Tensors, check_optimizer, check_tensors
 from sparring.configs.core.typed import Count, read, within
 from sparring.configs.schema import GRPORunConfig
 

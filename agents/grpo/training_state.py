@@ -15,8 +15,7 @@ from sparring.agents.grpo.rollouts.plan import RolloutJob, read_plan, write_plan
 from sparring.agents.llm.models.adapters import AdapterError, load_adapter
 from sparring.agents.llm.models.identity import identity_like
 from sparring.agents.run.states import StateError, TrainingState
-from sparring.configs.core.tensor_checks import AnyTensor, check_tensor, check_tensors
-from sparring.configs.core.tensor_file import TensorFileError, unpack
+from sparring.configs.core.tensor_file import AnyTensor, TensorFileError, check_tensor, check_tensors, unpack
 from sparring.configs.core.typed import ContentError, Count, NotNegative, Text, read, require, within
 from sparring.configs.language import GRPOConfig
 from sparring.curriculum.league.file import weights_path

@@ -14,8 +14,7 @@ from typing import Any, cast
 
 from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import InputError, UnknownNameError, choices, choose, suggestion
-from sparring.configs.core.paths import CHECKPOINTS, ROOT, SHIPPED, holds
-from sparring.configs.core.regular_file import read_regular_text
+from sparring.configs.core.files import CHECKPOINTS, ROOT, SHIPPED, holds, read_regular_text
 from sparring.configs.games import current_id
 from sparring.configs.kinds import run_kind
 from sparring.configs.opponents import is_code
@@ -145,7 +144,7 @@ def results_place(player: Player, kind: str = "eval") -> tuple[Path, str] | None
 
 def content_of(path: Path) -> dict[str, Any]:
     """Return the content of a tensor file, empty if it is not one (loading it later raises). Loads torch."""
-    from sparring.configs.core.regular_file import read_regular
+    from sparring.configs.core.files import read_regular
     from sparring.configs.core.tensor_file import TensorFileError, unpack
 
     try:

@@ -29,7 +29,7 @@ from typing_extensions import TypedDict
 
 from sparring.agents.distributed.processes import ALONE, Processes, Shard, ShardedGenerator, restore_generator
 from sparring.agents.policies.stacked import StackedActors
-from sparring.configs.core.tensor_checks import AnyTensor, Tensors, check_tensor, check_tensors
+from sparring.configs.core.tensor_file import AnyTensor, Tensors, check_tensor, check_tensors
 from sparring.configs.core.typed import read, within
 from sparring.envs.batched import ACTIONS, BatchedGame
 from sparring.envs.launcher import Copyable

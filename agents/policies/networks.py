@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from sparring.agents.policies.actor_critic import ActorCritic, network_shape, weight_sizes
 from sparring.configs.core.errors import ConfigError
-from sparring.configs.core.tensor_checks import Tensors, check_tensor
+from sparring.configs.core.tensor_file import Tensors, check_tensor
 from sparring.configs.core.typed import Text, naming, read, require, within
 from sparring.configs.schema import NetworkConfig
 from sparring.configs.serialization import check_option

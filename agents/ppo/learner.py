@@ -33,7 +33,7 @@ from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.losses import explained_variance, surrogate, value_loss
 from sparring.agents.ppo.rollout import Joint, Minibatch, Samples, minibatches, parts
 from sparring.configs.core.errors import choose
-from sparring.configs.core.tensor_checks import AnyTensor, Tensors, check_optimizer, check_tensors
+from sparring.configs.core.tensor_file import AnyTensor, Tensors, check_optimizer, check_tensors
 from sparring.configs.core.typed import Count, NotNegative, Plain, read
 from sparring.configs.schema import PPOConfig
 

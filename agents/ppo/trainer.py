@@ -31,7 +31,7 @@ from sparring.agents.run.progress import Timer, counted, forecast
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.states import TrainingState
 from sparring.configs.core.device import choose_device
-from sparring.configs.core.tensor_checks import AnyTensor
+from sparring.configs.core.tensor_file import AnyTensor
 from sparring.configs.core.typed import Count, Flag, Positive, Text, read, require, within
 from sparring.configs.schema import EventConfig, PPORunConfig
 from sparring.configs.serialization import to_plain

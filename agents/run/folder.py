@@ -25,11 +25,15 @@ import yaml
 
 from sparring.configs.core.allowed import Form, complaint
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.files import remove_leftovers, write_atomically
+from sparring.configs.core.files import (
+    PACKAGE,
+    IrregularFileError,
+    read_regular_text,
+    remove_leftovers,
+    write_atomically,
+)
 from sparring.configs.core.locks import FileLock, LockBusyError
-from sparring.configs.core.paths import PACKAGE
-from sparring.configs.core.regular_file import IrregularFileError, read_regular_text
-from sparring.configs.core.run_contents import check_contents
+from sparring.configs.core.manifest import check_contents
 from sparring.configs.schema import FOLDER, SNAPSHOT
 from sparring.configs.serialization import read_yaml
 

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.regular_file import open_regular
+from sparring.configs.core.files import open_regular
 
 METRICS, EVENTS = "metrics.jsonl", "events.jsonl"
 CHUNK = 1 << 20

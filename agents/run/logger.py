@@ -26,8 +26,7 @@ from typing_extensions import TypedDict
 
 from sparring.agents.run.log_files import METRICS, JsonLines, LoggerError, TensorBoard, hyperparameters, warn
 from sparring.configs.core.errors import choose
-from sparring.configs.core.files import write_atomically
-from sparring.configs.core.regular_file import read_regular_text
+from sparring.configs.core.files import read_regular_text, write_atomically
 from sparring.configs.core.typed import Count, read
 from sparring.configs.schema import WANDB_MODES, LoggerConfig
 

@@ -29,10 +29,8 @@ from sparring.agents.run.folder import (
 from sparring.agents.run.log_files import EVENTS, METRICS
 from sparring.agents.run.logger import WANDB_ID
 from sparring.configs.core.errors import ConfigError, suggestion
-from sparring.configs.core.files import naming_files
-from sparring.configs.core.paths import CHECKPOINTS, ROOT, SHIPPED, holds
-from sparring.configs.core.regular_file import read_regular_text
-from sparring.configs.core.run_contents import MANIFEST, OLD_LOCK, STATE, refuse_training_state
+from sparring.configs.core.files import CHECKPOINTS, ROOT, SHIPPED, holds, naming_files, read_regular_text
+from sparring.configs.core.manifest import MANIFEST, OLD_LOCK, STATE, refuse_training_state
 from sparring.configs.games import is_retired, run_message
 from sparring.configs.language import GIVE_ADAPTER
 from sparring.configs.resume import differences, drift

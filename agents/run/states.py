@@ -19,9 +19,15 @@ from typing import Any, NotRequired
 from typing_extensions import TypedDict
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.files import discard, publish_folder, remove_leftovers
-from sparring.configs.core.regular_file import IrregularFileError, make_folder, read_regular
-from sparring.configs.core.run_contents import MANIFEST, STATE, STATE_FORMAT
+from sparring.configs.core.files import (
+    IrregularFileError,
+    discard,
+    make_folder,
+    publish_folder,
+    read_regular,
+    remove_leftovers,
+)
+from sparring.configs.core.manifest import MANIFEST, STATE, STATE_FORMAT
 from sparring.configs.core.tensor_file import TensorFileError, pack, sha256, unpack
 from sparring.configs.core.typed import ContentError, Count, Digest, Flag, Positive, Text, naming, read
 

@@ -33,7 +33,7 @@ from sparring.agents.sweeps.sweep_folder import (
 )
 from sparring.agents.sweeps.training import guarded, train_recorded
 from sparring.configs.core.errors import ConfigError, InputError
-from sparring.configs.core.paths import ROOT
+from sparring.configs.core.files import ROOT
 from sparring.configs.foreign_names import in_our_words
 from sparring.configs.overrides import as_override, override_texts
 from sparring.configs.sweeps.file import parse_sweep

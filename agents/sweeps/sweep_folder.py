@@ -21,8 +21,7 @@ import yaml
 from sparring.agents.run.folder import FINAL
 from sparring.agents.run.log_files import METRICS
 from sparring.configs.core.errors import ConfigError, InputError
-from sparring.configs.core.files import write_atomically
-from sparring.configs.core.regular_file import read_regular, read_regular_text
+from sparring.configs.core.files import read_regular, read_regular_text, write_atomically
 from sparring.configs.schema import RunConfig
 from sparring.configs.serialization import from_plain, read_yaml, to_plain
 from sparring.configs.sweeps.criteria import Measure

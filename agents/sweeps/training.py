@@ -11,7 +11,7 @@ from sparring.agents.run.folder import RunFolder
 from sparring.agents.sweeps.sweep_folder import DONE, STOPPED, Row, read_rows
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.paths import ROOT
+from sparring.configs.core.files import ROOT
 from sparring.configs.schema import RunConfig
 
 

@@ -17,7 +17,7 @@ from types import TracebackType
 
 import filelock
 
-from sparring.configs.core.regular_file import open_regular
+from sparring.configs.core.files import open_regular
 
 PAUSE = 0.01
 """Seconds between two tries."""

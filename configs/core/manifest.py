@@ -1,26 +1,43 @@
-"""Manifest of a folder's policies: `manifest.json` lists size and SHA-256 of every file written through here.
+"""Content of a run's folder: its manifest, and a check of everything in it before anything is opened.
 
-Neither torch nor a disk notices a flipped bit in a weight, so a listed file must match its entry when it is read. A
-file without an entry is read unverified: manifests are lost in copies, and entries of old versions have no size.
+`manifest.json` lists size and SHA-256 of every policy written through here. Neither torch nor a disk notices a flipped
+bit in a weight, so a listed file must match its entry when it is read. A file without an entry is read unverified:
+manifests are lost in copies, and entries of old versions have no size.
+
+A copied or downloaded folder may hold links to files elsewhere, FIFOs or devices. They are refused by name at the start
+of a run; every single file is checked again when it is opened (`configs.core.files`). Links are followed nowhere, so
+the check stays inside the folder. W&B's own folder is skipped: it holds links, and the run opens no file in it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from sparring.configs.core import run_contents
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.files import write_atomically
-from sparring.configs.core.regular_file import read_regular, read_regular_text
-from sparring.configs.core.tensor_file import sha256
+from sparring.configs.core.files import check_file, check_folder, read_regular, read_regular_text, write_atomically
 from sparring.configs.core.typed import Count, Digest, read
 
-MANIFEST, DAMAGED = run_contents.MANIFEST, ".damaged"
+MANIFEST, DAMAGED = "manifest.json", ".damaged"
+STATE, STATE_FORMAT = "state.pt", "sparring-training-state"
+"""A training state's file, and the format in the manifest beside it."""
+POLICIES = ("final.pt", "best.pt")
+"""Policies of a run that are named first."""
+WANDB = "wandb"
+FOLDERS = ("pool", "state", "final", "adapters", WANDB)
+"""Names that are folders directly in a run's folder."""
+STATES = "update_"
+SUFFIXES = (".pt", ".json", ".jsonl", ".yaml", ".safetensors")
+OLD_LOCK = "league.lock"
+"""The lock of the league in folders of earlier versions."""
+NAMES = ("lock", OLD_LOCK, "wandb_id")
+"""A path with one of these suffixes or names is a file."""
 
 
 class ListedFile(TypedDict):
@@ -36,6 +53,45 @@ class ManifestError(InputError):
 
 class UnreadableManifestError(ManifestError):
     """A manifest that the disk does not give; it may be whole."""
+
+
+class TrainingStateError(InputError):
+    """A training state in place of a policy; the message is one line with the run's policies."""
+
+
+def check_contents(folder: Path) -> None:
+    """Raise `IrregularFileError` for a link, FIFO, socket or device in `folder`, or a folder in place of a file."""
+    for name in FOLDERS:
+        check_folder(folder / name)
+    for place, folders, files in os.walk(folder):
+        at_top = Path(place) == folder
+        if at_top and WANDB in folders:
+            folders.remove(WANDB)
+        for name in folders:
+            path = Path(place) / name
+            if path.suffix in SUFFIXES or name in NAMES:
+                check_file(path)
+            check_folder(path)  # os.walk lists a link to a folder here, but does not enter it
+        for name in files:
+            path = Path(place) / name
+            if name.startswith(STATES) and path.parent == folder / "state":
+                check_folder(path)
+            check_file(path)
+
+
+def refuse_training_state(path: Path, given: str) -> None:
+    """Raise `TrainingStateError` if the file or folder `path` is a state of a run; `given` is how the user named it."""
+    folder = path.parent if path.name == STATE else path
+    try:
+        content = json.loads(read_regular_text(folder / MANIFEST, follow=True))
+    except (OSError, ValueError, RecursionError):
+        return
+    if not isinstance(content, dict) or content.get("format") != STATE_FORMAT:
+        return
+    run = folder.resolve().parent.parent
+    there = [name for name in POLICIES if (run / name).is_file()] or sorted(path.name for path in run.glob("*.pt"))[-2:]
+    instead = f"give {' or '.join(str(run / name) for name in there)}" if there else "its run has saved no policy yet"
+    raise TrainingStateError(f"{given}: is a training state, not a policy; {instead}")
 
 
 def write_listed(path: Path, data: bytes) -> None:
@@ -57,11 +113,11 @@ def read_listed(path: Path, *, follow: bool = False) -> bytes:
     `TrainingStateError` for a training state.
     """
     data = read_regular(path, follow=follow)
-    run_contents.refuse_training_state(path, str(path))
+    refuse_training_state(path, str(path))
     entry = _read(path.parent / MANIFEST, follow=follow).get(path.name)
     if entry is None:
         return data
-    if entry["sha256"] != sha256(data) or entry.get("bytes", len(data)) != len(data):
+    if entry["sha256"] != _sha256(data) or entry.get("bytes", len(data)) != len(data):
         raise ManifestError(f"{path}: is damaged or was replaced: its size or SHA-256 is not the one in {MANIFEST}")
     return data
 
@@ -88,8 +144,8 @@ def repair_manifest(folder: Path, known: Mapping[str, str]) -> str:
         raise
     except ManifestError:
         aside = manifest.with_name(MANIFEST + DAMAGED)
-    found = {name: read_regular(folder / name) for name in known if (folder / name).is_file()}
-    kept = {name: _entry(data) for name, data in found.items() if sha256(data) == known[name]}
+    present = {name: read_regular(folder / name) for name in known if (folder / name).is_file()}
+    kept = {name: _entry(data) for name, data in present.items() if _sha256(data) == known[name]}
     manifest.replace(aside)
     _write(manifest, kept)
     return f"{manifest}: is damaged; it is kept as {aside.name} and rebuilt with {len(kept)} of {len(known)} policies"
@@ -104,7 +160,7 @@ def _correct(manifest: Path, entries: dict[str, dict[str, Any]], known: Mapping[
         if size < 0 or (entry["sha256"], entry.get("bytes", size)) == (known[name], size):
             continue
         data = read_regular(path)
-        if sha256(data) == known[name]:
+        if _sha256(data) == known[name]:
             corrected[name] = _entry(data)
     if not corrected:
         return ""
@@ -114,8 +170,12 @@ def _correct(manifest: Path, entries: dict[str, dict[str, Any]], known: Mapping[
     )
 
 
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
 def _entry(data: bytes) -> dict[str, Any]:
-    return {"sha256": sha256(data), "bytes": len(data)}
+    return {"sha256": _sha256(data), "bytes": len(data)}
 
 
 def _read(path: Path, *, follow: bool = False) -> dict[str, dict[str, Any]]:

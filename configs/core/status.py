@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Timer
 from typing import TextIO
 
-from sparring.configs.core.paths import PACKAGE
+from sparring.configs.core.files import PACKAGE
 
 LOADING = "loading torch and the simulator ..."
 COMPILING = "still loading: the first time on a machine Warp compiles the simulator, which can take minutes ..."

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.configs.core.errors import ConfigError, choose, suggestion
-from sparring.configs.core.regular_file import read_regular_text
+from sparring.configs.core.files import read_regular_text
 from sparring.configs.core.typed import shown
 from sparring.configs.kinds import bare
 from sparring.configs.load import CONFIG_DIR, purposes, runs

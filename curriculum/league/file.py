@@ -22,9 +22,8 @@ from typing import Any
 
 from sparring.configs.core.allowed import Form, complaint
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.files import write_atomically
-from sparring.configs.core.json_fields import Field
-from sparring.configs.core.regular_file import make_folder, read_regular_text
+from sparring.configs.core.files import make_folder, read_regular_text, write_atomically
+from sparring.configs.core.typed import Field
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, KINDS, Agent, League, PairRecord, turned
 from sparring.curriculum.ratings import Belief, Elo, Pair, pair
 

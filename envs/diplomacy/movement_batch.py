@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from typing_extensions import TypedDict
 
-from sparring.configs.core.tensor_checks import AnyTensor, Tensors, check_tensor, check_tensors
+from sparring.configs.core.tensor_file import AnyTensor, Tensors, check_tensor, check_tensors
 from sparring.configs.core.typed import Count, read, within
 from sparring.envs.diplomacy.batch import FIRST_YEAR, STATE, DiplomacyBatch, opening
 from sparring.envs.diplomacy.board import codes

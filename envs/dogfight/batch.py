@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 
 from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import choose
-from sparring.configs.core.tensor_checks import AnyTensor, check_tensor, check_tensors
+from sparring.configs.core.tensor_file import AnyTensor, check_tensor, check_tensors
 from sparring.configs.core.typed import Seed, read, require, within
 from sparring.configs.games import RewardConfig
 from sparring.envs.dogfight import rules as game

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, cast
 
 from sparring.agents.opponents.players import Player, check_game, find_folder, find_player, results_place, runs_with
 from sparring.configs.core.errors import InputError, choices
-from sparring.configs.core.paths import CHECKPOINTS
+from sparring.configs.core.files import CHECKPOINTS
 from sparring.configs.opponents import is_code
 from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy import GAME

@@ -15,7 +15,7 @@ from typing import Any
 from sparring.agents.opponents.players import MODEL_FOLDER, content_of
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError, InputError
-from sparring.configs.core.paths import holds
+from sparring.configs.core.files import holds
 from sparring.configs.language import LanguageModelConfig
 from sparring.configs.schema import DiplomacyGRPORunConfig, LanguageRunConfig
 from sparring.configs.serialization import from_plain, from_stored, read_yaml, with_texts

@@ -23,7 +23,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from sparring.agents.opponents.players import find_folder, runs_with
 from sparring.agents.run.log_files import EVENTS, METRICS
 from sparring.configs.core.errors import InputError, choices, suggestion
-from sparring.configs.core.regular_file import read_regular
+from sparring.configs.core.files import read_regular
 
 STEPS = "env_steps"
 MILLION = 1e6

@@ -14,8 +14,7 @@ from typing_extensions import TypedDict
 from sparring.agents.opponents import players
 from sparring.agents.opponents.players import trained_in
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.paths import holds
-from sparring.configs.core.regular_file import read_regular_text
+from sparring.configs.core.files import holds, read_regular_text
 from sparring.configs.core.typed import Count, Flag, Positive, Text, read, require
 from sparring.configs.games import DOGFIGHT_V0
 from sparring.configs.schema import DIPLOMACY, DogfightEnvConfig

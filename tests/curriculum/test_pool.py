@@ -7,7 +7,7 @@ import torch
 
 import sparring.curriculum.pool
 from sparring.configs.core.errors import UnknownNameError
-from sparring.configs.core.regular_file import IrregularFileError
+from sparring.configs.core.files import IrregularFileError
 from sparring.configs.core.tensor_file import pack, sha256
 from sparring.curriculum.pool import Pool, PoolError, read_rows
 

@@ -5,7 +5,7 @@ import pytest
 import sparring
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import ConfigError, InputError
-from sparring.configs.core.paths import user_path
+from sparring.configs.core.files import user_path
 from sparring.configs.load import load_named
 from sparring.envs.diplomacy.records import saved_game
 

@@ -28,10 +28,8 @@ from typing_extensions import TypedDict
 from sparring.agents.llm.decoding.output_layer import ModelError
 from sparring.agents.llm.models.identity import base_identity, identity_like
 from sparring.configs.core.errors import InputError, choose
-from sparring.configs.core.manifest import ManifestError, read_listed, write_listed
-from sparring.configs.core.run_contents import TrainingStateError
-from sparring.configs.core.tensor_checks import Tensors, check_tensor
-from sparring.configs.core.tensor_file import TensorFileError, pack, unpack
+from sparring.configs.core.manifest import ManifestError, TrainingStateError, read_listed, write_listed
+from sparring.configs.core.tensor_file import TensorFileError, Tensors, check_tensor, pack, unpack
 from sparring.configs.core.typed import Count, NotNegative, Plain, Positive, Text, naming, read, require, shown
 from sparring.configs.language import ADAPTER, LORA_TARGETS, LanguageModelConfig
 

@@ -29,9 +29,7 @@ from sparring.agents.llm.decoding.output_layer import ModelError
 from sparring.agents.llm.models.saved_model import is_ours, verify_model
 from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import InputError, suggestion
-from sparring.configs.core.files import naming_files
-from sparring.configs.core.paths import CHECKPOINTS, SHIPPED
-from sparring.configs.core.regular_file import check_file, read_regular_text
+from sparring.configs.core.files import CHECKPOINTS, SHIPPED, check_file, naming_files, read_regular_text
 from sparring.configs.core.status import said_if_long
 from sparring.configs.core.tensor_file import sha256
 from sparring.configs.language import LanguageModelConfig

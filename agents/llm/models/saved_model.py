@@ -18,8 +18,7 @@ import torch
 from typing_extensions import TypedDict
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.files import publish_folder
-from sparring.configs.core.regular_file import read_regular, read_regular_text
+from sparring.configs.core.files import publish_folder, read_regular, read_regular_text
 from sparring.configs.core.tensor_file import sha256
 from sparring.configs.core.typed import ContentError, Count, Digest, Flag, Plain, Text, read
 

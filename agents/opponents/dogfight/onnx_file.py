@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.regular_file import read_regular
+from sparring.configs.core.files import read_regular
 from sparring.envs.dogfight.batch import observation_size
 from sparring.envs.dogfight.rules import RULES
 

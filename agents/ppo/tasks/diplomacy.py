@@ -18,7 +18,7 @@ from sparring.agents.ppo.tasks.task import VIDEO, Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.status import COMPILING, said_if_long
-from sparring.configs.core.tensor_checks import AnyTensor, check_tensor
+from sparring.configs.core.tensor_file import AnyTensor, check_tensor
 from sparring.configs.core.typed import Count, Digest, Number, read, within
 from sparring.configs.schema import DiplomacyRunConfig
 from sparring.curriculum.league.file import read_league, write_league

@@ -27,7 +27,7 @@ from sparring.agents.ppo.self_play import BroadcastEnv, Promotion, SelfPlay, fol
 from sparring.agents.ppo.tasks.task import VIDEO, Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.status import COMPILING, said_if_long
-from sparring.configs.core.tensor_checks import AnyTensor
+from sparring.configs.core.tensor_file import AnyTensor
 from sparring.configs.core.typed import ContentError, Digest, read, require, within
 from sparring.configs.games import DogfightEnvConfig
 from sparring.configs.schema import DogfightRunConfig

@@ -19,8 +19,7 @@ import chess
 import numpy as np
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.files import publish_folder
-from sparring.configs.core.regular_file import read_regular, read_regular_text
+from sparring.configs.core.files import publish_folder, read_regular, read_regular_text
 from sparring.configs.core.status import say
 from sparring.configs.core.tensor_file import sha256
 from sparring.envs.chess.analysis import MOST_MOVES, Analysis, analysis_prompt, write_analysis

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.json_fields import Field
+from sparring.configs.core.typed import Field
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import COAST, POWERS, location_name, standard_board
 from sparring.envs.diplomacy.board.positions import Position, check_position

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from sparring.configs.core.errors import choose
-from sparring.configs.core.json_fields import Field
+from sparring.configs.core.typed import Field
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import NOTHING, find_location, standard_board
 from sparring.envs.diplomacy.board.positions import Position

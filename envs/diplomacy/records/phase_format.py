@@ -1,6 +1,6 @@
 """One phase of a game as a JSON value, in the usual notation: reader and writer.
 
-Errors name the path of the wrong field (`json_fields.py`), and every position read has passed `check_position`. Every
+Errors name the path of the wrong field (`typed.py`), and every position read has passed `check_position`. Every
 order written is read back first. The readers of single fields also serve the format of `package_game.py`.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from sparring.configs.core.errors import InputError, choose
-from sparring.configs.core.json_fields import Field
+from sparring.configs.core.typed import Field
 from sparring.envs.diplomacy.batch import position
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import NOTHING, POWERS, find_location, location_name, standard_board

@@ -22,10 +22,8 @@ import numpy as np
 import torch
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.files import write_atomically
-from sparring.configs.core.json_fields import Field
-from sparring.configs.core.paths import user_path
-from sparring.configs.core.regular_file import read_regular_text
+from sparring.configs.core.files import read_regular_text, user_path, write_atomically
+from sparring.configs.core.typed import Field
 from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import NOTHING, POWERS, location_name, standard_board

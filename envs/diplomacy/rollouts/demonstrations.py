@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from typing_extensions import TypedDict
 
-from sparring.configs.core.tensor_checks import Tensors, check_tensors
+from sparring.configs.core.tensor_file import Tensors, check_tensors
 from sparring.configs.core.typed import Count, read, within
 from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch, opening
 from sparring.envs.diplomacy.board import codes

@@ -12,9 +12,8 @@ from typing import Any
 
 from sparring.agents.run.folder import LOCK
 from sparring.agents.run.log_files import METRICS
+from sparring.configs.core.files import holds, open_regular, read_regular_text
 from sparring.configs.core.locks import OWNER
-from sparring.configs.core.paths import holds
-from sparring.configs.core.regular_file import open_regular, read_regular_text
 
 CONFIG = "config.yaml"
 MOST_LOG, MOST_JSON = 1 << 30, 1 << 26

@@ -17,7 +17,7 @@ from typing import Any
 
 from sparring.agents.run.log_files import EVENTS, METRICS
 from sparring.agents.run.logger import run_tags
-from sparring.configs.core.regular_file import open_regular, read_regular, read_regular_text
+from sparring.configs.core.files import open_regular, read_regular, read_regular_text
 from sparring.configs.serialization import read_yaml
 from sparring.eval.analysis.record import History, RunRecord, Status, newest_first, not_found, unusable_data
 from sparring.eval.analysis.sources.folder_files import (

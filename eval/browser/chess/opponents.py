@@ -10,7 +10,7 @@ import chess
 
 from sparring.agents.opponents.players import BOT_PREFIX, Player, find_player, runs_of
 from sparring.configs.core.errors import UnknownNameError, suggestion
-from sparring.configs.core.paths import CHECKPOINTS
+from sparring.configs.core.files import CHECKPOINTS
 from sparring.configs.opponents import is_code
 from sparring.envs.chess import BOTS, GAME
 from sparring.envs.chess.analysis import read_analysis

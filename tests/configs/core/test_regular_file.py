@@ -7,15 +7,16 @@ from pathlib import Path
 import pytest
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.files import discard, remove_leftovers
-from sparring.configs.core.locks import FileLock
-from sparring.configs.core.regular_file import (
+from sparring.configs.core.files import (
     IrregularFileError,
+    discard,
     make_folder,
     open_regular,
     read_regular,
     read_regular_text,
+    remove_leftovers,
 )
+from sparring.configs.core.locks import FileLock
 
 
 def bound_socket(path):

@@ -10,8 +10,14 @@ from typing_extensions import TypedDict
 from sparring.agents.policies.actor_critic import ActorCritic, network_shape, weight_sizes
 from sparring.agents.policies.networks import check_weights
 from sparring.agents.policies.order_network import OrderNetwork, order_weight_sizes
-from sparring.configs.core.tensor_checks import check_optimizer, check_tensor, check_tensors
-from sparring.configs.core.tensor_file import TensorFileError, pack, unpack
+from sparring.configs.core.tensor_file import (
+    TensorFileError,
+    check_optimizer,
+    check_tensor,
+    check_tensors,
+    pack,
+    unpack,
+)
 from sparring.configs.core.typed import ContentError, Count, read
 from sparring.configs.schema import NetworkConfig
 

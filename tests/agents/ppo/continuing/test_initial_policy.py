@@ -13,7 +13,7 @@ from sparring.agents.run.preflight import initial_policy
 from sparring.agents.run.states import read_state
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.paths import SHIPPED
+from sparring.configs.core.files import SHIPPED
 from sparring.configs.load import load
 from sparring.configs.schema import DogfightEnvConfig, NetworkConfig
 from tests.agents.ppo.small_run import ENVS, PHASES, config, flat, metrics, state_of, untimed
