@@ -116,13 +116,13 @@ def in_our_words(overrides: Sequence[str]) -> list[str]:
     given = {_key(text): text for text in overrides}
     ours: dict[str, str] = {}
     for key in given:
-        found = foreign_name(key)
-        if found is None or found.note:
+        option = foreign_name(key)
+        if option is None or option.note:
             continue
-        if other := next((one for one in (found.key, *ours) if one in given and ours.get(one, one) == found.key), ""):
-            raise ConfigError(f"{given[key]} and {given[other]}: are one option here, {found.key}; give it once")
-        ours[key] = found.key
-        say(f"{key} is {found.key} here", shown=os.environ.get("RANK", "0") == "0")
+        if other := next((one for one in (option.key, *ours) if one in given and ours.get(one, one) == option.key), ""):
+            raise ConfigError(f"{given[key]} and {given[other]}: are one option here, {option.key}; give it once")
+        ours[key] = option.key
+        say(f"{key} is {option.key} here", shown=os.environ.get("RANK", "0") == "0")
     return [_renamed(text, ours.get(_key(text), "")) for text in overrides]
 
 
@@ -136,8 +136,8 @@ def _renamed(text: str, key: str) -> str:
 
 def translation(key: str) -> str:
     """Return "did you mean ppo.learning_rate (lr in CleanRL)?" for a name of another library, else nothing."""
-    found = foreign_name(key)
-    if found is None:
+    option = foreign_name(key)
+    if option is None:
         return ""
-    known = f"{key.rpartition('.')[2]} in {' and '.join(found.libraries)}"
-    return f"did you mean {found.key} ({known}{f'; {found.note}' if found.note else ''})?"
+    known = f"{key.rpartition('.')[2]} in {' and '.join(option.libraries)}"
+    return f"did you mean {option.key} ({known}{f'; {option.note}' if option.note else ''})?"

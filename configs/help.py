@@ -136,10 +136,10 @@ def section_help(name: str) -> str:
     parts = [key.split(".") for key in keys]
     known = dict.fromkeys([GENERAL, *(".".join(part[:depth]) for part in parts for depth in range(1, len(part) + 1))])
     sections = [one for one in known if one not in keys]
-    asked = LISTS.sub(r"\1.", re.sub(r"\.\d+", "", name))
-    if asked not in known:
+    section = LISTS.sub(r"\1.", re.sub(r"\.\d+", "", name))
+    if section not in known:
         choose("section", name, ["runs", "options", "all", *sections])
-    chosen = [key for key in keys if _belongs(key, asked)]
+    chosen = [key for key in keys if _belongs(key, section)]
     return "\n".join(line for key in chosen for line in (*_option_line(key, keys[key]), *_meaning_lines(key)))
 
 
@@ -179,11 +179,11 @@ def _docstrings(owner: type) -> dict[str, str]:
         return {}
     (tree,) = ast.parse(inspect.getsource(owner)).body
     assert isinstance(tree, ast.ClassDef)
-    found = {}
+    texts = {}
     for field, after in zip(tree.body, tree.body[1:], strict=False):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(after, ast.Expr):
-            found[field.target.id] = " ".join(str(ast.literal_eval(after.value)).split())
-    return found
+            texts[field.target.id] = " ".join(str(ast.literal_eval(after.value)).split())
+    return texts
 
 
 def _option_lines() -> Iterator[str]:

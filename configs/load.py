@@ -62,7 +62,7 @@ def load(overrides: Sequence[str]) -> RunConfig:
     `phases.0.updates=20`. Raises `InputError` with one line: the error and the fix.
     """
     parsed = [_parse(text) for text in _runs_of_paths(_kind_of_env(overrides))]
-    settings = [f"++{str(one.input_line).lstrip('+')}" for one in parsed if not _names_run(one)]
+    settings = [f"++{str(one.input_line).lstrip('+')}" for one in parsed if one.key_or_group != "run"]
     stored = _stored(parsed)
     if stored is None:
         path = _run_path(parsed)
@@ -173,38 +173,25 @@ def _check_opponents_are_known(stored: RunConfig, path: Path, folder: str) -> No
 
 
 def _check_typed(config: RunConfig, parsed: Sequence[Override]) -> None:
-    """Refuse code and programs that only a file names: making them runs code."""
-    _check_module_is_typed(config, parsed)
-    _check_code_is_typed(config, parsed)
-
-
-def _check_module_is_typed(config: RunConfig, parsed: Sequence[Override]) -> None:
-    """Refuse to import a module that only a file names, because importing runs its code."""
+    """Refuse environments, opponents, rewards and engines that only a file names and whose use runs code."""
+    source = f"resume={config.resume}" if config.resume else f"run={config.run}"
+    keys = {override.key_or_group for override in parsed}
     module, colon, _ = config.env.id.partition(":")
-    if colon and module != OWN and not any(override.key_or_group == "env.id" for override in parsed):
+    if colon and module != OWN and "env.id" not in keys:
         raise ConfigError(
-            f"{_source(config)}: its environment is {config.env.id}, and making that runs the code of the module "
-            f"{module}; if you trust it, add env.id={config.env.id}"
+            f"{source}: its environment is {config.env.id}, and making that runs the code of the module {module}; if "
+            f"you trust it, add env.id={config.env.id}"
         )
-
-
-def _check_code_is_typed(config: RunConfig, parsed: Sequence[Override]) -> None:
-    """Refuse opponents and rewards in Python, and programs as engines, that only a file names: using them runs code."""
-    program = engine_program(config)
-    if program and not any(override.key_or_group == "env.engine.path" for override in parsed):
+    if (program := engine_program(config)) and "env.engine.path" not in keys:
         raise ConfigError(
-            f"{_source(config)}: its engine is the program {program}; if you trust it, add env.engine.path={program}"
+            f"{source}: its engine is the program {program}; if you trust it, add env.engine.path={program}"
         )
     for name, option in code_to_type(config, [override.value() for override in parsed]).items():
         noun = "reward" if option.startswith("reward=") else "opponent"
         raise ConfigError(
-            f"{_source(config)}: its {noun} {name} runs the code of the module {name.partition(':')[0]}; if you "
-            f"trust it, add {option}"
+            f"{source}: its {noun} {name} runs the code of the module {name.partition(':')[0]}; if you trust it, add "
+            f"{option}"
         )
-
-
-def _source(config: RunConfig) -> str:
-    return f"resume={config.resume}" if config.resume else f"run={config.run}"
 
 
 def _kind_of_env(overrides: Sequence[str]) -> list[str]:
@@ -212,14 +199,14 @@ def _kind_of_env(overrides: Sequence[str]) -> list[str]:
 
     Raises `ConfigError` for another name, and beside a named run, whose file has its game.
     """
-    asked = [text for text in overrides if re.fullmatch(r"\+*env=[^{]*", text)]
-    rest = [text for text in overrides if text not in asked]
-    if not asked:
+    envs = [text for text in overrides if re.fullmatch(r"\+*env=[^{]*", text)]
+    rest = [text for text in overrides if text not in envs]
+    if not envs:
         return rest
     run = next((text for text in rest if text.lstrip("+").startswith(("run=", "resume="))), "")
     if run:
-        raise ConfigError(f"{asked[-1]}: {run.lstrip('+')} has its game already; leave out one of the two")
-    name = RUN_OF_ENV[choose("env", asked[-1].partition("=")[2], RUN_OF_ENV)]
+        raise ConfigError(f"{envs[-1]}: {run.lstrip('+')} has its game already; leave out one of the two")
+    name = RUN_OF_ENV[choose("env", envs[-1].partition("=")[2], RUN_OF_ENV)]
     if name == "gymnasium":  # one of the project's ids would choose the game with its opponents
         own = re.compile(r"(\+*env\.id=)(sparring/.*)")
         matches = [(text, own.fullmatch(text)) for text in rest]
@@ -232,8 +219,8 @@ def _runs_of_paths(overrides: Sequence[str]) -> list[str]:
 
     Raises `ConfigError` for a path to another folder than that of all runs.
     """
-    told = [text.partition("=")[2] for text in overrides if text.lstrip("+").startswith("checkpoint_dir=")]
-    root = os.path.abspath(CONFIG_DIR.parent / (told[-1] if told else RunConfig.checkpoint_dir))
+    folders = [text.partition("=")[2] for text in overrides if text.lstrip("+").startswith("checkpoint_dir=")]
+    root = os.path.abspath(CONFIG_DIR.parent / (folders[-1] if folders else RunConfig.checkpoint_dir))
 
     def shortened(text: str) -> str:
         key, _, path = text.partition("=")
@@ -304,13 +291,9 @@ def _checkpoint_dir(parsed: Sequence[Override]) -> str:
     return given[-1] if given else RunConfig.checkpoint_dir
 
 
-def _names_run(override: Override) -> bool:
-    return override.key_or_group == "run"
-
-
 def _run_path(parsed: Sequence[Override]) -> Path:
     """Return the run file that is named, by the name of one of `runs()` or by the path of another."""
-    names = [str(override.value()) for override in parsed if _names_run(override)]
+    names = [str(override.value()) for override in parsed if override.key_or_group == "run"]
     if len(names) != 1:
         given = "no run is named" if not names else f"{len(names)} runs are named ({', '.join(names)})"
         raise ConfigError(f"{given}: give one +run=NAME, where NAME is one of {listed(list(runs()))}; {RUN_HELP}")

@@ -48,7 +48,7 @@ def registered() -> tuple[str, ...]:
 
 def registered_name(source: object) -> str:
     """Return the name under which `source` is registered, empty if it is not."""
-    return next((name for name, found in _registered.items() if found is source), "")
+    return next((name for name, object_ in _registered.items() if object_ is source), "")
 
 
 def source_name(source: Any) -> str:
@@ -100,16 +100,16 @@ def named_source(text: str, noun: str = "opponent") -> Any:
         return _registered[text]
     module, _, name = text.partition(":")
     try:
-        found = import_module(module)
+        imported = import_module(module)
     except ModuleNotFoundError as error:
         if not f"{module}.".startswith(f"{error.name}."):
             raise
         where = "install it, or put its folder on PYTHONPATH"
         raise InputError(f"{noun} {text}: there is no module {error.name}; {where}") from error
-    if not hasattr(found, name):
-        known = [other for other in vars(found) if not other.startswith("_")]
+    if not hasattr(imported, name):
+        known = [other for other in vars(imported) if not other.startswith("_")]
         raise InputError(f"{noun} {text}: {module} has no {name}{suggestion(name, known)}")
-    return getattr(found, name)
+    return getattr(imported, name)
 
 
 def named_opponents(config: RunConfig) -> dict[str, list[str]]:
@@ -129,11 +129,11 @@ def named_opponents(config: RunConfig) -> dict[str, list[str]]:
 
 def code_to_type(config: RunConfig, typed: Iterable[Any]) -> dict[str, str]:
     """Return the references of `config` that the `typed` values lack, each with the option that repeats it."""
-    heard = set(_texts(typed))
+    typed_texts = set(_texts(typed))
     missing: dict[str, str] = {}
     for key, names in named_opponents(config).items():
         option = f"{key}={names[0]}" if key in ("against", "reward") else f"{key}=[{','.join(names)}]"
-        missing |= {name: option for name in names if is_reference(name) and name not in heard | missing.keys()}
+        missing |= {name: option for name in names if is_reference(name) and name not in typed_texts | missing.keys()}
     return missing
 
 
@@ -141,9 +141,6 @@ def _texts(values: Any) -> Iterable[str]:
     """Yield every text inside nested lists and mappings."""
     if isinstance(values, str):
         yield values
-    elif isinstance(values, dict):
-        for value in values.values():
-            yield from _texts(value)
     elif isinstance(values, Iterable):
-        for value in values:
+        for value in values.values() if isinstance(values, dict) else values:
             yield from _texts(value)

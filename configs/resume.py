@@ -71,7 +71,7 @@ def missing_opponents(config: RunConfig) -> list[str]:
 
 def _plain_words(config: RunConfig) -> list[str]:
     """Return the opponents that are neither bots nor files, addresses or `module:Name`, each once."""
-    names = dict.fromkeys(name for found in named_opponents(config).values() for name in found)
+    names = dict.fromkeys(name for names in named_opponents(config).values() for name in names)
     bots: tuple[str, ...] = getattr(config, "bots", ())
     return [name for name in names if name not in bots and not any(mark in name for mark in "/.:")]
 

@@ -236,8 +236,8 @@ def _refusal(error: ErrorDetails, plain: Mapping[str, Any]) -> ConfigError:
     key, value = ".".join(map(str, error["loc"][1:])), error["input"]
     if error["type"] in UNKNOWN:
         return _misplaced(key, value, plain)
-    wanted, option = SHAPES.get(error["type"]), _option(key)
-    why = f"must be {wanted}{_rule(option) if option else ''}" if wanted else error["ctx"]["error"]
+    shape, option = SHAPES.get(error["type"]), _option(key)
+    why = f"must be {shape}{_rule(option) if option else ''}" if shape else error["ctx"]["error"]
     return ConfigError(f"{key}={_shown(value, option)}: {why}")
 
 

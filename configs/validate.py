@@ -35,49 +35,36 @@ from sparring.configs.schema import (
 from sparring.configs.serialization import from_plain, options, to_plain
 
 IDLE: tuple[tuple[type[RunConfig], str, tuple[str, ...]], ...] = (
-    (
-        PPORunConfig,
-        "trainer=sb3",
-        (
-            *("evaluation.", "guard.", "checkpoint_minutes", "network.log_std_min", "network.log_std_max"),
-            *("ppo.final_entropy_fraction", "ppo.log_ratio_clamp", "ppo.precision", "ppo.warmup_updates"),
-        ),
-    ),
+    (PPORunConfig, "trainer=sb3", (
+        "evaluation.", "guard.", "checkpoint_minutes", "network.log_std_min", "network.log_std_max",
+        "ppo.final_entropy_fraction", "ppo.log_ratio_clamp", "ppo.precision", "ppo.warmup_updates",
+    )),
     (PPORunConfig, "ppo.entropy_coefficient=0.0", ("ppo.final_entropy_fraction",)),
     (PPORunConfig, "ppo.adaptive_kl above 0", ("ppo.final_learning_rate_fraction",)),
     (PPORunConfig, "ppo.precision=fp32", ("ppo.warmup_updates",)),
     (PPORunConfig, "ppo.target_kl=0.0", ("guard.restore_kl",)),
-    (
-        DogfightRunConfig,
-        "phases.scripted_start=1.0 and phases.scripted_end=1.0",
-        tuple(f"self_play.{name}" for name in ("snapshot_every", "promotion", "sampling", "deal_every", "pool_size")),
-    ),
+    (DogfightRunConfig, "phases.scripted_start=1.0 and phases.scripted_end=1.0", (
+        "self_play.snapshot_every", "self_play.promotion", "self_play.sampling", "self_play.deal_every",
+        "self_play.pool_size",
+    )),
     (DogfightRunConfig, "env.reward.shaping=0.0", ("env.reward.exposure",)),
     (DogfightRunConfig, "env.rules=challenge", ("env.observe_physics",)),
-    (
-        RunConfig,
-        "evaluation.every=0 and evaluation.check_every=0 and evaluation.regimes_every=0",
-        ("evaluation.games",),
-    ),
+    (RunConfig, "evaluation.every=0 and evaluation.check_every=0 and evaluation.regimes_every=0", (
+        "evaluation.games",
+    )),
     (RunConfig, "guard.enabled=false", ("guard.",)),
     (LanguageRunConfig, "", ("endpoint.",)),
     (GRPORunConfig, "grpo.target_kl=0.0", ("guard.restore_kl",)),
     (GRPORunConfig, "grpo.kl_beta=0.0", ("grpo.kl_beta_start_step", "grpo.kl_beta_warmup_steps")),
     (GRPORunConfig, "overfit.enabled=false", ("overfit.",)),
-    (
-        GRPORunConfig,
-        "grpo.use_trajectory_level_rewards=true",
-        ("grpo.step_reward_weight", "grpo.final_reward_weight", "grpo.reward_discount_"),
-    ),
-    (
-        GRPORunConfig,
-        "grpo.play=self_play",
-        tuple(
-            f"league.{name}"
-            for name in ("self_play", "peer", "exploitable", "baseline", "final_", "cold_start_steps", "dumbbot_game")
-        ),
-    ),
-)
+    (GRPORunConfig, "grpo.use_trajectory_level_rewards=true", (
+        "grpo.step_reward_weight", "grpo.final_reward_weight", "grpo.reward_discount_",
+    )),
+    (GRPORunConfig, "grpo.play=self_play", (
+        "league.self_play", "league.peer", "league.exploitable", "league.baseline", "league.final_",
+        "league.cold_start_steps", "league.dumbbot_game",
+    )),
+)  # fmt: skip
 """Kind of run, what is set, and the beginnings of the options that then have no effect.
 
 Such options are allowed, since a run file may set what an override switches off, and are named when the run starts.
@@ -148,16 +135,16 @@ def idle_options(config: RunConfig) -> list[str]:
 def _holds(condition: str, values: Mapping[str, Any]) -> bool:
     """Return whether all parts of a condition are given, each in all items of its list; options of others count."""
     parts = condition.split(" and ") if condition else []
-    asked = [(part, part.partition("=")[0].removesuffix(" above 0")) for part in parts]
+    needed = [(part, part.partition("=")[0].removesuffix(" above 0")) for part in parts]
     return all(
-        _given(part.replace(name, key, 1), values) for part, name in asked for key in values if bare(key) == name
+        _given(part.replace(name, key, 1), values) for part, name in needed for key in values if bare(key) == name
     )
 
 
 def _given(need: str, values: Mapping[str, Any]) -> bool:
-    key, equals, wanted = need.partition("=")
+    key, equals, value = need.partition("=")
     if equals:
-        return str(values[key]).lower() == wanted
+        return str(values[key]).lower() == value
     return bool(values[key.removesuffix(" above 0")] > 0)
 
 
@@ -261,8 +248,8 @@ def _check_stage(key: str, stage: StageConfig, config: PPORunConfig) -> None:
     if len(set(stage.bots)) < len(stage.bots):
         raise ConfigError(f"{key}.bots=[{', '.join(stage.bots)}]: name each bot once and use weights for its share")
     if stage.weights and len(stage.weights) != len(stage.bots):
-        wanted = f"give {len(stage.bots)}, one for each of {', '.join(stage.bots)}, or none for equal shares"
-        raise ConfigError(f"{key}.weights={stage.weights}: {wanted}")
+        fix = f"give {len(stage.bots)}, one for each of {', '.join(stage.bots)}, or none for equal shares"
+        raise ConfigError(f"{key}.weights={stage.weights}: {fix}")
 
 
 def _check_named(config: PPORunConfig) -> None:

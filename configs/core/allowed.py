@@ -31,8 +31,8 @@ class Form:
     def hint(self, value: object) -> str:
         """Return "; did you mean 'x'?" for the nearest of `near`, or nothing if none is similar."""
         meant = dict(self.near)
-        found = nearest(str(value).lower(), meant)
-        return f"; did you mean {meant[found]!r}?" if found else ""
+        near = nearest(str(value).lower(), meant)
+        return f"; did you mean {meant[near]!r}?" if near else ""
 
 
 Allowed = str | tuple[str, ...] | Form

@@ -53,8 +53,8 @@ def nearest(name: str, choices: Iterable[str], *, likeness: float = 0.5) -> str 
 
 def suggestion(name: object, choices: Iterable[str], *, likeness: float = 0.5) -> str:
     """Return "; did you mean 'x'?" for the nearest of `choices`, or nothing if none reaches `likeness` (0 to 1)."""
-    found = nearest(str(name), choices, likeness=likeness)
-    return f"; did you mean {found!r}?" if found else ""
+    near = nearest(str(name), choices, likeness=likeness)
+    return f"; did you mean {near!r}?" if near else ""
 
 
 def listed(names: Sequence[str]) -> str:

@@ -148,16 +148,16 @@ def make_folder(path: Path) -> None:
     path.mkdir(exist_ok=True)
 
 
-def _check_existing(path: Path, is_wanted: Callable[[int], bool], name: str, *, follow: bool) -> None:
+def _check_existing(path: Path, fits: Callable[[int], bool], name: str, *, follow: bool) -> None:
     try:
         status = os.stat(path, follow_symlinks=follow)
     except OSError:  # missing, or in a folder that cannot be read
         return
-    _check(path, status, is_wanted, name)
+    _check(path, status, fits, name)
 
 
-def _check(path: Path, status: os.stat_result, is_wanted: Callable[[int], bool], name: str) -> None:
-    if is_wanted(status.st_mode):
+def _check(path: Path, status: os.stat_result, fits: Callable[[int], bool], name: str) -> None:
+    if fits(status.st_mode):
         return
     kinds = ((number, kind) for is_kind, number, kind in KINDS if is_kind(status.st_mode))
     number, kind = next(kinds, (errno.ENODEV, "a device"))

@@ -19,9 +19,9 @@ import filelock
 
 from sparring.configs.core.files import open_regular
 
-PAUSE = 0.01
+RETRY_S = 0.01
 """Seconds between two tries."""
-INTRODUCTION = 2.0
+NAMING_S = 2.0
 """Seconds that a process which just got the lock has to write its name."""
 OWNER = re.compile(r"process (\d+) on (.+)")
 
@@ -46,7 +46,7 @@ class FileLock:
         descriptor = open_regular(path, os.O_RDWR | os.O_CREAT)
         # Without flock filelock would take a soft lock, which outlives its owner.
         self._lock = filelock.UnixFileLock(
-            path, timeout=patience, poll_interval=PAUSE, thread_local=False, fallback_to_soft=False
+            path, timeout=patience, poll_interval=RETRY_S, thread_local=False, fallback_to_soft=False
         )
         try:
             self._lock.acquire()
@@ -73,20 +73,20 @@ class FileLock:
 
 def _owner(descriptor: int) -> str:
     """Return the name in a held lock's file; wait while it has none, or still that of a process that has ended."""
-    deadline = time.monotonic() + INTRODUCTION
+    deadline = time.monotonic() + NAMING_S
     while True:
         text = os.pread(descriptor, 1000, 0).decode(errors="replace").strip()
         if (text and not _has_ended(text)) or time.monotonic() > deadline:
             return text
-        time.sleep(PAUSE)
+        time.sleep(RETRY_S)
 
 
 def _has_ended(owner: str) -> bool:
-    found = OWNER.fullmatch(owner)
-    if found is None or found[2] != socket.gethostname():
+    process = OWNER.fullmatch(owner)
+    if process is None or process[2] != socket.gethostname():
         return False
     try:
-        os.kill(int(found[1]), 0)
+        os.kill(int(process[1]), 0)
     except (ProcessLookupError, OverflowError):
         return True
     except PermissionError:

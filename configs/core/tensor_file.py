@@ -185,17 +185,19 @@ class _Rate(TypedDict):
     params: list[int]
 
 
-def check_tensor(found: Any, wanted: Tensor, place: str, *, low: float | None = None, high: float | None = None) -> Any:
-    """Return `found` if it has the type and shape of `wanted`, and finite values in [low, high] where given."""
-    same = isinstance(found, Tensor) and found.dtype == wanted.dtype and found.shape == wanted.shape
-    require(same, f"{place}={shown(found)}: must be {shown(wanted)}")
-    if found.is_floating_point() and not bool(found.isfinite().all()):
+def check_tensor(
+    value: Any, expected: Tensor, place: str, *, low: float | None = None, high: float | None = None
+) -> Any:
+    """Return `value` if it has the type and shape of `expected`, and finite values in [low, high] where given."""
+    same = isinstance(value, Tensor) and value.dtype == expected.dtype and value.shape == expected.shape
+    require(same, f"{place}={shown(value)}: must be {shown(expected)}")
+    if value.is_floating_point() and not bool(value.isfinite().all()):
         raise ContentError(f"{place}: holds NaN or infinity; every value must be finite")
-    if found.numel() and low is not None:
-        require(bool((found >= low).all()), f"{place}: holds {found.min().item():g}; must be at least {low:g}")
-    if found.numel() and high is not None:
-        require(bool((found <= high).all()), f"{place}: holds {found.max().item():g}; must be at most {high:g}")
-    return found
+    if value.numel() and low is not None:
+        require(bool((value >= low).all()), f"{place}: holds {value.min().item():g}; must be at least {low:g}")
+    if value.numel() and high is not None:
+        require(bool((value <= high).all()), f"{place}: holds {value.max().item():g}; must be at most {high:g}")
+    return value
 
 
 def check_finite(value: Any, place: str = "") -> None:
@@ -209,27 +211,29 @@ def check_finite(value: Any, place: str = "") -> None:
         raise ContentError(f"{place}: holds NaN or infinity; every value must be finite")
 
 
-def check_tensors(found: Any, wanted: Mapping[str, Tensor], place: str) -> dict[str, Tensor]:
-    """Return the tensors `found` if they have the names, types and shapes of `wanted`, and finite values."""
-    named = read(Tensors, found, place)
-    missing, unknown = (sorted(map(str, one)) for one in (wanted.keys() - named.keys(), named.keys() - wanted.keys()))
+def check_tensors(value: Any, expected: Mapping[str, Tensor], place: str) -> dict[str, Tensor]:
+    """Return the tensors `value` if they have the names, types and shapes of `expected`, and finite values."""
+    named = read(Tensors, value, place)
+    missing, unknown = (
+        sorted(map(str, one)) for one in (expected.keys() - named.keys(), named.keys() - expected.keys())
+    )
     require(not missing, f"{place}.{missing[0] if missing else ''} is missing")
     require(not unknown, f"{place}.{unknown[0] if unknown else ''}: is of no tensor here")
-    checked = {name: check_tensor(named[name], tensor, f"{place}.{name}") for name, tensor in wanted.items()}
+    checked = {name: check_tensor(named[name], tensor, f"{place}.{name}") for name, tensor in expected.items()}
     first: dict[int, str] = {}
-    for name, tensor in wanted.items():
+    for name, tensor in expected.items():
         twin = first.setdefault(tensor.data_ptr(), name) if tensor.numel() else name
         require(torch.equal(checked[name], checked[twin]), f"{place}.{name}: must equal {twin}, with which it is tied")
     return checked
 
 
-def check_optimizer(found: Any, optimizer: Optimizer, place: str, *, without: Collection[int] = ()) -> dict[str, Any]:
-    """Return Adam's or Muon's `state_dict` for `optimizer.load_state_dict`; moments and learning rates are `found`'s.
+def check_optimizer(state: Any, optimizer: Optimizer, place: str, *, without: Collection[int] = ()) -> dict[str, Any]:
+    """Return Adam's or Muon's `state_dict` for `optimizer.load_state_dict`, with moments and rates of `state`.
 
     Either no parameter has moments or all that have values do, except those at the indices `without`, where both is
     valid.
     """
-    stored, own = read(OptimizerState, found, place), optimizer.state_dict()["param_groups"]
+    stored, own = read(OptimizerState, state, place), optimizer.state_dict()["param_groups"]
     groups = stored["param_groups"]
     require(len(groups) == len(own), f"{place}.param_groups: has {len(groups)} of them; must be {len(own)}")
     merged = [
@@ -249,26 +253,27 @@ def check_optimizer(found: Any, optimizer: Optimizer, place: str, *, without: Co
     return {"state": stored["state"], "param_groups": merged}
 
 
-def _group(found: dict[str, Any], own: dict[str, Any], place: str) -> dict[str, Any]:
+def _group(stored: dict[str, Any], own: dict[str, Any], place: str) -> dict[str, Any]:
     """Return a group of parameters with the stored rate; its options follow from the configuration and must agree."""
-    for name in sorted(found.keys() & own.keys() - {"lr"}):
-        theirs, ours = (list(one) if isinstance(one, tuple) else one for one in (found[name], own[name]))
-        same = theirs == ours and isinstance(theirs, bool) == isinstance(ours, bool)
-        require(same, f"{place}.{name}={shown(theirs)}: must be {shown(ours)}, which follows from the configuration")
-    return own | read(_Rate, found, place)
+    for name in sorted(stored.keys() & own.keys() - {"lr"}):
+        before, now = (list(one) if isinstance(one, tuple) else one for one in (stored[name], own[name]))
+        same = before == now and isinstance(before, bool) == isinstance(now, bool)
+        require(same, f"{place}.{name}={shown(before)}: must be {shown(now)}, which follows from the configuration")
+    return own | read(_Rate, stored, place)
 
 
-def _check_names(found: Tensors, wanted: set[str], place: str) -> None:
-    require(found.keys() == wanted, f"{place}: has {', '.join(sorted(found))}; must have {', '.join(sorted(wanted))}")
+def _check_names(stored: Tensors, expected: set[str], place: str) -> None:
+    has, must = (", ".join(sorted(names)) for names in (stored, expected))
+    require(stored.keys() == expected, f"{place}: has {has}; must have {must}")
 
 
-def _check_momentum(found: Tensors, parameter: Tensor, place: str) -> None:
-    _check_names(found, MUON_MOMENTS, place)
-    check_tensor(found["momentum_buffer"], parameter, f"{place}.momentum_buffer")
+def _check_momentum(stored: Tensors, parameter: Tensor, place: str) -> None:
+    _check_names(stored, MUON_MOMENTS, place)
+    check_tensor(stored["momentum_buffer"], parameter, f"{place}.momentum_buffer")
 
 
-def _check_moments(found: Tensors, parameter: Tensor, place: str) -> None:
-    _check_names(found, MOMENTS, place)
-    check_tensor(found["step"], torch.zeros(()), f"{place}.step", low=0.0)
-    check_tensor(found["exp_avg"], parameter, f"{place}.exp_avg")
-    check_tensor(found["exp_avg_sq"], parameter, f"{place}.exp_avg_sq", low=0.0)
+def _check_moments(stored: Tensors, parameter: Tensor, place: str) -> None:
+    _check_names(stored, MOMENTS, place)
+    check_tensor(stored["step"], torch.zeros(()), f"{place}.step", low=0.0)
+    check_tensor(stored["exp_avg"], parameter, f"{place}.exp_avg")
+    check_tensor(stored["exp_avg_sq"], parameter, f"{place}.exp_avg_sq", low=0.0)

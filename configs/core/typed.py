@@ -81,8 +81,8 @@ def read(kind: type[T], value: Any, place: str = "") -> T:
     if first["type"] == "missing":
         raise ContentError(f"{names} is missing")
     # pydantic's messages are "Input should be ..." and, for our own, "Value error, must be ..."
-    wanted = first["msg"].replace("Input should", "must").removeprefix("Value error, ")
-    raise ContentError(f"{names or 'it'}={shown(first['input'])}: {wanted[0].lower()}{wanted[1:]}")
+    rule = first["msg"].replace("Input should", "must").removeprefix("Value error, ")
+    raise ContentError(f"{names or 'it'}={shown(first['input'])}: {rule[0].lower()}{rule[1:]}")
 
 
 @contextmanager

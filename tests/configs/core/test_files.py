@@ -1,10 +1,121 @@
-"""Atomic writing: the old file or the new one, and nothing left over."""
+"""Only regular files are opened, others are refused by name; a write leaves the old file or the new one, and no rest."""
 
 import os
+import socket
+from pathlib import Path
 
 import pytest
 
-from sparring.configs.core.files import publish_folder, write_atomically
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.files import (
+    IrregularFileError,
+    discard,
+    make_folder,
+    open_regular,
+    publish_folder,
+    read_regular,
+    read_regular_text,
+    remove_leftovers,
+    write_atomically,
+)
+from sparring.configs.core.locks import FileLock
+
+
+def bound_socket(path):
+    os.chdir(path.parent)  # the address of a socket is at most 107 bytes long
+    with socket.socket(socket.AF_UNIX) as end:
+        end.bind(path.name)
+
+
+KINDS = {
+    "a link": lambda path: path.symlink_to(path.with_name("precious")),
+    "a link to nothing": lambda path: path.symlink_to("nothing"),
+    "a link to a device": lambda path: path.symlink_to("/dev/zero"),
+    "a FIFO": os.mkfifo,
+    "a folder": Path.mkdir,
+    "a socket": bound_socket,
+}
+
+
+@pytest.fixture(params=KINDS)
+def wrong(request, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "precious").write_text("keep")
+    KINDS[request.param](tmp_path / "it")
+    yield tmp_path / "it"
+    assert (tmp_path / "precious").read_text() == "keep"
+
+
+@pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_WRONLY, os.O_RDWR | os.O_CREAT, os.O_RDWR | os.O_TRUNC])
+def test_what_is_no_file_is_refused_in_one_line(wrong, flags):
+    with pytest.raises(IrregularFileError, match="must be a regular file") as caught:
+        open_regular(wrong, flags)
+    assert isinstance(caught.value, InputError)
+    assert str(caught.value).startswith(f"{wrong}: is a")
+
+
+def test_a_lock_refuses_it_and_does_not_write(wrong):
+    with pytest.raises(IrregularFileError, match="must be a regular file"):
+        FileLock(wrong)
+
+
+def test_a_device_is_refused():
+    with pytest.raises(IrregularFileError, match="/dev/zero: is a device, and must be a regular file"):
+        read_regular(Path("/dev/zero"))
+
+
+def test_a_link_that_a_user_names_may_be_read_but_not_one_to_a_device(tmp_path):
+    (tmp_path / "file").write_bytes(b"content")
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    assert read_regular(tmp_path / "link", follow=True) == b"content"
+    with pytest.raises(IrregularFileError, match="is a device"):
+        read_regular(tmp_path / "zero", follow=True)
+
+
+def test_a_hard_link_is_read_but_not_written(tmp_path):
+    (tmp_path / "precious").write_bytes(b"keep")
+    os.link(tmp_path / "precious", tmp_path / "lock")
+    assert read_regular(tmp_path / "lock") == b"keep"
+    with pytest.raises(IrregularFileError, match="lock: has a second name"):
+        FileLock(tmp_path / "lock")
+    assert (tmp_path / "precious").read_bytes() == b"keep"
+
+
+def test_other_errors_stay_what_they_are(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_regular(tmp_path / "gone")
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError):
+        read_regular(tmp_path / "file" / "inside")
+
+
+def test_a_linked_folder_is_not_cleaned_or_removed(tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / ".precious.1.tmp").write_text("keep")
+    (tmp_path / "pool").symlink_to("elsewhere")
+    for act in (remove_leftovers, discard, make_folder):
+        with pytest.raises(IrregularFileError, match="pool: is a link, and must be a folder"):
+            act(tmp_path / "pool")
+    assert os.listdir(elsewhere) == [".precious.1.tmp"]
+
+
+def test_a_linked_leftover_is_removed_and_its_target_stays(tmp_path):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / ".a.1.tmp").symlink_to("precious")
+    remove_leftovers(tmp_path)
+    assert os.listdir(tmp_path) == ["precious"]
+
+
+def test_a_sparse_file_is_refused_by_its_size(tmp_path):
+    """It takes no room on the disk, and would take all memory."""
+    with (tmp_path / "config.yaml").open("wb") as file:
+        file.truncate(1 << 43)
+    with pytest.raises(IrregularFileError, match=r"config\.yaml: has 8796093022208 bytes, and at most 268435456 are"):
+        read_regular_text(tmp_path / "config.yaml")
+    with pytest.raises(OSError, match="has 8796093022208 bytes, which do not fit into memory"):
+        read_regular(tmp_path / "config.yaml")
 
 
 def test_text_and_bytes_replace_what_was_there(tmp_path):
