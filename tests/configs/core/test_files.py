@@ -1,4 +1,4 @@
-"""Only regular files are opened, others are refused by name; a write leaves the old file or the new one, and no rest."""
+"""Only regular files are opened, others are refused by name; a write leaves the old file or the new one, no part."""
 
 import os
 import socket
