@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparring.agents.opponents.players import find_player, trains_language_model
 from sparring.configs.core.errors import InputError, choose, listed
-from sparring.configs.core.paths import user_path
+from sparring.configs.core.files import user_path
 from sparring.configs.opponents import opponent_text
 from sparring.configs.overrides import override_texts
 from sparring.envs.game import game_named

@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.paths import CHECKPOINTS
+from sparring.configs.core.files import CHECKPOINTS
 from sparring.eval.analysis.output import OutputFormat, warn
 from sparring.eval.analysis.record import RunNotFoundError, RunRecord, RunSource, not_found
 from sparring.eval.analysis.reports.power_law import Price

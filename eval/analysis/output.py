@@ -23,7 +23,7 @@ import numpy as np
 import typer
 
 from sparring.configs.core.errors import InputError, one_line, printable
-from sparring.configs.core.paths import unusable_text
+from sparring.configs.core.files import unusable_text
 from sparring.configs.core.status import as_called, say
 from sparring.eval.analysis.record import RunNetworkError, RunNotFoundError, RunRecord, UnknownMetricError
 from sparring.eval.command import BAD_INPUT, INTERRUPTED

@@ -29,8 +29,8 @@ from sparring.agents.sweeps.sweep_folder import (
 )
 from sparring.configs.core.errors import ConfigError, InputError, one_line
 from sparring.configs.core.files import write_atomically
-from sparring.configs.core.paths import PACKAGE
-from sparring.configs.core.regular_file import read_regular_text
+from sparring.configs.core.files import PACKAGE
+from sparring.configs.core.files import read_regular_text
 from sparring.configs.load import load, runs
 from sparring.configs.serialization import from_stored, options, read_yaml
 from sparring.configs.sweeps.criteria import read_measure

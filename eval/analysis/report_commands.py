@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand
 
 from sparring.agents.sweeps.sweep_folder import SUFFIX
-from sparring.configs.core.paths import CHECKPOINTS
+from sparring.configs.core.files import CHECKPOINTS
 from sparring.eval.analysis.options import (
     ComputeOptions,
     OutputOptions,

@@ -20,7 +20,7 @@ from typing import Any, cast
 import yaml
 
 from sparring.configs.core.errors import InputError, choose, suggestion
-from sparring.configs.core.regular_file import read_regular_text
+from sparring.configs.core.files import read_regular_text
 from sparring.eval.analysis.record import History, option
 from sparring.eval.analysis.reports.detectors import DETECTORS, Detector, Missing, needed
 from sparring.eval.analysis.reports.report import SEVERITIES, Evidence, Finding

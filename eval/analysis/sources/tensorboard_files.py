@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from sparring.configs.core.regular_file import read_regular
+from sparring.configs.core.files import read_regular
 from sparring.eval.analysis.record import History, RunRecord, Status, newest_first, not_found
 from sparring.eval.analysis.sources.folder_files import MOST_LOG, in_run_folder, open_files
 from sparring.eval.analysis.sources.row_table import last_values

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.regular_file import open_regular, read_regular
+from sparring.configs.core.files import open_regular, read_regular
 from sparring.eval.analysis.record import (
     History,
     RunRecord,

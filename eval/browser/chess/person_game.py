@@ -14,7 +14,7 @@ from typing import Any
 import chess
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.regular_file import open_regular
+from sparring.configs.core.files import open_regular
 from sparring.configs.core.status import say
 from sparring.envs.chess.analysis import read_analysis
 from sparring.envs.chess.positions import check_position, read_legal_move

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 from sparring.configs.core.errors import InputError, choose
-from sparring.configs.core.paths import holds
+from sparring.configs.core.files import holds
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import BOTS
