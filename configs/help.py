@@ -73,7 +73,7 @@ HEAD = """\
 scale=S shrinks the run file NAME: its updates and moments by S; its intervals and sizes (matches, steps of a rollout,
 minibatch, games of evaluations) by the root of S, as in scale=0.01. Phases, stages, events and evaluations all still
 happen, in the same order. Learning rate, gamma, epochs, network and rewards stay, and options typed beside it hold as
-they are. docs/long_runs.md
+they are. docs/training.md
 
 +sweep=NAME trains all runs of configs/sweep/NAME.yaml; seed=1,2,3 and runs=A,B choose among them. docs/sweeps.md
 """

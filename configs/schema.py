@@ -335,7 +335,7 @@ class RunConfig:
     max_updates: int = option(0, COUNT)
     """Stop after this many updates even if the schedule is longer; 0 runs all."""
     scale: float = option(1.0, "(0, 1]")
-    """Size: below 1 the run file's schedule and batches are shrunk when a run starts (docs/long_runs.md).
+    """Size: below 1 the run file's schedule and batches are shrunk when a run starts (docs/training.md).
     Options typed beside it are not scaled. A run's config.yaml has it, and the resulting numbers."""
     env: EnvConfig = field(default_factory=EnvConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)

@@ -1,7 +1,8 @@
 """Write docs/envs/NAME.md from the docstring of every registered game: `python docs/generate_env_pages.py`.
 
 The docstring is the one place where a game is described; a test compares it with the code, and the pages with it. The
-moving picture and the bots' payoff table are added from docs/images/ and docs/results/.
+moving picture and the bots' payoff table are added from docs/images/ and docs/results/; what a page says on playing in
+the browser is written by hand and kept.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from gymnasium.envs.registration import load_env_creator, parse_env_id, registry
 from sparring import envs  # noqa: E402 - importing it registers the games
 
 NOTICE = "<!-- Written by docs/generate_env_pages.py from the class docstring: edit that. -->"
+BY_HAND = "\n## Play in the browser\n"
+"""Heading from which on a page is kept as it is."""
 
 DOGFIGHT_BOTS = """\
 Five scripted bots ([how they decide](dogfight_bots.md)) run in the kernels of the simulator. Win % of the row against
@@ -66,8 +69,9 @@ def pages() -> dict[Path, str]:
         own = parts.get(name.lower())
         picture = f"![{own.caption}](../images/{name.lower()}.gif)\n\n" if own else ""
         opponents = f"\n## Opponents\n\n{own.opponents}\n" if own else ""
+        path = ROOT / "docs" / "envs" / f"{name.lower()}.md"
         page = f"{NOTICE}\n\n# {env_id}\n\n{picture}{text}\n{opponents}"
-        found[ROOT / "docs" / "envs" / f"{name.lower()}.md"] = page
+        found[path] = page + "".join(path.read_text(encoding="utf-8").partition(BY_HAND)[1:] if path.exists() else ())
     return found
 
 

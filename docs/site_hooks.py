@@ -26,8 +26,8 @@ DOCS, REPOSITORY = "docs", "repository"
 """Folder of the pages; folder in the site of the pages made from other files."""
 INDEX = "README.md"
 PACKAGES = ("__init__.py", "agents", "configs", "curriculum", "envs", "eval", "train.py")
-FOLDERS = {"results/README.md": "Results"}
-"""Indexes whose pages stand below them in the navigation, with the name of that section."""
+FOLDERS = {"results/README.md": "Results", "lab_notes.md": ""}
+"""Indexes whose pages stand below them in the navigation, with the name of that section, if they have one of their own."""
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".json": "json", ".toml": "toml", ".cff": "yaml"}
 FENCE = re.compile(r"(^```.*?^```)", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -80,7 +80,7 @@ def on_post_build(config: MkDocsConfig) -> None:
 def navigation() -> list[Any]:
     """Return mkdocs' `nav`: a section for each table of docs/README.md, an entry for each page in its first column.
 
-    An index of a folder, such as results/README.md, is followed by the pages that its own tables list.
+    An index, such as results/README.md or lab_notes.md, is followed by the pages that its own tables list.
     """
     listed = {INDEX}
     sections: list[Any] = [{"Sparring": INDEX}]
@@ -90,7 +90,7 @@ def navigation() -> list[Any]:
             inner = [each for _, found in tables(f"{DOCS}/{path}") for each in found] if path in FOLDERS else []
             new = [each for each in dict.fromkeys([path, *inner]) if each not in listed]
             listed.update(new)
-            entries += [{FOLDERS[path]: new}] if inner else new
+            entries += [{FOLDERS[path]: new}] if FOLDERS.get(path) else new
         sections.append({title: entries})
     return sections
 

@@ -1,4 +1,4 @@
-"""Every tutorial is a script: its blocks run in order at a small size, as a reader would run them.
+"""Every tutorial is a script, and so are training.md and scaling.md: blocks run in order at a small size, as read.
 
 Python blocks share one namespace; a block that begins with `# NAME.py` is added to that file instead, and one of YAML
 becomes a run file in a copy of configs/. Commands of `sh` blocks run in this process, to load torch once, in a folder
@@ -20,7 +20,9 @@ from sparring.configs.sweeps.plan import names_sweep, read_grid, read_sweep
 from sparring.eval import run
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs" / "tutorials").glob("*.md"))}
+GUIDES = [ROOT / "docs" / "training.md", ROOT / "docs" / "scaling.md"]
+FILES = [*sorted((ROOT / "docs" / "tutorials").glob("*.md")), *GUIDES]
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in FILES}
 BLOCK = re.compile(r"^```(python|sh|yaml)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 RUN_FILE = re.compile(r"^# configs/(run/\w+\.yaml)$", re.MULTILINE)
 FILE = re.compile(r"# (\w+)\.py\n")
@@ -52,11 +54,11 @@ SMALL = {
     },
     "own_game.md": {"max_updates=60": "max_updates=25", "--episodes 200": "--episodes 20"},
     "tables.md": {"GAMES = 400": "GAMES = 40", "range(20)": "range(2)", "--games 40": "--games 4"},
-    "resuming.md": {
+    "training.md": {
         f"max_updates={long}": f"max_updates={short}" for long, short in ((40, 1), (80, 2), (90, 3), (95, 4))
     },
     "language_model.md": {"LAST_YEAR = 1905": "LAST_YEAR = 1901", "--games 70": "--games 7 --protocol alone"},
-    "many_machines.md": {"max_updates=40": "max_updates=1", "max_updates=60": "max_updates=2"},
+    "scaling.md": {"max_updates=40": "max_updates=1", "max_updates=60": "max_updates=2"},
 }
 """Replacements in the text of each page, each of which must occur."""
 

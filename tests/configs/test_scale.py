@@ -233,7 +233,7 @@ def test_another_scale_is_refused_on_resuming(started):
 
 
 def test_the_page_and_help_say_what_is_scaled():
-    page = (CONFIG_DIR.parent / "docs" / "long_runs.md").read_text().split("## A small version of a run")[1]
+    page = (CONFIG_DIR.parent / "docs" / "training.md").read_text().split("## A small version of a run")[1]
     listed = set(re.findall(r"`([a-z_.]+)`", page.split("\n## ")[0]))
     assert {*MOMENTS, *INTERVALS, *SIZES, "learning_rate", "gamma"} <= {
         *listed,

@@ -42,7 +42,7 @@ def test_checkpoints_join_the_league_and_are_met(toy, tmp_path):
     assert league["checkpoint_000002"].games > 0
     path = final.parent / league["checkpoint_000002"].path
     assert path.exists()
-    for page in ("checkpoints/README.md", "docs/long_runs.md"):  # what files are called there is what they are called
+    for page in ("checkpoints/README.md", "docs/training.md"):  # what files are called there is what they are called
         assert f"`{path.name.replace('000002', '<steps>')}`" in (ROOT / page).read_text(encoding="utf-8")
 
 
