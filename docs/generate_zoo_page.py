@@ -73,7 +73,17 @@ def policy_row(path: Path) -> list[str]:
     best = best.removeprefix("best response ").partition(" (")[0]  # without how it was measured, which the card says
     attack = facts.get("strongest attack", "not measured").partition(" (")[0]
     held_out = facts.get("held out, win % of 400 games", "not measured").partition(";")[0]
-    return [f"`{path.stem}`", task, f"{weights:,}", facts["win % of 400 games"], held_out, best, attack, command[0], link]
+    return [
+        f"`{path.stem}`",
+        task,
+        f"{weights:,}",
+        facts["win % of 400 games"],
+        held_out,
+        best,
+        attack,
+        command[0],
+        link,
+    ]
 
 
 def language_model_row(folder: Path) -> list[str]:
@@ -85,7 +95,17 @@ def language_model_row(folder: Path) -> list[str]:
     command = f"`python train.py +run={config['run']}`"
     table = "[results](results/diplomacy.md)"
     card = "[models](language_models.md#the-models)"
-    return [f"`{folder.name}`", f"`{config['env']['id']}`, text", f"{weights:,}", table, "none", UNKNOWN, "not measured", command, card]
+    return [
+        f"`{folder.name}`",
+        f"`{config['env']['id']}`, text",
+        f"{weights:,}",
+        table,
+        "none",
+        UNKNOWN,
+        "not measured",
+        command,
+        card,
+    ]
 
 
 if __name__ == "__main__":

@@ -28,9 +28,7 @@ from sparring.agents.sweeps.sweep_folder import (
     search_summary,
 )
 from sparring.configs.core.errors import ConfigError, InputError, one_line
-from sparring.configs.core.files import write_atomically
-from sparring.configs.core.files import PACKAGE
-from sparring.configs.core.files import read_regular_text
+from sparring.configs.core.files import PACKAGE, read_regular_text, write_atomically
 from sparring.configs.load import load, runs
 from sparring.configs.serialization import from_stored, options, read_yaml
 from sparring.configs.sweeps.criteria import read_measure

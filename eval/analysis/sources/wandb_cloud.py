@@ -21,8 +21,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sparring.configs.core.errors import one_line
-from sparring.configs.core.files import write_atomically
-from sparring.configs.core.files import read_regular_text
+from sparring.configs.core.files import read_regular_text, write_atomically
 from sparring.eval.analysis.record import (
     History,
     RunNetworkError,

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from sparring.agents.opponents.players import RELEASED, Player, check_game, find_player, released_of, runs_of
 from sparring.configs.core.errors import InputError, choose
-from sparring.configs.core.files import write_atomically
-from sparring.configs.core.files import CHECKPOINTS
+from sparring.configs.core.files import CHECKPOINTS, write_atomically
 from sparring.envs.dogfight import GAME
 from sparring.envs.dogfight.rules import RULES
 from sparring.eval.browser.server import HostedGame, ServerOptions, check_server, play_parser, serve_game
