@@ -27,7 +27,7 @@ DOCS, REPOSITORY = "docs", "repository"
 INDEX = "README.md"
 PACKAGES = ("__init__.py", "agents", "configs", "curriculum", "envs", "eval", "train.py")
 FOLDERS = {"results/README.md": "Results", "lab_notes.md": ""}
-"""Indexes whose pages stand below them in the navigation, with the name of that section, if they have one of their own."""
+"""Indexes whose pages stand below them in the navigation, with the name of that section, if it is one of its own."""
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".json": "json", ".toml": "toml", ".cff": "yaml"}
 FENCE = re.compile(r"(^```.*?^```)", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
