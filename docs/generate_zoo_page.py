@@ -32,7 +32,8 @@ Trained models that come with the repository and the package. `--ckpt released/N
 name a policy in every command of `eval/`, `tiny` the language model. *Held out* are opponents that no run trains
 against ([opponents](opponents.md#held-out-opponents)): their mean and the worst of them. A *best response* is an
 opponent trained against the model alone, cold from random weights or warm from the model's own; its win rate measures
-what the table hides, as does the strongest of several [attacks](results/self_play.md#the-maximum-of-several-attacks) ([how it is trained](results/bots_only.md#best-responses-the-released-policy)).
+what the table hides ([how](results/bots_only.md#best-responses-the-released-policy)), as does the strongest of several
+[attacks](results/self_play.md#the-maximum-of-several-attacks).
 
 | name | task | size (weights) | table (win %) | held out (win %) | best response (win % against it) | strongest attack (win %) | command | card |
 | --- | --- | ---: | --- | --- | --- | --- | --- | --- |
