@@ -35,7 +35,7 @@ opponent trained against the model alone, cold from random weights or warm from 
 what the table hides ([how](results/bots_only.md#best-responses-the-released-policy)), as does the strongest of several
 [attacks](results/self_play.md#the-maximum-of-several-attacks).
 
-| name | task | size (weights) | table, win % | held out, win % | best response, win % | attack, win % | command | card |
+| name | task | size, weights | table, win % | held out, win % | best response, win % | attack, win % | command | card |
 | --- | --- | ---: | --- | --- | --- | --- | --- | --- |
 """
 TAIL = """

@@ -239,20 +239,20 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 62_371,
-    "product files": 481,
-    "import lines, % of product lines": 8.8,
-    "files with one importer": 112,
-    "files with one importer and at most 80 lines": 30,
-    "`found` as a name, per 1,000 lines": 10.4,
-    "test lines": 58_532,
+    "product lines": 61_109,
+    "product files": 380,
+    "import lines, % of product lines": 8.2,
+    "files with one importer": 72,
+    "files with one importer and at most 80 lines": 7,
+    "`found` as a name, per 1,000 lines": 0.7,
+    "test lines": 58_419,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""
 ENTERED = {
     "files entered by a PPO update": 30,
-    "files entered by a GRPO step": 79,
-    "files entered by an evaluation": 42,
+    "files entered by a GRPO step": 61,
+    "files entered by an evaluation": 36,
 }
 
 
