@@ -1,5 +1,6 @@
 """Our small models: Llama's shape, first weights that depend on the seed alone, and a tokenizer with a token a word,
-nothing lost, and lines that stay apart, so that constraints over tokens are exact.
+nothing lost, and lines that stay apart, so that constraints over tokens are exact. The released one is whole, small,
+and plays about as its page says: it has learned DumbBot's orders.
 """
 
 import re
@@ -14,14 +15,20 @@ pytest.importorskip("transformers")
 
 from transformers import AutoTokenizer
 
+from sparring.agents.llm.cloning.dataset import CloneDataset
+from sparring.agents.llm.cloning.held_out import HeldOut
+from sparring.agents.llm.models.load import TINY, load_model
+from sparring.agents.llm.models.saved_model import verify_model
 from sparring.agents.llm.models.tiny import WORD, build_tiny, game_tokenizer, tiny_config, train_tokenizer
+from sparring.configs.language import LanguageModelConfig
 from sparring.envs.diplomacy.board.board import POWERS, standard_board
 from sparring.envs.diplomacy.prompts.prompts import render
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
-from sparring.envs.diplomacy.rollouts.demonstrations import NUMBERS, corpus, kinds_of_prompts
+from sparring.envs.diplomacy.rollouts.demonstrations import NUMBERS, BotGames, corpus, kinds_of_prompts
 from tests.envs.diplomacy.prompts.asking import draw, random_decisions
 
 SMALL = {"hidden": 32, "layers": 2, "heads": 2}
+MOST_BYTES = 10_000_000
 TAGS = ("<orders>", "</orders>")
 TOKENIZER = game_tokenizer("diplomacy")
 
@@ -123,3 +130,25 @@ def test_sizes(hidden, layers, heads, millions):
     total = layers * per_layer + config.vocab_size * hidden
     assert config.intermediate_size % 8 == 0
     assert total / 1e6 == pytest.approx(millions, rel=0.05)
+
+
+def test_its_files_are_those_of_its_manifest_and_small():
+    training = verify_model(TINY)
+    assert training["config"]["clone"]["bot"] == "dumbbot"
+    assert sum(path.stat().st_size for path in TINY.iterdir()) < MOST_BYTES
+
+
+def test_its_tokenizer_is_the_one_this_tree_makes():
+    """Else prompts would mean something else to the model than they did when it learned."""
+    _, tokenizer = load_model(LanguageModelConfig(name="tiny"))
+    assert tokenizer.get_vocab() == game_tokenizer("diplomacy").get_vocab()
+
+
+def test_it_orders_as_the_bot_does_in_games_it_never_saw():
+    """More than half of the orders."""
+    model, tokenizer = load_model(LanguageModelConfig(name="tiny"))
+    games = BotGames(8, bot="dumbbot", last_year=1910, seed=77)
+    found = HeldOut(CloneDataset(games, tokenizer), tokenizer, DIPLOMACY_TEXT).check(model)
+    games.close()
+    assert found["eval/held_out/accuracy"] > 0.48
+    assert found["eval/held_out/order_loss"] < 1.6
