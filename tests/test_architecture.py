@@ -245,7 +245,7 @@ RATCHET = {
     "files with one importer": 72,
     "files with one importer and at most 80 lines": 7,
     "`found` as a name, per 1,000 lines": 0.7,
-    "test lines": 58_419,
+    "test lines": 58_415,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""
