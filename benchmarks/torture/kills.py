@@ -1,7 +1,7 @@
 """SIGKILL at random moments of five trainers' runs; resumed each time, they must end as undisturbed runs, bit for bit.
 
 A life lasts a drawn number of saves, then a drawn time, or until a save's temporary file is seen. The next one resumes.
-A run that ends before its kills are used up is compared and begun again. Where a kill fell is read off what it left:
+A run that ends before its kills are used up is compared and started again. Where a kill fell is read off what it left:
 a temporary file means inside a save, no new training state and no word of the run means in the start-up.
 """
 
@@ -56,7 +56,7 @@ class Victim:
         return self.root / self.run.name
 
     def life(self) -> Verdict:
-        """Run until the drawn moment and kill; a run that ends before is compared and begun again."""
+        """Run until the drawn moment and kill; a run that ends before is compared and started again."""
         while True:
             self.root.mkdir(exist_ok=True)
             before = updates_done(self.folder)
