@@ -75,16 +75,21 @@ def games(kinds: Sequence[type[RunConfig]]) -> list[str]:
 
 
 def belongs_elsewhere(kind: type[RunConfig], key: str, plain: Mapping[str, Any]) -> str:
-    """Name the owner of the option `key`, given in `plain` but missing from its `kind`; empty if none."""
+    """Name the owner of the option `key`, given in `plain` but missing from its `kind`; empty if none.
+
+    The owner is a game, or the trainers; with their game where their other games lack the option.
+    """
     others, trainer, env = owners(key), plain.get("trainer", "ppo"), plain.get("env")
     same_trainer = [one for one in others if trainer in one.trainers]
     game = env.get("id", kind.game) if isinstance(env, Mapping) else kind.game
     if same_trainer or (not {kind.game, game} & {*games(others)} and knows(kind, key.split(".")[0])):
-        whose, name = games(same_trainer or others), game
+        whose, name, place = games(same_trainer or others), game, ""
     else:
         whose, name = list(dict.fromkeys(one for other in others for one in other.trainers)), f"trainer={trainer}"
+        theirs = [one for one in RUNS if {*one.trainers} & {*whose}]
+        place = f" with {' and '.join(games(others))}" if {*games(theirs)} - {*games(others)} else ""
     instead = "leave it out, --cfg prints what would be run" if key == "dry_run" else "leave it out"
-    return f"is an option of {' and '.join(whose)}, not of {name}; {instead}" if others else ""
+    return f"is an option of {' and '.join(whose)}{place}, not of {name}; {instead}" if others else ""
 
 
 def bare(key: str) -> str:

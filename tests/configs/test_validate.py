@@ -57,8 +57,9 @@ def phase(**entries):
         ({**LANGUAGE, "env": {"num_envs": 7}}, "env.num_envs=7: is an option of ppo and sb3, not of trainer=grpo"),
         (
             {"endpoint": {"url": "sk-secret"}},
-            "endpoint.url=(not shown): is an option of grpo and clone, not of trainer=",
+            "endpoint.url=(not shown): is an option of grpo and clone with sparring/Diplomacy-v0, not of trainer=",
         ),
+        ({"dry_run": True}, "dry_run=True: is an option of grpo and clone with sparring/Chess-v0, not of trainer=ppo;"),
         ({"grpo": {"steps": 3}}, "grpo.steps=3: is an option of grpo, not of trainer=ppo; leave it out"),
         (
             {**LANGUAGE, "ppo": {"learning_rate": 0.5}},

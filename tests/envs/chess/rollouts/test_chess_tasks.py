@@ -220,7 +220,7 @@ def test_the_dry_run_needs_no_engine(monkeypatch):
         (["env.data.engine_share=0.5"], "which sum to 1.5"),
         (["grpo.win_bonus=3"], "is an option of sparring/Diplomacy-v0, not of sparring/Chess-v0"),
         (["league.peer=0.3"], "is an option of sparring/Diplomacy-v0, not of sparring/Chess-v0"),
-        (["trainer=ppo"], "is an option of grpo and clone, not of trainer=ppo"),
+        (["trainer=ppo"], "is an option of grpo and clone with sparring/Chess-v0, not of trainer=ppo"),
     ],
 )
 def test_impossible_options_are_refused_in_one_line(options, why):
