@@ -55,27 +55,29 @@ class UnregisteredOpponentError(ConfigError):
     """A run whose opponent is a Python object that this process has not registered."""
 
 
-def load(overrides: Sequence[str]) -> RunConfig:
+def load(overrides: Sequence[str], *, typed: Sequence[str] | None = None) -> RunConfig:
     """Compose and validate the configuration of a command line.
 
     `overrides` are `+run=NAME`, once, and any number of `key=value`, such as `env.num_envs=64` or
-    `phases.0.updates=20`. Raises `InputError` with one line: the error and the fix.
+    `phases.0.updates=20`. `typed` are those that the user typed, all by default; code that only others name is not
+    run. Raises `InputError` with one line: the error and the fix.
     """
     parsed = [_parse(text) for text in _runs_of_paths(_kind_of_env(overrides))]
+    trusted = parsed if typed is None else [_parse(text) for text in typed]
     settings = [f"++{str(one.input_line).lstrip('+')}" for one in parsed if one.key_or_group != "run"]
     stored = _stored(parsed)
     if stored is None:
         path = _run_path(parsed)
         with _naming(path):
             config = _fresh(path, settings)
-            _check_typed(config, parsed)
+            _check_typed(config, trusted)
             _validate(config, started=False)
         return config
     config = from_plain(_compose(settings, to_plain(stored)))
     # A copied folder must not refer back to the original, so both come from its location.
     config.name, config.checkpoint_dir = config.resume, _checkpoint_dir(parsed)
     _check_scale_stays(stored, config)
-    _check_typed(config, parsed)
+    _check_typed(config, trusted)
     _validate(config, started=True)
     return config
 
@@ -172,10 +174,10 @@ def _check_opponents_are_known(stored: RunConfig, path: Path, folder: str) -> No
         )
 
 
-def _check_typed(config: RunConfig, parsed: Sequence[Override]) -> None:
+def _check_typed(config: RunConfig, typed: Sequence[Override]) -> None:
     """Refuse environments, opponents, rewards and engines that only a file names and whose use runs code."""
     source = f"resume={config.resume}" if config.resume else f"run={config.run}"
-    keys = {override.key_or_group for override in parsed}
+    keys = {override.key_or_group for override in typed}
     module, colon, _ = config.env.id.partition(":")
     if colon and module != OWN and "env.id" not in keys:
         raise ConfigError(
@@ -186,7 +188,7 @@ def _check_typed(config: RunConfig, parsed: Sequence[Override]) -> None:
         raise ConfigError(
             f"{source}: its engine is the program {program}; if you trust it, add env.engine.path={program}"
         )
-    for name, option in code_to_type(config, [override.value() for override in parsed]).items():
+    for name, option in code_to_type(config, [override.value() for override in typed]).items():
         noun = "reward" if option.startswith("reward=") else "opponent"
         raise ConfigError(
             f"{source}: its {noun} {name} runs the code of the module {name.partition(':')[0]}; if you trust it, add "

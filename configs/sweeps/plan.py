@@ -157,9 +157,10 @@ def _search(file: SweepFile, launcher: HydraLauncher, rest: Sequence[str]) -> Sw
 
 
 def _loaded(file: SweepFile, place: str, changes: dict[str, Any], typed: Sequence[str]) -> RunConfig:
-    """Compose one run; an error names the place in the file."""
+    """Compose one run; an error names the place in the file. What the file says counts as written, not as typed."""
+    texts = [f"+run={file.run}", *overrides(file.defaults), *overrides(changes), *typed]
     try:
-        return without_bar(load([f"+run={file.run}", *overrides(file.defaults), *overrides(changes), *typed]))
+        return without_bar(load(texts, typed=typed))
     except ConfigError as error:
         raise ConfigError(f"{place}: {error}") from error
 

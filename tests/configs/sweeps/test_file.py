@@ -1,12 +1,15 @@
 """Sweep files: those of the original log compose, and faults are one line with key, value and fix."""
 
 import copy
+import re
 
 import pytest
+import yaml
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.load import load
 from sparring.configs.serialization import options
+from sparring.configs.sweeps import file as sweep_file
 from sparring.configs.sweeps.file import parse_sweep, read_sweep_file, sweep_files
 from sparring.configs.sweeps.plan import read_sweep
 
@@ -131,6 +134,28 @@ def test_faults_are_one_line(parts, message):
 def test_faults_of_the_command_line(arguments, message):
     with pytest.raises(InputError, match=message):
         read_sweep(arguments)
+
+
+@pytest.mark.parametrize(
+    ("parts", "option"),
+    [
+        ({"defaults": {"reward": "my_bots:reward"}}, "reward=my_bots:reward"),
+        ({"runs": {"A": {"description": "x", "changes": {"opponents": ["my_bots:M"]}}}}, "opponents=[my_bots:M]"),
+        ({"runs": {"A": {"description": "x", "changes": {"against": "my_bots:M"}}}}, "against=my_bots:M"),
+        (
+            {"runs": None, "seeds": [0], "search": {"trials": 2, "space": {"reward": {"choices": ["my_bots:r"]}}}},
+            "reward=my_bots:r",
+        ),
+    ],
+)
+def test_a_module_that_only_the_file_names_has_to_be_typed(parts, option, tmp_path, monkeypatch):
+    """As for a run file: naming a module runs its code."""
+    monkeypatch.setattr(sweep_file, "FOLDER", tmp_path)
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(changed(expected=None, **parts)))
+    trust = rf"^mine: .* runs the code of the module my_bots; if you trust it, add {re.escape(option)}$"
+    with pytest.raises(InputError, match=trust):
+        read_sweep(["+sweep=mine"])
+    assert read_sweep(["+sweep=mine", option]).runs
 
 
 def test_runs_seeds_and_typed_options():
