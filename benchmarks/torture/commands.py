@@ -22,6 +22,8 @@ from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 
+from sparring.configs.sweeps import file as sweep_file
+
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 120.0
 """Longest time of a command, far beyond what any needs."""
@@ -81,11 +83,11 @@ class Ended:
 class Running:
     """A command that runs, with its output in the file `log`."""
 
-    def __init__(self, words: Sequence[str], log: Path, *, path: str = "", file_bytes: int = 0) -> None:
-        """Start it; `path` is added to where modules are looked for, `file_bytes` limits the size of files."""
+    def __init__(self, words: Sequence[str], log: Path, *, place: Path | None = None, file_bytes: int = 0) -> None:
+        """Start it, in the folder `place`, where modules and sweep files are found; `file_bytes` limits files."""
         self.words, self.log = tuple(words), log
         log.write_bytes(b"")
-        arguments = (self.words, str(log), path, file_bytes)
+        arguments = (self.words, str(log), place, file_bytes)
         self.process: ForkServerProcess = _context().Process(target=_live, args=arguments)
         self.process.start()
 
@@ -109,9 +111,11 @@ class Running:
         return Ended(self.words, None if late else code, self.log.read_text(encoding="utf-8", errors="replace"))
 
 
-def run(words: Sequence[str], log: Path, *, path: str = "", file_bytes: int = 0, seconds: float = SECONDS) -> Ended:
+def run(
+    words: Sequence[str], log: Path, *, place: Path | None = None, file_bytes: int = 0, seconds: float = SECONDS
+) -> Ended:
     """Run a command to its end, as in `run(["train.py", "resume=first"], log)`."""
-    return Running(words, log, path=path, file_bytes=file_bytes).wait(seconds)
+    return Running(words, log, place=place, file_bytes=file_bytes).wait(seconds)
 
 
 def kept(words: Sequence[str], log: Path) -> Ended:
@@ -145,7 +149,7 @@ class _environment:  # noqa: N801 - a context, read like a function
             os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
-def _live(words: tuple[str, ...], log: str, path: str, file_bytes: int) -> None:
+def _live(words: tuple[str, ...], log: str, place: Path | None, file_bytes: int) -> None:
     """Be the command `words`: output to `log`, limits, then the entry point of its script."""
     target = os.open(log, os.O_WRONLY | os.O_APPEND)
     os.dup2(target, 1)
@@ -156,8 +160,10 @@ def _live(words: tuple[str, ...], log: str, path: str, file_bytes: int) -> None:
     if file_bytes:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # Python's own setting, so that a write fails with EFBIG
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
-    if path:
-        sys.path.insert(0, path)
+    if place:
+        os.chdir(place)
+        sys.path.insert(0, str(place))
+        sweep_file.FOLDER = place
     sys.argv = list(words)
     main = importlib.import_module(f"sparring.{words[0].removesuffix('.py').replace('/', '.')}").main
     sys.exit(main(list(words[1:])))

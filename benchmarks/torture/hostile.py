@@ -34,6 +34,7 @@ NAMES = {"a newline": "a\nb", "an escape of the terminal": "a\x1b[2Jb", "a scrip
 DAMAGED = 4
 """Exit code of `eval/runs.py` for a run whose files are damaged; the report is printed all the same."""
 REFUSED_OR_READ = "read, without harm"
+TWICE = "the archive twice"
 Change = Callable[[Path, Path], None]
 """A change of a run folder; the second path is a file outside it."""
 
@@ -47,7 +48,7 @@ def steps(place: Place) -> Iterator[Step]:
         for command in ("list", "get-run"):
             yield Step("name of a run", f"{what}, runs.py {command}", partial(_name, place, name, command))
     for what, data in _policies().items():
-        yield Step("policy", what, partial(_policy, place, data))
+        yield Step("policy", what, partial(_policy, place, data, "one of them is played" if what == TWICE else ""))
     for what, edit in _games().items():
         yield Step("saved game of Diplomacy", what, partial(_game, place, edit))
     for what, text in _pgn().items():
@@ -134,19 +135,8 @@ def _reading(folder: Path, reader: str) -> list[str]:
         return ["train.py", f"resume={folder.name}", f"checkpoint_dir={folder.parent}", "max_updates=0"]
     if reader == "analysis":
         return ["eval/runs.py", "analyze", str(folder)]
-    few = [
-        "--opponents",
-        "ace",
-        "--games",
-        "2",
-        "--threads",
-        "1",
-        "--device",
-        "cpu",
-        "--out",
-        str(folder.parent / "out"),
-    ]
-    return ["eval/run.py", "--ckpt", str(folder / "final.pt"), *few]
+    few = ["--opponents", "ace", "--games", "2", "--threads", "1", "--device", "cpu"]
+    return ["eval/run.py", "--ckpt", str(folder / "final.pt"), *few, "--out", str(folder.parent / "out")]
 
 
 def _digest(path: Path) -> list[tuple[str, int, int]]:
@@ -181,7 +171,7 @@ def _policies() -> dict[str, Callable[[Path], bytes]]:
     return {
         f"a member that inflates to {BOMB >> 30} GiB": partial(_zip, member="archive/data/0", size=BOMB),
         "a pickle that inflates": partial(_zip, member="archive/data.pkl", size=BOMB),
-        "a member twice": lambda policy: policy.read_bytes() + policy.read_bytes(),
+        TWICE: lambda policy: policy.read_bytes() + policy.read_bytes(),
         "no zip": lambda policy: b"\x80\x02" + b"(" * DEEP + b".",
         "nothing": lambda policy: b"",
     }
@@ -201,13 +191,13 @@ def _zip(policy: Path, *, member: str, size: int) -> bytes:
     return buffer.getvalue()
 
 
-def _policy(place: Place, make: Callable[[Path], bytes]) -> Verdict:
+def _policy(place: Place, make: Callable[[Path], bytes], harmless: str) -> Verdict:
     folder = place.fresh()
     path = folder / "final.pt"
     path.write_bytes(make(place.cut(RUN.name) / "final.pt"))
     few = ["--opponents", "ace", "--games", "2", "--threads", "1", "--device", "cpu", "--out", str(folder / "out")]
     ended = run(["eval/run.py", "--env", "dogfight", "--ckpt", str(path), *few], folder / "log")
-    return _kept(place, folder, judged(ended, path.name), ended)
+    return _kept(place, folder, judged(ended, path.name, harmless=harmless), ended)
 
 
 # ---- games
@@ -311,15 +301,10 @@ def _play(place: Place, env: str, text: str) -> Verdict:
 
 # ---- text endpoints
 
-ENDPOINTS: tuple[str, ...] = (
-    "garbage",
-    "no text at all",
-    "an error of HTML",
-    "JSON of lists",
-    "another kind of JSON",
-    "an endless stream",
+ENDPOINTS = (
+    *("garbage", "no text at all", "an error of HTML", "JSON of lists", "another kind of JSON", "an endless stream"),
+    *("a huge answer", "a slow answer", "NaN for numbers"),
 )
-ENDPOINTS += ("a huge answer", "a slow answer", "NaN for numbers")
 
 
 class _Server(BaseHTTPRequestHandler):
@@ -388,14 +373,9 @@ def _endpoint(place: Place, way: str) -> Verdict:
     with _serving(way) as port:
         words: Sequence[str] = [
             *("eval/run.py", "--env", "diplomacy", "--ckpt", f"http://127.0.0.1:{port}/v1", "--opponents", "random"),
-            *(
-                "--set",
-                "model.name=tiny",
-                "endpoint.timeout_seconds=5",
-                "endpoint.total_seconds=10",
-                "endpoint.retries=1",
-            ),
+            *("--set", "model.name=tiny", "endpoint.timeout_seconds=5", "endpoint.total_seconds=10"),
+            "endpoint.retries=1",
             *("--games", "7", "--last-year", "1901", "--out", str(folder / "out")),
         ]
         ended = run(words, folder / "log")
-    return _kept(place, folder, judged(ended, f"127.0.0.1:{port}"), ended)
+    return _kept(place, folder, judged(ended, f"127.0.0.1:{port}", "endpoint.structured"), ended)

@@ -141,7 +141,11 @@ def read_sweep_file(name: str) -> SweepFile:
     if name in launchers():
         raise ConfigError(f"+sweep={name}: is a launcher, not a sweep; write launcher={name}")
     path = FOLDER / f"{choose('sweep', name, sweep_files())}.yaml"
-    return parse_sweep(name, read_options(read_regular_text(path), option_of), path)
+    try:
+        content = read_options(read_regular_text(path), option_of)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+    return parse_sweep(name, content, path)
 
 
 def option_of(place: str) -> str:

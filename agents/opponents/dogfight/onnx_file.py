@@ -205,17 +205,12 @@ def _graphs(node: Any) -> Iterator[Any]:
 
 
 def _tensors(model: Any) -> Iterator[Any]:
-    """Yield every stored tensor: initializers of all graphs and constants of all nodes."""
-    yield from _initializers(model.graph)
-    for node in _nodes(model):
-        for attribute in node.attribute:
-            yield from [attribute.t] if attribute.HasField("t") else []
-            yield from attribute.tensors
-        for graph in _graphs(node):
-            yield from _initializers(graph)
-
-
-def _initializers(graph: Any) -> Iterator[Any]:
-    yield from graph.initializer
-    for sparse in graph.sparse_initializer:
-        yield from (sparse.values, sparse.indices)
+    """Yield every stored tensor wherever it is: in graphs and attributes, sparse ones, defaults of functions."""
+    waiting = [model]
+    while waiting:
+        message = waiting.pop()
+        if message.DESCRIPTOR.name == "TensorProto":
+            yield message
+        for field, value in message.ListFields():
+            if field.message_type:
+                waiting.extend([value] if hasattr(value, "ListFields") else value)

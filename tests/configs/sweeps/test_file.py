@@ -114,6 +114,17 @@ def test_faults_are_one_line(parts, message):
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize("content", ["run: !!python/name:os.system", "run: [", "\x00"])
+def test_a_file_that_is_no_yaml_is_named(content, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep_file, "FOLDER", tmp_path)
+    (tmp_path / "mine.yaml").write_text(content)
+    with pytest.raises(
+        InputError, match=rf"^{re.escape(str(tmp_path))}/mine\.yaml: is no YAML of plain data"
+    ) as raised:
+        read_sweep(["+sweep=mine"])
+    assert "\n" not in str(raised.value)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

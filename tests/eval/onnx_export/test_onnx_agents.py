@@ -9,6 +9,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
+from benchmarks.torture import external_data
 from sparring.agents.opponents.dogfight.load import load_policy
 from sparring.agents.opponents.dogfight.onnx_actor import OnnxActor, probe_observations, same_actions
 from sparring.agents.opponents.dogfight.onnx_file import OnnxError, read_onnx
@@ -133,6 +134,17 @@ def test_weights_in_another_file_are_refused(tmp_path):
     onnx.save(model, tmp_path / "agent.onnx", save_as_external_data=True, location="rest.bin", size_threshold=0)
     assert (tmp_path / "rest.bin").exists()
     with pytest.raises(OnnxError, match=r"keeps the weights 'weights' in another file \(external data\)"):
+        load_policy(tmp_path / "agent.onnx", "cpu")
+
+
+@pytest.mark.parametrize("part", external_data.PARTS)
+@pytest.mark.parametrize("place", ["rest.bin", "../rest.bin", "/rest.bin", external_data.MEMORY])
+def test_so_are_those_that_another_part_of_the_model_keeps_there(part, place, tmp_path, monkeypatch):
+    """Also a file of the working directory, which onnxruntime would read for a sparse constant."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rest.bin").write_bytes(bytes(4 * 59 * 3))
+    (tmp_path / "agent.onnx").write_bytes(external_data.agent(part, place))
+    with pytest.raises(OnnxError, match=r"keeps the weights 'outside' in another file \(external data\)"):
         load_policy(tmp_path / "agent.onnx", "cpu")
 
 

@@ -1,0 +1,125 @@
+"""What a stranger's file would set off if it could: code that makes a file, and a secret whose reading is seen.
+
+The canary is a module, a pickle or a program that makes the file `fired`. The secret has never been read, by the time
+of its last access, until something reads it.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.torture.part import Place
+from benchmarks.torture.runs import RUNS
+
+MODULE = """
+import pathlib
+import numpy as np
+pathlib.Path({mark!r}).write_text("fired")
+class Bot:
+    def act(self, obs):
+        return np.zeros((len(obs), 3), dtype=np.float32)
+class Orders:
+    def act(self, view):
+        return []
+def reward(step):
+    return step.builtin
+"""
+NAME = "canary_module"
+SECRET = 4 * 59 * 3
+"""Bytes of the secret: the weights of the plainest agent."""
+SELF_PLAY = RUNS["self_play"]
+SHORT = ("max_updates=1",)
+
+
+class Call:
+    """Pickled, the call of `os.system`."""
+
+    def __init__(self, command: str) -> None:
+        self.command = command
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, (self.command,)
+
+
+@dataclass(frozen=True)
+class Canary:
+    """A folder with the module, a program and a pickle, of which each makes the file `fired`, and the secret."""
+
+    folder: Path
+
+    @property
+    def mark(self) -> Path:
+        """The file that is made."""
+        return self.folder / "fired"
+
+    def build(self) -> Canary:
+        """Write them; returns itself."""
+        (self.folder / f"{NAME}.py").write_text(MODULE.format(mark=str(self.mark)))
+        self.program.write_text(f"#!/bin/sh\ntouch {self.mark}\n")
+        self.program.chmod(0o755)
+        self.secret.write_bytes(bytes(SECRET))
+        self._forget()
+        return self
+
+    @property
+    def secret(self) -> Path:
+        """The path of a file that no model may read."""
+        return self.folder / "secret.bin"
+
+    def _forget(self) -> None:
+        """Set the secret's last access to 1970: a file system that saves itself later accesses notes this one."""
+        os.utime(self.secret, ns=(0, time.time_ns()))
+
+    @property
+    def program(self) -> Path:
+        """The path of the program."""
+        return self.folder / "engine"
+
+    def pickle(self) -> bytes:
+        """Return a pickle that fires."""
+        return pickle.dumps({"weights": Call(f"touch {self.mark}")})
+
+    def saved(self, content: Any = None) -> bytes:
+        """Return a file of torch that fires when it is unpickled."""
+        buffer = io.BytesIO()
+        torch.save({"weights": {"w": torch.zeros(2)}, "trap": Call(f"touch {self.mark}"), **(content or {})}, buffer)
+        return buffer.getvalue()
+
+    def fired(self) -> bool:
+        """Return whether code ran or the secret was read, and make it ready again."""
+        there = self.mark.exists() or self.secret.stat().st_atime_ns > 0
+        self.mark.unlink(missing_ok=True)
+        self._forget()
+        return there
+
+
+Words = Callable[[Canary], Sequence[str]]
+Own = Callable[[Canary], Sequence[str] | None]
+"""The user's own command, or None where the call itself opened the file without care."""
+
+
+def base(canary: Canary) -> list[str]:
+    """Return the options that keep a run in the canary's folder."""
+    return ["device=cpu", "threads=1", "logger.progress=false", f"checkpoint_dir={canary.folder}"]
+
+
+def copied(place: Place, canary: Canary) -> Path:
+    """Return the folder of an unfinished run that came from elsewhere."""
+    target = canary.folder / "theirs" / "self_play"
+    shutil.copytree(place.cut("self_play"), target)
+    return target
+
+
+def resume(target: Path) -> list[str]:
+    """Return the command that continues it."""
+    return ["train.py", f"resume={target.name}", f"checkpoint_dir={target.parent}"]
