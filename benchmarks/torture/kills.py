@@ -24,6 +24,9 @@ LONGEST_LIFE = 3
 EARLY = 0.1
 """Share of lives that end in the start-up, wherever that is."""
 
+BEGUN = "from the beginning"
+"""What a run says that continues where there is no state yet."""
+
 
 def steps(place: Place, kills: int) -> Iterator[Step]:
     """Yield a step for every kill, in equal shares over the trainers, and one for the end of each trainer's run."""
@@ -44,6 +47,7 @@ class Victim:
         self.run, self.place, self.rng = run, place, rng
         self.round, self.interval = 0, 0.5
         self.fell: Counter[str] = Counter()
+        self.early = 0  # lives of this round killed before their first state, after which a run begins anew
 
     @property
     def root(self) -> Path:
@@ -65,6 +69,7 @@ class Victim:
             if running.kill():
                 where = self._where(running, before)
                 self.fell[where] += 1
+                self.early += self.folder.exists() and updates_done(self.folder) < 0
                 return Verdict(HARMLESS, f"killed {where} after update {updates_done(self.folder)}", where)
             wrong = self._finished(running)
             if wrong:
@@ -85,12 +90,13 @@ class Victim:
         if ended.code != 0:
             return str(ended)
         said = "\n".join(rows(folder / "events.jsonl"))
-        wrong = [word for word in ("damaged", "from the beginning", "inexact resume", '"alert"') if word in said]
+        wrong = [word for word in ("damaged", "inexact resume", '"alert"') if word in said]
+        wrong += [BEGUN] if said.count(BEGUN) > self.early else []
         wrong += differences(self.place.whole(self.run.name), folder)
         if wrong:
             return f"{folder}: {', '.join(wrong[:5])}"
         shutil.rmtree(self.root)
-        self.round += 1
+        self.round, self.early = self.round + 1, 0
         return ""
 
     def _until_the_moment(self, running: Running, before: int) -> None:
