@@ -1,0 +1,184 @@
+"""N matches of a game of another package as rows of numbers on CPU tensors, stepped here or by worker processes.
+
+N is the number of matches, S that of seats, D and A the sizes of an observation and an action row (`rows.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from typing_extensions import TypedDict
+
+from sparring.configs.core.errors import ConfigError
+from sparring.configs.core.tensor_file import check_tensor
+from sparring.configs.core.typed import Count, Text, read, require
+from sparring.envs.imported.match import ImportedMatch
+from sparring.envs.imported.rows import SeatRows
+from sparring.envs.imported.stepping import BatchArrays, BatchPlan, MatchStepper, StoredMatches
+
+
+class MatchBatchState(TypedDict):
+    """`MatchBatch.state_dict`, see `stepping.StoredMatches`."""
+
+    id: Text
+    seed: Count
+    first: Count
+    episodes: Any
+    moves: Any
+    actions: Any
+    digests: list[Text]
+
+
+class Stepper(Protocol):
+    """What steps the matches: `MatchStepper` in this process, or `workers.StepperWorkers`."""
+
+    arrays: BatchArrays
+
+    def step(self, actions: np.ndarray) -> None:
+        """Make a move in every match."""
+
+    def restart(self, mask: np.ndarray) -> None:
+        """Begin new matches."""
+
+    def store(self) -> StoredMatches:
+        """Return what `load` continues from."""
+
+    def load(self, seed: int, first: int, stored: StoredMatches) -> list[bool]:
+        """Play stored matches again; return which played otherwise."""
+
+    def close(self) -> None:
+        """Close the games."""
+
+
+class MatchBatch:
+    """N matches with same-step autoreset. The tensors share memory with the arrays that the next step overwrites."""
+
+    stat_names = ("length",)
+    device = torch.device("cpu")
+
+    def __init__(self, plan: BatchPlan, rows: SeatRows, stepper: Stepper, longest: int | None) -> None:
+        self.num_envs, self.seats, self.rows = plan.num_envs, len(rows.seats), rows
+        self._plan, self._stepper = plan, stepper
+        self.contract, self.action_size = rows.contract, rows.action_size
+        """Plain values that a policy must match to play this game, and A."""
+        self.longest_episode = longest or 1
+        """Maximum number of moves of a match; 1 if unknown, for any move may be the last."""
+        self.unsaved = ""
+        """Which matches could not be continued by the last `load_state_dict`, if any."""
+        arrays = stepper.arrays
+        self.obs = torch.from_numpy(arrays.obs)
+        """Rows of the seats that decide, float32 [N, S, D]; those of others are old."""
+        self.final_obs = torch.from_numpy(arrays.final_obs)
+        """Last rows of the seats that were cut off in the last step, float32 [N, S, D]; those of others are old."""
+        self.deciding = torch.from_numpy(arrays.deciding)
+        """Seats that act in the next step, bool [N, S]."""
+        self.reward = torch.from_numpy(arrays.reward)
+        """Rewards that arrived in the last step, float32 [N, S], whoever acted."""
+        self.terminated = torch.from_numpy(arrays.terminated)
+        """Seats that ended in the last step by the rules, bool [N, S]."""
+        self.truncated = torch.from_numpy(arrays.truncated)
+        """Seats that were cut off in the last step, bool [N, S]."""
+        self.outcome = torch.from_numpy(arrays.outcome)
+        """Results, int64 [N]: -1 for a running match, else bits of the seats in the lead, 0 if all are equal."""
+        self.length = torch.from_numpy(arrays.length)
+        """Moves of the matches that ended in the last step, int64 [N], 0 for others."""
+        self._seed, self._first = plan.seed, plan.first
+
+    def match(self, i: int) -> ImportedMatch:
+        """Return match i; raises `ConfigError` if worker processes hold it."""
+        if not isinstance(self._stepper, MatchStepper):
+            raise ConfigError("env.workers: worker processes hold the matches, and this player needs them; give 0")
+        return self._stepper.matches[i]
+
+    def step(self, actions: Tensor) -> None:
+        """Make a move in every match with actions float32 [N, S, A], of which only rows of deciding seats are read.
+
+        Raises `InputError` for actions that are not legal, and for what a game must not return; the batch cannot be
+        stepped after that.
+        """
+        shape = (self.num_envs, self.seats, self.action_size)
+        if actions.shape != shape:
+            raise ValueError(f"actions must be {shape}, not {tuple(actions.shape)}")
+        self._stepper.step(actions.float().numpy())
+
+    def restart(self, mask: Tensor) -> None:
+        """Begin new matches in `mask` bool [N], without a result of those before."""
+        self._stepper.restart(mask.numpy())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return plain data and tensors of the running matches: their seeds and their decisions so far."""
+        stored = self._stepper.store()
+        state = MatchBatchState(
+            id=self.contract["id"],
+            seed=self._seed,
+            first=self._first,
+            episodes=torch.from_numpy(stored.episodes),
+            moves=torch.from_numpy(stored.moves),
+            actions=torch.from_numpy(stored.actions),
+            digests=stored.digests,
+        )
+        return dict(state)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue the matches of a `state_dict`, of any number of workers, by playing them again.
+
+        A match of a game that plays otherwise than before begins again, and `unsaved` says so. Raises `ContentError`,
+        before any change, for a state of another game or other sizes.
+        """
+        stored = read(MatchBatchState, state)
+        require(stored["id"] == self.contract["id"], f"id: is {stored['id']}; must be {self.contract['id']}")
+        counts = torch.zeros(self.num_envs, dtype=torch.int64)
+        episodes = check_tensor(stored["episodes"], counts, "episodes", low=0, high=2**40)
+        moves = check_tensor(stored["moves"], counts, "moves", low=0, high=2**40)
+        sizes = (self.seats, self.action_size)
+        expected = torch.empty((int(moves.sum()), *sizes), device="meta")
+        actions = check_tensor(stored["actions"], expected, "actions")
+        require(len(stored["digests"]) == self.num_envs, f"digests: must be {self.num_envs}, one of each match")
+        self._seed, self._first = stored["seed"], stored["first"]
+        matches = StoredMatches(episodes.numpy(), moves.numpy(), actions.numpy(), stored["digests"])
+        lost = sum(self._stepper.load(self._seed, self._first, matches))
+        self.unsaved = (
+            f"{self.rows.name}: {lost} of {self.num_envs} matches do not repeat from their seeds and decisions, so "
+            "they start again"
+            if lost
+            else ""
+        )
+
+    def close(self) -> None:
+        """Close the games, and stop the worker processes."""
+        self._stepper.close()
+
+
+def make_batch(
+    package: str,
+    game_id: str,
+    kwargs: Mapping[str, Any],
+    num_envs: int,
+    seed: int,
+    workers: int = 0,
+    *,
+    first: int = 0,
+    observation: str = "auto",
+    outcome: str = "",
+) -> MatchBatch:
+    """Create N matches of a game (`match.make_match`), stepped by `workers` processes, or by this one if 0.
+
+    `first` is the number of the first match among those of all training processes. `outcome`, "module:function",
+    returns the scores [S] by which seats lead, for the sums of their rewards, float64 [S]. Raises `InputError`.
+    """
+    plan = BatchPlan(package, game_id, dict(kwargs), num_envs, seed, first, observation, outcome)
+    if not 0 <= workers <= num_envs:
+        raise ConfigError(f"env.workers={workers}: must be from 0 to {num_envs}, the number of matches")
+    if not workers:
+        stepper = MatchStepper(plan)
+        return MatchBatch(plan, stepper.rows, stepper, stepper.matches[0].longest)
+    from sparring.envs.imported.workers import StepperWorkers
+
+    sample = plan.make_match()
+    rows = plan.rows(sample)
+    sample.close()
+    return MatchBatch(plan, rows, StepperWorkers(plan, rows, workers), sample.longest)

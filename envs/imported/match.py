@@ -1,0 +1,84 @@
+"""One match of a game of another package, whatever its rules on turns: the interface of the adapters.
+
+A match asks some of its seats for decisions: one in a turn-based game, every live seat in a simultaneous one, and any
+set between these, as the game wants. S is the number of seats, K the number of alternatives of an action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Protocol
+
+import numpy as np
+from gymnasium.spaces import Space
+
+from sparring.configs.core.errors import ConfigError, choices
+
+
+class ImportedMatch(Protocol):
+    """A match, undefined before the first `reset`.
+
+    The arrays are written in place: their owner may be a batch, which replaces them by rows of larger ones.
+    """
+
+    seats: tuple[str, ...]
+    """Names of the players, by seat."""
+    observation_spaces: list[Space[Any]]
+    """What each seat observes, without its mask."""
+    action_spaces: list[Space[Any]]
+    """How each seat acts."""
+    masked: bool
+    """Whether `mask` says which actions are legal."""
+    longest: int | None
+    """Maximum number of moves of a match, None if unknown."""
+    rewards: np.ndarray
+    """Rewards that arrived in the last move, float64 [S]."""
+    terminated: np.ndarray
+    """Seats for which the match is over by its rules, bool [S]; set until the next `reset`."""
+    truncated: np.ndarray
+    """Seats for which it was cut off, bool [S]; set until the next `reset`. None is in both."""
+    over: bool
+    """Whether the match has ended for all seats."""
+
+    def reset(self, seed: int) -> None:
+        """Begin a match, in which chance is determined by `seed`, an integer from 0 to 2^31 - 1."""
+
+    def deciding(self) -> list[int]:
+        """Return the seats that act in the next move, in ascending order; none if and only if the match is over."""
+
+    def observe(self, seat: int) -> Any:
+        """Return what a deciding seat observes, or a seat that ended last; the next move may overwrite it."""
+
+    def mask(self, seat: int) -> Any:
+        """Return the legal actions of a deciding seat, K truth values; None if the game has no masks."""
+
+    def step(self, actions: Mapping[int, Any]) -> None:
+        """Make a move: an action of its own space for each deciding seat."""
+
+    def render(self) -> np.ndarray | str | None:
+        """Return a picture, uint8 [H, W, 3], or a text, as the game's render mode says."""
+
+    def close(self) -> None:
+        """Release what the game holds."""
+
+
+def make_match(
+    package: str, game_id: str, kwargs: Mapping[str, Any], render_mode: str | None = None, *, observation: str = "auto"
+) -> ImportedMatch:
+    """Create a match of the game `game_id` of a `package`, pettingzoo or openspiel, with its own options `kwargs`.
+
+    `observation` chooses what OpenSpiel's players see, see `openspiel.make`. Raises `ConfigError` for what is no game.
+    """
+    modules = {"pettingzoo": "pettingzoo", "openspiel": "openspiel"}
+    if package not in modules:
+        raise ConfigError(f"env.package={package}: is unknown; {choices(package, modules)}")
+    make = import_module(f"sparring.envs.imported.{modules[package]}").make
+    match: ImportedMatch = make(game_id, dict(kwargs), render_mode, observation)
+    return match
+
+
+def raised(error: BaseException) -> str:
+    """Return the type and the first line of an exception."""
+    first = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {first[0]}" if first else type(error).__name__

@@ -1,0 +1,199 @@
+"""Matches of OpenSpiel's games (`pyspiel`): turn-based and simultaneous ones, with chance sampled here.
+
+Players see the tensor of their information state, which holds all that they remember, if the game has one, else that
+of their current observation. Both have the same shape and meaning for every player. Rewards are differences of
+`State.returns`, for `State.rewards` of some games, 2048 among them, stays as it was when a chance node follows.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete, Space
+
+from sparring.configs.core.errors import ConfigError, choices, suggestion
+from sparring.configs.games import OBSERVATIONS
+from sparring.envs.imported.match import ImportedMatch, raised
+
+CHANCE, SIMULTANEOUS = -1, -2
+"""Values of `State.current_player` beside the players; others mean the end."""
+FEW = 48
+"""Up to this many actions, a list of all is faster than one of the legal ones."""
+
+
+def make(
+    game_id: str, kwargs: dict[str, Any], render_mode: str | None = None, observation: str = "auto"
+) -> ImportedMatch:
+    """Create a match of a game such as leduc_poker, or leduc_poker(players=3), with parameters `kwargs`.
+
+    `observation` is information_state, observation, or auto, the first of them that the game has. Texts are rendered.
+    Raises `ConfigError` for what is no game, or if the package is missing.
+    """
+    if observation not in OBSERVATIONS:
+        raise ConfigError(f"env.observation={observation}: is unknown; {choices(observation, OBSERVATIONS)}")
+    if render_mode not in (None, "ansi"):
+        raise ConfigError(f"render_mode={render_mode}: OpenSpiel's games are rendered as text; choose ansi")
+    try:
+        import pyspiel
+    except ImportError as error:
+        raise ConfigError(
+            f"env.id={game_id}: needs the package open_spiel: pip install 'sparring[open-spiel]'"
+        ) from error
+    game = _load(pyspiel, game_id, kwargs)
+    kind = game.get_type()
+    if kind.dynamics == pyspiel.GameType.Dynamics.MEAN_FIELD:
+        raise ConfigError(f"env.id={game_id}: is a mean field game, which has no matches; choose a game of players")
+    has = {"information_state": kind.provides_information_state_tensor, "observation": kind.provides_observation_tensor}
+    wanted = [observation] if observation != "auto" else list(has)
+    chosen = next((name for name in wanted if has[name]), None)
+    if chosen is None:
+        other = next((name for name in has if has[name]), None)
+        fix = f"; give env.observation={other}" if other else "; choose another game"
+        raise ConfigError(f"env.id={game_id}: has no tensor of its {' and no '.join(wanted)}{fix}")
+    from open_spiel.python.observation import make_observation
+
+    recall = pyspiel.IIGObservationType(perfect_recall=True) if chosen == "information_state" else None
+    on_the_way = kind.reward_model == pyspiel.GameType.RewardModel.REWARDS
+    try:
+        shape = getattr(game, f"{chosen}_tensor_shape")()
+        return SpielMatch(game, make_observation(game, recall), shape, on_the_way=on_the_way)
+    except Exception as error:  # of games that have less than their type says
+        raise ConfigError(f"env.id={game_id}: does not show its {chosen}: {raised(error)}; choose another") from error
+
+
+def _load(pyspiel: Any, game_id: str, kwargs: dict[str, Any]) -> Any:
+    """Return the game; its name is looked up first, for the package's own message lists all names on many lines."""
+    try:
+        options = {**pyspiel.game_parameters_from_string(game_id), **kwargs}
+        name = options.pop("name", game_id)
+        if str(name).startswith("python_"):  # those in Python are registered by their import
+            import_module("open_spiel.python.games")
+        known = pyspiel.registered_names()
+        if name not in known:
+            raise ConfigError(f"env.id={game_id}: is no game of OpenSpiel{suggestion(str(name), known)}")
+        return pyspiel.load_game(name, options)
+    except ConfigError:
+        raise
+    except Exception as error:  # of several types: SpielError, TypeError for a parameter of another type
+        raise ConfigError(f"env.id={game_id}: cannot be made with {kwargs or 'no options'}: {raised(error)}") from error
+
+
+class SpielMatch:
+    """A match of a `pyspiel.Game`; `state` is its current state, for players that need the game itself.
+
+    `observer` writes what a player sees to its own array, which is faster than the lists of `State`. The game pays
+    `on_the_way`, or at the end.
+    """
+
+    masked = True
+
+    def __init__(self, game: Any, observer: Any, shape: list[int], *, on_the_way: bool) -> None:
+        self.game, self.over = game, False
+        count = game.num_players()
+        self.seats = tuple(f"player_{seat}" for seat in range(count))
+        box = Box(-np.inf, np.inf, tuple(shape) if len(shape) == 3 else (math.prod(shape),), np.float32)
+        self.observation_spaces: list[Space[Any]] = [box] * count
+        self.action_spaces: list[Space[Any]] = [Discrete(game.num_distinct_actions())] * count
+        self.longest: int | None = game.max_game_length()
+        self.rewards = np.zeros(count)
+        self.terminated, self.truncated = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
+        self._observer, self._tensor, self._shape = observer, observer.tensor, box.shape
+        self._many = game.num_distinct_actions() > FEW
+        self._on_the_way, self._random = on_the_way, random.Random()
+        self._seed: int | None = None
+        self._turn: list[int] = []
+        self._sequential = True  # whether the next decision is that of one player
+
+    def reset(self, seed: int) -> None:
+        """See `ImportedMatch.reset`."""
+        self._seed = seed
+        self.rewards.fill(0.0)
+        self.terminated.fill(False)
+        self.over = False
+        self.state = self.game.new_initial_state()
+        if self._on_the_way:
+            self._returns = np.zeros(len(self.seats))
+        self._advance()
+
+    def deciding(self) -> list[int]:
+        """See `ImportedMatch.deciding`."""
+        return self._turn
+
+    def observe(self, seat: int) -> np.ndarray:
+        """See `ImportedMatch.observe`."""
+        self._observer.set_from(self.state, seat)
+        tensor: np.ndarray = self._tensor.reshape(self._shape).copy()
+        return tensor
+
+    def mask(self, seat: int) -> np.ndarray:
+        """See `ImportedMatch.mask`."""
+        return np.array(self.state.legal_actions_mask(seat), dtype=bool)
+
+    def write(self, seat: int, features: np.ndarray, mask: np.ndarray) -> None:
+        """Write what a deciding seat observes and its mask to float32 [F] and [K], faster than by the two above."""
+        state = self.state
+        self._observer.set_from(state, seat)
+        features[:] = self._tensor
+        if self._many:
+            mask.fill(0.0)
+            mask[state.legal_actions(seat)] = 1.0
+        else:
+            mask[:] = state.legal_actions_mask(seat)
+
+    def step(self, actions: Mapping[int, Any]) -> None:
+        """See `ImportedMatch.step`."""
+        if self._sequential:
+            self.state.apply_action(actions[self._turn[0]])
+        else:  # a player without a choice has the action 0
+            self.state.apply_actions([actions.get(seat, 0) for seat in range(len(self.seats))])
+        self._advance()
+        if self._on_the_way:
+            returns = np.array(self.state.returns())
+            self.rewards[:] = returns - self._returns
+            self._returns = returns
+        elif self.over:
+            self.rewards[:] = self.state.returns()
+
+    def render(self) -> str:
+        """Return the state as text."""
+        return str(self.state)
+
+    def close(self) -> None:
+        """Do nothing: the game holds memory only."""
+
+    def _advance(self) -> None:
+        """Sample chance up to the next decision or the end."""
+        state = self.state
+        while True:
+            player = state.current_player()
+            if player >= 0:
+                self._turn, self._sequential = [player], True
+                return
+            if player == CHANCE:
+                state.apply_action(self._sampled(state.chance_outcomes()))
+            elif player == SIMULTANEOUS:
+                self._turn = [seat for seat in range(len(self.seats)) if state.legal_actions(seat)]
+                self._sequential = False
+                if self._turn:
+                    return
+                state.apply_actions([0] * len(self.seats))
+            else:
+                break
+        self.over, self._turn = True, []
+        self.terminated.fill(True)
+
+    def _sampled(self, outcomes: list[tuple[int, float]]) -> int:
+        if self._seed is not None:  # games without chance need no generator
+            self._random.seed(self._seed)
+            self._seed = None
+        number = self._random.random()
+        for action, probability in outcomes:
+            number -= probability
+            if number < 0.0:
+                return action
+        return max(outcomes, key=lambda outcome: outcome[1])[0]  # by rounding

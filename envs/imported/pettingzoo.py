@@ -1,0 +1,332 @@
+"""Matches of PettingZoo's games: its AEC interface, whose agents act in turn, and its parallel one.
+
+In the AEC interface `rewards` holds what each agent got by the last step, whoever acted, and an agent's own loop sums
+them between its turns; here the reader of `ImportedMatch.rewards` does. An agent that has ended takes one more
+step, None, which removes it; that is no move. Agents may end at different times, and none returns.
+
+A mask of legal actions is in the observation or in the infos, each under `action_mask`.
+"""
+
+from __future__ import annotations
+
+import copy
+import pkgutil
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Dict, Discrete, MultiDiscrete, Space
+from pettingzoo import AECEnv, ParallelEnv
+from pettingzoo.utils.wrappers import AssertOutOfBoundsWrapper, OrderEnforcingWrapper, TerminateIllegalWrapper
+
+from sparring.configs.core.errors import ConfigError, InputError, suggestion
+from sparring.envs.imported.match import ImportedMatch, raised
+
+MASK = "action_mask"
+FUNCTIONS = ("parallel_env", "env", "raw_env")
+"""Functions of a module that make its game, the preferred one first: all seats act at once where that is offered."""
+CHECKS = (OrderEnforcingWrapper, AssertOutOfBoundsWrapper, TerminateIllegalWrapper)
+"""Wrappers that leave agents, rewards and ends to the game; reading these from it directly is faster."""
+
+
+def make(
+    game_id: str, kwargs: dict[str, Any], render_mode: str | None = None, observation: str = "auto"
+) -> ImportedMatch:
+    """Create a match of "module" or "module:function", such as pettingzoo.classic.connect_four_v3.
+
+    Raises `ConfigError` for what is no game.
+    """
+    if observation != "auto":
+        raise ConfigError(f"env.observation={observation}: PettingZoo's games have one observation; leave it out")
+    options = kwargs | ({"render_mode": render_mode} if render_mode else {})
+    make_env = _function(game_id)
+    try:
+        env = make_env(**options)
+    except Exception as error:
+        raise ConfigError(
+            f"env.id={game_id}: cannot be made with {options or 'no options'}: {raised(error)}"
+        ) from error
+    if isinstance(env, ParallelEnv):
+        return ParallelMatch(env, game_id)
+    if isinstance(env, AECEnv):
+        return TurnMatch(env, game_id)
+    kind = type(env).__name__
+    raise ConfigError(f"env.id={game_id}: makes a {kind}; name a function that returns an AECEnv or a ParallelEnv")
+
+
+def _function(game_id: str) -> Any:
+    """Return the function that makes the game."""
+    module_name, _, name = game_id.partition(":")
+    try:
+        module = import_module(module_name)
+    except (ImportError, ValueError) as error:
+        hint = _similar(module_name, error) if isinstance(error, ModuleNotFoundError) else ""
+        raise ConfigError(
+            f"env.id={game_id}: {module_name or 'it'} cannot be imported: {raised(error)}{hint}"
+        ) from error
+    names = (name,) if name else FUNCTIONS
+    functions = [getattr(module, one, None) for one in names]
+    function = next((one for one in functions if callable(one)), None)
+    if function is None:
+        raise ConfigError(
+            f"env.id={game_id}: {module_name} has no {' and no '.join(names)}; name a module of a game, such as "
+            "pettingzoo.classic.connect_four_v3, or module:function"
+        )
+    return function
+
+
+def _similar(module_name: str, error: ModuleNotFoundError) -> str:
+    """Return a suggestion of a module beside the one that is missing, or what installs the packages of a game."""
+    if not module_name.startswith(str(error.name)):
+        group = module_name.split(".")[1:2]
+        own = module_name.startswith("pettingzoo.") and group
+        return f"; pip install 'pettingzoo[{group[0]}]'" if own else "; install the packages that this game needs"
+    package = module_name.rpartition(".")[0]
+    try:
+        spec = find_spec(package) if package else None
+    except (ImportError, ValueError):
+        spec = None
+    places = spec.submodule_search_locations if spec else None
+    return suggestion(module_name, [f"{package}.{one.name}" for one in pkgutil.iter_modules(places)]) if places else ""
+
+
+class AgentSeats:
+    """What both interfaces share: agents as seats, spaces without masks, ends and rewards by seat."""
+
+    longest: int | None = None
+
+    def __init__(self, env: Any, game_id: str) -> None:
+        self.env, self._name, self.over = env, f"env.id={game_id}", False
+        self._agents = list(getattr(env, "possible_agents", ()))
+        if not self._agents:
+            raise ConfigError(f"{self._name}: lists no possible_agents; a game must name its players before it begins")
+        self.seats = tuple(map(str, self._agents))
+        self._seat = {agent: seat for seat, agent in enumerate(self._agents)}
+        observed = [env.observation_space(agent) for agent in self._agents]
+        self.action_spaces: list[Space[Any]] = [env.action_space(agent) for agent in self._agents]
+        choosing = [isinstance(space, Discrete | MultiDiscrete) for space in self.action_spaces]
+        self._in_obs = [
+            chooses and isinstance(space, Dict) and MASK in space.spaces
+            for space, chooses in zip(observed, choosing, strict=True)
+        ]
+        self.observation_spaces: list[Space[Any]] = [
+            _without_mask(space) if masked else space for space, masked in zip(observed, self._in_obs, strict=True)
+        ]
+        count = len(self._agents)
+        self.rewards = np.zeros(count)
+        self.terminated, self.truncated = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
+        self._turn: list[int] = []
+        self._in_infos = not any(self._in_obs) and any(choosing) and self._masks_in_infos()
+        self.masked = any(self._in_obs) or self._in_infos
+
+    def deciding(self) -> list[int]:
+        """See `ImportedMatch.deciding`."""
+        return self._turn
+
+    def render(self) -> np.ndarray | str | None:
+        """See `ImportedMatch.render`."""
+        picture: np.ndarray | str | None = self.env.render()
+        return picture
+
+    def close(self) -> None:
+        """Close the game."""
+        self.env.close()
+
+    def _masks_in_infos(self) -> bool:
+        """Return whether the infos of a first reset hold a mask."""
+        raise NotImplementedError
+
+    def _clear(self) -> None:
+        self.rewards[:] = 0.0
+        self.terminated[:] = False
+        self.truncated[:] = False
+        self.over = False
+
+    def _mask(self, seat: int, infos: Mapping[Any, Any]) -> Any:
+        """Return the mask of a seat in its observation or in `infos`; None if it was promised in neither."""
+        if self._in_obs[seat]:
+            holder, place = self.observe(seat), "observation"
+        elif self._in_infos:
+            holder, place = infos.get(self._agents[seat]), "info"
+        else:
+            return None
+        if not isinstance(holder, Mapping) or MASK not in holder:
+            raise InputError(
+                f"{self._name}: {self.seats[seat]} decides without a mask: its {place} has no {MASK!r}, which was "
+                "promised at the start; give one to every agent that acts"
+            )
+        return holder[MASK]
+
+    def observe(self, seat: int) -> Any:
+        """See `ImportedMatch.observe`."""
+        raise NotImplementedError
+
+    def _end(self, agent: Any, terminated: Any, truncated: Any) -> bool:
+        """Set the end of an agent; return True for one that was only cut off, now."""
+        seat = self._seat_of(agent)
+        if self.terminated[seat] or self.truncated[seat]:
+            return False
+        if terminated:
+            self.terminated[seat] = True
+        elif truncated:
+            self.truncated[seat] = True
+            return True
+        return False
+
+    def _finish(self) -> None:
+        """Set the end of the match: agents that left without one have terminated."""
+        self.over, self._turn = True, []
+        self.terminated |= ~self.truncated
+
+    def _seat_of(self, agent: Any) -> int:
+        try:
+            return self._seat[agent]
+        except KeyError:
+            raise InputError(
+                f"{self._name}: agent {agent!r} is not among its possible_agents {', '.join(self.seats)}; name all "
+                "players there"
+            ) from None
+
+
+def _without_mask(space: Dict) -> Space[Any]:
+    return Dict({name: inner for name, inner in space.spaces.items() if name != MASK})
+
+
+class TurnMatch(AgentSeats):
+    """A match by the AEC interface: one agent at a time."""
+
+    def __init__(self, env: Any, game_id: str) -> None:
+        self._game = env
+        while type(self._game) in CHECKS:
+            self._game = self._game.env
+        self._obs: dict[int, Any] = {}
+        super().__init__(env, game_id)
+
+    def _masks_in_infos(self) -> bool:
+        self.env.reset(seed=0)
+        return any(MASK in info for info in self._game.infos.values())
+
+    def reset(self, seed: int) -> None:
+        """See `ImportedMatch.reset`."""
+        self._clear()
+        self.env.reset(seed=seed)
+        self._obs.clear()
+        self._read_ends()
+        self._pass_dead()
+
+    def observe(self, seat: int) -> Any:
+        """See `ImportedMatch.observe`."""
+        if seat not in self._obs:
+            self._obs[seat] = self.env.observe(self._agents[seat])
+        return self._obs[seat]
+
+    def mask(self, seat: int) -> Any:
+        """See `ImportedMatch.mask`."""
+        return self._mask(seat, self._game.infos)
+
+    def step(self, actions: Mapping[int, Any]) -> None:
+        """See `ImportedMatch.step`."""
+        self.rewards[:] = 0.0
+        (action,) = actions.values()
+        self._obs.clear()
+        self.env.step(action)
+        self._read_rewards()
+        self._read_ends()
+        self._pass_dead()
+
+    def _read_rewards(self) -> None:
+        for agent, reward in self._game.rewards.items():
+            if reward:  # NaN too
+                self.rewards[self._seat_of(agent)] += reward
+
+    def _read_ends(self) -> None:
+        """Read ends, and at once what agents that were cut off observe: their next step removes them."""
+        truncations = self._game.truncations
+        for agent, terminated in self._game.terminations.items():
+            if (terminated or truncations[agent]) and self._end(agent, terminated, truncations[agent]):
+                self._obs[self._seat[agent]] = copy.deepcopy(self.env.observe(agent))
+
+    def _pass_dead(self) -> None:
+        """Step agents that have ended out of the game, up to one that decides."""
+        game = self._game
+        while game.agents:
+            agent = game.agent_selection
+            if not (game.terminations[agent] or game.truncations[agent]):
+                seat = self._seat_of(agent)
+                if self.terminated[seat] or self.truncated[seat]:
+                    raise InputError(f"{self._name}: {agent} acts after it ended; an agent must not return")
+                self._turn = [seat]
+                return
+            left = len(game.agents)
+            self.env.step(None)
+            if len(game.agents) >= left:
+                raise InputError(
+                    f"{self._name}: {agent} has ended, and step(None) does not remove it; end its step with "
+                    "_was_dead_step"
+                )
+            self._read_rewards()
+            self._read_ends()
+        self._finish()
+
+
+class ParallelMatch(AgentSeats):
+    """A match by the parallel interface: all live agents act at once."""
+
+    def __init__(self, env: Any, game_id: str) -> None:
+        self._obs: Mapping[Any, Any] = {}
+        self._infos: Mapping[Any, Any] = {}
+        super().__init__(env, game_id)
+
+    def _masks_in_infos(self) -> bool:
+        return any(MASK in info for info in self.env.reset(seed=0)[1].values())
+
+    def reset(self, seed: int) -> None:
+        """See `ImportedMatch.reset`."""
+        self._clear()
+        self._obs, self._infos = self._values("reset", 2, self.env.reset(seed=seed))
+        self._read_turn()
+
+    def observe(self, seat: int) -> Any:
+        """See `ImportedMatch.observe`."""
+        try:
+            return self._obs[self._agents[seat]]
+        except KeyError:
+            raise InputError(
+                f"{self._name}: gives no observation of {self.seats[seat]}, which acts or has just been cut off; "
+                "return one of every such agent"
+            ) from None
+
+    def mask(self, seat: int) -> Any:
+        """See `ImportedMatch.mask`."""
+        return self._mask(seat, self._infos)
+
+    def step(self, actions: Mapping[int, Any]) -> None:
+        """See `ImportedMatch.step`."""
+        agents = self._agents
+        values = self._values("step", 5, self.env.step({agents[seat]: action for seat, action in actions.items()}))
+        self._obs, rewards, terminated, truncated, self._infos = values
+        self.rewards[:] = 0.0
+        for agent, reward in rewards.items():
+            self.rewards[self._seat_of(agent)] = reward
+        for agent in terminated.keys() | truncated.keys():
+            ended, cut = terminated.get(agent, False), truncated.get(agent, False)
+            if ended or cut:
+                self._end(agent, ended, cut)
+        self._read_turn()
+
+    def _read_turn(self) -> None:
+        ended = self.terminated | self.truncated
+        self._turn = sorted(seat for seat in map(self._seat_of, self.env.agents) if not ended[seat])
+        if not self._turn:
+            self._finish()
+
+    def _values(self, name: str, count: int, values: Any) -> Any:
+        """Return what the game's `name` gave; raise `InputError` unless it is `count` mappings."""
+        if not isinstance(values, tuple | list) or [isinstance(value, Mapping) for value in values] != [True] * count:
+            raise InputError(
+                f"{self._name}: its {name} does not fit PettingZoo's parallel interface; return {count} mappings of "
+                "agents"
+            )
+        return values

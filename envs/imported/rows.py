@@ -1,0 +1,314 @@
+"""Rows of numbers for the seats of a game: observation, mask of legal actions and role, and actions read from a row.
+
+An observation row is `[features F][mask K, if masked][number of the role, if several]`, D columns. Features are
+flattened as in `envs/spaces.py`. Seats are alike and share a role if they have equal spaces and names that differ by a
+number only, such as adversary_0 and adversary_1. Roles may differ in what they observe and in the alternatives of
+their choices: features are padded by zeros, and the mask forbids alternatives that a role does not have.
+
+An action row has A columns: the index of each choice, or the numbers or switches of a Box or MultiBinary.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Space, flatdim
+
+from sparring.configs.core.errors import ConfigError, InputError
+from sparring.envs.imported.match import ImportedMatch
+from sparring.envs.spaces import IMAGE_SIDE, FlatObservations, action_sizes, check_spaces, leaves, to_actions
+
+BOARD_SIDE = 5
+"""A Box of three axes, two of them at least this long, is a picture: a board with planes, or a small view."""
+MOST_SEATS = 62
+"""The seats in the lead are bits of an integer of 64 bits."""
+
+
+class SeatRows:
+    """Columns of the rows of a game `name` ("env.id=..."), from a match of it.
+
+    Raises `ConfigError` for spaces that cannot be rows, and for roles that cannot share a network.
+    """
+
+    def __init__(self, package: str, game_id: str, match: ImportedMatch, kwargs: Mapping[str, Any]) -> None:
+        self.name, self.seats = f"env.id={game_id}", match.seats
+        if len(match.seats) > MOST_SEATS:
+            raise ConfigError(f"{self.name}: has {len(match.seats)} seats; at most {MOST_SEATS} are supported")
+        self.spaces = list(match.action_spaces)
+        for observed, acted in zip(match.observation_spaces, self.spaces, strict=True):
+            check_spaces(game_id, observed, acted, images=True)
+            if not leaves(observed):
+                raise ConfigError(f"{self.name}: observes nothing beside its mask; add what a player sees")
+        self.roles = _roles(match)
+        flat = {
+            role: FlatObservations(game_id, match.observation_spaces[self.roles.index(role)]) for role in self.roles
+        }
+        self._flat = [flat[role] for role in self.roles]
+        self._plans = [_plan(one) for one in self._flat]
+        self.features = max(one.size for one in self._flat)
+        self.categorical = isinstance(self.spaces[0], Discrete | MultiDiscrete)
+        self._own = [_alternatives(space) for space in self.spaces]
+        self.alternatives = _common(self.name, self.spaces, self._own)
+        self._game_masks = match.masked and self.categorical
+        self.masked = self._game_masks or any(own != self.alternatives for own in self._own)
+        self.first = np.cumsum([0, *self.alternatives])[:-1]
+        self._offsets = self.features + self.first
+        self.size_of_mask = sum(self.alternatives) if self.masked else 0
+        count = max(self.roles) + 1
+        self.mask = slice(self.features, self.features + self.size_of_mask)
+        self._padding, self._own_columns = self._paddings()
+        self.size = self.mask.stop + (count > 1)
+        self.contract = self._contract(package, game_id, kwargs)
+        single = not self.categorical
+        self.action_size = flatdim(self.spaces[0]) if single else len(self.alternatives)
+        discrete = all(isinstance(space, Discrete) for space in self.spaces)
+        self._starts = np.array([space.start for space in self.spaces]) if discrete else None  # type: ignore[attr-defined]
+
+    @property
+    def blank(self) -> np.ndarray:
+        """Rows float32 [S, D] without observations: all alternatives of a seat are legal."""
+        rows = np.zeros((len(self.seats), self.size), dtype=np.float32)
+        rows[:, self.mask] = self._padding
+        if self.size > self.mask.stop:
+            rows[:, self.mask.stop] = self.roles
+        return rows
+
+    def write(self, seat: int, observation: Any, row: np.ndarray) -> None:
+        """Write the features of a seat's observation to its `row` [D] of `blank`.
+
+        Raises `ConfigError` for what is outside the observation space.
+        """
+        plan = self._plans[seat]
+        if plan is not None:
+            try:
+                for key, shape, dtype, span, low, reach in plan:
+                    value = observation if key is None else observation[key]
+                    if type(value) is not np.ndarray or value.shape != shape or value.dtype != dtype:
+                        break
+                    if reach is None:
+                        row[span] = value.reshape(-1)
+                    else:
+                        np.subtract(value.reshape(-1), low, out=row[span])
+                        row[span] /= reach
+                else:
+                    return
+            except (KeyError, IndexError, TypeError):
+                pass  # the general way refuses it
+        flat = self._flat[seat]
+        row[: flat.size] = flat.rows(flat.flatten(observation)[None])[0]
+
+    def write_mask(self, seat: int, mask: Any, row: np.ndarray) -> None:
+        """Write a seat's mask to its row; raises `InputError` for another length. Without one, all is legal."""
+        if mask is None or not self._game_masks:
+            return  # the row is a `blank` one
+        if isinstance(mask, tuple):  # Gymnasium's form for several choices
+            mask = np.concatenate(mask)
+        columns = self._own_columns[seat]
+        try:
+            length = len(mask)
+        except TypeError:
+            length = -1
+        expected = sum(self._own[seat])
+        if length != expected:
+            kind = f"{length} values" if length >= 0 else type(mask).__name__
+            raise InputError(
+                f"{self.name}: the mask of {self.seats[seat]} has {kind}; return one for each of its {expected} actions"
+            )
+        row[columns] = mask
+
+    def check(self, rows: np.ndarray, seats: np.ndarray) -> tuple[int, str]:
+        """Return the first of the current rows [R, D] of `seats` [R] whose mask is wrong, and why; "" if none is."""
+        if not self._game_masks:
+            return 0, ""
+        masks = rows[:, self.mask]
+        wrong = ((masks != 0.0) & (masks != 1.0)).any(axis=1)
+        if wrong.any():
+            row = int(wrong.argmax())
+            value = masks[row][(masks[row] != 0.0) & (masks[row] != 1.0)][0]
+            return row, f"the mask of {self.seats[seats[row]]} holds {value:g}; give 1 for legal actions, 0 for others"
+        empty = (np.logical_or.reduceat(masks == 1.0, self.first, axis=1) == 0).any(axis=1)
+        if empty.any():
+            row = int(empty.argmax())
+            return row, f"{self.seats[seats[row]]} decides and its mask allows no action; allow one, or end the match"
+        return 0, ""
+
+    def check_actions(self, rows: np.ndarray, actions: np.ndarray, seats: np.ndarray) -> None:
+        """Raise `InputError` unless actions [R, A] of `seats` [R] are legal by the observation rows [R, D]."""
+        if not self.categorical:
+            bad = ~np.isfinite(actions).all(axis=1)
+            if bad.any():
+                row = int(bad.argmax())
+                raise InputError(f"{self.name}: {self.seats[seats[row]]} acts {actions[row]}; give finite numbers")
+            return
+        with np.errstate(invalid="ignore"):
+            index = actions.astype(np.int64)
+        bad = (index != actions) | (index < 0) | (index >= self.alternatives)
+        if self.masked:
+            index[bad] = 0
+            bad |= rows[np.arange(len(rows))[:, None], self._offsets + index] != 1.0
+        if bad.any():
+            row, choice = (int(one[0]) for one in np.nonzero(bad))
+            which = f" in choice {choice}" if len(self.alternatives) > 1 else ""
+            legal = f"an index from 0 to {self.alternatives[choice] - 1}"
+            what = f"{legal} that its mask allows" if self.masked else legal
+            raise InputError(
+                f"{self.name}: {self.seats[seats[row]]} chooses {actions[row, choice]:g}{which}; give {what}"
+            )
+
+    def to_actions(self, actions: np.ndarray) -> list[Any]:
+        """Return the actions [N] of each seat in its own space, by seat, for action rows [N, S, A].
+
+        Rows of seats that do not decide may hold anything.
+        """
+        with np.errstate(invalid="ignore"):
+            if self._starts is not None:
+                by_seat: list[Any] = (actions[:, :, 0].astype(np.int64) + self._starts).T.tolist()
+                return by_seat
+            used = [len(own) if self.categorical else self.action_size for own in self._own]
+            return [
+                to_actions(space, actions[:, seat, : used[seat]], scale=True) for seat, space in enumerate(self.spaces)
+            ]
+
+    def _paddings(self) -> tuple[np.ndarray, list[slice | np.ndarray]]:
+        """Return the mask [S, K] of the alternatives that a seat has, and the columns of its own mask in a row."""
+        padding = np.zeros((len(self.seats), self.size_of_mask), dtype=np.float32)
+        columns: list[slice | np.ndarray] = []
+        for seat, own in enumerate(self._own if self.masked else []):
+            parts = [
+                first + np.arange(size)
+                for first, size in zip(self.first, [*own, *[1] * (len(self.alternatives) - len(own))], strict=True)
+            ]
+            padding[seat, np.concatenate(parts)] = 1.0
+            mine = np.concatenate(parts[: len(own)])
+            whole = len(mine) == mine[-1] + 1  # without gaps: a slice is written faster
+            columns.append(slice(self.features, self.features + len(mine)) if whole else self.features + mine)
+        return padding, columns
+
+    def _contract(self, package: str, game_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        sizes = action_sizes(self.spaces[0])
+        if self.categorical:
+            several = any(isinstance(space, MultiDiscrete) for space in self.spaces)
+            sizes["categorical"] = self.alternatives if several else self.alternatives[0]
+        return {
+            "id": f"{package}:{game_id}",
+            "version": 1,
+            "obs_dim": self.size,
+            **sizes,
+            "masked": self.masked,
+            "roles": list(self.roles),
+            "picture": self._picture(),
+            "kwargs": dict(kwargs),
+        }
+
+    def _picture(self) -> list[int]:
+        """Return the columns of the picture, as in the contract: those of all roles must be equal."""
+        pictures = [_picture(self.name, flat.space) for flat in self._flat]
+        if all(one == pictures[0] for one in pictures):
+            return pictures[0]
+        large = next((one for one in pictures if one and min(one[1], one[2]) >= IMAGE_SIDE), None)
+        if large:
+            raise ConfigError(
+                f"{self.name}: observes pictures of other sizes by role, one of {large[1]} x {large[2]}; roles with "
+                "pictures must observe equal spaces"
+            )
+        return []
+
+
+def _roles(match: ImportedMatch) -> list[int]:
+    """Return the role of each seat, numbered by their first seats."""
+    kinds: list[tuple[Any, ...]] = []
+    roles = []
+    for name, observed, acted in zip(match.seats, match.observation_spaces, match.action_spaces, strict=True):
+        kind = (re.sub(r"\d+", "#", name), observed, acted)
+        if kind not in kinds:
+            kinds.append(kind)
+        roles.append(kinds.index(kind))
+    return roles
+
+
+def _alternatives(space: Space[Any]) -> list[int]:
+    """Return the alternatives of each choice of an action space; none of numbers and switches."""
+    if isinstance(space, Discrete):
+        return [int(space.n)]
+    return space.nvec.ravel().tolist() if isinstance(space, MultiDiscrete) else []
+
+
+def _common(name: str, spaces: list[Space[Any]], own: list[list[int]]) -> list[int]:
+    """Return the alternatives of each choice with room for all roles; choices that a role lacks have one for it."""
+    for space, mine in zip(spaces, own, strict=True):
+        same = type(space) is type(spaces[0]) and flatdim(space) == flatdim(spaces[0])
+        if not (mine and own[0]) and not same:
+            raise ConfigError(
+                f"{name}: its players act by {spaces[0]} and by {space}; their spaces must be of one kind, and numbers "
+                "and switches as many for all"
+            )
+    return [max(sizes) for sizes in zip_longest(*own, fillvalue=1)]
+
+
+def _plan(flat: FlatObservations) -> list[tuple[Any, ...]] | None:
+    """Return key, shape, type, columns, lower bound and range of the arrays of an observation; None if it has others.
+
+    This writes rows as `FlatObservations` does, without its checks of each value.
+    """
+    space = flat.space
+    parts = dict(space.spaces) if isinstance(space, Dict) else {None: space}
+    if not all(isinstance(part, Box) for part in parts.values()):
+        return None
+    plan: list[tuple[Any, ...]] = []
+    start = 0
+    for key, part in parts.items():
+        columns = slice(start, start + flatdim(part))
+        low = reach = None
+        if isinstance(part, Box) and part.dtype == np.uint8:
+            low = _single(part.low.ravel().astype(np.float32))
+            wide = part.high.ravel().astype(np.float32) - low
+            reach = _single(np.where(wide > 0, wide, np.float32(1)))
+        plan.append((key, part.shape, part.dtype, columns, low, reach))
+        start = columns.stop
+    return plan
+
+
+def _single(numbers: np.ndarray) -> np.ndarray:
+    """Return one number, float32 [1], if all are equal, as for most pictures: that is faster."""
+    return numbers[:1] if (numbers == numbers[0]).all() else numbers
+
+
+def _picture(name: str, space: Space[Any]) -> list[int]:
+    """Return [start column, height, width, channels, channels first] of the picture in an observation, if any.
+
+    That is the only large one, else the only board.
+    """
+    boards: list[list[int]] = []
+    start = 0
+    for leaf in leaves(space):
+        shape = _picture_shape(leaf)
+        if shape:
+            boards.append([start, *shape])
+        start += flatdim(leaf)
+    large = [board for board in boards if min(board[1], board[2]) >= IMAGE_SIDE]
+    if len(large) > 1:
+        sizes = " and ".join(f"{board[1]} x {board[2]}" for board in large)
+        raise ConfigError(f"{name}: observes pictures of {sizes}; one picture is supported, put the others out of it")
+    return large[0] if large else boards[0] if len(boards) == 1 else []
+
+
+def _picture_shape(space: Space[Any]) -> list[int]:
+    """Return height, width, channels, and whether these come first; nothing for what is no picture.
+
+    Two equal axes are the sides; else the shorter of the outer axes holds the channels, the last one if equal.
+    """
+    if not isinstance(space, Box):
+        return []
+    shape = space.shape
+    if len(shape) == 2:
+        return [*shape, 1, 0] if space.dtype == np.uint8 and min(shape) >= IMAGE_SIDE else []
+    if len(shape) != 3:
+        return []
+    a, b, c = shape
+    first = b == c if (a == b) != (b == c) else a < c
+    sides = (b, c) if first else (a, b)
+    return [*sides, a if first else c, int(first)] if min(sides) >= BOARD_SIDE else []
