@@ -7,19 +7,34 @@ then differs from training under the new one. `RETIRED` has the ids that are no 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from sparring.configs.core.allowed import Form, option
 
 DOGFIGHT = "sparring/Dogfight-v1"
 DIPLOMACY = "sparring/Diplomacy-v0"
 CHESS = "sparring/Chess-v0"
+OWN = "sparring"
+"""The module that registers the project's own ids, which is imported anyway."""
+PACKAGES = ("pettingzoo", "openspiel")
+"""Packages whose games are played here: the values of `env.package`, and the beginnings of their ids in policies."""
+KNOWN_MODULES = ("pettingzoo", "mpe2")
+"""Packages of games that a file may name; any other module is imported only when a command line names it."""
+OBSERVATIONS = ("auto", "information_state", "observation")
 RULES = ("classic", "challenge")
 BOT_RATES = ("tick", "agent")
 SPAWNS = ("random", "fixed")
 WEIGHT = "[-1000, 1000]"
 PROBABILITY = "[0, 1]"
 ENV_ID = Form(r"[A-Za-z0-9_][A-Za-z0-9_./:-]{0,99}", "an id known to Gymnasium, such as CartPole-v1")
+GAME_ID = Form(
+    r"[A-Za-z_][A-Za-z0-9_.]{0,199}(:[A-Za-z_]\w{0,99})?",
+    "a module such as pettingzoo.classic.connect_four_v3, module:function, or the short name of a game of OpenSpiel",
+)
+KWARGS = Form(r".*", "a mapping of the game's own options, as in env.kwargs.board_size=3")
+FUNCTION = Form(r"([A-Za-z_][\w.-]*(:[A-Za-z_]\w*)?)?", "module:name of a Python function")
 PROGRAM = Form(r"[^\x00\n]+", "a UCI engine: the name of a program on PATH, or its path")
 PATH = Form(r"[^\x00\n]+", "a path")
 NOT_IN_CHESS = (
@@ -28,6 +43,10 @@ NOT_IN_CHESS = (
 )  # fmt: skip
 """Options of language models for other games; the tasks have temperatures of their own."""
 NOT_SAMPLED = tuple(f"tasks.{task}.{name}" for task in ("analysis", "arbiter") for name in ("temperature", "top_p"))
+ONLY_IMPORTED = (
+    "network.encoder", "network.memory", "ppo.sequence_length", "self_play.both_seats", "self_play.pool_share",
+)  # fmt: skip
+"""Options of games whose seats are played by one network, with masks, pictures and memory."""
 GAME_SHARES = ("random_share", "engine_share", "self_play_share")
 
 
@@ -165,6 +184,28 @@ class GymnasiumEnvConfig(EnvConfig):
 
 
 @dataclass
+class ImportedEnvConfig(EnvConfig):
+    """Matches of a game of another package."""
+
+    package: str = option("pettingzoo", PACKAGES)
+    """pettingzoo: any game with its interface, AECEnv or ParallelEnv. openspiel: a game of OpenSpiel (extra
+    open-spiel)."""
+    id: str = option("pettingzoo.classic.tictactoe_v3", GAME_ID)
+    """The module of a game, module:function that makes one, or a name of OpenSpiel's registry."""
+    kwargs: dict[str, Any] = field(default_factory=dict, metadata={"allowed": KWARGS})
+    """Options of the game itself: numbers, truth values and texts by name."""
+    num_envs: int = option(16, "[1, 1000000]")
+    """Matches played at once; a multiple of the seats."""
+    workers: int = option(0, "[0, 256]")
+    """Processes that step the matches; 0 steps them in the run's own."""
+    observation: str = option("auto", OBSERVATIONS, needs=["env.package=openspiel"])
+    """What a game of OpenSpiel shows: information_state, observation, or auto, the first of them that it has."""
+    outcome: str = option("", FUNCTION)
+    """Function from the rewards of a match, summed [seats], to scores [seats], which find the seats in the lead; empty
+    takes the sums."""
+
+
+@dataclass
 class AnalysisConfig:
     """Answers to the P task."""
 
@@ -243,6 +284,20 @@ def run_message(run: object, env_id: str) -> str:
 def current_id(env_id: str) -> str:
     """Return the id under which an environment is registered today: `env_id` itself unless it is retired."""
     return RETIRED[_bare(env_id)].successor if is_retired(env_id) else env_id
+
+
+def is_imported(env: Mapping[str, Any]) -> bool:
+    """Return whether an `env` section, or the id in a policy's contract, is of a game of another package."""
+    return "package" in env or str(env.get("id", "")).startswith(tuple(f"{package}:" for package in PACKAGES))
+
+
+def module_of(env: EnvConfig) -> str:
+    """Return the module whose code runs when an environment is made, empty if that is known and harmless."""
+    module, colon, _ = env.id.partition(":")
+    if isinstance(env, ImportedEnvConfig):
+        known = env.package == "openspiel" or module.split(".")[0] in KNOWN_MODULES
+        return "" if known else module
+    return module if colon and module != OWN else ""
 
 
 def _bare(env_id: str) -> str:

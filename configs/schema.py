@@ -10,18 +10,22 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from sparring.configs.core.allowed import Form, option
+from sparring.configs.core.session import GuardConfig, LoggerConfig
 from sparring.configs.games import (
     CHESS,
     DIPLOMACY,
     DOGFIGHT,
+    FUNCTION,
     NOT_IN_CHESS,
     NOT_SAMPLED,
+    ONLY_IMPORTED,
     ChessEnvConfig,
     ChessTasksConfig,
     DiplomacyEnvConfig,
     DogfightEnvConfig,
     EnvConfig,
     GymnasiumEnvConfig,
+    ImportedEnvConfig,
 )
 from sparring.configs.language import (
     DIPLOMACY_BOTS,
@@ -37,7 +41,10 @@ from sparring.configs.language import (
 )
 
 GYMNASIUM = "Gymnasium's environments"
+IMPORTED = "games of PettingZoo and OpenSpiel"
 BOTS = ("do_nothing", "dogfighter", "chaser", "ace", "brawler")
+RANDOM = "random"
+"""The scripted player of every game of other packages: uniform over the legal actions."""
 LEVELS = ("none", "narrow", "full")
 REGIMES = (
     "default", "high_gravity", "low_gravity", "glass_cannon", "tank_fight", "knife_fight", "energy_fighter", "sniper",
@@ -49,7 +56,6 @@ SAMPLINGS = ("hard", "variance")
 PROMOTIONS = ("always", "sprt")
 TRAINERS = ("ppo", "sb3", "grpo", "clone")
 ACTIVATIONS = ("relu", "tanh")
-WANDB_MODES = ("off", "online", "offline")
 
 DOGFIGHT_CHECKS = (
     "evaluation.check_bot",
@@ -75,7 +81,6 @@ SNAPSHOT = Form(
 )
 LABEL = Form(r"[A-Za-z][A-Za-z0-9_-]{0,63}", "letters, digits, '_' and '-', a letter first")
 OPPONENT = Form(r"[^\x00\n]+", "a bot, a checkpoint, an ONNX file, or module:Name of a Python object")
-REWARD = Form(r"([A-Za-z_][\w.-]*(:[A-Za-z_]\w*)?)?", "module:name of a Python function")
 TEXT = Form(r"[^\x00\n]+", "text of one line")
 
 
@@ -98,6 +103,11 @@ class NetworkConfig:
     gsde: bool = False
     """State-dependent exploration: noise is a linear function of the actor's last features (arXiv:2005.05719). The
     log-std is that of its weights, whose effects add up over the features."""
+    encoder: str = option("auto", ("auto", "small", "nature", "impala"))
+    """Convolutions for a picture: nature (from 36 x 36 on), impala, or small, three layers of 3x3 for boards and views.
+    auto is nature where it fits, else small."""
+    memory: str = option("none", ("none", "gru", "lstm"))
+    """Recurrent cell of actor and critic, `hidden` wide, for games that do not show everything at once."""
 
 
 @dataclass
@@ -143,6 +153,8 @@ class PPOConfig:
     """Updates in full precision before autocast starts."""
     gsde_every: int = option(0, COUNT, needs=["network.gsde=true"])
     """Steps until the noise function is drawn again; 0 is once per rollout."""
+    sequence_length: int = option(16, "[1, 100000]", needs=["network.memory=gru or network.memory=lstm"])
+    """Decisions through which gradients flow back in time in a recurrent network."""
 
 
 @dataclass
@@ -230,6 +242,10 @@ class SelfPlayConfig:
     """oldest, or weakest (lowest rating); the newest is never evicted."""
     sampling: str = option("hard", SAMPLINGS)
     """hard: 1 - p + 0.1; variance: p (1 - p) + 0.01, where p is the learner's win rate against the snapshot."""
+    both_seats: bool = False
+    """All seats of a match of self-play learn, the policy playing itself, in place of one seat against the pool."""
+    pool_share: float = option(0.2, PROBABILITY, needs=["self_play.both_seats=true"])
+    """Part of the self-play that is still one seat against the pool."""
     slots: int = option(4, "[1, 1000]")
     """Different snapshots in one rollout."""
     deal_every: int = option(4, POSITIVE)
@@ -257,32 +273,6 @@ class EvaluationConfig:
     video_every: int = option(5, COUNT)
     """Evaluations between videos of a match in TensorBoard and W&B, counted by `every`, or by `check_every` if that is
     0; 0 is never."""
-
-
-@dataclass
-class GuardConfig:
-    """Response to an update that breaks the policy; steps are in `agents/run/guard.py`."""
-
-    enabled: bool = True
-    """false lets broken updates stand."""
-    restore_kl: float = option(10.0, "[1, 1000000]")
-    """An update with KL above this many times `ppo.target_kl` is undone."""
-    cut: float = option(0.5, "(0, 1]")
-    """Factor on the learning rate after an update that was taken back."""
-    window: int = option(50, POSITIVE)
-    """Updates within which a second broken update goes back to the last training state, and a third ends the run."""
-
-
-@dataclass
-class LoggerConfig:
-    """TensorBoard and metrics.jsonl are always written."""
-
-    wandb: str = option("off", WANDB_MODES)
-    """Weights & Biases: off, online or offline."""
-    wandb_project: str = option("sparring", TEXT)
-    """Project of W&B in which the run appears."""
-    progress: bool = True
-    """Show a bar, or a line every 30 s where the output is no terminal."""
 
 
 @dataclass
@@ -345,7 +335,7 @@ class RunConfig:
 class PPORunConfig(RunConfig):
     """PPO, own or SB3's, on any game."""
 
-    trainers = ("ppo", "sb3")
+    trainers: ClassVar[tuple[str, ...]] = ("ppo", "sb3")
 
     init_from: str = option("", TEXT)
     """A policy whose weights and observation statistics a new run begins with: a file or a run's name. Optimizer,
@@ -373,9 +363,10 @@ class DogfightRunConfig(NamedOpponentsRunConfig):
     """PPO in the dogfight. The defaults alone are a small valid run: all five bots from the start."""
 
     game, title, bots, seats = DOGFIGHT, "the dogfight", BOTS, 2
+    lacks = ONLY_IMPORTED
 
     env: DogfightEnvConfig = field(default_factory=DogfightEnvConfig)
-    reward: str = option("", REWARD)
+    reward: str = option("", FUNCTION)
     """Function of your own in place of the simulator's reward, module:name (docs/tutorials/own_reward.md)."""
 
 
@@ -387,7 +378,7 @@ class DiplomacyRunConfig(NamedOpponentsRunConfig):
     lacks = (
         "network.activation", "network.log_std_init", "network.log_std_min", "network.log_std_max", "network.gsde",
         "ppo.gsde_every", "phases.scripted_start", "phases.scripted_end", "phases.randomization",
-        "phases.events.log_std", "self_play", *DOGFIGHT_CHECKS,
+        "phases.events.log_std", "self_play", *DOGFIGHT_CHECKS, *ONLY_IMPORTED,
     )  # fmt: skip
 
     env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)
@@ -400,11 +391,25 @@ class GymnasiumRunConfig(PPORunConfig):
     game, title = GYMNASIUM, "Gymnasium"
     lacks = (
         "phases.stages", "phases.scripted_start", "phases.scripted_end", "phases.randomization", "self_play",
-        "evaluation",
+        "evaluation", *ONLY_IMPORTED,
     )  # fmt: skip
 
     env: GymnasiumEnvConfig = field(default_factory=GymnasiumEnvConfig)
     phases: list[PhaseConfig] = field(default_factory=lambda: [PhaseConfig("training")])
+
+
+@dataclass
+class ImportedRunConfig(NamedOpponentsRunConfig):
+    """PPO in a game of PettingZoo or OpenSpiel, by self-play and against a random player."""
+
+    trainers: ClassVar[tuple[str, ...]] = ("ppo",)
+    game, title, bots, seats = IMPORTED, "imported games", (RANDOM,), 2
+    lacks = (
+        "network.gsde", "ppo.gsde_every", "phases.randomization", *DOGFIGHT_CHECKS, "evaluation.video_every",
+    )  # fmt: skip
+
+    env: ImportedEnvConfig = field(default_factory=ImportedEnvConfig)
+    phases: list[PhaseConfig] = field(default_factory=lambda: [PhaseConfig(stages=[StageConfig(bots=[RANDOM])])])
 
 
 @dataclass
@@ -488,6 +493,6 @@ class ChessCloneRunConfig(CloneRunConfig):
 
 
 RUNS = (
-    DogfightRunConfig, DiplomacyRunConfig, GymnasiumRunConfig, DiplomacyGRPORunConfig, DiplomacyCloneRunConfig,
-    ChessGRPORunConfig, ChessCloneRunConfig,
+    DogfightRunConfig, DiplomacyRunConfig, GymnasiumRunConfig, ImportedRunConfig, DiplomacyGRPORunConfig,
+    DiplomacyCloneRunConfig, ChessGRPORunConfig, ChessCloneRunConfig,
 )  # fmt: skip

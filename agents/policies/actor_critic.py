@@ -202,8 +202,12 @@ def network_shape(
 
 
 def shape_options(config: NetworkConfig) -> dict[str, Any]:
-    """Return the options of a network as part of its shape; without `gsde` if it is off, as before it existed."""
-    return {key: value for key, value in asdict(config).items() if key != "gsde" or value}
+    """Return the options of a network as part of its shape; the later ones only if they are not off."""
+    return {key: value for key, value in asdict(config).items() if key not in LATER or value != LATER[key]}
+
+
+LATER = {"gsde": False, "encoder": "auto", "memory": "none"}
+"""Options that earlier shapes lack, with the values that mean the same."""
 
 
 def alternatives(categorical: int | Sequence[int]) -> tuple[int, ...]:
@@ -217,15 +221,22 @@ def weight_sizes(shape: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...
     hidden, blocks = shape["hidden"], shape["blocks"]
     yield "log_std", (*([hidden] if shape.get("gsde") else []), shape["continuous"])
     for trunk, last in (("actor", outputs), ("critic", 1)):
-        yield from _layer(f"{trunk}.0", shape["obs_dim"], hidden)
-        if not blocks:
-            yield from _layer(f"{trunk}.2", hidden, hidden)
-        for number in range(blocks):
-            branch = f"{trunk}.{2 + number}.branch"
-            yield from ((f"{branch}.0.{part}", (hidden,)) for part in ("weight", "bias"))  # the norm
-            yield from _layer(f"{branch}.1", hidden, hidden)
-            yield from _layer(f"{branch}.3", hidden, hidden)
-        yield from _layer(f"{trunk}.{2 + blocks if blocks else 4}", hidden, last)
+        yield from (
+            (f"{trunk}.{name}", size) for name, size in mlp_weight_sizes(shape["obs_dim"], last, hidden, blocks)
+        )
+
+
+def mlp_weight_sizes(inputs: int, outputs: int, hidden: int, blocks: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield name and shape of every weight of an `mlp`, without building it; the head's are the last two."""
+    yield from _layer("0", inputs, hidden)
+    if not blocks:
+        yield from _layer("2", hidden, hidden)
+    for number in range(blocks):
+        branch = f"{2 + number}.branch"
+        yield from ((f"{branch}.0.{part}", (hidden,)) for part in ("weight", "bias"))  # the norm
+        yield from _layer(f"{branch}.1", hidden, hidden)
+        yield from _layer(f"{branch}.3", hidden, hidden)
+    yield from _layer(str(2 + blocks if blocks else 4), hidden, outputs)
 
 
 def _layer(name: str, inputs: int, outputs: int) -> Iterator[tuple[str, tuple[int, ...]]]:

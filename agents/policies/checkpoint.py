@@ -23,6 +23,7 @@ from typing_extensions import TypedDict
 
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.networks import build_network, check_shape, check_weights
+from sparring.agents.policies.seat_network import SEAT_KEYS, contract_keys
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import user_path
 from sparring.configs.core.manifest import ManifestError, TrainingStateError, read_listed, write_listed
@@ -70,6 +71,10 @@ class StoredContract(TypedDict):
     binary: Count
     categorical: NotRequired[Count | list[Count]]
     mirror: NotRequired[Flag]
+    masked: NotRequired[Flag]
+    roles: NotRequired[list[Count]]
+    picture: NotRequired[list[Count]]
+    kwargs: NotRequired[dict[str, str | Number | Flag | None]]
 
 
 class StoredTraining(TypedDict, total=False):
@@ -183,7 +188,7 @@ def _check_values(contract: Mapping[str, Any]) -> None:
     """Raise `ContentError` for a value that no environment of the contract's game has."""
     known = read(StoredContract, contract, "contract")
     env = get_type_hints(run_kind({"trainer": "ppo", "env": {"id": current_id(known["id"])}}))["env"]
-    for name in (contract.keys() & env.__dataclass_fields__.keys()) - {"id"}:
+    for name in (contract.keys() & env.__dataclass_fields__.keys()) - {"id", "kwargs"}:
         with within("contract"):
             check_option(env, name, contract[name])
 
@@ -199,6 +204,10 @@ def _check_contract(path: Path, contract: Mapping[str, Any], shape: Mapping[str,
         if contract.get(key, 0) != shape.get(key, 0):
             ours, theirs = contract.get(key), shape.get(key)
             raise CheckpointError(f"{path}: {key} is {ours} in the contract, {theirs} in the network")
+    seats = contract_keys(contract) if "masked" in contract else {}
+    for key in SEAT_KEYS:
+        if seats.get(key) != shape.get(key):
+            raise CheckpointError(f"{path}: {key} is {seats.get(key)} in the contract, {shape.get(key)} in the network")
 
 
 SAME_OBSERVATIONS = ("classic",)

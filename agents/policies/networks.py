@@ -14,10 +14,17 @@ from pydantic import Field, Strict
 from torch import Tensor
 from typing_extensions import TypedDict
 
-from sparring.agents.policies.actor_critic import ActorCritic, network_shape, weight_sizes
+from sparring.agents.policies.actor_critic import LATER, ActorCritic, alternatives, network_shape, weight_sizes
+from sparring.agents.policies.encoders import AUTO, NATURE, NATURE_SIDE, Picture
+from sparring.agents.policies.seat_network import (
+    SeatNetwork,
+    feature_count,
+    seat_shape,
+    seat_weight_sizes,
+)
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.tensor_file import Tensors, check_tensor
-from sparring.configs.core.typed import Text, naming, read, require, within
+from sparring.configs.core.typed import Flag, Text, naming, read, require, within
 from sparring.configs.schema import NetworkConfig
 from sparring.configs.serialization import check_option
 from sparring.curriculum.pool import Pool, PoolError
@@ -34,13 +41,19 @@ class StoredShape(TypedDict):
     binary: Size
     categorical: NotRequired[Size | list[Size]]
     family: NotRequired[Text]
+    masked: NotRequired[Flag]
+    roles: NotRequired[Size]
+    picture: NotRequired[list[Size]]
 
 
 def shape_for(contract: Mapping[str, Any], config: NetworkConfig) -> dict[str, Any]:
-    """Return the network shape for `contract`: the game's own family, or `ActorCritic`.
+    """Return the network shape for `contract`: the game's own family, `SeatNetwork` or `ActorCritic`.
 
-    Raises `ConfigError` for gSDE without continuous actions.
+    A contract with the key `masked` is one of seats. Raises `ConfigError` for gSDE without continuous actions, and for
+    other options that do not suit the game.
     """
+    if "masked" in contract:
+        return seat_shape(contract, config)
     if config.gsde and not contract["continuous"]:
         raise ConfigError(f"network.gsde=true: {contract['id']} has no continuous actions; leave it out")
     game = game_of(contract["id"])
@@ -53,9 +66,11 @@ def shape_for(contract: Mapping[str, Any], config: NetworkConfig) -> dict[str, A
 def build_network(shape: dict[str, Any], *, seed: int = 0) -> ActorCritic:
     """Build the network that `shape` describes, with initial weights drawn from `seed`.
 
-    It is an `ActorCritic`, or Diplomacy's order network, which has the same interface. A stored shape has passed
-    `check_shape`, and its weights `check_weights`.
+    It is an `ActorCritic`, its `SeatNetwork`, or Diplomacy's order network, which has the same interface. A stored
+    shape has passed `check_shape`, and its weights `check_weights`.
     """
+    if "masked" in shape:
+        return SeatNetwork.from_shape(shape, seed=seed)
     if "family" not in shape:
         return ActorCritic.from_shape(shape, seed=seed)
     from sparring.agents.policies.order_network import FAMILY, OrderNetwork
@@ -77,7 +92,7 @@ def check_shape(shape: Mapping[str, Any]) -> None:
     for name in options:
         if name in shape:
             check_option(NetworkConfig, name, shape[name])
-        known = name in shape or name in ("activation", "gsde")  # early ones had one activation and no gSDE
+        known = name in shape or name in ("activation", *LATER)  # early ones had one activation
         require(known, f"{name} is missing")
     low, high = shape["log_std_min"], shape["log_std_max"]
     require(low <= high, f"log_std_min={low}: must be at most log_std_max={high}")
@@ -89,6 +104,29 @@ def check_shape(shape: Mapping[str, Any]) -> None:
         for name in ("obs_dim", "continuous", "binary"):
             require(shape[name] == usual[name], f"{name}={shape[name]}: this version has {usual[name]}")
         require("categorical" not in shape, "categorical: is of no network of this family")
+    if "masked" in sizes and "family" not in sizes:
+        _check_seats(shape)
+    else:
+        for name in ("masked", "roles", "picture", "encoder", "memory"):
+            require(name not in shape, f"{name}: is of no network of this family")
+
+
+def _check_seats(shape: Mapping[str, Any]) -> None:
+    """Raise `ContentError` for sizes of a `SeatNetwork` that do not fit together."""
+    choices, roles, picture = alternatives(shape.get("categorical", 0)), shape.get("roles", 1), shape.get("picture")
+    require("roles" not in shape or roles > 1, f"roles={roles}: must be at least 2, or missing for one role")
+    require(bool(choices) or not shape["masked"], "masked=True: there is no choice whose alternatives could be masked")
+    require(not shape.get("gsde"), "gsde: is of no network of this family")
+    features = feature_count(shape["obs_dim"], choices, masked=shape["masked"], roles=roles)
+    require(features > 0, f"obs_dim={shape['obs_dim']}: leaves {features} features; must be at least 1")
+    require(("encoder" in shape) == ("picture" in shape), "encoder and picture: must both be there, or neither")
+    if picture is None:
+        return
+    fits = len(picture) == 5 and picture[4] in (0, 1) and min(picture[1:4]) > 0 and Picture(*picture).stop <= features
+    require(fits, f"picture={picture}: must be the start, height, width, channels and order of some of the features")
+    encoder, side = shape["encoder"], min(picture[1:3])
+    require(encoder != AUTO, "encoder=auto: must be the one that was chosen")
+    require(encoder != NATURE or side >= NATURE_SIDE, f"picture={picture}: is too small for encoder={NATURE}")
 
 
 def check_weights(shape: Mapping[str, Any], weights: Any) -> None:
@@ -116,6 +154,8 @@ def load_snapshot(pool: Pool, name: str, device: str | torch.device) -> dict[str
 
 def _sizes(shape: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Yield name and shape of every weight, in closed form."""
+    if "masked" in shape:
+        return seat_weight_sizes(shape)
     if "family" not in shape:
         return weight_sizes(shape)
     from sparring.agents.policies.order_network import order_weight_sizes

@@ -1,0 +1,330 @@
+"""Actor and critic of a seat in a game of another package: legal actions, roles, a picture, and memory.
+
+A row of an observation has D columns: F features, then of a masked game one column for each of the K alternatives of
+all choices, 1.0 where it is legal, then, if there are R > 1 roles, the number of the seat's role. The networks see only
+the features. Every role has its own actor and critic of one shape.
+
+The logits of illegal alternatives are -inf before the softmax, so their probability is exactly 0 and the densities
+are those over the legal ones (Huang and Ontanon 2022, arXiv:2006.14171). Every choice has a legal alternative.
+
+Memory, M columns, is the state of the actor's cell followed by that of the critic's. `step` carries it from decision to
+decision; the other methods take `Sequences`, and without memory plain rows [B, D] too. n is the number of rows that
+count, B for plain rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from sparring.agents.distributed.processes import ShardedGenerator
+from sparring.agents.policies.actor_critic import (
+    ActorCritic,
+    Density,
+    alternatives,
+    choice_log_probability,
+    choose,
+    log_probability,
+    network_shape,
+    sample,
+)
+from sparring.agents.policies.encoders import AUTO, NATURE, NATURE_SIDE, Picture, chosen_encoder
+from sparring.agents.policies.memory import NONE, state_size
+from sparring.agents.policies.role_trunks import RoleTrunks, Trunk, trunk_weight_sizes
+from sparring.agents.policies.sequences import Sequences
+from sparring.configs.core.errors import ConfigError
+from sparring.configs.schema import NetworkConfig
+
+
+class SeatColumns(NamedTuple):
+    """Rows of observations, taken apart."""
+
+    features: Tensor
+    """[..., F]"""
+    illegal: Tensor | None
+    """bool [..., K], of a masked game."""
+    role: Tensor | None
+    """[...], of a game with several roles."""
+
+    def rows(self, index: Tensor) -> SeatColumns:
+        """Return the rows of `index` [n] into [B, ...]."""
+        return self._changed(lambda one: one.index_select(0, index))
+
+    def flat(self) -> SeatColumns:
+        """Return [C, B, ...] as [C * B, ...]."""
+        return self._changed(lambda one: one.flatten(0, 1))
+
+    def _changed(self, change: Callable[[Tensor], Tensor]) -> SeatColumns:
+        _, illegal, role = (None if one is None else change(one) for one in self)
+        return SeatColumns(change(self.features), illegal, role)
+
+
+class SeatNetwork(ActorCritic):
+    """Policy and value of the seats of a game; `ActorCritic` with masks, roles, a picture and memory."""
+
+    actor: RoleTrunks  # type: ignore[assignment]
+    critic: RoleTrunks  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        obs_dim: int,
+        continuous: int,
+        binary: int,
+        config: NetworkConfig,
+        *,
+        categorical: int | Sequence[int] = 0,
+        masked: bool = False,
+        roles: int = 1,
+        picture: Sequence[int] = (),
+        seed: int = 0,
+    ) -> None:
+        nn.Module.__init__(self)
+        self.obs_dim, self.continuous, self.binary = obs_dim, continuous, binary
+        self.categorical, self.masked, self.roles = alternatives(categorical), masked, roles
+        self.picture = Picture(*picture) if picture else None
+        if self.picture:
+            config = replace(config, encoder=chosen_encoder(config.encoder, self.picture))
+        self.config = config
+        self.features = feature_count(obs_dim, self.categorical, masked=masked, roles=roles)
+        generator = torch.Generator().manual_seed(seed)
+        outputs = continuous + binary + sum(self.categorical)
+        self.actor = self._trunks(outputs, 0.01, generator)  # the gain's reason is in ActorCritic
+        self.critic = self._trunks(1, 1.0, generator)
+        shape = (continuous,) if roles == 1 else (roles, continuous)
+        self.log_std = nn.Parameter(torch.full(shape, config.log_std_init))
+        self.clamp_log_std()
+
+    @property
+    def memory_size(self) -> int:
+        """M: columns of memory, 0 without."""
+        return 2 * state_size(self.config.memory, self.config.hidden)
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        """Plain dict from which `from_shape` builds a network that accepts this one's weights."""
+        sizes = (self.obs_dim, self.continuous, self.binary)
+        picture = list(self.picture or ())
+        return network_shape(*sizes, self.config, categorical=self.categorical) | seat_keys(
+            self.masked, self.roles, picture
+        )
+
+    @classmethod
+    def from_shape(cls, shape: dict[str, Any], *, seed: int = 0) -> SeatNetwork:
+        """Build a network from `shape`, with initial weights drawn from `seed`."""
+        options = dict(shape)
+        obs_dim, continuous, binary = (options.pop(key) for key in ("obs_dim", "continuous", "binary"))
+        kinds = {key: options.pop(key) for key in ("categorical", *SEAT_KEYS) if key in options}
+        return cls(obs_dim, continuous, binary, NetworkConfig(**options), **kinds, seed=seed)
+
+    @torch.no_grad()
+    def step(
+        self,
+        obs: Tensor,
+        memory: Tensor,
+        *,
+        deterministic: bool = False,
+        generator: torch.Generator | ShardedGenerator | None = None,
+        critic: bool = True,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Decide once: actions [B, A], log-probabilities [B] and memory [B, M] from obs [B, D] and memory [B, M].
+
+        The memory of a lane whose episode begins is zeros. Actions are as those of `ActorCritic.act`. Without `critic`
+        its half of the memory stays as it is, which is enough to play and takes half the time.
+        """
+        seen = self._columns(obs)
+        if self.memory_size == 0:
+            output = self.actor(seen.features, seen.role)
+        else:
+            own, other = memory.chunk(2, dim=-1)
+            after = self.actor.step(seen.features, seen.role, own)
+            output = self.actor.heads(after[:, : self.config.hidden], seen.role)
+            other = self.critic.step(seen.features, seen.role, other) if critic else other
+            memory = torch.cat([after, other], dim=-1)
+        actions, log_prob = self._draw(output, seen, deterministic=deterministic, generator=generator)
+        return actions, log_prob, memory
+
+    @torch.no_grad()
+    def act(
+        self,
+        obs: Tensor,
+        *,
+        deterministic: bool = False,
+        generator: torch.Generator | ShardedGenerator | None = None,
+        noise: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Return actions [B, A] and log-probabilities [B] as `step`, of a network without memory."""
+        assert noise is None, "there is no gSDE here"
+        self._refuse_memory()
+        memory = obs.new_empty(len(obs), 0)
+        return self.step(obs, memory, deterministic=deterministic, generator=generator)[:2]
+
+    def value(self, obs: Tensor | Sequences) -> Tensor:
+        """Return V(s), float32 [n], of rows or sequences."""
+        hidden, seen = self._read(self.critic, obs)
+        return self._value(hidden, seen)
+
+    def values(self, sequences: Sequences, final_obs: Tensor, final_rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the values of all decisions of sequences [C * B], and of observations after some of them [n].
+
+        `final_obs` [n, D] are those at which an episode was truncated, `final_rows` int64 [n] the decisions before,
+        rows of the flattened [C * B]; the memory goes on from there.
+        """
+        seen, final = self._columns(sequences.obs), self._columns(final_obs)
+        if self.memory_size == 0:
+            return self._value(None, seen.flat()), self._value(None, final)
+        states = self._states(self.critic, seen, sequences).flatten(0, 1)
+        after = self.critic.step(final.features, final.role, states.index_select(0, final_rows))
+        return self._value(states, seen.flat()), self._value(after, final)
+
+    def evaluate(self, obs: Tensor | Sequences, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Return log pi(a | s) and the entropy of pi(. | s), float32 [n], of actions [n, A] in rows or sequences."""
+        state, seen = self._read(self.actor, obs)
+        output = self._output(self.actor, state, seen)
+        rest, log_std, choices = self._distributions(output, seen)
+        own = self.continuous + self.binary
+        log_prob = spread = output.new_zeros(len(output))
+        if own:
+            log_prob, spread = Density.apply(rest, log_std, actions[:, :own])  # type: ignore[no-untyped-call]
+        for column, choice in enumerate(choices, start=own):
+            log_prob = log_prob + choice_log_probability(choice, actions[:, column : column + 1])
+            # p log p is 0 where p is 0; -inf there would give NaN, also in the gradient.
+            finite = choice.masked_fill(choice == -math.inf, 0.0) if self.masked else choice
+            spread = spread - (choice.exp() * finite).sum(-1)
+        return log_prob, spread
+
+    def _trunks(self, outputs: int, head_gain: float, generator: torch.Generator) -> RoleTrunks:
+        one = lambda: Trunk(  # noqa: E731
+            self.features, outputs, self.config, self.picture, head_gain=head_gain, generator=generator
+        )
+        return RoleTrunks(one() for _ in range(self.roles))
+
+    def _columns(self, obs: Tensor) -> SeatColumns:
+        illegal = obs[..., self.features : self.features + sum(self.categorical)] < 0.5 if self.masked else None
+        return SeatColumns(obs[..., : self.features], illegal, obs[..., -1] if self.roles > 1 else None)
+
+    def _read(self, half: RoleTrunks, obs: Tensor | Sequences) -> tuple[Tensor | None, SeatColumns]:
+        """Return the states [n, S] of actor or critic after the rows that count, None without memory, and the rows."""
+        if isinstance(obs, Tensor):
+            self._refuse_memory()
+            return None, self._columns(obs)
+        if self.memory_size == 0:
+            return None, self._columns(obs.counted())
+        seen = self._columns(obs.obs)
+        return self._states(half, seen, obs).flatten(0, 1).index_select(0, obs.rows), seen.flat().rows(obs.rows)
+
+    def _states(self, half: RoleTrunks, seen: SeatColumns, sequences: Sequences) -> Tensor:
+        own = sequences.memory.chunk(2, dim=-1)[0 if half is self.actor else 1]
+        return half.along(seen.features, seen.role, own, sequences.fresh)
+
+    def _output(self, half: RoleTrunks, state: Tensor | None, seen: SeatColumns) -> Tensor:
+        if state is None:
+            output = half(seen.features, seen.role)
+        else:
+            output = half.heads(state[:, : self.config.hidden], seen.role)
+        return output.to(self.log_std.dtype)
+
+    def _value(self, state: Tensor | None, seen: SeatColumns) -> Tensor:
+        return self._output(self.critic, state, seen).squeeze(-1)
+
+    def _distributions(self, output: Tensor, seen: SeatColumns) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """Return means and logits, log sigma, and the log-probabilities of every choice, -inf of illegal ones."""
+        log_std = self.log_std if seen.role is None else self.log_std[seen.role.long()]
+        if not self.categorical:
+            return output, log_std, []
+        own = self.continuous + self.binary
+        logits = output[:, own:] if own else output
+        if seen.illegal is not None:
+            logits = logits.masked_fill(seen.illegal, -math.inf)
+        parts = logits.split(list(self.categorical), dim=-1) if len(self.categorical) > 1 else (logits,)
+        return output[:, :own], log_std, [part.log_softmax(-1) for part in parts]
+
+    def _draw(
+        self,
+        output: Tensor,
+        seen: SeatColumns,
+        *,
+        deterministic: bool,
+        generator: torch.Generator | ShardedGenerator | None,
+    ) -> tuple[Tensor, Tensor]:
+        rest, log_std, choices = self._distributions(output.to(self.log_std.dtype), seen)
+        parts, log_prob = [], []
+        if self.continuous + self.binary:
+            parts.append(sample(rest, log_std, deterministic=deterministic, generator=generator))
+            log_prob.append(log_probability(rest, log_std, parts[0]))
+        for choice in choices:
+            parts.append(choose(choice, deterministic=deterministic, generator=generator))
+            log_prob.append(choice_log_probability(choice, parts[-1]))
+        actions = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+        return actions, sum(log_prob[1:], start=log_prob[0])
+
+    def _refuse_memory(self) -> None:
+        if self.memory_size:
+            raise ValueError(f"this network has a memory, {self.config.memory}; give Sequences, or call step")
+
+
+SEAT_KEYS = ("masked", "roles", "picture")
+"""Keys of a shape that `ActorCritic` lacks; all seat networks have `masked`, the others where not 1 or empty."""
+
+
+def seat_shape(contract: Mapping[str, Any], config: NetworkConfig) -> dict[str, Any]:
+    """Return the `SeatNetwork.shape` for a contract with the keys `masked`, `roles` (of each seat) and `picture`.
+
+    Raises `ConfigError` for options of the network that do not suit the game.
+    """
+    obs_dim, continuous, binary = (contract[key] for key in ("obs_dim", "continuous", "binary"))
+    picture = list(contract.get("picture", ()))
+    _check_options(contract["id"], config, picture)
+    if picture:
+        config = replace(config, encoder=chosen_encoder(config.encoder, Picture(*picture)))
+    sizes = network_shape(obs_dim, continuous, binary, config, categorical=contract.get("categorical", 0))
+    return sizes | contract_keys(contract)
+
+
+def contract_keys(contract: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the `SEAT_KEYS` of the shape for a contract."""
+    roles = max(contract.get("roles", ()), default=0) + 1
+    return seat_keys(contract["masked"], roles, contract.get("picture", ()))
+
+
+def seat_keys(masked: bool, roles: int, picture: Sequence[int]) -> dict[str, Any]:
+    """Return a shape's `SEAT_KEYS`."""
+    several = {"roles": roles} if roles > 1 else {}
+    return {"masked": masked} | several | ({"picture": list(picture)} if picture else {})
+
+
+def feature_count(obs_dim: int, categorical: Sequence[int], *, masked: bool, roles: int) -> int:
+    """Return F, the columns of a row that are features."""
+    return obs_dim - sum(categorical) * masked - (roles > 1)
+
+
+def seat_weight_sizes(shape: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield name and shape of every weight of a `SeatNetwork` of that `shape`, without building it."""
+    roles, choices = shape.get("roles", 1), alternatives(shape.get("categorical", 0))
+    features = feature_count(shape["obs_dim"], choices, masked=shape["masked"], roles=roles)
+    picture = Picture(*shape["picture"]) if "picture" in shape else None
+    options = {"picture": picture, "encoder": shape.get("encoder", AUTO), "memory": shape.get("memory", NONE)}
+    yield "log_std", (*([roles] if roles > 1 else []), shape["continuous"])
+    for half, last in (("actor", shape["continuous"] + shape["binary"] + sum(choices)), ("critic", 1)):
+        for role in range(roles):
+            sizes = trunk_weight_sizes(features, last, shape["hidden"], shape["blocks"], **options)
+            yield from ((f"{half}.{role}.{name}", size) for name, size in sizes)
+
+
+def _check_options(env_id: str, config: NetworkConfig, picture: Sequence[int]) -> None:
+    if config.gsde:
+        raise ConfigError(f"network.gsde=true: the networks of {env_id} have none; leave it out")
+    if config.encoder == AUTO:
+        return
+    if not picture:
+        raise ConfigError(f"network.encoder={config.encoder}: {env_id} shows no picture; leave it out")
+    _, height, width, *_ = picture
+    if config.encoder == NATURE and min(height, width) < NATURE_SIDE:
+        raise ConfigError(
+            f"network.encoder={NATURE}: takes pictures from {NATURE_SIDE} x {NATURE_SIDE} on, {env_id} shows "
+            f"{height} x {width}; choose small or impala"
+        )
