@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sparring.agents.trainers import train_run as train
     from sparring.configs.core.errors import InputError as InputError
     from sparring.configs.opponents import register_opponent as register_opponent
+    from sparring.eval.api import check as check
     from sparring.eval.api import curves as curves
     from sparring.eval.api import diplomacy_replay as diplomacy_replay
     from sparring.eval.api import evaluate as evaluate
@@ -35,6 +36,7 @@ __all__ = [
     "Callback",
     "InputError",
     "RunProgress",
+    "check",
     "curves",
     "diplomacy_replay",
     "evaluate",
@@ -56,6 +58,7 @@ _PLACES = {
     "Callback": "sparring.agents.callbacks:Callback",
     "InputError": "sparring.configs.core.errors:InputError",
     "RunProgress": "sparring.agents.callbacks:RunProgress",
+    "check": "sparring.eval.api:check",
     "curves": "sparring.eval.api:curves",
     "diplomacy_replay": "sparring.eval.api:diplomacy_replay",
     "evaluate": "sparring.eval.api:evaluate",

@@ -18,12 +18,20 @@ def heading(title: str, packages: Sequence[str] = ()) -> str:
     """Return a title and the data needed to repeat the measurement: machine, load, versions, date, command."""
     cores = usable_cores()
     versions = ", ".join(f"{name} {version(name)}" for name in packages)
-    command = shlex.join(["python", *sys.argv])
+    command = shlex.join(["python", *invocation()])
     return (
         f"# {title}\n\n"
         f"{processor()}, {cores} cores usable, load {os.getloadavg()[0]:.1f} at the start, Python "
         f"{platform.python_version()}, {versions}, {datetime.date.today().isoformat()}\n\n    {command}\n"
     )
+
+
+def invocation() -> list[str]:
+    """Return the arguments of Python: a script's path, or -m and the name of a module that was started so."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    if spec is None or not spec.name.startswith("benchmarks."):
+        return sys.argv
+    return ["-m", spec.name.removesuffix(".__main__"), *sys.argv[1:]]
 
 
 def processor() -> str:

@@ -25,12 +25,14 @@ from sparring.configs.sweeps.file import sweep_files
 WIDTH = 120
 LISTS = re.compile(r"\b(phases|stages|randomization|events)\.")
 FIRST_STEPS = """\
-train.py: no run is named. Five things to try:
+train.py: no run is named. Six things to try:
 
   python train.py +run=quickstart                   a dogfight policy; ten minutes on two cores
   python train.py +run=quickstart max_updates=20    the same in a minute, with a weaker policy
   python train.py +run=diplomacy_ppo                one power of Diplomacy against six bots; twenty minutes
   python train.py env=gymnasium env.id=CartPole-v1  any environment of Gymnasium; this one takes a minute
+  python train.py env=pettingzoo env.id=my_package:game
+                                                    a game of your own, docs/tutorials/your_game.md
   python eval/run.py --ckpt released/dogfight_quickstart --replay match.html
                                                     a policy that comes with Sparring: its table, and a match to watch
 
@@ -42,12 +44,14 @@ usage: python train.py +run=NAME [KEY=VALUE ...]
 Trains an agent by the run file NAME, with any options changed, and writes its policy, metrics and evaluations into a
 folder under checkpoints/. A stopped run goes on with resume=FOLDER.
 
-five of the runs; --help runs lists all, and the sweeps
+six of the runs; --help runs lists all, and the sweeps
   +run=quickstart                   dogfight: beats the five bots after ten minutes on two cores
   +run=unified_dr_cpu               dogfight: curriculum, self-play, and a finish under randomized physics
   +run=diplomacy_ppo                Diplomacy: one power against six bots
   +run=diplomacy_quickstart         Diplomacy: a language model learns by GRPO; needs the extra llm
   env=gymnasium env.id=CartPole-v1  any environment of Gymnasium
+  env=pettingzoo env.id=my_package:game
+                                    any game of PettingZoo, and your own; env=openspiel likewise
   +run=./mine.yaml                  a run file of your own, by its path
 
 ten of the options; --help options lists all, --help ppo those of a section, --help ppo.clip one

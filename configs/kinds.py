@@ -11,8 +11,8 @@ from dataclasses import Field, fields, is_dataclass
 from functools import cache
 from typing import Any, get_args, get_type_hints
 
-from sparring.configs.games import is_retired
-from sparring.configs.schema import GYMNASIUM, RUNS, RunConfig
+from sparring.configs.games import is_imported, is_retired
+from sparring.configs.schema import GYMNASIUM, IMPORTED, RUNS, RunConfig
 
 
 def run_kind(plain: Mapping[str, Any]) -> type[RunConfig]:
@@ -20,8 +20,14 @@ def run_kind(plain: Mapping[str, Any]) -> type[RunConfig]:
     trainer, env = plain.get("trainer", "ppo"), plain.get("env")
     kinds = [kind for kind in RUNS if trainer in kind.trainers] or RUNS
     env_id = env.get("id") if isinstance(env, Mapping) else None
-    ours = not isinstance(env_id, str) or env_id.lower().startswith("sparring/") or is_retired(env_id)
-    return next((kind for kind in kinds if kind.game == (env_id if ours else GYMNASIUM)), kinds[0])
+    game = GYMNASIUM
+    if isinstance(env_id, str) and (env_id.lower().startswith("sparring/") or is_retired(env_id)):
+        game = env_id
+    elif isinstance(env, Mapping) and is_imported(env):
+        return next(kind for kind in RUNS if kind.game == IMPORTED)  # its trainer is checked later
+    elif not isinstance(env_id, str):
+        return kinds[0]
+    return next((kind for kind in kinds if kind.game == game), kinds[0])
 
 
 def members(section: Any, lacks: Sequence[str], prefix: str = "") -> Iterator[tuple[Field[Any], str]]:
@@ -87,11 +93,16 @@ def belongs_elsewhere(kind: type[RunConfig], key: str, plain: Mapping[str, Any])
     else:
         whose, name = list(dict.fromkeys(one for other in others for one in other.trainers)), f"trainer={trainer}"
         theirs = [one for one in RUNS if {*one.trainers} & {*whose}]
-        place = f" with {' and '.join(games(others))}" if {*games(theirs)} - {*games(others)} else ""
+        place = f" with {_and(games(others))}" if {*games(theirs)} - {*games(others)} else ""
     instead = "leave it out, --cfg prints what would be run" if key == "dry_run" else "leave it out"
-    return f"is an option of {' and '.join(whose)}{place}, not of {name}; {instead}" if others else ""
+    return f"is an option of {_and(whose)}{place}, not of {name}; {instead}" if others else ""
+
+
+def _and(names: Sequence[str]) -> str:
+    *first, last = names or [""]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def bare(key: str) -> str:
-    """Return `phases.0.stages.1.at` as `phases.stages.at`."""
-    return re.sub(r"\.\d+(?=\.|$)", "", key)
+    """Return `phases.0.stages.1.at` as `phases.stages.at`, and `env.kwargs.board_size` as `env.kwargs`."""
+    return re.sub(r"\.\d+(?=\.|$)", "", re.sub(r"^env\.kwargs\..*", "env.kwargs", key))

@@ -26,7 +26,7 @@ from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import ConfigError, choose, listed, suggestion
 from sparring.configs.core.files import IrregularFileError, read_regular_text, user_path
 from sparring.configs.foreign_names import in_our_words
-from sparring.configs.games import is_retired, run_message
+from sparring.configs.games import OWN, is_retired, module_of, run_message
 from sparring.configs.kinds import declared
 from sparring.configs.opponents import code_to_type
 from sparring.configs.overrides import override_texts, parse_override
@@ -38,9 +38,10 @@ from sparring.configs.validate import validate
 
 CONFIG_DIR = Path(__file__).resolve().parent
 ROOTS = tuple(dict.fromkeys(key.split(".")[0] for kind in RUNS for key in declared(kind)))
-OWN = "sparring"
-"""The module that registers the project's own ids, which is imported anyway."""
-RUN_OF_ENV = {"gymnasium": "gymnasium", "dogfight": "quickstart", "diplomacy": "diplomacy_ppo"}
+RUN_OF_ENV = {
+    "gymnasium": "gymnasium", "pettingzoo": "pettingzoo", "openspiel": "openspiel",
+    "dogfight": "quickstart", "diplomacy": "diplomacy_ppo",
+}  # fmt: skip
 """Run file of `env=NAME` where no run is named."""
 RUN_HELP = "`python train.py --help runs` describes them; env=gymnasium env.id=ID trains on an environment of Gymnasium"
 Run = TypeVar("Run", bound=RunConfig)
@@ -178,8 +179,8 @@ def _check_typed(config: RunConfig, typed: Sequence[Override]) -> None:
     """Refuse environments, opponents, rewards and engines that only a file names and whose use runs code."""
     source = f"resume={config.resume}" if config.resume else f"run={config.run}"
     keys = {override.key_or_group for override in typed}
-    module, colon, _ = config.env.id.partition(":")
-    if colon and module != OWN and "env.id" not in keys:
+    module = module_of(config.env)
+    if module and "env.id" not in keys:
         raise ConfigError(
             f"{source}: its environment is {config.env.id}, and making that runs the code of the module {module}; if "
             f"you trust it, add env.id={config.env.id}"
@@ -189,7 +190,7 @@ def _check_typed(config: RunConfig, typed: Sequence[Override]) -> None:
             f"{source}: its engine is the program {program}; if you trust it, add env.engine.path={program}"
         )
     for name, option in code_to_type(config, [override.value() for override in typed]).items():
-        noun = "reward" if option.startswith("reward=") else "opponent"
+        noun = {"reward": "reward", "env.outcome": "outcome"}.get(option.partition("=")[0], "opponent")
         raise ConfigError(
             f"{source}: its {noun} {name} runs the code of the module {name.partition(':')[0]}; if you trust it, add "
             f"{option}"
@@ -197,7 +198,7 @@ def _check_typed(config: RunConfig, typed: Sequence[Override]) -> None:
 
 
 def _kind_of_env(overrides: Sequence[str]) -> list[str]:
-    """Replace `env=NAME` by a run of this game; `env=gymnasium` trains on the environment in `env.id`.
+    """Replace `env=NAME` by a run of this game; that of a package trains on the environment in `env.id`.
 
     Raises `ConfigError` for another name, and beside a named run, whose file has its game.
     """

@@ -124,6 +124,8 @@ def named_opponents(config: RunConfig) -> dict[str, list[str]]:
     against = {"against": [config.against]} if config.against else {}
     reward = getattr(config, "reward", "")
     against |= {"reward": [reward]} if reward else {}
+    outcome = getattr(config.env, "outcome", "")
+    against |= {"env.outcome": [outcome]} if outcome else {}
     return against | ({"opponents": list(config.opponents)} if config.opponents else {}) | stages
 
 
@@ -132,7 +134,7 @@ def code_to_type(config: RunConfig, typed: Iterable[Any]) -> dict[str, str]:
     typed_texts = set(_texts(typed))
     missing: dict[str, str] = {}
     for key, names in named_opponents(config).items():
-        option = f"{key}={names[0]}" if key in ("against", "reward") else f"{key}=[{','.join(names)}]"
+        option = f"{key}={names[0]}" if key in ("against", "reward", "env.outcome") else f"{key}=[{','.join(names)}]"
         missing |= {name: option for name in names if is_reference(name) and name not in typed_texts | missing.keys()}
     return missing
 

@@ -17,7 +17,7 @@ from typing import Any
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.files import CHECKPOINTS, ROOT
 from sparring.configs.core.status import as_called
-from sparring.configs.games import ChessEnvConfig
+from sparring.configs.games import ChessEnvConfig, module_of
 from sparring.configs.language import SHARED, LeagueConfig
 from sparring.configs.opponents import code_to_type, named_opponents, registered
 from sparring.configs.schema import GRPORunConfig, PPORunConfig, RunConfig
@@ -42,7 +42,7 @@ def resume_hint(config: RunConfig, name: str) -> str:
     given = [f"resume={name}"]
     if os.path.abspath(ROOT / config.checkpoint_dir) != os.path.abspath(CHECKPOINTS):
         given.append(f"checkpoint_dir={config.checkpoint_dir}")
-    if ":" in config.env.id:
+    if module_of(config.env):
         given.append(f"env.id={config.env.id}")
     if program := engine_program(config):
         given.append(f"env.engine.path={program}")

@@ -211,6 +211,8 @@ def _form(section: Any, lacks: Sequence[str], prefix: str = "") -> Any:
 def _typed(hint: Any, option: Field[Any], lacks: Sequence[str], key: str) -> Any:
     if is_dataclass(hint):
         return _form(hint, lacks, f"{key}.")
+    if get_origin(hint) is dict:
+        return Annotated[Any, PlainValidator(_read_kwargs)]
     if get_origin(hint) is list:
         return Annotated[list[_typed(get_args(hint)[0], option, lacks, key)], Strict()]  # type: ignore[misc]
     return Annotated[Any, PlainValidator(partial(_read, hint, option))]
@@ -305,6 +307,18 @@ def _read_str(value: Any) -> str:
     if "${" in str(value):
         raise TypeError("text without ${...}, which is never filled in, from the environment or elsewhere")
     return str(value)
+
+
+def _read_kwargs(value: Any) -> dict[str, Any]:
+    """Return the options of a game, whose meaning only the game knows."""
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) and name.isidentifier() for name in value):
+        raise ValueError("must be a mapping of the game's options by name, such as env.kwargs.board_size=3")
+    for name, one in value.items():
+        if not isinstance(one, bool | int | float | str | None):
+            raise ValueError(f"{name} is a {type(one).__name__}; must be a number, a truth value or text")
+        if isinstance(one, str) and ("${" in one or unusable_text(one)):
+            raise ValueError(f"{name}: {unusable_text(one) or 'must be text without ${...}'}")
+    return dict(value)
 
 
 _READERS = {bool: _read_bool, int: _read_int, float: _read_float, str: _read_str}

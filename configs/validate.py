@@ -18,6 +18,7 @@ from sparring.configs.language import SHARED, CloneConfig, EndpointConfig, GRPOC
 from sparring.configs.opponents import is_code, registered
 from sparring.configs.schema import (
     GYMNASIUM,
+    IMPORTED,
     RUNS,
     ChessCloneRunConfig,
     ChessGRPORunConfig,
@@ -25,6 +26,7 @@ from sparring.configs.schema import (
     DogfightRunConfig,
     EvaluationConfig,
     GRPORunConfig,
+    ImportedRunConfig,
     LanguageRunConfig,
     NamedOpponentsRunConfig,
     PhaseConfig,
@@ -79,7 +81,9 @@ def validate(config: RunConfig, *, started: bool = False) -> None:
     if is_retired(config.env.id):
         raise ConfigError(id_message(config.env.id))
     if config.env.id.lower().startswith("sparring/"):
-        choose("env.id", config.env.id, [game for game in games(RUNS) if game != GYMNASIUM])
+        choose("env.id", config.env.id, [game for game in games(RUNS) if game not in (GYMNASIUM, IMPORTED)])
+        _check_trainer(config)
+    if isinstance(config, ImportedRunConfig):
         _check_trainer(config)
     from_plain(to_plain(config))
     if isinstance(config, PPORunConfig | GRPORunConfig):
@@ -150,7 +154,8 @@ def _given(need: str, values: Mapping[str, Any]) -> bool:
 
 def _check_trainer(config: RunConfig) -> None:
     """Refuse a trainer that the game does not have."""
-    able = [name for kind in RUNS if kind.game == config.env.id for name in kind.trainers]
+    game = IMPORTED if isinstance(config, ImportedRunConfig) else config.env.id
+    able = [name for kind in RUNS if kind.game == game for name in kind.trainers]
     if config.trainer not in able:
         raise ConfigError(
             f"trainer={config.trainer}: does not train env.id={config.env.id}; choose {' or '.join(able)}"

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from sparring.agents.opponents.players import find_player, trains_language_model
 from sparring.configs.core.errors import InputError, choose, listed
 from sparring.configs.core.files import user_path
+from sparring.configs.games import PACKAGES
 from sparring.configs.opponents import opponent_text
 from sparring.configs.overrides import override_texts
 from sparring.envs.game import game_named
@@ -37,6 +38,7 @@ from sparring.eval.parser import WholeName
 
 if TYPE_CHECKING:
     from sparring.agents.policies.loaded_policy import LoadedPolicy
+    from sparring.eval.imported.policy import LoadedSeatPolicy
 
 REPEATED = ("require",)
 """Options of an evaluation that the command line repeats, one value each."""
@@ -96,13 +98,14 @@ def as_arguments(player: Any, options: Mapping[str, Any], *, progress: bool) -> 
 
 def load(
     policy: str | Path, *, device: str = "cpu", module: str = "", vecnormalize: str | Path | None = None
-) -> LoadedPolicy:
+) -> LoadedPolicy | LoadedSeatPolicy:
     """Load a trained policy, named as in `eval/run.py --ckpt`.
 
     `policy` is a file (.pt, an ONNX agent, a .zip of Stable-Baselines3), a run's name, `final.pt` for the run that
     saved last, or a released policy, such as `released/dogfight_quickstart`. `module` may be imported to make an
-    environment named "module:id"; no code that only a file names is run. `vecnormalize` is the file of SB3's
-    `VecNormalize` that belongs to a .zip; one beside it under a usual name is read by itself.
+    environment named "module:id", or a game of PettingZoo that is not of its own package; no code that only a file
+    names is run. `vecnormalize` is the file of SB3's `VecNormalize` that belongs to a .zip; one beside it under a usual
+    name is read by itself.
 
     Raises `InputError`, in one line, for an unknown name, a damaged file, and players that take no observations: bots
     and language models.
@@ -121,6 +124,10 @@ def load(
         from sparring.eval.episodes import load_episode_policy
 
         return load_episode_policy(player, device, module)
+    if env in PACKAGES:
+        from sparring.eval.imported.policy import load_imported_policy
+
+        return load_imported_policy(player, device, module)
     game = game_named(env)
     if not game.policy_loader:
         raise InputError(f"{policy}: is a language model, which plays {game.title} in text; use sparring.evaluate")
@@ -146,6 +153,21 @@ def exploit(
     policies = policy if isinstance(policy, list | tuple) else [policy]
     words = [*map(whole_name, policies), *overrides, *option_words(options), *quiet_words(progress=progress)]
     return _written(import_module("sparring.eval.exploit").exploit(words))
+
+
+def check(
+    game: str, kwargs: Mapping[str, Any] | None = None, *, progress: bool = False, **options: Any
+) -> CommandReport:
+    """Check a game of PettingZoo or OpenSpiel, as `python eval/check.py GAME KEY=VALUE ...` does; return the report.
+
+    `game` is a module, "module:function" or "openspiel:NAME", `kwargs` are its own options; `options` are `games`,
+    `seed`, `trial` (seconds of learning, 0 for none), `outcome`, `observation` and `out`. `data` has `faults`, the
+    number of things to change, and `lines`.
+
+    Raises `InputError` for bad input, in one line, and for what is no game.
+    """
+    words = [game, *override_texts(kwargs or {}), *option_words(options), *quiet_words(progress=progress)]
+    return _written(import_module("sparring.eval.check").check(words))
 
 
 def payoff(run: str | Path, *, progress: bool = False, **options: Any) -> CommandReport:

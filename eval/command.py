@@ -1,10 +1,11 @@
-"""Shared parts of the evaluation commands: exit codes, device setup, the progress bar, and writing files.
+"""Shared parts of the evaluation commands: exit codes, device setup, the progress bar, writing files and pages.
 
 torch is imported late, so that errors on the command line are reported immediately.
 """
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -17,7 +18,7 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from sparring.configs.core.errors import InputError
+from sparring.configs.core.errors import InputError, printable
 from sparring.configs.core.files import read_regular, write_atomically
 from sparring.configs.core.status import LOADING, quiet_on_closed_pipe, say
 
@@ -244,3 +245,20 @@ def write(path: Path, writer: Callable[[Path], None]) -> None:
         writer(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror}); give another place, as with --out") from error
+
+
+def fill_page(template: Path, *, title: str, data: Any, **parts: str) -> str:
+    """Return the text of `template` with every {{name}} replaced, in one pass.
+
+    Names are `title` and `data` (JSON), both escaped, and those of `parts`, which are taken as they are.
+    """
+    plain = json.dumps(data, separators=(",", ":"))
+    # In a script element only "<" needs escaping; & and > are escaped as well, to be safe.
+    inert = plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    known = {"title": html.escape(printable(title)), "data": inert} | parts
+    return re.sub(r"\{\{(\w+)\}\}", lambda mark: known[mark[1]], template.read_text(encoding="utf-8"))
+
+
+def join_files(folder: Path, *names: str) -> str:
+    """Return the texts of files of `folder`, such as the scripts of a page, one after another."""
+    return "\n".join((folder / name).read_text(encoding="utf-8") for name in names)

@@ -21,7 +21,7 @@ from sparring.agents.opponents.players import display_name, display_path, find_c
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import say
 from sparring.configs.core.typed import naming
-from sparring.configs.load import OWN
+from sparring.configs.games import OWN
 from sparring.envs.game import game_of
 from sparring.eval.command import Evaluation, RecordingOptions, evaluate_command, make_folders, use_machine
 from sparring.eval.parser import CommonOptions, Parser, add_machine, add_results, check_machine, check_number
@@ -188,7 +188,7 @@ def load_episode_policy(path: Path, device: str, module: str = "") -> LoadedPoli
     """Load the policy in the file `path` for `sparring.load`; its environment may be made by importing `module`."""
     from sparring.agents.policies.loaded_policy import LoadedPolicy, PolicySpaces
     from sparring.agents.policies.policy import Policy
-    from sparring.agents.ppo.tasks.spaces import to_actions
+    from sparring.envs.spaces import to_actions
 
     checkpoint, name = _load(path, device), display_name(path)
     _check_module(checkpoint, module)

@@ -95,7 +95,9 @@ class Parser(argparse.ArgumentParser):
         )
         if env:
             self.add_argument(
-                "--env", help="the game, where it is not that of --ckpt: dogfight, diplomacy, chess, gymnasium"
+                "--env",
+                help="the game, where it is not that of --ckpt: dogfight, diplomacy, chess, gymnasium, pettingzoo, "
+                "openspiel",
             )
 
     def format_help(self) -> str:

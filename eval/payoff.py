@@ -23,14 +23,23 @@ if not __package__:  # Run as a script, possibly before installation.
 
 import numpy as np
 
-from sparring.agents.opponents.players import Player, check_game, display_path, find_player, find_run
+from sparring.agents.opponents.players import (
+    Player,
+    check_game,
+    display_path,
+    find_player,
+    find_run,
+    trained_in,
+)
 from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import InputError
+from sparring.configs.games import is_imported
 from sparring.envs.dogfight import GAME
 from sparring.eval.command import CommandReport, make_folders, publish_report, run_command, use_machine
 from sparring.eval.dogfight.command import make_plan, make_report
 from sparring.eval.parser import Parser, PlayOptions, add_conditions, add_players, add_results, check_number
 from sparring.eval.plots import check_matplotlib
+from sparring.eval.run import HELP
 from sparring.eval.stats.ratings import Anchor, Rating
 from sparring.eval.stats.tables import Report, conditions, origin, percent, ratings_markdown, table, title, to_json
 
@@ -184,8 +193,12 @@ def play(options: PayoffOptions, folder: Path, opponents: Sequence[Player]) -> P
 def payoff(arguments: Sequence[str], *, keep: bool = True) -> CommandReport:
     """Play what a command line says. Without `keep`, there are no files unless --out names the picture.
 
-    Raises `InputError` for bad input.
+    Raises `InputError` for bad input. A run in a game of another package has options of its own.
     """
+    if _of_package(arguments):
+        from sparring.eval.imported.payoff import payoff as imported_payoff
+
+        return imported_payoff(arguments, keep=keep)
     options = read_options(arguments)
     folder = find_run(options.ckpt, GAME)
     opponents = [find_player(name, GAME, bare=GAME.bots) for name in options.opponents]
@@ -204,6 +217,18 @@ def payoff(arguments: Sequence[str], *, keep: bool = True) -> CommandReport:
         picture.with_suffix(".md"): text,
     }
     return CommandReport(text, data, files, options.quiet)
+
+
+def _of_package(arguments: Sequence[str]) -> bool:
+    """Return whether the run that a command line names is in a game of PettingZoo or OpenSpiel."""
+    parser = Parser("eval/payoff.py", "")
+    parser.add_argument("--ckpt", default="")
+    known, _ = parser.parse_known_args([word for word in arguments if word not in HELP])
+    try:
+        folder = find_run(known.ckpt)
+    except InputError:
+        return False  # refused below, with the runs of the dogfight
+    return is_imported({"id": trained_in(folder / "config.yaml")})
 
 
 def _check_players(entrants: Sequence[Entrant]) -> list[str]:

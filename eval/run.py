@@ -2,9 +2,10 @@
 
 Entry point for all games. The game is inferred from the player (a run's configuration, a policy's contract or a bot's
 name; language models play Diplomacy) unless `--env` is given. Each game has its own options: the dogfight in
-`eval/dogfight/command.py`, Diplomacy in `eval/diplomacy/command.py`, and any environment registered with Gymnasium in
-`eval/episodes.py`. Exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad input or a package
-missing (one line on stderr), 130 stopped with Ctrl-C.
+`eval/dogfight/command.py`, Diplomacy in `eval/diplomacy/command.py`, games of PettingZoo and OpenSpiel in
+`eval/imported/command.py`, and any environment registered with Gymnasium in `eval/episodes.py`. Exit codes: 0 done,
+1 a --require failed or --sprt did not accept H1, 2 bad input or a package missing (one line on stderr), 130 stopped
+with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if not __package__:  # Run as a script, possibly before installation.
 
 from sparring.agents.opponents.players import MODEL_FOLDER, ONNX, RELEASED, Player, content_of, find_player, trained_in
 from sparring.configs.core.errors import choose
-from sparring.configs.games import current_id
+from sparring.configs.games import PACKAGES, current_id, is_imported
 from sparring.configs.language import ADAPTER
 from sparring.configs.opponents import is_code
 from sparring.envs.game import game_of, games, load
@@ -27,7 +28,11 @@ from sparring.eval.command import Evaluation, evaluate_command
 from sparring.eval.parser import Parser, planner_samples, split_names
 
 GYMNASIUM = "gymnasium"
-COMMANDS = {game.name: game.evaluation for game in games()} | {GYMNASIUM: "sparring.eval.episodes:evaluate"}
+COMMANDS = {
+    **{game.name: game.evaluation for game in games()},
+    GYMNASIUM: "sparring.eval.episodes:evaluate",
+    **dict.fromkeys(PACKAGES, "sparring.eval.imported.command:evaluate"),
+}
 """Allowed values of `--env`, each with its evaluation."""
 HELP = ("-h", "--help")
 
@@ -87,7 +92,9 @@ def _prefix(released: Path) -> str:
 
 
 def _named(env_id: str) -> str:
-    """Return the game of an environment id: Gymnasium for ids of no game of this project, empty for an empty id."""
+    """Return the game of an environment id: a package or Gymnasium for other games, empty for an empty id."""
+    if is_imported({"id": env_id}):
+        return env_id.partition(":")[0]
     game = game_of(current_id(env_id))
     return game.name if game else GYMNASIUM if env_id else ""
 

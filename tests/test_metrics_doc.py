@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sparring.agents.trainers import train as train_by_grpo
+from sparring.configs.core.session import LoggerConfig
 from sparring.configs.language import DIPLOMACY_BOTS
 from sparring.configs.schema import (
     CloneConfig,
@@ -18,7 +19,8 @@ from sparring.configs.schema import (
     EvaluationConfig,
     GymnasiumEnvConfig,
     GymnasiumRunConfig,
-    LoggerConfig,
+    ImportedEnvConfig,
+    ImportedRunConfig,
     NetworkConfig,
     PhaseConfig,
     PPOConfig,
@@ -110,6 +112,22 @@ def diplomacy_rows(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def imported_rows(tmp_path_factory):
+    """A game of two cards each: its matches end soon, and it can be traversed."""
+    pytest.importorskip("pyspiel")
+    return trained(
+        ImportedRunConfig,
+        tmp_path_factory.mktemp("imported"),
+        network=NetworkConfig(hidden=8),
+        env=ImportedEnvConfig(package="openspiel", id="kuhn_poker", num_envs=32),
+        ppo=PPOConfig(rollout_steps=16, epochs=1, minibatch_size=512, precision="fp32"),
+        phases=[PhaseConfig(updates=2, scripted_start=0.4, scripted_end=0.4, stages=[StageConfig(bots=["random"])])],
+        self_play=SelfPlayConfig(both_seats=True, pool_share=0.4, slots=1),
+        evaluation=EvaluationConfig(every=2, games=4),
+    )
+
+
+@pytest.fixture(scope="module")
 def clone_rows(tmp_path_factory):
     pytest.importorskip("transformers")
     return trained(
@@ -171,15 +189,17 @@ def test_the_page_lists_keys_of_every_group():
     }
 
 
-def test_every_written_key_is_documented_once(rows, gymnasium_rows, diplomacy_rows, clone_rows, grpo_rows):
-    runs = (rows, gymnasium_rows, diplomacy_rows, clone_rows, grpo_rows)
-    assert [len(run) for run in runs] == [2] * 5
+def test_every_written_key_is_documented_once(
+    rows, gymnasium_rows, diplomacy_rows, imported_rows, clone_rows, grpo_rows
+):
+    runs = (rows, gymnasium_rows, diplomacy_rows, imported_rows, clone_rows, grpo_rows)
+    assert [len(run) for run in runs] == [2] * 6
     for key in set().union(*(row for run in runs for row in run)) - {"env_steps"}:
         assert len([known for known in documented() if matches(known, key)]) == 1, key
 
 
-def test_every_documented_key_is_written(rows, gymnasium_rows, diplomacy_rows, clone_rows):
-    written = set().union(*rows, *gymnasium_rows, *diplomacy_rows, *clone_rows)
+def test_every_documented_key_is_written(rows, gymnasium_rows, diplomacy_rows, imported_rows, clone_rows):
+    written = set().union(*rows, *gymnasium_rows, *diplomacy_rows, *imported_rows, *clone_rows)
     assert [known for known in of_ppo() if not any(matches(known, key) for key in written)] == []
 
 
@@ -196,6 +216,18 @@ def test_what_the_page_says_of_other_games(gymnasium_rows, diplomacy_rows):
     assert "of `curriculum/` there are `phase`, `stage` and the two keys of every bot" in text
     assert "of `eval/` a bot's `win_rate`, `centres` and `score`" in text
     assert "and there is no `curriculum/`, `league/` or `eval/`" in text
+
+
+def test_what_the_page_says_of_imported_games(imported_rows):
+    written = set().union(*imported_rows)
+    itself = {key for key in written if key.startswith("rollout/itself/")}
+    assert itself == {f"rollout/itself/{name}" for name in ("matches", "length", "draw_rate")}
+    assert {"eval/exploitability", "eval/random/reward", "eval/random/length"} <= written
+    absent = {"rollout/hp", "rollout/action_size", "curriculum/randomization", "guard/invalid_actions"}
+    assert not written & absent
+    text = " ".join(PAGE.read_text().split())
+    assert "There are no `hp`, `rollout/action_size` unless actions are numbers, `curriculum/randomization`" in text
+    assert [row["env_steps"] for row in imported_rows] == [512, 1024]  # moves of matches
 
 
 def test_trap_30_grpo_writes_every_key_that_an_analysis_may_read(grpo_rows):

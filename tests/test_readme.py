@@ -15,6 +15,7 @@ from sparring.configs.sweeps.plan import names_sweep, read_grid, read_sweep
 from sparring.eval import curves, diplomacy_replay, payoff, seeds
 from sparring.eval.diplomacy.options import read_options as read_diplomacy
 from sparring.eval.dogfight.command import read_options as read_dogfight
+from sparring.eval.imported.command import read_options as read_imported
 from sparring.eval.run import env_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -54,7 +55,7 @@ def test_commands_of_evaluation(arguments):
         game = env_of(arguments)
     except UnknownNameError:  # a run that the reader is to have trained
         game = "dogfight"
-    read = {"dogfight": read_dogfight, "diplomacy": read_diplomacy}[game]
+    read = {"dogfight": read_dogfight, "diplomacy": read_diplomacy, "pettingzoo": read_imported}[game]
     assert read(arguments).command.startswith("python eval/run.py")
 
 

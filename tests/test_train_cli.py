@@ -180,6 +180,7 @@ def test_bad_input_is_answered_before_torch_and_warp_load():
         ("eval/curves.py --help", 0),
         ("eval/export.py --help", 0),
         ("eval/payoff.py --help", 0),
+        ("eval/check.py --help", 0),
         ("eval/diplomacy_replay.py --help", 0),
         ("benchmarks/gpu.py --help", 0),
     ],

@@ -5,6 +5,7 @@ becomes a run file in a copy of configs/. Commands of `sh` blocks run in this pr
 of their own.
 """
 
+import json
 import re
 import shlex
 import shutil
@@ -17,7 +18,7 @@ import pytest
 from sparring import train
 from sparring.configs import load
 from sparring.configs.sweeps.plan import names_sweep, read_grid, read_sweep
-from sparring.eval import run
+from sparring.eval import check, run
 
 ROOT = Path(__file__).resolve().parents[1]
 GUIDES = [ROOT / "docs" / "training.md", ROOT / "docs" / "scaling.md"]
@@ -52,7 +53,11 @@ SMALL = {
         "last_year=1903": "last_year=1901",
         "--last-year 1905": "--last-year 1901",
     },
-    "own_game.md": {"max_updates=60": "max_updates=25", "--episodes 200": "--episodes 20"},
+    "your_game.md": {
+        "max_updates=20": "max_updates=10",
+        "max_updates=25": "max_updates=11",
+        "opponents=[gunmen:Trigger] max_updates=10": "opponents=[gunmen:Trigger] max_updates=1",
+    },
     "tables.md": {"GAMES = 400": "GAMES = 40", "range(20)": "range(2)", "--games 40": "--games 4"},
     "training.md": {
         f"max_updates={long}": f"max_updates={short}" for long, short in ((40, 1), (80, 2), (90, 3), (95, 4))
@@ -84,13 +89,13 @@ def test_it_runs(page, tmp_path, monkeypatch, capsys):
     for name in set(sys.modules) - modules:
         if getattr(sys.modules[name], "__file__", None) and Path(sys.modules[name].__file__).parent == tmp_path:
             del sys.modules[name]
-    if page == "own_game.md":
-        _check_showdown(capsys.readouterr().out)
+    if page == "your_game.md":
+        _check_showdown(tmp_path / "checkpoints" / "duel", capsys.readouterr().out)
 
 
 def test_the_game_of_the_tutorial_is_short():
-    code = "".join(code for language, code in BLOCK.findall(PAGES["own_game.md"]) if FILE.match(code))
-    assert len(code.splitlines()) <= 150
+    blocks = [code for _, code in BLOCK.findall(PAGES["your_game.md"]) if code.startswith("# showdown.py")]
+    assert [len(code.splitlines()) <= 52 for code in blocks] == [True]
 
 
 def _small(page):
@@ -111,6 +116,8 @@ def _run(line, folder):
         assert run.main([*words[2:], "--device", "cpu", "--threads", "1", "--quiet"]) in (
             (0, 1) if "--sprt" in words else (0,)
         )
+    elif words[:2] == ["python", "eval/check.py"]:
+        assert check.main([*words[2:], "--trial", "1", "--quiet"]) == 0
     elif words[:2] == ["python", "train.py"] and names_sweep(words[2:]):
         assert len(read_sweep(words[2:]).runs) > 1
     elif words[:3] == ["python", "train.py", "--multirun"]:
@@ -148,8 +155,10 @@ def _size(words):
     return GRPO if "+run=diplomacy_quickstart" in words else ()
 
 
-def _check_showdown(output):
+def _check_showdown(folder, output):
     """The trained policy beats the bot that shoots whenever it can: shield, then shoot while it reloads."""
-    wins = re.search(r"trigger: (\d+) W", output)
-    assert wins
-    assert int(wins[1]) > 200, output
+    records = json.loads((folder / "eval.json").read_text())["records"]
+    assert [record["opponent"] for record in records] == ["gunmen:Trigger", "gunmen:Cautious"]
+    assert records[0]["wins"] > 200, records[0]
+    assert "{'player_0': " in output  # the match in Python
+    assert len((folder / "metrics.jsonl").read_text().splitlines()) == 11  # ten updates, and one after resuming

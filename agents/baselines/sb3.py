@@ -24,7 +24,6 @@ from stable_baselines3.common.vec_env import VecEnv
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.sb3_files import ACTIVATIONS, to_actor_critic
 from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs
-from sparring.agents.ppo.tasks.spaces import flat_actions
 from sparring.agents.ppo.trainer import PPOTrainer, anneal
 from sparring.agents.run.fit import progress_of
 from sparring.agents.run.progress import Timer, counted
@@ -32,6 +31,7 @@ from sparring.agents.run.session import RunSession
 from sparring.agents.run.signals import FINAL_CODES, Stopped
 from sparring.configs.schema import EventConfig, PPOConfig
 from sparring.envs.game import load
+from sparring.envs.spaces import flat_actions
 
 
 class LearnerVecEnv(VecEnv):

@@ -15,7 +15,7 @@ from typing import Any, cast
 from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import InputError, UnknownNameError, choices, choose, suggestion
 from sparring.configs.core.files import CHECKPOINTS, ROOT, SHIPPED, holds, read_regular_text
-from sparring.configs.games import current_id
+from sparring.configs.games import PACKAGES, current_id
 from sparring.configs.kinds import run_kind
 from sparring.configs.opponents import is_code
 from sparring.configs.schema import LanguageRunConfig
@@ -226,9 +226,15 @@ def released_of(game: Game | None, checkpoints: Path) -> list[str]:
 
 
 def trained_in(config: Path) -> str:
-    """Return the environment of a stored configuration, empty if it is missing or unreadable."""
+    """Return the environment of a stored configuration, empty if it is missing or unreadable.
+
+    Games of other packages have those in front, as in policies: openspiel:leduc_poker.
+    """
     env = _stored(config).get("env")
-    return str(env.get("id", "")) if isinstance(env, dict) else ""
+    if not isinstance(env, dict):
+        return ""
+    package = env.get("package")
+    return f"{package}:{env.get('id', '')}" if package in PACKAGES else str(env.get("id", ""))
 
 
 def trains_language_model(config: Path) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from importlib.util import find_spec
@@ -55,15 +55,20 @@ def find_opponents(config: PPORunConfig) -> None:
             _find_file(text, game, config)
 
 
-def open_opponents(config: PPORunConfig, device: torch.device) -> RunOpponents:
-    """Open every opponent of the run that is no bot; Python objects are imported here."""
+def open_opponents(
+    config: PPORunConfig, device: torch.device, *, open_player: Callable[[str], Any] | None = None
+) -> RunOpponents:
+    """Open every opponent of the run that is no bot, by default as its game does; Python objects are imported here."""
     game = game_of(config.env.id)
     labels = labels_of_run(config)
     policies: dict[str, Any] = {}
     hashes: dict[str, str] = {}
     for text in named_texts(config):
-        assert game is not None
-        policies[labels[text]] = load(game.opponents)(text, device)
+        if open_player is None:
+            assert game is not None
+            policies[labels[text]] = load(game.opponents)(text, device)
+        else:
+            policies[labels[text]] = open_player(text)
         if not is_reference(text) and text not in registered():
             hashes[labels[text]] = sha256(_find_file(text, game, config).read_bytes()).hexdigest()
     return RunOpponents(policies, hashes, {labels[text]: text for text in named_texts(config)})

@@ -21,7 +21,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from inspect import unwrap
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -29,9 +29,14 @@ from torch.nn.utils import get_total_norm
 from typing_extensions import TypedDict
 
 from sparring.agents.distributed.processes import ALONE, ParallelHalves, Processes, Shard, restore_generator
+from sparring.agents.play.seats_env import SeatsEnv
 from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.seat_network import SeatNetwork
+from sparring.agents.policies.sequences import Sequences
 from sparring.agents.ppo.losses import explained_variance, surrogate, value_loss
-from sparring.agents.ppo.rollout import Joint, Minibatch, Samples, minibatches, parts
+from sparring.agents.ppo.rollout import Joint, Minibatch, Rollout, Samples, minibatches, parts
+from sparring.agents.ppo.seat_rollout import SeatRollout, SequenceSamples
+from sparring.agents.ppo.tasks.task import TrainingEnv
 from sparring.configs.core.errors import choose
 from sparring.configs.core.tensor_file import AnyTensor, Tensors, check_optimizer, check_tensors
 from sparring.configs.core.typed import Count, NotNegative, Plain, read
@@ -98,6 +103,21 @@ class PPOLearner:
         self._halves = ParallelHalves(parallel=threads > 1 and device.type == "cpu")
         self._piece = max(1, PIECE_BYTES // (4 * network.config.hidden)) if device.type == "cpu" else sys.maxsize
 
+    def new_rollout(self, env: TrainingEnv, steps: int) -> Rollout | SeatRollout:
+        """Create the storage for `steps` steps of an environment."""
+        if isinstance(env, SeatsEnv):
+            assert isinstance(self.network, SeatNetwork)
+            return SeatRollout(self.network, steps, env, sequence_length=self.config.sequence_length)
+        return Rollout.of(self.network, steps, env.num_envs, longest_episode=env.longest_episode)
+
+    def finish(self, rollout: Rollout | SeatRollout, number: int) -> None:
+        """Compute a rollout's values, advantages and returns, in the precision of update `number`."""
+        gamma, lam = self.config.gamma, self.config.gae_lambda
+        if isinstance(rollout, SeatRollout):
+            rollout.finish(partial(self._seat_values, number=number), gamma, lam)
+        else:
+            rollout.finish(partial(self.values, number=number), gamma, lam)
+
     def values(self, obs: Tensor, number: int) -> Tensor:
         """Return V(s) [T, N] of obs [T, N, D] in the precision of update `number`, half of it in the second thread."""
         chunks = obs.flatten(0, 1).split(VALUE_CHUNK)
@@ -107,7 +127,7 @@ class PPOLearner:
         return torch.cat(first + second).view(obs.shape[:2])
 
     def update(
-        self, samples: Samples, *, number: int, learning_rate: float, entropy_coefficient: float
+        self, samples: Samples | SequenceSamples, *, number: int, learning_rate: float, entropy_coefficient: float
     ) -> dict[str, float]:
         """Train the network on `samples` and return the `train/...` metrics.
 
@@ -121,8 +141,12 @@ class PPOLearner:
             parameter.grad = view
         rows, steps, skipped, kl_stop, kl_max = [], 0, 0, False, 0.0
         share, processes = self._share, self._processes
-        joint = None if share is None or share.whole else Joint.gather(samples, share, processes)
-        batches = minibatches(samples, self.config, self.shuffle, joint)
+        joint = None
+        if isinstance(samples, SequenceSamples):
+            batches = samples.minibatches(self.config, self.shuffle)
+        else:
+            joint = None if share is None or share.whole else Joint.gather(samples, share, processes)
+            batches = minibatches(samples, self.config, self.shuffle, joint)
         following = next(batches, None)
         while (batch := following) is not None:
             self._gradient.zero_()
@@ -191,6 +215,14 @@ class PPOLearner:
         self._halves.close()
 
     @torch.no_grad()
+    def _seat_values(
+        self, sequences: Sequences, final_obs: Tensor, final_rows: Tensor, *, number: int
+    ) -> tuple[Tensor, Tensor]:
+        assert isinstance(self.network, SeatNetwork)
+        with self.autocast.context(number):
+            return self.network.values(sequences, final_obs, final_rows)
+
+    @torch.no_grad()
     def _values(self, chunks: Sequence[Tensor], number: int) -> list[Tensor]:
         with self.autocast.context(number):
             return [self.network.value(chunk) for chunk in chunks]
@@ -200,7 +232,7 @@ class PPOLearner:
         measured = []
         for piece in batch.pieces(self._piece):
             with self.autocast.context(number):
-                log_prob, entropy = self.network.evaluate(piece.obs, piece.actions)
+                log_prob, entropy = self.network.evaluate(cast(Tensor, piece.obs), piece.actions)
             loss, others = surrogate(log_prob, piece, self.config, piece.size)
             mean_entropy = piece.mean(entropy)
             self.autocast.scaler.scale(loss - entropy_coefficient * mean_entropy).backward()
@@ -214,7 +246,7 @@ class PPOLearner:
         losses = []
         for piece in batch.pieces(self._piece):
             with self.autocast.context(number):
-                value = self.network.value(piece.obs)
+                value = self.network.value(cast(Tensor, piece.obs))
             loss = value_loss(value, piece.value, piece.returns, self.config.value_clip, piece.size)
             self.autocast.scaler.scale(self.config.value_coefficient * loss).backward()
             losses.append(loss.detach())
@@ -274,7 +306,7 @@ def adam(network: ActorCritic, learning_rate: float) -> torch.optim.Adam:
 
 
 def _metrics(
-    network: ActorCritic, samples: Samples | Joint, rows: list[Tensor], counts: dict[str, float]
+    network: ActorCritic, samples: Samples | SequenceSamples | Joint, rows: list[Tensor], counts: dict[str, float]
 ) -> dict[str, float]:
     """Return means over the minibatches (the maximum for `ratio_max`), in one device read, and the counts."""
     statistics = torch.stack(rows or [torch.zeros(len(STATISTICS), device=samples.value.device)])

@@ -30,6 +30,7 @@ from torch import Tensor
 
 from sparring.agents.distributed.processes import Processes, Shard, ShardedGenerator
 from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.sequences import Sequences
 from sparring.configs.schema import PPOConfig
 
 
@@ -211,7 +212,7 @@ ADVANTAGE_EPSILON = 1e-5
 class Minibatch(NamedTuple):
     """`Samples` of this process, with advantages normalized over all `size` samples of all processes."""
 
-    obs: Tensor
+    obs: Tensor | Sequences
     actions: Tensor
     log_prob: Tensor
     value: Tensor
@@ -225,8 +226,13 @@ class Minibatch(NamedTuple):
 
     def pieces(self, rows: int) -> Iterator[Minibatch]:
         """Yield the minibatch in pieces of at most `rows` samples, whose gradients and means add up to its own."""
-        for first in range(0, max(1, len(self.obs)), rows):
-            yield Minibatch(*Samples(*(tensor[first : first + rows] for tensor in self[:-1])), self.size)
+        obs = self.obs
+        if isinstance(obs, Sequences):  # which cannot be cut
+            yield self
+            return
+        whole = (obs, self.actions, self.log_prob, self.value, self.advantage, self.returns)
+        for first in range(0, max(1, len(obs)), rows):
+            yield Minibatch(*Samples(*(tensor[first : first + rows] for tensor in whole)), self.size)
 
 
 class Joint(NamedTuple):

@@ -9,14 +9,16 @@ Promotion of the learner into the pool may depend on a sequential test (curricul
 the newest snapshot. H0: it is no stronger; H1: it is `promotion_elo` stronger. Both sample their actions, as in
 training, under the current physics.
 
+A rate among the metrics is a share of games; a score is a share of points, where a draw is worth half. Bots appear by
+name, and all snapshots together as selfplay. An unknown value (no match finished, never met) is left out of the row.
+
 With several processes only process 0 has the league with its pool. Its calls to the environment are broadcast to the
 other processes, with the weights, so that no other process needs the run's folder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -26,10 +28,9 @@ from typing_extensions import TypedDict
 
 from sparring.agents.distributed.processes import Processes
 from sparring.agents.play.learner_env import LearnerEnv, MatchTally
-from sparring.agents.play.matches import MatchSettings, play
+from sparring.agents.play.seats_env import SeatsEnv
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.networks import build_network, load_snapshot
-from sparring.agents.policies.policy import Policy
 from sparring.configs.core.typed import ContentError, Count, Text, read, require, within
 from sparring.configs.schema import SelfPlayConfig
 from sparring.curriculum.league import league as rules
@@ -43,7 +44,7 @@ from sparring.curriculum.league.league import (
     win_rates,
 )
 from sparring.curriculum.league.matchmaking import draw, weights
-from sparring.curriculum.opponents import deal
+from sparring.curriculum.opponents import deal_seats
 from sparring.curriculum.pool import Pool, PoolError, is_snapshot, read_rows
 from sparring.curriculum.ratings import GameResult, head_to_head
 from sparring.curriculum.schedule import TrainingPlan
@@ -89,7 +90,7 @@ class SelfPlay:
 
     def __init__(
         self,
-        env: LearnerEnv | BroadcastEnv,
+        env: LearnerEnv | SeatsEnv | BroadcastEnv,
         pool: Pool,
         file: LeagueFile,
         config: SelfPlayConfig,
@@ -97,8 +98,10 @@ class SelfPlay:
         *,
         seed: int,
         promotion: Promotion | None = None,
+        seats: int = 2,
     ) -> None:
         self.env, self.pool, self.file, self.config, self.alert = env, pool, file, config, alert
+        self._seats = seats
         self.league = new_league(self.env.bots)
         self.slots = [""] * env.slots
         """Name of the snapshot in each slot; empty until self-play starts."""
@@ -114,8 +117,7 @@ class SelfPlay:
             stale = plan.update - self._drawn_at >= self.config.deal_every
             if stale or gone.intersection(self.slots) or not all(self.slots):
                 self._draw(plan.update)
-        opponents = self.env.opponents
-        self.env.assign(deal(self._shares(plan), len(opponents), opponents))
+        self.env.assign(deal_seats(self._shares(plan), self._seats, self.env.opponents))
 
     def record(self, tally: MatchTally) -> None:
         """Add an update's results to the league."""
@@ -239,9 +241,13 @@ class SelfPlay:
         self.slots[slot] = name
 
     def _shares(self, plan: TrainingPlan) -> np.ndarray:
-        """Return the share of matches per opponent index: the bots, then the slots in equal parts."""
+        """Return the share of matches per opponent index: bots, slots in equal parts, and with both seats itself."""
         bots = [plan.scripted_share * plan.bots.get(name, 0.0) for name in self.env.bots]
-        return np.array(bots + [(1.0 - plan.scripted_share) / self.env.slots] * self.env.slots)
+        rest, slots = 1.0 - plan.scripted_share, self.env.slots
+        if not self.config.both_seats:
+            return np.array(bots + [rest / slots] * slots)
+        pool = rest * self.config.pool_share
+        return np.array([*bots, *[pool / slots] * slots, rest - pool])
 
     def _games(self, tally: MatchTally) -> list[GameResult]:
         """Return the learner's finished matches, except against a snapshot in a slot that has left the league."""
@@ -274,16 +280,77 @@ def keep_places(drawn: list[str], slots: list[str]) -> list[str]:
     return [name or left.pop(0) for name in placed]
 
 
+SELFPLAY = "selfplay"
+"""All snapshots together, in metrics."""
+
+
+def rollout_metrics(tally: MatchTally, bots: Sequence[str]) -> dict[str, float]:
+    """Return the results of one rollout, in total and per opponent; `bots` are the first opponents."""
+    metrics = {"rollout/matches": float(tally.games.sum())}
+    metrics |= _means("rollout", tally, slice(None))
+    groups = {name: slice(index, index + 1) for index, name in enumerate(bots)} | {SELFPLAY: slice(len(bots), None)}
+    for name, group in groups.items():
+        metrics |= _means(f"rollout/{name}", tally, group)
+    return metrics
+
+
+def _means(prefix: str, tally: MatchTally, group: slice) -> dict[str, float]:
+    games = float(tally.games[group].sum())
+    sums = {
+        "win_rate": tally.wins,
+        "draw_rate": tally.draws,
+        "loss_rate": tally.losses,
+        **tally.stats,
+        "return": tally.returns,
+    }
+    return {f"{prefix}/{key}": float(sum_[group].sum()) / games for key, sum_ in sums.items()} if games else {}
+
+
+def curriculum_metrics(plan: TrainingPlan, rates: dict[str, float]) -> dict[str, float]:
+    """Return the schedule's settings and the recent win rates that control it.
+
+    `curriculum/randomization` is 0 for fixed physics and 1 for the level full.
+    """
+    metrics = {
+        "curriculum/phase": float(plan.phase_index),
+        "curriculum/phase_update": float(plan.phase_update),
+        "curriculum/stage": float(plan.stage),
+        "curriculum/scripted_share": plan.scripted_share,
+        "curriculum/randomization": plan.randomization.width,
+    }
+    metrics |= {f"curriculum/{bot}/share": plan.scripted_share * share for bot, share in plan.bots.items()}
+    return metrics | {f"curriculum/{bot}/win_rate": rates[bot] for bot in plan.bots if bot in rates}
+
+
+def league_metrics(self_play: SelfPlay) -> dict[str, float]:
+    """Return the Elo ratings of the learner and the bots, and the state of the pool."""
+    league, names = self_play.league, [snapshot.name for snapshot in self_play.pool.snapshots]
+    metrics = {"league/elo": float(league[CHALLENGER].elo), "league/pool_size": float(len(names))}
+    metrics["league/refused"] = float(self_play.refused)
+    metrics |= {f"league/{bot}/elo": float(league[bot].elo) for bot in self_play.env.bots if league[bot].games}
+    if names:
+        elos = [league[name].elo for name in names]
+        metrics["league/pool_elo_mean"] = float(np.mean(elos))
+        metrics["league/pool_elo_best"] = float(max(elos))
+        metrics["league/pool_score"] = float(win_rates(league, CHALLENGER, names).mean())
+    return metrics
+
+
 GAMES_AT_ONCE = 64
 
 
-class Promotion:
-    """Test of candidates under `setting`; `contract` is that of the run's policies, `seed` seeds the games."""
+Duel = Callable[[ActorCritic, ActorCritic, int, int, np.ndarray], np.ndarray]
+"""Plays games of two networks that sample their actions: (left, right, number of games, seed, ranges of the physics).
 
-    def __init__(
-        self, config: SelfPlayConfig, setting: MatchSettings, contract: Mapping[str, Any], *, seed: int
-    ) -> None:
-        self.config, self.setting, self.contract, self.seed = config, setting, contract, seed
+It returns the left one's outcomes (-1, 0, 1) [games]; the second half are the first with swapped seats.
+"""
+
+
+class Promotion:
+    """Test of candidates in games that `duel` plays; `seed` seeds them."""
+
+    def __init__(self, config: SelfPlayConfig, duel: Duel, *, seed: int) -> None:
+        self.config, self.duel, self.seed = config, duel, seed
 
     def test(
         self, candidate: ActorCritic, champion: Mapping[str, Tensor], update: int, ranges: np.ndarray
@@ -291,14 +358,12 @@ class Promotion:
         """Test `candidate` against a snapshot's weights, in physics drawn from `ranges` [13, 2]."""
         holder = build_network(candidate.shape).to(candidate.log_std.device)
         holder.load_state_dict(dict(champion))
-        networks = {"the learner": candidate, "the newest snapshot": holder}
-        left, right = (Policy(net, self.contract, name=name, deterministic=False) for name, net in networks.items())
-        hypotheses, setting = Hypotheses(0.0, self.config.promotion_elo), replace(self.setting, ranges=ranges)
+        hypotheses = Hypotheses(0.0, self.config.promotion_elo)
         pairs = np.zeros(len(SCORES), dtype=np.int64)
         for batch in range(max(self.config.promotion_games // GAMES_AT_ONCE, 1)):
             games = min(self.config.promotion_games // 2 * 2, GAMES_AT_ONCE)
             seed = (self.seed + update * 1000 + batch) % 2**31
-            pairs += count_pairs(play(left, right, games=games, seed=seed, setting=setting).outcome)
+            pairs += count_pairs(self.duel(candidate, holder, games, seed, ranges))
             verdict = judge(pairs.tolist(), hypotheses)
             if verdict.accepted:
                 break

@@ -18,7 +18,6 @@ import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -27,8 +26,11 @@ from torch import Tensor
 from sparring.agents.distributed.processes import Processes
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.agents.policies.seat_network import SeatNetwork
+from sparring.agents.policies.sequences import Sequences
 from sparring.agents.ppo.learner import Autocast, PPOLearner
 from sparring.agents.ppo.rollout import Rollout
+from sparring.agents.ppo.seat_rollout import SeatRollout
 from sparring.agents.ppo.tasks.task import SEEDS, TrainingEnv, make_task
 from sparring.agents.run.fidelity import minibatch_sha256
 from sparring.agents.run.preflight import initial_policy
@@ -39,7 +41,7 @@ FEWEST_STEPS = 16
 
 
 def estimate_seconds(
-    config: PPORunConfig, network: ActorCritic, rollout: Rollout, *, updates: int, threads: int
+    config: PPORunConfig, network: ActorCritic, rollout: Rollout | SeatRollout, *, updates: int, threads: int
 ) -> float:
     """Estimate the total time of `updates`, in seconds; `rollout` has the shape of this process's rollout."""
     trial = _Trial(config, network, rollout, threads)
@@ -55,7 +57,9 @@ def estimate_seconds(
 class _Trial:
     """A small rollout with a copy of the network in the run's precision, and one training epoch on it."""
 
-    def __init__(self, config: PPORunConfig, network: ActorCritic, rollout: Rollout, threads: int) -> None:
+    def __init__(
+        self, config: PPORunConfig, network: ActorCritic, rollout: Rollout | SeatRollout, threads: int
+    ) -> None:
         config = replace(config, env=replace(config.env, num_envs=rollout.num_envs))
         device = network.log_std.device
         self.task = make_task(config, device, threads, seeds=dict.fromkeys(SEEDS, 0))
@@ -63,20 +67,18 @@ class _Trial:
         self.network = copy.deepcopy(network)
         # Enough steps for a whole minibatch, if the rollout has that many.
         steps = min(rollout.steps, max(FEWEST_STEPS, -(-config.ppo.minibatch_size // rollout.num_envs)))
-        longest = self.task.env.longest_episode
-        self.rollout = Rollout.of(self.network, steps, rollout.num_envs, longest_episode=longest)
         self.generator = torch.Generator(device).manual_seed(0)
         self.config = replace(config.ppo, epochs=1, target_kl=0.0)
         self.autocast = Autocast(config.ppo.precision, device)
         self.learner = PPOLearner(self.network, self.config, self.autocast, seed=0, threads=threads)
+        self.rollout = self.learner.new_rollout(self.task.env, steps)
 
     def once(self) -> tuple[float, float]:
         """Collect and learn; return the seconds per sample of each."""
         start = time.perf_counter()
         with self.autocast.context(0):
             self.rollout.collect(self.task.env, self.network, self.generator)
-        critic = partial(self.learner.values, number=0)
-        self.rollout.finish(critic, self.config.gamma, self.config.gae_lambda)
+        self.learner.finish(self.rollout, 0)
         collected = time.perf_counter()
         self.learner.update(self.rollout.flat(), number=0, learning_rate=0.0, entropy_coefficient=0.0)
         samples = self.rollout.steps * self.rollout.num_envs
@@ -133,6 +135,8 @@ def _check_same(
 
 ROWS = 128
 """Rows of the minibatch: enough that the sums over it are split as in training; milliseconds."""
+SEQUENCE = 8
+"""Decisions of a sequence in it, for networks with memory."""
 
 
 def actor_critic_sha256(network: ActorCritic, context: AbstractContextManager[object]) -> str:
@@ -145,10 +149,27 @@ def actor_critic_sha256(network: ActorCritic, context: AbstractContextManager[ob
         obs = (obs * torch.randint(2, obs.shape, generator=generator)).to(device)
         advantage = torch.randn(ROWS, generator=generator).to(device)
         with context:
-            actions, _ = network.act(obs, deterministic=True)
-            log_prob, entropy = network.evaluate(obs, actions)
-            value = network.value(obs)
+            if isinstance(network, SeatNetwork):
+                log_prob, entropy, value = _seat_outputs(network, obs)
+            else:
+                actions, _ = network.act(obs, deterministic=True)
+                log_prob, entropy = network.evaluate(obs, actions)
+                value = network.value(obs)
         policy = -(log_prob * advantage).mean() - entropy.mean()
         return policy + (value - advantage).square().mean()
 
     return minibatch_sha256(loss, network.parameters())
+
+
+def _seat_outputs(network: SeatNetwork, obs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return log-probabilities, entropies and values of the fixed rows [ROWS, D] as sequences, all actions legal."""
+    obs[:, network.features :] = 1.0
+    if network.roles > 1:
+        obs[:, -1] = torch.arange(ROWS, device=obs.device) % network.roles
+    memory = obs.new_zeros(ROWS, network.memory_size)
+    actions, _, _ = network.step(obs, memory, deterministic=True)
+    lanes = ROWS // SEQUENCE
+    fresh = torch.zeros(SEQUENCE, lanes, dtype=torch.bool, device=obs.device)
+    rows = torch.arange(ROWS, device=obs.device)
+    sequences = Sequences(obs.view(SEQUENCE, lanes, -1), memory[:lanes], fresh, rows)
+    return *network.evaluate(sequences, actions), network.value(sequences)

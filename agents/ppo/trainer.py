@@ -23,7 +23,6 @@ from sparring.agents.distributed.threads import keep_freed_memory, make_determin
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.networks import build_network, shape_for
 from sparring.agents.ppo.learner import Autocast, PPOLearner
-from sparring.agents.ppo.rollout import Rollout
 from sparring.agents.ppo.start import actor_critic_sha256, begin_from, estimate_seconds
 from sparring.agents.ppo.tasks.task import make_task
 from sparring.agents.run.fidelity import machine
@@ -106,8 +105,7 @@ class PPOTrainer:
             processes=processes,
             share=shard,
         )
-        steps, env = config.ppo.rollout_steps, self.task.env
-        self.rollout = Rollout.of(self.network, steps, env.num_envs, longest_episode=env.longest_episode)
+        self.rollout = self.learner.new_rollout(self.task.env, config.ppo.rollout_steps)
         self.actions = torch.Generator(self.device).manual_seed(seeds["actions"])
         self.noise = ShardedGenerator.of(shard, self.actions)
 
@@ -345,8 +343,7 @@ class PPOTrainer:
         hold = (ppo.gsde_every or ppo.rollout_steps) if self.config.network.gsde else 0
         with self.autocast.context(self.plan.update):
             self.rollout.collect(self.task.env, self.network, self.noise, hold=hold)
-        critic = partial(self.learner.values, number=self.plan.update)
-        self.rollout.finish(critic, ppo.gamma, ppo.gae_lambda)
+        self.learner.finish(self.rollout, self.plan.update)
         return self.task.env.simulator_seconds
 
     def _learn(self, position: SchedulePosition) -> dict[str, float]:

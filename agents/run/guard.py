@@ -32,8 +32,8 @@ from torch.optim import Optimizer
 from typing_extensions import TypedDict
 
 from sparring.configs.core.files import write_atomically
+from sparring.configs.core.session import GuardConfig
 from sparring.configs.core.typed import AnyNumber, Count, Number, Text, read, require, within
-from sparring.configs.schema import GuardConfig
 
 COUNTERS = ("skipped_steps", "kl_stops", "restored_updates", "rollbacks", "quarantined_matches", "alerts")
 GAVE_UP = "the policy keeps breaking"

@@ -27,8 +27,8 @@ from typing_extensions import TypedDict
 from sparring.agents.run.log_files import METRICS, JsonLines, LoggerError, TensorBoard, hyperparameters, warn
 from sparring.configs.core.errors import choose
 from sparring.configs.core.files import read_regular_text, write_atomically
+from sparring.configs.core.session import WANDB_MODES, LoggerConfig
 from sparring.configs.core.typed import Count, read
-from sparring.configs.schema import WANDB_MODES, LoggerConfig
 
 WANDB_ID = "wandb_id"
 WANDB = "Weights & Biases"

@@ -27,10 +27,11 @@ from sparring.agents.run.states import StateFolder, TrainingState, part, reading
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.files import naming_files
 from sparring.configs.core.manifest import listed, repair_manifest
+from sparring.configs.core.session import GuardConfig
 from sparring.configs.core.tensor_file import check_finite
 from sparring.configs.core.typed import ContentError, within
 from sparring.configs.resume import moved_by_length, resume_hint
-from sparring.configs.schema import GuardConfig, RunConfig
+from sparring.configs.schema import RunConfig
 from sparring.configs.serialization import to_plain
 
 NAMED = 5

@@ -25,7 +25,7 @@ from sparring.envs.chess.analysis import read_analysis
 from sparring.envs.chess.positions import check_position, read_legal_move, refuse_impossible
 from sparring.eval.chess.games import ChessGame, short_answer
 from sparring.eval.chess.options import SELF, ChessOptions
-from sparring.eval.pages import fill_page
+from sparring.eval.command import fill_page
 from sparring.eval.parser import WIDTH
 from sparring.eval.stats.aggregate import mean_estimate
 from sparring.eval.stats.tables import common_record, percent, table, wilson

@@ -32,7 +32,7 @@ from sparring.envs.diplomacy.records.timeline import (
     phase_title,
     winner,
 )
-from sparring.eval.pages import fill_page, join_files
+from sparring.eval.command import fill_page, join_files
 
 UNKNOWN = "unknown"
 _FOLDER = Path(__file__).parent

@@ -20,7 +20,7 @@ from sparring.envs.dogfight import camera, render
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.batch import TRACE_FIELDS
 from sparring.envs.dogfight.recording import Recording, short_names
-from sparring.eval.pages import fill_page, join_files
+from sparring.eval.command import fill_page, join_files
 
 SAMPLE_TICKS = 3
 """Ticks between trajectory samples: 40 samples per second."""

@@ -26,6 +26,7 @@ from sparring.agents.opponents.dogfight.onnx_file import (
 )
 from sparring.agents.policies.actor_critic import ActorCritic, Residual
 from sparring.agents.policies.checkpoint import Checkpoint
+from sparring.agents.policies.encoders import ImpalaBlock
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
@@ -67,13 +68,18 @@ def export(checkpoint: Checkpoint, path: Path, *, free: bool = False) -> float:
     if len(data) > MAX_BYTES:
         raise ExportError(f"{checkpoint.path}: the model has {len(data):,} bytes, at most {MAX_BYTES:,} are allowed")
     difference = disagreement(checkpoint, data)
+    write_model(checkpoint, path, data, difference)
+    return difference
+
+
+def write_model(checkpoint: Checkpoint, path: Path, data: bytes, difference: float) -> None:
+    """Write a model if its `difference` from torch is at most `TOLERANCE`; raises `ExportError`."""
     if not difference <= TOLERANCE:
         raise ExportError(f"{checkpoint.path}: the exported model differs from torch by {difference:.2g}; not written")
     try:
         write_atomically(path, data)
     except OSError as error:
         raise ExportError(f"{path}: cannot be written ({error.strerror}); give another --out") from error
-    return difference
 
 
 def build(network: ActorCritic, contract: Mapping[str, Any], *, free: bool = False) -> bytes:
@@ -82,27 +88,11 @@ def build(network: ActorCritic, contract: Mapping[str, Any], *, free: bool = Fal
     It takes one observation, or with `free` any number of them.
     """
     batch = "N" if free else 1
-    onnx = export_package("onnx")
-    graph = _Graph(onnx)
+    graph = ModelGraph(export_package("onnx"))
     mirror = Mirror(contract["rules"], network.obs_dim) if contract["mirror"] else None
     shown = _add_mirror(graph, mirror) if mirror else "observation"
     _add_action(graph, graph.layer(network.actor, shown), mirrored=mirror is not None)
-    tensor, helper = onnx.TensorProto.FLOAT, onnx.helper
-    model = helper.make_model(
-        helper.make_graph(
-            graph.nodes,
-            "policy",
-            [helper.make_tensor_value_info("observation", tensor, [batch, network.obs_dim])],
-            [helper.make_tensor_value_info("action", tensor, [batch, ACTIONS])],
-            graph.weights,
-        ),
-        producer_name="sparring",
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=IR_VERSION,
-    )
-    helper.set_model_props(model, {CONTRACT: json.dumps(dict(contract), sort_keys=True)})
-    onnx.checker.check_model(model, full_check=True)
-    return model.SerializeToString(deterministic=True)
+    return graph.model({"observation": network.obs_dim}, {"action": ACTIONS}, contract, batch=batch)
 
 
 def disagreement(checkpoint: Checkpoint, data: bytes, *, observations: int = 256, seed: int = 0) -> float:
@@ -136,7 +126,7 @@ def run_model(data: bytes, observations: np.ndarray, *, size: int = 1) -> np.nda
     return np.concatenate([session.run(["action"], {"observation": each})[0] for each in rows])
 
 
-class _Graph:
+class ModelGraph:
     """Builder of ONNX nodes and weights, layer by layer; values are referred to by name."""
 
     def __init__(self, onnx: Any) -> None:
@@ -171,13 +161,42 @@ class _Graph:
             return self.add("Tanh", x)
         if isinstance(module, Residual):
             return self.add("Add", x, self.layer(module.branch, x))
+        if isinstance(module, nn.Conv2d):
+            assert module.bias is not None
+            weights = self.constant(module.weight), self.constant(module.bias)
+            return self.add("Conv", x, *weights, strides=list(module.stride), pads=[*module.padding, *module.padding])
+        if isinstance(module, nn.MaxPool2d):
+            sides, steps = [module.kernel_size] * 2, [module.stride] * 2
+            return self.add("MaxPool", x, kernel_shape=sides, strides=steps, pads=[module.padding] * 4)
+        if isinstance(module, ImpalaBlock):
+            inner = self.layer(module.first, self.add("Relu", x))
+            return self.add("Add", x, self.layer(module.second, self.add("Relu", inner)))
         if isinstance(module, nn.LayerNorm):
             scale, bias = self.constant(module.weight), self.constant(module.bias)
             return self.add("LayerNormalization", x, scale, bias, axis=-1, epsilon=module.eps)
         raise TypeError(f"{type(module).__name__} has no ONNX counterpart here")
 
+    def model(
+        self, inputs: Mapping[str, int], outputs: Mapping[str, int], contract: Mapping[str, Any], *, batch: int | str
+    ) -> bytes:
+        """Return the serialized, checked model; inputs and outputs are float32 [batch, columns] by name."""
+        helper, kind = self.onnx.helper, self.onnx.TensorProto.FLOAT
+        given, returned = (
+            [helper.make_tensor_value_info(name, kind, [batch, columns]) for name, columns in values.items()]
+            for values in (inputs, outputs)
+        )
+        model = helper.make_model(
+            helper.make_graph(self.nodes, "policy", given, returned, self.weights),
+            producer_name="sparring",
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            ir_version=IR_VERSION,
+        )
+        helper.set_model_props(model, {CONTRACT: json.dumps(dict(contract), sort_keys=True)})
+        self.onnx.checker.check_model(model, full_check=True)
+        return model.SerializeToString(deterministic=True)
 
-def _add_mirror(graph: _Graph, mirror: Mirror) -> str:
+
+def _add_mirror(graph: ModelGraph, mirror: Mirror) -> str:
     """Add `Mirror.show`: the observation with the opponent on the right; defines "swapped" [1, 1]."""
     take = lambda columns: graph.add("Gather", "observation", graph.constant(columns), axis=1)  # noqa: E731
     zero = graph.constant([0.0])
@@ -191,7 +210,7 @@ def _add_mirror(graph: _Graph, mirror: Mirror) -> str:
     return graph.add("Where", swapped, image, "observation")
 
 
-def _add_action(graph: _Graph, output: str, *, mirrored: bool) -> None:
+def _add_action(graph: ModelGraph, output: str, *, mirrored: bool) -> None:
     """Add the conversion of the actor's outputs to a legal action: steering clamped and unmirrored, shoot 0 or 1."""
     sizes = graph.constant([STEERING, ACTIONS - STEERING])
     graph.add("Split", output, sizes, outputs=["means", "logits"], axis=1)

@@ -29,6 +29,10 @@ _OTHER_GAME = (
     "is of Diplomacy, and only evaluations of the dogfight are summed up here; read what eval/run.py --env diplomacy"
     " --ckpt writes for each run, or draw their metrics with eval/curves.py"
 )
+_OTHER_PACKAGE = (
+    "is of a game of PettingZoo or OpenSpiel, and only evaluations of the dogfight are summed up here; draw the "
+    "metrics of such runs with eval/curves.py"
+)
 
 Task = tuple[str, str]
 """Physics and opponent."""
@@ -127,6 +131,8 @@ def read_results(text: str) -> EvaluationResults:
         kind, version = content["kind"], content["schema_version"]
         if kind == "diplomacy":
             raise ResultsError(f"{path}: {_OTHER_GAME}")
+        if kind == "imported":
+            raise ResultsError(f"{path}: {_OTHER_PACKAGE}")
         if kind != "evaluation" or type(version) is not int or version != SCHEMA_VERSION:
             expected = f"evaluation of version {SCHEMA_VERSION}"
             raise ResultsError(f"{path}: is a {kind} of version {version}, not an {expected}; run eval/run.py --ckpt")

@@ -41,6 +41,9 @@ IDLE = [
     (["ppo.gsde_every=4"], "network.gsde=true"),
     (["self_play.promotion_elo=10"], "self_play.promotion=sprt"),
     (["self_play.promotion_games=10"], "self_play.promotion=sprt"),
+    (["ppo.sequence_length=4", "env=pettingzoo"], "network.memory=gru"),
+    (["self_play.pool_share=0.5", "env=pettingzoo", "self_play.both_seats=false"], "self_play.both_seats=true"),
+    (["env.observation=observation", "env=pettingzoo"], "env.package=openspiel"),
     (["evaluation.check_bot=ace"], "evaluation.check_every=5"),
     (["evaluation.check_bot=ace"], "evaluation.regimes_every=5"),
     (["evaluation.check_alert=0.5"], "evaluation.check_every=5"),
@@ -58,6 +61,8 @@ def grpo(*options):
 
 def either(*options):
     """A run of the trainer whose options are given."""
+    if "env=pettingzoo" in options:
+        return load([*options])
     if options[0].startswith(("ppo.", "self_play.", "evaluation.", "phases.")):
         return load(["+run=quickstart", *options])
     return load(["+run=diplomacy_clone", *options]) if "model.name" in "".join(options) else grpo(*options)
@@ -69,7 +74,7 @@ def test_it_is_refused_by_both_names_and_either_cure_of_the_line_works(options, 
     with pytest.raises(ConfigError, match=rf"^{key}=[a-z0-9.]+: has no effect without (.* or )?{needed}\b") as refused:
         either(*options)
     either(*options, cure)
-    if len(options) < 3:  # there the second option needs the third as the first does
+    if len(options) < 3 or "env=pettingzoo" in options:  # there the second option needs the third as the first does
         either(*options[1:], str(refused.value).rpartition(" or ")[2])
 
 

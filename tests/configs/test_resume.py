@@ -5,15 +5,10 @@ from dataclasses import replace
 import pytest
 
 from sparring.configs.core.errors import ConfigError
+from sparring.configs.core.session import LoggerConfig
 from sparring.configs.language import GRPOConfig, LeagueConfig
 from sparring.configs.resume import drift
-from sparring.configs.schema import (
-    DiplomacyGRPORunConfig,
-    DogfightEnvConfig,
-    DogfightRunConfig,
-    LoggerConfig,
-    PPOConfig,
-)
+from sparring.configs.schema import DiplomacyGRPORunConfig, DogfightEnvConfig, DogfightRunConfig, PPOConfig
 from sparring.configs.serialization import from_stored, to_plain
 
 

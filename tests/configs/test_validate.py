@@ -43,15 +43,15 @@ def phase(**entries):
         ),
         (
             {"env": {"id": "CartPole-v1"}, "phases": [phase()]},
-            "phases.0.stages=[{'bots': ['ace']}]: is an option of sparring/Dogfight-v1 and sparring/Diplomacy-v0, not",
+            "phases.0.stages=[{'bots': ['ace']}]: is an option of sparring/Dogfight-v1, sparring/Diplomacy-v0 and",
         ),
         (
             {"env": {"id": "sparring/Diplomacy-v0"}, "phases": [{"updates": 1, "events": [{"log_std": -1}]}]},
-            "phases.0.events.0.log_std=-1: is an option of sparring/Dogfight-v1 and Gymnasium's environments, not of",
+            "phases.0.events.0.log_std=-1: is an option of sparring/Dogfight-v1, Gymnasium's environments and",
         ),
         (
             {"env": {"id": "sparring/Diplomacy-v0"}, "self_play": {"slots": 2}},
-            "self_play.slots=2: is an option of sparring/Dogfight-v1, not of sparring/Diplomacy-v0; leave it out",
+            "self_play.slots=2: is an option of sparring/Dogfight-v1 and games of PettingZoo and OpenSpiel, not of",
         ),
         ({**LANGUAGE, "phases": []}, "phases=[]: is an option of ppo and sb3, not of trainer=grpo; leave it out"),
         ({**LANGUAGE, "env": {"num_envs": 7}}, "env.num_envs=7: is an option of ppo and sb3, not of trainer=grpo"),
@@ -95,7 +95,7 @@ def phase(**entries):
         ({"evaluation": {"check_bot": "ase"}}, "evaluation.check_bot=ase: choose from"),
         (
             {"env": {"id": "CartPole-v1"}, "evaluation": {"every": 3}},
-            "evaluation.every=3: is an option of sparring/Dogfight-v1 and sparring/Diplomacy-v0, not of CartPole-v1",
+            "evaluation.every=3: is an option of sparring/Dogfight-v1, sparring/Diplomacy-v0 and",
         ),
     ],
 )

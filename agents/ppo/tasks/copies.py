@@ -22,8 +22,8 @@ from gymnasium.error import Error as GymnasiumError
 from gymnasium.spaces import Box, Space, flatten_space
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from sparring.agents.ppo.tasks.spaces import FlatObservations, check_spaces, split
 from sparring.configs.core.errors import ConfigError, suggestion
+from sparring.envs.spaces import FlatObservations, check_spaces, split
 
 NOT_LEARNED = "begins episodes by a step without an action, of which nothing can be learned (autoreset_mode NextStep)"
 

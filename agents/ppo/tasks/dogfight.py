@@ -1,13 +1,12 @@
 """The dogfight as a task: bots and snapshots assigned by the plan, a league, and evaluation against the bots.
 
-A rate among the metrics is a share of games; a score is a share of points, where a draw is worth half. Bots appear by
-name, and all snapshots together as selfplay. An unknown value (no match finished, never met) is left out of the row.
 With several processes, training states are split and joined by matches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NotRequired
 
 import numpy as np
@@ -17,13 +16,23 @@ from typing_extensions import TypedDict
 
 from sparring.agents.distributed.processes import ALONE, Processes, Shard
 from sparring.agents.opponents.training import open_opponents
-from sparring.agents.play.learner_env import LearnerEnv, MatchTally, PlayState
-from sparring.agents.play.matches import MatchSettings
+from sparring.agents.play.learner_env import LearnerEnv, PlayState
+from sparring.agents.play.matches import MatchSettings, play
 from sparring.agents.play.own_reward import OwnReward
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.networks import shape_for
+from sparring.agents.policies.policy import Policy
 from sparring.agents.ppo.evaluation import BotEvaluation
-from sparring.agents.ppo.self_play import BroadcastEnv, Promotion, SelfPlay, follow
+from sparring.agents.ppo.self_play import (
+    BroadcastEnv,
+    Duel,
+    Promotion,
+    SelfPlay,
+    curriculum_metrics,
+    follow,
+    league_metrics,
+    rollout_metrics,
+)
 from sparring.agents.ppo.tasks.task import VIDEO, Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.status import COMPILING, said_if_long
@@ -32,7 +41,7 @@ from sparring.configs.core.typed import ContentError, Digest, read, require, wit
 from sparring.configs.games import DogfightEnvConfig
 from sparring.configs.schema import DogfightRunConfig
 from sparring.curriculum.league.file import LeagueFile, read_league
-from sparring.curriculum.league.league import CHALLENGER, known_win_rates, win_rates
+from sparring.curriculum.league.league import CHALLENGER, known_win_rates
 from sparring.curriculum.pool import Pool
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.dogfight.animation import gif_bytes
@@ -43,8 +52,6 @@ from sparring.envs.dogfight.rules import BOTS, REGIMES, ranges
 
 VIDEO_SECONDS, VIDEO_FPS, VIDEO_SIZE = 15.0, 10, (360, 240)
 """A video shows the end of a match; its size is in pixels."""
-SELFPLAY = "selfplay"
-"""All snapshots together, in metrics."""
 PER_MATCH = ("obs", "bots", "match_id", "invalid_actions")
 """Tensors in a batch's `state_dict` with a row per match; its `arrays`, flat and in bytes, have one too."""
 
@@ -111,7 +118,7 @@ class DogfightTask:
         pool = Pool(folder.pool, options.pool_size, options.eviction, shape=self._shape)
         seed, promotion = self._seeds["league"], None
         if options.promotion == "sprt":
-            promotion = Promotion(options, self._setting, self.env.contract, seed=seed)
+            promotion = Promotion(options, dogfight_duel(self._setting, self.env.contract), seed=seed)
         env = self.env if self.processes.alone else BroadcastEnv(self.env, self.processes)
         file = LeagueFile(folder.path)
         self.self_play = SelfPlay(env, pool, file, options, alert, seed=seed, promotion=promotion)
@@ -252,6 +259,17 @@ def make_batch(
     return batch
 
 
+def dogfight_duel(setting: MatchSettings, contract: Mapping[str, Any]) -> Duel:
+    """Return the games of a promotion between networks of `contract`, under the conditions of `setting`."""
+
+    def duel(left: ActorCritic, right: ActorCritic, games: int, seed: int, ranges: np.ndarray) -> np.ndarray:
+        named = {"the learner": left, "the newest snapshot": right}
+        players = [Policy(network, contract, name=name, deterministic=False) for name, network in named.items()]
+        return play(*players, games=games, seed=seed, setting=replace(setting, ranges=ranges)).outcome
+
+    return duel
+
+
 def match_settings(env: DogfightEnvConfig, device: torch.device, threads: int) -> MatchSettings:
     """Return the conditions of evaluation matches: as in training, in the default physics."""
     return MatchSettings(
@@ -263,58 +281,6 @@ def match_settings(env: DogfightEnvConfig, device: torch.device, threads: int) -
         device=str(device),
         threads=threads,
     )
-
-
-def rollout_metrics(tally: MatchTally, bots: Sequence[str]) -> dict[str, float]:
-    """Return the results of one rollout, in total and per opponent; `bots` are the first opponents."""
-    metrics = {"rollout/matches": float(tally.games.sum())}
-    metrics |= _means("rollout", tally, slice(None))
-    groups = {name: slice(index, index + 1) for index, name in enumerate(bots)} | {SELFPLAY: slice(len(bots), None)}
-    for name, group in groups.items():
-        metrics |= _means(f"rollout/{name}", tally, group)
-    return metrics
-
-
-def _means(prefix: str, tally: MatchTally, group: slice) -> dict[str, float]:
-    games = float(tally.games[group].sum())
-    sums = {
-        "win_rate": tally.wins,
-        "draw_rate": tally.draws,
-        "loss_rate": tally.losses,
-        **tally.stats,
-        "return": tally.returns,
-    }
-    return {f"{prefix}/{key}": float(sum_[group].sum()) / games for key, sum_ in sums.items()} if games else {}
-
-
-def curriculum_metrics(plan: TrainingPlan, rates: dict[str, float]) -> dict[str, float]:
-    """Return the schedule's settings and the recent win rates that control it.
-
-    `curriculum/randomization` is 0 for fixed physics and 1 for the level full.
-    """
-    metrics = {
-        "curriculum/phase": float(plan.phase_index),
-        "curriculum/phase_update": float(plan.phase_update),
-        "curriculum/stage": float(plan.stage),
-        "curriculum/scripted_share": plan.scripted_share,
-        "curriculum/randomization": plan.randomization.width,
-    }
-    metrics |= {f"curriculum/{bot}/share": plan.scripted_share * share for bot, share in plan.bots.items()}
-    return metrics | {f"curriculum/{bot}/win_rate": rates[bot] for bot in plan.bots if bot in rates}
-
-
-def league_metrics(self_play: SelfPlay) -> dict[str, float]:
-    """Return the Elo ratings of the learner and the bots, and the state of the pool."""
-    league, names = self_play.league, [snapshot.name for snapshot in self_play.pool.snapshots]
-    metrics = {"league/elo": float(league[CHALLENGER].elo), "league/pool_size": float(len(names))}
-    metrics["league/refused"] = float(self_play.refused)
-    metrics |= {f"league/{bot}/elo": float(league[bot].elo) for bot in self_play.env.bots if league[bot].games}
-    if names:
-        elos = [league[name].elo for name in names]
-        metrics["league/pool_elo_mean"] = float(np.mean(elos))
-        metrics["league/pool_elo_best"] = float(max(elos))
-        metrics["league/pool_score"] = float(win_rates(league, CHALLENGER, names).mean())
-    return metrics
 
 
 def join(state: Mapping[str, Any], processes: Processes) -> dict[str, Any]:

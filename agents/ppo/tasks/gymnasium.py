@@ -1,6 +1,6 @@
 """Any environment registered with Gymnasium as a task: N copies, stepped in this process (`copies.py`).
 
-It serves to compare the trainer with published results, not for speed. Observations are rows of numbers (`spaces.py`).
+It serves to compare the trainer with published results, not for speed. Observations are rows (`envs/spaces.py`).
 A copy whose reward or observation is not finite is restarted, and that step ends its episode with reward 0 and without
 a result, as in `LearnerEnv`. Observations and rewards may be normalized by running statistics, as in most published
 results on MuJoCo: (x - mean) / std, clipped to +-10, and rewards divided by the standard deviation of the discounted
@@ -24,13 +24,13 @@ from typing_extensions import TypedDict
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.tasks.copies import CopiesStep, make_copies
-from sparring.agents.ppo.tasks.spaces import Normalizer, action_note, action_sizes, to_actions, to_scale
 from sparring.agents.ppo.tasks.task import Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.typed import Count, Flag, Number, Positive, read, within
 from sparring.configs.schema import GymnasiumRunConfig
 from sparring.curriculum.schedule import TrainingPlan
+from sparring.envs.spaces import Normalizer, action_note, action_sizes, to_actions, to_scale
 
 RECENT = 100
 """Number of episodes in the mean of the recent return."""

@@ -18,7 +18,7 @@ from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.rollout import BatchEnv
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError
-from sparring.configs.schema import PPORunConfig
+from sparring.configs.schema import ImportedRunConfig, PPORunConfig
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.game import game_of, load
 
@@ -28,6 +28,8 @@ GYMNASIUM = "sparring.agents.ppo.tasks.gymnasium:GymnasiumTask"
 """The task of environments outside the project."""
 
 
+IMPORTED = "sparring.agents.ppo.tasks.imported:ImportedTask"
+"""The task of games of other packages."""
 VIDEO = "eval/video"
 """Name of the videos of evaluation matches in TensorBoard and W&B."""
 Film = Callable[[str, Callable[[], bytes]], None]
@@ -126,6 +128,8 @@ def make_task(
     config: PPORunConfig, device: torch.device, threads: int, *, seeds: Mapping[str, int], processes: Processes = ALONE
 ) -> PPOTask:
     """Create the task named by `config.env.id`, with a seed for each of `SEEDS`; raise `InputError` on failure."""
+    if isinstance(config, ImportedRunConfig):
+        return cast(PPOTask, load(IMPORTED)(config, device, threads, seeds=seeds, processes=processes))
     game = game_of(config.env.id)
     if game and not game.ppo_task:
         raise ConfigError(f"env.id={config.env.id}: PPO cannot train on {game.title}")

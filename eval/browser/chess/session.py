@@ -15,7 +15,7 @@ from sparring.configs.core.typed import Count, Text, read, require
 from sparring.eval.browser.chess.table import ChessTable
 from sparring.eval.browser.connection import Send
 from sparring.eval.chess.options import SIDES
-from sparring.eval.pages import fill_page, join_files
+from sparring.eval.command import fill_page, join_files
 
 MoveText = Annotated[str, Strict(), StringConstraints(min_length=1, max_length=16)]
 _FOLDER = Path(__file__).parent

@@ -20,8 +20,8 @@ from sparring.configs.core.errors import InputError
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.mirror import Mirror
 from sparring.envs.dogfight.recording import short_name
+from sparring.eval.command import fill_page, join_files
 from sparring.eval.dogfight.replay import arena_constants, arena_parts
-from sparring.eval.pages import fill_page, join_files
 
 RULES = "classic"
 """The only rules that `simulator.js` knows."""

@@ -8,9 +8,9 @@ from stable_baselines3 import PPO
 
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.policies.sb3_files import to_actor_critic
-from sparring.agents.ppo.tasks.spaces import action_sizes
 from sparring.agents.trainers import train
 from sparring.configs.load import load
+from sparring.envs.spaces import action_sizes
 from sparring.eval.episodes import play
 
 ID = "test/Switches-v0"

@@ -22,7 +22,8 @@ from sparring.agents.ppo.learner import PPOLearner
 from sparring.agents.ppo.trainer import PPOTrainer
 from sparring.agents.run import fit
 from sparring.agents.run.states import StateFolder
-from sparring.configs.schema import LoggerConfig, NetworkConfig
+from sparring.configs.core.session import LoggerConfig
+from sparring.configs.schema import NetworkConfig
 from sparring.curriculum.pool import Pool
 from tests.agents.ppo.small_run import long
 

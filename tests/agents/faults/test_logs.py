@@ -8,7 +8,7 @@ import pytest
 from sparring.agents.run.log_files import EVENTS, METRICS, LoggerError
 from sparring.agents.run.logger import open_logger
 from sparring.agents.trainers import train
-from sparring.configs.schema import LoggerConfig
+from sparring.configs.core.session import LoggerConfig
 from tests.agents.ppo.small_run import config, metrics, state_of, untimed
 
 

@@ -12,7 +12,7 @@ from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.decoding.scoring import collate
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.agents.run.guard import Guard, GuardVerdict
-from sparring.configs.schema import GuardConfig
+from sparring.configs.core.session import GuardConfig
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from tests.agents.grpo.rollouts.small_games import plan_of, small_config, toy_learner, toy_rollouts
 from tests.agents.llm.decoding.unmasked import unmasked_score

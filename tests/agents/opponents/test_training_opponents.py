@@ -16,16 +16,10 @@ from sparring.agents.opponents.training import find_opponents
 from sparring.agents.trainers import train
 from sparring.configs import opponents as registry
 from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.core.session import LoggerConfig
 from sparring.configs.load import load
 from sparring.configs.resume import resume_hint
-from sparring.configs.schema import (
-    DogfightEnvConfig,
-    DogfightRunConfig,
-    EvaluationConfig,
-    LoggerConfig,
-    PhaseConfig,
-    StageConfig,
-)
+from sparring.configs.schema import DogfightEnvConfig, DogfightRunConfig, EvaluationConfig, PhaseConfig, StageConfig
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.opponents import label_of, labelled_phases, opponent_labels, opponent_phases
 from sparring.envs.dogfight.rules import BOTS

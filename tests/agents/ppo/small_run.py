@@ -6,12 +6,12 @@ from dataclasses import replace
 import torch
 
 from sparring.agents.run.states import read_state
+from sparring.configs.core.session import LoggerConfig
 from sparring.configs.schema import (
     DogfightEnvConfig,
     DogfightRunConfig,
     EvaluationConfig,
     EventConfig,
-    LoggerConfig,
     NetworkConfig,
     PhaseConfig,
     PPOConfig,

@@ -9,7 +9,7 @@ from sparring.agents.play.matches import MatchResults, MatchSettings
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo import evaluation as module
 from sparring.agents.ppo.evaluation import BotEvaluation
-from sparring.agents.ppo.tasks.dogfight import curriculum_metrics, rollout_metrics
+from sparring.agents.ppo.self_play import curriculum_metrics, rollout_metrics
 from sparring.configs.schema import EvaluationConfig, NetworkConfig, PhaseConfig, RandomizationConfig, StageConfig
 from sparring.curriculum.schedule import Schedule, SchedulePosition
 from sparring.envs.dogfight.batch import DogfightBatch

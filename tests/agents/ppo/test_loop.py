@@ -23,7 +23,8 @@ from sparring.agents.trainers import train
 from sparring.configs.core import status
 from sparring.configs.core.device import choose_device, usable_cores
 from sparring.configs.core.errors import ConfigError
-from sparring.configs.schema import EvaluationConfig, EventConfig, LoggerConfig, PhaseConfig, PPOConfig
+from sparring.configs.core.session import LoggerConfig
+from sparring.configs.schema import EvaluationConfig, EventConfig, PhaseConfig, PPOConfig
 from sparring.configs.serialization import to_plain
 from sparring.curriculum.pool import Pool
 from tests.agents.ppo.small_run import ENVS, PHASES, STEPS, config, metrics

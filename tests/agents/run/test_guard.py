@@ -23,7 +23,8 @@ from sparring.agents.run.session import RunSession
 from sparring.agents.run.signals import Stopped
 from sparring.agents.run.states import StateFolder
 from sparring.agents.trainers import train
-from sparring.configs.schema import GuardConfig, NetworkConfig, PPOConfig
+from sparring.configs.core.session import GuardConfig
+from sparring.configs.schema import NetworkConfig, PPOConfig
 from sparring.envs.dogfight.batch import DogfightBatch
 from tests.agents.ppo.small_run import config, metrics
 

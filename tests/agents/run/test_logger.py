@@ -22,7 +22,8 @@ from sparring.agents.run.log_files import JsonLines, LoggerError
 from sparring.agents.run.logger import VideoThreads, open_logger
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import UnknownNameError
-from sparring.configs.schema import EvaluationConfig, LoggerConfig
+from sparring.configs.core.session import LoggerConfig
+from sparring.configs.schema import EvaluationConfig
 from sparring.eval.analysis.sources.tensorboard_files import read_folder
 from sparring.eval.analysis.sources.wandb_offline import WandBOffline
 from tests.agents.ppo.small_run import ENVS, STEPS, config, metrics, state_of, untimed

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from sparring.agents.run.logger import open_logger
-from sparring.configs.schema import LoggerConfig
+from sparring.configs.core.session import LoggerConfig
 
 ROWS = 40
 CONFIG = {

@@ -174,7 +174,7 @@ def test_health_counts_alerts(capsys, tmp_path):
 
 def test_cache_figures(capsys, tmp_path):
     from sparring.agents.run.logger import open_logger
-    from sparring.configs.schema import LoggerConfig
+    from sparring.configs.core.session import LoggerConfig
 
     folder = tmp_path / "words"
     folder.mkdir()

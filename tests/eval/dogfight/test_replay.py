@@ -355,7 +355,9 @@ const poll = setInterval(() => {
 
 @needs_chromium
 def test_the_controls_do_what_they_say(duel_page):
-    duel_page.write_text(duel_page.read_text().replace("<body>", "<body>" + FRAMES).replace("</body>", DRIVE + "</body>"))
+    duel_page.write_text(
+        duel_page.read_text().replace("<body>", "<body>" + FRAMES).replace("</body>", DRIVE + "</body>")
+    )
     told = selftest(browse(duel_page, "t=0", "--dump-dom"))
     flight = told.pop("flight")
     ticks = {name: state["tick"] for name, state in told.items()}

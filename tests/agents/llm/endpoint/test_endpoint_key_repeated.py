@@ -13,7 +13,7 @@ from sparring.agents.llm.endpoint.key import HIDDEN, Key
 from sparring.agents.run.log_files import EVENTS, METRICS
 from sparring.agents.run.logger import open_logger
 from sparring.configs.core.errors import InputError
-from sparring.configs.schema import LoggerConfig
+from sparring.configs.core.session import LoggerConfig
 from sparring.eval.diplomacy.command import main
 from tests.agents.llm.asking import endpoint, requests, server
 from tests.agents.llm.endpoint.loopback_model import byte_tokenizer

@@ -205,9 +205,9 @@ def test_games_against_bots_are_reproducible_and_go_on_to_their_end(network):
         ),
         (
             ["network.activation=tanh"],
-            r"network\.activation=tanh: is an option of sparring/Dogfight-v1 and Gymnasium's environments, not of ",
+            r"network\.activation=tanh: is an option of sparring/Dogfight-v1, Gymnasium's environments and ",
         ),
-        (["network.log_std_init=-0.5"], r"network\.log_std_init=-0\.5: is an option of sparring/Dogfight-v1 and "),
+        (["network.log_std_init=-0.5"], r"network\.log_std_init=-0\.5: is an option of sparring/Dogfight-v1, "),
         (
             ["env.reward.win=9"],
             r"^env\.reward\.win=9: is an option of sparring/Dogfight-v1, not of sparring/Diplomacy-v0; leave",
@@ -216,14 +216,14 @@ def test_games_against_bots_are_reproducible_and_go_on_to_their_end(network):
         (["evaluation.check_bot=dumbbot"], r"evaluation\.check_bot=dumbbot: is an option of sparring/Dogfight-v1, not"),
         (["evaluation.check_every=5"], r"evaluation\.check_every=5: is an option of sparring/Dogfight-v1, not of"),
         (["evaluation.regimes_every=5"], r"evaluation\.regimes_every=5: is an option of sparring/Dogfight-v1, not of"),
-        (["self_play.slots=2"], r"self_play\.slots=2: is an option of sparring/Dogfight-v1, not of"),
+        (["self_play.slots=2"], r"self_play\.slots=2: is an option of sparring/Dogfight-v1 and"),
         (
             ["phases.0.events=[{at:1,log_std:-1.0}]"],
-            r"phases\.0\.events\.0\.log_std=-1\.0: is an option of sparring/Dogfight-v1 and",
+            r"phases\.0\.events\.0\.log_std=-1\.0: is an option of sparring/Dogfight-v1, ",
         ),
         (
             ["phases.0.scripted_end=0.5"],
-            r"phases\.0\.scripted_end=0\.5: is an option of sparring/Dogfight-v1, not",
+            r"phases\.0\.scripted_end=0\.5: is an option of sparring/Dogfight-v1 and",
         ),
     ],
 )

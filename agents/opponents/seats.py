@@ -1,0 +1,356 @@
+"""Players of imported games, and the one place where a name, a file or a Python object becomes one.
+
+`open_seat_player` takes `random`, a checkpoint (path, run or released name), `stochastic:FILE`, whose actions are
+sampled, `module:Name`, a registered name, or an object. A player answers rows of observations [B, D] of the seats that
+decide. A row is `[features F][legal alternatives K, if masked][role, if there are several]`; K counts the alternatives
+of all choices, and an action has A numbers. Memory [B, M] belongs to a seat of a match and is zero where an episode
+begins; M is 0 for most players.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+import numpy as np
+import torch
+from gymnasium.spaces import Box
+from torch import Tensor
+
+from sparring.agents.opponents.players import SAMPLED_PREFIX, OpponentError, act_function, display_name, find_checkpoint
+from sparring.agents.play.seat_matches import SeatPlayer
+from sparring.agents.policies.actor_critic import ActorCritic, alternatives
+from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.agents.policies.policy import PolicyError
+from sparring.configs.core.errors import InputError, UnknownNameError, suggestion
+from sparring.configs.games import is_imported
+from sparring.configs.opponents import is_code, named_source, registered_name, source_name
+from sparring.envs.spaces import to_scale
+
+if TYPE_CHECKING:
+    from sparring.envs.imported.batch import MatchBatch
+
+RANDOM = "random"
+"""Player that draws uniformly among the legal actions."""
+SEAT_PLAYERS = f"{RANDOM}, a run or a checkpoint, {SAMPLED_PREFIX}FILE, or module:Name"
+COMPARED = (
+    *("id", "version", "obs_dim", "continuous", "binary", "categorical"),
+    *("masked", "roles", "picture", "kwargs"),
+)
+"""Entries of a contract that a policy shares with the matches it plays."""
+
+
+def legal_actions(obs: Tensor, contract: Mapping[str, Any]) -> Tensor | None:
+    """Return which alternatives are legal in rows [B, D], bool [B, K]; None in a game that forbids none."""
+    if not contract["masked"]:
+        return None
+    features, count = row_sizes(contract)
+    return obs[:, features : features + count] > 0.5
+
+
+def row_sizes(contract: Mapping[str, Any]) -> tuple[int, int]:
+    """Return F and K, the number of features and of alternatives in a row of an observation."""
+    count = sum(alternatives(contract["categorical"])) if contract["masked"] else 0
+    return contract["obs_dim"] - count - has_roles(contract), count
+
+
+def has_roles(contract: Mapping[str, Any]) -> bool:
+    """Return whether a row ends with the seat's role, since there are several."""
+    return len(set(contract["roles"])) > 1
+
+
+class RandomSeats:
+    """Uniform over the legal alternatives of every choice and both sides of every switch; numbers uniform in [-1, 1].
+
+    Numbers outside the bounds of the game's own space are clipped by the batch.
+    """
+
+    memory_size = 0
+
+    def __init__(self, contract: Mapping[str, Any], *, name: str = RANDOM, seed: int = 0) -> None:
+        self.name, self._contract = name, dict(contract)
+        self.generator = torch.Generator()
+        self.reseed(seed)
+
+    def reseed(self, seed: int) -> None:
+        """Restart the sequence of actions."""
+        self.generator.manual_seed(seed)
+
+    def act(self, obs: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Return actions [B, A] for rows [B, D], and `memory` as it is."""
+        count, contract = len(obs), self._contract
+        parts = [
+            self._draw(count, contract["continuous"]) * 2 - 1,
+            (self._draw(count, contract["binary"]) < 0.5).float(),
+        ]
+        sizes, legal = alternatives(contract["categorical"]), legal_actions(obs.cpu(), contract)
+        drawn = self._draw(count, sum(sizes)) + 1.0  # above 0, so that an illegal alternative is never the largest
+        drawn = drawn if legal is None else drawn * legal
+        parts += [choice.argmax(-1, keepdim=True).float() for choice in drawn.split(sizes, dim=-1)] if sizes else []
+        return torch.cat(parts, dim=-1).to(obs.device), memory
+
+    def _draw(self, count: int, size: int) -> Tensor:
+        return torch.rand(count, size, generator=self.generator)
+
+
+class NetworkSeats:
+    """Policy's network under its contract; deterministic, or sampled with a generator of its own."""
+
+    def __init__(
+        self,
+        network: ActorCritic,
+        contract: Mapping[str, Any],
+        *,
+        name: str = "policy",
+        deterministic: bool = True,
+        seed: int = 0,
+        path: Path | None = None,
+        training: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.network: Any = network
+        self.contract, self.name = dict(contract), name
+        self.deterministic, self.path, self.training = deterministic, path, dict(training or {})
+        self.memory_size = int(getattr(network, "memory_size", 0))
+        self.device = network.log_std.device
+        self.generator = torch.Generator(self.device)
+        self.reseed(seed)
+
+    def reseed(self, seed: int) -> None:
+        """Restart the sequence of sampled actions."""
+        self.generator.manual_seed(seed)
+
+    @torch.no_grad()
+    def act(self, obs: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Return actions [B, A] and the memory after the decision [B, M], on the device of `obs`."""
+        how: dict[str, Any] = {"deterministic": self.deterministic, "generator": self.generator}
+        rows = obs.to(self.device)
+        if not self.memory_size:
+            return self.network.act(rows, **how)[0].to(obs.device), memory
+        actions, _, after = self.network.step(rows, memory.to(self.device), critic=False, **how)
+        return actions.to(obs.device), after.to(obs.device)
+
+
+class PythonSeats:
+    """Python object that answers `act(obs, mask) -> actions` for a batch of rows in NumPy.
+
+    `obs` are float32 [B, F], followed by a column with the role if there are several; `mask` is bool [B, K], or None in
+    a game that forbids nothing. It returns [B, A] numbers, or [B] if A is 1. Raises `OpponentError` for anything else
+    and for an illegal alternative.
+    """
+
+    memory_size = 0
+
+    def __init__(self, source: Any, contract: Mapping[str, Any], *, name: str) -> None:
+        self.name, self._contract = name, dict(contract)
+        self._ask: Callable[..., Any] = act_function(source, name)
+        self._sizes = alternatives(contract["categorical"])
+        self._own = contract["continuous"] + contract["binary"]
+        try:
+            inspect.signature(self._ask).bind(None, None)
+        except TypeError as error:
+            raise OpponentError(f"opponent {name}: give act two parameters, act(obs, mask); {error}") from error
+        except ValueError:  # a builtin without a signature
+            pass
+
+    def reseed(self, seed: int) -> None:
+        """Call `reseed(seed)` of an object that has it."""
+        _reseed(getattr(self._ask, "__self__", self._ask), seed)
+
+    def act(self, obs: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the object's actions [B, A] for rows [B, D], and `memory` as it is."""
+        legal = legal_actions(obs, self._contract)
+        features, count = row_sizes(self._contract)
+        seen = torch.cat([obs[:, :features], obs[:, features + count :]], dim=1).cpu().numpy()
+        given = self._ask(seen, None if legal is None else legal.cpu().numpy())
+        return self._checked(given, legal, len(obs)).to(obs.device), memory
+
+    def _checked(self, given: Any, legal: Tensor | None, count: int) -> Tensor:
+        size = self._own + len(self._sizes)
+        try:
+            actions = torch.as_tensor(np.array(given), dtype=torch.float32)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise self._wrong(f"a {type(given).__name__}, which is no array of numbers", count) from error
+        actions = actions.unsqueeze(1) if actions.dim() == 1 and size == 1 else actions
+        if actions.shape != (count, size):
+            raise self._wrong(f"shape {tuple(actions.shape)}", count)
+        if not actions.isfinite().all():
+            raise self._wrong("a number that is not finite", count)
+        start = 0
+        for column, alternative_count in enumerate(self._sizes, start=self._own):
+            self._check_choice(actions[:, column], legal, start, alternative_count)
+            start += alternative_count
+        return actions
+
+    def _check_choice(self, chosen: Tensor, legal: Tensor | None, start: int, count: int) -> None:
+        wrong = (chosen != chosen.round()) | (chosen < 0) | (chosen >= count)
+        if legal is not None and not wrong.any():
+            forbidden = ~legal.cpu()[torch.arange(len(chosen)), start + chosen.long()]
+            if row := forbidden.nonzero().flatten().tolist():
+                action = int(chosen[row[0]])
+                allowed = legal[row[0], start : start + count].nonzero().flatten().tolist()
+                raise OpponentError(
+                    f"opponent {self.name}: chose {action} in row {row[0]}, which mask forbids; legal are {allowed}"
+                )
+        if wrong.any():
+            value = float(chosen[wrong][0])
+            raise OpponentError(f"opponent {self.name}: chose {value:g}; must be a whole number in [0, {count - 1}]")
+
+    def _wrong(self, returned: str, count: int) -> OpponentError:
+        size = self._own + len(self._sizes)
+        call = f"opponent {self.name}: act(obs, mask) of {count} rows returned {returned}"
+        return OpponentError(f"{call}; expected are {count} rows of {size} finite numbers")
+
+
+class MatchSeats:
+    """Python object that answers `choose(match, seat) -> action` of the game's own action space.
+
+    It is asked match by match, with the match itself, and so plays only where the matches are in this process.
+    """
+
+    memory_size = 0
+
+    def __init__(self, source: Any, *, name: str) -> None:
+        self.name = name
+        self._source = _instance(source, name)
+
+    def reseed(self, seed: int) -> None:
+        """Call `reseed(seed)` of an object that has it."""
+        _reseed(self._source, seed)
+
+    def act(self, obs: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Refuse: rows of observations do not have the match in them."""
+        raise OpponentError(
+            f"opponent {self.name}: needs the match itself; set env.workers=0, or give it act(obs, mask)"
+        )
+
+    def choose_rows(self, batch: MatchBatch, rows: Tensor) -> Tensor:
+        """Return actions [R, A] for `rows` [R] of the N * S seats of a batch in this process."""
+        if not hasattr(batch, "match"):
+            raise OpponentError(
+                f"opponent {self.name}: needs the match itself, which is in a worker; set env.workers=0"
+            )
+        places = [divmod(row, batch.deciding.shape[1]) for row in rows.tolist()]
+        actions = torch.zeros(len(places), batch.action_size)
+        for row, (match, seat) in enumerate(places):
+            chosen = torch.from_numpy(self._choose(batch.match(match), seat))
+            actions[row, : len(chosen)] = chosen
+        return actions
+
+    def _choose(self, match: Any, seat: int) -> np.ndarray:
+        """Return the action of the object as a network's, float64 [A]."""
+        action, space = self._source.choose(match, seat), match.action_spaces[seat]
+        if not space.contains(action) and not (np.ndim(action) == 0 and space.contains(np.int64(action))):
+            raise OpponentError(f"opponent {self.name}: choose(match, {seat}) returned {action!r}, none of {space}")
+        numbers = np.asarray(action, dtype=np.float64)
+        if not isinstance(space, Box):
+            return np.ravel(numbers - getattr(space, "start", 0))
+        with np.errstate(invalid="ignore", divide="ignore"):  # of bounds that are not scaled
+            scaled = (numbers - space.low) / (space.high.astype(np.float64) - space.low) * 2.0 - 1.0
+        return np.where(to_scale(space).reshape(numbers.shape), scaled, numbers).ravel()
+
+
+def open_seat_player(
+    x: Any,
+    contract: Mapping[str, Any],
+    device: str | torch.device = "cpu",
+    *,
+    deterministic: bool = True,
+    seed: int = 0,
+) -> SeatPlayer:
+    """Return the player that `x` means in matches of `contract`; see the module's text for what `x` may be.
+
+    A policy from a file is `deterministic` unless it is named with `stochastic:`. Raises `InputError` for an unknown
+    name, a damaged file, a policy of another game or of other options, and an object that cannot act.
+    """
+    if isinstance(x, str) and x == RANDOM:
+        return RandomSeats(contract, seed=seed)
+    if isinstance(x, str) and not is_code(x):
+        sampled = x.startswith(SAMPLED_PREFIX)
+        x, deterministic = _find_file(x.removeprefix(SAMPLED_PREFIX)), deterministic and not sampled
+    if isinstance(x, Path):
+        return load_seat_policy(x, contract, device, deterministic=deterministic, seed=seed)
+    if is_seat_player(x):
+        return x
+    source = named_source(x) if isinstance(x, str) else x
+    name = registered_name(source) or (x if isinstance(x, str) else source_name(x))
+    if hasattr(source, "choose"):
+        return MatchSeats(source, name=name)
+    return PythonSeats(source, contract, name=name)
+
+
+def load_seat_policy(
+    path: Path,
+    contract: Mapping[str, Any] | None = None,
+    device: str | torch.device = "cpu",
+    *,
+    deterministic: bool = True,
+    seed: int = 0,
+) -> NetworkSeats:
+    """Load the policy in the file `path`, to play matches of `contract`, or of its own where that is None.
+
+    Raises `CheckpointError` for a file that cannot be used, and `PolicyError` for a policy of other matches.
+    """
+    if path.suffix != ".pt":
+        raise InputError(f"{path}: imported games take policies of this project, whose names end in .pt")
+    checkpoint = load_checkpoint(path, device)
+    check_contract(display_name(path), checkpoint.contract, checkpoint.contract if contract is None else contract)
+    return NetworkSeats(
+        checkpoint.network,
+        checkpoint.contract,
+        name=display_name(path),
+        deterministic=deterministic,
+        seed=seed,
+        path=path,
+        training=checkpoint.training,
+    )
+
+
+def check_contract(name: str, own: Mapping[str, Any], needed: Mapping[str, Any]) -> None:
+    """Raise `PolicyError`, with the difference, unless a policy of the contract `own` plays matches of `needed`."""
+    if not is_imported(needed) or not is_imported(own):
+        raise PolicyError(
+            f"{name}: plays {own.get('id')} and no match of {needed.get('id')}; name a policy of that game"
+        )
+    for key in COMPARED:
+        if _plain(own.get(key)) != _plain(needed.get(key)):
+            fix = f"name a policy of {needed['id']}" if key == "id" else "play with the options it was trained with"
+            raise PolicyError(f"{name}: was trained with {key}={own.get(key)}, not {needed.get(key)}; {fix}")
+
+
+def is_seat_player(x: Any) -> TypeGuard[SeatPlayer]:
+    """Return whether `x` is a player already."""
+    return not isinstance(x, str) and all(hasattr(x, name) for name in ("name", "memory_size", "act", "reseed"))
+
+
+def _plain(value: Any) -> Any:
+    """Return data as it is after it was stored: lists for tuples."""
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _find_file(text: str) -> Path:
+    try:
+        return find_checkpoint(text)
+    except UnknownNameError as error:
+        if Path(text).suffix or "/" in text:
+            raise
+        near = suggestion(text, [RANDOM])
+        raise UnknownNameError(f"unknown player {text!r}: write {SEAT_PLAYERS}{near}; {error}") from error
+
+
+def _instance(source: Any, name: str) -> Any:
+    if not inspect.isclass(source):
+        return source
+    try:
+        return source()
+    except TypeError as error:
+        raise OpponentError(f"opponent {name}: cannot be made without arguments ({error})") from error
+
+
+def _reseed(source: Any, seed: int) -> None:
+    reseed = getattr(source, "reseed", None)
+    if callable(reseed):
+        reseed(seed)

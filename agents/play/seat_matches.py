@@ -1,0 +1,210 @@
+"""Play games of an imported game between a player and an opponent, and record the results.
+
+The player takes every seat equally often: game g is played from seat g mod S, and the opponent has all other seats.
+Row i of a batch of N matches plays the games i, i + N, i + 2 N ..., a number fixed beforehand, so that short games are
+not counted more often than long ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sparring.configs.core.errors import InputError
+
+if TYPE_CHECKING:
+    from sparring.envs.imported.batch import MatchBatch
+
+WIN, DRAW, LOSS = 1, 0, -1
+
+
+class SeatPlayer(Protocol):
+    """Player of any seats of any matches of one game; those of this project are in `agents/opponents/seats.py`.
+
+    One with `choose_rows(batch, rows [R]) -> actions [R, A]` is asked by that, since it needs the matches themselves.
+    """
+
+    name: str
+    memory_size: int
+
+    def act(self, obs: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Return actions [B, A] for observations [B, D] and memory [B, M], and the memory after the decision."""
+
+    def reseed(self, seed: int) -> None:
+        """Restart the random numbers of the player."""
+
+
+def seat_actions(player: SeatPlayer, batch: MatchBatch, rows: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+    """Return actions [R, A] of a player for `rows` [R] of the N * S seats of a batch, and their memory [R, M].
+
+    All `rows` are of seats that decide.
+    """
+    choose_rows = getattr(player, "choose_rows", None)
+    if choose_rows is not None:
+        return choose_rows(batch, rows), memory
+    return player.act(batch.obs.flatten(0, 1).index_select(0, rows), memory)
+
+
+@dataclass(frozen=True)
+class SeatResults:
+    """Results of G games from the player's perspective."""
+
+    outcome: np.ndarray
+    """int64 [G]: 1 alone in the lead, 0 a lead that is shared or of no seat, -1 a lead of others."""
+    seat: np.ndarray
+    """Seat of the player, int64 [G]."""
+    rewards: np.ndarray
+    """Sum of the rewards of every seat over the game, float64 [G, S]."""
+    length: np.ndarray
+    """Moves, int64 [G]."""
+    played: np.ndarray
+    """Digest of the actions of the game, int64 [G]: equal games have equal ones."""
+
+    @property
+    def games(self) -> int:
+        """Number of games."""
+        return len(self.outcome)
+
+    @property
+    def reward(self) -> np.ndarray:
+        """Sum of the player's rewards, float64 [G]."""
+        return self.rewards[np.arange(self.games), self.seat]
+
+    @property
+    def win_rate(self) -> float:
+        """Share of the games that were won; a draw is not a win."""
+        return float((self.outcome == WIN).mean())
+
+    @property
+    def points(self) -> float:
+        """Share of the points; a draw is half a point."""
+        return float((self.outcome + 1).mean() / 2)
+
+    @property
+    def by_seat(self) -> list[tuple[int, int, int]]:
+        """Wins, draws and losses of the player in every seat."""
+        per_seat = [self.outcome[self.seat == seat] for seat in range(self.rewards.shape[1])]
+        return [tuple(int((one == kind).sum()) for kind in (WIN, DRAW, LOSS)) for one in per_seat]  # type: ignore[misc]
+
+    @property
+    def distinct(self) -> int:
+        """Number of games that differ in seat, actions or rewards; of deterministic players often that of the seats."""
+        told = np.column_stack([self.seat, self.played, self.rewards.view(np.int64)])
+        return len(np.unique(told, axis=0))
+
+
+def play(
+    batch: MatchBatch,
+    players: tuple[SeatPlayer, SeatPlayer],
+    games: int,
+    seed: int,
+    *,
+    on_game: Callable[[int], object] | None = None,
+) -> SeatResults:
+    """Play `games` games, a multiple of the number of seats, of `players` (the player, the opponent).
+
+    The results depend on the arguments alone if the batch is new: both players are reseeded from `seed`. `on_game` is
+    called with the number of games that ended, after every move in which some did. Raises `ValueError` for a number of
+    games that does not let the player take every seat equally often.
+    """
+    seats = batch.deciding.shape[1]
+    if games < 1 or games % seats:
+        raise ValueError(f"games={games}: must be a multiple of {seats}, the number of seats")
+    table = SeatTable(batch, players, games, seed)
+    while not table.finished():
+        ended = table.step()
+        if ended and on_game is not None:
+            on_game(ended)
+    return table.results()
+
+
+def usual_batch_size(games: int, most: int = 64) -> int:
+    """Return a number of matches for `games` games, at most `most`."""
+    return max(1, min(games, most))
+
+
+class SeatTable:
+    """Games in progress: who sits where, their memories, and the results so far."""
+
+    def __init__(self, batch: MatchBatch, players: tuple[SeatPlayer, SeatPlayer], games: int, seed: int) -> None:
+        n, seats = batch.deciding.shape
+        self.batch, self.players, self.games = batch, players, games
+        for index, player in enumerate(players):
+            player.reseed(2 * seed + index)
+        self.game = torch.arange(n)
+        """Number of the game that each match is playing, int64 [N]."""
+        self.memory = [torch.zeros(n * seats, player.memory_size) for player in players]
+        self.actions = torch.zeros(n, seats, batch.action_size)
+        self._reward = torch.zeros(n, seats, dtype=torch.float64)
+        self._played = torch.zeros(n, dtype=torch.int64)
+        self._weights = torch.arange(1, seats * batch.action_size + 1).reshape(seats, -1)
+        self._outcome = torch.full((games,), -2)
+        self._seat, self._length = torch.arange(games) % seats, torch.zeros(games, dtype=torch.int64)
+        self._rewards, self._digest = torch.zeros(games, seats, dtype=torch.float64), torch.zeros_like(self._seat)
+        batch.restart(torch.ones(n, dtype=torch.bool))
+
+    @property
+    def own(self) -> Tensor:
+        """The player's seats, bool [N, S]."""
+        seats = self.batch.deciding.shape[1]
+        return torch.arange(seats) == (self.game % seats).unsqueeze(1)
+
+    def step(self) -> int:
+        """Make one move in every match; return the number of counted games that ended in it."""
+        batch, own, deciding = self.batch, self.own, self.batch.deciding
+        if not deciding.any():
+            raise InputError(f"{batch.contract['id']}: no seat of any match has a decision to make; mend the game")
+        actions = self.actions.flatten(0, 1)
+        for player, memory, seats in zip(self.players, self.memory, (own, ~own), strict=True):
+            rows = (deciding & seats).flatten().nonzero().squeeze(1)
+            if len(rows):
+                chosen, after = seat_actions(player, batch, rows, memory.index_select(0, rows))
+                actions.index_copy_(0, rows, chosen.float())
+                memory.index_copy_(0, rows, after)
+        made = torch.where(deciding.unsqueeze(-1), self.actions * 1024 + 1, 0.0).long()
+        self._played = self._played * 1_000_003 + (made * self._weights).sum((1, 2))
+        batch.step(self.actions)
+        self._reward += batch.reward
+        return self._record()
+
+    def _record(self) -> int:
+        """Store the games that ended, and clear what belongs to them."""
+        batch = self.batch
+        ended = batch.outcome >= 0
+        counted = ended & (self.game < self.games)
+        if counted.any():
+            game = self.game[counted]
+            self._outcome[game] = results_of(batch.outcome[counted], self._seat[game])
+            self._length[game] = batch.length[counted].long()
+            self._rewards[game], self._digest[game] = self._reward[counted], self._played[counted]
+        self._reward[ended], self._played[ended] = 0.0, 0
+        for memory in self.memory:
+            memory.view(*batch.deciding.shape, memory.shape[1])[ended] = 0.0
+        self.game = self.game + ended * batch.num_envs
+        return int(counted.sum())
+
+    def finished(self) -> bool:
+        """Return whether every game has a result."""
+        return bool((self.game >= self.games).all())
+
+    def results(self) -> SeatResults:
+        """Return the results, once `finished`."""
+        if bool((self._outcome < LOSS).any()):
+            raise RuntimeError("games are still running; step until finished")
+        arrays = (self._outcome, self._seat, self._rewards, self._length, self._digest)
+        return SeatResults(*(one.numpy() for one in arrays))
+
+
+def results_of(outcome: Tensor, seat: Tensor) -> Tensor:
+    """Return 1, 0 or -1, int64 [G], for `seat` [G] in games with `outcome` [G], bits of the seats in the lead.
+
+    1 is alone in the lead, 0 a lead that is shared or of no seat, -1 a lead of others.
+    """
+    bit = torch.ones_like(outcome) << seat
+    won, lost = outcome == bit, (outcome & bit == 0) & (outcome != 0)
+    return won.long() - lost.long()

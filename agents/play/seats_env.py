@@ -1,0 +1,284 @@
+"""The learner's seats in matches whose seats act in turn, together, or until they end: games of other packages.
+
+A lane is one seat of one match. In a match against an opponent the learner has seat i % S of match i and the opponent
+all others; in one against itself it has all seats, and all of them learn. Bots, named policies and snapshots in slots
+are `SeatPlayer`s, which act on the rows of their own seats once a move. Memory of recurrent policies is one row per
+lane, zeros from the move on which an episode begins. Results are counted for seat i % S, by opponent.
+
+N is `num_envs`, S the seats, L = N * S the lanes, D and A the columns of observations and actions, M those of the
+learner's memory. Opponent indices are those of `LearnerEnv`: bots and named players, then slots; last is `itself`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from typing_extensions import TypedDict
+
+from sparring.agents.distributed.processes import ALONE, Processes, restore_generator
+from sparring.agents.play.learner_env import MatchTally
+from sparring.agents.play.seat_matches import SeatPlayer, seat_actions
+from sparring.agents.policies.networks import build_network
+from sparring.configs.core.errors import ConfigError
+from sparring.configs.core.tensor_file import AnyTensor, Tensors, check_tensor, check_tensors
+from sparring.configs.core.typed import read, require, within
+from sparring.envs.imported.batch import MatchBatch
+
+SAMPLED = 3
+"""Columns of sums before the statistics: wins, draws, losses."""
+
+
+class SeatsState(TypedDict):
+    """`SeatsEnv.state_dict`."""
+
+    batch: dict[str, Any]
+    opponents: AnyTensor
+    slots: list[Tensors]
+    generator: AnyTensor
+    players: Tensors
+    sums: AnyTensor
+    lanes: Tensors
+
+
+class SeatsEnv:
+    """Matches of `batch` between one learner and `players` by name, snapshots of `network_shape`, and itself.
+
+    `memory_size` is that of the learner's network; `seed` seeds the actions of snapshots.
+    """
+
+    quarantined: Tensor
+
+    def __init__(
+        self,
+        batch: MatchBatch,
+        players: Mapping[str, SeatPlayer],
+        *,
+        seed: int,
+        slots: int = 0,
+        network_shape: Mapping[str, Any] | None = None,
+        memory_size: int = 0,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        n, seats = batch.num_envs, batch.seats
+        if n % seats:
+            raise ConfigError(f"env.num_envs={n}: must be a multiple of {seats}, so that it plays every seat alike")
+        self.batch, self.num_envs, self.seats, self.lanes = batch, n, seats, n * seats
+        self.device = torch.device(device)
+        self.bots, self.slots = tuple(players), slots
+        self.itself = len(self.bots) + slots
+        self.contract = dict(batch.contract)
+        self.players = dict(players)
+        generators = {name: getattr(player, "generator", None) for name, player in players.items()}
+        self._generators = {name: one for name, one in generators.items() if one is not None}
+        self._generator = torch.Generator(self.device).manual_seed(seed)
+        snapshots = [build_network(dict(network_shape or {})).to(self.device).eval() for _ in range(slots)]
+        self._snapshots = [SlotPlayer(network, self._generator) for network in snapshots]
+        self._all: list[SeatPlayer] = [*players.values(), *self._snapshots]
+        self.opponents = np.zeros(n, dtype=np.int32)
+        self.simulator_seconds = self.player_seconds = 0.0
+        self.remarks: list[str] = []
+        self.quarantined = torch.zeros((), dtype=torch.int64)
+        self.obs = batch.obs.flatten(0, 1)
+        self.final_obs = batch.final_obs.flatten(0, 1)
+        self._actions = torch.zeros(self.lanes, batch.action_size)
+        self._by_match = self._actions.view(n, seats, -1)
+        widest = max((player.memory_size for player in self._all), default=0)
+        self.memory = torch.zeros(self.lanes, memory_size)
+        self._player_memory = torch.zeros(self.lanes, widest)
+        self.fresh = torch.ones(self.lanes, dtype=torch.bool)
+        self._seat = np.arange(n) % seats
+        self._bit = torch.from_numpy(1 << self._seat)
+        self._return = torch.zeros(n, dtype=torch.float64)
+        self._sums = torch.zeros(self.itself + 1, SAMPLED + len(batch.stat_names) + 1, dtype=torch.float64)
+        self._seat_players(np.ones(n, dtype=bool))
+
+    @property
+    def longest_episode(self) -> int:
+        """Largest number of moves of a match."""
+        return self.batch.longest_episode
+
+    @property
+    def unsaved(self) -> str:
+        """The part of the matches that states lack, as a phrase; empty if states are complete."""
+        return self.batch.unsaved
+
+    @property
+    def notes(self) -> list[str]:
+        """Lines to say at the start: seats and roles, what is observed and done, and `remarks`."""
+        c, s = self.contract, self.seats
+        roles = len(set(c["roles"]))
+        seen = "a picture of {1} x {2} x {3}".format(*c["picture"]) if c["picture"] else f"rows of {c['obs_dim']}"
+        kinds = {"numbers": c["continuous"], "switches": c["binary"], "alternatives": c["categorical"]}
+        acts = " and ".join(f"{size} {kind}" for kind, size in kinds.items() if size)
+        masked = ", of which a mask allows some" if c["masked"] else ""
+        shared = "one policy" if roles == 1 else f"a policy for each of {roles} roles"
+        return [f"{c['id']}: {s} seats, {shared}; observes {seen}, acts by {acts}{masked}", *self.remarks]
+
+    def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Take the learner's actions [R, A] for `rows`, play one move of every match, and find the next `rows`.
+
+        Returns for all lanes `obs` [L, D], rewards of the move [L], terminated [L] and truncated [L].
+        """
+        self._actions.index_copy_(0, self.rows, actions.float())
+        self._act_players()
+        start = time.perf_counter()
+        batch = self.batch
+        batch.step(self._by_match)
+        self.simulator_seconds += time.perf_counter() - start
+        self._count()
+        self._find_rows()
+        return self.obs, batch.reward.flatten(), batch.terminated.flatten(), batch.truncated.flatten()
+
+    def assign(self, opponents: np.ndarray) -> None:
+        """Set the opponent index of every match. Matches whose opponent changes restart without a result.
+
+        Raises `ValueError` for an index that is no opponent.
+        """
+        assigned = np.asarray(opponents, dtype=np.int32)
+        if assigned.shape != self.opponents.shape or assigned.min() < 0 or assigned.max() > self.itself:
+            raise ValueError(f"opponents must be {self.num_envs} indices in 0..{self.itself}")
+        changed = assigned != self.opponents
+        self.opponents = assigned
+        if changed.any():
+            self._seat_players(changed)
+
+    def adopt(self, contract: Mapping[str, Any]) -> None:
+        """Do nothing: observations are shown without statistics."""
+
+    def rehearse(self) -> None:
+        """Assign all bots and the learner itself in equal parts, for a trial of speed."""
+        choices = [*range(len(self.bots)), self.itself]
+        self.assign(np.asarray(choices)[np.arange(self.num_envs) // self.seats % len(choices)])
+
+    def load_slot(self, slot: int, weights: Mapping[str, Tensor]) -> None:
+        """Load a snapshot's weights into a slot and restart the slot's matches without results."""
+        self._snapshots[slot].network.load_state_dict(dict(weights))
+        self._seat_players(self.opponents == len(self.bots) + slot)
+
+    def harvest(self, processes: Processes = ALONE) -> MatchTally:
+        """Return the results of matches finished since the last call, and reset the sums."""
+        wins, draws, losses, *stats, returns = self._sums.numpy().T.copy()
+        self._sums.zero_()
+        return MatchTally(wins, draws, losses, dict(zip(self.batch.stat_names, stats, strict=True)), returns)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the full state of play, including the matches."""
+        return {
+            "batch": self.batch.state_dict(),
+            "opponents": torch.from_numpy(self.opponents),
+            "slots": [dict(one.network.state_dict()) for one in self._snapshots],
+            "generator": self._generator.get_state(),
+            "players": {name: one.get_state() for name, one in self._generators.items()},
+            "sums": self._sums,
+            "lanes": self._lane_tensors(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from the `state_dict` of an environment of the same sizes; raises `ContentError` for another."""
+        stored = read(SeatsState, state)
+        check_tensor(stored["opponents"], torch.from_numpy(self.opponents), "opponents", low=0, high=self.itself)
+        check_tensor(stored["sums"], self._sums, "sums")
+        lanes = check_tensors(stored["lanes"], self._lane_tensors(), "lanes")
+        for one, weights in zip(self._snapshots, stored["slots"], strict=True):
+            one.network.load_state_dict(check_tensors(weights, dict(one.network.state_dict()), "slots"))
+        restore_generator(self._generator, stored["generator"], "generator")
+        for name, one in self._generators.items():
+            require(name in stored["players"], f"players: {name} is missing")
+            restore_generator(one, stored["players"][name], f"players.{name}")
+        self.opponents = stored["opponents"].cpu().numpy()
+        self._seat_players(np.zeros(self.num_envs, dtype=bool))
+        with within("batch"):
+            self.batch.load_state_dict(stored["batch"])
+        self._sums.copy_(stored["sums"])
+        for name, tensor in self._lane_tensors().items():
+            tensor.copy_(lanes[name])
+        self._find_rows()
+
+    def close(self) -> None:
+        """End the processes that step matches."""
+        self.batch.close()
+
+    def _lane_tensors(self) -> dict[str, Tensor]:
+        memories = {"memory": self.memory, "player_memory": self._player_memory}
+        return {**memories, "fresh": self.fresh, "return": self._return}
+
+    @torch.no_grad()
+    def _act_players(self) -> None:
+        """Compute the actions of all seats that are not the learner's, player by player."""
+        start = time.perf_counter()
+        for player, rows in self._players_turn:
+            memory = self._player_memory[rows, : player.memory_size]
+            actions, after = seat_actions(player, self.batch, rows, memory)
+            self._player_memory[rows, : player.memory_size] = after
+            self._actions.index_copy_(0, rows, actions.float())
+        self.player_seconds += time.perf_counter() - start
+
+    def _count(self) -> None:
+        """Add finished matches to their opponents' sums, and begin the next ones with empty memories."""
+        batch = self.batch
+        self._return += batch.reward[torch.arange(self.num_envs), torch.from_numpy(self._seat)]
+        self.fresh.index_fill_(0, self.rows, False)
+        match = (batch.outcome >= 0).nonzero().squeeze(1)
+        if not len(match):
+            return
+        outcome, bit = batch.outcome[match], self._bit[match]
+        won = outcome == bit
+        lost = (outcome & bit == 0) & (outcome != 0)
+        result = torch.stack([won, ~won & ~lost, lost], dim=1).double()
+        stats = torch.stack([getattr(batch, name)[match].double() for name in batch.stat_names], dim=1)
+        values = torch.cat([result, stats, self._return[match].unsqueeze(1)], dim=1)
+        self._sums.index_add_(0, torch.from_numpy(self.opponents[match.numpy()]).long(), values)
+        self._begin(match)
+
+    def _begin(self, match: Tensor) -> None:
+        """Empty what belongs to the episodes of matches [R] that begin."""
+        lanes = (match.unsqueeze(1) * self.seats + torch.arange(self.seats)).flatten()
+        self.fresh.index_fill_(0, lanes, True)
+        self.memory.index_fill_(0, lanes, 0.0)
+        self._player_memory.index_fill_(0, lanes, 0.0)
+        self._return.index_fill_(0, match, 0.0)
+
+    def _seat_players(self, restart: np.ndarray) -> None:
+        """Give every lane its player, restart the matches in `restart` [N], and find who decides."""
+        owner = np.repeat(self.opponents[:, None], self.seats, axis=1)
+        owner[np.arange(self.num_envs), self._seat] = self.itself
+        self._owner = owner.ravel()
+        if restart.any():
+            mask = torch.from_numpy(restart)
+            self.batch.restart(mask)
+            self._begin(mask.nonzero().squeeze(1))
+        self._find_rows()
+
+    def _find_rows(self) -> None:
+        """Find the lanes that decide next: the learner's, in `rows` int64 [R], and each player's."""
+        deciding = np.flatnonzero(self.batch.deciding.numpy().ravel())
+        owner = self._owner[deciding]
+        self.rows = torch.from_numpy(deciding[owner == self.itself])
+        turns = [(index, deciding[owner == index]) for index in np.unique(owner) if index != self.itself]
+        self._players_turn = [(self._all[index], torch.from_numpy(rows)) for index, rows in turns]
+
+
+class SlotPlayer:
+    """A frozen network in a slot, which samples its actions."""
+
+    name = "snapshot"
+
+    def __init__(self, network: Any, generator: torch.Generator) -> None:
+        self.network, self._generator = network, generator
+        self.memory_size: int = network.memory_size
+
+    def act(self, obs: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """See `SeatPlayer`."""
+        device = self._generator.device
+        actions, _, after = self.network.step(
+            obs.to(device), memory.to(device), generator=self._generator, critic=False
+        )
+        return actions.cpu(), after.cpu()
+
+    def reseed(self, seed: int) -> None:
+        """Do nothing: the environment keeps the generator of all slots."""

@@ -1,0 +1,244 @@
+"""A game of PettingZoo or OpenSpiel as a task: self-play of all seats, bots and a pool by the plan, and a league.
+
+Opponents are assigned as in the dogfight. With `self_play.both_seats`, most self-play is of the policy against itself,
+where all seats learn; the rest, and all matches against bots, have one learner's seat. Exploitability is exact, where
+the game can be traversed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, NotRequired
+
+import numpy as np
+import torch
+from typing_extensions import TypedDict
+
+from sparring.agents.distributed.processes import ALONE, Processes
+from sparring.agents.opponents.seats import NetworkSeats, RandomSeats, open_seat_player
+from sparring.agents.opponents.training import open_opponents
+from sparring.agents.play.exploitability import policy_table
+from sparring.agents.play.learner_env import MatchTally
+from sparring.agents.play.seat_matches import SeatPlayer, SeatResults, play
+from sparring.agents.play.seats_env import SeatsEnv
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.networks import build_network, shape_for
+from sparring.agents.policies.seat_network import SeatNetwork
+from sparring.agents.ppo.self_play import Promotion, SelfPlay, curriculum_metrics, league_metrics, rollout_metrics
+from sparring.agents.ppo.tasks.task import Film, TaskStatus
+from sparring.agents.run.folder import RunFolder
+from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.core.typed import Digest, Number, read, within
+from sparring.configs.games import ImportedEnvConfig
+from sparring.configs.schema import RANDOM, ImportedRunConfig
+from sparring.curriculum.league.file import LeagueFile, read_league
+from sparring.curriculum.league.league import CHALLENGER, known_win_rates
+from sparring.curriculum.pool import Pool
+from sparring.curriculum.schedule import TrainingPlan
+from sparring.envs.imported.batch import MatchBatch, make_batch
+from sparring.envs.imported.tree import GameTree, game_tree
+
+GAMES_AT_ONCE = 32
+MOST = 1e30
+"""Above every score of an evaluation."""
+
+
+class ImportedTaskState(TypedDict):
+    """`ImportedTask.state_dict`; `matches` is empty if they were lost."""
+
+    matches: dict[str, Any]
+    league: dict[str, Any]
+    best: Number
+    opponents: NotRequired[dict[str, Digest]]
+    """SHA-256 of the files of named opponents; missing without any."""
+
+
+class ImportedTask:
+    """See `agents.ppo.tasks.task.PPOTask`."""
+
+    self_play: SelfPlay
+
+    def __init__(
+        self,
+        config: ImportedRunConfig,
+        device: torch.device,
+        threads: int,
+        *,
+        seeds: Mapping[str, int],
+        processes: Processes = ALONE,
+    ) -> None:
+        if not processes.alone:
+            raise ConfigError(f"env.id={config.env.id}: learns in one process; start it without torchrun")
+        self.config, self._seeds, self._device = config, seeds, device
+        batch = _make_batch(config.env, seed=seeds["env"])
+        contract = batch.contract
+        shape = shape_for(contract, config.network)
+
+        def opened(text: str) -> SeatPlayer:
+            return open_seat_player(text, contract, device, seed=seeds["opponents"])
+
+        try:
+            self.opponents = open_opponents(config, device, open_player=opened)
+            players = {RANDOM: RandomSeats(contract, seed=seeds["opponents"]), **self.opponents.policies}
+            network = build_network(shape)
+            assert isinstance(network, SeatNetwork)
+            self._shape, memory_size = shape, network.memory_size
+            self.env = SeatsEnv(
+                batch,
+                players,
+                seed=seeds["opponents"],
+                slots=config.self_play.slots,
+                network_shape=shape,
+                memory_size=memory_size,
+                device=device,
+            )
+        except BaseException:
+            batch.close()
+            raise
+        self._best = -MOST
+        self._tree = self._traversed()
+
+    def _traversed(self) -> GameTree | None:
+        """Return the tree of a game whose exploitability is measured exactly; None for others."""
+        env = self.config.env
+        if env.package != "openspiel" or not self.config.evaluation.every:
+            return None
+        try:
+            return game_tree(env.id, env.kwargs, env.observation)
+        except InputError as error:
+            self.env.remarks.append(f"without exact exploitability: {error}")
+            return None
+
+    def open(self, folder: RunFolder, alert: Callable[[str], None], film: Film) -> SelfPlay:
+        """Open the pool and the league in the run's folder."""
+        options = self.config.self_play
+        if damaged := Pool.put_aside_damaged(folder.pool):
+            alert(damaged)
+        pool = Pool(folder.pool, options.pool_size, options.eviction, shape=self._shape)
+        file, seed, promotion = LeagueFile(folder.path), self._seeds["league"], None
+        if options.promotion == "sprt":
+            if self.env.seats != 2:
+                fix = f"tests games of two seats, and this one has {self.env.seats}; give always"
+                raise ConfigError(f"self_play.promotion=sprt: {fix}")
+            promotion = Promotion(options, self._duel, seed=seed)
+        self.self_play = SelfPlay(
+            self.env, pool, file, options, alert, seed=seed, promotion=promotion, seats=self.env.seats
+        )
+        return self.self_play
+
+    def prepare(self, plan: TrainingPlan, network: ActorCritic) -> None:
+        """Assign the opponents."""
+        self.self_play.deal(plan, network)
+
+    def results(self, plan: TrainingPlan) -> dict[str, float]:
+        """Return wins, draws and losses per opponent, the recent rates that control the schedule, and ratings."""
+        tally = self.env.harvest()
+        others = _rows(tally, slice(None, self.env.itself))
+        self.self_play.record(others)
+        metrics = rollout_metrics(others, self.env.bots) | curriculum_metrics(plan, self.self_play.win_rates())
+        metrics.pop("curriculum/randomization")
+        itself = _rows(tally, slice(self.env.itself, None))
+        if games := itself.games.sum():
+            metrics["rollout/itself/matches"] = float(games)
+            metrics["rollout/itself/length"] = float(itself.stats["length"].sum() / games)
+            metrics["rollout/itself/draw_rate"] = float(itself.draws.sum() / games)
+        return metrics | league_metrics(self.self_play)
+
+    def evaluate(self, plan: TrainingPlan, network: ActorCritic) -> tuple[dict[str, float], bool]:
+        """Play matches of the deterministic policy against every bot met so far, and measure exploitability.
+
+        The best policy is the one that is least exploitable, where that is known, else the one that wins most.
+        """
+        every = self.config.evaluation.every
+        if every == 0 or (plan.update + 1) % every:
+            return {}, False
+        seed = (self._seeds["checks"] + plan.update) % 2**31
+        learner = NetworkSeats(network, self.env.contract, name="the learner", seed=seed)
+        metrics: dict[str, float] = {}
+        for bot in plan.bots:
+            metrics |= result_metrics(
+                f"eval/{bot}", self._play(learner, self.env.players[bot], seed, self.config.evaluation.games)
+            )
+        score = float(np.mean([metrics[f"eval/{bot}/win_rate"] for bot in plan.bots]))
+        if self._tree is not None:
+            exact = self._tree.exploitability(policy_table(network, self._tree))
+            metrics["eval/exploitability"], score = exact, -exact
+        improved, self._best = score >= self._best, max(score, self._best)
+        return metrics, improved
+
+    def _duel(self, left: ActorCritic, right: ActorCritic, games: int, seed: int, ranges: np.ndarray) -> np.ndarray:
+        """Play the games of a promotion; see `agents.ppo.self_play.Duel`."""
+        left_seats, right_seats = (NetworkSeats(one, self.env.contract, deterministic=False) for one in (left, right))
+        results = self._play(left_seats, right_seats, seed, games)
+        return np.concatenate([results.outcome[results.seat == seat] for seat in (0, 1)])
+
+    def _play(self, learner: SeatPlayer, opponent: SeatPlayer, seed: int, games: int) -> SeatResults:
+        """Play separate matches; the opponent's random numbers in training are not touched."""
+        seats = self.env.seats
+        games = -(-games // seats) * seats
+        env = replace(self.config.env, num_envs=min(games, GAMES_AT_ONCE))
+        batch = _make_batch(env, seed=seed)
+        generator = getattr(opponent, "generator", None)
+        before = generator.get_state() if generator is not None else None
+        try:
+            return play(batch, (learner, opponent), games, seed)
+        finally:
+            batch.close()
+            if generator is not None:
+                generator.set_state(before)
+
+    def status(self, plan: TrainingPlan | None = None) -> TaskStatus:
+        """Return the opponents with win rates, the share of self-play, and the rating."""
+        rates = self.self_play.win_rates()
+        bots = plan.headline(rates) if plan else ""
+        selfplay = f" selfplay {1.0 - plan.scripted_share:.0%}" if plan and plan.scripted_share < 1.0 else ""
+        rating = {"elo": self.self_play.league[CHALLENGER].elo}
+        return TaskStatus(bots + selfplay, rates, {"win_rates": rates} | rating)
+
+    def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
+        """Return matches, league and the best evaluation."""
+        hashes = {"opponents": dict(self.opponents.hashes)} if self.opponents.hashes else {}
+        matches = self.env.state_dict() if episodes else {}
+        return {"imported": {"matches": matches, "league": self.self_play.state_dict(), "best": self._best, **hashes}}
+
+    def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
+        """Continue from a `state_dict`; raises `ContentError` for another run's or impossible values."""
+        stored = read(ImportedTaskState, state.get("imported"), "imported")
+        self.opponents.check_unchanged(stored.get("opponents", {}))
+        with within("imported.league.league"):
+            known_win_rates(read_league(stored["league"].get("league")), CHALLENGER)
+        if episodes:
+            with within("imported.matches"):
+                self.env.load_state_dict(stored["matches"])
+        with within("imported.league"):
+            self.self_play.load_state_dict(stored["league"])
+        self._best = stored["best"]
+        if not episodes:
+            self.self_play.slots = [""] * self.env.slots  # the next deal draws all of them
+
+
+def _make_batch(env: ImportedEnvConfig, seed: int) -> MatchBatch:
+    return make_batch(
+        env.package,
+        env.id,
+        env.kwargs,
+        env.num_envs,
+        seed,
+        env.workers,
+        observation=env.observation,
+        outcome=env.outcome,
+    )
+
+
+def result_metrics(prefix: str, results: SeatResults) -> dict[str, float]:
+    """Return win, draw and loss rates, mean reward and moves, under `prefix`."""
+    values = {"win_rate": results.outcome == 1, "draw_rate": results.outcome == 0, "loss_rate": results.outcome == -1}
+    values |= {"reward": results.reward, "length": results.length}
+    return {f"{prefix}/{name}": float(value.mean()) for name, value in values.items()}
+
+
+def _rows(tally: MatchTally, rows: slice) -> MatchTally:
+    """Return the results against some opponents."""
+    stats = {name: sums[rows] for name, sums in tally.stats.items()}
+    return MatchTally(tally.wins[rows], tally.draws[rows], tally.losses[rows], stats, tally.returns[rows])

@@ -1,0 +1,1 @@
+"""Evaluation of policies of imported games, those of PettingZoo and OpenSpiel."""

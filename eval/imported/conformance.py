@@ -1,0 +1,380 @@
+"""Checks of a game of another package before it is learned: its interface, seeds, masks, seats, rewards, speed, spaces.
+
+Every check returns lines with a level: `ok`, `note` for what is good to know, `fix` for what should be changed, with
+what to change. All play is random, from seeds, so that a report repeats but for its times.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sparring.agents.opponents.seats import RandomSeats
+from sparring.agents.policies.actor_critic import alternatives
+from sparring.configs.core.errors import InputError, one_line
+from sparring.envs.imported.batch import MatchBatch
+from sparring.eval.imported.policy import ImportedGame
+from sparring.eval.stats.tables import percent
+
+OK, NOTE, FIX = "ok", "note", "fix"
+CYCLES = 100
+"""Steps of each of PettingZoo's own tests."""
+MATCHES = 16
+MOST_MOVES = 200_000
+"""Moves in all matches after which the play of a check ends."""
+MOST_SECONDS = 20.0
+LARGEST_REWARD, SMALLEST_REWARD = 20.0, 0.02
+"""Spread of the sums of rewards that suits the value function and its clipping."""
+LARGEST_FEATURE = 20.0
+SLOW = 500.0
+"""Moves a second below which training waits for the game."""
+PROBES = 20
+"""Illegal actions that are tried."""
+
+
+@dataclass(frozen=True)
+class CheckLine:
+    """Result of a check: its name, `OK`, `NOTE` or `FIX`, and a sentence without the full stop."""
+
+    check: str
+    level: str
+    text: str
+
+
+@dataclass
+class RandomPlay:
+    """What random play of many matches showed. S seats, D columns of a row."""
+
+    seats: Sequence[str]
+    totals: np.ndarray
+    """Sums of rewards by match and seat, float64 [G, S]."""
+    outcome: np.ndarray
+    """Bits of the seats in the lead, int64 [G]."""
+    length: np.ndarray
+    """Moves, int64 [G]."""
+    largest: np.ndarray
+    """Largest distance from 0 of every column of the rows seen, float32 [D]."""
+    constant: np.ndarray
+    """Columns that never changed, bool [D]."""
+    decisions: int
+    moves: int
+    seconds: float
+    """Time inside the game."""
+
+    @property
+    def games(self) -> int:
+        """Number of matches that ended."""
+        return len(self.length)
+
+
+def check_interface(game: ImportedGame) -> Iterator[CheckLine]:
+    """Run PettingZoo's own tests of the interface and of seeds; OpenSpiel tests its games itself."""
+    if game.package != "pettingzoo":
+        return
+    from pettingzoo import ParallelEnv
+    from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, seed_test
+
+    def make() -> Any:
+        return game.match().env  # type: ignore[attr-defined]
+
+    parallel = isinstance(make(), ParallelEnv)
+    api, seeds = (parallel_api_test, parallel_seed_test) if parallel else (api_test, seed_test)
+    tests: dict[str, Callable[[], object]] = {
+        api.__name__: lambda: api(make(), CYCLES),
+        seeds.__name__: lambda: seeds(make, CYCLES),
+    }
+    for name, test in tests.items():
+        yield from _outside(name, test)
+
+
+def _outside(name: str, test: Callable[[], object]) -> Iterator[CheckLine]:
+    """Run a test of PettingZoo, which prints, warns and asserts."""
+    with warnings.catch_warnings(record=True) as told, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        warnings.simplefilter("always")
+        try:
+            test()
+        except Exception as error:
+            what = one_line(str(error)) or "it failed without a message"
+            yield CheckLine(f"PettingZoo's {name}", FIX, f"{type(error).__name__}: {what[:300]}")
+            return
+    own = [str(one.message) for one in told if issubclass(one.category, UserWarning)]
+    yield CheckLine(f"PettingZoo's {name}", OK, "passed")
+    for text in dict.fromkeys(one_line(text)[:200] for text in own):
+        yield CheckLine(f"PettingZoo's {name}", NOTE, text)
+
+
+def check_seeds(game: ImportedGame, seed: int) -> Iterator[CheckLine]:
+    """Play the same matches twice, and others, with the same actions."""
+    first, again, other = (_trace(game, number) for number in (seed, seed, seed + 1))
+    if first == again:
+        yield CheckLine("seeds", OK, "matches of one seed and the same actions are the same, move by move")
+    else:
+        move = next(number for number, (a, b) in enumerate(zip(first, again, strict=False)) if a != b)
+        yield CheckLine(
+            "seeds",
+            FIX,
+            f"two matches of one seed differ from move {move} on: draw all chance from a generator that reset(seed) "
+            "seeds; runs cannot be repeated or resumed exactly otherwise",
+        )
+        return
+    chance = "other seeds give other matches" if first != other else "has no chance: its seed changes nothing"
+    yield CheckLine("seeds", NOTE, chance)
+
+
+def _trace(game: ImportedGame, seed: int, moves: int = 60) -> list[bytes]:
+    """Return what each of the first moves showed and paid in a few matches."""
+    batch = game.batch(3, seed)
+    player, memory = RandomSeats(batch.contract), torch.zeros(0, 0)
+    seen = []
+    for _ in range(moves):
+        deciding = batch.deciding.clone()
+        shown = batch.obs[deciding].numpy().tobytes()
+        batch.step(_random_actions(batch, player, memory))
+        seen.append(shown + deciding.numpy().tobytes() + batch.reward.numpy().tobytes())
+    batch.close()
+    return seen
+
+
+def _random_actions(batch: MatchBatch, player: RandomSeats, memory: Tensor) -> Tensor:
+    actions = torch.zeros(*batch.deciding.shape, batch.action_size)
+    actions[batch.deciding] = player.act(batch.obs[batch.deciding], memory)[0]
+    return actions
+
+
+def play_randomly(game: ImportedGame, games: int, seed: int, seats: Sequence[str]) -> RandomPlay:
+    """Play `games` matches, fewer if they take longer than `MOST_SECONDS` or `MOST_MOVES`.
+
+    Raises `InputError` for what the game must not do, with the move and the seed.
+    """
+    batch = game.batch(MATCHES, seed)
+    player, memory = RandomSeats(batch.contract, seed=seed), torch.zeros(0, 0)
+    total = torch.zeros(batch.deciding.shape, dtype=torch.float64)
+    totals: list[np.ndarray] = []
+    outcomes: list[int] = []
+    lengths: list[int] = []
+    low = high = batch.obs[batch.deciding][0].clone()
+    decisions = moves = 0
+    seconds, start = 0.0, time.perf_counter()
+    while len(lengths) < games and moves < MOST_MOVES and time.perf_counter() - start < MOST_SECONDS:
+        rows = batch.obs[batch.deciding]
+        low, high = torch.minimum(low, rows.amin(0)), torch.maximum(high, rows.amax(0))
+        decisions, moves = decisions + len(rows), moves + MATCHES
+        actions = _random_actions(batch, player, memory)
+        before = time.perf_counter()
+        batch.step(actions)
+        seconds += time.perf_counter() - before
+        total += batch.reward
+        for match in (batch.outcome >= 0).nonzero().flatten().tolist():
+            totals.append(total[match].numpy().copy())
+            outcomes.append(int(batch.outcome[match]))
+            lengths.append(int(batch.length[match]))
+            total[match] = 0.0
+    batch.close()
+    largest = torch.maximum(low.abs(), high.abs())
+    return RandomPlay(
+        seats=seats,
+        totals=np.array(totals).reshape(len(lengths), len(seats)),
+        outcome=np.array(outcomes, dtype=np.int64),
+        length=np.array(lengths, dtype=np.int64),
+        largest=largest.numpy(),
+        constant=(low == high).numpy(),
+        decisions=decisions,
+        moves=moves,
+        seconds=seconds,
+    )
+
+
+def check_ends(play: RandomPlay) -> Iterator[CheckLine]:
+    """Tell how long matches are, and whether they end."""
+    if not play.games:
+        yield CheckLine(
+            "length", FIX, f"no match ended within {play.moves // MATCHES:,} moves of random play: add a limit of moves"
+        )
+        return
+    low, mean, high = play.length.min(), play.length.mean(), play.length.max()
+    yield CheckLine("length", OK, f"{low} to {high} moves, {mean:.1f} on average, in {play.games} random matches")
+
+
+def check_rewards(play: RandomPlay) -> Iterator[CheckLine]:
+    """Tell the scale of the rewards, and whether what one seat gains another loses."""
+    totals = play.totals
+    if not totals.any():
+        yield CheckLine(
+            "rewards",
+            FIX,
+            f"no seat was ever rewarded in {play.games} random matches: nothing can be learned from them",
+        )
+        return
+    spread, mean = float(totals.std()), float(np.abs(totals.mean(0)).max())
+    scale = f"sums of a match from {totals.min():g} to {totals.max():g}, deviation {spread:.3g}"
+    if max(spread, mean) > LARGEST_REWARD or 0 < spread < SMALLEST_REWARD:
+        factor = 1.0 / max(spread, mean)
+        yield CheckLine("rewards", FIX, f"{scale}: scale rewards by about {factor:.1g}, to sums near 1")
+    else:
+        yield CheckLine("rewards", OK, scale)
+    sums = totals.sum(1)
+    if np.ptp(sums) <= 1e-6 * max(1.0, float(np.abs(totals).max())):
+        yield CheckLine("zero sum", OK, f"the seats' sums add up to {sums[0]:g} in every match")
+    else:
+        yield CheckLine(
+            "zero sum",
+            NOTE,
+            f"the seats' sums add up to {sums.min():g} to {sums.max():g}: seats may gain together, and the seat in the "
+            "lead need not be the one that does best; see mean rewards beside win rates",
+        )
+
+
+def check_seats(play: RandomPlay, roles: Sequence[int]) -> Iterator[CheckLine]:
+    """Tell how often each seat leads under random play, and which are alike."""
+    count = len(play.seats)
+    leads = np.array([(play.outcome == 1 << seat).mean() for seat in range(count)])
+    means = play.totals.mean(0)
+    shown = [
+        f"{name} leads {percent(lead)} %, reward {mean:+.3f}"
+        for name, lead, mean in zip(play.seats, leads, means, strict=True)
+    ]
+    more = f" ... and {count - 4} more" if count > 4 else ""
+    yield CheckLine(
+        "seats", NOTE, f"{'; '.join(shown[:4])}{more}; without a single leader {percent(1 - leads.sum())} %"
+    )
+    kinds = sorted({tuple(seat for seat in range(count) if roles[seat] == role) for role in roles})
+    if len(kinds) > 1:
+        named = "; ".join(", ".join(play.seats[seat] for seat in kind[:4]) for kind in kinds)
+        yield CheckLine("roles", NOTE, f"{len(kinds)} roles with an actor and a critic each: {named}")
+    if play.games >= 50:
+        yield from _lopsided(play, leads)
+
+
+def _lopsided(play: RandomPlay, leads: np.ndarray) -> Iterator[CheckLine]:
+    best = int(leads.argmax())
+    if leads[best] > 0.95:
+        yield CheckLine(
+            "seats",
+            FIX,
+            f"{play.seats[best]} leads nearly always, whatever is played: check that rewards belong to the seats that "
+            "earned them, or let env.outcome say who leads",
+        )
+    elif leads.sum() == 0:
+        yield CheckLine(
+            "seats",
+            NOTE,
+            "no match had a single leader: win rates will be 0 and draws all, so judge by mean rewards, or let "
+            "env.outcome=module:function say who leads",
+        )
+
+
+def check_spaces_seen(play: RandomPlay, contract: dict[str, Any]) -> Iterator[CheckLine]:
+    """Tell what a network will see and do."""
+    sizes = alternatives(contract["categorical"])
+    acts = (
+        f"{len(sizes)} choice(s) among {', '.join(map(str, sizes))}"
+        if sizes
+        else f"{contract['continuous']} numbers"
+        if contract["continuous"]
+        else f"{contract['binary']} switches"
+    )
+    masks = "with masks" if contract["masked"] else "without masks"
+    count = contract["obs_dim"] - (sum(sizes) if contract["masked"] else 0) - (len(set(contract["roles"])) > 1)
+    picture = f", with a picture of {' x '.join(map(str, contract['picture'][1:4]))}" if contract["picture"] else ""
+    yield CheckLine("spaces", OK, f"sees {count} numbers{picture}; acts by {acts} {masks}")
+    largest = play.largest[:count]
+    if largest.max(initial=0.0) > LARGEST_FEATURE:
+        column = int(largest.argmax())
+        yield CheckLine(
+            "spaces", FIX, f"column {column} of the observation reached {largest[column]:g}: scale it to about [-1, 1]"
+        )
+    if idle := int(play.constant[:count].sum()):
+        yield CheckLine("spaces", NOTE, f"{idle} of {count} columns never changed in {play.decisions:,} decisions")
+
+
+def check_speed(play: RandomPlay) -> Iterator[CheckLine]:
+    """Tell how many moves the game makes in a second."""
+    rate = play.moves / max(play.seconds, 1e-9)
+    text = f"{rate:,.0f} moves a second in one process, {1e6 / rate:,.0f} microseconds each"
+    slow = f"{text}: a million moves take {1e6 / rate / 60:.0f} minutes; env.workers=N steps matches in N processes"
+    yield CheckLine("speed", NOTE if rate < SLOW else OK, slow if rate < SLOW else text)
+
+
+def check_masks(game: ImportedGame, play: RandomPlay, contract: dict[str, Any], seed: int) -> Iterator[CheckLine]:
+    """Tell whether `step` accepts what masks allow, which random play has shown, and refuses what they forbid."""
+    if not contract["masked"]:
+        yield CheckLine("masks", OK, f"step accepted {play.decisions:,} random decisions; the game has no masks")
+        return
+    # OpenSpiel's games check their actions, and print what they refuse.
+    accepted, tried = (0, 0) if game.package == "openspiel" else _probe(game, seed)
+    yield CheckLine("masks", OK, f"step accepted {play.decisions:,} random decisions that masks allow")
+    if accepted:
+        yield CheckLine(
+            "masks",
+            NOTE,
+            f"step also accepted {accepted} of {tried} actions that masks forbid: nothing guards the game from players "
+            "that ignore masks; policies here never do",
+        )
+
+
+def _probe(game: ImportedGame, seed: int) -> tuple[int, int]:
+    """Try forbidden actions; return how many were accepted without an error or an end, and how many were tried."""
+    random, accepted, tried = np.random.default_rng(seed), 0, 0
+    for number in range(PROBES):
+        match = game.match()
+        match.reset(seed + number)
+        for _ in range(int(random.integers(0, 6))):
+            if not match.over:
+                match.step({seat: _drawn(match, seat, random, legal=True) for seat in match.deciding()})
+        if match.over:
+            continue
+        actions = {seat: _drawn(match, seat, random, legal=True) for seat in match.deciding()}
+        seat = next(iter(actions))
+        forbidden = _drawn(match, seat, random, legal=False)
+        if forbidden is not None:
+            tried += 1
+            try:
+                with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+                    warnings.simplefilter("ignore")
+                    match.step(actions | {seat: forbidden})
+                accepted += not match.over
+            except Exception:  # whatever the game raises is a refusal
+                pass
+        match.close()
+    return accepted, tried
+
+
+def _drawn(match: Any, seat: int, random: np.random.Generator, *, legal: bool) -> Any:
+    """Draw a legal action, or a forbidden one of a single choice; None if there is none."""
+    mask = match.mask(seat)
+    space = match.action_spaces[seat]
+    if mask is None or not hasattr(space, "n"):
+        space.seed(int(random.integers(2**31)))
+        return space.sample() if legal or mask is None else None
+    known = np.flatnonzero(np.asarray(mask, dtype=bool) == legal)
+    return int(random.choice(known)) + int(space.start) if len(known) else None
+
+
+def check_game(game: ImportedGame, games: int, seed: int) -> list[CheckLine]:
+    """Run all checks that need no training. Raises `ConfigError` for what is no game."""
+    batch = game.batch(1, seed)
+    contract, seats = dict(batch.contract), tuple(batch.match(0).seats)
+    batch.close()
+    lines = list(check_interface(game))
+    try:
+        lines += check_seeds(game, seed)
+        play = play_randomly(game, games, seed, seats)
+    except InputError as error:
+        return [*lines, CheckLine("random play", FIX, str(error))]
+    lines += check_masks(game, play, contract, seed)
+    lines += check_ends(play)
+    if play.games:
+        lines += check_rewards(play)
+        lines += check_seats(play, contract["roles"])
+    lines += check_spaces_seen(play, contract)
+    lines += check_speed(play)
+    return lines

@@ -1,0 +1,271 @@
+"""Payoff matrix of a run in an imported game of two seats: its snapshots and random play against each other.
+
+`python eval/payoff.py --ckpt RUN` of such a run, with its own options. Every pair plays the same number of games from
+both seats. Ratings are those of `eval/stats/ratings.py`; the unit of their intervals is two games with swapped seats.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tqdm import tqdm
+
+from sparring.agents.opponents.players import display_path, find_run
+from sparring.agents.run.folder import FINAL
+from sparring.configs.core.errors import InputError
+from sparring.eval.command import CommandReport, make_folders, use_machine
+from sparring.eval.imported.command import ALLOWED_GAMES, number_of_games, play_games, seats_of
+from sparring.eval.imported.results import SeatRecord, record_of, repetition_notes
+from sparring.eval.parser import (
+    CommonOptions,
+    Parser,
+    add_machine,
+    add_results,
+    check_machine,
+    check_number,
+    read_names,
+)
+from sparring.eval.plots import check_matplotlib
+from sparring.eval.stats.ratings import Anchor, Rating, rate
+from sparring.eval.stats.tables import notes_markdown, percent, table
+
+if TYPE_CHECKING:
+    from sparring.agents.play.seat_matches import SeatPlayer, SeatResults
+
+SNAPSHOTS = "[2, 100]"
+NO_OPPONENTS = "none"
+
+_EXAMPLES = """\
+examples:
+  python eval/payoff.py --ckpt final.pt                        the newest run: 10 snapshots and random play
+  python eval/payoff.py --ckpt RUN --snapshots 20 --games 400 --stochastic
+  python eval/payoff.py --ckpt RUN --opponents none            the snapshots among themselves
+
+exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeatPayoffOptions(CommonOptions):
+    """Options of the command. The values have been validated; the run has not been located."""
+
+    opponents: tuple[str, ...]
+    snapshots: int
+    games: int
+    stochastic: bool
+    modules: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SeatPayoff:
+    """Games of two players, from the side of `player`; a `PairedResult`."""
+
+    record: SeatRecord
+    pairs: tuple[int, int, int, int, int]
+    """Pairs of games with swapped seats by the player's points in them: 0, 1/2, 1, 3/2, 2."""
+
+    @property
+    def player(self) -> str:
+        """Name of the player on this side."""
+        return self.record.player
+
+    @property
+    def opponent(self) -> str:
+        """Name of the player on the other side."""
+        return self.record.opponent
+
+
+def payoff(arguments: Sequence[str], *, keep: bool = True) -> CommandReport:
+    """Play what a command line says. Without `keep`, there are no files unless --out names the picture.
+
+    Raises `InputError` for bad input.
+    """
+    options = read_options(arguments)
+    folder = find_run(options.ckpt)
+    picture = options.out or (folder / "payoff.png" if keep else None)
+    make_folders([], files=[picture])
+    if picture:
+        check_matplotlib()
+    device, _ = use_machine(options.device, options.threads, quiet=options.quiet)
+    ages, names, cells = _play(options, folder, device)
+    anchor = Anchor("random" if "random" in names else names[0])
+    ratings = {rating.player: rating for rating in rate(cells, anchor)}
+    ordered = [ratings[name] for name in names]
+    shares = _shares(names, cells)
+    notes = repetition_notes([cell.record for cell in cells if cell.record.repeats][:1])
+    data = _json(options, folder, (ages, names), cells, (shares, ordered, anchor, notes))
+    text = _markdown(options, folder, (names, shares, ordered, anchor), notes, picture.name if picture else "")
+    if picture is None:
+        return CommandReport(text, data, quiet=options.quiet)
+    drawn = _picture(folder.name, options, names, shares, ordered, len(ages))
+    files: dict[Path, str | bytes] = {
+        picture: drawn,
+        picture.with_suffix(".json"): data,
+        picture.with_suffix(".md"): text,
+    }
+    return CommandReport(text, data, files, options.quiet)
+
+
+def read_options(arguments: Sequence[str]) -> SeatPayoffOptions:
+    """Parse the command line. Raises `InputError` with a one-line message; exits after --help."""
+    values = _parser().read(arguments)
+    check_number("--snapshots", values["snapshots"], SNAPSHOTS)
+    check_number("--games", values["games"], ALLOWED_GAMES)
+    check_machine(values)
+    number_of_games(values["games"], 2)
+    if values["out"] is not None and values["out"].suffix != ".png":
+        raise InputError(f"--out {str(values['out'])!r}: must end in .png; .json and .md are written beside it")
+    named = read_names("--opponents", values["opponents"])
+    values |= {"opponents": () if named == (NO_OPPONENTS,) else named, "modules": tuple(values["modules"])}
+    return SeatPayoffOptions(**values)
+
+
+def _play(options: SeatPayoffOptions, folder: Path, device: str) -> tuple[dict[str, int], list[str], list[SeatPayoff]]:
+    """Play a round robin; return the ages of the run's policies by name, all names, and the results of every pair."""
+    from sparring.agents.opponents.seats import open_seat_player
+    from sparring.eval.imported.policy import check_modules, game_of_policy
+    from sparring.eval.imported.snapshots import frozen_seats, named_by_age, thinned
+
+    sure = not options.stochastic
+    policies = named_by_age(thinned(frozen_seats(folder, device, deterministic=sure), options.snapshots))
+    first = next(iter(policies.values()))
+    game = game_of_policy(first)
+    check_modules(folder / FINAL, game, options.modules)
+    seats = seats_of(game)
+    if len(seats) != 2:
+        raise InputError(
+            f"--ckpt {options.ckpt}: {game.name} has {len(seats)} seats, and a payoff matrix is of two; play the run's "
+            "past with eval/run.py --opponents snapshots"
+        )
+    others = [open_seat_player(text, first.contract, device, deterministic=sure) for text in options.opponents]
+    players: list[SeatPlayer] = [*policies.values(), *others]
+    names = [player.name for player in players]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise InputError(f"--opponents: {twice[0]} plays already, as a snapshot or as another opponent; leave it out")
+    if len(players) < 2:
+        raise InputError(f"--opponents: {names[0]} would be alone; name at least one opponent")
+    pairs = list(combinations(players, 2))
+    cells = []
+    with tqdm(total=options.games * len(pairs), unit="game", disable=options.quiet) as bar:
+        for one, other in pairs:
+            results = play_games(game, (one, other), options.games, options.seed, bar.update)
+            cells.append(SeatPayoff(record_of(one.name, other.name, seats, results), pairs_of(results)))
+    return {policy.name: age for age, policy in policies.items()}, names, cells
+
+
+def pairs_of(results: SeatResults) -> tuple[int, int, int, int, int]:
+    """Return the number of pairs of consecutive games, from both seats, by the player's points in them."""
+    points = results.outcome.reshape(-1, 2).sum(1) + 2
+    none, half, one, more, both = np.bincount(points, minlength=5).tolist()
+    return none, half, one, more, both
+
+
+def _shares(names: Sequence[str], cells: Sequence[SeatPayoff]) -> np.ndarray:
+    """Return the share of points of the row against the column, float64 [K, K], NaN on the diagonal."""
+    shares = np.full((len(names), len(names)), np.nan)
+    for cell in cells:
+        row, column = names.index(cell.player), names.index(cell.opponent)
+        shares[row, column], shares[column, row] = cell.record.points, 1.0 - cell.record.points
+    return shares
+
+
+def _json(
+    options: SeatPayoffOptions,
+    folder: Path,
+    players: tuple[dict[str, int], list[str]],
+    cells: Sequence[SeatPayoff],
+    found: tuple[np.ndarray, list[Rating], Anchor, list[str]],
+) -> str:
+    (ages, names), (shares, ratings, anchor, notes) = players, found
+    content: dict[str, Any] = {"kind": "imported_payoff", "run": folder.name, "folder": display_path(folder)}
+    content |= {name: getattr(options, name) for name in ("games", "seed", "command")}
+    content["deterministic"] = not options.stochastic
+    content["players"] = [{"name": name, "env_steps": ages.get(name)} for name in names]
+    content["payoff"] = [[None if np.isnan(share) else share for share in row] for row in shares.tolist()]
+    content["anchor"], content["ratings"] = asdict(anchor), [asdict(rating) for rating in ratings]
+    content |= {"records": [cell.record.plain() for cell in cells], "notes": notes}
+    return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def _markdown(
+    options: SeatPayoffOptions,
+    folder: Path,
+    found: tuple[list[str], np.ndarray, list[Rating], Anchor],
+    notes: Sequence[str],
+    picture: str,
+) -> str:
+    names, shares, ratings, anchor = found
+    rows = [
+        [name, *("" if np.isnan(share) else percent(share) for share in row)]
+        for name, row in zip(names, shares.tolist(), strict=True)
+    ]
+    rated = [
+        [one.player, f"{one.elo:+.0f}{'*' if one.virtual else ''}", f"{one.interval[0]:+.0f} to {one.interval[1]:+.0f}"]
+        for one in ratings
+    ]
+    policy = "sampled actions" if options.stochastic else "deterministic"
+    star = (
+        "  \n\\* Took every point, or none: half a virtual draw was added." if any(r.virtual for r in ratings) else ""
+    )
+    parts = [
+        f"# Payoff matrix of {folder.name}",
+        f"{options.games} games a pair, half from each seat, seed {options.seed}; {policy}{notes_markdown(notes)}",
+        *([f"![Payoff matrix]({picture})"] if picture else []),
+        "Points of the row against the column in %, a draw being half a point for each; policies by env steps.",
+        table(["", *names], rows),
+        table(["rating", "Elo", "95 % interval"], rated),
+        f"Bradley-Terry by maximum likelihood, {anchor.player} fixed at {anchor.elo:g}.{star}",
+        f"Command: `{options.command}`",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _picture(
+    run: str, options: SeatPayoffOptions, names: list[str], shares: np.ndarray, ratings: list[Rating], policies: int
+) -> bytes:
+    from sparring.eval.plots.heatmap import MatrixChart, draw_heatmap
+
+    chart = MatrixChart(
+        title=f"Payoff matrix of {run}",
+        subtitle=f"{options.games} games a cell; policies by env steps",
+        labels=names,
+        shares=shares,
+        elo=[rating.elo for rating in ratings],
+        intervals=[rating.interval for rating in ratings],
+        policies=policies,
+    )
+    return draw_heatmap(chart)
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        "eval/payoff.py",
+        "Play the snapshots of a run in a game of PettingZoo or OpenSpiel and random play against each other and draw "
+        "the payoff matrix. payoff.png, payoff.md and payoff.json are written into the run's folder.",
+        _EXAMPLES,
+    )
+    players = parser.add_argument_group("who plays")
+    players.add_argument(
+        "--ckpt", default="", metavar="RUN", help="a run's name, its folder, or final.pt (the newest's)"
+    )
+    players.add_argument(
+        "--opponents",
+        nargs="+",
+        default=["random"],
+        metavar="O",
+        help=f"random, checkpoints and module:Name besides the snapshots (default: random), or {NO_OPPONENTS}",
+    )
+    players.add_argument("--snapshots", type=int, default=10, metavar="N", help="at most so many, evenly (default: 10)")
+    players.add_argument("--stochastic", action="store_true", help="let policies sample their actions")
+    players.add_argument("--import", dest="modules", nargs="+", default=[], metavar="MODULE", help="of the run's game")
+    group = parser.add_argument_group("under what conditions")
+    group.add_argument("--games", type=int, default=100, metavar="N", help="games per pair, even (default: 100)")
+    group.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the matches (default: 0)")
+    add_machine(group)
+    add_results(parser, out="the picture; .json and .md are written beside it", metavar="PNG")
+    return parser

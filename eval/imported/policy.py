@@ -1,0 +1,159 @@
+"""A policy of an imported game and the matches in which it plays, from its file.
+
+The file names the game. Making one of PettingZoo runs the code of a module, and so does a function that decides who
+leads: unless that is of `KNOWN_MODULES`, it is imported only if the command line names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from sparring.agents.opponents.seats import NetworkSeats, load_seat_policy
+from sparring.configs.core.errors import InputError
+from sparring.configs.games import KNOWN_MODULES, is_imported
+from sparring.envs.imported.batch import MatchBatch, make_batch
+from sparring.envs.imported.match import ImportedMatch, make_match
+from sparring.envs.imported.rows import SeatRows
+
+
+@dataclass(frozen=True)
+class ImportedGame:
+    """A game of a package with its options, as a run's `env` has them."""
+
+    package: str
+    id: str
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    observation: str = "auto"
+    outcome: str = ""
+
+    @property
+    def name(self) -> str:
+        """The id in contracts and tables."""
+        return f"{self.package}:{self.id}"
+
+    @property
+    def modules(self) -> list[str]:
+        """Modules whose code runs when a match is made and counted, except those that are known."""
+        named = [self.id] if self.package == "pettingzoo" else []
+        modules = [text.partition(":")[0] for text in (*named, self.outcome) if text]
+        return [module for module in dict.fromkeys(modules) if module.split(".")[0] not in KNOWN_MODULES]
+
+    def batch(self, games: int, seed: int) -> MatchBatch:
+        """Make `games` matches, which begin with `seed`. Raises `ConfigError` for what is no game."""
+        return make_batch(
+            self.package, self.id, self.kwargs, games, seed, observation=self.observation, outcome=self.outcome
+        )
+
+    def match(self, render_mode: str | None = None) -> ImportedMatch:
+        """Make one match that is drawn in `render_mode`. Raises `ConfigError` for what is no game."""
+        return make_match(self.package, self.id, self.kwargs, render_mode, observation=self.observation)
+
+    def rows(self, match: ImportedMatch) -> SeatRows:
+        """Return the columns of a match's observations."""
+        return SeatRows(self.package, self.id, match, self.kwargs)
+
+
+def load_policy(
+    path: Path, device: str | torch.device, modules: Sequence[str] = (), *, deterministic: bool = True
+) -> tuple[NetworkSeats, ImportedGame]:
+    """Load the policy in the file `path`, and its game, which may import `modules`.
+
+    Raises `InputError` for a file that cannot be used, a policy of another kind of game, and a game that would import
+    another module.
+    """
+    player = load_seat_policy(path, None, device, deterministic=deterministic)
+    game = game_of_policy(player)
+    check_modules(path, game, modules)
+    return player, game
+
+
+def game_of_policy(player: NetworkSeats) -> ImportedGame:
+    """Return the game of a policy. Raises `InputError` if its run was in another one."""
+    assert is_imported(player.contract)
+    package, _, game_id = str(player.contract["id"]).partition(":")
+    config = player.training.get("config")
+    env = config.get("env", {}) if isinstance(config, Mapping) else {}
+    if env and (env.get("package"), env.get("id")) != (package, game_id):
+        trained = f"{env.get('package')}:{env.get('id')}"
+        raise InputError(f"{player.path}: is a policy of {player.contract['id']}, but its run was in {trained}")
+    options = {key: env[key] for key in ("observation", "outcome") if isinstance(env.get(key), str)}
+    return ImportedGame(package, game_id, player.contract["kwargs"], **options)
+
+
+def check_modules(path: Path | str, game: ImportedGame, allowed: Sequence[str]) -> None:
+    """Refuse to import a module that only a file names, because importing runs its code."""
+    missing = [module for module in game.modules if module not in allowed]
+    if missing:
+        raise InputError(
+            f"{path}: plays {game.name}, and making that runs the code of the module {missing[0]}; if you trust it, "
+            f"add --import {' '.join(game.modules)}"
+        )
+    if extra := [module for module in allowed if module not in game.modules]:
+        raise InputError(f"--import {extra[0]}: {game.name} needs no such module; leave it out")
+
+
+class LoadedSeatPolicy:
+    """Policy of an imported game loaded by `sparring.load`, for scripts and for loops over PettingZoo's own agents."""
+
+    vecnormalize = None
+
+    def __init__(self, player: NetworkSeats, game: ImportedGame) -> None:
+        assert player.path is not None
+        self.name, self.path, self.training, self.policy = player.name, player.path, player.training, player
+        match = game.match()
+        self._rows = game.rows(match)
+        self.seats = tuple(match.seats)
+        """Names of the game's players."""
+        self.observation_spaces, self.action_spaces = list(match.observation_spaces), list(match.action_spaces)
+        match.close()
+
+    @property
+    def env_id(self) -> str:
+        """Id of the game it was trained in, such as openspiel:leduc_poker."""
+        return str(self.policy.contract["id"])
+
+    def predict(
+        self,
+        observation: Any,
+        state: np.ndarray | None = None,
+        deterministic: bool = True,
+        *,
+        mask: Any = None,
+        seat: int | str = 0,
+    ) -> tuple[Any, np.ndarray]:
+        """Return the action of `seat`, by number or name, and the state to give with its next observation.
+
+        `observation` is one of the seat's space, and `mask` its legal actions; an observation of PettingZoo with
+        both, {"observation": ..., "action_mask": ...}, is taken as it is. `state` is None where an episode begins.
+        """
+        number = self.seats.index(seat) if isinstance(seat, str) else seat
+        if mask is None and isinstance(observation, Mapping) and "action_mask" in observation:
+            mask = observation["action_mask"]
+        row = self._rows.blank[number]
+        self._rows.write(number, observation, row)
+        if mask is not None and self._rows.masked:
+            self._rows.write_mask(number, mask, row)
+        memory = torch.zeros(1, self.policy.memory_size) if state is None else torch.from_numpy(state)
+        before, self.policy.deterministic = self.policy.deterministic, deterministic
+        try:
+            actions, after = self.policy.act(torch.from_numpy(row)[None], memory)
+        finally:
+            self.policy.deterministic = before
+        given = np.zeros((1, len(self.seats), actions.shape[1]), dtype=np.float32)
+        given[0, number] = actions.numpy()[0]
+        return self._rows.to_actions(given)[number][0], after.numpy()
+
+    def seed(self, seed: int) -> None:
+        """Restart the sequence of sampled actions."""
+        self.policy.reseed(seed)
+
+
+def load_imported_policy(path: Path, device: str, module: str = "") -> LoadedSeatPolicy:
+    """Load the policy in the file `path` for `sparring.load`; its game may be made by importing `module`."""
+    return LoadedSeatPolicy(*load_policy(path, device, [module] if module else []))

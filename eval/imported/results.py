@@ -1,0 +1,161 @@
+"""Results of a policy in an imported game, against each opponent: as a table, and as the content of eval.json.
+
+Games begin from seeds of their own and are independent trials; win rates have Wilson intervals, mean rewards Student's
+t intervals. Two deterministic players of a game without chance play the same game again and again, one from every
+seat: the table then says so, for the intervals mean nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sparring.agents.play.seat_matches import SeatResults
+from sparring.eval.stats.aggregate import Estimate, mean_estimate
+from sparring.eval.stats.tables import common_record, notes_markdown, percent, table
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class SeatRecord:
+    """Games of one player against one opponent, from every seat."""
+
+    player: str
+    opponent: str
+    seats: Sequence[str]
+    by_seat: Sequence[tuple[int, int, int]]
+    """Wins, draws and losses in every seat."""
+    reward: Estimate
+    """Sum of the player's rewards in a game."""
+    reward_by_seat: Sequence[float]
+    length: float
+    """Mean number of moves."""
+    distinct: int
+    """Number of different games."""
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Wins, draws and losses in all seats."""
+        wins, draws, losses = np.sum(self.by_seat, axis=0).tolist()
+        return wins, draws, losses
+
+    @property
+    def games(self) -> int:
+        """Number of games."""
+        return sum(self.counts)
+
+    @property
+    def points(self) -> float:
+        """Share of the points; a draw is half a point."""
+        wins, draws, _ = self.counts
+        return (wins + 0.5 * draws) / self.games
+
+    @property
+    def repeats(self) -> bool:
+        """Whether all games from a seat are the same one."""
+        return self.distinct <= len(self.seats) < self.games
+
+    def plain(self) -> dict[str, Any]:
+        """Return the record as in eval.json."""
+        return {
+            **common_record(self.player, self.opponent, *self.counts),
+            "by_seat": [
+                {"seat": seat, "wins": wins, "draws": draws, "losses": losses, "mean_reward": reward}
+                for seat, (wins, draws, losses), reward in zip(
+                    self.seats, self.by_seat, self.reward_by_seat, strict=True
+                )
+            ],
+            "points": self.points,
+            "mean_reward": self.reward.value,
+            "mean_reward_interval": self.reward.interval,
+            "length": self.length,
+            "distinct_games": self.distinct,
+        }
+
+
+def record_of(player: str, opponent: str, seats: Sequence[str], results: SeatResults) -> SeatRecord:
+    """Summarize the games of a player against one opponent."""
+    by_seat = [float(results.reward[results.seat == seat].mean()) for seat in range(len(seats))]
+    return SeatRecord(
+        player,
+        opponent,
+        seats,
+        results.by_seat,
+        _finite(results.reward),
+        by_seat,
+        float(results.length.mean()),
+        results.distinct,
+    )
+
+
+def _finite(rewards: np.ndarray) -> Estimate:
+    """Return the mean with its interval; that of a single game is the game itself."""
+    estimate = mean_estimate(rewards)
+    return estimate if len(rewards) > 1 else Estimate(estimate.value, (estimate.value, estimate.value))
+
+
+def results_json(head: Mapping[str, Any], records: Sequence[SeatRecord], last: Mapping[str, Any]) -> str:
+    """Return the content of eval.json: `head`, the records, and what comes last."""
+    content = {"schema_version": SCHEMA_VERSION, "kind": "imported", **head}
+    content |= {"records": [record.plain() for record in records], **last}
+    return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def results_markdown(head: Mapping[str, Any], records: Sequence[SeatRecord], notes: Sequence[str]) -> str:
+    """Return the table: a row per opponent, and under it the player's seats where there are few."""
+    seats = records[0].seats
+    policy = "deterministic" if head["deterministic"] else "sampled actions"
+    games = f"{head['games']} games each, {head['games'] // len(seats)} from every seat, seed {head['seed']}; {policy}"
+    kinds = ("opponent", "n", "W", "D", "L", "win %", "95 % interval", "mean reward", "95 % interval", "moves")
+    by_seat = ("opponent", *(f"{seat}: W / D / L, reward" for seat in seats))
+    cells = [
+        [record.opponent, *(f"{w} / {d} / {n}, {reward:+.3f}" for (w, d, n), reward in _seats(record))]
+        for record in records
+    ]
+    parts = [f"# {head['player']}: {head['env']}{_options(head['kwargs'])}", f"{games}{notes_markdown(notes)}"]
+    parts.append(table(kinds, map(_row, records)))
+    if len(seats) <= 4:
+        parts.append(table(by_seat, cells))
+    if exact := head.get("exploitability"):
+        parts.append(
+            f"Exploitability: {exact['sampled']:.6f} as it samples its actions, {exact['deterministic']:.6f} "
+            f"deterministic, {exact['uniform']:.6f} for uniform play (exact: the mean over players of what a best "
+            "response gains)."
+        )
+    checkpoint = f"Checkpoint: `{head['checkpoint']}`  \n" if head.get("checkpoint") else ""
+    return "\n\n".join([*parts, f"{checkpoint}Command: `{head['command']}`"]) + "\n"
+
+
+def repetition_notes(records: Sequence[SeatRecord]) -> list[str]:
+    """Return a note on opponents against whom the same games were played again."""
+    names = ", ".join(record.opponent for record in records if record.repeats)
+    if not names:
+        return []
+    return [
+        f"against {names} all games from a seat are the same one, for neither the game nor the players draw; the "
+        "intervals mean nothing, and --stochastic lets policies sample their actions"
+    ]
+
+
+def _seats(record: SeatRecord) -> zip[tuple[tuple[int, int, int], float]]:
+    return zip(record.by_seat, record.reward_by_seat, strict=True)
+
+
+def _row(record: SeatRecord) -> list[str]:
+    plain = record.plain()
+    low, high = plain["interval"]
+    least, most = record.reward.interval
+    return [
+        *(record.opponent, str(record.games), *map(str, record.counts)),
+        *(percent(plain["win_rate"]), f"{percent(low)} to {percent(high)}"),
+        *(f"{record.reward.value:+.3f}", f"{least:+.3f} to {most:+.3f}", f"{record.length:.1f}"),
+    ]
+
+
+def _options(kwargs: Mapping[str, Any]) -> str:
+    return f" ({', '.join(f'{key}={value}' for key, value in kwargs.items())})" if kwargs else ""

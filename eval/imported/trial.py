@@ -1,0 +1,147 @@
+"""Half a minute of learning a game, in a run that is thrown away, and a witness of who played.
+
+The witness is an opponent of the run that is asked with the match and the seat. What it saw is compared with what the
+run logged: that it played where the log names it, and that the learner took every seat.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from sparring.agents.callbacks import Callback, RunProgress
+from sparring.agents.trainers import train_run
+from sparring.configs.core.errors import InputError
+from sparring.configs.opponents import register_opponent
+from sparring.eval.imported.conformance import FIX, NOTE, OK, CheckLine
+from sparring.eval.imported.policy import ImportedGame
+
+WITNESS = "check_witness"
+MATCHES = 16
+"""Matches at once, or a few more, so that every seat is played equally often."""
+ENOUGH = 4
+"""Updates in which every opponent has played."""
+GUARD = ("guard/quarantined_matches", "guard/skipped_steps", "guard/restored_updates", "guard/rollbacks")
+
+
+class Witness:
+    """Opponent that plays at random and counts its decisions by seat."""
+
+    def __init__(self) -> None:
+        self.seats: Counter[int] = Counter()
+        self._random = np.random.default_rng(0)
+
+    def choose(self, match: Any, seat: int) -> Any:
+        """Return a legal action of `seat`."""
+        self.seats[seat] += 1
+        space, mask = match.action_spaces[seat], match.mask(seat)
+        if mask is None or not hasattr(space, "n"):
+            space.seed(int(self._random.integers(2**31)))
+            return space.sample(tuple(mask)) if isinstance(mask, tuple) else space.sample()
+        return int(self._random.choice(np.flatnonzero(mask))) + int(space.start)
+
+
+class TrialLog(Callback):
+    """Metrics of every update, until `seconds` have passed."""
+
+    def __init__(self, seconds: float) -> None:
+        self.metrics: list[dict[str, float]] = []
+        self.env_steps = 0
+        self._end = time.monotonic() + seconds
+
+    def on_update(self, run: RunProgress, metrics: Mapping[str, float]) -> bool:
+        """Keep the metrics; stop the run when the time is over."""
+        self.metrics.append(dict(metrics))
+        self.env_steps = run.env_steps
+        return time.monotonic() > self._end
+
+
+def try_training(game: ImportedGame, seconds: float, seed: int) -> list[CheckLine]:
+    """Learn for about `seconds`, an update more at most, and compare what was logged with what the witness saw."""
+    match = game.match()
+    seats = len(match.seats)
+    match.close()
+    witness, log = Witness(), TrialLog(seconds)
+    register_opponent(WITNESS)(witness)
+    with TemporaryDirectory() as folder, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        options = {
+            "env": game.package,
+            "env.id": game.id,
+            "env.num_envs": -(-MATCHES // seats) * seats,
+            **{f"env.kwargs.{key}": value for key, value in game.kwargs.items()},
+            "env.observation": game.observation,
+            "env.outcome": game.outcome,
+            "opponents": [WITNESS],
+            "name": "trial",
+            "checkpoint_dir": folder,
+            "seed": seed,
+            "self_play.snapshot_every": 1,
+            "evaluation.every": 0,
+            "logger.progress": False,
+        }
+        try:
+            policy = train_run(None, options, callbacks=[log])
+        except InputError as error:
+            return [CheckLine("training", FIX, str(error))]
+        snapshots = len(list((Path(policy).parent / "pool").glob("*.pt")))
+    return list(_lines(log, witness, seats, snapshots))
+
+
+def _lines(log: TrialLog, witness: Witness, seats: int, snapshots: int) -> Iterator[CheckLine]:
+    last = log.metrics[-1]
+    rate = last.get("time/steps_per_second", 0.0)
+    wins = [one[f"rollout/{WITNESS}/win_rate"] for one in log.metrics if f"rollout/{WITNESS}/win_rate" in one]
+    won = f"; wins against random play from {wins[0]:.0%} to {wins[-1]:.0%}" if len(wins) > 1 else ""
+    yield CheckLine(
+        "training", OK, f"{log.env_steps:,} decisions in {len(log.metrics)} updates, {rate:,.0f} a second{won}"
+    )
+    share = last.get("time/simulator_share", 0.0)
+    if share > 0.7:
+        yield CheckLine(
+            "training", NOTE, f"{share:.0%} of the time is the game's: env.workers=N steps it in N processes"
+        )
+    yield from _opponents(log, witness, seats)
+    grown = int(max(one.get("league/pool_size", 0.0) for one in log.metrics))
+    if len(log.metrics) > 1 and min(grown, snapshots) < 2:
+        yield CheckLine("pool", FIX, f"it holds {snapshots} snapshots after {len(log.metrics)} updates, and must grow")
+    else:
+        yield CheckLine("pool", OK, f"it grew to {grown} snapshots, and as many files: {snapshots}")
+    if faults := {key: value for key, value in last.items() if key in GUARD and value}:
+        shown = ", ".join(f"{key} {value:g}" for key, value in faults.items())
+        yield CheckLine("training", NOTE, f"the guard stepped in: {shown}; see docs on stability, or scale rewards")
+
+
+def _opponents(log: TrialLog, witness: Witness, seats: int) -> Iterator[CheckLine]:
+    """Compare the opponents in the log with those that played."""
+    logged = {
+        key.split("/")[1] for one in log.metrics for key in one if key.startswith("rollout/") and key.count("/") == 2
+    }
+    played = sum(witness.seats.values())
+    if not played or WITNESS not in logged:
+        early = len(log.metrics) < ENOUGH
+        more = "give the trial more seconds" if early else "let matches end sooner"
+        yield CheckLine(
+            "opponents",
+            NOTE if early else FIX,
+            f"the opponent {WITNESS} made {played} decisions and the log names {', '.join(sorted(logged)) or 'none'}: "
+            f"no match against it ended in {len(log.metrics)} updates; {more}",
+        )
+        return
+    names = ", ".join(sorted(name for name in logged if name != WITNESS))
+    yield CheckLine("opponents", OK, f"a witness named in the log made {played:,} decisions; beside it {names}")
+    counts = [witness.seats[seat] for seat in range(seats)]
+    if min(counts) == 0:
+        idle = ", ".join(str(seat) for seat, count in enumerate(counts) if not count)
+        yield CheckLine("seats in training", FIX, f"opponents never decided in seat {idle}: does it ever act?")
+    else:
+        yield CheckLine(
+            "seats in training", OK, f"opponents decided {' / '.join(f'{n:,}' for n in counts)} times by seat"
+        )

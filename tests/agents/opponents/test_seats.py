@@ -1,0 +1,153 @@
+"""Players of imported games: which names become one, and what they answer."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box
+
+from sparring.agents.opponents.players import OpponentError
+from sparring.agents.opponents.seats import MatchSeats, NetworkSeats, check_contract, open_seat_player
+from sparring.agents.play.seat_matches import seat_actions
+from sparring.agents.policies.checkpoint import save_checkpoint
+from sparring.agents.policies.networks import build_network, shape_for
+from sparring.agents.policies.policy import PolicyError
+from sparring.configs.core.errors import InputError
+from sparring.configs.schema import NetworkConfig
+from sparring.envs.spaces import to_actions
+from tests.agents.play.toy_matches import ToyBatch
+
+MIXED = {
+    "id": "pettingzoo:mixed",
+    "version": 1,
+    "obs_dim": 7,
+    "continuous": 0,
+    "binary": 0,
+    "categorical": [2, 3],
+    "masked": True,
+    "roles": [0, 1],
+    "picture": [],
+    "kwargs": {},
+}
+
+
+def rows(*masks):
+    """Rows of one feature, the mask and role 1."""
+    return torch.tensor([[0.5, *map(float, mask), 1.0] for mask in masks])
+
+
+def test_random_actions_are_uniform_over_the_legal_ones_of_every_choice():
+    player = open_seat_player("random", MIXED, seed=3)
+    obs = rows([1, 0, 1, 0, 1]).expand(4000, 7)
+    actions, _ = player.act(obs, torch.zeros(4000, 0))
+    assert (actions[:, 0] == 0).all()
+    counts = torch.bincount(actions[:, 1].long(), minlength=3).tolist()
+    assert counts[1] == 0
+    assert abs(counts[0] - 2000) < 160  # five standard deviations
+    player.reseed(3)
+    assert torch.equal(player.act(obs, torch.zeros(4000, 0))[0], actions)
+
+
+def test_random_numbers_and_switches():
+    contract = MIXED | {"continuous": 2, "categorical": 0, "masked": False, "roles": [0, 0], "obs_dim": 1}
+    actions, _ = open_seat_player("random", contract).act(torch.zeros(1000, 1), torch.zeros(1000, 0))
+    assert actions.shape == (1000, 2)
+    assert actions.min() < -0.9
+    assert actions.max() > 0.9
+    switches = open_seat_player("random", contract | {"continuous": 0, "binary": 3})
+    assert set(switches.act(torch.zeros(50, 1), torch.zeros(50, 0))[0].flatten().tolist()) == {0.0, 1.0}
+
+
+def test_an_object_sees_features_roles_and_masks():
+    seen = []
+
+    def act(obs, mask):
+        seen.append((obs, mask))
+        return np.zeros((len(obs), 2))
+
+    player = open_seat_player(act, MIXED)
+    assert player.act(rows([1, 0, 1, 0, 1]), torch.zeros(1, 0))[0].tolist() == [[0.0, 0.0]]
+    ((obs, mask),) = seen
+    assert obs.tolist() == [[0.5, 1.0]]
+    assert mask.tolist() == [[True, False, True, False, True]]
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        ([[0, 1]], r"chose 1 in row 0, which mask forbids; legal are \[0, 2\]"),
+        ([[0, 3]], r"chose 3; must be a whole number in \[0, 2\]"),
+        ([[0.5, 0]], r"chose 0.5; must be a whole number in \[0, 1\]"),
+        ([[0]], r"of 1 rows returned shape \(1, 1\); expected are 1 rows of 2"),
+        ([["a", "b"]], "a list, which is no array of numbers"),
+        ([[np.nan, 0]], "a number that is not finite"),
+    ],
+)
+def test_a_wrong_answer_is_named(returned, message):
+    with pytest.raises(OpponentError, match=message):
+        open_seat_player(lambda obs, mask: returned, MIXED).act(rows([1, 0, 1, 0, 1]), torch.zeros(1, 0))
+
+
+def test_an_object_without_act_is_refused():
+    with pytest.raises(OpponentError, match="a int cannot act"):
+        open_seat_player(3, MIXED)
+    with pytest.raises(OpponentError, match=r"give act two parameters, act\(obs, mask\)"):
+        open_seat_player(lambda obs: 0, MIXED)
+
+
+class FirstLegal:
+    def choose(self, match, seat):
+        return int(match.mask.argmax())
+
+
+def test_an_object_may_need_the_match():
+    batch = ToyBatch(4)
+    player = open_seat_player(FirstLegal, batch.contract)
+    assert isinstance(player, MatchSeats)
+    assert seat_actions(player, batch, torch.tensor([0, 2]), torch.zeros(2, 0))[0].tolist() == [[1.0], [1.0]]
+    with pytest.raises(OpponentError, match="needs the match itself"):
+        player.act(batch.obs[0], torch.zeros(2, 0))
+    player._source.choose = lambda match, seat: 7
+    with pytest.raises(OpponentError, match=r"choose\(match, 0\) returned 7, none of Discrete\(3\)"):
+        seat_actions(player, batch, torch.tensor([0]), torch.zeros(1, 0))
+
+
+def saved(path, contract):
+    network = build_network(shape_for(contract, NetworkConfig(hidden=8, blocks=0)), seed=1)
+    save_checkpoint(path, network, contract=contract, training={"run": "toy"})
+    return path
+
+
+def test_files_are_deterministic_unless_their_name_says_otherwise(tmp_path):
+    contract = MIXED | {"masked": False, "roles": [0, 0], "obs_dim": 1}
+    path = saved(tmp_path / "final.pt", contract)
+    player, sampled = (open_seat_player(text, contract) for text in (str(path), f"stochastic:{path}"))
+    assert isinstance(player, NetworkSeats)
+    assert (player.deterministic, sampled.deterministic) == (True, False)
+    obs = torch.ones(200, 1)
+    assert len(player.act(obs, torch.zeros(200, 0))[0].unique(dim=0)) == 1
+    assert len(sampled.act(obs, torch.zeros(200, 0))[0].unique(dim=0)) == 6
+    with pytest.raises(PolicyError, match=r"was trained with kwargs=\{\}, not \{'players': 3\}; play with the options"):
+        open_seat_player(str(path), contract | {"kwargs": {"players": 3}})
+    with pytest.raises(PolicyError, match="trained with id=pettingzoo:mixed, not openspiel:go; name a policy of"):
+        open_seat_player(path, contract | {"id": "openspiel:go"})
+
+
+def test_unknown_names_say_what_is_known():
+    with pytest.raises(InputError, match=r"unknown player 'randon': write random, a run or a .* did you mean 'random'"):
+        open_seat_player("randon", MIXED)
+
+
+def test_a_policy_of_another_kind_of_game_does_not_play():
+    with pytest.raises(PolicyError, match="plays sparring/Dogfight-v1 and no match of pettingzoo:mixed"):
+        check_contract("ace", {"id": "sparring/Dogfight-v1"}, MIXED)
+    check_contract("one", MIXED | {"roles": (0, 1)}, MIXED)
+
+
+def test_numbers_of_the_game_itself_are_scaled_back_to_those_of_a_network():
+    space = Box(np.float32([0.0, -1.0]), np.float32([10.0, 1.0]))
+    match = SimpleNamespace(action_spaces=[space])
+    player = MatchSeats(SimpleNamespace(choose=lambda match, seat: np.float32([7.5, 0.25])), name="half")
+    assert player._choose(match, 0).tolist() == [0.5, 0.25]
+    np.testing.assert_allclose(to_actions(space, np.array([[0.5, 0.25]]), scale=True), [[7.5, 0.25]])

@@ -1,0 +1,96 @@
+"""Runs of games of other packages: resumed bit for bit, self-play of all seats, promotion, what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import sparring
+from sparring.agents.ppo.self_play import SelfPlay
+from sparring.configs.core.errors import InputError
+from sparring.configs.load import load
+from sparring.configs.schema import PhaseConfig, SelfPlayConfig, StageConfig
+from sparring.curriculum.opponents import deal_seats
+from sparring.curriculum.schedule import Schedule, SchedulePosition
+
+SMALL = [
+    *("env.num_envs=16", "ppo.rollout_steps=32", "ppo.minibatch_size=128", "network.hidden=16", "threads=1"),
+    *("evaluation.every=2", "evaluation.games=4", "self_play.snapshot_every=1", "logger.progress=false"),
+]
+
+
+def train(folder, name, game, *options, updates=4):
+    options = [*game, *SMALL, f"checkpoint_dir={folder}", f"name={name}", f"max_updates={updates}", *options]
+    sparring.train(overrides=options)
+    rows = [json.loads(line) for line in (folder / name / "metrics.jsonl").read_text().splitlines()]
+    weights = torch.load(folder / name / "final.pt", weights_only=True)["weights"]
+    return weights, [{key: row[key] for key in row if not key.startswith("time/")} for row in rows]
+
+
+KUHN = ["env=openspiel", "env.id=kuhn_poker"]
+TICTACTOE = ["env=pettingzoo"]
+RECURRENT = ["network.memory=lstm", "ppo.sequence_length=3", "self_play.both_seats=false"]
+TESTED = ["self_play.promotion=sprt", "self_play.promotion_games=8"]
+
+
+@pytest.mark.parametrize(("game", "options"), [(KUHN, RECURRENT), (TICTACTOE, TESTED)])
+def test_a_resumed_run_equals_one_that_was_never_stopped(tmp_path, game, options):
+    whole = train(tmp_path, "whole", game, *options)
+    train(tmp_path, "halves", game, *options, updates=2)
+    sparring.train(overrides=["resume=halves", f"checkpoint_dir={tmp_path}", "max_updates=4"])
+    weights = torch.load(tmp_path / "halves" / "final.pt", weights_only=True)["weights"]
+    assert all(torch.equal(one, weights[name]) for name, one in whole[0].items())
+    rows = [json.loads(line) for line in (tmp_path / "halves" / "metrics.jsonl").read_text().splitlines()]
+    assert [{key: row[key] for key in row if not key.startswith("time/")} for row in rows] == whole[1]
+    last = whole[1][-1]
+    assert last["league/pool_size"] >= 1
+    assert ("eval/exploitability" in last) == (game is KUHN)
+    assert ("rollout/itself/matches" in last) == (options is TESTED)
+
+
+def test_kuhn_poker_is_learned(tmp_path):
+    _, rows = train(tmp_path, "kuhn", KUHN, "evaluation.every=40", "ppo.entropy_coefficient=0.1", updates=80)
+    _, last = (row["eval/exploitability"] for row in rows if "eval/exploitability" in row)
+    assert last < 0.12 < 0.458  # uniform play
+
+
+def test_self_play_of_all_seats_has_its_share():
+    env = type("Env", (), {"bots": ("random",), "slots": 3, "device": "cpu"})()
+    phase = PhaseConfig("p", 4, stages=[StageConfig(bots=["random"])], scripted_start=0.2, scripted_end=0.2)
+    plan = Schedule([phase]).plan(SchedulePosition(0, 0, 0), {})
+    self_play = SelfPlay(env, None, None, SelfPlayConfig(both_seats=True, pool_share=0.25), seed=0)
+    assert self_play._shares(plan).tolist() == pytest.approx([0.2, *[0.2 / 3] * 3, 0.6])
+    dealt = deal_seats([0.5, 0.25, 0.25], 3, np.zeros(24, dtype=np.int32))
+    for opponent, matches in enumerate((12, 6, 6)):
+        assert np.bincount(np.flatnonzero(dealt == opponent) % 3, minlength=3).tolist() == [matches // 3] * 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["env=pettingzoo", "env.id=pettingzoo.classic.no_such_v9"], r"env\.id=pettingzoo\.classic\.no_such_v9"),
+        (["env=openspiel", "env.id=leduc_pokr"], r"env\.id=leduc_pokr.*leduc_poker"),
+        (["env=openspiel", "env.id=kuhn_poker", "env.kwargs.players=99"], r"env\.id=kuhn_poker"),
+        (["env=pettingzoo", "network.encoder=impala"], r"network\.encoder=impala: .* shows no picture"),
+        (["env=pettingzoo", "env.observation=observation"], r"env\.observation=observation: has no effect"),
+        (["env=pettingzoo", "ppo.sequence_length=4"], r"ppo\.sequence_length=4: has no effect without network\.memory"),
+        (["env=pettingzoo", "against=nobody"], r"against=nobody"),
+        (["env=pettingzoo", "trainer=sb3"], r"trainer=sb3: does not train .*; choose ppo"),
+        (["env=openspiel", "env.kwargs={a: [1]}"], r"env\.kwargs=.*a is a list; must be a number"),
+    ],
+)
+def test_what_cannot_be_played_is_refused_in_one_line(tmp_path, options, message):
+    with pytest.raises(InputError, match=message) as refused:
+        sparring.train(overrides=[*options, f"checkpoint_dir={tmp_path}", "name=refused", "logger.progress=false"])
+    assert "\n" not in str(refused.value)
+
+
+def test_a_module_that_only_a_file_names_is_not_imported(tmp_path):
+    run = tmp_path / "mine.yaml"
+    run.write_text("env: {package: pettingzoo, id: my_games.secret}\n")
+    with pytest.raises(
+        InputError, match=r"runs the code of the module my_games\.secret; if you trust it, add env\.id="
+    ):
+        load([f"+run={run}"])
+    assert load([f"+run={run}", "env.id=my_games.secret"]).env.id == "my_games.secret"

@@ -1,0 +1,75 @@
+"""`eval/check.py` on a sound game and on games with a fault each."""
+
+import json
+
+import pytest
+
+import sparring
+from sparring.eval.check import main
+from tests.eval.imported.saved import DUEL
+
+
+def lines(report, level):
+    return {line["check"]: line["text"] for line in report.data["lines"] if line["level"] == level}
+
+
+def test_a_sound_game_has_nothing_to_change_and_learns(capsys):
+    report = sparring.check(DUEL, trial=1)
+    assert report.data["faults"] == 0, report.markdown
+    sound = lines(report, "ok")
+    assert sound["zero sum"] == "the seats' sums add up to 0 in every match"
+    assert sound["length"].startswith("3 to 3 moves")
+    assert sound["spaces"] == "sees 9 numbers; acts by 1 choice(s) among 4 with masks"
+    assert {"PettingZoo's parallel_api_test", "training", "pool", "masks", "speed"} <= sound.keys()
+    assert f"Train: `python train.py env=pettingzoo env.id={DUEL}`" in report.markdown
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("fault", "check", "told"),
+    [
+        ("seed", "seeds", "two matches of one seed differ from move 0 on"),
+        ("mask", "random play", "card 3 is played already"),
+        ("seats", "seats", "player_0 leads nearly always"),
+        ("scale", "rewards", "scale rewards by about"),
+    ],
+)
+def test_a_fault_is_found_with_what_to_change(fault, check, told):
+    report = sparring.check(DUEL, {"fault": fault}, trial=0, games=100)
+    assert told in lines(report, "fix")[check]
+
+
+def test_a_game_that_is_not_zero_sum_is_noted():
+    report = sparring.check(DUEL, {"fault": "sum", "rounds": 2}, trial=0, games=100)
+    assert "add up to 0 to 2" in lines(report, "note")["zero sum"]
+    assert report.data["kwargs"] == {"fault": "sum", "rounds": 2}
+
+
+def test_a_game_of_openspiel_is_checked_too():
+    pytest.importorskip("pyspiel")
+    report = sparring.check("openspiel:kuhn_poker", trial=0)
+    assert report.data["faults"] == 0
+    assert "other seeds give other matches" in lines(report, "note")["seeds"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        ([DUEL, "--trial", "0", "--games", "32"], 0, "nothing has to be changed"),
+        ([DUEL, "fault=scale", "--trial", "0", "--games", "32"], 1, "1 thing to change"),
+        ([f"{DUEL}:nothing"], 2, "has no nothing"),
+        (["openspiel:chess_like"], 2, "is no game of OpenSpiel"),
+        ([DUEL, "fault"], 2, "fault: is no option of the game; write KEY=VALUE"),
+        ([DUEL, "--games", "3"], 2, "--games 3: must be in [16, 1000000]"),
+        ([DUEL, "fault=1=2", "--out", "report.txt"], 2, "must end in .json"),
+    ],
+)
+def test_exit_codes(words, code, told, capsys):
+    assert main(words) == code
+    shown = capsys.readouterr()
+    assert told in shown.out + shown.err
+
+
+def test_the_report_is_written_as_data(tmp_path):
+    assert main([DUEL, "--trial", "0", "--games", "16", "--quiet", "--out", str(tmp_path / "duel.json")]) == 0
+    assert json.loads((tmp_path / "duel.json").read_text())["game"] == f"pettingzoo:{DUEL}"

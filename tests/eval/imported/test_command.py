@@ -1,0 +1,136 @@
+"""`eval/run.py`, `sparring.evaluate` and `sparring.load` for policies of imported games."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+import sparring
+from sparring.configs.core.errors import InputError
+from sparring.eval.imported.policy import LoadedSeatPolicy
+from sparring.eval.run import main
+from sparring.eval.stats.results import read_results
+from tests.eval.imported.saved import DUEL, save_run
+
+TICTACTOE = "pettingzoo.classic.tictactoe_v3"
+
+
+def test_a_policy_plays_every_seat_and_its_results_lie_beside_it(tmp_path, capsys):
+    pytest.importorskip("pyspiel")
+    path = save_run(tmp_path / "run", "openspiel", "kuhn_poker", memory="gru")
+    words = ["--ckpt", str(path), "--games", "100", "--seed", "3"]
+    assert main(words) == 0
+    data = json.loads((tmp_path / "run" / "eval.json").read_text())
+    assert data["env"] == "openspiel:kuhn_poker"
+    assert [record["opponent"] for record in data["records"]] == ["random", str(path.with_name("update_000010.pt"))]
+    for record in data["records"]:
+        assert record["wins"] + record["draws"] + record["losses"] == record["games"] == 100
+        assert [sum(seat[kind] for kind in ("wins", "draws", "losses")) for seat in record["by_seat"]] == [50, 50]
+        low, high = record["interval"]
+        assert 0 <= low <= record["win_rate"] <= high <= 1
+    exact = data["exploitability"]
+    assert exact["uniform"] == pytest.approx(0.458333, abs=1e-6)
+    assert exact["deterministic"] > exact["sampled"] > 0
+    assert (tmp_path / "run" / "eval.md").read_text() in capsys.readouterr().out
+    again = sparring.evaluate(path, games=100, seed=3, out=tmp_path / "other")
+    assert again.data["records"] == data["records"]
+
+
+def test_a_python_opponent_and_seats_in_turn(tmp_path):
+    path = save_run(tmp_path / "run", "pettingzoo", DUEL)
+    words = {"import_": DUEL, "games": 60, "stochastic": True}
+    best = sparring.evaluate(path, opponents=[f"{DUEL}:Highest"], **words).data["records"][0]
+    assert best["losses"] > 2 * best["wins"]
+    assert best["mean_reward"] < -0.5
+    with pytest.raises(InputError, match="--games 61: must be a multiple of 2, the seats of a match; give 62"):
+        sparring.evaluate(path, **words | {"games": 61})
+
+
+def test_code_that_only_a_file_names_is_not_run(tmp_path, monkeypatch):
+    path = save_run(tmp_path / "run", "pettingzoo", DUEL)
+    for made in ("make_batch", "make_match"):
+        monkeypatch.setattr(f"sparring.eval.imported.policy.{made}", lambda *args, **options: pytest.fail("made"))
+    for call in (sparring.evaluate, sparring.load):
+        with pytest.raises(InputError, match=rf"the code of the module {DUEL}; if you trust it, add --import {DUEL}"):
+            call(path)
+    path = save_run(tmp_path / "other", "pettingzoo", TICTACTOE, outcome="wicked:score")
+    with pytest.raises(InputError, match="the code of the module wicked"):
+        sparring.evaluate(path)
+    with pytest.raises(InputError, match="needs no such module"):
+        sparring.load(save_run(tmp_path / "third", "pettingzoo", TICTACTOE), module="wicked")
+
+
+def test_equal_games_are_told(tmp_path):
+    path = save_run(tmp_path / "run", "pettingzoo", TICTACTOE)
+    result = sparring.evaluate(path, opponents="snapshots", games=8)
+    assert result.data["records"][0]["distinct_games"] == 2
+    assert "all games from a seat are the same one" in result.markdown
+    path.with_name("update_000010.pt").unlink()
+    with pytest.raises(InputError, match="has saved no earlier policy; name others"):
+        sparring.evaluate(path, opponents="snapshots", games=8)
+
+
+def test_replays_are_pictures_or_text(tmp_path, capsys):
+    path, text = save_run(tmp_path / "run", "pettingzoo", DUEL), tmp_path / "match.txt"
+    words = ["--ckpt", str(path), "--import", DUEL, "--games", "0", "--quiet", "--replay"]
+    assert main([*words, str(text)]) == 0
+    assert text.read_text().startswith("move 0\nround 0: [[1, 1, 1, 1], [1, 1, 1, 1]]\n\nmove 1\nround 1: ")
+    assert "move 3\nround 3" in text.read_text()
+    assert not (tmp_path / "run" / "eval.json").exists()
+    assert main([*words, str(tmp_path / "match.gif")]) == 2
+    assert "draws text here; give a name that ends in .txt" in capsys.readouterr().err
+    pytest.importorskip("pygame")
+    from PIL import Image
+
+    three = save_run(tmp_path / "three", "pettingzoo", TICTACTOE)
+    picture = sparring.record(three, tmp_path / "match.gif")
+    with Image.open(picture) as frames:
+        assert 6 <= frames.n_frames <= 10
+    assert main(["--ckpt", str(three), "--games", "0", "--quiet", "--replay", str(text)]) == 2
+    assert re.search(r"cannot draw itself here: .*; give a name that ends in \.gif", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--games", "0"], "--games 0: must be in [1, 1000000]"),
+        (["--replay", "a.html"], "--replay 'a.html': must end in .gif or .txt"),
+        (["--opponents", "random,random,randon"], "unknown player 'randon'"),
+        (["--require", "x>=1"], "these are the options of pettingzoo"),
+    ],
+)
+def test_bad_options_are_one_line(words, message, tmp_path, capsys):
+    path = save_run(tmp_path / "run", "pettingzoo", TICTACTOE)
+    assert main(["--ckpt", str(path), *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("memory", ["none", "lstm"])
+def test_a_loaded_policy_plays_in_a_loop_of_pettingzoo(memory, tmp_path):
+    from pettingzoo.classic import tictactoe_v3
+
+    policy = sparring.load(save_run(tmp_path / "run", "pettingzoo", TICTACTOE, memory=memory))
+    assert isinstance(policy, LoadedSeatPolicy)
+    assert policy.env_id == f"pettingzoo:{TICTACTOE}"
+    env = tictactoe_v3.env()
+    for deterministic in (True, False):
+        env.reset(seed=1)
+        states = dict.fromkeys(env.agents)
+        for agent in env.agent_iter():
+            observation, _, terminated, truncated, _ = env.last()
+            action = None
+            if not (terminated or truncated):
+                action, states[agent] = policy.predict(
+                    observation, states[agent], deterministic=deterministic, seat=agent
+                )
+                assert observation["action_mask"][action] == 1
+                assert np.shape(states[agent]) == (1, policy.policy.memory_size)
+            env.step(action)
+
+
+def test_results_are_not_summed_up_with_those_of_the_dogfight(tmp_path):
+    path = save_run(tmp_path / "run", "pettingzoo", TICTACTOE)
+    sparring.evaluate(path, opponents="random", games=2, out=tmp_path / "run")
+    with pytest.raises(InputError, match="is of a game of PettingZoo or OpenSpiel, and only evaluations of the dog"):
+        read_results(str(tmp_path / "run"))
