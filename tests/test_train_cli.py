@@ -61,12 +61,12 @@ def test_bad_input_is_one_line_and_exit_code_2(trained, capsys, arguments, words
     assert trained == []
 
 
-def test_without_arguments_it_names_five_commands_that_work(trained, capsys):
+def test_without_arguments_it_names_six_commands_that_work(trained, capsys):
     assert train.main([]) == 2
     streams = capsys.readouterr()
     assert (streams.out, trained) == ("", [])
     commands = re.findall(r"^  python (\S+) (.*?)(?:   .*|  any .*)?$", streams.err, re.MULTILINE)
-    assert len(commands) == 5
+    assert len(commands) == 6
     for script, words in commands:
         assert load(words.split()) if script == "train.py" else env_of(words.split()) == "dogfight"
 
