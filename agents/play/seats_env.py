@@ -29,7 +29,7 @@ from sparring.configs.core.tensor_file import AnyTensor, Tensors, check_tensor, 
 from sparring.configs.core.typed import read, require, within
 from sparring.envs.imported.batch import MatchBatch
 
-SAMPLED = 3
+RESULTS = 3
 """Columns of sums before the statistics: wins, draws, losses."""
 
 
@@ -94,7 +94,7 @@ class SeatsEnv:
         self._seat = np.arange(n) % seats
         self._bit = torch.from_numpy(1 << self._seat)
         self._return = torch.zeros(n, dtype=torch.float64)
-        self._sums = torch.zeros(self.itself + 1, SAMPLED + len(batch.stat_names) + 1, dtype=torch.float64)
+        self._sums = torch.zeros(self.itself + 1, RESULTS + len(batch.stat_names) + 1, dtype=torch.float64)
         self._seat_players(np.ones(n, dtype=bool))
 
     @property

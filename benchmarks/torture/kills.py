@@ -47,7 +47,7 @@ class Victim:
         self.run, self.place, self.rng = run, place, rng
         self.round, self.interval = 0, 0.5
         self.fell: Counter[str] = Counter()
-        self.early = 0  # lives of this round killed before their first state, after which a run begins anew
+        self.early = 0  # lives of this round killed before their first state, after which a run starts again
 
     @property
     def root(self) -> Path:

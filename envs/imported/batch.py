@@ -77,7 +77,7 @@ class MatchBatch:
         self.deciding = torch.from_numpy(arrays.deciding)
         """Seats that act in the next step, bool [N, S]."""
         self.reward = torch.from_numpy(arrays.reward)
-        """Rewards that arrived in the last step, float32 [N, S], whoever acted."""
+        """Rewards that arrived in the last step, float32 [N, S], by any seat's action."""
         self.terminated = torch.from_numpy(arrays.terminated)
         """Seats that ended in the last step by the rules, bool [N, S]."""
         self.truncated = torch.from_numpy(arrays.truncated)
