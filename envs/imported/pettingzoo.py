@@ -1,6 +1,6 @@
 """Matches of PettingZoo's games: its AEC interface, whose agents act in turn, and its parallel one.
 
-In the AEC interface `rewards` holds what each agent got by the last step by any agent, and an agent's own loop sums
+In the AEC interface `rewards` holds what each agent got in the last step, and an agent's own loop sums
 them between its turns; here the reader of `ImportedMatch.rewards` does. An agent that has ended takes one more
 step, None, which removes it; that is no move. Agents may end at different times, and none returns.
 
