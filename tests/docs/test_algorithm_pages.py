@@ -37,9 +37,9 @@ def test_options_have_the_defaults_stated(page):
     ]
     assert len(stated) >= 5
     for key, value in stated:
-        default = OPTIONS[key].default
-        assert default is not MISSING, key
-        assert str(default) == value or float(value) == default, key
+        defaults = [declared(kind)[key].default for kind in RUNS if key in declared(kind)]  # games differ in some
+        assert MISSING not in defaults, key
+        assert any(str(default) == value or float(value) == default for default in defaults), key
 
 
 @pytest.mark.parametrize("page", ["ppo", "grpo"])
