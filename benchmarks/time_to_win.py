@@ -124,7 +124,7 @@ def win_rates(checkpoint: Path, args: argparse.Namespace) -> dict[str, float]:
     """Return the deterministic policy's share of games won, by bot."""
     from sparring.agents.distributed.threads import set_threads
     from sparring.agents.opponents.dogfight.load import load_policy
-    from sparring.agents.play.matches import MatchSettings, play
+    from sparring.agents.play.dogfight_matches import MatchSettings, play
 
     set_threads(args.threads)
     policy = load_policy(checkpoint, "cpu").contestant

@@ -219,7 +219,7 @@ ADAPTERS = {
     "sparring.agents.opponents.dogfight.onnx_actor",
     "sparring.agents.opponents.dogfight.onnx_file",
     "sparring.agents.play.diplomacy_matches",
-    "sparring.agents.play.matches",
+    "sparring.agents.play.dogfight_matches",
     "sparring.agents.play.own_reward",
     "sparring.agents.policies.order_network",
     "sparring.agents.ppo.tasks.diplomacy",

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from typing_extensions import TypedDict
 
-from sparring.agents.play.matches import MatchResults, MatchSettings, Recorder, play
+from sparring.agents.play.dogfight_matches import MatchResults, MatchSettings, Recorder, play
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.typed import Flag, Number, read

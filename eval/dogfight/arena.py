@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from sparring.agents.opponents.dogfight.load import Entrant, open_opponent
 from sparring.agents.opponents.players import Player
-from sparring.agents.play.matches import Contestant, MatchResults, MatchSettings, play
+from sparring.agents.play.dogfight_matches import Contestant, MatchResults, MatchSettings, play
 from sparring.agents.policies.loaded_policy import LoadedPolicy, PolicySpaces
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import InputError

@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 import sparring
 from sparring import InputError
 from sparring.agents.opponents.dogfight.load import load_policy
-from sparring.agents.play.matches import MatchSettings, play
+from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.agents.policies.policy import PolicyError
 from sparring.eval.api import option_words, whole_name
 from sparring.eval.diplomacy.lineup import read_lineup

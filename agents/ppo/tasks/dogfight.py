@@ -16,8 +16,8 @@ from typing_extensions import TypedDict
 
 from sparring.agents.distributed.processes import ALONE, Processes, Shard
 from sparring.agents.opponents.training import open_opponents
+from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.agents.play.learner_env import LearnerEnv, PlayState
-from sparring.agents.play.matches import MatchSettings, play
 from sparring.agents.play.own_reward import OwnReward
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.networks import shape_for

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sparring.agents.play.matches import Contestant
+from sparring.agents.play.dogfight_matches import Contestant
 from sparring.agents.policies.actor_critic import ActorCritic, Residual
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import InputError

@@ -12,7 +12,7 @@ from sparring.agents.opponents.dogfight.held_out import HELD_OUT_SOURCES, Sample
 from sparring.agents.opponents.dogfight.load import open_opponent
 from sparring.agents.opponents.players import display_name, find_player
 from sparring.agents.opponents.training import find_opponents
-from sparring.agents.play.matches import play
+from sparring.agents.play.dogfight_matches import play
 from sparring.configs.core.errors import ConfigError, UnknownNameError
 from sparring.configs.load import load
 from sparring.configs.opponents import named_opponents

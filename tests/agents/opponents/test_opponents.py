@@ -11,8 +11,8 @@ import torch
 
 import sparring
 from sparring.agents.opponents.dogfight.load import open_opponent
+from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.agents.play.learner_env import LearnerEnv
-from sparring.agents.play.matches import MatchSettings, play
 from sparring.agents.policies.policy import Policy
 from sparring.configs import opponents as registry
 from sparring.configs.core.errors import InputError

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from sparring import train
-from sparring.agents.play.matches import MatchSettings, play
+from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import (
     CheckpointError,

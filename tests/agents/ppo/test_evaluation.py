@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from sparring.agents.play.dogfight_matches import MatchResults, MatchSettings
 from sparring.agents.play.learner_env import MatchTally
-from sparring.agents.play.matches import MatchResults, MatchSettings
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo import evaluation as module
 from sparring.agents.ppo.evaluation import BotEvaluation

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.agents.play.learner_env import LearnerEnv, MatchTally
-from sparring.agents.play.matches import MatchSettings, play
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.ppo.self_play import Promotion, SelfPlay, keep_places

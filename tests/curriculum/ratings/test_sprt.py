@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sparring.agents.play.matches import MatchSettings, play
+from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.configs.core.errors import InputError
 from sparring.curriculum.sprt import SCORES, Hypotheses, count_pairs, judge, llr
 from sparring.eval.stats.requirements import parse_hypotheses

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparring.agents.play.matches import MatchSettings, play
+from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.envs.dogfight import camera, render
 from sparring.envs.dogfight.batch import TRACE_FIELDS
 from sparring.envs.dogfight.camera import WHOLE, CameraView, FightCamera

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sparring.agents.opponents.dogfight.load import Entrant, load_policy
-from sparring.agents.play.matches import MatchSettings
+from sparring.agents.play.dogfight_matches import MatchSettings
 from sparring.agents.policies.policy import PolicyError
 from sparring.configs.core.errors import UnknownNameError
 from sparring.eval.dogfight.arena import ArenaPlan, EvaluationError, evaluate, ladder, make_setting, play_cell

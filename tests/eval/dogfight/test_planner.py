@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from sparring.agents.play.matches import MatchSettings, play
+from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.agents.policies.policy import Policy, PolicyError
 from sparring.eval.dogfight.planner import PlannedActions, PlannerPlayer, _score
 from sparring.eval.run import main

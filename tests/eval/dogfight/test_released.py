@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sparring.agents.play.matches import MatchSettings, play
+from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.agents.policies.policy import Policy
 from sparring.envs.dogfight.rules import BOTS, ranges
 from sparring.eval.stats.tables import wilson

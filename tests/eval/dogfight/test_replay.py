@@ -17,7 +17,7 @@ import pytest
 import torch
 from PIL import Image
 
-from sparring.agents.play.matches import MatchSettings, play
+from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.envs.dogfight import render
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.animation import HOLD_MS, write_gif

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sparring.agents.play.matches import MatchResults, MatchSettings, play
+from sparring.agents.play.dogfight_matches import MatchResults, MatchSettings, play
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.policy import Policy, PolicyError
 from sparring.configs.core.errors import UnknownNameError
