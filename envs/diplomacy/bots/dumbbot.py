@@ -25,8 +25,10 @@ from sparring.envs.diplomacy.bots.dumbbot_choice import (
 )
 from sparring.envs.diplomacy.bots.dumbbot_moves import move_units
 from sparring.envs.diplomacy.bots.dumbbot_values import (
+    Lanes,
     NodeValues,
     count_near,
+    evaluate_all,
     evaluate_nodes,
     province_at,
     row_of,
@@ -126,14 +128,9 @@ def play(
 ) -> None:
     """Write a power's orders for the current phase."""
     phase = int(games.phase[game])
-    limit = int(0)
-    if phase == WINTER:
-        limit = build_limit(games, tables, game, power)
-        if limit == 0:
-            return
     evaluate_nodes(games, tables, game, nodes, power)
     if phase == WINTER:
-        adjust_units(games, tables, game, nodes, plan, power, limit, sink)
+        adjust_units(games, tables, game, nodes, plan, power, build_limit(games, tables, game, power), sink)
     elif phase == SPRING or phase == FALL:
         move_units(games, tables, game, nodes, plan, power, sink)
     else:
@@ -141,12 +138,14 @@ def play(
 
 
 @wp.func
-def has_to_order(games: Games, game: int, power: int) -> bool:
+def has_to_order(games: Games, tables: Tables, game: int, power: int) -> bool:
     """Return whether a DumbBot plays a power that may have something to order."""
     if games.players[game, power] != DUMBBOT:
         return False
     phase = int(games.phase[game])
-    if phase == SPRING or phase == FALL or phase == WINTER:
+    if phase == WINTER:
+        return build_limit(games, tables, game, power) != 0
+    if phase == SPRING or phase == FALL:
         return True
     for province in range(PROVINCES):
         unit = games.dislodged[game, province]
@@ -164,10 +163,12 @@ def dumbbot_kernel(games: Games, tables: Tables, seed: int, first: int) -> None:
         return
     # 525 = 7 powers x 75 provinces, 8 = 7 powers + unowned, 162 nodes = 2 x 81 locations, 34 units.
     near = wp.zeros(shape=(525,), dtype=wp.uint8)
+    present = wp.zeros(shape=(525,), dtype=wp.uint8)
+    ranks = wp.zeros(shape=(225,), dtype=int)
     size = wp.zeros(shape=(8,), dtype=float)
+    total = wp.zeros(shape=(162,), dtype=Lanes)
+    prox = wp.zeros(shape=(324,), dtype=Lanes)
     value = wp.zeros(shape=(162,), dtype=float)
-    last = wp.zeros(shape=(162,), dtype=float)
-    fresh = wp.zeros(shape=(162,), dtype=float)
     rivals = wp.zeros(shape=(75,), dtype=int)
     fate = wp.zeros(shape=(75,), dtype=int)
     comer = wp.zeros(shape=(75,), dtype=int)
@@ -176,10 +177,12 @@ def dumbbot_kernel(games: Games, tables: Tables, seed: int, first: int) -> None:
     tally = wp.zeros(shape=(3,), dtype=int)
     nodes = NodeValues()
     nodes.near = wp.array(ptr=near.ptr, shape=(525,), dtype=wp.uint8)
+    nodes.present = wp.array(ptr=present.ptr, shape=(525,), dtype=wp.uint8)
+    nodes.ranks = wp.array(ptr=ranks.ptr, shape=(225,), dtype=int)
     nodes.size = wp.array(ptr=size.ptr, shape=(8,), dtype=float)
+    nodes.total = wp.array(ptr=total.ptr, shape=(162,), dtype=Lanes)
+    nodes.prox = wp.array(ptr=prox.ptr, shape=(324,), dtype=Lanes)
     nodes.value = wp.array(ptr=value.ptr, shape=(162,), dtype=float)
-    nodes.last = wp.array(ptr=last.ptr, shape=(162,), dtype=float)
-    nodes.fresh = wp.array(ptr=fresh.ptr, shape=(162,), dtype=float)
     nodes.rivals = wp.array(ptr=rivals.ptr, shape=(75,), dtype=int)
     plan = DumbBotPlan()
     plan.fate = wp.array(ptr=fate.ptr, shape=(75,), dtype=int)
@@ -189,11 +192,12 @@ def dumbbot_kernel(games: Games, tables: Tables, seed: int, first: int) -> None:
     sink = OrderSink()
     sink.tally = wp.array(ptr=tally.ptr, shape=(3,), dtype=int)
     sink.listed = wp.array(ptr=tally.ptr, shape=(0,), dtype=int)
-    counted = bool(False)  # `near` and `size` are the same for all powers.
+    counted = bool(False)  # What all powers share is computed once, and only if one has something to order.
     for power in range(POWERS):
-        if has_to_order(games, game, power):
+        if has_to_order(games, tables, game, power):
             if not counted:
                 count_near(games, tables, game, nodes)
+                evaluate_all(games, tables, game, nodes)
                 counted = True
             begin(games, game, seed, of_power(power), sink)
             play(games, tables, game, nodes, plan, power, sink)

@@ -31,6 +31,8 @@ from sparring.envs.diplomacy.board.state import (
 
 DEPTH = wp.constant(10)
 NODES = wp.constant(162)
+Lanes = wp.types.vector(length=8, dtype=float)
+"""A number for each of the seven powers; the last one is unused. One vector instruction then serves several powers."""
 Weights = wp.types.vector(length=10, dtype=float)
 # w_0 to w_9. In spring centres one move away count most, since they can be reached by fall, when they change hands.
 SPRING_WEIGHTS = wp.constant(Weights(100.0, 1000.0, 30.0, 10.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0))
@@ -40,18 +42,22 @@ UNIT_WEIGHT = wp.constant(1000.0)
 
 @wp.struct
 class NodeValues:
-    """Node values of one game for one power; rows of nodes are those of `Tables.landings`."""
+    """Node values of one game; rows of nodes are those of `Tables.landings`."""
 
     near: wp.array[wp.uint8]
     """[7 P] number of units of a power that can move to a province without a convoy, province by province"""
+    present: wp.array[wp.uint8]
+    """[7 P] the same with the unit that is there"""
+    ranks: wp.array[int]
+    """[3 P] per province: the power with the most units `present`, their number, and the most of any other power"""
     size: wp.array[float]
     """[8] sizes of the powers, and of all unowned centres together"""
+    total: wp.array[Lanes]
+    """[2 L] sum of w_k prox_k, for all powers"""
+    prox: wp.array[Lanes]
+    """[4 L] prox_k-1 and prox_k for all powers, in turns in the first and the second half"""
     value: wp.array[float]
-    """[2 L] value of a node, unitless"""
-    last: wp.array[float]
-    """[2 L] prox_k-1"""
-    fresh: wp.array[float]
-    """[2 L] prox_k"""
+    """[2 L] value of a node to the power that decides, unitless"""
     rivals: wp.array[int]
     """[75] competition: the most units of one other power that can move to a province, or are there"""
 
@@ -69,8 +75,30 @@ def province_at(tables: Tables, row: int) -> int:
 
 
 @wp.func
+def rank_presence(games: Games, game: int, nodes: NodeValues) -> None:
+    """Fill `present` and `ranks`; expects `near`."""
+    for province in range(PROVINCES):
+        unit = games.units[game, province]
+        leader, most, second = int(-1), int(0), int(0)
+        for power in range(POWERS):
+            entry = POWERS * province + power
+            units = int(nodes.near[entry])
+            if unit != wp.uint8(0):
+                if power_of(unit) == power:
+                    units += 1
+            nodes.present[entry] = wp.uint8(units)
+            if units > most:
+                leader, second, most = power, most, units
+            elif units > second:
+                second = units
+        nodes.ranks[3 * province] = leader
+        nodes.ranks[3 * province + 1] = most
+        nodes.ranks[3 * province + 2] = second
+
+
+@wp.func
 def count_near(games: Games, tables: Tables, game: int, nodes: NodeValues) -> None:
-    """Fill `near` and `size`, which are the same for all powers."""
+    """Fill `near`, `present`, `ranks` and `size`, which are the same for all powers."""
     for entry in range(POWERS * PROVINCES):
         nodes.near[entry] = wp.uint8(0)
     for power in range(POWERS + 1):
@@ -84,6 +112,7 @@ def count_near(games: Games, tables: Tables, game: int, nodes: NodeValues) -> No
                 entry = POWERS * tables.reach[row, side] + power_of(unit)
                 nodes.near[entry] = nodes.near[entry] + wp.uint8(1)
                 side += 1
+    rank_presence(games, game, nodes)
 
 
 @wp.func
@@ -97,50 +126,36 @@ def threat(nodes: NodeValues, province: int, power: int) -> float:
 
 
 @wp.func
-def presence(games: Games, game: int, nodes: NodeValues, province: int, power: int) -> int:
-    """Count the units of a power that can move to a province, or are there."""
-    units = int(nodes.near[POWERS * province + power])
-    unit = games.units[game, province]
-    if unit != wp.uint8(0):
-        if power_of(unit) == power:
-            units += 1
-    return units
+def competition(nodes: NodeValues, province: int, power: int) -> int:
+    """Return the most units of one other power that can move to a province, or are there."""
+    return nodes.ranks[3 * province + wp.where(nodes.ranks[3 * province] == power, 2, 1)]
 
 
 @wp.func
-def competition(games: Games, game: int, nodes: NodeValues, province: int, power: int) -> int:
-    """Return the largest `presence` of another power in a province."""
-    most = int(0)
-    for other in range(POWERS):
-        if other != power:
-            most = wp.max(most, presence(games, game, nodes, province, other))
-    return most
+def worth(
+    games: Games, tables: Tables, game: int, nodes: NodeValues, province: int, attack: float, defence: float
+) -> Lanes:
+    """Return prox_0 of a province with a centre, for all powers."""
+    owner = int(games.owner[game, tables.centre_of[province]])
+    values = Lanes(attack * nodes.size[wp.where(owner < 0, POWERS, owner)])
+    if owner >= 0:
+        values[owner] = defence * threat(nodes, province, owner)
+    return values
 
 
 @wp.func
-def worth(games: Games, tables: Tables, game: int, nodes: NodeValues, power: int, province: int) -> wp.vec2:
-    """Return the sizes (to attack, to defend) that a province stands for."""
-    centre = tables.centre_of[province]
-    if centre < 0:
-        return wp.vec2(0.0, 0.0)
-    owner = int(games.owner[game, centre])
-    if owner == power:
-        return wp.vec2(0.0, threat(nodes, province, power))
-    return wp.vec2(nodes.size[wp.where(owner < 0, POWERS, owner)], 0.0)
-
-
-@wp.func
-def around(tables: Tables, nodes: NodeValues, row: int) -> float:
-    """Return prox_k of a node from prox_k-1; of the two coasts of a province only the better one counts."""
-    total, first = float(nodes.last[row]), wp.where(row >= LOCATIONS, LOCATIONS, 0)
+def around(tables: Tables, nodes: NodeValues, row: int, half: int) -> Lanes:
+    """Return prox_k of a node from the prox_k-1 in a half; of the two coasts of a province only the better counts."""
+    total = Lanes(nodes.prox[half + row])
+    first = half + wp.where(row >= LOCATIONS, LOCATIONS, 0)
     before, side = int(-1), int(0)
     landing = int(tables.landings[row, 0])
     while landing >= 0:
-        value = float(nodes.last[first + landing])
+        value = nodes.prox[first + landing]
         total += value
         # Coasts are numbered in pairs from PROVINCES on: an even offset is a first coast, its second one follows.
         if before >= PROVINCES and landing == before + 1 and (before - PROVINCES) % 2 == 0:
-            total -= wp.min(value, nodes.last[first + before])
+            total -= wp.min(value, nodes.prox[first + before])
         before = landing
         side += 1
         landing = tables.landings[row, side]
@@ -149,48 +164,57 @@ def around(tables: Tables, nodes: NodeValues, row: int) -> float:
 
 @wp.func
 def spread_value(tables: Tables, nodes: NodeValues, weights: Weights) -> None:
-    """Write the sum of w_k prox_k to `value`, given prox_0 in `last`."""
+    """Write the sum of w_k prox_k to `total`, given prox_0 in the first half of `prox`."""
     for row in range(NODES):
-        nodes.value[row] = weights[0] * nodes.last[row]
+        nodes.total[row] = weights[0] * nodes.prox[row]
+    last, fresh = int(0), int(NODES)
     for depth in range(1, DEPTH):
-        # Two buffers: prox_k of a node depends on prox_k-1 of all its neighbours.
+        # Two halves in turns: prox_k of a node depends on prox_k-1 of all its neighbours.
         for row in range(NODES):
             if tables.landings[row, 0] >= 0:
-                nodes.fresh[row] = around(tables, nodes, row)
-        for row in range(NODES):
-            if tables.landings[row, 0] >= 0:
-                nodes.last[row] = nodes.fresh[row]
-                nodes.value[row] = nodes.value[row] + weights[depth] * nodes.fresh[row]
+                prox = around(tables, nodes, row, last)
+                nodes.prox[fresh + row] = prox
+                nodes.total[row] = nodes.total[row] + weights[depth] * prox
+        last, fresh = NODES - last, NODES - fresh
 
 
 @wp.func
-def evaluate_nodes(games: Games, tables: Tables, game: int, nodes: NodeValues, power: int) -> None:
-    """Fill `value` and `rivals`; expects `count_near` to have been called."""
+def evaluate_all(games: Games, tables: Tables, game: int, nodes: NodeValues) -> None:
+    """Fill `total` for all powers at once; expects `count_near` to have been called."""
     phase = int(games.phase[game])
     spring, winter = phase <= SPRING_RETREATS, phase == WINTER
     attack, defence = wp.where(spring or winter, 700.0, 600.0), wp.where(spring or winter, 300.0, 400.0)
-    for province in range(PROVINCES):
-        nodes.rivals[province] = competition(games, game, nodes, province, power)
     for row in range(NODES):
-        nodes.last[row] = 0.0
+        nodes.prox[row] = Lanes(0.0)
         if tables.landings[row, 0] >= 0:
-            value = worth(games, tables, game, nodes, power, province_at(tables, row))
-            nodes.last[row] = attack * value[0] + defence * value[1]
+            province = province_at(tables, row)
+            if tables.centre_of[province] >= 0:
+                nodes.prox[row] = worth(games, tables, game, nodes, province, attack, defence)
     if spring:
         spread_value(tables, nodes, SPRING_WEIGHTS)
     else:
         spread_value(tables, nodes, OTHER_WEIGHTS)
+
+
+@wp.func
+def evaluate_nodes(games: Games, tables: Tables, game: int, nodes: NodeValues, power: int) -> None:
+    """Fill `value` and `rivals` for a power; expects `evaluate_all` to have been called."""
+    winter = int(games.phase[game]) == WINTER
+    for province in range(PROVINCES):
+        nodes.rivals[province] = competition(nodes, province, power)
     for row in range(NODES):
         if tables.landings[row, 0] >= 0:
-            nodes.value[row] = nodes.value[row] + UNIT_WEIGHT * bonus(
-                games, tables, game, nodes, power, province_at(tables, row), winter
-            )
+            total, province = nodes.total[row], province_at(tables, row)
+            nodes.value[row] = total[power] + UNIT_WEIGHT * bonus(games, tables, game, nodes, power, province, winter)
 
 
 @wp.func
 def bonus(games: Games, tables: Tables, game: int, nodes: NodeValues, power: int, province: int, winter: bool) -> float:
     """Return the term of the value that depends on units, before its weight of 1000."""
-    if winter:
-        value = worth(games, tables, game, nodes, power, province)
-        return value[1]
-    return float(presence(games, game, nodes, province, power) - nodes.rivals[province])
+    if not winter:
+        return float(int(nodes.present[POWERS * province + power]) - nodes.rivals[province])
+    centre = tables.centre_of[province]
+    if centre >= 0:
+        if int(games.owner[game, centre]) == power:
+            return threat(nodes, province, power)
+    return 0.0
