@@ -41,6 +41,11 @@ def register_opponent(name: str) -> Callable[[Source], Source]:
     return register
 
 
+def forget_opponent(name: str) -> None:
+    """Take back the registration of an opponent."""
+    del _registered[name]
+
+
 def registered() -> tuple[str, ...]:
     """Return the registered names."""
     return tuple(_registered)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from sparring.envs.imported.batch import MatchBatch
 
 WIN, DRAW, LOSS = 1, 0, -1
+LONGEST_GAME = 100_000
+"""Moves after which a game is taken for one without an end: far more than any game of PettingZoo or OpenSpiel has."""
 
 
 class SeatPlayer(Protocol):
@@ -140,7 +142,7 @@ class SeatTable:
         """Number of the game that each match is playing, int64 [N]."""
         self.memory = [torch.zeros(n * seats, player.memory_size) for player in players]
         self.actions = torch.zeros(n, seats, batch.action_size)
-        self._reward = torch.zeros(n, seats, dtype=torch.float64)
+        self._moves, self._reward = torch.zeros(n, dtype=torch.int64), torch.zeros(n, seats, dtype=torch.float64)
         self._played = torch.zeros(n, dtype=torch.int64)
         self._weights = torch.arange(1, seats * batch.action_size + 1).reshape(seats, -1)
         self._outcome = torch.full((games,), -2)
@@ -170,6 +172,12 @@ class SeatTable:
         self._played = self._played * 1_000_003 + (made * self._weights).sum((1, 2))
         batch.step(self.actions)
         self._reward += batch.reward
+        self._moves += 1
+        if int(self._moves.max()) > LONGEST_GAME:
+            raise InputError(
+                f"{batch.contract['id']}: a match has no end after {LONGEST_GAME:,} moves; let the game end, or "
+                "give it a limit, such as env.kwargs.max_cycles=1000"
+            )
         return self._record()
 
     def _record(self) -> int:
@@ -182,7 +190,7 @@ class SeatTable:
             self._outcome[game] = results_of(batch.outcome[counted], self._seat[game])
             self._length[game] = batch.length[counted].long()
             self._rewards[game], self._digest[game] = self._reward[counted], self._played[counted]
-        self._reward[ended], self._played[ended] = 0.0, 0
+        self._reward[ended], self._played[ended], self._moves[ended] = 0.0, 0, 0
         for memory in self.memory:
             memory.view(*batch.deciding.shape, memory.shape[1])[ended] = 0.0
         self.game = self.game + ended * batch.num_envs

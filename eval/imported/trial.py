@@ -20,7 +20,7 @@ import numpy as np
 from sparring.agents.callbacks import Callback, RunProgress
 from sparring.agents.trainers import train_run
 from sparring.configs.core.errors import InputError
-from sparring.configs.opponents import register_opponent
+from sparring.configs.opponents import forget_opponent, register_opponent
 from sparring.eval.imported.conformance import FIX, NOTE, OK, CheckLine
 from sparring.eval.imported.policy import ImportedGame
 
@@ -29,6 +29,9 @@ MATCHES = 16
 """Matches at once, or a few more, so that every seat is played equally often."""
 ENOUGH = 4
 """Updates in which every opponent has played."""
+ENOUGH_RATES = 10
+"""Updates with a win rate, of a few matches each, from which their mean is shown."""
+WINS = f"rollout/{WITNESS}/win_rate"
 GUARD = ("guard/quarantined_matches", "guard/skipped_steps", "guard/restored_updates", "guard/rollbacks")
 
 
@@ -91,6 +94,8 @@ def try_training(game: ImportedGame, seconds: float, seed: int) -> list[CheckLin
             policy = train_run(None, options, callbacks=[log])
         except InputError as error:
             return [CheckLine("training", FIX, str(error))]
+        finally:
+            forget_opponent(WITNESS)
         snapshots = len(list((Path(policy).parent / "pool").glob("*.pt")))
     return list(_lines(log, witness, seats, snapshots))
 
@@ -98,8 +103,7 @@ def try_training(game: ImportedGame, seconds: float, seed: int) -> list[CheckLin
 def _lines(log: TrialLog, witness: Witness, seats: int, snapshots: int) -> Iterator[CheckLine]:
     last = log.metrics[-1]
     rate = last.get("time/steps_per_second", 0.0)
-    wins = [one[f"rollout/{WITNESS}/win_rate"] for one in log.metrics if f"rollout/{WITNESS}/win_rate" in one]
-    won = f"; wins against random play from {wins[0]:.0%} to {wins[-1]:.0%}" if len(wins) > 1 else ""
+    won = _wins_in_halves(log.metrics)
     yield CheckLine(
         "training", OK, f"{log.env_steps:,} decisions in {len(log.metrics)} updates, {rate:,.0f} a second{won}"
     )
@@ -117,6 +121,16 @@ def _lines(log: TrialLog, witness: Witness, seats: int, snapshots: int) -> Itera
     if faults := {key: value for key, value in last.items() if key in GUARD and value}:
         shown = ", ".join(f"{key} {value:g}" for key, value in faults.items())
         yield CheckLine("training", NOTE, f"the guard stepped in: {shown}; see docs on stability, or scale rewards")
+
+
+def _wins_in_halves(metrics: list[dict[str, float]]) -> str:
+    """Return the mean win rates against the witness in both halves of the trial, empty where few updates have one."""
+    halves = metrics[: len(metrics) // 2], metrics[len(metrics) // 2 :]
+    rates = [[one[WINS] for one in half if WINS in one] for half in halves]
+    if min(map(len, rates)) < ENOUGH_RATES:
+        return ""
+    first, second = map(np.mean, rates)
+    return f"; wins against random play: {first:.0%} in the first half, {second:.0%} in the second"
 
 
 def _opponents(log: TrialLog, witness: Witness, seats: int) -> Iterator[CheckLine]:

@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from sparring.agents.opponents.seats import open_seat_player
+from sparring.agents.play import seat_matches
 from sparring.agents.play.seat_matches import play, results_of, usual_batch_size
+from sparring.configs.core.errors import InputError
 from tests.agents.play.toy_matches import ToyBatch
 
 
@@ -76,6 +78,17 @@ def test_games_of_deterministic_players_are_few():
 def test_results_of_outcomes():
     outcome, seat = torch.tensor([0, 1, 2, 3, 4, 6]), torch.tensor([0, 0, 0, 0, 2, 0])
     assert results_of(outcome, seat).tolist() == [0, 1, -1, 0, 1, -1]
+
+
+def test_a_match_without_an_end_is_refused(monkeypatch):
+    """ToyBatch's matches of two seats have at most 6 moves."""
+    batch = ToyBatch(4)
+    players = tuple(open_seat_player("random", batch.contract) for _ in range(2))
+    monkeypatch.setattr(seat_matches, "LONGEST_GAME", 6)
+    play(batch, players, games=12, seed=0)
+    monkeypatch.setattr(seat_matches, "LONGEST_GAME", 5)
+    with pytest.raises(InputError, match="a match has no end after 5 moves; let the game end, or give it a limit"):
+        play(batch, players, games=12, seed=0)
 
 
 def test_a_number_of_games_that_leaves_a_seat_out_is_refused():

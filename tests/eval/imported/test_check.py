@@ -5,6 +5,7 @@ import json
 import pytest
 
 import sparring
+from sparring.configs.opponents import registered
 from sparring.eval.check import main
 from tests.eval.imported.saved import DUEL
 
@@ -23,6 +24,7 @@ def test_a_sound_game_has_nothing_to_change_and_learns(capsys):
     assert {"PettingZoo's parallel_api_test", "training", "pool", "masks", "speed"} <= sound.keys()
     assert f"Train: `python train.py env=pettingzoo env.id={DUEL}`" in report.markdown
     assert capsys.readouterr().out == ""
+    assert "check_witness" not in registered()
 
 
 @pytest.mark.parametrize(
