@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from sparring.configs.core.errors import InputError, choose, suggestion
+from sparring.configs.core.errors import InputError, suggestion
 
 Status = Literal["running", "completed", "killed", "failed", "empty"]
 X_AXES = ("_step", "_timestamp", "env_steps")
@@ -87,23 +87,16 @@ class History:
     damage: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def series(self, name: str, x_axis: str = "_step") -> tuple[np.ndarray, np.ndarray]:
-        """Return x and y, float64 [P] each, where the metric has a value and x is known.
+    @property
+    def axes(self) -> dict[str, np.ndarray]:
+        """The rows' places [N] on each of `X_AXES`."""
+        return dict(zip(X_AXES, (self.step, self.timestamp, self.env_steps), strict=True))
 
-        Raises `UnknownMetricError` for a metric without values, `UnknownNameError` for an unknown axis.
-        """
-        column = self.columns.get(name)
-        if column is None or np.isnan(column).all():
-            raise UnknownMetricError(unknown_metric(name, self.columns))
-        axis = choose("x axis", x_axis, X_AXES)
-        if axis == "_step":
-            x = self.step.astype(np.float64)
-        elif axis == "_timestamp":
-            x = self.timestamp
-        else:
-            x = np.where(self.env_steps < 0, np.nan, self.env_steps.astype(np.float64))
-        known = ~np.isnan(column) & ~np.isnan(x)
-        return x[known], column[known]
+    def series(self, name: str, x_axis: str = "_step") -> tuple[np.ndarray, np.ndarray]:
+        """Return x and y of a metric, float64 [P] each, where both are known."""
+        y, x = self.columns[name], self.axes[x_axis].astype(np.float64)
+        known = ~np.isnan(y) & ((x >= 0) if x_axis == "env_steps" else ~np.isnan(x))
+        return x[known], y[known]
 
 
 class RunSource(Protocol):
@@ -120,8 +113,8 @@ class RunSource(Protocol):
     def record(self, id: str) -> RunRecord:
         """Return one run, its summary and damage from all of its files. Raises `RunNotFoundError`."""
 
-    def history(self, id: str, metrics: Sequence[str] | None = None) -> History:
-        """Return a run's history, with only these metrics if given. Raises `RunNotFoundError`."""
+    def history(self, id: str) -> History:
+        """Return a run's rows. Raises `RunNotFoundError`."""
 
     def artifacts(self, id: str) -> list[dict[str, Any]]:
         """Return files of a run: name, kind, bytes, sha256 (None if unknown), path. Raises `RunNotFoundError`."""
@@ -133,6 +126,17 @@ def option(config: Mapping[str, Any], name: str) -> Any:
     for part in name.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None
     return value
+
+
+def flatten(plain: Mapping[str, Any], prefix: str = "", *, lists: bool = False) -> dict[str, Any]:
+    """Return the values of nested data by dotted name; with `lists` also those in lists of data: phases.0.updates."""
+    flat: dict[str, Any] = {}
+    for key, value in plain.items():
+        name = f"{prefix}{key}"
+        if lists and isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
+            value = {str(number): item for number, item in enumerate(value)}
+        flat |= flatten(value, f"{name}.", lists=lists) if isinstance(value, Mapping) and value else {name: value}
+    return flat
 
 
 def unknown_metric(name: str, known: Iterable[str]) -> str:
@@ -224,9 +228,8 @@ def history_rows(history: History) -> list[dict[str, Any]]:
 
 def wide_rows(history: History, metrics: Sequence[str], x_axis: str) -> list[list[Any]]:
     """Return a row [x, value of each metric] for each row of the history in which one of them has a value."""
-    x = dict(zip(X_AXES, (history.step, history.timestamp, history.env_steps), strict=True))[x_axis].tolist()
-    columns = [history.columns[metric].tolist() for metric in metrics]
-    rows = [[x[i], *(column[i] for column in columns)] for i in range(len(x))]
+    columns = (history.axes[x_axis].tolist(), *(history.columns[metric].tolist() for metric in metrics))
+    rows = map(list, zip(*columns, strict=True))
     return [row for row in rows if any(value == value for value in row[1:])]
 
 

@@ -12,7 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -85,21 +85,17 @@ def rows_of_runs(root: Path, names: Iterable[str] | None = None) -> list[Registe
     records = {record.id: record for record in RunFolders(root).runs()}
     sweeps = [SweepFolder(path) for path in sorted(root.glob(f"*{SUFFIX}")) if path.is_dir()]
     owner = {run: sweep for sweep in sweeps for run in sweep.runs()}
-    chosen = None if names is None else set(names)
-    if chosen is not None:
-        unknown = chosen - {*records, *(sweep.name for sweep in sweeps)}
-        if unknown:
-            raise InputError(f"{sorted(unknown)[0]}: is neither a run nor a sweep in {root}; see `sparring-runs list`")
-    rows = []
-    for name, record in records.items():
-        sweep = owner.get(name)
-        if chosen is not None and name not in chosen and (sweep is None or sweep.name not in chosen):
-            continue
-        if sweep is None or not _is_search(sweep):
-            rows.append(_row_or_damage(record, sweep))
-    for sweep in sweeps:
-        if _is_search(sweep) and (chosen is None or sweep.name in chosen):
-            rows.append(_search_row(sweep, records))
+    known = {*records, *(sweep.name for sweep in sweeps)}
+    chosen = known if names is None else set(names)
+    if unknown := sorted(chosen - known):
+        raise InputError(f"{unknown[0]}: is neither a run nor a sweep in {root}; see `sparring-runs list`")
+    searches = [sweep for sweep in sweeps if _is_search(sweep)]
+    rows = [
+        _row_or_damage(record, sweep)
+        for name, record in records.items()
+        if (sweep := owner.get(name)) not in searches and chosen & {name, sweep.name if sweep else name}
+    ]
+    rows += [_search_row(sweep, records) for sweep in searches if sweep.name in chosen]
     return sorted(rows, key=lambda row: row.name)
 
 
@@ -108,40 +104,43 @@ def planned_rows(recorded: Sequence[RegisterRow]) -> list[RegisterRow]:
 
     A file whose command stands in a page of results was run: its row is completed, with the pages as its result.
     """
-    done = {row.of for row in recorded}
-    rows = []
+    planned = []
     for name in sweep_files():
         file = read_sweep_file(name)
         if file.search:
-            rows.append(RegisterRow(name, "planned", _search_space(file), f"python train.py +sweep={name}", of=name))
+            planned.append((name, _search_space(file), f"+sweep={name}"))
         for letter, run in file.runs.items():
-            command = f"python train.py +sweep={name} runs={letter}"
             changes = _plain_overrides(run.changes) or "none"
-            rows.append(RegisterRow(f"{name}-{letter}", "planned", changes, command, of=f"{name}-{letter}"))
-    rows += [RegisterRow(name, "planned", "none", f"python train.py +run={name}", of=name) for name in runs()]
-    pages = _result_pages()
+            planned.append((f"{name}-{letter}", changes, f"+sweep={name} runs={letter}"))
+    planned += [(name, "none", f"+run={name}") for name in runs()]
+    done, pages = {row.of for row in recorded}, _result_pages()
     return [
-        replace(row, status="completed", result=" ".join(pages[row.of])) if row.of in pages else row
-        for row in rows
-        if row.of not in done
+        RegisterRow(
+            name,
+            "completed" if name in pages else "planned",
+            changes,
+            f"python train.py {words}",
+            result=pages.get(name, ""),
+            of=name,
+        )
+        for name, changes, words in planned
+        if name not in done
     ]
 
 
-def _result_pages() -> dict[str, list[str]]:
+def _result_pages() -> dict[str, str]:
     """Return links to the pages of results that hold the command of a run file or a search, by its name."""
-    pages: dict[str, list[str]] = {}
+    pages: dict[str, str] = {}
     for path in sorted(RESULTS.glob("*.md")):
-        for name in sorted(set(COMMAND.findall(path.read_text(encoding="utf-8")))):
-            pages.setdefault(name, []).append(f"[{path.name}](../results/{path.name})")
+        for name in set(COMMAND.findall(path.read_text(encoding="utf-8"))):
+            pages[name] = f"{pages.get(name, '')} [{path.name}](../results/{path.name})".strip()
     return pages
 
 
 def read_recorded(path: Path) -> list[RegisterRow]:
     """Read the recorded rows; raises `InputError` naming a line that is none."""
-    if not path.is_file():
-        return []
     rows = []
-    for number, line in enumerate(read_regular_text(path).splitlines(), start=1):
+    for number, line in enumerate(read_regular_text(path).splitlines() if path.is_file() else (), start=1):
         try:
             rows.append(RegisterRow(**{str(key): str(value) for key, value in json.loads(line).items()}))
         except (ValueError, TypeError, AttributeError) as error:
@@ -232,10 +231,9 @@ def _result(record: RunRecord, folder: Path, file: SweepFile | None) -> str:
 
 def _lessons(folder: Path) -> str:
     path = folder / NOTES
-    if not path.is_file():
-        return ""
-    paragraphs = [text for text in read_regular_text(path).split("\n\n") if text.strip() and not text.startswith("#")]
-    text = " ".join(paragraphs[0].split()) if paragraphs else ""
+    paragraphs = read_regular_text(path).split("\n\n") if path.is_file() else []
+    first = next((text for text in paragraphs if text.strip() and not text.startswith("#")), "")
+    text = " ".join(first.split())
     return text if len(text) <= LONGEST_LESSON else f"{text[:LONGEST_LESSON]}..."
 
 
@@ -306,14 +304,14 @@ def register(names: Sequence[str] | None, root: Path, *, all_runs: bool) -> dict
 
 def register_page(recorded: Sequence[RegisterRow]) -> str:
     """Return the page of the recorded rows, the planned ones and the reference rows."""
-    parts = [HEAD]
-    if recorded:
-        parts.append(f"## Runs\n\n{_rows(sorted(recorded, key=lambda row: row.name))}\n")
     rows = planned_rows(recorded)
-    parts.append(f"## Measured\n\n{_files([row for row in rows if row.result])}\n")
-    parts.append(f"## Planned\n\n{_files([row for row in rows if not row.result])}\n")
-    parts.append(f"## Reference\n\n{REFERENCE_NOTE}\n{_reference(REFERENCE)}\n")
-    return "\n".join(parts)
+    sections = {
+        "Runs": _rows(sorted(recorded, key=lambda row: row.name)) if recorded else "",
+        "Measured": _files([row for row in rows if row.result]),
+        "Planned": _files([row for row in rows if not row.result]),
+        "Reference": f"{REFERENCE_NOTE}\n{_reference()}",
+    }
+    return "\n".join([HEAD, *(f"## {title}\n\n{text}\n" for title, text in sections.items() if text)])
 
 
 def read_reference(path: Path) -> list[dict[str, str]]:
@@ -340,14 +338,12 @@ def _rows(rows: Sequence[RegisterRow]) -> str:
 
 def _files(rows: Sequence[RegisterRow]) -> str:
     headings = ["name", "status", "changes", "command", "results"]
-    cells = [[row.name, row.status, _code(row.changes), _code(row.command), row.result] for row in rows]
-    return table(headings, cells)
+    return table(headings, [[row.name, row.status, _code(row.changes), _code(row.command), row.result] for row in rows])
 
 
-def _reference(path: Path) -> str:
-    rows = read_reference(path)
-    headings = [key for key in REFERENCE_KEYS if key != "ours"] + ["ours"]
-    return table(headings, [[_code(row[key]) if key == "ours" else row[key] for key in headings] for row in rows])
+def _reference() -> str:
+    rows = read_reference(REFERENCE)
+    return table(REFERENCE_KEYS, [[*(row | {"ours": _code(row["ours"])}).values()] for row in rows])
 
 
 def _code(words: str) -> str:

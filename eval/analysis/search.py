@@ -19,7 +19,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, NoReturn
 
 from sparring.configs.core.errors import InputError, suggestion
-from sparring.eval.analysis.record import RunRecord
+from sparring.eval.analysis.record import RunRecord, flatten
 
 Test = Callable[[RunRecord], bool]
 FIELDS = ("id", "status", "source", "path", "tags", "created", "updated")
@@ -55,15 +55,6 @@ def config_test(text: str) -> Test:
     if not equals or not key.strip():
         raise InputError(f'--config {text!r}: write "KEY=VALUE", as in "ppo.gamma=0.99"')
     return partial(_compare, name=f"config.{key.strip()}", operator="=", value=value.strip())
-
-
-def flatten(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the values of nested data by dotted key; lists count as values."""
-    flat: dict[str, Any] = {}
-    for key, value in plain.items():
-        name = f"{prefix}{key}"
-        flat |= flatten(value, f"{name}.") if isinstance(value, Mapping) and value else {name: value}
-    return flat
 
 
 @dataclass

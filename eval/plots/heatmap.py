@@ -16,9 +16,10 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
+from sparring.eval.plots import DIM, GRID, INK
+
 LOSES, EVEN, WINS = "#B2182B", "#F7F7F7", "#2166AC"
 """Ends and middle of ColorBrewer's RdBu, which is safe for red-green colour blindness."""
-INK, DIM, GRID = "#1E2228", "#70767E", "#DEE1E5"
 COLORS = LinearSegmentedColormap.from_list("shares", [LOSES, EVEN, WINS]).with_extremes(bad=GRID)
 
 CELL, RATINGS, GAP, BAR = 0.56, 3.0, 0.4, 0.16

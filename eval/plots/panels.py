@@ -1,9 +1,8 @@
 """Figure of learning curves: a panel per metric over shared env steps or updates, a colour per group of runs.
 
-Every run is a thin line, the mean of its group a thick one of the same colour. The colours are those of M. Okabe and
-K. Ito ("Color universal design", 2008) that are visible on white, and are safe for all kinds of colour blindness.
-Further groups repeat them dashed and dotted. A line has a gap where its metric was not measured for long. The same
-chart gives the same bytes, independent of the user's matplotlib settings.
+Every run is a thin line, the mean of its group a thick one of the same colour; groups beyond the colours repeat them
+dashed and dotted. A line has a gap where its metric was not measured for long. The same chart gives the same bytes,
+independent of the user's matplotlib settings.
 """
 
 from __future__ import annotations
@@ -21,12 +20,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogFormatter
 
+from sparring.eval.plots import COLORS, DIM, GRID, INK
 from sparring.eval.plots.history import MILLION, Curve, PhaseMark
 
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "--", ":")
 MOST_GROUPS = len(COLORS) * len(DASHES)
-INK, DIM, GRID = "#1E2228", "#70767E", "#DEE1E5"
 GAP = 10.0
 """A line has a gap where the distance to the next value is this many times the usual one."""
 FEW = 40

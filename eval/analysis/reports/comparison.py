@@ -14,7 +14,7 @@ import numpy as np
 
 from sparring.configs.core.errors import InputError, choose
 from sparring.eval.analysis.options import find_run
-from sparring.eval.analysis.record import History, RunRecord, RunSource, option
+from sparring.eval.analysis.record import History, RunRecord, RunSource, flatten, option
 from sparring.eval.analysis.reports.power_law import Compute, Price, compute_of, difference_of_means, mean_of
 from sparring.eval.stats.aggregate import Estimate
 
@@ -137,7 +137,7 @@ def grouped(runs: Sequence[ComparedRun]) -> list[SeedGroup]:
     """Group runs by their configuration without seed and place, in order of appearance; one without any is alone."""
     groups: dict[str | int, list[ComparedRun]] = {}
     for number, run in enumerate(runs):
-        flat = flattened(run.record.config)
+        flat = flatten(run.record.config, lists=True)
         same = {key: value for key, value in flat.items() if not _ignored(key)}
         groups.setdefault(repr(sorted(same.items())) if flat else number, []).append(run)
     return [SeedGroup(_label(group), tuple(group)) for group in groups.values()]
@@ -145,7 +145,7 @@ def grouped(runs: Sequence[ComparedRun]) -> list[SeedGroup]:
 
 def config_differences(groups: Sequence[SeedGroup]) -> list[tuple[str, tuple[str, ...]]]:
     """Return the options in which groups differ, with the value of each group; a dash where it is absent."""
-    configs = [flattened(group.runs[0].record.config) for group in groups]
+    configs = [flatten(group.runs[0].record.config, lists=True) for group in groups]
     names = sorted({name for config in configs for name in config if not _ignored(name)})
     rows = [(name, tuple(str(config.get(name, "-")) for config in configs)) for name in names]
     return [(name, values) for name, values in rows if len(set(values)) > 1]
@@ -190,17 +190,6 @@ def difference(base: SeedGroup, other: SeedGroup, metric: str, limit: float) -> 
 def group_curve(group: SeedGroup, metric: str, limit: float) -> np.ndarray:
     """Return the mean curve [GRID] of a group."""
     return _column_means(np.array([run.curve(metric, limit) for run in group.runs]))
-
-
-def flattened(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested options under dotted names, such as phases.0.updates; lists of plain values stay values."""
-    flat: dict[str, Any] = {}
-    for key, value in config.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
-            value = {str(number): item for number, item in enumerate(value)}
-        flat |= flattened(value, f"{name}.") if isinstance(value, Mapping) and value else {name: value}
-    return flat
 
 
 def _load(name: str, sources: Sequence[RunSource], options: ComparisonOptions) -> tuple[RunRecord, History, Compute]:

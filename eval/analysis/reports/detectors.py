@@ -79,14 +79,9 @@ class Spikes:
 
     def find(self, series: Series) -> Evidence | None:
         """Return the spikes."""
-        n = int(self.before)
-        if len(series) <= n:
-            return None
-        wrong = np.abs(series.values[n:]) > np.maximum(self.times * _usual(np.abs(series.values), n), self.floor)
-        if wrong.sum() < self.count:
-            return None
-        text = f"{wrong.sum()} values above {self.times:g} times the median of the {n} before them"
-        return _points(series, np.flatnonzero(wrong) + n, text)
+        n, sizes = int(self.before), np.abs(series.values)
+        wrong = sizes[n:] > np.maximum(self.times * _usual(sizes, n), self.floor)
+        return _outliers(series, n, wrong, self.count, f"above {self.times:g} times")
 
 
 @dataclass(frozen=True)
@@ -100,13 +95,8 @@ class Drops:
     def find(self, series: Series) -> Evidence | None:
         """Return the low values."""
         n = int(self.before)
-        if len(series) <= n:
-            return None
         wrong = series.values[n:] < _usual(series.values, n) - self.drop
-        if wrong.sum() < self.count:
-            return None
-        text = f"{wrong.sum()} values more than {self.drop:g} below the median of the {n} before them"
-        return _points(series, np.flatnonzero(wrong) + n, text)
+        return _outliers(series, n, wrong, self.count, f"more than {self.drop:g} below")
 
 
 @dataclass(frozen=True)
@@ -260,8 +250,18 @@ def needed(detector: Detector) -> int:
 
 
 def _usual(values: np.ndarray, before: int) -> np.ndarray:
-    """Return the median [N - before] of the `before` values before each of the later values."""
+    """Return the median [N - before] of the `before` values before each of the later values; none for fewer."""
+    if len(values) <= before:
+        return np.zeros(0)
     return np.asarray(np.median(np.lib.stride_tricks.sliding_window_view(values, before)[:-1], axis=1))
+
+
+def _outliers(series: Series, before: int, wrong: np.ndarray, least: float, where: str) -> Evidence | None:
+    """Return evidence if at least `least` of the values after the first `before` are `wrong`, bool [N - before]."""
+    if wrong.sum() < max(least, 1):
+        return None
+    text = f"{wrong.sum()} values {where} the median of the {before} before them"
+    return _points(series, np.flatnonzero(wrong) + before, text)
 
 
 def _width(series: Series) -> int:

@@ -204,15 +204,6 @@ class PowerLaw:
         """Return the fitted reward."""
         return self.coefficient * compute**self.exponent.value
 
-    def describe(self) -> str:
-        """Return the fit in one sentence."""
-        low, high = self.exponent.interval
-        rest = f", {self.left_out} points that are not positive left out" if self.left_out else ""
-        return (
-            f"reward = {self.coefficient:.3g} x compute^{self.exponent.value:.3f}, 95 % interval of the exponent "
-            f"[{low:.3f}, {high:.3f}], R2 {self.r_squared:.2f}, {self.points} points{rest}"
-        )
-
 
 def fit_run(compute: np.ndarray, reward: np.ndarray, *, seed: int = 0, resamples: int = RESAMPLES) -> PowerLaw:
     """Fit one run: compute and reward [N] by update.

@@ -28,11 +28,9 @@ from sparring.eval.analysis.reports.report import (
     cell_text,
     number,
 )
-from sparring.eval.plots import check_matplotlib
+from sparring.eval.plots import COLORS, DIM, check_matplotlib
 from sparring.eval.stats.aggregate import Estimate
 
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
-"""Colours of M. Okabe and K. Ito (2008), safe for colour blindness."""
 WIDTH, HEIGHT = 520, 220
 LEFT, RIGHT, TOP, BOTTOM = 62, 10, 24, 34
 """Margins in pixels."""
@@ -299,7 +297,7 @@ def _draw_axis(axis: object, plot: LinePlot) -> None:
         axis.set_xscale("log")
         axis.set_yscale("log")
     for mark in plot.marks:
-        axis.axvline(mark, color="#70767E", linestyle=":", linewidth=0.8)
+        axis.axvline(mark, color=DIM, linestyle=":", linewidth=0.8)
     axis.set_title(plot.title, fontsize=9, loc="left", parse_math=False)
     axis.set_xlabel(plot.x_label, fontsize=8)
     if len({entry.label for entry in plot.lines if entry.label and not entry.thin}) > 1:

@@ -23,10 +23,9 @@ NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
 
 class RowTable:
-    """Rows of numbers, appended one by one; `metrics` limits the columns that a history gets."""
+    """Rows of numbers, appended one by one."""
 
-    def __init__(self, metrics: Sequence[str] | None = None) -> None:
-        self._wanted = None if metrics is None else set(metrics)
+    def __init__(self) -> None:
         self._steps: list[int] = []
         self._times: list[float] = []
         self._env_steps: list[int] = []
@@ -74,10 +73,7 @@ class RowTable:
         chosen = order[first]
         numbered = bool(known.any()) or not len(known)
         columns = {
-            key: column
-            for key in self._cells
-            if (self._wanted is None or key in self._wanted)
-            and not np.isnan(column := self._column(key, place, len(chosen))).all()
+            key: column for key in self._cells if not np.isnan(column := self._column(key, place, len(chosen))).all()
         }
         return History(
             step=np.arange(1, len(chosen) + 1) if numbered else own[chosen],

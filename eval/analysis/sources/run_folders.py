@@ -10,7 +10,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -68,9 +68,9 @@ class RunFolders:
         path = self._folder(id)
         return self._record(path, self._rows(path))
 
-    def history(self, id: str, metrics: Sequence[str] | None = None) -> History:
+    def history(self, id: str) -> History:
         """Return all rows of a run."""
-        return self._rows(self._folder(id), metrics=metrics, times=True)
+        return self._rows(self._folder(id), times=True)
 
     def artifacts(self, id: str) -> list[dict[str, Any]]:
         """Return the files of a run, apart from its logs in W&B."""
@@ -128,13 +128,11 @@ class RunFolders:
             notes=history.notes,
         )
 
-    def _rows(
-        self, folder: Path, *, metrics: Sequence[str] | None = None, tail: int | None = None, times: bool = False
-    ) -> History:
+    def _rows(self, folder: Path, *, tail: int | None = None, times: bool = False) -> History:
         running = is_locked(folder)
         damage: list[str] = []
         wall = times_by_step(folder) if times else {}
-        table = RowTable(metrics)
+        table = RowTable()
         events = [
             event
             for row in read_lines(folder / EVENTS, damage, running=running)

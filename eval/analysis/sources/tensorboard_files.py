@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import struct
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -151,9 +151,9 @@ class TensorBoardFiles:
         """Return one run."""
         return self._record(self._folder(id), open_files(MARK))
 
-    def history(self, id: str, metrics: Sequence[str] | None = None) -> History:
+    def history(self, id: str) -> History:
         """Return all rows of a run."""
-        return read_folder(self._folder(id), metrics)
+        return read_folder(self._folder(id))
 
     def artifacts(self, id: str) -> list[dict[str, Any]]:
         """Return the event files of a run."""
@@ -196,12 +196,12 @@ class TensorBoardFiles:
         )
 
 
-def read_folder(folder: Path, metrics: Sequence[str] | None = None) -> History:
+def read_folder(folder: Path) -> History:
     """Return the rows of all event files in a folder, in the order of their names, which begin with their time."""
     events = ScalarEvents()
     for path in event_files(folder):
         events.read(path)
-    return _history(events, metrics)
+    return _history(events)
 
 
 def event_files(folder: Path) -> list[Path]:
@@ -215,7 +215,7 @@ def times_by_step(folder: Path) -> dict[int, float]:
     return dict(zip(history.env_steps.tolist(), history.timestamp.tolist(), strict=True))
 
 
-def _history(events: ScalarEvents, metrics: Sequence[str] | None) -> History:
+def _history(events: ScalarEvents) -> History:
     if not events.order:
         none = np.zeros(0, np.int64)
         return History(none, np.zeros(0), none, {}, events.texts, tuple(events.damage))
@@ -234,7 +234,7 @@ def _history(events: ScalarEvents, metrics: Sequence[str] | None) -> History:
     bounds = np.searchsorted(tag[by_tag], np.arange(len(events.names) + 1))
     for name, k in sorted(events.names.items()):
         members = by_tag[bounds[k] : bounds[k + 1]]
-        if (metrics is None or name in metrics) and np.isfinite(value[members]).any():
+        if np.isfinite(value[members]).any():
             column = np.full(len(keys), math.nan)
             column[row[members]] = np.where(np.isfinite(value[members]), value[members], math.nan)
             columns[name] = column

@@ -13,7 +13,7 @@ import json
 import netrc
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -139,11 +139,11 @@ class WandBCloud:
         run = self._attributes(id)
         return self._record(run, unique_names({one["id"]: one["name"] for one in self._runs()})[run["id"]])
 
-    def history(self, id: str, metrics: Sequence[str] | None = None) -> History:
+    def history(self, id: str) -> History:
         """Return all rows of a run."""
         run = self._attributes(id)
         rows = self._ask(f"history of {run['id']}", lambda: self._scan(run["id"]), version=_version(run))
-        table = RowTable(metrics)
+        table = RowTable()
         events: list[dict[str, Any]] = []
         for number, row in enumerate(rows):
             step = row.get("_step")

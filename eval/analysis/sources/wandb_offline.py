@@ -17,7 +17,7 @@ import json
 import os
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -117,7 +117,7 @@ RESERVED = "_"
 class OfflineLog:
     """Content of the files of one run."""
 
-    table: RowTable
+    table: RowTable = field(default_factory=RowTable)
     events: list[dict[str, Any]] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
     name: str = ""
@@ -161,9 +161,9 @@ class WandBOffline:
         key = self._key(id)
         return self._record(key, self._files()[key], self._names()[key], open_files(SUFFIX))
 
-    def history(self, id: str, metrics: Sequence[str] | None = None) -> History:
+    def history(self, id: str) -> History:
         """Return all rows of a run."""
-        log = _read(self._files()[self._key(id)], None if metrics is None else tuple(metrics))
+        log = _read(self._files()[self._key(id)])
         return log.table.history(log.events, log.damage)
 
     def artifacts(self, id: str) -> list[dict[str, Any]]:
@@ -173,7 +173,7 @@ class WandBOffline:
             {"name": path.name, "kind": "log", "bytes": path.stat().st_size, "sha256": None, "path": str(path)}
             for path in paths
         ]
-        return files + _read(paths, None).artifacts
+        return files + _read(paths).artifacts
 
     def _key(self, id: str) -> str:
         return matching_id(id, self._own_names(), f"the W&B files under {self.root}")
@@ -203,7 +203,7 @@ class WandBOffline:
         }
 
     def _record(self, id: str, paths: tuple[Path, ...], name: str, held: set[str]) -> RunRecord:
-        log = _read(paths, None)
+        log = _read(paths)
         history = log.table.history(log.events, log.damage)
         summary: dict[str, Any] = log.summary | last_values(history)
         if len(history.env_steps):
@@ -243,18 +243,14 @@ def _read_head(path: Path, version: int) -> tuple[str, str]:
     return "", ""
 
 
-def _read(paths: tuple[Path, ...], metrics: tuple[str, ...] | None) -> OfflineLog:
+def _read(paths: tuple[Path, ...]) -> OfflineLog:
     """Read the files of a run; the last answer is kept while no file changes."""
-    return _read_files(
-        paths, metrics, tuple((status.st_size, status.st_mtime_ns) for path in paths if (status := path.stat()))
-    )
+    return _read_files(paths, tuple((status.st_size, status.st_mtime_ns) for path in paths if (status := path.stat())))
 
 
 @lru_cache(maxsize=2)
-def _read_files(
-    paths: tuple[Path, ...], metrics: tuple[str, ...] | None, versions: tuple[tuple[int, int], ...]
-) -> OfflineLog:
-    log = OfflineLog(RowTable(metrics))
+def _read_files(paths: tuple[Path, ...], versions: tuple[tuple[int, int], ...]) -> OfflineLog:
+    log = OfflineLog()
     for path in paths:
         damage: list[str] = []
         log.exit_code = None  # a run that was continued ended with its last file
