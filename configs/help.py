@@ -6,16 +6,14 @@ Runs and options are read from their definitions, the run files and the schema, 
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, is_dataclass
-from functools import cache
 from textwrap import wrap
 from typing import Any, get_args, get_type_hints
 
-from sparring.configs.core.allowed import describe
+from sparring.configs.core.allowed import describe, field_texts
 from sparring.configs.core.errors import choose
 from sparring.configs.kinds import declared, owners
 from sparring.configs.load import ROOTS, runs
@@ -161,7 +159,7 @@ def meaning(key: str) -> str:
             hint = get_type_hints(section)[part]
             section = next(one for one in (hint, *get_args(hint)) if is_dataclass(one))
         for owner in inspect.getmro(section):
-            if text := _docstrings(owner).get(name):
+            if text := field_texts(owner).get(name):
                 return text
     return ""
 
@@ -174,20 +172,6 @@ def _options() -> dict[str, Field[Any]]:
 
 def _belongs(key: str, section: str) -> bool:
     return "." not in key if section == GENERAL else f"{key}.".startswith(f"{section}.")
-
-
-@cache
-def _docstrings(owner: type) -> dict[str, str]:
-    """Return the docstrings under the fields of a dataclass, each on one line."""
-    if not is_dataclass(owner):
-        return {}
-    (tree,) = ast.parse(inspect.getsource(owner)).body
-    assert isinstance(tree, ast.ClassDef)
-    texts = {}
-    for field, after in zip(tree.body, tree.body[1:], strict=False):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(after, ast.Expr):
-            texts[field.target.id] = " ".join(str(ast.literal_eval(after.value)).split())
-    return texts
 
 
 def _option_lines() -> Iterator[str]:

@@ -34,7 +34,8 @@ from sparring.eval.command import (
     write,
     write_files,
 )
-from sparring.eval.parser import WholeName
+from sparring.eval.options import from_keywords
+from sparring.eval.stats.parser import WholeName
 
 if TYPE_CHECKING:
     from sparring.agents.policies.loaded_policy import LoadedPolicy
@@ -190,8 +191,10 @@ def seeds(runs: Sequence[str | Path], **options: Any) -> CommandReport:
 
     Raises `InputError` for bad input, in one line.
     """
-    words = [*_names("runs", runs), *option_words(options)]
-    return _written(import_module("sparring.eval.seeds").seeds(words))
+    from sparring.eval.seeds import SeedOptions
+    from sparring.eval.seeds import seeds as summed
+
+    return _written(summed(from_keywords(SeedOptions, {"runs": _several("runs", runs), **options})))
 
 
 def curves(runs: Sequence[str | Path] | Mapping[str, Sequence[str | Path]], **options: Any) -> CommandReport:
@@ -231,6 +234,13 @@ def _names(what: str, names: Sequence[str | Path]) -> list[WholeName]:
     return [whole_name(name) for name in names]
 
 
+def _several(what: str, names: Any) -> Any:
+    """Return `names`, several; a single text would be taken for one of them."""
+    if isinstance(names, str | Path):
+        raise InputError(f"{what}: {str(names)!r} is one name; give a list, [{str(names)!r}]")
+    return names
+
+
 def _written(report: CommandReport) -> CommandReport:
     write_files(report.files)
     return report
@@ -245,9 +255,9 @@ def export(policy: Any, path: str | Path | None = None, *, batch: str | int | No
 
     Raises `InputError` for bad input, in one line, and for a policy that is too large or differs from torch.
     """
-    words = option_words({"ckpt": policy, "out": path, "batch": batch})
-    written: Path = import_module("sparring.eval.export").export_policy(words).path
-    return written
+    from sparring.eval.export import ExportOptions, export_policy
+
+    return export_policy(from_keywords(ExportOptions, {"ckpt": policy, "out": path, "batch": batch})).path
 
 
 def diplomacy_replay(

@@ -23,7 +23,7 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.games import PACKAGES
 from sparring.configs.serialization import read_yaml
 from sparring.eval.command import FAILED, CommandReport, announce_loading, make_folders, publish, run_command
-from sparring.eval.parser import SEED, Parser, check_number
+from sparring.eval.stats.parser import SEED, Parser, check_number
 
 if TYPE_CHECKING:
     from sparring.eval.imported.conformance import CheckLine

@@ -25,9 +25,9 @@ import numpy as np
 
 from sparring.configs.core.errors import InputError, choose, one_line
 from sparring.eval.command import CommandReport, make_folders, publish_report, run_command
-from sparring.eval.parser import Parser, WholeName, check_number, read_names
 from sparring.eval.plots import check_matplotlib
 from sparring.eval.plots.history import MILLION, Curve, CurveGroup, RunHistory, mean, read_history
+from sparring.eval.stats.parser import Parser, WholeName, check_number, read_names
 from sparring.eval.stats.tables import table
 
 if TYPE_CHECKING:

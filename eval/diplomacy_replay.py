@@ -28,7 +28,7 @@ from sparring.envs.diplomacy.records.timeline import Phase, phases_of
 from sparring.eval.command import announce_loading, make_folders, run_command, write
 from sparring.eval.diplomacy.lineup import FALLBACK_BOT, find_lineup, load_seats, read_lineup
 from sparring.eval.diplomacy.page import UNKNOWN, write_replay
-from sparring.eval.parser import SEED, Parser, add_results, check_number
+from sparring.eval.stats.parser import SEED, Parser, add_results, check_number
 
 if TYPE_CHECKING:
     from sparring.envs.diplomacy.records.history import PhaseRecord

@@ -24,7 +24,7 @@ from sparring.configs.core.typed import naming
 from sparring.configs.games import OWN
 from sparring.envs.game import game_of
 from sparring.eval.command import Evaluation, RecordingOptions, evaluate_command, make_folders, use_machine
-from sparring.eval.parser import CommonOptions, Parser, add_machine, add_results, check_machine, check_number
+from sparring.eval.stats.parser import CommonOptions, Parser, add_machine, add_results, check_machine, check_number
 
 if TYPE_CHECKING:
     from PIL.Image import Image

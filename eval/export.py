@@ -18,11 +18,11 @@ if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/export.py")
 
 from sparring.agents.opponents.players import BOT_PREFIX, check_game, find_checkpoint, trained_in
-from sparring.configs.core.errors import InputError, choose
+from sparring.configs.core.errors import InputError
 from sparring.configs.games import is_imported
 from sparring.envs.dogfight import GAME
 from sparring.eval.command import run_command
-from sparring.eval.parser import Parser
+from sparring.eval.options import CommandOptions, CommandText, argument, parse
 
 ONE, FREE = "1", "free"
 
@@ -41,21 +41,42 @@ class ExportedPolicy:
     difference: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions(CommandOptions):
+    """Options of the command; the checkpoint has not been located."""
+
+    TEXT = CommandText("eval/export.py", "Export a policy to ONNX.")
+    ckpt: str = argument("", metavar="C")
+    """A path, a run's name, or final.pt (the newest run's)."""
+    out: Path | None = argument(None, metavar="ONNX")
+    """The file (default: beside the checkpoint, ending in .onnx)."""
+    batch: str | None = argument(None, (ONE, FREE), metavar=f"{ONE}|{FREE}")
+    """Observations at once: free, or 1 as the public challenge asks (default: 1 under challenge rules)."""
+
+    def check(self) -> None:
+        """Raise `InputError` for a player without a network."""
+        self.require("ckpt", "give a path, a run's name, or final.pt for the newest run")
+        if self.ckpt.startswith(BOT_PREFIX):
+            raise InputError(f"--ckpt {self.ckpt}: a bot has no network to export; give a checkpoint")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (`sys.argv` by default) and return the exit code."""
     return run_command("eval/export.py", _run, arguments)
 
 
-def export_policy(arguments: Sequence[str]) -> ExportedPolicy:
-    """Write the policy that a command line names. Raises `InputError` for bad input, or one that cannot be exported."""
-    checkpoint, out, batch = _read(arguments)
+def export_policy(options: ExportOptions) -> ExportedPolicy:
+    """Write a policy. Raises `InputError` for bad input, or one that cannot be exported."""
+    checkpoint = find_checkpoint(options.ckpt, GAME)
+    if not is_imported({"id": trained_in(checkpoint.parent / "config.yaml")}):
+        check_game(GAME, checkpoint)
     from sparring.agents.opponents.dogfight.onnx_file import export_package, parameter_count
     from sparring.agents.policies.checkpoint import load_checkpoint
     from sparring.eval.onnx_export.onnx_model import export
     from sparring.eval.onnx_export.seat_model import export_seats
 
-    policy, path = load_checkpoint(checkpoint), out or checkpoint.with_suffix(".onnx")
-    batch = batch or (ONE if policy.contract.get("rules") == "challenge" else FREE)
+    policy, path = load_checkpoint(checkpoint), options.out or checkpoint.with_suffix(".onnx")
+    batch = options.batch or (ONE if policy.contract.get("rules") == "challenge" else FREE)
     seats = "masked" in policy.contract
     difference = (export_seats if seats else export)(policy, path, free=batch == FREE)
     data, network = path.read_bytes(), policy.network
@@ -66,7 +87,7 @@ def export_policy(arguments: Sequence[str]) -> ExportedPolicy:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    done = export_policy(arguments)
+    done = export_policy(parse(ExportOptions, arguments))
     size = f"{done.parameters:,} parameters, {done.size:,} bytes"
     batch = "N" if done.batch == FREE else ONE
     print(f"Wrote {done.path}: float32[{batch}, {done.observations}] -> float32[{batch}, {done.actions}], {size}")
@@ -74,26 +95,6 @@ def _run(arguments: Sequence[str]) -> int:
         print(f"Its memory, float32[{batch}, {done.memory}], is an input and an output; zeros begin an episode")
     print(f"Largest difference from torch on random observations: {done.difference:.2g}")
     return 0
-
-
-def _read(arguments: Sequence[str]) -> tuple[Path, Path | None, str | None]:
-    """Return the checkpoint's path, the output path and the batch. Raises `InputError`."""
-    parser = Parser("eval/export.py", "Export a policy to ONNX.")
-    parser.add_argument("--ckpt", metavar="C", help="a path, a run's name, or final.pt (the newest run's)")
-    parser.add_argument("--out", type=Path, metavar="ONNX", help="default: beside the checkpoint, ending in .onnx")
-    help_text = "observations at once: free, or 1 as the public challenge asks (default: 1 under challenge rules)"
-    parser.add_argument("--batch", metavar=f"{ONE}|{FREE}", help=help_text)
-    values = parser.read(arguments)
-    if values["batch"] is not None:
-        choose("--batch", values["batch"], (ONE, FREE))
-    if not values["ckpt"]:
-        raise InputError("--ckpt is missing: give a path, a run's name, or final.pt for the newest run")
-    if values["ckpt"].startswith(BOT_PREFIX):
-        raise InputError(f"--ckpt {values['ckpt']}: a bot has no network to export; give a checkpoint")
-    checkpoint = find_checkpoint(values["ckpt"], GAME)
-    if not is_imported({"id": trained_in(checkpoint.parent / "config.yaml")}):
-        check_game(GAME, checkpoint)
-    return checkpoint, values["out"], values["batch"]
 
 
 if __name__ == "__main__":

@@ -37,9 +37,9 @@ from sparring.configs.games import is_imported
 from sparring.envs.dogfight import GAME
 from sparring.eval.command import CommandReport, make_folders, publish_report, run_command, use_machine
 from sparring.eval.dogfight.command import make_plan, make_report
-from sparring.eval.parser import Parser, PlayOptions, add_conditions, add_players, add_results, check_number
 from sparring.eval.plots import check_matplotlib
 from sparring.eval.run import HELP
+from sparring.eval.stats.parser import Parser, PlayOptions, add_conditions, add_players, add_results, check_number
 from sparring.eval.stats.ratings import Anchor, Rating
 from sparring.eval.stats.tables import Report, conditions, origin, percent, ratings_markdown, table, title, to_json
 

@@ -20,8 +20,8 @@ from sparring.configs.core.errors import InputError, choose
 from sparring.envs.game import games, load
 from sparring.eval.browser.server import SCRIPT
 from sparring.eval.command import run_command
-from sparring.eval.parser import Parser, keyed_name, split_names
 from sparring.eval.run import HELP, env_of_player
+from sparring.eval.stats.parser import Parser, keyed_name, split_names
 
 COMMANDS = {game.name: game.play for game in games() if game.play}
 """Allowed values of `--env`, each with its game for people."""

@@ -25,7 +25,7 @@ from sparring.configs.language import ADAPTER
 from sparring.configs.opponents import is_code
 from sparring.envs.game import game_of, games, load
 from sparring.eval.command import Evaluation, evaluate_command
-from sparring.eval.parser import Parser, planner_samples, split_names
+from sparring.eval.stats.parser import Parser, planner_samples, split_names
 
 GYMNASIUM = "gymnasium"
 COMMANDS = {

@@ -27,7 +27,7 @@ if not __package__:  # Run as a script, possibly before installation.
 from sparring.configs.core.errors import InputError
 from sparring.envs.dogfight.rules import HELD_OUT
 from sparring.eval.command import CommandReport, make_folders, publish_report, run_command
-from sparring.eval.parser import SEED, Parser, check_number
+from sparring.eval.options import SEED, CommandOptions, CommandText, argument, parse
 from sparring.eval.stats.results import RunGroup, Task, read_groups
 from sparring.eval.stats.tables import percent, table
 
@@ -46,16 +46,32 @@ examples:
 exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 
-@dataclass(frozen=True)
-class SeedOptions:
-    """Options of the command. The numbers have been validated; the files have not been located."""
+@dataclass(frozen=True, kw_only=True)
+class SeedOptions(CommandOptions):
+    """Options of the command; the files have not been located."""
 
-    runs: tuple[str, ...]
-    against: tuple[str, ...]
-    seed: int
-    resamples: int
-    out: Path | None
-    command: str
+    TEXT = CommandText(
+        "eval/seeds.py",
+        "Sum up the evaluations of several seeds: interquartile mean, bootstrap intervals, mean and worst.",
+        _EXAMPLES,
+    )
+    runs: tuple[str, ...] = argument((), metavar="RUN", positional=True)
+    """Runs' names or folders, or eval.json files."""
+    against: tuple[str, ...] = argument((), metavar="RUN")
+    """The seeds of another configuration."""
+    seed: int = argument(0, SEED, metavar="N")
+    """Seed of the bootstrap (default: 0)."""
+    resamples: int = argument(9999, RESAMPLES, metavar="N")
+    """Bootstrap samples per interval."""
+    out: Path | None = argument(None, metavar="DIR")
+    """Write seeds.json and seeds.md there."""
+
+    def check(self) -> None:
+        """Raise `InputError` for a group of a single run."""
+        for name, least in {"runs": 2, "against": 0}.items():
+            given = len(getattr(self, name))
+            if given == 1 or given < least:
+                raise InputError(f"{name}: {given} given, at least 2 are needed: one seed has no spread")
 
 
 @dataclass(frozen=True)
@@ -71,19 +87,7 @@ class SeedRow:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (`sys.argv` by default) and return the exit code."""
-    return run_command("eval/seeds.py", lambda words: publish_report(seeds(words)), arguments)
-
-
-def read_options(arguments: Sequence[str]) -> SeedOptions:
-    """Parse the command line. Raises `InputError` with a one-line message; exits after --help."""
-    values = _parser().read(arguments)
-    check_number("--seed", values["seed"], SEED)
-    check_number("--resamples", values["resamples"], RESAMPLES)
-    for name in ("runs", "against"):
-        values[name] = tuple(values[name])
-        if len(values[name]) == 1 or (name == "runs" and not values[name]):
-            raise InputError(f"{name}: {len(values[name])} given, at least 2 are needed: one seed has no spread")
-    return SeedOptions(**values)
+    return run_command("eval/seeds.py", lambda words: publish_report(seeds(parse(SeedOptions, words))), arguments)
 
 
 def summarize_groups(ours: RunGroup, theirs: RunGroup | None, *, seed: int, resamples: int) -> list[SeedRow]:
@@ -173,31 +177,14 @@ def _estimate(estimate: Estimate) -> list[str]:
     return [percent(estimate.value), f"{percent(low)} to {percent(high)}"]
 
 
-def seeds(arguments: Sequence[str]) -> CommandReport:
-    """Sum up the evaluations that a command line names. Raises `InputError` for bad input."""
-    options = read_options(arguments)
+def seeds(options: SeedOptions) -> CommandReport:
+    """Sum up evaluations. Raises `InputError` for bad input."""
     make_folders([options.out])
     ours, theirs = read_groups(options.runs, options.against)
     rows = summarize_groups(ours, theirs, seed=options.seed, resamples=options.resamples)
     text, data = seeds_markdown(ours, theirs, rows, options.command), seeds_json(ours, theirs, rows, options)
     files = {options.out / "seeds.json": data, options.out / "seeds.md": text} if options.out else {}
     return CommandReport(text, data, files)
-
-
-def _parser() -> Parser:
-    parser = Parser(
-        "eval/seeds.py",
-        "Sum up the evaluations of several seeds: interquartile mean, bootstrap intervals, mean and worst.",
-        _EXAMPLES,
-    )
-    parser.add_argument("runs", nargs="*", metavar="RUN", help="runs' names or folders, or eval.json files")
-    parser.add_argument("--against", nargs="+", default=[], metavar="RUN", help="the seeds of another configuration")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the bootstrap (default: 0)")
-    parser.add_argument(
-        "--resamples", type=int, default=9999, metavar="N", help="bootstrap samples per interval (default: 9999)"
-    )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="write seeds.json and seeds.md there")
-    return parser
 
 
 if __name__ == "__main__":

@@ -239,13 +239,13 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 67_820,
-    "product files": 412,
+    "product lines": 68_176,
+    "product files": 413,
     "import lines, % of product lines": 8.2,
-    "files with one importer": 73,
+    "files with one importer": 75,
     "files with one importer and at most 80 lines": 7,
     "`found` as a name, per 1,000 lines": 0.7,
-    "test lines": 61_256,
+    "test lines": 61_254,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""

@@ -7,9 +7,12 @@ For a list, the rule applies to each item.
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
+from functools import cache
 from typing import Any
 
 from sparring.configs.core.errors import choices, nearest
@@ -44,6 +47,24 @@ def option(default: Any, allowed: Allowed | None = None, *, needs: Sequence[str]
     `needs` names what must be set for the option to have an effect, such as "grpo.kl_beta above 0" or "a.b=true".
     """
     return field(default=default, metadata={"allowed": allowed, "needs": tuple(needs)})
+
+
+@cache
+def field_texts(owner: type) -> dict[str, str]:
+    """Return the docstrings under the fields of a dataclass, each on one line."""
+    if not is_dataclass(owner):
+        return {}
+    (tree,) = ast.parse(inspect.getsource(owner)).body
+    assert isinstance(tree, ast.ClassDef)
+    texts = {}
+    for declared, after in zip(tree.body, tree.body[1:], strict=False):
+        if (
+            isinstance(declared, ast.AnnAssign)
+            and isinstance(declared.target, ast.Name)
+            and isinstance(after, ast.Expr)
+        ):
+            texts[declared.target.id] = " ".join(str(ast.literal_eval(after.value)).split())
+    return texts
 
 
 def describe(allowed: Allowed) -> str:

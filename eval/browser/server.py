@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sparring.configs.core.errors import InputError
 from sparring.envs.game import games
 from sparring.eval.browser.connection import PlayConnection, Send, play_connection
-from sparring.eval.parser import SEED, Parser, check_number
+from sparring.eval.stats.parser import SEED, Parser, check_number
 
 if TYPE_CHECKING:
     import uvicorn

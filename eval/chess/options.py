@@ -10,7 +10,7 @@ from sparring.agents.opponents.players import BOT_PREFIX, Player, check_game, is
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.opponents import is_code
 from sparring.envs.chess import BOTS, GAME
-from sparring.eval.parser import (
+from sparring.eval.stats.parser import (
     GAMES,
     CommonOptions,
     Parser,

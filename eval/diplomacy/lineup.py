@@ -28,7 +28,7 @@ from sparring.configs.opponents import is_reference
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.eval.diplomacy.models import load_policy
-from sparring.eval.parser import keyed_name, read_names
+from sparring.eval.stats.parser import keyed_name, read_names
 
 if TYPE_CHECKING:
     from sparring.agents.play.diplomacy_matches import Seat

@@ -12,7 +12,7 @@ from sparring.configs.opponents import is_code
 from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy.board.codes import BOTS, DEFAULT_BOTS, NUM_POWERS, SEED_BOTS
 from sparring.eval.diplomacy.settings import Settings, read_settings
-from sparring.eval.parser import (
+from sparring.eval.stats.parser import (
     CommonOptions,
     Parser,
     add_machine,

@@ -30,7 +30,7 @@ from sparring.envs.dogfight.recording import Recorder, Recording
 from sparring.envs.dogfight.rules import ACTION_REPEAT, TICKS_PER_SECOND, ranges
 from sparring.eval.command import show_cells
 from sparring.eval.dogfight.planner import PlannerPlayer
-from sparring.eval.parser import planner_samples
+from sparring.eval.stats.parser import planner_samples
 from sparring.eval.stats.tables import Counts, MatchRecord
 
 Pair = tuple[Entrant, Entrant]

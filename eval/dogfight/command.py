@@ -22,7 +22,7 @@ from sparring.curriculum.sprt import Hypotheses
 from sparring.envs.dogfight import GAME
 from sparring.envs.dogfight.rules import ACTION_REPEAT, BOTS, HELD_OUT, RULES
 from sparring.eval.command import Evaluation, RecordingOptions, evaluate_command, make_folders, use_machine
-from sparring.eval.parser import (
+from sparring.eval.stats.parser import (
     GAMES,
     HELD_OUT_SET,
     REGIME_NAMES,

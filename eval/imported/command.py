@@ -19,7 +19,7 @@ from sparring.agents.opponents.players import display_path, find_checkpoint, res
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import said_if_long
 from sparring.eval.command import Evaluation, RecordingOptions, evaluate_command, make_folders, use_machine
-from sparring.eval.parser import (
+from sparring.eval.stats.parser import (
     CommonOptions,
     Parser,
     add_machine,

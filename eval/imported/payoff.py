@@ -22,7 +22,8 @@ from sparring.configs.core.errors import InputError
 from sparring.eval.command import CommandReport, make_folders, use_machine
 from sparring.eval.imported.command import ALLOWED_GAMES, number_of_games, play_games, seats_of
 from sparring.eval.imported.results import SeatRecord, record_of, repetition_notes
-from sparring.eval.parser import (
+from sparring.eval.plots import check_matplotlib
+from sparring.eval.stats.parser import (
     CommonOptions,
     Parser,
     add_machine,
@@ -31,7 +32,6 @@ from sparring.eval.parser import (
     check_number,
     read_names,
 )
-from sparring.eval.plots import check_matplotlib
 from sparring.eval.stats.ratings import Anchor, Rating, rate
 from sparring.eval.stats.tables import notes_markdown, percent, table
 

@@ -20,8 +20,8 @@ from sparring.eval.dogfight import arena
 from sparring.eval.dogfight import command as dogfight
 from sparring.eval.dogfight.arena import make_setting
 from sparring.eval.dogfight.command import read_options
-from sparring.eval.parser import REGIME_NAMES
 from sparring.eval.run import main
+from sparring.eval.stats.parser import REGIME_NAMES
 
 SCRIPT = Path(__file__).resolve().parents[2] / "eval" / "run.py"
 QUICK = ["--games", "2", "--threads", "1", "--device", "cpu"]

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from sparring.agents.opponents import players
-from sparring.eval.seeds import main, read_options
+from sparring.eval.options import parse
+from sparring.eval.seeds import SeedOptions, main
 
 
 @pytest.fixture
@@ -122,7 +123,7 @@ def test_bad_input_is_one_line(arguments, words, make_results, capsys):
 
 
 def test_the_defaults():
-    options = read_options(["a", "b"])
+    options = parse(SeedOptions, ["a", "b"])
     assert (options.seed, options.resamples, options.against, options.out) == (0, 9999, (), None)
 
 

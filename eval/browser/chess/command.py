@@ -13,7 +13,7 @@ from sparring.envs.chess import check_package
 from sparring.eval.browser.server import HostedGame, ServerOptions, check_server, play_parser, serve_game
 from sparring.eval.chess.options import ILLEGAL, RANDOM_SIDE, SIDES, TEMPERATURE, TOKENS
 from sparring.eval.command import make_folders
-from sparring.eval.parser import Parser, check_number
+from sparring.eval.stats.parser import Parser, check_number
 
 DEFAULT_OPPONENT = "stockfish:1"
 

@@ -20,7 +20,7 @@ from sparring.eval.command import make_folders, use_machine
 from sparring.eval.diplomacy.lineup import HumanLineup, new_lineup, resumed_lineup
 from sparring.eval.diplomacy.options import LAST_YEAR, TEMPERATURE, YEARS
 from sparring.eval.diplomacy.settings import Settings, read_settings
-from sparring.eval.parser import add_machine, check_machine, check_number, split_names
+from sparring.eval.stats.parser import add_machine, check_machine, check_number, split_names
 
 _EXAMPLES = f"""\
 examples:

@@ -15,7 +15,7 @@ from sparring.envs.dogfight import GAME
 from sparring.envs.dogfight.rules import RULES
 from sparring.eval.browser.server import HostedGame, ServerOptions, check_server, play_parser, serve_game
 from sparring.eval.command import announce_loading, make_folders, use_machine, write_asked
-from sparring.eval.parser import check_page
+from sparring.eval.stats.parser import check_page
 
 if TYPE_CHECKING:
     from sparring.agents.opponents.dogfight.load import Entrant

@@ -1,0 +1,392 @@
+"""Options of a command as a frozen dataclass, from whose fields its command line is generated.
+
+A field is an option: `games: int = argument(400, "[2, 1000000]", metavar="N")` is `--games N`, with the docstring below
+it as help. A command line (`parse`) and a call in Python (`from_keywords`) both make the dataclass, which converts and
+validates its fields, so that they refuse the same input in the same words. Only a command line splits text: names at
+commas, KEY=VALUE at the equals sign. `command_line` writes the options back as text.
+
+Types of fields: bool (a flag), int, float, str, Path, each of these or None, `tuple[str, ...]` (several words), and
+`Pairs`, words of which each may have a key.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
+from pathlib import Path, PurePath
+from textwrap import fill
+from types import NoneType
+from typing import Any, ClassVar, NoReturn, TypeVar, get_args, get_origin, get_type_hints
+
+from sparring.agents.opponents.players import display_name, find_checkpoint
+from sparring.agents.run.folder import FINAL
+from sparring.configs.core.allowed import Allowed, Form, complaint, field_texts
+from sparring.configs.core.errors import ConfigError, InputError, UnknownNameError, choices, choose, nearest
+from sparring.configs.core.files import unusable_text, user_path
+from sparring.configs.core.status import as_called
+from sparring.configs.opponents import opponent_text
+from sparring.configs.schema import DEVICE
+
+SEED = "[0, 2147483647]"
+THREADS = "[0, 4096]"
+WIDTH = 120
+HELP = ("-h", "--help")
+WHO, CONDITIONS, RESULTS = "who plays", "under what conditions", "what becomes of the results"
+"""Groups of options in --help."""
+Pairs = tuple[tuple[str, str], ...]
+"""Keys and names; the key is empty for a name without one."""
+
+
+@dataclass(frozen=True)
+class CommandText:
+    """The script of a command and the texts of its --help; `env` is the game of one that has several."""
+
+    script: str
+    description: str
+    examples: str = ""
+    env: str = ""
+    usage: str | None = None
+
+
+@dataclass(frozen=True)
+class ArgumentForm:
+    """How a field is an option, beside its type and default; see `argument`."""
+
+    allowed: Allowed | None
+    metavar: str | None
+    group: str
+    flags: tuple[str, ...]
+    noun: str
+    text: str
+    split: bool
+    repeat: bool
+    positional: bool
+    nargs: str
+    unique: bool
+
+
+def argument(
+    default: Any,
+    allowed: Allowed | None = None,
+    *,
+    metavar: str | None = None,
+    group: str = "",
+    flags: Sequence[str] = (),
+    noun: str = "",
+    text: str = "",
+    split: bool = False,
+    repeat: bool = False,
+    positional: bool = False,
+    nargs: str = "+",
+    unique: bool = True,
+) -> Any:
+    """Declare a field as an option of a command, with its default and allowed values; a default is always allowed.
+
+    Names that are `split` are separated by spaces, commas or both; there is at least one, and none twice if they are
+    `unique`. An option that may `repeat` is given once for each value. `flags` are its names if it is not called as the
+    field. `noun` says in messages what a name is, `text` is a help that the docstring cannot be.
+    """
+    form = ArgumentForm(
+        allowed,
+        metavar,
+        group,
+        tuple(flags),
+        noun,
+        text,
+        split,
+        repeat,
+        positional,
+        "*" if positional else nargs,
+        unique,
+    )
+    return field(default=default, metadata={"argument": form})
+
+
+class CommandOption:
+    """One option: the field of a dataclass, with its type."""
+
+    def __init__(self, declared: Field[Any], hint: Any) -> None:
+        self.name, self.default = declared.name, declared.default
+        self.form: ArgumentForm = declared.metadata["argument"]
+        parts = [part for part in get_args(hint) if part is not NoneType]
+        self.type = parts[0] if NoneType in get_args(hint) else hint
+        self.several = get_origin(self.type) is tuple
+        self.pairs = self.type == Pairs
+        self.mapping = get_origin(self.type) is Mapping
+        self.flags = self.form.flags or (f"--{self.name.replace('_', '-')}",)
+        self.flag = self.name if self.form.positional else self.flags[0]
+
+    def converted(self, value: Any) -> Any:
+        """Return a value of a call, or text of a command line, in the type of the field. Raises `InputError`."""
+        if value is None or value is self.default:
+            return self.default
+        if self.mapping:
+            return dict(value)
+        if self.several:
+            items = [*value.items()] if isinstance(value, Mapping) else value if _is_list(value) else [value]
+            texts = tuple(pair_of(item) if self.pairs else self._text(item) for item in items)
+            for one in texts:
+                self._check(one)
+            return self._checked_names(texts)
+        return self._check(self._single(value))
+
+    def _checked_names(self, names: tuple[Any, ...]) -> tuple[Any, ...]:
+        if not self.form.split:
+            return names
+        if not names:
+            raise InputError(f"{self.flag} is empty: name at least one")
+        return tuple(dict.fromkeys(names)) if self.form.unique else names
+
+    def _single(self, value: Any) -> Any:
+        if self.type is bool:
+            if not isinstance(value, bool):
+                raise InputError(f"{self.flag} {value!r}: must be True or False")
+            return value
+        if self.type is Path:
+            return user_path(self.flag, value if isinstance(value, PurePath) else str(value))
+        if self.type is str:
+            return self._text(value)
+        try:
+            return self.type(str(value))
+        except ValueError as error:
+            what = f"argument {'/'.join(self.flags)}: invalid {self.type.__name__} value: {str(value)!r}"
+            raise InputError(f"{what}; --help lists the options") from error
+
+    def _text(self, value: Any) -> str:
+        text = text_of(value)
+        if wrong := unusable_text(text):
+            raise ConfigError(f"{self.flag}={text!r}: {wrong}")
+        return text
+
+    def _check(self, value: Any) -> Any:
+        """Return `value` if it is allowed; raise `InputError` if it is not."""
+        allowed = self.form.allowed
+        if allowed is None:
+            return value
+        if isinstance(allowed, tuple):
+            return choose(self.form.noun or self.flag, value, allowed)
+        if wrong := complaint(value, allowed):
+            raise InputError(f"{self.flag} {repr(value) if isinstance(allowed, Form) else value}: {wrong}")
+        return value
+
+    def words(self, value: Any) -> list[str]:
+        """Return the words of a command line that give the option this value; none for its default."""
+        if value == self.default:
+            return []
+        if self.type is bool:
+            return [self.flag]
+        if self.mapping:
+            from sparring.configs.overrides import override_texts
+
+            return override_texts(value)
+        if self.pairs:
+            texts = [f"{key}={_lasting(name)}" if key else _lasting(name) for key, name in value]
+        else:
+            texts = [_lasting(str(item)) for item in (value if self.several else [value])]
+        if self.form.positional:
+            return texts
+        if self.several and not self.form.repeat:
+            return [self.flag, *texts]
+        return [word for text in texts for word in ([f"{self.flag}={text}"] if text[:1] == "-" else [self.flag, text])]
+
+    def add(self, parser: argparse._ActionsContainer, text: str) -> None:
+        """Add the option to a parser of a command line, which leaves it out if it is not given; `text` is its help."""
+        text, form = (self.form.text or text).rstrip("."), self.form
+        if self.default not in (None, "", (), False, MISSING) and "default" not in text:
+            shown = " ".join(self.default) if self.several and not self.pairs else self.default
+            text = f"{text} (default: {shown})"
+        more: dict[str, Any] = {"help": text.replace("%", "%%")}
+        if form.positional:
+            parser.add_argument(self.name, nargs="*", metavar=form.metavar, default=argparse.SUPPRESS, **more)
+            return
+        more |= {"dest": self.name, "default": argparse.SUPPRESS}
+        if self.type is bool:
+            parser.add_argument(*self.flags, action="store_true", **more)
+            return
+        if self.several:
+            more |= {"action": "append"} if form.repeat else {"nargs": form.nargs}
+        parser.add_argument(*self.flags, metavar=form.metavar, **more)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandOptions:
+    """Options of a command, converted and validated; players and files have not been located."""
+
+    TEXT: ClassVar[CommandText]
+    command: str = field(init=False, default="")
+    """The command line that gives these options."""
+
+    def __post_init__(self) -> None:
+        for option in options_of(type(self)):
+            object.__setattr__(self, option.name, option.converted(getattr(self, option.name)))
+        self.check()
+        object.__setattr__(self, "command", command_line(self))
+
+    def check(self) -> None:
+        """Raise `InputError` for options that do not go together."""
+
+    @classmethod
+    def from_words(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the values of fields for those that a command line gives."""
+        return values
+
+    def require(self, name: str, what: str) -> None:
+        """Raise `InputError`, which asks for `what`, if the option `name` is empty."""
+        if not getattr(self, name):
+            raise InputError(f"--{name} is missing: {what}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions(CommandOptions):
+    """Options of `eval/run.py` in every game."""
+
+    env: str = argument("", metavar="ENV")
+    """The game, where it is not that of --ckpt: dogfight, diplomacy, chess, gymnasium, pettingzoo, openspiel."""
+    ckpt: str = argument("", metavar="C", group=WHO)
+    """A path, a run's name, or final.pt (the newest run's)."""
+    seed: int = argument(0, SEED, metavar="N", group=CONDITIONS)
+    """Seed of the matches (default: 0)."""
+    device: str = argument("auto", DEVICE, metavar="D", group=CONDITIONS)
+    """auto, cpu, cuda, cuda:1 ..."""
+    threads: int = argument(0, THREADS, metavar="N", group=CONDITIONS)
+    """CPU threads; 0 is every core (default)."""
+    out: Path | None = argument(None, metavar="DIR", group=RESULTS)  # noqa: RUF009 - it is `field`
+    """Write the results there."""
+    quiet: bool = argument(False, group=RESULTS)
+    """No bar, no table; only what failed."""
+
+
+Given = TypeVar("Given", bound=CommandOptions)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Parser of a command line that raises `InputError` with one line, without the usage."""
+
+    def __init__(self, kind: type[CommandOptions], *, helps: bool = False) -> None:
+        text, owners = kind.TEXT, [*reversed(kind.__mro__)] if helps else []
+        texts = {name: meaning for owner in owners for name, meaning in field_texts(owner).items()}
+        super().__init__(
+            prog=f"python {text.script} --env {text.env}" if text.env else f"python {text.script}",
+            usage=text.usage,
+            description=fill(text.description, WIDTH),
+            epilog=text.examples,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        groups: dict[str, argparse._ActionsContainer] = {"": self}
+        for option in options_of(kind):
+            group = option.form.group
+            if group not in groups:
+                groups[group] = self.add_argument_group(group)
+            option.add(groups[group], texts.get(option.name, ""))
+
+    def format_help(self) -> str:
+        """Return the help, with commands as they are called."""
+        return as_called(super().format_help())
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of printing and exiting."""
+        raise InputError(f"{message}; --help lists the options")
+
+
+def options_of(kind: type[CommandOptions]) -> tuple[CommandOption, ...]:
+    """Return the options of a command, group by group in the order of their first fields."""
+    hints = get_type_hints(kind)
+    options = [CommandOption(one, hints[one.name]) for one in fields(kind) if one.init]
+    groups = list(dict.fromkeys(option.form.group for option in options))
+    return tuple(sorted(options, key=lambda option: groups.index(option.form.group)))
+
+
+def parse(kind: type[Given], words: Sequence[str]) -> Given:
+    """Return the options that a command line gives. Raises `InputError`, in one line; exits after --help."""
+    parser = _Parser(kind, helps=bool({*HELP} & {*words}))
+    values, unknown = parser.parse_known_args(words)
+    for text in unknown:
+        if text.startswith("-"):
+            _refuse(text.partition("=")[0], kind)
+        parser.error(f"unexpected {text!r}: say which option it belongs to, as in --ckpt {text}")
+    return kind(**kind.from_words(_split(kind, vars(values))))
+
+
+def parse_known(kind: type[Given], words: Sequence[str]) -> Given:
+    """Return those of the options that a command line gives, which may give others, and --help."""
+    values, _ = _Parser(kind).parse_known_args([word for word in words if word not in HELP])
+    return kind(**_split(kind, vars(values)))
+
+
+def _split(kind: type[CommandOptions], values: dict[str, Any]) -> dict[str, Any]:
+    names = {option.name for option in options_of(kind) if option.form.split}
+    return {name: split_names(value) if name in names else value for name, value in values.items()}
+
+
+def from_keywords(kind: type[Given], keywords: Mapping[str, Any]) -> Given:
+    """Return the options of a call. None, and False for what is no flag, are left out. Raises `InputError`."""
+    known = {flag: option for option in options_of(kind) for flag in _names(option)}
+    values = {}
+    for key, value in keywords.items():
+        option = known.get(f"--{key.rstrip('_').replace('_', '-')}")
+        if option is None:
+            _refuse(f"--{key.replace('_', '-')}", kind)
+        if value is not None and value is not False:
+            values[option.name] = value
+    return kind(**values)
+
+
+def _names(option: CommandOption) -> tuple[str, ...]:
+    return (f"--{option.name}",) if option.form.positional else option.flags
+
+
+def command_line(options: CommandOptions) -> str:
+    """Return the command with these options, with a run's name in place of a path that means another run later."""
+    words = [word for option in options_of(type(options)) for word in option.words(getattr(options, option.name))]
+    return f"{as_called(f'python {options.TEXT.script}')} {shlex.join(words)}".strip()
+
+
+def split_names(words: Iterable[str]) -> list[str]:
+    """Return the names in words of a command line, separated by commas."""
+    return [name for word in words for name in map(str.strip, word.split(",")) if name]
+
+
+def pair_of(item: Any) -> tuple[str, str]:
+    """Return the key and the name of KEY=NAME, or of an item of a mapping; only in text a key may stand."""
+    if isinstance(item, tuple):
+        key, value = item
+        return str(key), text_of(value)
+    key, equals, name = item.partition("=") if isinstance(item, str) else ("", "", text_of(item))
+    return (key, name) if equals else ("", name or key)
+
+
+def text_of(value: Any) -> str:
+    """Return the text that names a value of a call: a Python object is registered, a path is never an option."""
+    text = opponent_text(value)
+    is_path = isinstance(value, PurePath) or text == str(getattr(value, "path", None))
+    return f"./{text}" if is_path and (text.startswith("-") or (":" in text and "/" not in text)) else text
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple)
+
+
+def _refuse(name: str, kind: type[CommandOptions]) -> NoReturn:
+    """Raise for an unknown option, of the game if the command has several games, since it may be one of another game.
+
+    The dashes are left out of the search, which every option would share.
+    """
+    flags = [*HELP, *(flag for option in options_of(kind) if not option.form.positional for flag in option.flags)]
+    near = nearest(name.lstrip("-"), [flag.lstrip("-") for flag in flags])
+    hint = f"--{near}" if near and f"--{near}" in flags else ""
+    game = kind.TEXT.env
+    other = f"; these are the options of {game}, --env names another game" if game else ""
+    raise UnknownNameError(f"unknown option {name!r}: {choices(name, flags, near=hint)}{other}")
+
+
+def _lasting(name: str) -> str:
+    """Return a name for the stored command, that of a run in place of a path that means another run later."""
+    if Path(name).name != FINAL:
+        return name
+    try:
+        return display_name(find_checkpoint(name))
+    except InputError:
+        return name  # refused where it is used
