@@ -1,4 +1,4 @@
-"""Every run file trains: two updates of each, and a hundredth of each to its end, on a CPU."""
+"""Every run file trains: a hundredth of each to its end, and two updates with networks of the real size, on a CPU."""
 
 import json
 import signal
@@ -26,6 +26,11 @@ SMALL = (
 PACKAGES = {"lunar_lander": "Box2D", "half_cheetah": "mujoco", "inverted_pendulum": "mujoco"}
 """Runs that need an extra which `dev` does not include."""
 # A hundredth of best_response is one update; tests/eval/test_exploit.py trains it.
+ONE_OF_A_KIND = (
+    *("baseline_v1", "self_play", "unified_dr_cpu_v1", "unified_dr_gpu_v1"),
+    *("diplomacy_ppo", "frozen_lake", "openspiel", "pettingzoo"),
+)
+"""One for every game and kind of network."""
 THREE_PHASES = [run for run in PPO if len(run_config(run).phases) == 3]
 
 
@@ -34,7 +39,7 @@ def need_packages(run):
         pytest.importorskip(PACKAGES[run])
 
 
-@pytest.mark.parametrize("run", PPO)
+@pytest.mark.parametrize("run", ONE_OF_A_KIND)
 def test_two_updates(run, tmp_path, capsys):
     need_packages(run)
     final = train(load([f"+run={run}", *SMALL, f"checkpoint_dir={tmp_path}"]))

@@ -5,14 +5,11 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
 import torch
 
-from sparring.agents.grpo.rollouts.rollout import AdapterRolloutWorker
-from sparring.agents.grpo.rollouts.workers import InProcess
 from sparring.agents.grpo.trainer import GRPOTrainer
 from sparring.agents.trainers import train
 from sparring.configs.load import load
@@ -21,6 +18,7 @@ from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.records.history import GameHistory
 from sparring.envs.diplomacy.records.saved_game import save
 from sparring.eval.run import main as evaluate
+from tests.agents.grpo.small_runs import in_process
 from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.ppo.small_run import config as self_play_config
 
@@ -64,15 +62,10 @@ def make(root: Path) -> None:
     evaluate(["--ckpt", str(root / "small" / "final.pt"), "--games", "2", "--opponents", "ace", "--quiet"])
     for options in (DIPLOMACY, GYMNASIUM, CLONE):
         train(load([*options, *COMMON, f"checkpoint_dir={root}"]))
-    with patch.object(GRPOTrainer, "_new_players", _players):
+    with patch.object(GRPOTrainer, "_new_players", in_process):
         train(load([*GRPO, *COMMON, f"checkpoint_dir={root}", f"model.name={toy_folder(root / 'toy')}"]))
     _save_games(root)
     _save_sb3(root / "model.zip")
-
-
-def _players(trainer: GRPOTrainer) -> InProcess:
-    """Return what plays ahead as workers do, without a process that imports everything again."""
-    return InProcess(trainer.config, partial(AdapterRolloutWorker, folder=trainer.session.folder.path))
 
 
 def _save_games(root: Path) -> None:

@@ -5,16 +5,24 @@ import shutil
 
 import pytest
 
+from sparring.agents.grpo.trainer import GRPOTrainer
 from sparring.agents.llm.models.adapters import AdapterError, load_adapter
 from sparring.agents.run.states import StateFolder
 from sparring.curriculum.league.file import LeagueFile
-from tests.agents.grpo.small_runs import events, rows, run
+from tests.agents.grpo.small_runs import events, in_process, rows, run
 from tests.agents.grpo.toy_folder import toy_folder
 
 OPTIONS = (
     *("grpo.steps=4", "grpo.buffer_depth=1", "league.checkpoint_every=1", "league.cold_start_steps=0"),
     *("league.self_play=0", "league.baseline=0", "league.peer=0.5", "league.exploitable=0.5"),
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_workers():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GRPOTrainer, "_new_players", in_process)
+        yield
 
 
 @pytest.fixture(scope="module")

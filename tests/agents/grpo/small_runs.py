@@ -1,10 +1,19 @@
 """Whole GRPO runs of a toy model, and what they leave behind."""
 
 import json
+from functools import partial
 
+from sparring.agents.grpo.rollouts.rollout import AdapterRolloutWorker
+from sparring.agents.grpo.rollouts.workers import InProcess
 from sparring.agents.llm.models.adapters import load_adapter
 from sparring.agents.trainers import train
 from tests.agents.grpo.rollouts.small_games import small_config
+
+
+def in_process(trainer):
+    """Stand in for `GRPOTrainer._new_players`: plans ahead as workers do, without processes that import everything."""
+    return InProcess(trainer.config, partial(AdapterRolloutWorker, folder=trainer.session.folder.path))
+
 
 CLOCKS = ("_time_s", "_overlap_s", "_total_s", "_reload_s", "time/")
 

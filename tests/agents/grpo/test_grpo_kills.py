@@ -3,17 +3,14 @@
 import random
 import signal
 import time
-from functools import partial
 
 import pytest
 import torch
 
-from sparring.agents.grpo.rollouts.rollout import AdapterRolloutWorker
-from sparring.agents.grpo.rollouts.workers import InProcess
 from sparring.agents.grpo.trainer import GRPOTrainer
 from sparring.agents.run import fit
 from tests.agents.faults import victims
-from tests.agents.grpo.small_runs import events, rows, run, weights
+from tests.agents.grpo.small_runs import events, in_process, rows, run, weights
 from tests.agents.grpo.toy_folder import toy_folder
 
 OPTIONS = ("grpo.steps=5", "grpo.buffer_depth=1", "grpo.learning_rate=1e-2", "grpo.use_ema_reference=true")
@@ -21,10 +18,7 @@ OPTIONS = ("grpo.steps=5", "grpo.buffer_depth=1", "grpo.learning_rate=1e-2", "gr
 
 def run_telling(toy, folder, name, sender):
     """A run that tells when it begins and when each row is written; games are planned ahead, and played in here."""
-    # as workers do, without starting processes
-    GRPOTrainer._new_players = lambda self: InProcess(
-        self.config, partial(AdapterRolloutWorker, folder=self.session.folder.path)
-    )
+    GRPOTrainer._new_players = in_process
     update, restore = fit._update, GRPOTrainer.restore_or_init
 
     def ready(trainer, session):
