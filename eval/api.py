@@ -7,17 +7,14 @@ input. Every name stays whole: a comma, a space, `=`, `[` or `:` in a path means
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import redirect_stdout
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from sparring.agents.opponents.players import find_player, trains_language_model
-from sparring.configs.core.errors import InputError, choose, listed
+from sparring.configs.core.errors import InputError, listed
 from sparring.configs.core.files import user_path
 from sparring.configs.games import PACKAGES
 from sparring.configs.opponents import opponent_text
@@ -43,11 +40,6 @@ if TYPE_CHECKING:
 
 REPEATED = ("require",)
 """Options of an evaluation that the command line repeats, one value each."""
-ANSWERS = (
-    *("list", "search", "get-run", "get-metrics", "get-artifacts", "get-cache-stats"),
-    *("health", "analyze", "compare", "analyze-sweep"),
-)
-"""Commands of `eval/runs.py` that print one object as JSON."""
 
 
 def evaluate(player: Any = None, *, progress: bool = False, **options: Any) -> Evaluation:
@@ -220,11 +212,7 @@ def runs(command: str, *names: str, **options: Any) -> dict[str, Any]:
 
     Raises `InputError` for bad input and unknown runs, in one line.
     """
-    choose("command", command, ANSWERS)
-    app = import_module("sparring.eval.runs")
-    with redirect_stdout(io.StringIO()) as printed:
-        app.call([command, *map(whole_name, names), *option_words(options, repeated=None), "--json"])
-    answer: dict[str, Any] = json.loads(printed.getvalue())
+    answer: dict[str, Any] = import_module("sparring.eval.runs").ask(command, names, options)
     return answer
 
 

@@ -7,18 +7,47 @@ Run folders, W&B offline files, TensorBoard events and the W&B cloud are read th
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from runpy import run_path
+from typing import Any
 
 if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/runs.py")
 
+import numpy as np
 import typer
 
-from sparring.eval.analysis import report_commands, run_commands, watch_commands
-from sparring.eval.analysis.output import call_app, run_app
+from sparring.configs.core.errors import InputError, choose
+from sparring.configs.core.files import unusable_text
+from sparring.configs.core.status import as_called, say
+from sparring.eval.analysis import report_commands, run_commands
+from sparring.eval.analysis.options import OutputOptions, ReportOutput, as_command
+from sparring.eval.analysis.output import Answer, code_of, versioned
+from sparring.eval.command import INTERRUPTED
 
+NAME = "eval/runs.py"
+CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
+"""Base of Typer's errors about the command line, in click or, from Typer 0.26 on, in its own copy of it."""
+ANSWERS: dict[str, Callable[..., Answer]] = {
+    "list": run_commands.list_runs,
+    "search": run_commands.search,
+    "get-run": run_commands.get_run,
+    "get-metrics": run_commands.get_metrics,
+    "get-artifacts": run_commands.get_artifacts,
+    "get-cache-stats": run_commands.get_cache_stats,
+    "health": run_commands.health,
+    "analyze": report_commands.analyze,
+    "compare": report_commands.compare,
+    "analyze-sweep": report_commands.analyze_sweep,
+}
+"""Commands that answer with one object."""
+ACTIONS: dict[str, Callable[..., int]] = {
+    "export": run_commands.export,
+    "watch": run_commands.watch,
+    "register": report_commands.register_runs,
+}
+REPORTS = ("analyze", "compare")
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
@@ -32,18 +61,59 @@ def commands() -> None:
     """Ask recorded runs, in run folders, W&B offline files, TensorBoard events and the W&B cloud."""
 
 
-for group in (run_commands, watch_commands, report_commands):
-    group.add_commands(app)
+for name, answering in ANSWERS.items():
+    kind = report_commands.ManyValuesCommand if name == "compare" else None
+    app.command(name, cls=kind)(as_command(answering, ReportOutput if name in REPORTS else OutputOptions))
+for name, acting in ACTIONS.items():
+    app.command(name)(as_command(acting))
+
+
+def ask(command: str, names: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the object that a command prints as JSON; its files are written, its warnings printed on stderr.
+
+    A list is an option given several times; None and False are none. Raises `InputError`.
+    """
+    choose("command", command, ANSWERS)
+    words = [command]
+    for key, value in options.items():
+        option = f"--{key.rstrip('_').replace('_', '-')}"
+        for one in value if isinstance(value, list | tuple) else [value]:
+            words += [] if one is None or one is False else [option] if one is True else [f"{option}={one}"]
+    with np.errstate(all="ignore"):
+        answer = call([*words, "--", *map(str, names)])
+        assert isinstance(answer, Answer)
+        answer.write()
+        answer.say()
+        return versioned(answer.data)
 
 
 def call(arguments: Sequence[str]) -> object:
-    """Run a command line and return what its command does. Raises `InputError` for bad input."""
-    return call_app("eval/runs.py", app, arguments)
+    """Return what a command line's command returns. Raises `InputError` for bad input, an error of Typer's among it."""
+    for text in arguments:
+        if wrong := unusable_text(text):
+            raise InputError(f"{text!r}: {wrong}")
+    try:
+        return typer.main.get_command(app).main(list(arguments), prog_name=as_called(NAME), standalone_mode=False)
+    except CommandLineError as error:
+        raise InputError(error.format_message()) from error  # type: ignore[attr-defined]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line (`sys.argv` by default) and return the exit code."""
-    return run_app("eval/runs.py", app, arguments)
+    """Run the command line (`sys.argv` by default) and return the exit code; errors are one line on stderr."""
+    try:
+        # Numbers of a stranger's run may be near the end of float64: sums are then infinite, and shown as unknown.
+        with np.errstate(all="ignore"):
+            answer = call(sys.argv[1:] if arguments is None else arguments)
+            code = answer.publish() if isinstance(answer, Answer) else answer
+    except (typer.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except InputError as error:
+        say(f"{NAME}: {error}")
+        return code_of(error)
+    except BrokenPipeError:  # the reader, such as `head`, has enough
+        sys.stderr.close()
+        return 0
+    return code if isinstance(code, int) else 0
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -14,8 +15,8 @@ import typer
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import CHECKPOINTS
-from sparring.eval.analysis.output import OutputFormat, warn
-from sparring.eval.analysis.record import RunNotFoundError, RunRecord, RunSource, not_found
+from sparring.eval.analysis.output import OutputFormat, ReportFormat, warn
+from sparring.eval.analysis.record import History, RunNotFoundError, RunRecord, RunSource, not_found
 from sparring.eval.analysis.reports.power_law import Price
 from sparring.eval.analysis.sources.folder_files import is_run_folder
 from sparring.eval.analysis.sources.run_folders import RunFolders
@@ -34,48 +35,12 @@ class SourceName(StrEnum):
     CLOUD = "wandb"
 
 
-RunName = Annotated[
-    str, typer.Argument(help="the run: its name, its W&B id, NAME:ID where several have the name, or its folder's path")
-]
-RunId = Annotated[str, typer.Option("--run-id", "-r", help="the same")]
 Metrics = Annotated[list[str], typer.Option("--metrics", "-m", help="a metric; may be repeated")]
 Project = Annotated[
     str, typer.Option("--project", "-p", help="W&B project, NAME or ENTITY/NAME; run folders have none")
 ]
-Root = Annotated[Path, typer.Option("--dir", help="folder of the runs")]
 Source = Annotated[SourceName, typer.Option("--source", help="where to look; auto: all of them, the cloud last")]
-Offline = Annotated[bool, typer.Option("--offline", help="of the W&B cloud use the local cache only")]
-Format = Annotated[OutputFormat, typer.Option("--output-format", help="form of the output")]
 Json = Annotated[bool, typer.Option("--json", help="short for --output-format json")]
-Reward = Annotated[str, typer.Option(help="metric of the power law; by default the reward, return or win rate")]
-HourPrice = Annotated[
-    float | None, typer.Option("--price", help="price of the machine for an hour, for the cost in money")
-]
-Currency = Annotated[str, typer.Option(help="currency of --price")]
-Parameters = Annotated[
-    int | None, typer.Option(help="weights of the network, for the estimate of FLOPs; PPO runs record theirs")
-]
-
-
-def cache_figures(sources: Sequence[RunSource]) -> dict[str, Any]:
-    """Return hits, misses and age of the W&B cloud's cache under "cache"; empty if the cloud was not asked."""
-    clouds = [source for source in sources if isinstance(source, WandBCloud)]
-    return {"cache": clouds[0].cache.figures()} if clouds else {}
-
-
-@dataclass(frozen=True)
-class RunChoice:
-    """The one run of a command, as RUN or as --run-id RUN."""
-
-    run: RunName = ""
-    run_id: RunId = ""
-
-    @property
-    def name(self) -> str:
-        """What names the run; raises `InputError` unless it is given once."""
-        if bool(self.run) == bool(self.run_id):
-            raise InputError("name one run, as RUN or as --run-id RUN")
-        return self.run or self.run_id
 
 
 @dataclass(frozen=True)
@@ -83,9 +48,9 @@ class SourceOptions:
     """Options that say where runs are looked for."""
 
     project: Project = ""
-    root: Root = CHECKPOINTS
+    root: Annotated[Path, typer.Option("--dir", help="folder of the runs")] = CHECKPOINTS
     source: Source = SourceName.AUTO
-    offline: Offline = False
+    offline: Annotated[bool, typer.Option("--offline", help="of the W&B cloud use the local cache only")] = False
 
     def find(self) -> list[RunSource]:
         """Return the sources to ask. Raises `InputError`."""
@@ -93,28 +58,98 @@ class SourceOptions:
 
 
 @dataclass(frozen=True)
+class RunOptions(SourceOptions):
+    """The one run of a command, as RUN or as --run-id RUN, and where it is looked for."""
+
+    run: Annotated[
+        str,
+        typer.Argument(help="the run: its name, its W&B id, NAME:ID where several have the name, or its folder's path"),
+    ] = ""
+    run_id: Annotated[str, typer.Option("--run-id", "-r", help="the same")] = ""
+
+    def find_run(self) -> FoundRun:
+        """Return the run. Raises `InputError` unless it is named once, and what `find_run` raises."""
+        if bool(self.run) == bool(self.run_id):
+            raise InputError("name one run, as RUN or as --run-id RUN")
+        sources = self.find()
+        return FoundRun(*find_run(self.run or self.run_id, sources), sources)
+
+
+@dataclass(frozen=True)
+class FoundRun:
+    """A run, the source that has it, and all that were asked."""
+
+    origin: RunSource
+    record: RunRecord
+    sources: Sequence[RunSource]
+
+    @property
+    def id(self) -> str:
+        """Name of the run in its source."""
+        return self.record.id
+
+    @cached_property
+    def history(self) -> History:
+        """Its rows, read once."""
+        return self.origin.history(self.id)
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """What could not be read, in the record and the history."""
+        return tuple(dict.fromkeys((*self.record.damage, *self.history.damage)))
+
+    def artifacts(self) -> list[dict[str, Any]]:
+        """Return its files."""
+        return self.origin.artifacts(self.id)
+
+
+@dataclass(frozen=True)
 class OutputOptions:
     """Options that say how output looks."""
 
-    output_format: Format = OutputFormat.TABLE
+    output_format: Annotated[OutputFormat, typer.Option("--output-format", help="form of the output")] = (
+        OutputFormat.TABLE
+    )
     json: Json = False
 
     @property
     def form(self) -> OutputFormat:
         """The format; raises `InputError` if --json contradicts --output-format."""
-        if self.json and self.output_format is OutputFormat.CSV:
-            raise InputError("--json: --output-format csv is given as well; leave one of them out")
+        if self.json and self.output_format not in (OutputFormat.TABLE, OutputFormat.JSON):
+            raise InputError(f"--json: --output-format {self.output_format} is given as well; leave one of them out")
         return OutputFormat.JSON if self.json else self.output_format
+
+
+ReportForm = Annotated[ReportFormat, typer.Option("--output-format", help="form of the output")]
+
+
+@dataclass(frozen=True)
+class ReportOutput(OutputOptions):
+    """Options that say how a report looks."""
+
+    output_format: ReportForm = ReportFormat.TABLE  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class ReportFiles:
+    """Files that a report is written to."""
+
+    markdown: Annotated[Path | None, typer.Option(help="Write the report as Markdown to this file.")] = None
+    html: Annotated[
+        Path | None, typer.Option(help="Write the report as one HTML page with plots to this file; it loads nothing.")
+    ] = None
 
 
 @dataclass(frozen=True)
 class ComputeOptions:
     """Options of power laws and costs."""
 
-    reward: Reward = ""
-    price: HourPrice = None
-    currency: Currency = "USD"
-    parameters: Parameters = None
+    reward: Annotated[str, typer.Option(help="metric of the power law; by default the reward, return or win rate")] = ""
+    price: Annotated[float | None, typer.Option(help="price of the machine for an hour, for the cost in money")] = None
+    currency: Annotated[str, typer.Option(help="currency of --price")] = "USD"
+    parameters: Annotated[
+        int | None, typer.Option(help="weights of the network, for the estimate of FLOPs; PPO runs record theirs")
+    ] = None
 
     def machine(self) -> Price | None:
         """Return the price of the machine, None if not given. Raises `InputError` for one that is not positive."""
@@ -129,25 +164,38 @@ class ComputeOptions:
         return self.parameters
 
 
-def with_option_groups(command: Callable[..., int]) -> Callable[..., int]:
-    """Return a command for Typer with the fields of its dataclass parameters as options of their own."""
+def cache_figures(sources: Sequence[RunSource]) -> dict[str, Any]:
+    """Return hits, misses and age of the W&B cloud's cache under "cache"; empty if the cloud was not asked."""
+    clouds = [source for source in sources if isinstance(source, WandBCloud)]
+    return {"cache": clouds[0].cache.figures()} if clouds else {}
+
+
+def as_command(command: Callable[..., Any], output: type[OutputOptions] | None = None) -> Callable[..., Any]:
+    """Return a command for Typer with the fields of its dataclass parameters as options of their own.
+
+    With `output` what it returns is an `Answer`, and the form in which those options ask for it is added.
+    """
     groups: dict[str, Any] = {}
     parameters: list[inspect.Parameter] = []
-    for given in inspect.signature(command, eval_str=True).parameters.values():
-        if is_dataclass(given.annotation):
-            groups[given.name] = given.annotation
-            types = get_type_hints(given.annotation, include_extras=True)
+    given = [*inspect.signature(command, eval_str=True).parameters.values()]
+    given += [inspect.Parameter("output", inspect.Parameter.KEYWORD_ONLY, annotation=output)] if output else []
+    for one in given:
+        if is_dataclass(one.annotation):
+            groups[one.name] = one.annotation
+            types = get_type_hints(one.annotation, include_extras=True)
             parameters += [
-                inspect.Parameter(one.name, given.KEYWORD_ONLY, default=one.default, annotation=types[one.name])
-                for one in fields(given.annotation)
+                inspect.Parameter(part.name, one.KEYWORD_ONLY, default=part.default, annotation=types[part.name])
+                for part in fields(one.annotation)
             ]
         else:
-            parameters.append(given.replace(kind=given.KEYWORD_ONLY))
+            parameters.append(one.replace(kind=one.KEYWORD_ONLY))
 
-    def called(**values: Any) -> int:
+    def called(**values: Any) -> Any:
         for name, group in groups.items():
             values[name] = group(**{one.name: values.pop(one.name) for one in fields(group)})
-        return command(**values)
+        form = values.pop("output").form if output else None
+        answer = command(**values)
+        return answer if form is None else replace(answer, form=form)
 
     called.__doc__, called.__name__ = command.__doc__, command.__name__
     called.__annotations__ = {one.name: one.annotation for one in parameters}

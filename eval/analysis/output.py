@@ -13,51 +13,20 @@ import math
 import re
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import typer
 
 from sparring.configs.core.errors import InputError, one_line, printable
-from sparring.configs.core.files import unusable_text
-from sparring.configs.core.status import as_called, say
 from sparring.eval.analysis.record import RunNetworkError, RunNotFoundError, RunRecord, UnknownMetricError
-from sparring.eval.command import BAD_INPUT, INTERRUPTED
+from sparring.eval.command import BAD_INPUT, make_folders, write_files
 
-CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
-"""Base of Typer's errors about the command line, in click or, from Typer 0.26 on, in its own copy of it."""
 NOT_FOUND, DAMAGED, NETWORK = 3, 4, 5
-
-
-def run_app(name: str, app: typer.Typer, arguments: Sequence[str] | None) -> int:
-    """Return the exit code of a Typer app; errors are one line on stderr. A command may return its own exit code."""
-    try:
-        code = call_app(name, app, sys.argv[1:] if arguments is None else arguments)
-    except (typer.Abort, KeyboardInterrupt):
-        return INTERRUPTED
-    except InputError as error:
-        return _say(name, str(error), code_of(error))
-    except BrokenPipeError:  # the reader, such as `head`, has enough
-        sys.stderr.close()
-        return 0
-    return code if isinstance(code, int) else 0
-
-
-def call_app(name: str, app: typer.Typer, arguments: Sequence[str]) -> object:
-    """Return what the command returns. Raises `InputError` for bad input, an error of Typer's among it."""
-    for text in arguments:
-        if wrong := unusable_text(text):
-            raise InputError(f"{text!r}: {wrong}")
-    try:
-        # Numbers of a stranger's run may be near the end of float64: sums are then infinite, and shown as unknown.
-        with np.errstate(all="ignore"):
-            return typer.main.get_command(app).main(list(arguments), prog_name=as_called(name), standalone_mode=False)
-    except CommandLineError as error:
-        raise InputError(error.format_message()) from error  # type: ignore[attr-defined]
 
 
 def code_of(error: InputError) -> int:
@@ -67,11 +36,6 @@ def code_of(error: InputError) -> int:
     return NETWORK if isinstance(error, RunNetworkError) else BAD_INPUT
 
 
-def _say(name: str, message: str, code: int) -> int:
-    say(f"{name}: {message}")
-    return code
-
-
 SCHEMA_VERSION = 1
 FORMULA, NUMBER = "=+-@\t\r", re.compile(r"[-+]?(\d[\d,]*\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 PIPE_WIDTH = 200
@@ -79,21 +43,73 @@ PIPE_WIDTH = 200
 
 
 class OutputFormat(StrEnum):
-    """Allowed values of `--output-format`."""
+    """Forms of an answer on standard output."""
 
     TABLE = "table"
     JSON = "json"
     CSV = "csv"
 
 
-def print_json(content: Mapping[str, Any]) -> None:
-    """Print an object with its schema version on stdout."""
-    print(to_json(content))
+class ReportFormat(StrEnum):
+    """Forms of a report on standard output."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    MARKDOWN = "markdown"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command found: an object for JSON, what prints it in another form, and what belongs on stderr."""
+
+    data: Mapping[str, Any]
+    show: Callable[[Any], None]
+    """Prints the answer in a form other than JSON."""
+    warnings: Iterable[str] = ()
+    remark: str = ""
+    """A line on stderr that is no warning."""
+    damage: Collection[str] = ()
+    """What could not be read, for stderr; the exit code is then 4."""
+    code: int = 0
+    """Exit code that goes before that of damage."""
+    files: Mapping[Path, str | bytes] = field(default_factory=dict)
+    """Files that were asked for, by path."""
+    form: OutputFormat | ReportFormat = OutputFormat.TABLE
+    """The form asked for."""
+
+    def publish(self) -> int:
+        """Write the files, print the answer and what belongs on stderr; return the exit code."""
+        self.write()
+        if self.form == OutputFormat.JSON:
+            print(to_json(self.data))
+        else:
+            self.show(self.form)
+        return self.say()
+
+    def write(self) -> None:
+        """Write the files that were asked for. Raises `InputError` where that fails."""
+        make_folders([], files=self.files)
+        write_files(self.files)
+
+    def say(self) -> int:
+        """Print what belongs on stderr; return the exit code."""
+        for line in self.warnings:
+            warn(line)
+        if self.remark:
+            print(self.remark, file=sys.stderr)
+        code = exit_code(self.damage)
+        return self.code or code
 
 
 def to_json(content: Mapping[str, Any], *, indent: int | None = 1) -> str:
     """Return an object with its schema version as JSON."""
-    return json.dumps(plain({"schema_version": SCHEMA_VERSION, **content}), indent=indent, allow_nan=False)
+    return json.dumps(versioned(content), indent=indent, allow_nan=False)
+
+
+def versioned(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an object with its schema version as plain data."""
+    return {"schema_version": SCHEMA_VERSION, **plain(content)}
 
 
 def plain(value: Any) -> Any:

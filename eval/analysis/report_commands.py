@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
-from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,17 +15,15 @@ from sparring.agents.sweeps.sweep_folder import SUFFIX
 from sparring.configs.core.files import CHECKPOINTS
 from sparring.eval.analysis.options import (
     ComputeOptions,
-    OutputOptions,
     Project,
-    RunChoice,
+    ReportFiles,
+    RunOptions,
     Source,
     SourceName,
     SourceOptions,
-    find_run,
     find_sources,
-    with_option_groups,
 )
-from sparring.eval.analysis.output import DAMAGED, OutputFormat, console, to_csv, to_json
+from sparring.eval.analysis.output import DAMAGED, Answer, OutputFormat, to_csv
 from sparring.eval.analysis.record import RunNotFoundError
 from sparring.eval.analysis.register import PAGE, register
 from sparring.eval.analysis.reports import rendering
@@ -46,16 +45,6 @@ from sparring.eval.analysis.sweep_report import (
     sweep_markdown,
     sweep_plain,
 )
-from sparring.eval.command import make_folders, publish
-
-
-class ReportFormat(StrEnum):
-    """Forms of a report on standard output."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
-    MARKDOWN = "markdown"
 
 
 class ManyValuesCommand(TyperCommand):
@@ -74,36 +63,17 @@ class ManyValuesCommand(TyperCommand):
         return super().parse_args(ctx, repeated)
 
 
-FORMAT = typer.Option("--output-format", help="table, json, csv, or markdown.")
-JSON = typer.Option("--json", help="Short for --output-format json.")
-MARKDOWN = typer.Option(help="Write the report as Markdown to this file.")
-HTML = typer.Option(help="Write the report as one HTML page with plots to this file; it loads nothing.")
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Add the commands to `app`."""
-    app.command("analyze")(with_option_groups(analyze))
-    app.command("compare", cls=ManyValuesCommand)(with_option_groups(compare))
-    app.command("analyze-sweep")(with_option_groups(analyze_sweep))
-    app.command("register")(register_runs)
-
-
 def analyze(
-    output_format: Annotated[ReportFormat, FORMAT] = ReportFormat.TABLE,
-    as_json: Annotated[bool, JSON] = False,
-    markdown: Annotated[Path | None, MARKDOWN] = None,
-    html: Annotated[Path | None, HTML] = None,
     rules: Annotated[Path, typer.Option(help="File with rules, instead of those of the package.")] = RULES,
     *,
-    chosen: RunChoice,
+    files: ReportFiles,
     computed: ComputeOptions,
-    where: SourceOptions,
-) -> int:
+    options: RunOptions,
+) -> Answer:
     """Report on one run: training, performance, extraction, cache, power law, league, evaluation, and what is wrong."""
-    options = AnalysisOptions(rules, computed.reward, computed.weights(), computed.machine())
-    origin, record = find_run(chosen.name, where.find())
-    report = analyze_run(record, origin.history(record.id), origin.artifacts(record.id), options)
-    return _show(report, ReportFormat.JSON if as_json else output_format, markdown, html)
+    asked = AnalysisOptions(rules, computed.reward, computed.weights(), computed.machine())
+    run = options.find_run()
+    return _reported(analyze_run(run.record, run.history, run.artifacts(), asked), files)
 
 
 def compare(
@@ -115,41 +85,28 @@ def compare(
     equal: Annotated[
         str, typer.Option(help="Compare at equal steps, seconds, or updates; by default steps, else updates.")
     ] = "",
-    output_format: Annotated[ReportFormat, FORMAT] = ReportFormat.TABLE,
-    as_json: Annotated[bool, JSON] = False,
-    markdown: Annotated[Path | None, MARKDOWN] = None,
-    html: Annotated[Path | None, HTML] = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw the curves with matplotlib, as .png or .svg.")] = None,
     *,
+    files: ReportFiles,
     computed: ComputeOptions,
     where: SourceOptions,
-) -> int:
+) -> Answer:
     """Compare runs: differences of configuration, metrics at equal compute, seeds grouped, paired differences."""
     options = ComparisonOptions(tuple(metrics or ()), equal, computed.reward, computed.weights(), computed.machine())
     names = list(dict.fromkeys([*(runs or []), *(run_ids or [])]))
-    compared = load_compared(names, where.find(), options)
-    report = compare_runs(compared, options)
-    if plot is not None:
-        publish("", {plot: rendering.draw_figure(report, plot.suffix)}, quiet=True)
-    return _show(report, ReportFormat.JSON if as_json else output_format, markdown, html)
+    report = compare_runs(load_compared(names, where.find(), options), options)
+    return _reported(report, files, {plot: rendering.draw_figure(report, plot.suffix)} if plot else {})
 
 
-def _show(report: RunReport, form: ReportFormat, markdown: Path | None, html: Path | None) -> int:
-    """Print a report, write its files, and return the exit code."""
-    make_folders([], files=[markdown, html])
-    for path, text in ((markdown, rendering.to_markdown), (html, rendering.to_html)):
-        if path is not None:
-            publish("", {path: text(report)}, quiet=True)
-    if form is ReportFormat.TABLE:
-        rendering.print_report(report, console())
-    else:
-        texts = {
-            ReportFormat.CSV: rendering.to_csv,
-            ReportFormat.MARKDOWN: rendering.to_markdown,
-            ReportFormat.JSON: rendering.to_json,
-        }
-        print(texts[form](report).rstrip("\n"))
-    return DAMAGED if report.damage else 0
+def _reported(report: RunReport, asked: ReportFiles, files: Mapping[Path, str | bytes] = {}) -> Answer:
+    """Return a report as an answer; its damage is told in the report itself."""
+    texts = ((asked.markdown, rendering.to_markdown), (asked.html, rendering.to_html))
+    return Answer(
+        report.as_data(),
+        partial(rendering.show, report),
+        code=DAMAGED if report.damage else 0,
+        files={**files, **{path: text(report) for path, text in texts if path}},
+    )
 
 
 SweepRoot = Annotated[Path, typer.Option("--dir", "--checkpoint-dir", help="folder of the runs")]
@@ -165,8 +122,7 @@ def analyze_sweep(
     project: Project = "",
     *,
     computed: ComputeOptions,
-    output: OutputOptions,
-) -> int:
+) -> Answer:
     """Print a sweep's table, its ranking beside the expected one, which criteria hold, what it cost, and power laws."""
     choice = ComputeChoice(computed.reward, computed.machine(), computed.weights())
     try:
@@ -175,12 +131,12 @@ def analyze_sweep(
         if len(sweep) > 1:
             raise
         chosen = None
-    if chosen is None:  # A sweep of its own, or an error that names the nearest.
-        print(sweep_text(sweep[0], output.form, root, choice), end="")
-        return 0
-    analysis = analyze_chosen(chosen, " ".join(sweep))
-    print(_analysis_text(analysis, chosen, output.form, choice), end="")
-    return 0
+    if chosen is not None:
+        return _analysed(analyze_chosen(chosen, " ".join(sweep)), chosen, choice)
+    folder = find_sweep(sweep[0], root)  # or an error that names the nearest
+    if "search" in folder.content():
+        return _swept(search_plain(folder), search_markdown(folder), search_cells(folder))
+    return _analysed(analysis_of(folder), RunFolders(root), choice)
 
 
 def _chosen(names: list[str], root: Path, project: str, source: SourceName) -> ChosenRuns:
@@ -205,24 +161,10 @@ def register_runs(
     return 0
 
 
-def sweep_text(name: str, form: OutputFormat, root: Path, choice: ComputeChoice) -> str:
-    """Return the analysis of a sweep or a search as table, JSON or CSV. Raises `InputError` if there is none."""
-    folder = find_sweep(name, root)
-    if "search" in folder.content():
-        if form is OutputFormat.TABLE:
-            return search_markdown(folder)
-        return to_json(search_plain(folder)) + "\n" if form is OutputFormat.JSON else to_csv(*search_cells(folder))
-    return _analysis_text(analysis_of(folder), RunFolders(root), form, choice)
-
-
-def _analysis_text(
-    analysis: SweepAnalysis, runs: RunFolders | ChosenRuns, form: OutputFormat, choice: ComputeChoice
-) -> str:
-    if form is OutputFormat.CSV:
-        return to_csv(*sweep_cells(analysis))
+def _analysed(analysis: SweepAnalysis, runs: RunFolders | ChosenRuns, choice: ComputeChoice) -> Answer:
     compute = sweep_compute(analysis, runs, choice)
-    return (
-        sweep_markdown(analysis, compute)
-        if form is OutputFormat.TABLE
-        else to_json(sweep_plain(analysis, compute)) + "\n"
-    )
+    return _swept(sweep_plain(analysis, compute), sweep_markdown(analysis, compute), sweep_cells(analysis))
+
+
+def _swept(data: dict[str, Any], text: str, cells: tuple[list[str], list[list[str]]]) -> Answer:
+    return Answer(data, lambda form: print(to_csv(*cells) if form is OutputFormat.CSV else text, end=""))

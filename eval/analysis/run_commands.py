@@ -1,9 +1,11 @@
-"""Commands that list runs and read them: list, search, get-run, get-artifacts, get-metrics, get-cache-stats, export."""
+"""Commands on runs: list, search, get-run, get-metrics, get-artifacts, get-cache-stats, health, watch and export."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,17 +17,19 @@ from sparring.configs.core.files import write_atomically
 from sparring.eval.analysis.options import (
     Metrics,
     OutputOptions,
-    RunChoice,
+    RunOptions,
     SourceOptions,
     cache_figures,
     find_run,
-    with_option_groups,
 )
 from sparring.eval.analysis.output import (
+    NOT_FOUND,
+    Answer,
     OutputFormat,
+    code_of,
     exit_code,
-    print_json,
     print_rows,
+    print_table,
     record_json,
     to_csv,
     to_json,
@@ -35,32 +39,27 @@ from sparring.eval.analysis.output import (
 from sparring.eval.analysis.record import (
     STATISTICS,
     X_AXES,
+    AmbiguousRunError,
     History,
+    RunNotFoundError,
     RunRecord,
     RunSource,
     UnknownMetricError,
+    flatten,
     history_rows,
     statistics,
     unknown_metric,
     wide_rows,
 )
-from sparring.eval.analysis.search import config_test, flatten, parse, unknown_conditions, unused_names
+from sparring.eval.analysis.search import config_test, parse, unknown_conditions, unused_names
 from sparring.eval.command import make_folders, write
 
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="runs shown at most")]
 Tag = Annotated[list[str], typer.Option("--tag", help="runs with this tag; may be repeated")]
-Config = Annotated[list[str], typer.Option("--config", help="runs whose option has this value, KEY=VALUE; repeatable")]
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Add the commands to `app`."""
-    app.command("list")(with_option_groups(list_runs))
-    app.command("search")(with_option_groups(search))
-    app.command("get-run")(with_option_groups(get_run))
-    app.command("get-artifacts")(with_option_groups(get_artifacts))
-    app.command("get-metrics")(with_option_groups(get_metrics))
-    app.command("get-cache-stats")(with_option_groups(get_cache_stats))
-    app.command("export")(with_option_groups(export))
+CACHE = "cache/"
+SILENT = 600.0
+"""Seconds without a new row after which a running run is called silent."""
+COUNTERS = ("guard/rollbacks", "guard/restored_updates", "guard/quarantined_matches", "rollout/failed_count")
 
 
 def list_runs(
@@ -68,23 +67,22 @@ def list_runs(
     limit: Limit = 100,
     *,
     where: SourceOptions,
-    output: OutputOptions,
-) -> int:
+) -> Answer:
     """List runs, newest first."""
     sources = where.find()
-    runs = [run for run in all_runs(sources) if set(tag) <= set(run.tags)]
-    return _print_runs(runs[:limit], len(runs), sources, output.form)
+    return _listed([run for run in all_runs(sources) if set(tag) <= set(run.tags)], limit, sources)
 
 
 def search(
     expression: Annotated[str, typer.Argument(help="such as: status = completed and config.seed < 3")] = "",
-    config: Config = [],  # noqa: B006
+    config: Annotated[
+        list[str], typer.Option("--config", help="runs whose option has this value, KEY=VALUE; repeatable")
+    ] = [],  # noqa: B006
     tag: Tag = [],  # noqa: B006
     limit: Limit = 100,
     *,
     where: SourceOptions,
-    output: OutputOptions,
-) -> int:
+) -> Answer:
     """Select runs by configuration, tags and an expression; all conditions must hold."""
     tests = [parse(expression)] if expression else []
     tests += [config_test(text) for text in config]
@@ -93,57 +91,8 @@ def search(
     sources = where.find()
     runs = all_runs(sources)
     hints = [unused_names(expression, runs), *unknown_conditions(config, tag, runs)] if runs else []
-    for hint in filter(None, hints):
-        warn(hint)
     matching = [run for run in runs if set(tag) <= set(run.tags) and all(test(run) for test in tests)]
-    return _print_runs(matching[:limit], len(matching), sources, output.form)
-
-
-def get_run(
-    include_history: Annotated[bool, typer.Option("--include-history", help="with all rows of metrics")] = False,
-    include_artifacts: Annotated[bool, typer.Option("--include-artifacts", help="with the list of files")] = False,
-    *,
-    chosen: RunChoice,
-    where: SourceOptions,
-    output: OutputOptions,
-) -> int:
-    """Show one run: state, configuration, last value of each metric, damage."""
-    form = output.form
-    sources = where.find()
-    origin, run = find_run(chosen.name, sources)
-    content: dict[str, Any] = record_json(run)
-    damage, notes = list(run.damage), list(run.notes)
-    if include_history:
-        history = origin.history(run.id)
-        damage += [line for line in history.damage if line not in damage]
-        notes += [line for line in history.notes if line not in notes]
-        content |= {"history": history_rows(history), "events": history.events}
-    if include_artifacts:
-        content["artifacts"] = origin.artifacts(run.id)
-    if form is OutputFormat.JSON:
-        print_json({**content, "damage": damage, **cache_figures(sources)})
-    else:
-        print_rows(["what", "value"], list(_facts(run, content)), form)
-    return exit_code(damage, notes)
-
-
-def get_artifacts(
-    *,
-    chosen: RunChoice,
-    where: SourceOptions,
-    output: OutputOptions,
-) -> int:
-    """List files of a run: checkpoints, evaluations, replays, logs."""
-    form = output.form
-    sources = where.find()
-    origin, run = find_run(chosen.name, sources)
-    artifacts = origin.artifacts(run.id)
-    if form is OutputFormat.JSON:
-        print_json({"run_id": run.id, "artifacts": artifacts, **cache_figures(sources)})
-    else:
-        keys = ("name", "kind", "bytes", "sha256")
-        print_rows(keys, [[entry[key] for key in keys] for entry in artifacts], form)
-    return 0
+    return _listed(matching, limit, sources, filter(None, hints))
 
 
 def all_runs(sources: Sequence[RunSource]) -> list[RunRecord]:
@@ -151,35 +100,65 @@ def all_runs(sources: Sequence[RunSource]) -> list[RunRecord]:
     return sorted((run for source in sources for run in source.runs()), key=lambda run: run.updated, reverse=True)
 
 
-def _print_runs(runs: list[RunRecord], total: int, sources: Sequence[RunSource], form: OutputFormat) -> int:
-    if form is OutputFormat.JSON:
-        content = {"runs": [record_json(run) for run in runs], "count": len(runs), "total": total}
-        print_json(content | cache_figures(sources))
-    else:
-        headings = ["run", "source", "status", "created", "updated", "env steps", "tags"]
-        rows = [_row(run) for run in runs]
-        print_rows(headings, rows, form)
-    if total > len(runs):
-        print(f"{len(runs)} of {total} runs; --limit {total} shows all", file=sys.stderr)
-    return exit_code([line for run in runs for line in run.damage])
+def _listed(matching: list[RunRecord], limit: int, sources: Sequence[RunSource], hints: Iterable[str] = ()) -> Answer:
+    runs, total = matching[:limit], len(matching)
+    headings = ["run", "source", "status", "created", "updated", "env steps", "tags"]
+    rows = [
+        [run.id, run.source, run.status, when(run.created), when(run.updated), run.summary.get("env_steps"), tags]
+        for run in runs
+        for tags in [" ".join(run.tags)]
+    ]
+    return Answer(
+        {"runs": [record_json(run) for run in runs], "count": len(runs), "total": total} | cache_figures(sources),
+        partial(print_rows, headings, rows),
+        warnings=hints,
+        remark=f"{len(runs)} of {total} runs; --limit {total} shows all" if total > len(runs) else "",
+        damage=[line for run in runs for line in run.damage],
+    )
 
 
-def _row(run: RunRecord) -> list[Any]:
-    steps = run.summary.get("env_steps")
-    return [run.id, run.source, run.status, when(run.created), when(run.updated), steps, " ".join(run.tags)]
-
-
-def _facts(run: RunRecord, content: dict[str, Any]) -> list[list[Any]]:
-    facts: list[list[Any]] = [["run", run.id], ["source", run.source], ["path", run.path], ["status", run.status]]
-    facts += [["created", when(run.created)], ["updated", when(run.updated)], ["tags", " ".join(run.tags)]]
-    facts += [[f"config.{key}", value] for key, value in flatten(run.config).items()]
-    facts += [[f"summary.{key}", value] for key, value in flatten(run.summary).items()]
+def get_run(
+    include_history: Annotated[bool, typer.Option("--include-history", help="with all rows of metrics")] = False,
+    include_artifacts: Annotated[bool, typer.Option("--include-artifacts", help="with the list of files")] = False,
+    *,
+    options: RunOptions,
+) -> Answer:
+    """Show one run: state, configuration, last value of each metric, damage."""
+    run = options.find_run()
+    record, damage, notes = run.record, run.record.damage, run.record.notes
+    content: dict[str, Any] = record_json(record)
+    if include_history:
+        damage, notes = run.damage, tuple(dict.fromkeys((*notes, *run.history.notes)))
+        content |= {"history": history_rows(run.history), "events": run.history.events}
+    if include_artifacts:
+        content["artifacts"] = run.artifacts()
+    facts: list[list[Any]] = [
+        ["run", record.id],
+        ["source", record.source],
+        ["path", record.path],
+        ["status", record.status],
+    ]
+    facts += [["created", when(record.created)], ["updated", when(record.updated)], ["tags", " ".join(record.tags)]]
+    facts += [[f"config.{key}", value] for key, value in flatten(record.config).items()]
+    facts += [[f"summary.{key}", value] for key, value in flatten(record.summary).items()]
     facts += [["rows of history", len(content["history"])]] if "history" in content else []
     facts += [[f"artifact {entry['name']}", entry["kind"]] for entry in content.get("artifacts", ())]
-    return facts
+    return Answer(
+        {**content, "damage": damage, **cache_figures(run.sources)},
+        partial(print_rows, ["what", "value"], facts),
+        warnings=notes,
+        damage=damage,
+    )
 
 
-CACHE = "cache/"
+def get_artifacts(*, options: RunOptions) -> Answer:
+    """List files of a run: checkpoints, evaluations, replays, logs."""
+    run = options.find_run()
+    artifacts, keys = run.artifacts(), ("name", "kind", "bytes", "sha256")
+    return Answer(
+        {"run_id": run.id, "artifacts": artifacts, **cache_figures(run.sources)},
+        partial(print_rows, keys, [[entry[key] for key in keys] for entry in artifacts]),
+    )
 
 
 def get_metrics(
@@ -187,70 +166,49 @@ def get_metrics(
     x_axis: Annotated[str, typer.Option("--x-axis", help="_step, _timestamp or env_steps")] = "_step",
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="last values of each metric; 0: all")] = 0,
     *,
-    chosen: RunChoice,
-    where: SourceOptions,
-    output: OutputOptions,
-) -> int:
+    options: RunOptions,
+) -> Answer:
     """Show metrics of a run, without -m all: values over an axis as JSON or CSV, their statistics as a table."""
-    form, axis = output.form, choose("--x-axis", x_axis.replace(" ", "_"), X_AXES)
-    sources = where.find()
-    origin, run = find_run(chosen.name, sources)
-    history = origin.history(run.id)
+    axis = choose("--x-axis", x_axis.replace(" ", "_"), X_AXES)
+    run = options.find_run()
+    history = run.history
     names = [name for name in dict.fromkeys(metrics) if name in history.columns] if metrics else sorted(history.columns)
     missing = {name: unknown_metric(name, history.columns) for name in metrics if name not in history.columns}
     if missing and not names:
         raise UnknownMetricError(next(iter(missing.values())))
-    for text in missing.values():
-        warn(text)
     if axis == "_timestamp" and len(history.step) and not (history.timestamp > 0).any():
         raise InputError(f"--x-axis {axis}: {run.id} has no times; use _step or env_steps")
-    _print_series(run.id, history, names, axis, limit, form, {"missing": missing, **cache_figures(sources)})
-    return exit_code(dict.fromkeys((*run.damage, *history.damage)), history.notes)
+    series = {name: history.series(name, axis) for name in names}
+    figures = {name: statistics(x, y) for name, (x, y) in series.items() if len(y)}
+    content = {
+        name: {"x": x[-limit:], "y": y[-limit:], "statistics": figures.get(name)} for name, (x, y) in series.items()
+    }
+
+    def show(form: OutputFormat) -> None:
+        if form is OutputFormat.CSV:
+            print_rows([axis, *names], wide_rows(history, names, axis)[-limit:], form)
+        else:
+            rows = [[name, *(figure[key] for key in STATISTICS)] for name, figure in figures.items()]
+            print_rows(["metric", *STATISTICS], rows, form)
+
+    return Answer(
+        {"run_id": run.id, "x_axis": axis, "metrics": content, "missing": missing, **cache_figures(run.sources)},
+        show,
+        warnings=(*missing.values(), *history.notes),
+        damage=run.damage,
+    )
 
 
-def get_cache_stats(
-    *,
-    chosen: RunChoice,
-    where: SourceOptions,
-    output: OutputOptions,
-) -> int:
+def get_cache_stats(*, options: RunOptions) -> Answer:
     """Show how well the prefix cache of a language model's run works."""
-    form = output.form
-    sources = where.find()
-    origin, run = find_run(chosen.name, sources)
-    history = origin.history(run.id)
-    content = {"run_id": run.id, **cache_statistics(history)}
-    if form is OutputFormat.JSON:
-        print_json(content | cache_figures(sources))
-    else:
-        print_rows(["figure", "value"], [[key, value] for key, value in content.items()], form)
-    return exit_code(dict.fromkeys((*run.damage, *history.damage)), history.notes)
-
-
-def export(
-    output: Annotated[Path, typer.Option("--output", "-o", help="file: .json for everything, .csv for the history")],
-    include_history: Annotated[bool, typer.Option("--include-history/--no-history", help="with all rows")] = True,
-    *,
-    chosen: RunChoice,
-    where: SourceOptions,
-) -> int:
-    """Write a run to one file: configuration, summary, history, events and list of files."""
-    if output.suffix not in (".json", ".csv"):
-        raise InputError(f"--output {output}: must end with .json or .csv")
-    make_folders([], files=[output])
-    origin, run = find_run(chosen.name, where.find())
-    history = origin.history(run.id)
-    if output.suffix == ".csv":
-        keys = sorted(history.columns)
-        axes = [history.step.tolist(), history.timestamp.tolist(), history.env_steps.tolist()]
-        columns = [*axes, *(history.columns[key].tolist() for key in keys)]
-        text = to_csv([*X_AXES, *keys], list(zip(*columns, strict=True)))
-    else:
-        content = {**record_json(run), "artifacts": origin.artifacts(run.id), "events": history.events}
-        text = to_json(content | ({"history": history_rows(history)} if include_history else {})) + "\n"
-    write(output, partial(write_atomically, data=text))
-    print(f"Wrote {output}", file=sys.stderr)
-    return exit_code(dict.fromkeys((*run.damage, *history.damage)), history.notes)
+    run = options.find_run()
+    content = {"run_id": run.id, **cache_statistics(run.history)}
+    return Answer(
+        content | cache_figures(run.sources),
+        partial(print_rows, ["figure", "value"], list(content.items())),
+        warnings=run.history.notes,
+        damage=run.damage,
+    )
 
 
 def cache_statistics(history: History) -> dict[str, Any]:
@@ -275,18 +233,132 @@ def cache_statistics(history: History) -> dict[str, Any]:
     return figures
 
 
-def _print_series(
-    run: str, history: History, names: list[str], axis: str, limit: int, form: OutputFormat, extra: dict[str, Any]
-) -> None:
-    series = {name: history.series(name, axis) for name in names}
-    figures = {name: statistics(x, y) for name, (x, y) in series.items() if len(y)}
-    if form is OutputFormat.JSON:
-        content = {
-            name: {"x": x[-limit:], "y": y[-limit:], "statistics": figures.get(name)} for name, (x, y) in series.items()
-        }
-        print_json({"run_id": run, "x_axis": axis, "metrics": content, **extra})
-    elif form is OutputFormat.CSV:
-        print_rows([axis, *names], wide_rows(history, names, axis)[-limit:], form)
+def export(
+    output: Annotated[Path, typer.Option("--output", "-o", help="file: .json for everything, .csv for the history")],
+    include_history: Annotated[bool, typer.Option("--include-history/--no-history", help="with all rows")] = True,
+    *,
+    options: RunOptions,
+) -> int:
+    """Write a run to one file: configuration, summary, history, events and list of files."""
+    if output.suffix not in (".json", ".csv"):
+        raise InputError(f"--output {output}: must end with .json or .csv")
+    make_folders([], files=[output])
+    run = options.find_run()
+    history = run.history
+    if output.suffix == ".csv":
+        keys = sorted(history.columns)
+        columns = [axis.tolist() for axis in (*history.axes.values(), *(history.columns[key] for key in keys))]
+        text = to_csv([*X_AXES, *keys], list(zip(*columns, strict=True)))
     else:
-        rows = [[name, *(figure[key] for key in STATISTICS)] for name, figure in figures.items()]
-        print_rows(["metric", *STATISTICS], rows, form)
+        content = {**record_json(run.record), "artifacts": run.artifacts(), "events": history.events}
+        text = to_json(content | ({"history": history_rows(history)} if include_history else {})) + "\n"
+    write(output, partial(write_atomically, data=text))
+    print(f"Wrote {output}", file=sys.stderr)
+    return exit_code(run.damage, history.notes)
+
+
+def health(
+    runs: Annotated[list[str] | None, typer.Argument(help="runs, by default all of them")] = None,
+    run_id: Annotated[list[str] | None, typer.Option("--run-id", "-r", help="the same; may be repeated")] = None,
+    *,
+    where: SourceOptions,
+) -> Answer:
+    """Show whether runs train and whether their logs can be read: ok, warning or bad, with the reasons."""
+    sources, checks, missing = where.find(), list[dict[str, Any]](), list[InputError]()
+    names = list(dict.fromkeys([*(runs or []), *(run_id or [])]))
+    for name in names:
+        try:
+            origin, run = find_run(name, sources)
+        except (RunNotFoundError, AmbiguousRunError) as error:
+            missing.append(error)
+        else:
+            checks.append(check(run, origin.history(run.id)))
+    if missing and not checks:
+        raise missing[0]
+    if not names:
+        checks = [check(run, None) for run in all_runs(sources)]
+    headings = ["run", "source", "status", "updated", "health", "reasons"]
+    keys = ("run_id", "source", "status", "updated", "health", "reasons")
+    cells = [one | {"updated": when(one["updated"]), "reasons": "; ".join(one["reasons"])} for one in checks]
+    return Answer(
+        {"runs": checks, **cache_figures(sources)},
+        partial(print_rows, headings, [[one[key] for key in keys] for one in cells]),
+        warnings=map(str, missing),
+        damage=[line for one in checks for line in one["damage"]],
+        code=code_of(missing[0]) if missing else 0,
+    )
+
+
+def check(run: RunRecord, history: History | None) -> dict[str, Any]:
+    """Return the health of a run as plain data; alerts are counted where its history is given."""
+    bad, warnings = [], []
+    damage = list(dict.fromkeys((*run.damage, *(history.damage if history else ()))))
+    notes = dict.fromkeys((*run.notes, *(history.notes if history else ())))
+    if run.status in ("failed", "killed"):
+        bad.append(f"the run was {run.status}" if run.status == "killed" else "the run failed")
+    if run.status == "empty":
+        warnings.append("no row of metrics yet")
+    age = time.time() - run.updated
+    if run.status == "running" and age > SILENT:
+        warnings.append(f"running, but nothing was written for {age / 60:.0f} minutes")
+    if damage:
+        bad.append(f"{len(damage)} places cannot be read")
+    counts = {key: run.summary.get(key) for key in COUNTERS}
+    warnings += [f"{key} is {count:g}" for key, count in counts.items() if isinstance(count, int | float) and count]
+    warnings += notes
+    alerts = [event for event in history.events if event.get("kind") == "alert"] if history else []
+    if alerts:
+        warnings.append(f"{len(alerts)} alerts, the last: {alerts[-1]['event']}")
+    state = "bad" if bad else "warning" if warnings else "ok"
+    facts = {"run_id": run.id, "source": run.source, "status": run.status, "updated": run.updated}
+    return facts | {"health": state, "reasons": bad + warnings, "damage": damage}
+
+
+def watch(
+    metrics: Metrics = [],  # noqa: B006, Typer needs a list
+    interval: Annotated[float, typer.Option("--interval", min=0.1, help="seconds between two looks")] = 5.0,
+    looks: Annotated[
+        int, typer.Option("--looks", min=0, help="looks until the command ends; 0: until the run ends")
+    ] = 0,
+    *,
+    options: RunOptions,
+    output: OutputOptions,
+) -> int:
+    """Follow a run until it ends: a table of the last values, or a line of JSON or CSV per new row."""
+    form, shown, count, warned = output.form, 0, 0, set[str]()
+    while True:
+        run = options.find_run()
+        history, status = run.history, run.record.status
+        missing = [name for name in metrics if name not in history.columns] if len(history.step) else []
+        for name in set(missing) - warned:
+            warn(unknown_metric(name, history.columns))
+        warned |= set(missing)
+        if metrics:
+            history = replace(history, columns={name: history.columns[name] for name in metrics if name not in missing})
+        if len(history.step) < shown:  # rolled back to an earlier state
+            shown = len(history.step)
+        _show(run.record, history, shown, list(metrics), form, first=count == 0)
+        shown, count = len(history.step), count + 1
+        sys.stdout.flush()
+        if status != "running" or count == looks:
+            if missing and len(missing) == len(set(metrics)):
+                return NOT_FOUND
+            return exit_code(() if status == "running" else run.damage, history.notes)
+        time.sleep(interval)
+
+
+def _show(run: RunRecord, history: History, shown: int, names: list[str], form: OutputFormat, *, first: bool) -> None:
+    """Print the rows after the first `shown`; as a table only the last values."""
+    rows = history_rows(history)[shown:]
+    if form is OutputFormat.JSON:
+        for row in rows:
+            print(to_json({"run_id": run.id, "status": run.status, **row}, indent=None))
+    elif form is OutputFormat.CSV:
+        keys = ["_step", "env_steps", *(names or sorted(history.columns))]
+        text = to_csv(keys, [[row.get(key) for key in keys] for row in rows])
+        print(text if first else text.partition("\n")[2], end="")
+    elif rows or first:
+        last = rows[-1] if rows else {}
+        title = f"{run.id}: {run.status}, {when(run.updated)}"
+        last |= {"_timestamp": when(last["_timestamp"])} if "_timestamp" in last else {}
+        print_table(["metric", "last"], [[key, value] for key, value in last.items()], title)

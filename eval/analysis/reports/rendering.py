@@ -176,11 +176,6 @@ def to_html(report: RunReport) -> str:
     )
 
 
-def to_json(report: RunReport) -> str:
-    """Return the report as JSON, without plots."""
-    return output.to_json(report.as_data())
-
-
 def to_csv(report: RunReport) -> str:
     """Return the cells of all tables as rows of section, name of the row, column, value, and the ends of an interval.
 
@@ -307,6 +302,14 @@ def _draw_axis(axis: object, plot: LinePlot) -> None:
 STYLES = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
 BLOCKS = "▁▂▃▄▅▆▇█"
 SPARK_WIDTH = 40
+
+
+def show(report: RunReport, form: output.ReportFormat) -> None:
+    """Print a report as CSV, as Markdown, or as a table for the terminal."""
+    if form is output.ReportFormat.TABLE:
+        print_report(report, output.console())
+    else:
+        print((to_csv if form is output.ReportFormat.CSV else to_markdown)(report).rstrip("\n"))
 
 
 def print_report(report: RunReport, console: Console) -> None:
