@@ -245,7 +245,7 @@ RATCHET = {
     "files with one importer": 75,
     "files with one importer and at most 80 lines": 7,
     "`found` as a name, per 1,000 lines": 0.7,
-    "test lines": 56_459,
+    "test lines": 60441,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""

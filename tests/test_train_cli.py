@@ -14,7 +14,7 @@ from sparring.agents import trainers
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import CLOSED_PIPE, LOADING
 from sparring.configs.load import load, runs
-from sparring.configs.serialization import to_plain
+from sparring.configs.serialization import from_plain, to_plain
 from sparring.eval.run import env_of
 
 SCRIPT = Path(train.__file__)
@@ -26,6 +26,11 @@ def trained(monkeypatch):
     calls = []
     monkeypatch.setattr(train, "train", lambda config: calls.append(config))
     return calls
+
+
+def test_the_trainer_gets_the_composed_configuration(trained):
+    assert train.main(["+run=quickstart", "seed=3", "env.num_envs=256"]) == 0
+    assert trained == [load(["+run=quickstart", "seed=3", "env.num_envs=256"])]
 
 
 @pytest.mark.parametrize(
@@ -139,6 +144,23 @@ def test_help_lists_runs_with_purpose_and_options_with_ranges(trained, capsys):
     assert "phases.0.events.0.snapshot=" in text
     assert max(map(len, text.splitlines())) <= 120
     assert trained == []
+
+
+def test_cfg_prints_yaml_that_reads_back(trained, capsys):
+    assert train.main(["+run=unified_dr_cpu", "--cfg"]) == 0
+    assert from_plain(yaml.safe_load(capsys.readouterr().out)) == load(["+run=unified_dr_cpu"])
+    assert trained == []
+
+
+def test_from_another_directory_as_a_script(tmp_path):
+    for package in ("configs", "agents"):  # packages of these names where it is started must not be taken for ours
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text("raise SystemExit('wrong package')")
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), "+run=quickstart", "ppo.clip=7"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (2, "train.py: ppo.clip=7: must be in (0, 1]; the default is 0.2\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["agents", "configs"]
 
 
 def test_bad_input_is_answered_before_torch_and_warp_load():

@@ -55,6 +55,12 @@ def test_they_receive_what_is_logged_and_change_nothing(whole, tmp_path):
     assert untimed(metrics(tmp_path)) == untimed(metrics(whole))
 
 
+def test_the_environment_steps_are_those_of_the_metrics(tmp_path):
+    recorder = Recorder()
+    train(config(tmp_path), callbacks=[recorder])
+    assert [run.env_steps for run, _ in recorder.of("update")] == [row["env_steps"] for row in metrics(tmp_path)]
+
+
 @pytest.mark.parametrize("update", [1, 4, 7])
 def test_a_run_that_a_callback_stops_goes_on_bit_for_bit(whole, tmp_path, update):
     final = train(long(tmp_path), callbacks=[Recorder(stop_at=update)])
@@ -100,3 +106,23 @@ def test_what_is_no_callback_is_refused_before_the_run_has_a_folder(tmp_path):
         with pytest.raises(InputError, match="^" + words.replace("(", r"\(").replace(")", r"\)")):
             train(config(tmp_path), callbacks=[wrong])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_by_name_is_that_of_the_command_line(tmp_path):
+    options = {"env.num_envs": 8, "ppo.rollout_steps": 16, "ppo.minibatch_size": 64, "max_updates": 1, "threads": 1}
+    options |= {"device": "cpu", "logger.progress": False, "checkpoint_dir": str(tmp_path)}
+    train("quickstart", {**options, "name": "by_values"})
+    train("quickstart", [*(f"{key}={value}" for key, value in options.items()), "name=by_texts"])
+    first, second = (load_checkpoint(tmp_path / name / "final.pt") for name in ("by_values", "by_texts"))
+    assert flat(first.network.state_dict()) == flat(second.network.state_dict())
+
+
+def test_bad_input_is_one_line(tmp_path):
+    with pytest.raises(InputError, match="did you mean 'quickstart'"):
+        train("quikstart")
+    with pytest.raises(
+        InputError, match=r"overrides='seed=3': is one text; give a list, as in \['seed=3'\], or a dict"
+    ):
+        train("quickstart", "seed=3")
+    with pytest.raises(InputError, match="overrides: go with the name of a run"):
+        train(config(tmp_path), {"seed": 3})

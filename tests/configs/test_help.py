@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.core.status import as_called
 from sparring.configs.help import OVERVIEW, SECTIONS, help_on, help_text, meaning, section_help
 from sparring.configs.kinds import declared
@@ -55,6 +56,13 @@ def test_commands_are_called_as_the_user_calls_them(monkeypatch):
     assert as_called(text) == called
 
 
+def test_a_section_has_the_docstrings_of_the_schema():
+    text = section_help("self_play")
+    assert "  self_play.slots=4" in text
+    assert "\n      Different snapshots in one rollout.\n" in text
+    assert "ppo.clip" not in text
+
+
 @pytest.mark.parametrize(
     ("section", "line"),
     [
@@ -71,3 +79,8 @@ def test_commands_are_called_as_the_user_calls_them(monkeypatch):
 )
 def test_sections_lists_single_options_and_what_an_option_needs(section, line):
     assert any(one.startswith(line) for one in section_help(section).splitlines())
+
+
+def test_an_unknown_section_is_refused_with_the_nearest():
+    with pytest.raises(UnknownNameError, match=r"unknown section 'selfplay': did you mean 'self_play'\?"):
+        section_help("selfplay")

@@ -6,6 +6,7 @@ import sys
 import pytest
 import yaml
 
+from sparring.configs.help import help_text
 from sparring.configs.kinds import declared, knows, owners, run_kind
 from sparring.configs.load import load, runs
 from sparring.configs.schema import (
@@ -22,6 +23,7 @@ from sparring.configs.schema import (
     ImportedRunConfig,
 )
 from sparring.configs.serialization import from_stored, migrate, to_plain
+from sparring.configs.validate import validate
 
 
 @pytest.mark.parametrize(
@@ -43,6 +45,15 @@ def test_the_trainer_and_the_game_choose_the_kind(plain, kind):
     assert run_kind(plain) is kind
 
 
+@pytest.mark.parametrize("kind", RUNS)
+def test_the_defaults_alone_are_of_their_kind(kind):
+    plain = to_plain(kind())
+    assert run_kind(plain) is kind
+    assert list(plain)[-1] == "logger"
+    if kind is not DiplomacyRunConfig:  # its bots are those of a run file
+        validate(kind())
+
+
 def test_options_and_their_kinds():
     games = (DogfightRunConfig, DiplomacyRunConfig, GymnasiumRunConfig, ImportedRunConfig)
     assert owners("seed") == owners("env.id") == list(RUNS)
@@ -61,6 +72,21 @@ def test_what_a_kind_lacks_is_an_option_of_another():
         for key in kind.lacks:
             assert owners(key), key
             assert not knows(kind, key), key
+
+
+def test_help_says_whose_an_option_is():
+    text = " ".join(help_text().split())
+    assert "env.reward.win=5.0 [-1000, 1000]; the dogfight only" in text
+    assert "env.last_year=1910 [1901, 30000]; Diplomacy only" in text
+    assert "env.normalize_obs=False True or False; Gymnasium only" in text
+    assert "evaluation.every=0 [0, 10000000]; the dogfight, Diplomacy, imported games and chess only" in text
+    assert "evaluation.check_every=0 [0, 10000000]; the dogfight only" in text
+    line = "env.num_envs=256 [1, 1000000]; ppo and sb3 only Matches, or copies of the environment, played at once."
+    assert line in text
+    assert "grpo.steps=200 [1, 10000000]; grpo only" in text
+    assert "trainer=ppo ppo, sb3, grpo, clone" in text
+    assert "env.id=sparring/Dogfight-v1 an id" in text
+    assert "seed=1 [0, 2147483647]" in text
 
 
 @pytest.mark.parametrize("run", runs())
@@ -86,6 +112,11 @@ def test_a_file_with_the_sections_of_all_kinds_is_read_as_what_it_is(run):
     old["env"].setdefault("reward", {"win": 1})
     assert from_stored(old) == config
     assert migrate(to_plain(config)) == to_plain(config)
+
+
+def test_what_belongs_to_none_stays_to_be_refused():
+    assert migrate({"ppo": {"clips": 1}, "grpo": {"stepz": 1}}) == {"ppo": {"clips": 1}}
+    assert migrate([1]) == [1]
 
 
 NEW_GAME = """

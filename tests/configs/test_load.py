@@ -1,5 +1,8 @@
 """Composing: overrides, run files, and one readable line for everything that is wrong."""
 
+import inspect
+import logging
+import os
 import re
 from dataclasses import replace
 
@@ -50,6 +53,14 @@ def test_overrides_win_over_the_run_file_and_the_run_file_over_defaults():
     assert (config.seed, config.env.num_envs, config.ppo.clip, config.ppo.epochs) == (3, 256, 0.1, 2)
     assert (config.ppo.gamma, config.ppo.rollout_steps) == (0.99, 10_800)
     assert config.ppo.gae_lambda == 0.95
+
+
+def test_lists_can_be_replaced_and_reached_into():
+    config = load(["+run=unified_dr_cpu", "phases.2.updates=201", "phases.0.stages.1.bots=[ace,chaser]"])
+    assert config.phases[2].updates == 201
+    assert config.phases[0].stages[1].bots == ["ace", "chaser"]
+    replaced = load(["+run=quickstart", "phases=[{updates:7,stages:[{bots:[ace]}]}]"])
+    assert [phase.updates for phase in replaced.phases] == [7]
 
 
 def test_large_numbers_as_people_write_them():
@@ -163,12 +174,26 @@ def test_one_option_under_two_names_or_with_another_meaning_is_refused(typed, me
     assert str(error.value).startswith(message)
 
 
+def test_a_name_of_another_trainer_in_a_section_of_ours_is_not_taken_for_it():
+    assert "ppo.minibatch_size" not in refusal("+run=quickstart", "evaluation.batch_size=1")
+
+
 def test_every_translation_is_an_option():
     options = {key for kind in RUNS for key in declared(kind)}
     known = POLICIES | LANGUAGE_MODELS
     assert {found.key for found in known.values()} <= options
     assert not set(known) & options
     assert not set(POLICIES) & set(LANGUAGE_MODELS)
+
+
+def test_what_stable_baselines_calls_its_options_is_known():
+    """Every argument of its PPO that is no option of ours by the same name, but for those without a counterpart."""
+    stable_baselines3 = pytest.importorskip("stable_baselines3")
+    ours = {key.rpartition(".")[2] for kind in RUNS for key in declared(kind)}
+    none = {"policy", "env", "normalize_advantage", "rollout_buffer_class", "rollout_buffer_kwargs", "self"}
+    none |= {"stats_window_size", "tensorboard_log", "_init_setup_model"}
+    arguments = set(inspect.signature(stable_baselines3.PPO.__init__).parameters)
+    assert arguments - ours - none <= set(POLICIES)
 
 
 NAMES_LIKE_VALUES = ("2_0", "20261125_0810", "1e3", "0x10", "007", "1.50", "true", "inf", "1:30", "2026-11-25")
@@ -197,6 +222,15 @@ def test_an_option_of_type_text_keeps_what_is_written_in_a_file(tmp_path, name):
     assert (space["env.bot_rate"]["choices"], space["ppo.epochs"]["choices"]) == ([name, "3"], [10])
 
 
+def test_numbers_inside_lists_stay_numbers_and_texts_texts():
+    phases = "phases=[{name:a1,updates:1_0,stages:[{bots:[ace]}],events:[{at:5e0,snapshot:'true'}]}]"
+    (phase,) = load(["+run=quickstart", phases]).phases
+    assert (phase.name, phase.updates, phase.events[0].at, phase.events[0].snapshot) == ("a1", 10, 5, "true")
+    assert "opponents.0=2_0: " in refusal("+run=quickstart", "opponents=[2_0,ace]")
+    with pytest.raises(ConfigError, match=r"^name=None: must be text; leave it out"):
+        load_named("quickstart", {"name": None})
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -222,6 +256,15 @@ def test_a_run_file_of_ones_own_that_is_missing_wrong_or_would_run_code_is_refus
     if content is not None:
         path.write_text(content)
     assert refusal(f"+run={path}").startswith(message.format(path=path, folder=tmp_path))
+
+
+def test_a_run_file_of_ones_own_is_named_for_its_faults_alone(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("ppo: {clp: 1}")
+    assert refusal(f"+run={path}", "seed=3").startswith(f"run={path}: unknown key 'ppo.clp'")
+    path.write_text("ppo: {minibatch_size: 4096}")
+    assert refusal(f"+run={path}", "ppo.clp=1").startswith("unknown key 'ppo.clp'")
+    assert refusal(f"+run={path}", "ppo.rollout_steps=1").startswith("ppo.minibatch_size=4096: must be at most 256")
 
 
 def test_a_run_file_of_ones_own_is_named_by_its_path_from_any_folder(tmp_path, monkeypatch):
@@ -254,6 +297,20 @@ def test_a_run_file_with_an_unknown_key_or_broken_yaml_is_refused(tmp_path, monk
     assert "broken" in refusal("+run=broken") or "pars" in refusal("+run=broken")
 
 
+def test_composing_leaves_no_trace(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    handlers = list(logging.getLogger().handlers)
+    load(["+run=quickstart"])
+    assert list(tmp_path.iterdir()) == []
+    assert os.path.samefile(os.getcwd(), tmp_path)
+    assert logging.getLogger().handlers == handlers
+
+
+def test_twice_the_same_command_line_is_the_same_configuration():
+    arguments = ["+run=unified_dr_cpu", "seed=9"]
+    assert load(arguments) == load(arguments)
+
+
 @pytest.fixture
 def started(tmp_path):
     """The configuration of a run called mine, stored where `checkpoint_dir` points to."""
@@ -267,6 +324,12 @@ def test_a_resumed_run_brings_its_own_configuration(started):
     config = load(["resume=mine", f"checkpoint_dir={started.checkpoint_dir}", "max_updates=7"])
     assert config == replace(started, resume="mine", max_updates=7)
     assert config.seed == 9
+
+
+def test_resuming_names_the_run_once(started):
+    for extra in ("+run=quickstart", "name=other"):
+        with pytest.raises(ConfigError, match=r"resume=mine and (run=quickstart|name=other): a resumed run keeps its"):
+            load(["resume=mine", extra])
 
 
 def test_an_unknown_run_to_resume_names_the_nearest(started):
@@ -299,6 +362,11 @@ def test_a_run_is_named_by_its_path_too_as_a_shell_completes_it(tmp_path, monkey
     (place / "mine" / "config.yaml").write_text(yaml.safe_dump(to_plain(started)))
     told = path.format(place=place, relative="checkpoints")
     assert load([f"resume={told}", f"checkpoint_dir={place}"]) == replace(started, resume="mine")
+
+
+def test_a_path_to_another_folder_is_refused_with_the_way_to_say_it(tmp_path):
+    message = refusal(f"resume={tmp_path}/mine")
+    assert message.endswith(f"give resume=mine checkpoint_dir={tmp_path}")
 
 
 @pytest.mark.parametrize(("name", "game"), [("dogfight", "Dogfight-v1"), ("diplomacy", "Diplomacy-v0")])

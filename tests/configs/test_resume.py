@@ -6,7 +6,7 @@ import pytest
 
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.session import LoggerConfig
-from sparring.configs.language import GRPOConfig
+from sparring.configs.language import GRPOConfig, LeagueConfig
 from sparring.configs.resume import drift
 from sparring.configs.schema import DiplomacyGRPORunConfig, DogfightEnvConfig, DogfightRunConfig, PPOConfig
 from sparring.configs.serialization import from_stored, to_plain
@@ -14,6 +14,10 @@ from sparring.configs.serialization import from_stored, to_plain
 
 def grpo(**options):
     return DiplomacyGRPORunConfig(**options)
+
+
+def test_nothing_changed():
+    assert drift(DogfightRunConfig(), DogfightRunConfig(name="x", resume="x", run="y")) == {}
 
 
 @pytest.mark.parametrize(
@@ -56,6 +60,16 @@ def test_a_grpo_run_may_be_made_longer_and_not_shorter():
 def test_what_learning_depends_on_is_refused_by_name(changes, words):
     with pytest.raises(ConfigError, match=words):
         drift(DogfightRunConfig(), replace(DogfightRunConfig(), **changes))
+
+
+def test_a_run_whose_shares_end_with_it_is_not_made_longer():
+    """At step 299 of 300 they are not what a run of 300 steps had at step 249, and went back to an earlier value."""
+    fading = grpo(name="mine", league=LeagueConfig(final_self_play=0.4, final_baseline=0.05, final_peer=0.2))
+    words = r"grpo\.steps=300: the run was started with 200, at which league\.final_self_play is reached; .*final\.pt"
+    with pytest.raises(ConfigError, match=words):
+        drift(fading, replace(fading, grpo=GRPOConfig(steps=300)))
+    still = grpo(league=LeagueConfig(final_self_play=0.3))  # where it was at the first step
+    assert drift(still, replace(still, grpo=GRPOConfig(steps=300)))
 
 
 def test_a_missing_scale_is_named_with_the_run_s_own():

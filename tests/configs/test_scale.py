@@ -14,7 +14,7 @@ from sparring.configs.kinds import declared, knows
 from sparring.configs.load import CONFIG_DIR, load, runs
 from sparring.configs.resume import drift
 from sparring.configs.scale import INTERVALS, MOMENTS, SIZES, ScaleClock, shrink
-from sparring.configs.schema import RUNS, DogfightRunConfig
+from sparring.configs.schema import DOGFIGHT, RUNS, DogfightRunConfig
 from sparring.configs.serialization import from_plain, options, to_plain
 from sparring.configs.validate import validate
 from sparring.curriculum.schedule import Schedule, SchedulePosition
@@ -122,6 +122,11 @@ def test_runs_of_language_models():
     assert (clone.clone.updates, clone.evaluation.every, clone.checkpoint_every) == (25, 16, 16)
 
 
+def test_games_of_diplomacy_stay_multiples_of_seven():
+    config = load(["+run=diplomacy_ppo", "scale=0.3"])
+    assert (config.env.num_envs, config.evaluation.games) == (140, 77)
+
+
 def test_minibatches_are_no_larger_than_a_rollout():
     typed = ["+run=gymnasium", "env.num_envs=1", "ppo.minibatch_size=128", "scale=0.01"]
     assert load(typed).ppo.minibatch_size == 128
@@ -132,6 +137,14 @@ def test_minibatches_are_no_larger_than_a_rollout():
     assert shrink(whole).ppo.minibatch_size == 16
     whole.env.num_envs, whole.ppo.rollout_steps, whole.ppo.minibatch_size = 10_000, 4, 40_000
     assert shrink(whole).ppo.minibatch_size == 4000
+
+
+def test_after_the_first_snapshot_there_is_a_second():
+    config = DogfightRunConfig(scale=0.01)
+    config.phases[0].updates, config.phases[0].scripted_end = 400, 0.2
+    config.self_play.snapshot_every = 350
+    assert shrink(config).phases[0].updates == 4
+    assert shrink(config).self_play.snapshot_every == 2
 
 
 @settings(deadline=None)  # a busy machine is no failure
@@ -190,6 +203,11 @@ def test_what_is_typed_and_no_longer_fits_is_told_why():
     assert str(refused.value) == said + "what is typed beside it holds as it is"
 
 
+def test_an_unknown_item_is_named_at_any_scale():
+    with pytest.raises(ConfigError, match=r"phases\.9\.updates=3: no item 9 in phases; choose from phases\.0 to"):
+        load(["+run=unified_dr_gpu_v3", "scale=0.01", "phases.9.updates=3"])
+
+
 @pytest.fixture
 def started(tmp_path):
     """A run called mine, started at a tenth."""
@@ -233,3 +251,16 @@ def test_the_page_and_help_say_what_is_scaled():
     text = help_text()
     assert "scale=0.01" in text
     assert re.search(r"scale=1\.0 +\(0, 1\]", text)
+
+
+def test_dogfights_default_run_at_any_scale_is_valid():
+    for scale in (1.0, 0.01, 1e-9):
+        config = shrink(DogfightRunConfig(scale=scale))
+        validate(config)
+        assert config.env.id == DOGFIGHT
+
+
+@pytest.mark.parametrize(("typed", "games"), [([], 400), (["self_play.promotion=sprt"], 126)])
+def test_what_has_no_effect_keeps_its_value(typed, games):
+    """400 games times the root of a tenth where they are played; otherwise the default, which is not refused."""
+    assert load(["+run=self_play", "scale=0.1", *typed]).self_play.promotion_games == games

@@ -39,6 +39,13 @@ def test_the_defaults_alone_are_a_valid_run():
     validate(schema.DogfightRunConfig())
 
 
+def test_defaults_are_not_shared_between_objects():
+    schema.StageConfig().bots.append("ace")
+    schema.DogfightRunConfig().phases[0].stages[0].bots.clear()
+    assert schema.StageConfig().bots == []
+    assert schema.DogfightRunConfig().phases[0].stages[0].bots == list(schema.BOTS)
+
+
 def test_names_agree_with_the_rooms_that_own_them():
     assert schema.DOGFIGHT == rules.ENV_ID
     assert schema.BOTS == rules.BOTS

@@ -26,6 +26,12 @@ def test_what_is_left_out_keeps_its_default():
     assert from_plain({"phases": [{"updates": 5}]}).phases == [PhaseConfig(updates=5)]
 
 
+def test_plain_data_shares_nothing_with_the_configuration():
+    config = DogfightRunConfig()
+    to_plain(config)["phases"][0]["stages"][0]["bots"].clear()
+    assert config == DogfightRunConfig()
+
+
 @pytest.mark.parametrize(
     ("plain", "message"),
     [
@@ -98,3 +104,8 @@ def test_whole_floats_are_integers_and_integers_are_numbers():
     assert (config.max_updates, type(config.max_updates)) == (1_000_000, int)
     assert (config.ppo.clip, type(config.ppo.clip)) == (1.0, float)
     assert config.name == "7"
+
+
+def test_optional_values():
+    plain = {"phases": [{"events": [{"log_std": None}, {"log_std": -1}]}]}
+    assert [event.log_std for event in from_plain(plain).phases[0].events] == [None, -1.0]

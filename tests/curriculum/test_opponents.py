@@ -20,10 +20,18 @@ def share_lists(draw):
     return raw / raw.sum()
 
 
+def test_equal_shares_without_weights():
+    assert shares(["ace", "brawler"]) == {"ace": 0.5, "brawler": 0.5}
+
+
 def test_bots_met_keep_the_floor_and_the_rest_goes_by_weight():
     mix = shares(["ace", "brawler"], [3.0, 1.0], met=["do_nothing", "chaser", "ace"], floor=0.05)
     assert mix == pytest.approx({"do_nothing": 0.05, "chaser": 0.05, "ace": 0.675, "brawler": 0.225})
     assert list(mix) == ["do_nothing", "chaser", "ace", "brawler"]
+
+
+def test_without_a_floor_they_are_forgotten():
+    assert shares(["ace"], met=["chaser"], floor=0.0) == {"chaser": 0.0, "ace": 1.0}
 
 
 def test_adaptive_shares_follow_the_losses():
@@ -77,6 +85,13 @@ def test_what_is_no_share_is_refused(wrong):
         counts(wrong, 8)
 
 
+@given(share_lists(), st.integers(1, 300))
+def test_counts_are_exact_and_within_one(share, n):
+    dealt = counts(share, n)
+    assert dealt.sum() == n
+    assert np.all(np.abs(dealt - share * n) < 1.0 + 1e-6)
+
+
 def test_a_fresh_deal_by_hand():
     # counts 3, 2, 1 of 6; the evens take 2, 1, 0, the odds 1, 1, 1
     assert deal([0.5, 1 / 3, 1 / 6], 6).tolist() == [0, 0, 0, 1, 1, 2]
@@ -87,6 +102,15 @@ def test_a_deal_changes_only_what_it_must():
     after = deal([0.75, 0.25], 8, before)
     assert before.tolist() == [0] * 8
     assert after.tolist() == [0, 0, 0, 0, 0, 0, 1, 1]
+
+
+def test_opponents_that_are_gone_are_replaced():
+    assert deal([0.5, 0.5], 4, np.array([0, 7, -1, 1])).tolist() == [0, 0, 1, 1]
+
+
+def test_the_wrong_number_of_matches_is_refused():
+    with pytest.raises(ValueError, match="give the opponents of all 4 matches"):
+        deal([1.0], 4, np.zeros(3, dtype=np.int32))
 
 
 @settings(deadline=None)

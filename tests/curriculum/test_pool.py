@@ -39,6 +39,13 @@ def test_a_snapshot_is_a_file_named_by_its_update_and_comes_back_equal(tmp_path)
     assert pool["snapshot_000150"].update == 150
 
 
+def test_later_training_does_not_change_a_snapshot(tmp_path):
+    pool, learner = Pool(tmp_path, 3, shape=SHAPE), weights(1)
+    pool.add(50, learner)
+    learner["actor.weight"].zero_()
+    assert pool.load("snapshot_000050")["actor.weight"].sum() == 4 * 59
+
+
 def test_oldest_leaves_first(tmp_path):
     pool = filled(tmp_path, [1000.0, 900.0, 1100.0], capacity=2)
     assert names(pool) == ["snapshot_000100", "snapshot_000150"]
@@ -82,6 +89,23 @@ def test_weakest_leaves_first_but_never_the_newest(tmp_path):
     assert names(pool) == ["snapshot_000050", "snapshot_000150"]
 
 
+def test_the_ratings_of_the_moment_decide_who_is_weakest(tmp_path):
+    pool = filled(tmp_path, [1000.0, 900.0], capacity=2, eviction="weakest")
+    ratings = {"snapshot_000050": 500.0, "snapshot_000100": 900.0}
+    assert pool.add(150, weights(3), ratings) == ["snapshot_000050"]
+
+
+def test_a_pool_of_one_keeps_the_newest(tmp_path):
+    assert names(filled(tmp_path, [1.0, 2.0, 3.0], capacity=1)) == ["snapshot_000150"]
+
+
+def test_a_pool_survives_reopening(tmp_path):
+    pool = filled(tmp_path, [1000.0, 1000.0])
+    again = Pool(tmp_path, 30, shape=SHAPE)
+    assert again.snapshots == pool.snapshots
+    assert torch.equal(again.load("snapshot_000100")["actor.weight"], weights(2)["actor.weight"])
+
+
 @pytest.mark.parametrize(("key", "value"), [("obs_dim", 46), ("hidden", 8), ("blocks", 2)])
 def test_a_snapshot_of_another_shape_or_obs_dim_is_refused_by_name(tmp_path, key, value):
     filled(tmp_path, [1000.0])
@@ -108,6 +132,13 @@ def test_the_snapshot_of_another_update_is_noticed(tmp_path):
         pool.load("snapshot_000050")
 
 
+def test_a_missing_file_is_named(tmp_path):
+    pool = filled(tmp_path, [1000.0])
+    pool.path("snapshot_000050").unlink()
+    with pytest.raises(PoolError, match=r"snapshot_000050\.pt: is listed in index\.json but missing"):
+        pool.load("snapshot_000050")
+
+
 def test_an_unreadable_index_is_named(tmp_path):
     (tmp_path / "index.json").write_text("[{")
     with pytest.raises(PoolError, match=r"index\.json: is not a pool index"):
@@ -131,6 +162,12 @@ def test_bad_options_and_names_are_refused(tmp_path):
         pool.add(50, weights(1))
     with pytest.raises(UnknownNameError, match="did you mean 'snapshot_000050'"):
         pool.load("snapshot_000051")
+
+
+def test_the_index_is_readable_by_people(tmp_path):
+    filled(tmp_path, [1000.0])
+    row = json.loads((tmp_path / "index.json").read_text())[0]
+    assert row.keys() == {"name", "update", "sha256"}
 
 
 def test_an_index_that_also_has_ratings_and_results_is_read(tmp_path):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sparring.configs.load import load
 from sparring.configs.schema import EventConfig, PhaseConfig, RandomizationConfig, StageConfig
 from sparring.curriculum.schedule import Randomization, Schedule, SchedulePosition
-from sparring.envs.dogfight.rules import BOTS, PARAMETER_INDEX, ranges
+from sparring.envs.dogfight.rules import BOTS, LEVELS, PARAMETER_INDEX, ranges
 
 DO_NOTHING, DOGFIGHTER, CHASER, ACE, BRAWLER = BOTS
 
@@ -144,6 +144,13 @@ def test_a_snapshot_and_a_log_std_reset_where_brawler_joins(run, updates):
     assert events == {updates: (EventConfig(at=updates, snapshot="pre_brawler", log_std=-1.0),)}
 
 
+@pytest.mark.parametrize(("run", "update"), [("unified_dr_gpu_v1", 600), ("unified_dr_gpu_v3", 700)])
+def test_log_std_is_reset_once_as_the_transition_begins(run, update):
+    assert {step.update: step.events for step in plans_of(run) if step.events} == {
+        update: (EventConfig(at=0, log_std=-1.0),)
+    }
+
+
 @pytest.mark.parametrize("run", [*TABLES, "quickstart", "unified_dr_cpu", "curriculum_floor"])
 def test_every_bot_once_met_keeps_the_floor(run):
     met = set()
@@ -153,6 +160,15 @@ def test_every_bot_once_met_keeps_the_floor(run):
         assert set(step.bots) == met
         assert min(step.bots.values()) >= 0.05
         assert sum(step.bots.values()) == pytest.approx(1.0)
+
+
+def test_the_run_without_a_floor_differs_in_that_alone():
+    with_floor, without = load(["+run=curriculum_floor"]), load(["+run=curriculum_no_floor"])
+    last = plans(without.phases)[-1]
+    assert last.bots == {DO_NOTHING: 0.0, DOGFIGHTER: 0.0, CHASER: 0.0, ACE: 0.0, BRAWLER: 1.0}
+    assert plans(with_floor.phases)[-1].bots[DO_NOTHING] == 0.05
+    with_floor.phases[0].floor, with_floor.run = 0.0, "curriculum_no_floor"
+    assert with_floor == without
 
 
 def test_shares_follow_the_floor_by_hand():
@@ -198,6 +214,11 @@ def test_a_phase_keeps_what_the_one_before_ended_with():
     assert list(plan[-1].bots) == [ACE, CHASER, BRAWLER]
 
 
+def test_a_phase_of_one_update_starts_where_its_ramp_starts():
+    (plan,) = plans([PhaseConfig(updates=1, stages=stages((0, ACE)), scripted_start=0.8, scripted_end=0.2)])
+    assert plan.scripted_share == 0.8
+
+
 def test_adaptive_shares_use_the_measured_win_rates():
     schedule = Schedule([PhaseConfig(updates=2, stages=stages((0, ACE, BRAWLER)), adaptive=1.0)])
     plan = schedule.plan(schedule.start(), {ACE: 0.95, BRAWLER: 0.75})
@@ -224,6 +245,12 @@ SUCCESS = [
     ),
     PhaseConfig(name="selfplay", updates=5, scripted_start=0.2, scripted_end=0.2),
 ]
+
+
+def test_without_success_a_schedule_runs_its_scheduled_length():
+    schedule = Schedule(SUCCESS)
+    path = walk(schedule, lambda update: {DO_NOTHING: 0.89, DOGFIGHTER: 1.0, CHASER: 0.0, ACE: 0.5, BRAWLER: 1.0})
+    assert path == [SchedulePosition(update, update, update) for update in range(35)]
 
 
 def test_success_ends_a_stage_and_brings_everything_after_it_forward():
@@ -287,6 +314,18 @@ def test_whatever_succeeds_nothing_is_late_and_no_event_is_lost_or_doubled(rates
     assert events == ["a", "b"]
 
 
+def test_a_position_is_plain_data():
+    position = SchedulePosition(update=3, clock=7, since=5)
+    assert SchedulePosition(**vars(position)) == position
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_level_reached_is_that_level(level):
+    for previous in LEVELS:
+        assert np.array_equal(Randomization(previous, level, 1.0).ranges(), ranges(level))
+        assert np.array_equal(Randomization(level, previous, 0.0).ranges(), ranges(level))
+
+
 def test_halfway_by_hand():
     bounds = Randomization("none", "narrow", 0.5).ranges()
     assert bounds[PARAMETER_INDEX["gravity"]].tolist() == [70.0, 90.0]
@@ -329,3 +368,8 @@ def test_width():
     assert Randomization("none", "sniper").width == Randomization().width == 0.0
     assert Randomization("none", "full").width == pytest.approx(1.0)
     assert 0.0 < Randomization("none", "full", 0.25).width < Randomization("none", "full", 0.5).width < 1.0
+
+
+def test_as_text():
+    assert str(Randomization("narrow", "full", 0.25)) == "narrow to full 25%"
+    assert str(Randomization("narrow", "full", 1.0)) == "full"

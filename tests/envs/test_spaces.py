@@ -99,6 +99,15 @@ def test_observations_are_what_gymnasium_flattens(registered, space):
     assert envs.contract["obs_dim"] == len(expected[0])
 
 
+def test_a_place_on_the_lake_is_one_column():
+    config = GymnasiumRunConfig(env=GymnasiumEnvConfig(id="FrozenLake-v1", num_envs=2))
+    envs = GymnasiumEnvs(config, torch.device("cpu"), seed=1)
+    for _ in range(20):
+        place = [env.unwrapped.s for env in envs.envs.envs]
+        assert torch.equal(envs.obs, torch.nn.functional.one_hot(torch.tensor(place), 16).float())
+        envs.step(torch.randint(4, (2, 1)).float())
+
+
 def test_bytes_are_scaled_from_their_bounds(registered):
     pixels = Box(np.array([0, 10], np.uint8), np.array([255, 30], np.uint8), dtype=np.uint8)
     registered(Dict(bytes=pixels, wide=Box(-100.0, 100.0, (1,))))
@@ -168,6 +177,12 @@ def test_numbers_are_scaled_to_bounds_that_do_not_suit_a_new_network(space, give
     assert bool(to_scale(space).any()) == (space.shape != (1,) or space.dtype == np.uint8)
 
 
+def test_without_scaling_numbers_are_clipped_and_integers_rounded():
+    assert to_actions(WIDE, np.array([[3.5, 9.0, 0.0, -1.0]]), scale=False).tolist() == [[3.5, 2.0, 5.0, 0.0]]
+    (taken,) = to_actions(Box(0, 10, (3,), np.int64), np.array([[3.7, 0.126, 99.0]]), scale=False)
+    assert (taken.tolist(), taken.dtype) == ([4, 0, 10], np.int64)
+
+
 def test_a_policy_keeps_the_scaling_it_was_trained_with(registered, tmp_path):
     registered(Discrete(2), Box(0, 1000, (1,), np.float32))
     scaled = load_checkpoint(train(small(tmp_path, f"env.id={ID}", "max_updates=1")))
@@ -222,3 +237,24 @@ def small(tmp_path, *options):
     place = [f"checkpoint_dir={tmp_path}", "name=small", "threads=1", "logger.progress=false", "device=cpu"]
     size = ["env.num_envs=2", "ppo.rollout_steps=64", "ppo.minibatch_size=64", "network.hidden=16"]
     return load(["env=gymnasium", *place, *size, *options])
+
+
+def test_it_learns_to_choose_and_its_policy_is_evaluated(registered, tmp_path):
+    """The reward is the sum of both choices, 1 + 2 at most; by chance 1.5 a step."""
+    registered(Dict(place=Discrete(2), other=MultiBinary(1)), MultiDiscrete([2, 3]))
+    final = train(small(tmp_path, f"env.id={ID}", "max_updates=30"))
+    checkpoint = load_checkpoint(final)
+    assert checkpoint.contract["categorical"] == [2, 3]
+    assert (episodes.play(checkpoint, 4, 1)[:, 0] == 9.0).all()
+
+
+def test_a_policy_of_the_equal_columns_is_refused(tmp_path):
+    """Until version 2 the policy saw the number of its place in every column."""
+    final = train(small(tmp_path, "env.id=FrozenLake-v1", "max_updates=1"))
+    checkpoint = load_checkpoint(final)
+    assert checkpoint.contract["version"] == 2
+    checkpoint.contract["version"] = 1
+    with pytest.raises(
+        InputError, match=r"env\.id=FrozenLake-v1: .* learned from observations of version 1.*train a new"
+    ):
+        episodes.play(checkpoint, 2, 1)

@@ -8,10 +8,12 @@ import numpy as np
 import pygame
 import pytest
 from gymnasium.error import DependencyNotInstalled
+from gymnasium.utils.env_checker import check_env
 
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.drawing.render import draw_position
 from sparring.envs.diplomacy.interfaces.parallel_env import parallel_env as diplomacy
+from sparring.envs.dogfight.animation import human_fps
 from sparring.envs.dogfight.interfaces.parallel_env import parallel_env as dogfight
 from sparring.envs.dogfight.render import SEAT_COLORS
 
@@ -58,6 +60,10 @@ def test_a_window_shows_every_step_in_real_time(rules, action_repeat, fps, pictu
     assert not pygame.display.get_init()
 
 
+def test_the_rate_of_pictures_is_that_of_the_match():
+    assert [human_fps(ticks) for ticks in (1, 2, 4, 10, 120)] == [120, 60, 60, 60, 60]
+
+
 def test_a_closed_window_ends_the_drawing_only(paces):
     with closing(gym.make(ID, render_mode="human")) as env:
         env.reset(seed=1)
@@ -70,6 +76,12 @@ def test_a_closed_window_ends_the_drawing_only(paces):
         env.reset()
         assert len(paces) == shown_before
         env.close()
+
+
+def test_gymnasiums_checker_passes(paces):
+    with closing(gym.make(ID, render_mode="human")) as env:
+        check_env(env.unwrapped)
+    assert paces
 
 
 def test_both_games_of_several_agents_open_windows(paces):
@@ -106,3 +118,8 @@ def test_without_a_screen_one_line_says_what_to_do(monkeypatch):
         pytest.raises(InputError, match=r'human".*none_such.*rgb_array'),
     ):
         env.reset(seed=1)
+
+
+def test_many_matches_at_once_have_no_window():
+    with pytest.raises(ValueError, match="unknown render_mode 'human'"):
+        gym.make_vec(ID, num_envs=2, render_mode="human")

@@ -82,6 +82,14 @@ def test_a_run_is_evaluated_without_naming_its_game(folder, capsys):
     assert (found["least"], found["most"]) == (returns.min(), returns.max())
 
 
+def test_the_same_command_writes_the_same_bytes(folder, tmp_path):
+    for _ in range(2):
+        assert main(["--ckpt", "final.pt", "--episodes", "3", "--out", str(tmp_path), "--quiet", *QUICK]) == 0
+        (tmp_path / "eval.json").rename(tmp_path / f"{len(list(tmp_path.glob('*.kept')))}.kept")
+    first, second = (path.read_bytes() for path in sorted(tmp_path.glob("*.kept")))
+    assert first == second
+
+
 def test_observations_are_normalized_as_in_training(folder):
     """By hand: (obs - mean) / std through the network, its action within the bounds."""
     checkpoint = load_checkpoint(folder / "count" / "final.pt")
@@ -124,6 +132,17 @@ def test_an_episode_is_shown(tmp_path, capsys):
 def test_slips_are_answered_in_one_line(capsys, arguments, words):
     assert main([*arguments, *QUICK]) == 2
     assert words in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_an_option_like_no_other_gets_no_suggestion(capsys):
+    assert main(["--ckpt", "cart", "--games", "4", *QUICK]) == 2
+    assert "did you mean" not in capsys.readouterr().err
+
+
+def test_what_cannot_be_drawn_is_said(folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(Countdown, "metadata", {"render_modes": []})
+    assert main(["--ckpt", "count", "--episodes", "2", "--video", str(tmp_path / "a.gif"), *QUICK]) == 2
+    assert "--video: Countdown-v0 cannot be drawn" in capsys.readouterr().err
 
 
 def test_an_evaluated_policy_does_not_sample(folder, tmp_path):

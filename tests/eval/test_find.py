@@ -10,7 +10,7 @@ import pytest
 from sparring.agents.opponents import players
 from sparring.agents.opponents.players import display_name, find_checkpoint, find_player, find_run
 from sparring.configs.core.errors import UnknownNameError
-from sparring.configs.schema import DIPLOMACY
+from sparring.configs.schema import DIPLOMACY, DOGFIGHT
 from sparring.envs import diplomacy, dogfight
 from sparring.eval.diplomacy.lineup import POLICIES
 
@@ -75,6 +75,12 @@ def test_a_path_from_the_working_directory_comes_first(root, tmp_path):
     assert find_checkpoint(str(here)) == here
 
 
+def test_newest_is_by_time_then_by_name(root):
+    for run in ("dark-ghost-quickstart", "calm-raven-quickstart"):
+        saved(root / run / "final.pt", 9)
+    assert find_checkpoint("final.pt").parent.name == "dark-ghost-quickstart"
+
+
 def test_an_unknown_name_gets_choices_and_the_nearest(root):
     with pytest.raises(UnknownNameError, match="give a path or choose from") as caught:
         find_checkpoint("dark-gost-quickstart")
@@ -87,6 +93,23 @@ def test_an_unknown_name_gets_choices_and_the_nearest(root):
 
 def of_game(run, env_id):
     (run / "config.yaml").write_text(f"env: {{id: {env_id}}}")
+
+
+def test_each_game_is_offered_its_own(root):
+    """Runs and released policies of another game are not proposed, nor its bots, nor how it is trained."""
+    of_game(root / "dark-ghost-quickstart", DOGFIGHT)
+    of_game(saved(root / "red-fox-diplomacy" / "final.pt").parent, DIPLOMACY)
+    saved(root / "released" / "diplomacy_ppo.pt")
+    lines = {}
+    for game in (DOGFIGHT_GAME, DIPLOMACY_GAME):
+        with pytest.raises(UnknownNameError) as caught:
+            find_checkpoint("unknown", game)
+        lines[game] = str(caught.value).partition("choose from ")[2]
+    assert lines[DOGFIGHT_GAME] == (
+        "final.pt, calm-raven-quickstart, dark-ghost-quickstart, released/dogfight_bots_only"
+    )
+    models = "tiny, smollm2, released/diplomacy_ppo"
+    assert lines[DIPLOMACY_GAME] == f"final.pt, calm-raven-quickstart, red-fox-diplomacy, {models}"
 
 
 def test_language_models_are_offered_where_they_may_play(root):
@@ -107,6 +130,14 @@ def test_language_models_are_offered_where_they_may_play(root):
     assert policies == f"dark-ghost-quickstart, red-fox-diplomacy, {released}"
 
 
+def test_bots_are_of_their_game(root):
+    for text, line in (("dumbbot", "write bot:dumbbot for the bot"), ("ace", "give a path or choose from final.pt, ")):
+        with pytest.raises(UnknownNameError, match=f"no checkpoint '{text}': {line}"):
+            find_checkpoint(text, DIPLOMACY_GAME)
+    with pytest.raises(UnknownNameError, match=r"opponent 'ace': no bot of that name \(random, chaos,.* and no checkp"):
+        find_opponent("ace", DIPLOMACY_GAME)
+
+
 def test_without_any_policy_of_a_game_its_own_run_is_named(empty):
     for game, run in ((DOGFIGHT_GAME, "quickstart"), (DIPLOMACY_GAME, "diplomacy_ppo")):
         with pytest.raises(
@@ -117,11 +148,24 @@ def test_without_any_policy_of_a_game_its_own_run_is_named(empty):
         assert (ROOT / "configs" / "run" / f"{run}.yaml").is_file()
 
 
+def test_without_any_run_the_message_says_how_to_make_one(empty):
+    with pytest.raises(UnknownNameError, match=r"no checkpoint 'final\.pt' and none under .*train one first"):
+        find_checkpoint("final.pt", DOGFIGHT_GAME)
+
+
 @pytest.mark.parametrize("text", ["x" * 300, "a\0b"])
 def test_a_name_no_file_can_have_is_answered_like_any_other(empty, text):
     for look in (find_player, find_opponent, find_checkpoint, find_run):
         with pytest.raises(UnknownNameError, match="no checkpoint"):
             look(text)
+
+
+def test_final_pt_before_any_run_has_saved_one_says_so(empty):
+    saved(empty / "released" / "good.pt")
+    with pytest.raises(UnknownNameError) as caught:
+        find_checkpoint("final.pt", DOGFIGHT_GAME)
+    assert "no checkpoint 'final.pt': no run in " in str(caught.value)
+    assert str(caught.value).endswith("(python train.py +run=quickstart) or choose from released/good")
 
 
 @pytest.mark.parametrize("text", ["dark-ghost", "dark-ghost/final.pt", "dark-ghost/step_8192"])
@@ -152,6 +196,18 @@ def test_a_run_is_its_folder_or_that_of_a_checkpoint_in_it(root):
         find_run("empty")
 
 
+def test_names_in_tables(root, tmp_path):
+    names = {"final.pt": "calm", "step_5.pt": "calm/step_5", "pool/snapshot_000003.pt": "calm/pool/snapshot_000003"}
+    assert {file: display_name(root / "calm" / file) for file in names} == names
+    assert display_name("ace") == "ace"
+    for path in (
+        tmp_path / "x.pt",
+        root / "ace" / "final.pt",
+        root / "dumbbot" / "final.pt",
+    ):  # a run called like a bot is not taken for it
+        assert display_name(path) == str(path)
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_name_that_does_not_exist_is_answered_before_torch_loads(command):
     code = f"import sys; from eval.{command} import main; code = main({COMMANDS[command]})\n"
@@ -161,6 +217,14 @@ def test_a_name_that_does_not_exist_is_answered_before_torch_loads(command):
     assert done.stderr.startswith(f"eval/{command}.py: no")
     assert "no-name" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_so_is_an_opponent():
+    code = "import sys; from sparring.eval.run import main; main(['--ckpt', 'bot:ace', '--opponents', 'brawlr'])\n"
+    code += "print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout == "False\n"
+    assert "did you mean 'brawler'" in done.stderr
 
 
 def test_a_released_policy_keeps_its_name_where_only_the_package_is_installed(tmp_path, monkeypatch):

@@ -117,3 +117,12 @@ def test_a_python_object_plays_the_game_of_its_opponents_the_dogfight_by_default
         assert env_of(["--ckpt", player]) == "dogfight"
         assert env_of(["--ckpt", player, "--opponents", "ace,chaser"]) == "dogfight"
         assert env_of(["--ckpt", player, "--opponents", "dumbbot"]) == "diplomacy"
+
+
+def test_a_name_of_no_game_is_answered_with_the_runs_of_all(tmp_path, monkeypatch):
+    monkeypatch.setattr(players, "CHECKPOINTS", tmp_path)
+    run_of(tmp_path / "dumb-fox", DIPLOMACY)
+    with pytest.raises(InputError, match="did you mean 'dumb-fox'"):
+        env_of(["--ckpt", "dum-fox"])
+    with pytest.raises(InputError, match=r"unknown game 'dogfigt'.*did you mean 'dogfight'"):
+        env_of(["--env", "dogfigt"])

@@ -55,6 +55,18 @@ def test_it_is_an_opponent_without_being_asked_for(veteran, make_checkpoint, tmp
         assert f"Note: {NOTE}." in (tmp_path / f"{name}.md").read_text()
 
 
+def test_on_a_ladder_the_evaluated_policy_is_asked_for_too(veteran, capsys):
+    err = refused(["--ladder", "--ckpt", "veteran", "--opponents", "ace,chaser"], capsys)
+    assert "--env-version 0" in err
+
+
+def test_todays_policies_have_no_note(make_checkpoint, capsys):
+    path = make_checkpoint()
+    assert main(["--ckpt", "pupil", "--opponents", "ace", "--env-version", "0", *QUICK]) == 0
+    assert "Note" not in capsys.readouterr().out
+    assert json.loads((path.parent / "eval.json").read_text())["notes"] == []
+
+
 def test_old_challenge_policies_never_play(make_checkpoint, capsys):
     make_checkpoint("veteran/final.pt", **OLD, **CHALLENGE)
     asked = ["--ckpt", "veteran", "--opponents", "ace"]
@@ -80,3 +92,8 @@ def test_an_agent_exported_from_an_old_policy_is_old(veteran, capsys):
     assert main(["--ckpt", str(agent), "--opponents", "ace", "--env-version", "0", "--quiet", *QUICK]) == 0
     notes = json.loads((agent.parent / "eval.final.onnx.json").read_text())["notes"]
     assert notes == [NOTE.replace("veteran", "veteran/final.onnx")]
+
+
+def test_other_versions_do_not_exist(capsys):
+    assert main(["--ckpt", "bot:ace", "--env-version", "2"]) == 2
+    assert "unknown --env-version '2': choose from 0, 1" in capsys.readouterr().err

@@ -5,6 +5,7 @@ import pytest
 import sparring
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.core.files import user_path
 from sparring.configs.load import load_named
 from sparring.envs.diplomacy.records import saved_game
 
@@ -52,3 +53,9 @@ def test_a_name_that_is_too_long_for_a_file_names_no_opponent(option, tmp_path):
     with pytest.raises(InputError, match=f"{option}=xxx.*(choose from|is neither)"):
         sparring.train("quickstart", {option: "x" * 300, "checkpoint_dir": tmp_path, "name": "a"})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_of_the_longest_name_is_taken(tmp_path):
+    path = user_path("out", str(tmp_path / ("é" * 127)))
+    path.write_text("")
+    assert path.exists()

@@ -4,6 +4,7 @@ import io
 import json
 import pickle
 import signal
+import tempfile
 import zipfile
 from dataclasses import replace
 
@@ -22,7 +23,7 @@ from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.policies.sb3_files import SB3Error, read_zip, to_actor_critic
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError, InputError
-from sparring.configs.schema import NetworkConfig, PhaseConfig, StageConfig
+from sparring.configs.schema import EventConfig, NetworkConfig, PhaseConfig, StageConfig
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.interfaces.spaces import action_space
 from sparring.envs.dogfight.rules import BOTS
@@ -121,6 +122,29 @@ def test_a_full_disk_at_its_end_is_one_line_that_promises_no_resuming(tmp_path, 
     monkeypatch.setattr(sb3.Curriculum, "save", full)
     with pytest.raises(InputError, match=r"final\.pt: cannot be written .*; trainer=sb3 cannot resume; begin another"):
         train(bots_only(tmp_path))
+
+
+def test_events_happen_before_their_update(tmp_path):
+    plain = bots_only(tmp_path / "plain", checkpoint_every=1)
+    events = [EventConfig(at=1, snapshot="before_ace", log_std=-1.5)]
+    phases = [replace(phase, events=events) for phase in plain.phases]
+    eventful = replace(plain, phases=phases, checkpoint_dir=str(tmp_path / "eventful"))
+    before, after = (train(options).parent for options in (plain, eventful))
+    first, snapshot = (load_checkpoint(path) for path in (before / "step_128.pt", after / "before_ace.pt"))
+    assert snapshot.training["update"] == 1
+    weights = first.network.state_dict()
+    assert all(torch.equal(weights[key], value) for key, value in snapshot.network.state_dict().items())
+    log_std = load_checkpoint(after / "final.pt").network.log_std
+    assert (log_std + 1.5).abs().max() < 0.1
+    assert (load_checkpoint(before / "final.pt").network.log_std + 1.5).abs().min() > 0.1
+
+
+def test_nothing_is_left_outside_the_run(tmp_path, monkeypatch):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    train(bots_only(tmp_path, max_updates=1))
+    assert list(temporary.iterdir()) == []
 
 
 def test_a_run_cut_short_says_how_far_it_came(tmp_path):

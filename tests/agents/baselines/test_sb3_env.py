@@ -66,6 +66,41 @@ def test_a_truncated_episode_of_gymnasium_says_so():
     env.close()
 
 
+class Reused(gymnasium.Env):
+    """Observes its step in one array that it reuses; its infos are of all kinds and lengths."""
+
+    observation_space = gymnasium.spaces.Box(0, 10, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self):
+        self.now = np.zeros(1, np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.now[:] = 0
+        return self.now, {"path": np.zeros(0)}
+
+    def step(self, action):
+        self.now += 1
+        infos = {"path": np.arange(self.now[0]), "episode": 7, "is_success": True, "none": None}
+        return self.now, 1.0, False, bool(self.now[0] == 3), infos
+
+
+def test_infos_and_the_last_observation_arrive_as_the_environment_gave_them():
+    gymnasium.register("test/Reused-v0", Reused, disable_env_checker=True)
+    env = sparring.sb3_env("test/Reused-v0", 2)
+    del gymnasium.registry["test/Reused-v0"]
+    env.reset()
+    for _ in range(3):
+        seen, _, done, infos = env.step([0, 0])
+    assert done.all()
+    assert seen.tolist() == [[0.0], [0.0]]
+    for info in infos:
+        assert info["path"].tolist() == [0.0, 1.0, 2.0]
+        assert (info["episode"], info["is_success"], info["none"]) == (7, True, None)
+        assert (info["terminal_observation"].tolist(), info["TimeLimit.truncated"]) == ([3.0], True)
+
+
 def test_a_policy_saved_by_stable_baselines_is_evaluated_by_its_path(tmp_path):
     env = sparring.sb3_env("dogfight", 4, threads=1)
     PPO("MlpPolicy", env, n_steps=8, batch_size=32, device="cpu").save(tmp_path / "model.zip")

@@ -208,6 +208,12 @@ def test_the_minibatches_of_the_shares_are_those_of_one():
         assert {part.size for part in parts} == {len(whole.obs)}
 
 
+def test_a_state_names_the_processes_and_holds_all_matches(two):
+    manifest = json.loads((two / "small" / "state" / "update_000005" / "manifest.json").read_text())
+    assert (manifest["summary"]["processes"], manifest["summary"]["num_envs"]) == (2, 8)
+    assert content(two, 5)["duel"]["batch"]["match_id"].tolist() == list(range(8))
+
+
 @pytest.fixture(params=[True, False])
 def pair(request):
     pair = ParallelHalves(parallel=request.param)
@@ -215,9 +221,19 @@ def pair(request):
     pair.close()
 
 
+def test_both_results_in_order(pair):
+    assert pair.both(lambda: "policy", lambda: "value") == ("policy", "value")
+
+
 def test_side_by_side_means_at_the_same_time():
     pair, barrier = ParallelHalves(parallel=True), threading.Barrier(2)
     pair.both(lambda: barrier.wait(10), lambda: barrier.wait(10))  # alone, either would wait in vain
+    pair.close()
+
+
+def test_the_thread_uses_as_many_torch_threads_as_its_maker():
+    pair = ParallelHalves(parallel=True)
+    assert len(set(pair.both(torch.get_num_threads, torch.get_num_threads))) == 1
     pair.close()
 
 

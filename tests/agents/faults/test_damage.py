@@ -7,18 +7,22 @@ and their samples are larger. A seed of its own for every kind of file makes a f
 import json
 import random
 import shutil
+import zipfile
 
 import pytest
 import torch
 
 from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.policies.checkpoint import load_checkpoint, save_checkpoint
+from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
+from sparring.agents.policies.sb3_files import LAYERS, SB3Error, read_zip
 from sparring.agents.run.folder import RunFolder
 from sparring.agents.run.states import StateError, StateFolder, read_state
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.core.tensor_file import TensorFileError, pack, unpack
 from sparring.configs.load import load
 from sparring.configs.schema import NetworkConfig
+from sparring.curriculum.pool import Pool, PoolError, read_rows
 from tests.agents.ppo.small_run import config
 
 CONTRACT = {"id": "x", "version": 1, "rules": "classic", "obs_dim": 4, "observe_physics": True, "continuous": 2}
@@ -83,6 +87,29 @@ def weights(path):
     return plain(checkpoint.network.state_dict()), checkpoint.contract, checkpoint.training
 
 
+def test_a_listed_policy(policy):
+    check(policy, lambda: weights(policy), weights(policy), CheckpointError)
+
+
+def test_a_policy_that_is_not_listed(policy):
+    (policy.parent / "manifest.json").unlink()
+    check(policy, lambda: weights(policy), weights(policy), CheckpointError, samples=500)
+
+
+def test_the_manifest_of_policies(policy):
+    check(policy.parent / "manifest.json", lambda: weights(policy), weights(policy), CheckpointError)
+
+
+def test_a_file_of_tensors_of_all_kinds():
+    content = {"a": torch.arange(5), "b": [torch.ones(2, dtype=torch.float64), None, 2**70], "c": {"d": "text"}}
+    whole, expected = pack(content), plain(unpack(pack(content)))
+    for data in damaged(whole, 1000, "tensors"):
+        try:
+            assert plain(unpack(data)) == expected
+        except TensorFileError:
+            continue
+
+
 @pytest.fixture
 def states(tmp_path):
     folder = StateFolder(tmp_path / "state", 3, alert=lambda text: None)
@@ -93,6 +120,28 @@ def states(tmp_path):
 def state(path):
     found = read_state(path)
     return plain(found.content), found.summary
+
+
+@pytest.mark.parametrize("name", ["state.pt", "manifest.json"])
+def test_a_training_state(states, name):
+    path = states.paths()[0]
+    check(path / name, lambda: state(path), state(path), StateError)
+
+
+def test_a_snapshot_of_the_pool_and_its_index(tmp_path):
+    shape = network().shape
+    pool = Pool(tmp_path / "pool", 3, shape=shape)
+    pool.add(7, network().state_dict())
+    rows = pool.rows()
+
+    def read():
+        """As a run does: the index must be one, and then the state's records count."""
+        opened = Pool(tmp_path / "pool", 3, shape=shape)
+        opened.restore(read_rows(rows))
+        return plain(opened.load("snapshot_000007"))
+
+    check(tmp_path / "pool" / "snapshot_000007.pt", read, read(), PoolError)
+    check(tmp_path / "pool" / "index.json", read, read(), PoolError)
 
 
 def test_a_run_does_not_depend_on_what_index_and_league_say(tmp_path):
@@ -193,3 +242,25 @@ def test_every_state_says_how_many_matches_it_holds_and_a_flipped_digit_is_notic
     manifest.write_text(json.dumps(plain))
     with pytest.raises(StateError, match=r"manifest\.json: is (missing or )?damaged"):
         read_state(manifest.parent)
+
+
+def sb3_zip(path):
+    """What Stable-Baselines3 saves, as far as it is read."""
+    ours = ActorCritic(4, 3, 0, NetworkConfig(hidden=3)).state_dict()
+    names = {f"{ours_}.{part}": f"{theirs}.{part}" for theirs, ours_ in LAYERS.items() for part in ("weight", "bias")}
+    torch.save({names.get(name, name): weight for name, weight in ours.items()}, path.with_suffix(".pth"))
+    data = {"policy_kwargs": {"activation_fn": "<class 'torch.nn.modules.activation.ReLU'>"}}
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("data", json.dumps(data))
+        archive.writestr("policy.pth", path.with_suffix(".pth").read_bytes())
+        archive.writestr("_stable_baselines3_version", "2.5.0")
+
+
+def test_a_zip_of_stable_baselines3(tmp_path):
+    path = tmp_path / "model.zip"
+    sb3_zip(path)
+
+    def read():
+        return plain(read_zip(path).state_dict())
+
+    check(path, read, read(), SB3Error, samples=600)

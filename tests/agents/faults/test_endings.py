@@ -67,6 +67,35 @@ def test_a_configuration_that_cannot_be_written_is_one_line_and_leaves_no_folder
     train(config(tmp_path, max_updates=1))  # the name is free
 
 
+def test_a_lock_that_cannot_be_written_leaves_no_folder_either(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(folder, "FileLock", full)
+        with pytest.raises(InputError, match=r"small: cannot be written \(No space left on device\)"):
+            train(config(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+    train(config(tmp_path, max_updates=1))  # the name is free
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder, "_make_given", full)
+    with pytest.raises(
+        InputError, match=r"no folder can be made in it \(No space left on device\); free space or give"
+    ):
+        train(config(tmp_path))
+
+
+def test_a_configuration_of_another_start_that_cannot_be_written_is_one_line(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("sparring.agents.run.session.Guard", full)
+        with pytest.raises(InputError, match="No space left on device"):
+            train(config(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setattr(folder, "write_atomically", full)
+        with pytest.raises(InputError, match=r"config\.yaml: cannot be written \(No space left on device\)"):
+            train(config(tmp_path, seed=7))
+    train(config(tmp_path, seed=7, max_updates=1))
+
+
 def test_a_pool_that_is_a_file_is_refused_by_name_at_the_start(tmp_path):
     train(config(tmp_path, max_updates=1))
     shutil.rmtree(tmp_path / "small" / "pool")
@@ -135,6 +164,15 @@ def test_the_last_state_is_there_where_a_log_cannot_be_closed(half, monkeypatch,
 
     monkeypatch.setattr(logger.TensorBoard, "close", fail)
     train(config(half, checkpoint_every=100))
+    assert last_state(half).summary["update"] == 3
+
+
+def test_files_that_cannot_be_removed_do_not_make_a_state_look_unsaved(half, monkeypatch):
+    monkeypatch.setattr(PPOTrainer, "_sweep", full)
+    train(config(half))
+    said = events(half)
+    assert "no training state is saved" not in said
+    assert "files that are not needed remain (No space left on device)" in said
     assert last_state(half).summary["update"] == 3
 
 

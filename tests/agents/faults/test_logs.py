@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from sparring.agents.run.log_files import EVENTS, METRICS
+from sparring.agents.run.log_files import EVENTS, METRICS, LoggerError
 from sparring.agents.run.logger import open_logger
 from sparring.agents.trainers import train
 from sparring.configs.core.session import LoggerConfig
@@ -88,6 +88,15 @@ def test_later_lines_are_no_damage_and_are_removed(whole, started, tmp_path):
     assert untimed(metrics(tmp_path)) == untimed(metrics(whole))
 
 
+def test_the_alert_comes_once(started, tmp_path):
+    """The next state holds the hash of the file as it is."""
+    shutil.copytree(started / "small", tmp_path / "small")
+    change_a_byte(tmp_path / "small" / METRICS)
+    train(config(tmp_path))
+    train(config(tmp_path))
+    assert len(alerts(tmp_path)) == 1
+
+
 def open_log(folder, state=None, hashes=None):
     return open_logger(LoggerConfig(), folder, "dark-ghost", {}, state, hashes)
 
@@ -116,3 +125,9 @@ def test_a_state_of_an_earlier_version_has_lengths_only(tmp_path):
     logger = open_log(tmp_path, state)
     assert logger.damage == []
     logger.close()
+
+
+def test_a_log_that_is_a_folder_is_refused_by_name(tmp_path):
+    (tmp_path / METRICS).mkdir()
+    with pytest.raises(LoggerError, match=r"metrics\.jsonl: cannot be opened \(is a folder, and must be a"):
+        open_log(tmp_path)

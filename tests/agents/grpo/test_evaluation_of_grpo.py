@@ -10,6 +10,7 @@ from sparring.agents.grpo.evaluation import ReferenceEvaluation
 from sparring.agents.llm.models.adapters import Adapters, LoraShape, load_adapter
 from sparring.agents.llm.models.load import load_model
 from sparring.agents.trainers import train as train_run
+from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.rollouts.games import measured
 from sparring.envs.text import Prompt, ReferenceTable
 from tests.agents.grpo.rollouts.small_games import small_config
@@ -65,6 +66,17 @@ def test_checks_come_when_they_are_due_and_training_is_the_same_without_them(toy
     longest = [row["rollout/max_total_s"] for row in rows(checked)]
     assert longest == sorted(longest)
     assert longest[-1] == max(row["benchmark/rollout_time_s"] for row in rows(checked))
+
+
+def test_a_check_that_cannot_be_played_is_an_alert_and_training_goes_on(toy, tmp_path, monkeypatch):
+    def refuse(_):
+        raise InputError("the prompt is too long")
+
+    monkeypatch.setattr(ReferenceEvaluation, "check", refuse)
+    final = train(toy, tmp_path, "alert", *CHECKED)
+    assert len(rows(final)) == 3
+    alerts = [row["event"] for row in rows(final, "events.jsonl") if row["kind"] == "alert"]
+    assert alerts == ["no check after step 2: the prompt is too long"]
 
 
 def test_an_evaluated_model_takes_the_likeliest_token_whatever_the_seed(toy):

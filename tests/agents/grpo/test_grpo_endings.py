@@ -8,9 +8,10 @@ import torch
 from sparring import train
 from sparring.agents.grpo import learner
 from sparring.agents.grpo.trainer import GRPOTrainer
+from sparring.agents.trainers import train as train_grpo
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import CHALLENGER
-from tests.agents.grpo.rollouts.small_games import SMALL
+from tests.agents.grpo.rollouts.small_games import SMALL, small_config
 from tests.agents.grpo.small_runs import events, rows, run, weights
 from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.llm.toys import llama, word_tokenizer
@@ -86,3 +87,13 @@ def test_a_base_model_that_is_not_finite_is_answered_before_there_is_a_run(tmp_p
     assert "its weights are not finite, such as model.embed_tokens.weight" in line
     assert line.count("\n") == 1
     assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_is_told_to_sums_in_a_fixed_order(toy, tmp_path):
+    places = [f"model.name={toy}", f"checkpoint_dir={tmp_path}", "name=fixed"]
+    assert not torch.are_deterministic_algorithms_enabled()
+    try:
+        train_grpo(small_config(*places, "deterministic=true", "grpo.steps=1"))
+        assert torch.are_deterministic_algorithms_enabled()
+    finally:
+        torch.use_deterministic_algorithms(False)

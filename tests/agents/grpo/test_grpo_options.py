@@ -124,7 +124,7 @@ def test_two_workers_play_the_same_run_as_one(runs, monkeypatch):
     assert len(rows(two)) == 2
 
 
-@pytest.mark.parametrize("option", ["model.lora_alpha=5"])
+@pytest.mark.parametrize("option", ["model.lora_rank=4", "model.lora_alpha=5", "model.lora_targets=attention"])
 def test_an_adapter_of_another_shape_is_refused_with_the_options_that_it_has(runs, first, option):
     """With another alpha the same weights would play otherwise, and nothing would say so."""
     made = load_adapter(first).shape
@@ -134,3 +134,18 @@ def test_an_adapter_of_another_shape_is_refused_with_the_options_that_it_has(run
     assert f"model.adapter={first}: the adapter was {has}" in str(refused.value)
     assert option in str(refused.value)
     assert not (runs / "misfit").exists()
+
+
+def test_a_league_of_the_original_s_bots(runs):
+    """Every game is against six of the original's DumbBot; the base model's rating stays, since it never plays."""
+    options = ("league.bots=original", "league.dumbbot_game_probability=1", "grpo.steps=1")
+    final = run(runs, "original", *options)
+    league = LeagueFile(final.parent).read()
+    bots = {"random", "chaos_seed", "defensive", "territorial_seed", "coordinated_seed", "dumbbot_seed"}
+    assert {agent.name for agent in league.of_kind("bot")} == bots
+    assert league["dumbbot_seed"].games > 0
+    (row,) = rows(final)
+    assert row["dumbbot/games_count"] > 0
+    assert row["league/reference_drop"] == 1000 * 5 - sum(
+        league[name].elo for name in ("base_model", "chaos_seed", "defensive", "territorial_seed", "coordinated_seed")
+    )

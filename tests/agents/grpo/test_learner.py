@@ -15,6 +15,7 @@ from sparring.agents.run.guard import Guard, GuardVerdict
 from sparring.configs.core.session import GuardConfig
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from tests.agents.grpo.rollouts.small_games import plan_of, small_config, toy_learner, toy_rollouts
+from tests.agents.llm.decoding.unmasked import unmasked_score
 from tests.agents.llm.toys import llama, word_tokenizer
 
 
@@ -69,6 +70,12 @@ def test_a_step_makes_good_decisions_likelier_and_the_kl_shows_it(played):
     assert metrics["ppo/ratio_std"] > 0.01
 
 
+def test_the_mask_left_out_makes_ratios_far_from_one(played, monkeypatch):
+    monkeypatch.setattr("sparring.agents.grpo.learner.score", unmasked_score)
+    metrics = toy_learner().learn(samples_of(played))
+    assert metrics["ppo/ratio_mean"] < 0.2
+
+
 def test_nothing_to_learn_from_changes_nothing_and_is_counted(played):
     learner = toy_learner()
     before = {name: parameter.clone() for name, parameter in learner.parameters.items()}
@@ -77,6 +84,14 @@ def test_nothing_to_learn_from_changes_nothing_and_is_counted(played):
     assert all(torch.equal(value, before[name]) for name, value in learner.parameters.items())
     assert not learner.optimizer.state
     assert learner.version == 1
+
+
+def test_a_gradient_that_is_not_finite_is_skipped(played):
+    learner = toy_learner()
+    before = {name: parameter.clone() for name, parameter in learner.parameters.items()}
+    metrics = learner.learn([Sample(sample.decision, float("inf")) for sample in samples_of(played)])
+    assert metrics["train/skipped_steps"] == 1.0
+    assert all(torch.equal(value, before[name]) for name, value in learner.parameters.items())
 
 
 def test_the_guard_takes_a_broken_step_back_and_cuts_the_rate(played):

@@ -7,8 +7,11 @@ import pytest
 
 from sparring.agents.llm.backend import BotBackend
 from sparring.agents.llm.policy import ParallelEnvPlayer
+from sparring.configs.core.errors import InputError, UnknownNameError
+from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import BOTS, FALL, PHASES, SPRING
 from sparring.envs.diplomacy.interfaces.parallel_env import parallel_env
+from sparring.envs.diplomacy.orders.choices import Choices
 from sparring.envs.diplomacy.rollouts.demonstrations import BotGames
 from sparring.envs.text import Prompt
 
@@ -24,12 +27,23 @@ def asked():
     return [Prompt("", one.menu, seed, one.row) for seed, one in enumerate(decisions)]
 
 
+def told(decisions):
+    return [decision.text for decision in decisions]
+
+
 @pytest.mark.parametrize("bot", BOTS)
 def test_every_power_gets_a_complete_legal_answer(asked, bot):
     decisions = BotBackend(bot, game="diplomacy").decide(asked)
     assert [len(decision.chosen) for decision in decisions] == [request.menu.lines for request in asked]
     assert {int(request.position["phase"]) for request in asked} == set(range(len(PHASES)))
     assert not any(decision.exact or len(decision.token_ids) for decision in decisions)
+
+
+def test_a_decision_depends_on_its_own_request_alone(asked):
+    whole = BotBackend("random", game="diplomacy").decide(asked)
+    assert told(BotBackend("random", game="diplomacy").decide(asked[5:9])) == told(whole[5:9])
+    other = [Prompt("", request.menu, request.seed + 10**6, request.position) for request in asked]
+    assert told(BotBackend("random", game="diplomacy").decide(other)) != told(whole)
 
 
 def test_it_is_the_bot_of_its_name(asked):
@@ -55,6 +69,15 @@ def test_it_plays_the_environment_with_others():
         env.step(players[0].act(env, env.agents[:1]) | players[1].act(env, env.agents[1:]))
     assert int(env.row()["done"]) == 1
     env.close()
+
+
+def test_without_a_position_it_says_what_is_missing(asked):
+    bot, power = BotBackend("dumbbot", game="diplomacy"), asked[0].menu.power
+    with pytest.raises(InputError, match=rf"a request for {POWERS[power]} without its position: .*row"):
+        bot.decide([Prompt("a prompt", asked[0].menu, 1)])
+    assert bot.decide([Prompt("", Choices(0, (), (), 0), 1)])[0].chosen == ()
+    with pytest.raises(UnknownNameError, match="did you mean 'dumbbot'"):
+        BotBackend("dumbot", game="diplomacy")
 
 
 def test_the_example_of_the_page_runs():

@@ -43,6 +43,14 @@ def test_a_game_is_played_to_its_end_by_the_model_alone(backend):
     assert all(decision.exact for decision in decisions)
 
 
+def test_the_same_seed_plays_the_same_game_and_another_does_not(backend):
+    env, games = parallel_env(last_year=1901), []
+    for seed in (1, 1, 2):
+        games.append([decision.text for decision in finish(env, ParallelEnvPlayer(backend, seed=seed))[0]])
+    env.close()
+    assert games[0] == games[1] != games[2]
+
+
 def test_actions_are_the_orders_that_were_written(backend):
     env = parallel_env()
     _, infos = env.reset(seed=1)
@@ -66,6 +74,15 @@ def test_seats_of_several_games_are_one_batch(backend):
     assert len({decision.text for _, decision in moves[:1] + moves[7:8]}) == 2
     for env in envs:
         env.close()
+
+
+def test_chosen_agents_alone_are_asked(backend):
+    env = parallel_env()
+    env.reset(seed=1)
+    actions = ParallelEnvPlayer(backend).act(env, ["FRANCE"])
+    assert set(actions) == {"FRANCE"}
+    assert actions["FRANCE"].shape == (17,)
+    env.close()
 
 
 def test_a_backend_that_answers_for_another_power_is_noticed(backend):

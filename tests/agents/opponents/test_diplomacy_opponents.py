@@ -1,6 +1,7 @@
 """Opponents in Diplomacy: `act(view) -> orders` in the PettingZoo environment, in evaluation and in training."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.interfaces.parallel_env import parallel_env
 from sparring.envs.diplomacy.movement_batch import MovementBatch
+from sparring.eval.run import main
 from tests.agents.opponents import powers
 from tests.agents.ppo.small_run import untimed
 
@@ -96,6 +98,24 @@ def test_an_order_that_is_not_legal_names_opponent_power_and_phase(act, message)
         env.step(defaults(env))
 
 
+def test_evaluation_takes_a_reference(tmp_path, capsys):
+    """Planted: a power that only holds never wins alone and never has more than its three or four centres."""
+    options = ["--games", "7", "--last-year", "1902", "--device", "cpu", "--threads", "1", "--out", str(tmp_path)]
+    reference = "tests.agents.opponents.powers:Holder"
+    assert main(["--env", "diplomacy", "--ckpt", reference, "--opponents", "defensive", *options]) == 0
+    (found,) = json.loads((tmp_path / "diplomacy.json").read_text())["records"]
+    assert found["alone"]["solos"]["value"] == 0.0
+    assert found["alone"]["centres"]["value"] <= 4.0
+    assert {view.power for view in powers.views} == set(POWERS)
+    assert re.search("Holder", (tmp_path / "diplomacy.md").read_text())
+    assert main(["--env", "diplomacy", "--ckpt", "bot:dumbbot", "--opponents", f"{reference},random", *options]) == 0
+    found, other = json.loads((tmp_path / "diplomacy.json").read_text())["records"]
+    assert (found["one"], found["six"], other["six"]) == ("dumbbot", reference, "random")
+    assert found["alone"]["centres"]["value"] > 5.0 > 4.0 >= found["together"]["centres"]["value"]
+    sparring.register_opponent("still")(powers.Holder)
+    assert order_player("still").name == order_player(powers.Holder).name == "still"
+
+
 # ---- training
 
 REFERENCE = "tests.agents.opponents.powers:Holder"
@@ -148,3 +168,12 @@ def test_training_against_a_python_object_and_a_policy_resumes_bit_for_bit(tmp_p
     assert {f"rollout/{name}/win_rate" for name in names} <= whole[0].keys()
     assert all(0.0 < row["time/opponent_share"] < 1.0 for row in whole)
     assert not [key for key in rows_of_run(tmp_path / "first")[0] if "opponent_share" in key]
+
+
+def test_wrong_opponents_of_a_run_are_one_line(tmp_path):
+    with pytest.raises(ConfigError, match=r"against=dumbot: choose from .*did you mean 'dumbbot'"):
+        run_options(tmp_path, "against=dumbot")
+    with pytest.raises(InputError, match="no checkpoint"):
+        train(run_options(tmp_path, "against=./tiny", "name=text"))
+    with pytest.raises(InputError, match=r"^opponent .*impossible, as .* 'A BER - PAR' cannot be carried out"):
+        train(run_options(tmp_path, "against='tests.agents.opponents.powers:impossible'", "name=wrong"))

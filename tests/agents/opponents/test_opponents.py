@@ -1,5 +1,6 @@
 """Anything as an opponent: a bot, a checkpoint, an ONNX file, a Python object, in every interface, by one resolver."""
 
+import re
 from pathlib import Path
 
 import gymnasium
@@ -10,6 +11,7 @@ import torch
 
 import sparring
 from sparring.agents.opponents.dogfight.load import open_opponent
+from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.policy import Policy
 from sparring.configs import opponents as registry
@@ -18,6 +20,7 @@ from sparring.configs.load import load_named
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.interfaces.parallel_env import parallel_env
 from sparring.envs.dogfight.rules import BOTS
+from sparring.eval.run import main
 from tests.agents.opponents import players
 from tests.eval.onnx_export.onnx_models import linear
 
@@ -99,6 +102,14 @@ def test_several_opponents_cycle_over_the_matches_of_a_vector_environment(onnx_f
     env.close()
 
 
+def test_an_opponent_that_always_loses_shows_in_the_win_rate():
+    """A fighter that dives into deadly ground loses to one that does nothing but fly on."""
+    diver = open_opponent(players.Diver).contestant
+    results = play("ace", diver, games=40, seed=1, setting=MatchSettings(rules="challenge", bot_rate="agent"))
+    assert results.win_rate == 1.0
+    assert play(diver, "ace", games=40, seed=1, setting=MatchSettings(rules="challenge", bot_rate="agent")).wins == 0
+
+
 def test_a_registered_name_and_a_reference_mean_the_same(capsys):
     sparring.register_opponent("mine")(players.Diver)
     assert open_opponent("mine").name == open_opponent(DIVER).name == open_opponent(players.Diver).name == "mine"
@@ -129,6 +140,12 @@ def test_evaluate_record_and_runs_take_the_object_itself(tmp_path):
 
     with pytest.raises(InputError, match=r"register_opponent\('brawler'\): is a bot's name"):
         sparring.evaluate(RELEASED, opponents=brawler)
+
+
+def test_tensors_and_arrays_are_given_as_the_object_asks():
+    flown(players.tensors, steps=1)
+    flown(players.Diver(), steps=1)
+    assert [type(call) for call in players.calls] == [torch.Tensor, np.ndarray]
 
 
 @pytest.mark.parametrize(
@@ -166,6 +183,17 @@ def test_actions_of_a_wrong_shape_name_the_one_expected(opponent, found):
 def test_a_policy_of_other_rules_is_refused_where_it_is_seated():
     with pytest.raises(InputError, match="trained with rules=classic and cannot play with rules=challenge"):
         gymnasium.make(ID, opponent=RELEASED, rules="challenge")
+
+
+def test_evaluation_takes_the_same_names(tmp_path, onnx_file, capsys):
+    opponents = ["ace", RELEASED, str(onnx_file), DIVER]
+    options = ["--games", "4", "--device", "cpu", "--threads", "1", "--quiet", "--out", str(tmp_path)]
+    assert main(["--ckpt", "bot:brawler", "--opponents", *opponents, *options]) == 0
+    table = (tmp_path / "eval.md").read_text()
+    assert all(re.search(rf"\| {name}", table) for name in ("ace", RELEASED, DIVER))
+    assert main(["--ckpt", "bot:ace", "--opponents", "no_module:Mine", *options]) == 2
+    assert "there is no module no_module" in capsys.readouterr().err
+    assert main(["--ckpt", DIVER, "--opponents", "do_nothing", *options]) == 0
 
 
 def test_named_players_act_for_their_own_matches_only():

@@ -13,6 +13,7 @@ from sparring.agents.play.seat_matches import seat_actions
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.networks import build_network, shape_for
 from sparring.agents.policies.policy import PolicyError
+from sparring.configs.core.errors import InputError
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.spaces import to_actions
 from tests.agents.play.toy_matches import ToyBatch
@@ -88,6 +89,13 @@ def test_a_wrong_answer_is_named(returned, message):
         open_seat_player(lambda obs, mask: returned, MIXED).act(rows([1, 0, 1, 0, 1]), torch.zeros(1, 0))
 
 
+def test_an_object_without_act_is_refused():
+    with pytest.raises(OpponentError, match="a int cannot act"):
+        open_seat_player(3, MIXED)
+    with pytest.raises(OpponentError, match=r"give act two parameters, act\(obs, mask\)"):
+        open_seat_player(lambda obs: 0, MIXED)
+
+
 class FirstLegal:
     def choose(self, match, seat):
         return int(match.mask.argmax())
@@ -124,6 +132,11 @@ def test_files_are_deterministic_unless_their_name_says_otherwise(tmp_path):
         open_seat_player(str(path), contract | {"kwargs": {"players": 3}})
     with pytest.raises(PolicyError, match="trained with id=pettingzoo:mixed, not openspiel:go; name a policy of"):
         open_seat_player(path, contract | {"id": "openspiel:go"})
+
+
+def test_unknown_names_say_what_is_known():
+    with pytest.raises(InputError, match=r"unknown player 'randon': write random, a run or a .* did you mean 'random'"):
+        open_seat_player("randon", MIXED)
 
 
 def test_a_policy_of_another_kind_of_game_does_not_play():

@@ -2,8 +2,10 @@
 
 import json
 import re
+import shlex
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -14,7 +16,9 @@ from sparring.agents.opponents.training import find_opponents
 from sparring.agents.trainers import train
 from sparring.configs import opponents as registry
 from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.core.session import LoggerConfig
 from sparring.configs.load import load
+from sparring.configs.resume import resume_hint
 from sparring.configs.schema import DogfightEnvConfig, DogfightRunConfig, EvaluationConfig, PhaseConfig, StageConfig
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.opponents import label_of, labelled_phases, opponent_labels, opponent_phases
@@ -126,6 +130,29 @@ def test_a_changed_file_is_refused_on_resuming(tmp_path, file, onnx_file):
     assert "\n" not in str(error.value)
 
 
+def test_a_run_without_named_opponents_stores_nothing_new(tmp_path):
+    train(config(tmp_path))
+    assert not [key for key in state_of(tmp_path) if key.startswith("/opponents")]
+    assert not [key for row in metrics(tmp_path) for key in row if "opponent_share" in key]
+
+
+def test_a_learner_beats_an_opponent_that_falls(tmp_path):
+    """Planted: the diver dies in deadly ground long before an untrained learner does."""
+    env = DogfightEnvConfig(num_envs=20, rules="challenge", action_repeat=10)
+    small = config(tmp_path, phases=phases("do_nothing"), env=env, against=DIVER)
+    small.phases[0].updates = 1
+    train(replace(small, ppo=replace(small.ppo, rollout_steps=160)))
+    (row,) = metrics(tmp_path)
+    assert row["rollout/Diver/win_rate"] > 0.9
+    assert row["curriculum/Diver/share"] == 1.0
+
+
+def test_the_share_is_shown_beside_the_progress(tmp_path, capsys):
+    small = config(tmp_path, phases=phases("ace", DIVER), logger=LoggerConfig(progress=True), max_updates=1)
+    train(small)
+    assert re.search(r"1 of 1 update.*opponents \d+% of play", capsys.readouterr().out)
+
+
 # ---- the command line
 
 
@@ -174,6 +201,13 @@ def test_a_run_with_a_registered_opponent_says_that_its_script_continues_it(tmp_
     assert eval(call).is_file()
     rows = [json.loads(line) for line in (tmp_path / "hawk" / "metrics.jsonl").read_text().splitlines()]
     assert len([row for row in rows if "event" not in row]) == 3
+
+
+def test_a_run_of_a_module_says_the_option_that_names_it_again(tmp_path):
+    hint = resume_hint(typed(tmp_path, "+run=best_response", f"against='{DIVER}'", "name=one"), "one")
+    words = shlex.split(hint.removeprefix("continue with: python train.py "))
+    assert words == ["resume=one", f"checkpoint_dir={tmp_path}", f"against={DIVER}"]
+    assert resume_hint(load(["+run=quickstart"]), "two") == "continue with: python train.py resume=two"
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.movement_batch import MovementBatch
+from sparring.envs.diplomacy.observation import observe
 from sparring.envs.diplomacy.records.history import WatchedBatch
 
 FRANCE, GERMANY = POWERS.index("FRANCE"), POWERS.index("GERMANY")
@@ -82,6 +83,16 @@ def test_every_seat_orders_its_own_units(game):
     batch.close()
 
 
+def test_the_same_seed_plays_the_same_game(game):
+    seats, records = game
+    batch = WatchedBatch(1, threads=1, last_year=1908)
+    play_seats(batch, seats, fallback_bot="defensive", seed=9)
+    again = batch.past()
+    batch.close()
+    assert len(again) == len(records)
+    assert all(torch.equal(a.position["units"], b.position["units"]) for a, b in zip(again, records, strict=True))
+
+
 def hesitant(seed):
     """An untrained network whose choices are nearly uniform, so that sampled orders would differ at once."""
     return OrderNetwork(NetworkConfig(hidden=8, blocks=1), seed=seed).eval()
@@ -101,3 +112,13 @@ def test_an_evaluated_policy_does_not_sample(alone):
         ends.append({name: values.clone() for name, values in batch.state.items()})
         batch.close()
     assert all(torch.equal(values, ends[1][name]) for name, values in ends[0].items())
+
+
+def test_sampled_orders_would_differ():
+    torch.manual_seed(0)
+    batch = DiplomacyBatch(2, threads=1, last_year=1902)
+    batch.reset()
+    obs = observe(batch.state, torch.zeros(2, dtype=torch.int64), last_year=1902).flatten(1)
+    batch.close()
+    first, again = (hesitant(4).act(obs)[0] for _ in range(2))
+    assert not torch.equal(first, again)

@@ -9,6 +9,7 @@ import torch
 from sparring.agents.play.dogfight_matches import MatchResults, MatchSettings, play
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.policy import Policy, PolicyError
+from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.mirror import Mirror
@@ -67,6 +68,12 @@ def test_swapping_the_contestants_mirrors_the_results():
     assert results.win_rate == results.wins / 20
 
 
+def test_winners_have_hp_left_and_losers_fewer():
+    results = play("brawler", "ace", games=20, seed=1, setting=QUICK)
+    assert (np.sign(results.left_hp - results.right_hp) == results.outcome).all()
+    assert results.left_hp.max() <= 3
+
+
 def differ(results, others):
     return results.left_hp.tolist() + results.right_hp.tolist() != others.left_hp.tolist() + others.right_hp.tolist()
 
@@ -76,6 +83,12 @@ def test_policies_act_for_their_own_seat():
     results = play(pupil, "chaser", games=20, seed=2, setting=SHORT)
     assert_mirrored(results, play("chaser", pupil, games=20, seed=2, setting=SHORT))
     assert differ(results, play(policy(seed=7), "chaser", games=20, seed=2, setting=SHORT))
+
+
+def test_two_policies():
+    left, right = policy(seed=1), policy(seed=7)
+    results = play(left, right, games=20, seed=2, setting=SHORT)
+    assert_mirrored(results, play(right, left, games=20, seed=2, setting=SHORT))
 
 
 def test_sampled_actions_depend_on_the_seed_alone():
@@ -110,6 +123,14 @@ def test_a_policy_of_other_rules_is_refused():
         play(policy(), "ace", games=2, seed=0, setting=MatchSettings(threads=1, rules="challenge"))
     with pytest.raises(PolicyError, match="action_repeat=10 and cannot play with action_repeat=1"):
         play("ace", policy(), games=2, seed=0, setting=MatchSettings(threads=1, action_repeat=1))
+
+
+def test_bad_input():
+    for games in (0, 3, -2):
+        with pytest.raises(ValueError, match=f"games={games}: must be even"):
+            play("ace", "ace", games=games, seed=0)
+    with pytest.raises(UnknownNameError, match="did you mean 'brawler'"):
+        play("brawlr", "ace", games=2, seed=0, setting=QUICK)
 
 
 def test_the_recorder_sees_every_step_and_the_time_limit_ends_it():

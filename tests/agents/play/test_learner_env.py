@@ -7,6 +7,8 @@ import torch
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.configs.schema import NetworkConfig
+from sparring.envs import batched
+from sparring.envs.diplomacy.board import codes
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.mirror import Mirror
 from sparring.envs.dogfight.rules import ACTIONS, BOTS
@@ -170,6 +172,15 @@ def test_new_weights_restart_their_slot(batch):
     assert ticks(batch).tolist() == [10, 10, 10, 10, 10, 0, 0, 10]
 
 
+def test_what_is_no_opponent_is_refused(batch):
+    env = make_env(batch, slots=2)
+    for wrong in ([0] * (N - 1), [-1] + [0] * (N - 1), [FIRST_SLOT + 2] + [0] * (N - 1)):
+        with pytest.raises(ValueError, match=r"8 indices in 0\.\.6"):
+            env.assign(np.array(wrong))
+    with pytest.raises(ValueError, match=r"slot=2"):
+        env.load_slot(2, network().state_dict())
+
+
 class Script:
     """Four matches that end as written: one (outcome, length, hp per seat, reward per seat) list per step."""
 
@@ -304,3 +315,7 @@ def test_snapshots_need_a_game_of_two_seats():
         LearnerEnv(Trio([0, 0, 0]), bots=("easy",), slots=1, network_shape=network().shape, seed=0)
     with pytest.raises(ValueError, match=r"slot=0: there are no slots"):
         LearnerEnv(Trio([0, 0, 0]), bots=("easy",), seed=0).load_slot(0, {})
+
+
+def test_open_seats_have_the_same_number_in_all_games():
+    assert batched.ACTIONS == ACTIONS == codes.ACTIONS

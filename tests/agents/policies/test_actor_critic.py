@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.distributions import Bernoulli, Normal
 
-from sparring.agents.policies.actor_critic import ActorCritic, Density, Residual
+from sparring.agents.policies.actor_critic import ActorCritic, Density, Residual, log_probability
 from sparring.configs.schema import NetworkConfig
 
 
@@ -26,6 +26,11 @@ def scattered(seed=0, **options):
 
 def some_obs(rows=64, seed=3):
     return torch.randn(rows, 5, generator=torch.Generator().manual_seed(seed))
+
+
+def test_two_hidden_layers_without_blocks():
+    shapes = [tuple(weight.shape) for name, weight in network().actor.named_parameters() if name.endswith("weight")]
+    assert shapes == [(16, 5), (16, 16), (3, 16)]
 
 
 def test_blocks_are_residual_and_pre_norm():
@@ -62,6 +67,12 @@ def test_actor_and_critic_share_nothing():
     net, obs = network(), some_obs()
     net.value(obs).sum().backward()
     assert all(parameter.grad is None for parameter in net.actor.parameters())
+
+
+def test_log_probability_by_hand():
+    # N(a=1; mean 0, std 1): -1/2 - log(2 pi)/2; fire with p = 1/2: log(1/2).
+    output, actions = torch.tensor([[0.0, 0.0]]), torch.tensor([[1.0, 1.0]])
+    assert log_probability(output, torch.zeros(1), actions).item() == pytest.approx(-0.5 - 0.9189385 - 0.6931472)
 
 
 def test_densities_and_entropy_agree_with_torch_distributions():
@@ -120,12 +131,26 @@ def test_deterministic_actions_are_the_mean_and_the_likelier_side():
     assert set(actions[:, 2].tolist()) == {0.0, 1.0}
 
 
+def test_the_same_generator_state_gives_the_same_actions():
+    net, obs = scattered(), some_obs()
+    draws = [net.act(obs, generator=torch.Generator().manual_seed(seed))[0] for seed in (1, 1, 2)]
+    assert torch.equal(draws[0], draws[1])
+    assert not torch.equal(draws[0], draws[2])
+
+
 @pytest.mark.parametrize(("continuous", "binary"), [(2, 0), (0, 2), (1, 3)])
 def test_other_action_spaces(continuous, binary):
     net = network(continuous, binary)
     actions, log_prob = net.act(some_obs(), generator=torch.Generator().manual_seed(0))
     assert actions.shape == (64, continuous + binary)
     torch.testing.assert_close(log_prob, net.evaluate(some_obs(), actions)[0])
+
+
+def test_entropy_falls_with_certainty():
+    output = torch.tensor([[0.0, 0.0], [0.0, 30.0], [0.0, 200.0]])
+    _, spread = Density.apply(output, torch.zeros(1), torch.zeros(3, 2))
+    assert spread[0] > spread[1]
+    assert spread.isfinite().all()
 
 
 def test_log_std_stays_within_its_bounds():

@@ -1,5 +1,6 @@
 """Policies in files: what is written comes back, damage, other contents are refused; old versions play on request."""
 
+import json
 import os
 import re
 import shutil
@@ -21,7 +22,10 @@ from sparring.agents.policies.checkpoint import (
     save_checkpoint,
 )
 from sparring.agents.policies.policy import Policy, PolicyError
+from sparring.agents.run.session import RunSession
+from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.tensor_file import pack, unpack
+from sparring.configs.load import load
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.rules import ENV_ID, VERSION
@@ -90,6 +94,12 @@ def test_same_policy_same_bytes_under_any_name(tmp_path):
     assert first.read_bytes() == second.read_bytes()
 
 
+def test_nothing_but_the_file_and_the_manifest_is_left(tmp_path):
+    saved(saved(tmp_path / "final.pt"))
+    assert sorted(os.listdir(tmp_path)) == ["final.pt", "manifest.json"]
+    assert list(json.loads((tmp_path / "manifest.json").read_text())) == ["final.pt"]
+
+
 def test_a_crash_while_saving_leaves_the_old_policy_loadable(tmp_path, monkeypatch):
     path, replace = saved(tmp_path / "final.pt"), os.replace
 
@@ -102,6 +112,11 @@ def test_a_crash_while_saving_leaves_the_old_policy_loadable(tmp_path, monkeypat
     with pytest.raises(KeyboardInterrupt):
         save_checkpoint(path, network(seed=1), contract=CONTRACT, training=TRAINING)
     assert torch.equal(load_checkpoint(path).network.actor[0].weight, network().actor[0].weight)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(CheckpointError, match=r"absent\.pt: no such checkpoint"):
+        load_checkpoint(tmp_path / "absent.pt")
 
 
 @pytest.mark.parametrize("with_manifest", [True, False])
@@ -171,6 +186,12 @@ def test_a_file_of_format_1_still_plays_the_same():
     torch.testing.assert_close(actions, torch.tensor([[-0.0039, 0.0036, 0.0]]), rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize("version", [0, -1, "1", None, 1.0])
+def test_a_format_that_never_was(tmp_path, version):
+    with pytest.raises(CheckpointError, match="is not a Sparring checkpoint"):
+        load_checkpoint(saved(tmp_path / "final.pt", format_version=version))
+
+
 def test_newer_format(tmp_path):
     with pytest.raises(CheckpointError, match="has format 3, this Sparring reads up to 2; update it"):
         load_checkpoint(saved(tmp_path / "final.pt", format_version=3))
@@ -189,6 +210,14 @@ def test_a_shape_that_cannot_be_built(tmp_path):
         load_checkpoint(saved(tmp_path / "final.pt", shape=shape))
 
 
+def test_obs_dim_disagreement(tmp_path):
+    wrong = CONTRACT | {"obs_dim": 46}
+    with pytest.raises(CheckpointError, match=r"final\.pt: obs_dim is 46 in the contract, 59 in the network"):
+        load_checkpoint(saved(tmp_path / "final.pt", contract=wrong))
+    with pytest.raises(ValueError, match="obs_dim is 46"):
+        save_checkpoint(tmp_path / "b.pt", network(), contract=wrong, training={})
+
+
 def test_incomplete_contract(tmp_path):
     contract = {key: CONTRACT[key] for key in CONTRACT if key != "rules"}
     with pytest.raises(CheckpointError, match="its contract lacks rules"):
@@ -202,6 +231,14 @@ def test_a_broken_manifest_is_named(tmp_path):
     (tmp_path / "manifest.json").write_text("[]")
     with pytest.raises(CheckpointError, match=r"manifest\.json: is not a manifest"):
         load_checkpoint(path)
+
+
+def test_a_path_may_be_text(tmp_path):
+    path = saved(tmp_path / "final.pt")
+    assert Policy.load(str(path)).name == str(path)
+    assert load_checkpoint(str(path)).path == path
+    with pytest.raises(CheckpointError, match="no such checkpoint"):
+        Policy.load(str(tmp_path / "none.pt"))
 
 
 OLD_RUN = GOLDEN / "run_v0"
@@ -304,3 +341,20 @@ def test_an_old_run_is_not_continued_and_left_as_it_is(old_run, capsys, begin):
         assert f"{old_run}: {WHY}, and cannot be resumed under {ENV_ID}; start a new run under another name=" in line
         assert "the old policies can play with eval/run.py --env-version 0" in line
     assert contents(old_run) == before
+
+
+def test_every_process_of_a_run_is_refused_alike(old_run):
+    """torchrun's processes do not look early."""
+    config = load(["+run=quickstart", "name=small", f"checkpoint_dir={old_run.parent}"])
+    with pytest.raises(ConfigError, match="cannot be resumed under"):
+        RunSession(config, total=1)
+
+
+def test_a_folder_in_which_the_old_version_trained_nothing_takes_a_new_run(tmp_path):
+    folder = tmp_path / "small"
+    folder.mkdir()
+    shutil.copy(OLD_RUN / "config.yaml", folder)
+    config = load(["+run=quickstart", "name=small", "logger.progress=false", f"checkpoint_dir={tmp_path}"])
+    with RunSession(config, total=1) as session:
+        assert session.folder.read_config()["env"]["id"] == ENV_ID
+    assert session.changed["env.id"] == ("sparring/Dogfight-v0", ENV_ID)

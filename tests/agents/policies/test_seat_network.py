@@ -327,6 +327,12 @@ def test_shapes_are_plain_and_tell_the_size_of_every_weight(options, encoder, me
     assert (twin.shape, twin.memory_size) == (shape, net.memory_size)
 
 
+def test_shapes_of_other_networks_have_no_new_keys():
+    keys = "obs_dim continuous binary hidden blocks activation log_std_init log_std_min log_std_max"
+    assert list(ActorCritic(4, 1, 1, NetworkConfig()).shape) == keys.split()
+    assert list(network(categorical=6).shape) == [*keys.split()[:3], "categorical", *keys.split()[3:], "masked"]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -346,6 +352,36 @@ def test_stored_shapes_that_no_network_has_are_refused(change, message):
     check_shape(shape)
     with pytest.raises((ContentError, ConfigError), match=message):
         check_shape(shape | change)
+
+
+def test_keys_of_seats_are_refused_in_other_shapes():
+    plain = ActorCritic(4, 1, 1, NetworkConfig()).shape
+    for key, value in (("roles", 2), ("picture", [0, 1, 1, 1, 0]), ("memory", "gru"), ("encoder", "small")):
+        with pytest.raises(ContentError, match=f"{key}: is of no network of this family"):
+            check_shape(plain | {key: value})
+
+
+def test_options_that_do_not_suit_the_game_are_refused():
+    for options, config, message in (
+        ({"categorical": 6}, {"encoder": "impala"}, "network.encoder=impala: .* shows no picture; leave it out"),
+        ({"categorical": 6, "picture": BOARD}, {"encoder": "nature"}, "from 36 x 36 on, .* shows 4 x 5; choose small"),
+        ({"continuous": 1}, {"gsde": True}, "network.gsde=true"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            shape_for(contract(**options), NetworkConfig(**config))
+
+
+def test_weights_come_from_the_seed_alone():
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    options = {"categorical": 6, "picture": BOARD, "memory": "lstm", "roles": (0, 1)}
+    one, same, other = (network(seed=seed, **options).state_dict() for seed in (1, 1, 2))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(torch.equal(one[name], same[name]) for name in one)
+    assert not torch.equal(one["actor.0.encoder.layers.0.weight"], other["actor.0.encoder.layers.0.weight"])
+    assert not torch.equal(one["actor.0.head.weight"], one["actor.1.head.weight"])
+    square = one["actor.0.memory.weight_hh"][:HIDDEN]
+    torch.testing.assert_close(square @ square.T, torch.eye(HIDDEN))
 
 
 def test_memory_is_kept_in_full_precision_under_autocast():

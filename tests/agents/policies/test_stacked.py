@@ -69,6 +69,13 @@ def test_loading_a_slot_copies_and_leaves_the_others():
     assert not torch.equal(after[1], before[1])
 
 
+def test_observations_are_not_written_to():
+    obs = some_obs()
+    kept = obs.clone()
+    stack([scattered(seed, 1) for seed in range(3)]).act(obs, deterministic=True)
+    assert torch.equal(obs, kept)
+
+
 def test_what_cannot_be_loaded_is_named():
     stacked = stack([scattered(0), scattered(1)])
     with pytest.raises(ValueError, match=r"slot=2 is outside 0\.\.1"):

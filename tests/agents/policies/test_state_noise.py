@@ -5,7 +5,7 @@ import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.distributions import StateDependentNoiseDistribution
 
-from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.actor_critic import ActorCritic, network_shape
 from sparring.agents.policies.sb3_files import to_actor_critic
 from sparring.agents.policies.stacked import StackedActors
 from sparring.agents.ppo.rollout import Rollout
@@ -111,6 +111,13 @@ def test_frozen_opponents_sample_with_it(network):
     torch.testing.assert_close(actions.std(0), distribution.stddev[0].detach(), rtol=0.03, atol=0.0)
 
 
+def test_the_shape_of_networks_without_it_is_as_before():
+    plain = network_shape(OBS, ACTIONS, 0, NetworkConfig())
+    assert "gsde" not in plain
+    assert ActorCritic.from_shape(plain).log_std.shape == (ACTIONS,)
+    assert ActorCritic.from_shape(network_shape(OBS, ACTIONS, 0, GSDE)).log_std.shape == (HIDDEN, ACTIONS)
+
+
 def test_a_policy_of_sb3_with_it_is_the_same_function():
     model = PPO("MlpPolicy", "Pendulum-v1", use_sde=True, n_steps=8, batch_size=8, device="cpu", seed=1)
     network = to_actor_critic(model.policy.state_dict(), "tanh")
@@ -125,6 +132,12 @@ def gym(tmp_path, *options):
     place = [f"checkpoint_dir={tmp_path}", "name=small", "logger.progress=false", "device=cpu", "threads=1"]
     size = ["env.num_envs=2", "ppo.rollout_steps=32", "ppo.minibatch_size=32", "network.hidden=8"]
     return load(["+run=gymnasium_continuous", *place, *size, *options])
+
+
+def test_a_run_trains_with_it(tmp_path):
+    final = train(gym(tmp_path, "network.gsde=true", "ppo.gsde_every=4", "network.log_std_init=-2", "max_updates=2"))
+    row = (final.parent / "metrics.jsonl").read_text().splitlines()[-1]
+    assert '"train/log_std_0": -2.0' in row or '"train/log_std_0": -1.9' in row
 
 
 def test_what_has_no_effect_is_refused(tmp_path):

@@ -123,6 +123,17 @@ def test_the_policy_that_is_evaluated_does_not_sample(played):
         assert torch.equal(policy.act(obs)[:, 2] > 0.5, mean[:, 2] > 0)
 
 
+def test_as_good_as_the_best_counts_as_an_improvement(played):
+    """The later policy has met more bots; a worse one is none."""
+    checks = make_checks(every=1)
+    played.wins[:] = [5, 5, 5, 5, 4, 5, 5, 6]
+    improved = []
+    for update in range(4):
+        after(checks, update)
+        improved.append(checks.improved)
+    assert improved == [True, True, False, True]
+
+
 def tally(rows):
     """`rows`: opponent index -> wins, draws, losses, and sums of length, hp and returns; two slots."""
     table = np.zeros((len(BOTS) + 2, 6))
@@ -145,6 +156,10 @@ def test_rates_and_means_are_per_finished_match():
     assert metrics["rollout/selfplay/length"] == 300.0
     assert metrics["rollout/win_rate"] == pytest.approx(4 / 6)
     assert not [key for key in metrics if "brawler" in key]
+
+
+def test_no_match_finished_means_no_rates():
+    assert rollout_metrics(tally({}), BOTS) == {"rollout/matches": 0.0}
 
 
 def test_shares_count_self_play_and_randomization_is_a_number():

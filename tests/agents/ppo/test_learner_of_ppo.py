@@ -60,6 +60,13 @@ def test_clipped_surrogate_by_hand():
     assert ratio_max.item() == pytest.approx(1.5)
 
 
+def test_a_ratio_inside_the_clip_is_left_alone():
+    batch = batch_of([1.0, -1.0], [0.0, 0.0])
+    loss, (_, clip_fraction, _) = surrogate(torch.tensor([1.1, 0.9]).log(), batch, PPOConfig(clip=0.2))
+    assert loss.item() == pytest.approx(-0.1, abs=1e-4)
+    assert clip_fraction.item() == 0.0
+
+
 def test_the_log_ratio_clamp_prevents_infinity():
     batch = batch_of([1.0, -1.0], [-500.0, -500.0])
     log_prob = torch.zeros(2, requires_grad=True)
@@ -142,6 +149,14 @@ def test_every_epoch_meets_every_sample_once_in_equal_parts():
     assert not torch.equal(first, second)
 
 
+def test_metrics_are_plain_finite_floats():
+    metrics = run(network(), some_samples())
+    assert set(metrics) == {f"train/{key}" for key in KEYS}
+    assert all(type(number) is float and math.isfinite(number) for number in metrics.values())
+    assert metrics["train/epochs_completed"] == 2.0
+    assert metrics["train/grad_norm"] > 0
+
+
 def test_the_first_minibatch_has_ratio_one():
     metrics = run(network(), some_samples(), epochs=1, minibatch_size=64)
     assert metrics["train/ratio_max"] == pytest.approx(1.0, abs=1e-5)
@@ -204,6 +219,14 @@ def test_log_std_is_kept_in_bounds_after_every_step():
     metrics = run(net, some_samples(), entropy=100.0, learning_rate=0.5)
     assert net.log_std.item() == 0.0
     assert metrics["train/log_std_0"] == 0.0
+
+
+def test_the_same_seed_twice_gives_the_same_bytes():
+    nets = [network() for _ in range(3)]
+    for net, seed in zip(nets, (1, 1, 2), strict=True):
+        run(net, some_samples(), seed=seed)
+    assert torch.equal(weights(nets[0]), weights(nets[1]))
+    assert not torch.equal(weights(nets[0]), weights(nets[2]))
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -319,6 +342,15 @@ def scaled(init_scale):
     autocast = Autocast("fp32", "cpu")
     autocast.scaler = torch.amp.GradScaler("cpu", init_scale=init_scale, enabled=True)
     return autocast
+
+
+def test_the_gradient_scaler_leaves_no_trace():
+    plain, with_scaler = network(), network()
+    metrics = run(plain, some_samples(), max_grad_norm=0.1)
+    assert run(with_scaler, some_samples(), max_grad_norm=0.1, autocast=scaled(1024.0)) == pytest.approx(
+        metrics, abs=1e-5
+    )
+    torch.testing.assert_close(weights(with_scaler), weights(plain), atol=1e-5, rtol=0)
 
 
 def test_a_step_whose_scaled_gradient_overflows_is_skipped():

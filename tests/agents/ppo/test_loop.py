@@ -12,6 +12,7 @@ import torch
 from sparring.agents.distributed.threads import set_threads
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.ppo import trainer
+from sparring.agents.ppo import trainer as module
 from sparring.agents.ppo.evaluation import BotEvaluation
 from sparring.agents.ppo.rollout import Rollout
 from sparring.agents.ppo.tasks import dogfight
@@ -20,11 +21,12 @@ from sparring.agents.run.folder import RunFolderError
 from sparring.agents.run.signals import Stopped
 from sparring.agents.trainers import train
 from sparring.configs.core import status
-from sparring.configs.core.device import usable_cores
+from sparring.configs.core.device import choose_device, usable_cores
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.session import LoggerConfig
 from sparring.configs.schema import EvaluationConfig, EventConfig, PhaseConfig, PPOConfig
 from sparring.configs.serialization import to_plain
+from sparring.curriculum.pool import Pool
 from tests.agents.ppo.small_run import ENVS, PHASES, STEPS, config, metrics
 
 
@@ -54,6 +56,15 @@ def test_the_final_checkpoint_says_how_it_came_about(finished):
     assert (checkpoint.contract["obs_dim"], checkpoint.contract["action_repeat"]) == (59, 120)
 
 
+def test_checkpoints_follow_each_other(finished):
+    names = ("before", f"step_{2 * STEPS * ENVS}", "final")
+    taken = [load_checkpoint(finished / f"{name}.pt") for name in names]
+    assert [checkpoint.training["update"] for checkpoint in taken] == [1, 2, 3]
+    weights = [checkpoint.network.actor[0].weight for checkpoint in taken]
+    assert not torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[1], weights[2])
+
+
 def test_one_row_of_metrics_per_update(finished):
     rows = metrics(finished.parent)
     assert [row["env_steps"] for row in rows] == [STEPS * ENVS * done for done in (1, 2, 3)]
@@ -63,8 +74,23 @@ def test_one_row_of_metrics_per_update(finished):
     assert [row["train/learning_rate"] for row in rows] == pytest.approx([3e-4, 1.65e-4, 3e-5])
 
 
+def test_snapshots_of_the_run_lie_in_its_pool(finished):
+    shape = load_checkpoint(finished / "final.pt").network.shape
+    pool = Pool(finished / "pool", 3, shape=shape)
+    assert [snapshot.update for snapshot in pool.snapshots] == [1, 2]
+    before = load_checkpoint(finished / "before.pt").network.state_dict()["actor.0.weight"]
+    assert torch.equal(pool.load("snapshot_000001")["actor.0.weight"], before)
+
+
 def final_weights(root, **options):
     return torch.cat([p.flatten() for p in load_checkpoint(train(config(root, **options))).network.parameters()])
+
+
+def test_the_same_seed_gives_the_same_weights(finished, tmp_path):
+    network = load_checkpoint(finished / "final.pt").network
+    first = torch.cat([p.flatten() for p in network.parameters()])
+    assert torch.equal(final_weights(tmp_path / "again"), first)
+    assert not torch.equal(final_weights(tmp_path / "other", seed=2, max_updates=1), first)
 
 
 def test_checks_do_not_change_the_course(finished, tmp_path):
@@ -143,6 +169,13 @@ def test_stopped_at_once_there_is_the_policy_of_the_last_state(tmp_path, monkeyp
     assert hint in capsys.readouterr().out
 
 
+def test_a_second_signal_during_the_estimate_leaves_a_policy_too(tmp_path, monkeypatch):
+    asked_while_estimating(monkeypatch, times=2)
+    with pytest.raises(Stopped):
+        train(config(tmp_path))
+    assert load_checkpoint(tmp_path / "small" / "final.pt").training["update"] == 0
+
+
 def test_max_updates_cuts_the_schedule(tmp_path, capsys):
     final = train(config(tmp_path, max_updates=2))
     training = load_checkpoint(final).training
@@ -177,6 +210,29 @@ def test_what_cannot_be_had_is_refused_before_anything_is_made(tmp_path):
 
 def test_annealing_is_straight():
     assert [anneal(2.0, 0.1, done) for done in (0.0, 0.5, 1.0)] == pytest.approx([2.0, 1.1, 0.2])
+
+
+@pytest.fixture(params=[0, 2], ids=["no GPU", "two GPUs"])
+def gpus(request, monkeypatch):
+    monkeypatch.setattr(module.torch.cuda, "device_count", lambda: request.param)
+    return request.param
+
+
+def test_auto_takes_the_first_gpu_where_there_is_one(gpus):
+    assert choose_device("auto") == (torch.device("cuda", 0) if gpus else torch.device("cpu"))
+
+
+def test_cpu_means_cpu(gpus):
+    assert choose_device("cpu") == torch.device("cpu")
+
+
+@pytest.mark.parametrize(("name", "index"), [("cuda", 0), ("cuda:1", 1), ("cuda:2", 2)])
+def test_a_gpu_by_number(gpus, name, index):
+    if index < gpus:
+        assert choose_device(name) == torch.device("cuda", index)
+        return
+    with pytest.raises(ConfigError, match=rf"device={name}: this machine has {gpus} CUDA devices; use device=cpu"):
+        choose_device(name)
 
 
 def test_threads_are_those_asked_for_or_every_core():

@@ -6,6 +6,7 @@ import torch
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo import learner
 from sparring.agents.ppo.learner import Autocast, PPOLearner
+from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.schema import NetworkConfig, PPOConfig
 
 
@@ -38,6 +39,11 @@ def test_auto_is_bf16_only_where_the_cpu_is_faster_with_it(cpu, flags, vendor, d
     assert Autocast("auto", "cpu").dtype == dtype
 
 
+def test_auto_is_fp32_where_nothing_is_known(monkeypatch, tmp_path):
+    monkeypatch.setattr(learner, "CPU_INFO", tmp_path / "absent")
+    assert Autocast("auto", "cpu").dtype is None
+
+
 @pytest.mark.parametrize(("capability", "dtype"), [((7, 5), None), ((8, 0), torch.bfloat16), ((9, 0), torch.bfloat16)])
 def test_auto_on_cuda_asks_the_capability(monkeypatch, capability, dtype):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
@@ -61,6 +67,14 @@ def test_slow_bf16_is_granted_with_a_note(cpu, flags):
     assert autocast.note == "ppo.precision=bf16 is slower than fp32 on this cpu; fp32 or auto is faster"
 
 
+@pytest.mark.parametrize("wish", ["fp32", "auto", "bf16"])
+def test_where_all_is_as_asked_there_is_no_note(cpu, wish):
+    cpu("amx_bf16")
+    autocast = Autocast(wish, "cpu")
+    assert autocast.note == ""
+    assert autocast.active(1_000) == (wish != "fp32")
+
+
 def test_warm_up_runs_in_full_precision(cpu):
     cpu("amx_bf16")
     autocast, x = Autocast("auto", "cpu", warmup_updates=3), torch.ones(2, 2)
@@ -69,6 +83,11 @@ def test_warm_up_runs_in_full_precision(cpu):
         with autocast.context(update):
             dtypes.append((x @ x).dtype)
     assert dtypes == [torch.float32] * 3 + [torch.bfloat16] * 2
+
+
+def test_an_unknown_precision_is_named():
+    with pytest.raises(UnknownNameError, match=r"unknown ppo\.precision 'fp61'.*did you mean 'fp16'"):
+        Autocast("fp61", "cpu")
 
 
 def learner_with(*, scaled):
@@ -82,6 +101,12 @@ def test_a_scaler_goes_on_with_the_scale_that_was_saved():
     saved.autocast.scaler.load_state_dict(saved.autocast.scaler.state_dict() | {"scale": 8.0})
     other.load_state_dict(saved.state_dict())
     assert other.autocast.scaler.get_scale() == 8.0
+
+
+def test_a_scaler_begins_where_the_state_has_none():
+    saved, other = learner_with(scaled=False), learner_with(scaled=True)
+    other.load_state_dict(saved.state_dict())
+    assert other.autocast.scaler.get_scale() == 512.0
 
 
 def test_a_learner_without_a_scaler_does_not_mind_one_in_the_state():

@@ -118,6 +118,16 @@ def test_a_second_rollout_starts_where_the_first_ended_and_forgets_it():
     torch.testing.assert_close(rollout.advantage[1], delta.detach())
 
 
+def test_flat_gives_views_in_step_order():
+    rollout = collected(ClockEnv([3, 10], ["terminated", "truncated"]), steps=5, max_truncations=1)
+    rollout.finish(network().value, 0.9, 0.8)
+    samples = rollout.flat()
+    assert [len(tensor) for tensor in samples] == [10] * 6
+    assert samples.obs[3].tolist() == [1, 0, 1]  # step 1 of environment 1
+    assert samples.obs.data_ptr() == rollout.obs.data_ptr()
+    assert samples.advantage[3] == rollout.advantage[1, 1]
+
+
 NAN = float("nan")
 
 
@@ -170,6 +180,12 @@ def test_a_time_out_taken_for_a_termination_gives_a_wrong_number():
     assert wrong[:2] == [0.5, -2.0]
 
 
+def test_ends_at_the_last_step():
+    arguments = ([1.0, 2.0], [2.0, 4.0])
+    assert one(*arguments, terminated=[1], last=16.0)[0][1] == -2.0
+    assert one(*arguments, truncated=[1], final={1: 12.0}, last=16.0)[0][1] == 4.0
+
+
 def test_terminated_wins_over_truncated():
     advantage, _ = one([2.0], [4.0], terminated=[0], truncated=[0], final={0: 12.0}, last=16.0)
     assert advantage == [-2.0]
@@ -186,3 +202,10 @@ def test_environments_do_not_mix():
         column = [x[:, n : n + 1] for x in (reward, value, terminated, truncated)]
         alone, _ = gae(*column, last[n : n + 1], truncation_value[:, n : n + 1], **options)
         assert torch.equal(together[:, n : n + 1], alone)
+
+
+def test_a_perfect_critic_leaves_no_advantage():
+    # Reward 1 for ever with gamma 0.5 is worth 2, also across a time limit.
+    advantage, returns = one([1.0] * 5, [2.0] * 5, truncated=[2], final={2: 2.0}, last=2.0)
+    assert advantage == [0.0] * 5
+    assert returns == [2.0] * 5

@@ -13,7 +13,7 @@ from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.agents.play.learner_env import LearnerEnv, MatchTally
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.ppo.self_play import Promotion, SelfPlay
+from sparring.agents.ppo.self_play import Promotion, SelfPlay, keep_places
 from sparring.agents.ppo.tasks.dogfight import dogfight_duel
 from sparring.configs.schema import NetworkConfig, PhaseConfig, SelfPlayConfig, StageConfig
 from sparring.curriculum.league.file import LeagueFile
@@ -78,6 +78,13 @@ def test_without_self_play_there_are_only_bots(env, tmp_path):
     assert counts(env) == [0, 0, 0, 10, 10, 0, 0]
     assert len(self_play.pool) == 0
     assert self_play.slots == ["", ""]
+
+
+def test_self_play_begins_against_oneself(env, tmp_path):
+    self_play = make_self_play(env, tmp_path)
+    self_play.deal(plan(4), network())
+    assert counts(env) == [0, 0, 0, 2, 2, 8, 8]
+    assert self_play.slots == ["snapshot_000004"] * 2
 
 
 def test_a_full_disk_is_said_and_forgets_nothing(env, tmp_path, monkeypatch):
@@ -162,6 +169,13 @@ def test_slots_hold_the_weights_of_their_names(env, tmp_path):
         expected = network(int(name[-1])).state_dict()["actor.0.bias"], network(int(name[-1])).actor[0].weight
         stored = env._actors.weights["actor.0.weight"][slot]
         assert (stored == expected[1].T).all()
+
+
+def test_opponents_drawn_again_keep_their_slots():
+    assert keep_places(["b", "c"], ["a", "b"]) == ["c", "b"]
+    assert keep_places(["a", "a"], ["a", "b"]) == ["a", "a"]
+    assert keep_places(["c", "a", "b"], ["a", "b", "c"]) == ["a", "b", "c"]
+    assert keep_places(["a", "b"], ["", ""]) == ["a", "b"]
 
 
 def test_results_move_ratings_scores_and_totals(env, tmp_path):

@@ -32,6 +32,11 @@ def test_the_same_machine_has_no_reason():
     assert inexact(HERE, dict(HERE), deterministic=False) == []
 
 
+def test_two_summaries_of_this_machine_have_none_either():
+    made = [machine(CPU, deterministic=False, minibatch=lambda: "a") for _ in range(2)]
+    assert inexact(*made, deterministic=False) == []
+
+
 def test_a_processor_without_avx512_is_named_with_what_it_lacks():
     reasons = inexact(HERE, other(cpu="Y", instruction_sets="avx2 fma") | {"minibatch": "b"}, deterministic=False)
     assert reasons == [
@@ -48,6 +53,10 @@ def test_a_new_library_is_named_although_the_minibatch_is_equal():
         "settings was not set and is MKL_CBWR=AVX",
         "a replayed minibatch gives the same bits all the same",
     ]
+
+
+def test_other_bits_alone_are_a_reason():
+    assert inexact(HERE, HERE | {"minibatch": "b"}, deterministic=False) == ["a replayed minibatch gives other bits"]
 
 
 def test_a_state_without_a_fingerprint_cannot_be_called_exact():
@@ -144,6 +153,22 @@ def resumed(started, root, **settings):
     ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout, (RunFolder(root / "small").path / "events.jsonl").read_text()
+
+
+def test_the_same_processor_says_nothing(started, tmp_path):
+    for text in resumed(started, tmp_path):
+        assert "resumed after update 1" in text
+        assert "inexact" not in text
+
+
+def test_another_instruction_set_is_named(started, tmp_path):
+    settings = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE"}
+    for text in resumed(started, tmp_path, **settings):
+        (line,) = (line for line in text.splitlines() if "inexact resume: " in line)
+        assert "torch_instruction_set was " in line
+        assert " and is DEFAULT" in line
+        assert "ATEN_CPU_CAPABILITY=default MKL_CBWR=COMPATIBLE" in line
+        assert "a replayed minibatch gives other bits" in line
 
 
 def test_a_setting_of_onednn_is_named_even_where_the_bits_stay(started, tmp_path):

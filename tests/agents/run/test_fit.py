@@ -8,7 +8,7 @@ import torch
 
 from sparring.agents.run.fit import fit
 from sparring.agents.run.folder import LOCK
-from sparring.agents.run.guard import GuardVerdict
+from sparring.agents.run.guard import GuardVerdict, LearningFailed
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.signals import Stopped
 from sparring.agents.run.states import StateError
@@ -102,11 +102,27 @@ def test_every_update_is_evaluated_and_the_policy_is_saved_before_the_state(tmp_
     assert final.read_text() == "policy"
 
 
+def test_a_finished_run_only_writes_its_policy_again(tmp_path, capsys):
+    run(tmp_path, Counting())
+    again = Counting()
+    run(tmp_path, again)
+    assert again.calls == ["policy3"]
+    assert "nothing left to do" in capsys.readouterr().out
+
+
 def test_where_the_guard_goes_back_the_newest_state_is_taken(tmp_path, capsys):
     trainer = Counting(verdicts=[GuardVerdict.GO_ON] * 2 + [GuardVerdict.ROLL_BACK])
     run(tmp_path, trainer, checkpoint_every=1)
     assert trainer.calls.count("update") == 4
     assert "alert: rolled back to update_000002" in capsys.readouterr().out
+
+
+def test_where_the_guard_gives_up_the_last_state_stays(tmp_path, capsys):
+    give_up = Counting(verdicts=[GuardVerdict.GO_ON, GuardVerdict.GIVE_UP])
+    with pytest.raises(LearningFailed):
+        run(tmp_path, give_up, checkpoint_every=1)
+    assert "the run ends after update 1" in capsys.readouterr().out
+    assert max(path.name for path in (tmp_path / "small" / "state").iterdir()) == "update_000001"
 
 
 def test_a_signal_finishes_the_update_and_the_run_continues_from_there(tmp_path, capsys):

@@ -26,6 +26,16 @@ def test_a_made_up_name_is_adjective_callsign_run(tmp_path):
     assert folder.path.is_dir()
 
 
+def test_without_a_run_file_the_name_has_two_parts(tmp_path):
+    assert len(RunFolder.create(tmp_path).name.split("-")) == 2
+
+
+def test_the_words_are_many_and_plain():
+    for words in (ADJECTIVES, CALLSIGNS):
+        assert len(set(words)) == len(words) >= 40
+        assert all(word.isalpha() and word.islower() for word in words)
+
+
 def test_a_made_up_name_that_is_taken_is_drawn_again(tmp_path, monkeypatch):
     draws = iter(["dark", "ghost", "dark", "ghost", "calm", "raven"])
     monkeypatch.setattr(run_folder.secrets, "choice", lambda words: next(draws))
@@ -54,6 +64,21 @@ def test_of_many_that_want_one_name_at_once_one_gets_it(tmp_path):
 def test_a_name_that_is_no_folder_name_is_refused(tmp_path, name):
     with pytest.raises(RunFolderError, match=r"name=.*must be letters, digits"):
         RunFolder.create(tmp_path, name)
+
+
+def test_a_place_that_cannot_be_had_is_named(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(RunFolderError, match=r"checkpoint_dir=.*file/runs: cannot be made \(Not a directory\); give"):
+        RunFolder.create(tmp_path / "file" / "runs")
+
+
+def test_what_lies_where(tmp_path):
+    folder = RunFolder(tmp_path / "dark-ghost")
+    paths = [folder.config, folder.state, folder.pool, folder.final, folder.step(4096), folder.named("pre_brawler")]
+    names = ["config.yaml", "state", "pool", "final.pt", "step_4096.pt", "pre_brawler.pt"]
+    assert paths == [folder.path / name for name in names]
+    with pytest.raises(RunFolderError, match=r"snapshot='\.\./x': must be letters"):
+        folder.named("../x")
 
 
 def test_the_configuration_is_yaml_in_the_given_order(tmp_path):

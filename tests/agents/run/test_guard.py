@@ -117,6 +117,10 @@ def test_a_second_one_rolls_back_and_a_third_gives_up():
     }  # fmt: skip
 
 
+def test_far_apart_they_are_each_the_first():
+    assert verdicts(make_guard(window=10), [0, 10, 20, 30]) == [GuardVerdict.GO_ON] * 4
+
+
 def test_switched_off_it_only_counts():
     guard = make_guard(enabled=False)
     assert verdicts(guard, [0, 1, 2]) == [GuardVerdict.GO_ON] * 3
@@ -308,6 +312,16 @@ def test_a_passing_one_is_not(text):
     for _ in range(10):
         assert not any(alerts(detectors, USUAL | FAULTS[text], HOLD - 1))
         assert not any(alerts(detectors, USUAL, 1))
+
+
+def test_a_bot_never_mastered_cannot_be_lost():
+    assert not any(alerts(healthy(), USUAL | {"curriculum/chaser/win_rate": 0.2}, 20))
+
+
+def test_nothing_is_judged_before_it_is_known_what_is_usual():
+    detectors = Detectors()
+    assert not any(alerts(detectors, USUAL, ENOUGH - 1))
+    assert not any(alerts(detectors, USUAL | {"train/grad_norm": 60.0, "train/entropy": -3.0}, 1))
 
 
 @pytest.mark.parametrize("text", [text for text in FAULTS if text.startswith("train/")])

@@ -9,8 +9,9 @@ import sys
 import pytest
 
 from sparring.agents.run import folder as run_folder
-from sparring.agents.run.folder import LOCK, RunFolder, RunLock, RunLockedError
+from sparring.agents.run.folder import LOCK, RunFolder, RunFolderError, RunLock, RunLockedError
 from sparring.agents.run.preflight import FolderClaim
+from sparring.configs.core.errors import InputError
 from sparring.configs.load import load
 
 HOLD = "import sys; sys.path.insert(0, '.'); from sparring.agents.run.folder import RunLock; from pathlib import Path; "
@@ -30,6 +31,16 @@ def test_a_killed_holder_leaves_no_lock(tmp_path):
     process.kill()
     process.communicate()
     RunLock(tmp_path).release()
+
+
+def test_released_means_free(tmp_path):
+    for _ in range(2):
+        RunLock(tmp_path).release()
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    with pytest.raises(RunLockedError, match="gone: cannot be written"):
+        RunLock(tmp_path / "gone")
 
 
 START = """
@@ -101,6 +112,16 @@ def test_a_folder_that_appears_just_after_the_look_for_it_is_a_run_like_any_othe
         late.folder()
 
 
+def test_a_start_that_saw_no_folder_hears_who_has_created_it_since(tmp_path):
+    late = FolderClaim(config(tmp_path))
+    with FolderClaim(config(tmp_path)) as first:
+        first.folder()
+        with pytest.raises(RunLockedError, match=rf"process {os.getpid()} on .* is training there"):
+            late.folder()
+    with pytest.raises(RunFolderError, match="was made by another start meanwhile; start again to go on"):
+        late.folder()
+
+
 def test_a_running_trainer_is_named_before_options_that_differ(tmp_path):
     with FolderClaim(config(tmp_path)) as first:
         (first.folder().path / "metrics.jsonl").write_text("{}\n")
@@ -138,3 +159,9 @@ def test_a_folder_is_made_with_its_lock_in_one_step(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         RunFolder.create(tmp_path, "mine")
     assert not (tmp_path / "mine").exists()
+
+
+def test_an_empty_folder_of_someone_else_is_not_taken(tmp_path):
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(InputError, match="exists and is no run's folder"):
+        FolderClaim(config(tmp_path))

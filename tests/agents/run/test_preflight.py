@@ -4,7 +4,7 @@ import pytest
 
 from sparring.agents.run.folder import RunFolder
 from sparring.agents.run.preflight import FolderClaim
-from sparring.agents.run.session import RunSession
+from sparring.agents.run.session import RunSession, fresh_start
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.load import load
 from sparring.curriculum.league.file import LeagueFile
@@ -71,6 +71,11 @@ def test_the_corrected_command_is_taken_and_its_options_are_kept(refused):
     assert "starts from the beginning, and config.yaml now has its seed, model.name, logger.wandb_project" in said
 
 
+def test_what_it_would_begin_with_is_looked_for_again(refused):
+    with pytest.raises(ConfigError, match=r"model\.adapter=nothing\.pt: is no file"):
+        FolderClaim(config(refused, "model.adapter=nothing.pt"))
+
+
 def state(folder, name="update_000000"):
     (folder / "state" / name).mkdir()
 
@@ -102,3 +107,8 @@ def test_the_league_of_the_refused_start_is_kept_aside(refused):
     RunSession(config(refused, "model.name=smollm2"), total=1).close()
     assert not (refused / "mine" / "league.json").exists()
     assert (refused / "mine" / "league.json.before").read_bytes() == written
+
+
+def test_many_changed_options_are_counted_in_the_line():
+    line = fresh_start({f"option_{number}": (1, 2) for number in range(8)})
+    assert line.endswith("now has its option_0, option_1, option_2, option_3, option_4, 3 more options")

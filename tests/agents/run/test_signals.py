@@ -43,6 +43,12 @@ def test_an_update_that_takes_too_long_is_left(capfd):
     assert "did not end within 0.05 s" in capfd.readouterr().err
 
 
+def test_a_finished_update_is_not_cut_off_later():
+    with StopRequest(0.05):
+        signal.raise_signal(signal.SIGINT)
+    time.sleep(0.1)  # would be ended by the alarm
+
+
 def test_other_threads_leave_signals_alone():
     before, inside = signal.getsignal(signal.SIGINT), []
 

@@ -43,6 +43,16 @@ def test_the_newest_comes_back_and_the_oldest_go(tmp_path):
     assert torch.equal(found.content["w"], content(20)["w"])
 
 
+def test_none_were_ever_written(tmp_path):
+    assert folder(tmp_path).latest() is None
+
+
+def test_a_state_published_again_replaces_the_old_one(tmp_path):
+    states = published(tmp_path, [5, 5])
+    assert len(states.paths()) == 1
+    assert states.latest().content["n"] == [5]
+
+
 def test_half_written_ones_are_no_states_and_are_removed(tmp_path):
     states = published(tmp_path, [5])
     (tmp_path / "state" / ".update_000010.abc.tmp").mkdir()

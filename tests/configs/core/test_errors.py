@@ -1,6 +1,6 @@
 import pytest
 
-from sparring.configs.core.errors import UnknownNameError, choices, choose
+from sparring.configs.core.errors import ConfigError, InputError, UnknownNameError, choices, choose, suggestion
 
 
 def test_choose_returns_what_is_known():
@@ -11,6 +11,17 @@ def test_choose_names_the_name_the_choices_and_the_nearest():
     with pytest.raises(UnknownNameError) as caught:
         choose("bot", "brawller", ("ace", "brawler"))
     assert str(caught.value) == "unknown bot 'brawller': choose from ace, brawler; did you mean 'brawler'?"
+
+
+def test_no_suggestion_where_nothing_is_near():
+    assert suggestion("xyz", ("ace", "brawler")) == ""
+    assert suggestion("brawl", ("ace", "brawler"), likeness=0.99) == ""
+
+
+def test_bad_input_is_one_family():
+    assert issubclass(UnknownNameError, InputError)
+    assert issubclass(ConfigError, InputError)
+    assert issubclass(InputError, ValueError)
 
 
 def test_a_long_list_is_cut_and_the_suggestion_comes_first():

@@ -14,6 +14,7 @@ from sparring.configs.core.files import (
     open_regular,
     publish_folder,
     read_regular,
+    read_regular_text,
     remove_leftovers,
     write_atomically,
 )
@@ -53,6 +54,16 @@ def test_what_is_no_file_is_refused_in_one_line(wrong, flags):
     assert str(caught.value).startswith(f"{wrong}: is a")
 
 
+def test_a_lock_refuses_it_and_does_not_write(wrong):
+    with pytest.raises(IrregularFileError, match="must be a regular file"):
+        FileLock(wrong)
+
+
+def test_a_device_is_refused():
+    with pytest.raises(IrregularFileError, match="/dev/zero: is a device, and must be a regular file"):
+        read_regular(Path("/dev/zero"))
+
+
 def test_a_link_that_a_user_names_may_be_read_but_not_one_to_a_device(tmp_path):
     (tmp_path / "file").write_bytes(b"content")
     (tmp_path / "link").symlink_to("file")
@@ -71,6 +82,14 @@ def test_a_hard_link_is_read_but_not_written(tmp_path):
     assert (tmp_path / "precious").read_bytes() == b"keep"
 
 
+def test_other_errors_stay_what_they_are(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_regular(tmp_path / "gone")
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError):
+        read_regular(tmp_path / "file" / "inside")
+
+
 def test_a_linked_folder_is_not_cleaned_or_removed(tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -87,6 +106,16 @@ def test_a_linked_leftover_is_removed_and_its_target_stays(tmp_path):
     (tmp_path / ".a.1.tmp").symlink_to("precious")
     remove_leftovers(tmp_path)
     assert os.listdir(tmp_path) == ["precious"]
+
+
+def test_a_sparse_file_is_refused_by_its_size(tmp_path):
+    """It takes no room on the disk, and would take all memory."""
+    with (tmp_path / "config.yaml").open("wb") as file:
+        file.truncate(1 << 43)
+    with pytest.raises(IrregularFileError, match=r"config\.yaml: has 8796093022208 bytes, and at most 268435456 are"):
+        read_regular_text(tmp_path / "config.yaml")
+    with pytest.raises(OSError, match="has 8796093022208 bytes, which do not fit into memory"):
+        read_regular(tmp_path / "config.yaml")
 
 
 def test_text_and_bytes_replace_what_was_there(tmp_path):
@@ -110,6 +139,11 @@ def test_a_crash_before_the_last_step_keeps_the_old_file(tmp_path, monkeypatch):
         write_atomically(path, "new")
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["a.json"]
+
+
+def test_the_file_is_readable_by_others(tmp_path):
+    write_atomically(tmp_path / "a", b"")
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o644
 
 
 def test_a_folder_appears_whole_and_replaces_the_old_one(tmp_path):

@@ -70,3 +70,14 @@ def test_released_means_free_and_may_be_said_twice(tmp_path):
         lock = FileLock(tmp_path / "lock")
         lock.release()
         lock.release()
+
+
+def test_an_error_within_lets_the_lock_go(tmp_path):
+    with pytest.raises(KeyError), FileLock(tmp_path / "lock"):
+        raise KeyError
+    FileLock(tmp_path / "lock").release()
+
+
+def test_a_place_that_cannot_be_written_is_an_os_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        FileLock(tmp_path / "gone" / "lock")

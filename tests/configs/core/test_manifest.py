@@ -34,6 +34,11 @@ def test_an_entry_of_an_old_version_has_no_size_and_stays(tmp_path):
     assert json.loads((tmp_path / MANIFEST).read_text())["old.pt"] == old["old.pt"]
 
 
+def test_a_file_that_is_not_listed_is_read(tmp_path):
+    (tmp_path / "final.pt").write_bytes(b"weights")
+    assert read_listed(tmp_path / "final.pt") == b"weights"
+
+
 @pytest.mark.parametrize("text", ["[]", "{", '{"final.pt": 1}', '{"final.pt": {}}', "\udcff"])
 def test_a_damaged_manifest_is_named_and_nothing_is_written(tmp_path, text):
     (tmp_path / MANIFEST).write_bytes(text.encode(errors="surrogateescape"))

@@ -24,6 +24,13 @@ def test_round_trip_keeps_values_types_and_keys():
     assert read == written
 
 
+def test_equal_content_gives_equal_bytes_whatever_the_objects():
+    shared, name = torch.zeros(20), "".join(["no", "te"])
+    one = {"w": shared[:12].reshape(3, 4), "again": shared[:1], "note": name, name + "s": "note", "n": (1, 2)}
+    other = {"w": torch.zeros(3, 4), "again": torch.zeros(1), "note": "note", "notes": "note", "n": [1, 2]}
+    assert pack(one) == pack(other)
+
+
 @pytest.mark.parametrize("value", [torch.device("cpu"), np.float64(1.0), np.zeros(1), {1, 2}])
 def test_data_that_is_not_plain_is_refused_when_writing(value):
     with pytest.raises(TypeError, match="is neither a tensor nor plain data"):

@@ -19,6 +19,10 @@ def test_reductions(text, value):
     assert read_measure(text).of(np.array([2.0, 1.0, 6.0])) == value
 
 
+def test_final_is_the_mean_of_the_last_ten_rows():
+    assert read_measure("final(x)").of(np.arange(100.0)) == np.mean(np.arange(90.0, 100.0))
+
+
 def test_without_values_a_measure_is_unknown_and_a_count_zero():
     assert np.isnan(read_measure("max(x)").of(np.array([])))
     assert read_measure("count(x)").of(np.array([])) == 0.0

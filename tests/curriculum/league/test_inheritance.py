@@ -69,6 +69,14 @@ def test_what_was_inherited_before_keeps_its_first_run(tmp_path):
     assert found == [f"weights of {path}" for path in ("old/step_10", "old/step_20", "middle/step_30")]
 
 
+def test_missing_weights_are_named(tmp_path):
+    old = make_run(tmp_path, "old", played(), weights=("step_10",))
+    with pytest.raises(
+        LeagueError, match=r"step_20: is missing, the weights of checkpoint_000020 in the league of old"
+    ):
+        inherit(fresh(), make_run(tmp_path, "new", fresh()), old)
+
+
 @pytest.mark.parametrize("path", ["/etc/passwd", "../../elsewhere", ""])
 def test_weights_outside_the_runs_are_refused(tmp_path, path):
     (tmp_path / "elsewhere").write_text("weights")
@@ -87,3 +95,13 @@ def test_another_base_model_is_refused(tmp_path):
     )
     with pytest.raises(LeagueError, match=wanted):
         inherit(fresh(), make_run(tmp_path, "new", fresh()), old)
+
+
+def test_a_run_without_a_league_is_named(tmp_path):
+    with pytest.raises(LeagueError, match=r"^league\.inherit=unknown: \S+/unknown/league\.json: is missing; "):
+        inherit(fresh(), tmp_path, tmp_path / "unknown")
+
+
+def test_results_already_there_would_be_lost(tmp_path):
+    with pytest.raises(ValueError, match="has results already"):
+        inherit(played(), tmp_path, make_run(tmp_path, "old", played()))

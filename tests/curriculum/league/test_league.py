@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sparring.configs.core.errors import InputError, UnknownNameError
-from sparring.configs.language import DIPLOMACY_BOTS
+from sparring.configs.language import DIPLOMACY_BOTS, SEED_BOTS
 from sparring.curriculum.league.league import (
     CHALLENGER,
     KINDS,
@@ -65,6 +65,18 @@ def test_neither_the_order_of_games_nor_of_agents_makes_a_difference():
     assert dict(one.records) == dict(turned.records)
 
 
+def test_results_add_up_over_batches():
+    league = small_league()
+    for ranks in ((1, 2), (2, 1), (1, 2), (1, 1)):
+        league = record(league, [GameResult((CHALLENGER, "chaos"), ranks)])
+    assert league.records[CHALLENGER, "chaos"].total == (2, 1, 1)
+    assert league["chaos"].games == league[CHALLENGER].games == 4
+
+
+def test_nothing_played_nothing_changed():
+    assert record(small_league(), []) == small_league()
+
+
 def test_recent_results_outweigh_old_ones():
     """600 lost games, then 600 won: in total even, recently 7 of 8, since 200 decayed games still hold the old 150."""
     league = record(small_league(), 600 * [GameResult((CHALLENGER, "chaos"), (2, 1))])
@@ -74,6 +86,11 @@ def test_recent_results_outweigh_old_ones():
     assert rate == pytest.approx((600 + 1) / (600 + 600 * 200 / 800 + 2))
     (theirs,) = rates(league, "chaos", [CHALLENGER])
     assert theirs == pytest.approx(1.0 - rate)
+
+
+def test_never_met_is_even():
+    assert rates(small_league(), CHALLENGER, ["chaos", "base_model"]).tolist() == [0.5, 0.5]
+    assert rates(small_league(), CHALLENGER, []).shape == (0,)
 
 
 def test_a_checkpoint_enters_with_the_challengers_ratings_and_stays_while_that_moves_on():
@@ -122,6 +139,11 @@ def test_starting_ratings_of_the_original():
     assert all(agent.belief.sigma == 25 / 3 for agent in league.agents.values())
 
 
+def test_variants_of_bots_start_where_the_bots_do():
+    league = new_league(SEED_BOTS, "tiny", ratings="original")
+    assert [league[name].elo for name in SEED_BOTS] == [900, 1000, 950, 850]
+
+
 def league_after(**results):
     league = new_league(["ace", "brawler"])
     games = [game for name, result in results.items() for game in head_to_head(CHALLENGER, name, result)]
@@ -139,6 +161,14 @@ def test_wins_draws_and_losses_each_fade_and_grow():
     assert decayed((0, 0, 0), (5, 3, 2)).tolist() == [5.0, 3.0, 2.0]
 
 
+def test_the_memory_settles():
+    seen = (0.0, 0.0, 0.0)
+    for _ in range(100):
+        seen = decayed(seen, (0, 0, 50), memory=100)
+    won, _, lost = decayed(seen, (50, 0, 0), memory=100)
+    assert (won, lost) == (50.0, pytest.approx(100.0))
+
+
 def test_a_draw_is_no_win_but_half_a_point():
     league = league_after(ace=(0, 98, 0))
     assert known_win_rates(league, CHALLENGER) == {"ace": 0.0}
@@ -149,6 +179,10 @@ def test_a_few_games_are_not_yet_known():
     league = league_after(ace=(19, 0, 0), brawler=(20, 0, 0))
     assert known_win_rates(league, CHALLENGER) == {"brawler": 1.0}
     assert win_rates(league, CHALLENGER, ["ace"]) == pytest.approx([20 / 21])
+
+
+def test_the_other_sees_it_the_other_way_round():
+    assert known_win_rates(league_after(ace=(5, 10, 25)), "ace") == {CHALLENGER: 0.625}
 
 
 def test_who_leaves_is_forgotten():

@@ -31,6 +31,11 @@ def test_what_is_written_comes_back_to_the_bit(tmp_path):
     assert read_league(json.loads(json.dumps(write_league(played())))) == played()
 
 
+def test_who_begins_second_gets_what_is_there(tmp_path):
+    LeagueFile(tmp_path).begin(played())
+    assert LeagueFile(tmp_path).begin(small_league()) == played()
+
+
 def test_a_league_goes_back_to_an_earlier_moment(tmp_path):
     file = LeagueFile(tmp_path)
     earlier = file.begin(played())
@@ -94,6 +99,19 @@ def test_a_full_disk_leaves_the_league_as_it_was(tmp_path, monkeypatch):
     assert file.read() == small_league()
 
 
+def test_damage_anywhere_in_the_file_is_noticed(tmp_path):
+    """One character of every line replaced by another digit or letter: never read as another league."""
+    file = LeagueFile(tmp_path)
+    file.begin(played())
+    text = file.path.read_text()
+    rng = np.random.default_rng(0)
+    places = [place for place, char in enumerate(text) if char.isalnum()]
+    for place in rng.choice(places, 200, replace=False):
+        file.path.write_text(text[:place] + ("7" if text[place] != "7" else "3") + text[place + 1 :])
+        with pytest.raises(LeagueError, match=r"league\.json: "):
+            file.read()
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -110,6 +128,11 @@ def test_other_files_are_named(tmp_path, content, message):
     with pytest.raises(LeagueError, match=message) as error:
         LeagueFile(tmp_path).read()
     assert "\n" not in str(error.value)
+
+
+def test_a_missing_league_is_named(tmp_path):
+    with pytest.raises(LeagueError, match=r"league\.json: is missing"):
+        LeagueFile(tmp_path).read()
 
 
 def crafted(where, value):

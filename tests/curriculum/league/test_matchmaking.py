@@ -16,6 +16,7 @@ from sparring.curriculum.league import matchmaking as pfsp
 from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, new_league, record, win_rate
 from sparring.curriculum.league.matchmaking import (
     CATEGORIES,
+    FLOORS,
     bucket,
     category_rates,
     draw_opponents,
@@ -156,6 +157,13 @@ def test_shares_may_change_at_one_step():
     assert shares(options, 100, 250) == shares(options, 249, 250) == pytest.approx(last)
 
 
+def test_a_share_without_an_end_stays():
+    options = config(final_self_play=0.0, final_baseline=0.35)
+    assert shares(options, 99, 100) == pytest.approx(
+        {"self_play": 0.0, "peer": 0.30, "exploitable": 0.35, "baseline": 0.35}
+    )
+
+
 @pytest.mark.parametrize("mode", ["category", "win_rate", "rating"])
 @pytest.mark.parametrize("checkpoints", [0, 1, 5])
 def test_chances_sum_to_one_and_name_members_only(mode, checkpoints):
@@ -184,6 +192,13 @@ def test_win_rates_decide_hard():
     assert chance["dumbbot"] / chance["random"] == pytest.approx(0.81 / 0.25, rel=0.01)
     assert chance["chaos"] / chance["random"] == pytest.approx(0.01 / 0.25, rel=0.11)  # the floor is a tenth of it
     assert chance["checkpoint_000010"] == chance["random"]
+
+
+def test_the_power_of_hard():
+    league = beaten(chaos=89, dumbbot=9)
+    one, none = (at(league, matchmaking="win_rate", win_rate_power=power) for power in (1.0, 0.0))
+    assert one["dumbbot"] / one["random"] == pytest.approx(0.9 / 0.5, rel=0.01)
+    assert none["dumbbot"] == pytest.approx(none["chaos"])
 
 
 def test_win_rates_decide_variance():
@@ -217,6 +232,11 @@ def test_by_rating_self_play_has_exactly_its_share():
     chance = at(league, matchmaking="rating")
     assert chance.pop(CHALLENGER) == pytest.approx(0.15)
     assert list(chance.values()) == pytest.approx(27 * [0.85 / 27])
+
+
+def test_by_rating_alone_where_no_rating_is_near():
+    league = rated(small_league(0), **dict.fromkeys(BASELINE, 90_000.0))
+    assert at(league, matchmaking="rating") == {CHALLENGER: 1.0}
 
 
 @pytest.mark.parametrize("mode", ["category", "win_rate", "rating"])
@@ -256,6 +276,11 @@ def test_a_game_is_against_six_dumbbots_as_often_as_asked():
     assert all(game.dumbbot_game for game in draws(small_league(), 50, dumbbot_game_probability=1.0))
 
 
+def test_the_same_seed_draws_the_same_and_another_does_not():
+    league = small_league(5, **SPREAD)
+    assert draws(league, 20, seed=3) == draws(league, 20, seed=3) != draws(league, 20, seed=4)
+
+
 def test_rates_are_shares_of_seats():
     drawn = draws(small_league(5, **SPREAD), 50)
     rates = category_rates(drawn)
@@ -265,6 +290,21 @@ def test_rates_are_shares_of_seats():
     assert set(rates) == set(CATEGORIES)
     assert rates["stronger"] == 0.0
     assert category_rates([]) == {}
+
+
+def test_bots_that_are_asked_for_and_missing_are_named():
+    league = new_league([], "tiny")
+    with pytest.raises(UnknownNameError, match="unknown bot 'random'"):
+        draws(league, 1, cold_start_steps=1)
+    with pytest.raises(UnknownNameError, match="unknown bot 'dumbbot'"):
+        draws(league, 1, dumbbot_game_probability=1.0)
+
+
+def test_both_configurations_offer_the_forms_that_there_are():
+    from sparring.configs.language import WIN_RATE_FORMS
+    from sparring.configs.schema import SAMPLINGS
+
+    assert set(WIN_RATE_FORMS) == set(SAMPLINGS) == FLOORS.keys()
 
 
 ORIGINAL = ("random", "chaos_seed", "defensive", "territorial_seed", "coordinated_seed", "dumbbot_seed")
@@ -299,6 +339,14 @@ def test_experiments_draw_the_original_s_bots_as_the_original_did(number, size):
     assert chance == pytest.approx(dict.fromkeys(chance, 0.85 / len(chance)), rel=2e-3)
 
 
+def test_hard_weights_are_one_minus_win_rate_plus_a_tenth():
+    np.testing.assert_allclose(pfsp.weights([0.0, 0.25, 1.0], "hard"), [1.1, 0.85, 0.1])
+
+
+def test_variance_weights_peak_at_even_matches_and_never_vanish():
+    np.testing.assert_allclose(pfsp.weights([0.0, 0.5, 0.9, 1.0], "variance"), [0.01, 0.26, 0.10, 0.01])
+
+
 def test_win_rate_counts_draws_as_half_and_starts_even():
     # (3 + 1/2 + 1) / (3 + 1 + 4 + 2) and, never met, 1 / 2.
     np.testing.assert_allclose(win_rate([3, 0], [1, 0], [4, 0]), [0.45, 0.5])
@@ -306,6 +354,12 @@ def test_win_rate_counts_draws_as_half_and_starts_even():
 
 def test_one_lost_game_does_not_count_as_always_lost():
     assert 0.0 < win_rate(0, 0, 1) < win_rate(0, 0, 0)
+
+
+@pytest.mark.parametrize("rates", [[-0.1], [1.2], [float("nan")]])
+def test_a_rate_that_is_no_share_is_refused(rates):
+    with pytest.raises(ValueError, match=r"outside \[0, 1\]"):
+        pfsp.weights(rates, "hard")
 
 
 def test_unknown_form_names_the_choices():
@@ -319,10 +373,21 @@ def test_draws_are_different_while_there_are_enough_names():
         assert len(set(pfsp.draw("abcdef", np.arange(1, 7), 4, rng))) == 4
 
 
+def test_every_name_comes_once_before_any_comes_twice():
+    drawn = pfsp.draw("abc", [1.0, 1.0, 100.0], 7, np.random.default_rng(0))
+    assert set(drawn[:3]) == set(drawn[3:6]) == set("abc")
+    assert len(drawn) == 7
+
+
 def test_frequencies_follow_the_weights():
     rng = np.random.default_rng(3)
     drawn = [pfsp.draw("ab", [3.0, 1.0], 1, rng)[0] for _ in range(4000)]
     assert drawn.count("a") / len(drawn) == pytest.approx(0.75, abs=0.03)
+
+
+def test_same_generator_state_same_draw():
+    first, second = (pfsp.draw("abcdef", np.ones(6), 4, np.random.default_rng(9)) for _ in range(2))
+    assert first == second
 
 
 def test_an_empty_pool_is_named_as_such():

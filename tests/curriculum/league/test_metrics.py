@@ -1,5 +1,8 @@
 """The table of players that do not change, by hand, and the league's metrics."""
 
+import json
+from dataclasses import asdict
+
 import pytest
 
 from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, new_league, record
@@ -30,6 +33,12 @@ def test_the_table_by_hand():
     ]
 
 
+def test_the_challenger_is_no_checkpoint():
+    league = rated(small_league(0), challenger=3000.0)
+    assert best_checkpoint(league) is None
+    assert [row.figure for row in reference_table(league)][:2] == ["base_model", "total reference drop"]
+
+
 def test_games_are_counted_and_a_gap_rests_on_the_fewer():
     league = record(small_league(1), 3 * [GameResult(("base_model", "chaos"), (1, 2))])
     league = record(league, [GameResult(("base_model", "checkpoint_000010"), (1, 2))])
@@ -39,6 +48,11 @@ def test_games_are_counted_and_a_gap_rests_on_the_fewer():
 
 def test_of_equal_checkpoints_the_earlier_is_the_best():
     assert best_checkpoint(small_league(3)).name == "checkpoint_000010"
+
+
+def test_rows_are_plain_data():
+    rows = [asdict(row) for row in reference_table(small_league())]
+    assert json.loads(json.dumps(rows, allow_nan=False)) == rows
 
 
 def test_metrics_by_hand():
@@ -61,6 +75,13 @@ def test_metrics_by_hand():
     drawn_rates = dict.fromkeys(("self", "peer", "stronger"), pytest.approx(1 / 3))  # chaos is 20 to 100 below
     assert rates == {f"pfsp/{name}_rate": drawn_rates.get(name, 0.0) for name in CATEGORIES}
     assert all(type(value) is float for value in metrics.values())
+
+
+def test_what_is_not_known_is_left_out():
+    metrics = league_metrics(small_league(0), [], [])
+    assert not metrics.keys() & {"elo/win_rate", "pfsp/peer_rate"}
+    assert metrics["league/best_elo"] == 1000.0  # the learner's, before the first checkpoint
+    assert metrics["league/num_checkpoints"] == 0.0
 
 
 def test_without_a_base_model_the_best_checkpoint_or_the_learner_comes_first():

@@ -70,6 +70,15 @@ def test_chances_sum_to_one_and_follow_the_means(mine, theirs):
     assert (chance > 0.5) == (mine.mu > theirs.mu) or chance == pytest.approx(0.5)
 
 
+def test_a_chance_is_nearer_to_even_the_less_is_known():
+    sure, unsure = (win_chance(Belief(30.0, sigma), Belief(25.0, sigma)) for sigma in (1.0, 8.0))
+    assert 0.5 < unsure < sure
+    # Nothing left to learn: c = beta sqrt 2, the scatter of two performances.
+    assert win_chance(Belief(25.0 + BETA * math.sqrt(2), 1e-9), Belief(25.0, 1e-9)) == pytest.approx(
+        1 / (1 + 1 / math.e)
+    )
+
+
 @pytest.mark.parametrize("elo", [1000.0, 1000])
 def test_an_elo_is_no_bayesian_rating(elo):
     with pytest.raises(AttributeError):
@@ -93,6 +102,18 @@ def test_the_order_of_games_in_a_batch_makes_no_difference_to_the_bit(batch, ran
     mixed = list(games)
     random.shuffle(mixed)
     assert beliefs_after(before, mixed) == beliefs_after(before, games)
+
+
+@given(batches())
+def test_games_leave_a_variance_and_never_add_more_than_tau(batch):
+    before, games = batch
+    for name, belief in beliefs_after(before, games).items():
+        assert 0.0 < belief.sigma <= math.hypot(before[name].sigma, 1 / 12) + 1e-9
+        assert math.isfinite(belief.mu)
+
+
+def test_who_plays_only_with_itself_learns_nothing():
+    assert beliefs_after({"a": Belief()}, [GameResult(("a", "a", "a"), (1, 2, 3))]) == {}
 
 
 def test_a_hundred_games_between_two_are_one_result_with_a_fractional_score():

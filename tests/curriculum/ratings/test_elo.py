@@ -31,10 +31,18 @@ def test_one_result_moves_both_sides_by_k_times_surprise():
     assert after({}, {"ace": (3, 0, 1)}) == {"learner": pytest.approx(1008.0), "ace": pytest.approx(992.0)}
 
 
+def test_a_draw_counts_half():
+    assert after({}, {"ace": (0, 10, 0)}) == {"learner": 1000.0, "ace": 1000.0}
+
+
 def test_every_opponent_moves_and_the_sum_stays():
     ratings = after({}, {"ace": (10, 0, 0), "brawler": (0, 0, 9), "snapshot_000050": (7, 1, 2)})
     assert all(rating != 1000.0 for name, rating in ratings.items() if name != "learner")
     assert sum(ratings.values()) == pytest.approx(4000.0)
+
+
+def test_no_games_no_change():
+    assert after({"ace": 1200.0}, {"ace": (0, 0, 0)}) == {"learner": 1000.0, "ace": 1200.0}
 
 
 def test_thousands_of_games_move_no_rating_by_more_than_k():
@@ -87,6 +95,12 @@ def test_seven_equal_players_by_hand():
     assert list(after.values()) == pytest.approx([1024.0, 1016.0, 1008.0, 1000.0, 992.0, 984.0, 976.0])
 
 
+def test_ties_are_draws():
+    after = elo_after(dict.fromkeys("abc", 1000.0), [GameResult(("a", "b", "c"), (1, 1, 3))])
+    # K / 2 = 24: a and b draw, and both beat c.
+    assert after == {"a": pytest.approx(1012.0), "b": pytest.approx(1012.0), "c": pytest.approx(976.0)}
+
+
 def test_a_player_in_six_seats_loses_what_the_other_wins_and_nothing_to_itself():
     game = GameResult(("hero",) + 6 * ("bot",), (1, 2, 3, 4, 5, 6, 7))
     after = elo_after({"hero": 1000.0, "bot": 1000.0}, [game])
@@ -111,6 +125,13 @@ def test_the_order_of_games_in_a_batch_makes_no_difference_to_the_bit(batch, ran
     mixed = list(games)
     random.shuffle(mixed)
     assert elo_after(before, mixed) == elo_after(before, games)
+
+
+@given(batches())
+def test_what_one_side_wins_the_others_lose(batch):
+    before, games = batch
+    after = before | elo_after(before, games)
+    assert sum(after.values()) == pytest.approx(sum(before.values()))
 
 
 @given(batches())

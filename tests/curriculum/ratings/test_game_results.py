@@ -3,7 +3,7 @@
 import pytest
 
 from sparring.configs.core.errors import InputError
-from sparring.curriculum.ratings import GameResult, by_player, meetings, ranks, results
+from sparring.curriculum.ratings import GameResult, by_player, head_to_head, meetings, ranks, results
 
 
 def test_every_two_seats_are_compared_once():
@@ -35,6 +35,10 @@ def test_results_are_those_of_the_first_name_in_any_seat_order():
     assert results(games) == {("a", "b"): (2, 1, 1)}
 
 
+def test_results_count_pairs_of_seats():
+    assert results([GameResult(("hero", "bot", "bot", "bot"), (2, 1, 2, 4))]) == {("bot", "hero"): (1, 1, 1)}
+
+
 def test_players_of_several_seats_are_placed_by_their_mean():
     joined = by_player(("one", "six", "six", "six", "six", "six", "six"), (10, 4, 4, 4, 4, 4, 4), count=3)
     assert joined == GameResult(("one", "six"), (1, 2), 3)
@@ -44,3 +48,16 @@ def test_players_of_several_seats_are_placed_by_their_mean():
 def test_what_is_no_game_is_refused(game):
     with pytest.raises(InputError, match="game"):
         GameResult(*game)
+
+
+def test_what_came_of_games_of_two_as_games():
+    games = head_to_head("b", "a", (5, 0, 1))
+    assert games == [GameResult(("b", "a"), (1, 2), 5), GameResult(("b", "a"), (2, 1), 1)]
+    assert results(games) == {("a", "b"): (1, 0, 5)}
+    assert meetings(games) == {("a", "b"): 6}
+    assert head_to_head("b", "a", (0, 0, 0)) == []
+
+
+def test_there_is_at_least_one_of_a_game():
+    with pytest.raises(InputError, match="count 0: must be at least 1"):
+        GameResult(("a", "b"), (1, 2), 0)

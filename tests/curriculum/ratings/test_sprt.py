@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.configs.core.errors import InputError
 from sparring.curriculum.sprt import SCORES, Hypotheses, count_pairs, judge, llr
 from sparring.eval.stats.requirements import parse_hypotheses
@@ -59,6 +60,11 @@ def test_pairs_are_games_from_the_same_start():
     assert count_pairs(np.array([1, 1, 0, 1, -1, -1])).tolist() == [0, 1, 1, 0, 1]
 
 
+def test_a_bot_is_told_from_a_weaker_one():
+    results = play("ace", "do_nothing", games=40, seed=1, setting=MatchSettings(threads=1))
+    assert judge(count_pairs(results.outcome), Hypotheses(0.0, 50.0)).accepted == "H1"
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -71,3 +77,7 @@ def test_pairs_are_games_from_the_same_start():
 def test_bad_options_are_named(words, complaint):
     with pytest.raises(InputError, match=complaint):
         parse_hypotheses(words)
+
+
+def test_options_are_read():
+    assert parse_hypotheses(["elo0=-5", "elo1=5"]) == Hypotheses(-5.0, 5.0)

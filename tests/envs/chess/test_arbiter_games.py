@@ -7,6 +7,7 @@ import random
 from collections import Counter
 
 import chess
+import numpy as np
 import pytest
 
 from sparring.envs.chess.arbiter import (
@@ -17,7 +18,7 @@ from sparring.envs.chess.arbiter import (
     true_transition,
     write_transition,
 )
-from sparring.envs.chess.positions import same_position
+from sparring.envs.chess.positions import random_move, same_position
 
 GAMES, CHECKED = 2000, 0.02
 """Games, and the share of ordinary moves that is checked; special ones all are."""
@@ -93,3 +94,16 @@ def test_two_thousand_random_games():
     rare |= {f"promotion to {piece}": 100 for piece in ("queen", "rook", "bishop", "knight")}
     rare |= {"insufficient material": 100, "castling right lost": 100, "goes on": 1000}
     assert {kind: (seen[kind], least) for kind, least in rare.items() if seen[kind] < least} == {}
+
+
+def test_illegal_moves_leave_the_position():
+    draw, board = np.random.default_rng(1), chess.Board()
+    for _ in range(60):
+        legal = {move.uci() for move in board.legal_moves}
+        for _ in range(20):
+            start, target = (chess.square_name(int(square)) for square in draw.integers(64, size=2))
+            if start != target and start + target not in legal:
+                truth = true_transition(board.fen(), start + target)
+                assert truth.fen == board.fen()
+                assert (truth.reward, truth.terminated, truth.truncated) == ("-1.0", "0", "1")
+        board.push(random_move(board, draw))

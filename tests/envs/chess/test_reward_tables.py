@@ -100,6 +100,15 @@ def test_transition(row, history):
     assert [score.position, score.form, score.validity, score.total] == pytest.approx(expected, abs=5e-5)
 
 
+def test_an_illegal_move_in_the_prompt():
+    assert score_transition(f"A: {START}+e2e5+e2e5+", N + T).total == -0.8
+
+
+@pytest.mark.parametrize("prompt", [f"A: {START}+xx+xx+", "A: bad+e2e4+e2e4+", f"A: {START}+e2e4", ""])
+def test_a_prompt_that_cannot_be_read(prompt):
+    assert score_transition(prompt, N + T).total == -0.5
+
+
 HOSTILE = [
     "",
     "\x00",

@@ -52,3 +52,10 @@ def test_a_game_is_saved_and_drawn(after):
     assert saved.count('"name"') == 4
     assert torch.equal(states[3]["units"][0], states[3]["units"][5])
     assert (names[3]["picture"].dtype, names[3]["picture"].ndim) == (np.uint8, 3)
+
+
+def test_links_lead_to_files():
+    docs = Path(__file__).resolve().parents[3] / "docs"
+    targets = re.findall(r"\]\(([^)#]+)\)", PAGE)
+    assert targets
+    assert [target for target in targets if not (docs / target).exists()] == []

@@ -15,7 +15,9 @@ from sparring.envs.diplomacy.interfaces.parallel_env import parallel_env
     ("arguments", "message"),
     [
         ({"num_games": 0}, r"num_games=0: must be a whole number in \[1, 10000000\]"),
+        ({"num_games": "4"}, r"num_games='4': must be a whole number"),
         ({"num_games": True}, "num_games=True: must be a whole number"),
+        ({"last_year": "1910"}, r"last_year='1910': must be a whole number in \[1901, 30000\]"),
         ({"last_year": 1910.5}, r"last_year=1910\.5: must be a whole number"),
         ({"threads": -1}, r"threads=-1: must be a whole number in \[0, 4096\]"),
     ],
@@ -35,7 +37,7 @@ def test_whole_numbers_of_any_kind_will_do():
     batch.close()
 
 
-@pytest.mark.parametrize("seed", [-1, 2**32, 1.5, True])
+@pytest.mark.parametrize("seed", [-1, 2**32, 2**32 + 5, 1.5, "5", None, True])
 def test_a_seed_out_of_range_is_refused_and_writes_no_orders(seed):
     batch = DiplomacyBatch(2, threads=1)
     with pytest.raises(InputError, match=rf"seed={seed!r}: must be a whole number in \[0, 4294967295\]"):
@@ -67,7 +69,7 @@ def test_a_phase_that_could_not_be_decided_is_found_by_check_alone():
     batch.close()
 
 
-@pytest.mark.parametrize("bot", [-2])
+@pytest.mark.parametrize("bot", [17, 10, -2])
 def test_a_bot_there_is_not_is_found_by_check(bot):
     """On the device it is too late to say so: the power is given no orders."""
     batch = DiplomacyBatch(3, threads=1)
@@ -83,7 +85,11 @@ def test_a_bot_there_is_not_is_found_by_check(bot):
     ("reward", "message"),
     [
         ({}, r"reward=\{\}: give a term or weights of several; terms are sum_of_squares, "),
+        ("", "reward='': give a term"),
         (3, "reward=3: give a term"),
+        (None, "reward=None: give a term"),
+        ({"dense": "x"}, r"reward\['dense'\]='x': give a finite number"),
+        ({"dense": None}, r"reward\['dense'\]=None: give a finite number"),
         ({"dense": float("nan")}, r"reward\['dense'\]=nan: give a finite number"),
     ],
 )
@@ -117,9 +123,20 @@ def test_unknown_options_of_a_reset_are_ignored(env):
     assert len(env.agents) == 7
 
 
+def test_spaces_of_a_power_there_is_not(env):
+    for space in (env.action_space, env.observation_space):
+        with pytest.raises(InputError, match=r"unknown agent 'FRANC': choose from AUSTRIA, .*did you mean 'FRANCE'"):
+            space("FRANC")
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
-    [(["A PAR - BUR", None], r"lines\[1\]=None: is no text; write an order such as 'A PAR - BUR'")],
+    [
+        ("A PAR - BUR\nF BRE - MAO", "lines='A PAR - BUR.*: give a list of orders, one a line"),
+        (None, "lines=None: give a list of orders"),
+        (3, "lines=3: give a list of orders"),
+        (["A PAR - BUR", None], r"lines\[1\]=None: is no text; write an order such as 'A PAR - BUR'"),
+    ],
 )
 def test_what_is_no_list_of_orders(env, lines, message):
     with pytest.raises(InputError, match=message):
@@ -130,8 +147,10 @@ def test_what_is_no_list_of_orders(env, lines, message):
     ("rows", "message"),
     [
         ({"units": [1, 2]}, r"units: shape \(2,\) is not \(75,\)"),
+        ({"owner": [3]}, r"owner: shape \(1,\) is not \(34,\)"),
         ({"owner": [7] * 34}, r"owner\[0\]=7: must be a whole number in \[-1, 6\]"),
         ({"units": [0] * 74 + [29]}, r"units\[74\]=29: must be a whole number in \[0, 28\]"),
+        ({"dislodged": [0]}, r"dislodged: shape \(1,\) is not \(75,\)"),
     ],
 )
 def test_rows_that_are_no_position_are_not_drawn(rows, message):

@@ -8,7 +8,7 @@ from sparring.envs.dogfight import camera, render
 from sparring.envs.dogfight.batch import TRACE_FIELDS
 from sparring.envs.dogfight.camera import WHOLE, CameraView, FightCamera
 from sparring.envs.dogfight.frame import FighterView, Frame, frame_at, turn_rate
-from sparring.envs.dogfight.recording import Recorder
+from sparring.envs.dogfight.recording import Recorder, short_name, short_names
 from sparring.envs.dogfight.render import SKY, draw, to_pixels
 
 COLUMN = {name: index for index, name in enumerate(TRACE_FIELDS)}
@@ -47,10 +47,26 @@ def test_the_camera_keeps_both_fighters_in_view_and_moves_smoothly(rules):
     assert max(heights) > 350
 
 
+def test_a_jump_in_time_starts_from_the_view_wanted():
+    far, near = ((-400.0, 300.0), (400.0, 300.0)), ((0.0, 300.0), (60.0, 300.0))
+    jumping, fresh = FightCamera(), FightCamera()
+    jumping.follow(far, 0.0)
+    assert jumping.follow(near, 0.1).height > 400
+    assert jumping.follow(near, -3.0) == fresh.follow(near, 0.0) == CameraView(30.0, 300.0, 240.0)
+
+
 def test_the_view_continues_across_open_sides():
     view = FightCamera(wraps=True).follow(((480.0, 300.0), (-480.0, 300.0)), 0.0)
     assert (abs(view.x), view.height) == (500.0, 240.0)
     assert FightCamera().follow(((480.0, 300.0), (-480.0, 300.0)), 0.0).height == 600
+
+
+def test_an_aircraft_pulls_toward_its_canopy():
+    level, left, right = (render.lift(0.0, turn) for turn in (0.0, 4.0, -4.0))
+    assert 0 < level < left == 1 == -right
+    assert render.lift(np.pi, 0.0) == -level, "upright whichever way it flies"
+    assert render.lift(np.pi / 2, 0.0) == pytest.approx(0), "from above in a climb"
+    assert render.span(0.0) == 1 > render.span(level) > render.span(1.0) > 0
 
 
 def test_turn_rates_are_those_of_the_headings():
@@ -92,6 +108,34 @@ def test_a_moment_shows_shots_hits_and_directions():
     assert frame_at(rows, 31).bullets[0].angle == pytest.approx(np.pi / 2)
     assert [frame_at(rows, row).struck for row in (39, 40, 59)] == [(False, False), (False, True), (False, True)]
     assert frame_at(rows, 59).fired == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("ace", "ace"),
+        ("You", "You"),
+        ("released/dogfight_bots_only", "bots_only"),
+        ("brisk-viper-run", "brisk-viper"),
+        ("brisk-viper-run/step_2000000", "brisk-viper 2M"),
+        ("selfplay/step_50000.pt", "selfplay 50k"),
+        ("/home/me/agents/mine.onnx", "mine"),
+        ("checkpoints/mine/final.pt", "mine"),
+        ("my_package.bots:Mine", "Mine"),
+        ("a name of many words", "a name of many"),
+        ("supercalifragilistic", "supercalifrag…"),
+        ("dogfight_", "dogfight_"),
+        ("final", "final"),
+        (":", ":"),
+    ],
+)
+def test_names_are_short_without_being_cut(name, short):
+    assert short_name(name) == short
+
+
+def test_equal_names_are_numbered():
+    assert short_names("run/step_1", "run/step_1") == ("run 1 1", "run 1 2")
+    assert short_names("ace", "brawler") == ("ace", "brawler")
 
 
 def test_constants_reach_the_pages():

@@ -67,6 +67,17 @@ def test_batch_size_and_threads_change_nothing(alone, threads):
     assert_same(course(range(64), rules=rule_set, threads=threads), expected)
 
 
+def test_neighbours_change_nothing(alone):
+    rule_set, expected = alone
+    assert_same(course(range(64), neighbours="other", rules=rule_set, threads=2), expected)
+
+
+def test_matches_do_finish_in_these_courses(alone):
+    _, expected = alone
+    truncated = torch.stack(expected[1 + OUTPUTS.index("truncated") :: len(OUTPUTS)])
+    assert truncated.any(dim=0).all()
+
+
 def test_the_match_id_names_the_match_wherever_it_sits():
     forward = DogfightBatch(5, seed=1, threads=1)
     backward = DogfightBatch(5, seed=1, threads=1)
@@ -76,6 +87,14 @@ def test_the_match_id_names_the_match_wherever_it_sits():
         forward.step(actions_of(range(5), step))
         backward.step(actions_of(range(4, -1, -1), step))
         assert torch.equal(forward.obs, backward.obs.flip(0))
+
+
+def test_the_trace_does_not_change_the_course():
+    plain, traced = DogfightBatch(4, seed=1, threads=1), DogfightBatch(4, seed=1, threads=1, trace=2)
+    for step in range(20):
+        plain.step(actions_of(range(4), step))
+        traced.step(actions_of(range(4), step))
+        assert torch.equal(plain.obs, traced.obs)
 
 
 def test_a_seat_plays_the_same_whether_it_is_given_the_actions_one_tick_or_ten_at_a_time():

@@ -47,6 +47,12 @@ def test_the_opponent_is_always_on_the_right_and_both_images_look_alike(rule_set
     assert (first.obs[..., bullets] != 0).float().mean() > 0.3
 
 
+def test_only_the_turn_is_reversed():
+    actions = torch.tensor([[0.5, 0.2, 1.0], [0.5, 0.2, 1.0]])
+    expected = torch.tensor([[-0.5, 0.2, 1.0], [0.5, 0.2, 1.0]])
+    assert torch.equal(Mirror.back(actions, torch.tensor([-1.0, 1.0])), expected)
+
+
 def test_a_bullet_straight_ahead_is_straight_behind_and_no_bullet_is_none():
     obs = torch.zeros(1, 59)
     obs[0, 6] = -0.1
@@ -97,3 +103,8 @@ def test_a_reader_holds_its_tensors_and_nothing_else_does():
     del read
     gc.collect()
     assert held() is None
+
+
+def test_no_rows_are_none():
+    seen, side = Mirror("classic", 59).show(torch.zeros(2, 0, 59))
+    assert (seen.shape, side.shape) == ((2, 0, 59), (2, 0))

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sparring.envs.dogfight import frame as frames
 from sparring.envs.dogfight.batch import TRACE_FIELDS
 from sparring.envs.dogfight.frame import BulletView, FighterView, Frame, frame_from_trace
 from sparring.envs.dogfight.render import SEAT_COLORS, draw, to_pixels
@@ -36,6 +37,17 @@ def test_a_picture_has_the_asked_size(size):
     picture = draw(FRAME, size=size)
     assert picture.shape == (size[1], size[0], 3)
     assert picture.dtype == np.uint8
+
+
+def test_a_picture_may_not_be_tiny():
+    with pytest.raises(ValueError, match="64"):
+        draw(FRAME, size=(600, 20))
+
+
+def test_the_arena_fills_the_width_of_the_usual_picture():
+    assert to_pixels(-500, 600) == (0, 40)
+    assert to_pixels(500, 0) == (600, 400)
+    assert to_pixels(0, 300) == (300, 220)
 
 
 def test_fighters_are_where_they_fly_in_their_own_colours():
@@ -84,6 +96,12 @@ def test_each_hp_is_a_box():
     assert steps.max() - steps.min() <= 30  # Boxes may differ by a column where their edges fall between pixels.
 
 
+def test_a_bullet_has_its_shooters_colour():
+    shown = draw(replace(FRAME, bullets=(BulletView(0.0, 150.0, 1),)))
+    assert color_near(shown, 0, 150)[0] is None
+    assert color_near(shown, 0, 150)[1] is not None
+
+
 def test_a_trail_is_not_drawn_across_the_open_sides():
     around = replace(FRAME, trails=(np.array([[490.0, 100.0], [-490.0, 100.0]]),))
     assert (draw(around) == draw(FRAME)).all()
@@ -110,6 +128,18 @@ def test_a_trace_row_becomes_a_frame():
     assert (frame.tick, frame.max_hp) == (1234, 5)
     assert frame_from_trace(trace_row({"hp_0": 8})).max_hp == 8
     assert frame_from_trace(row, max_hp=3).max_hp == 3
+
+
+def test_a_row_of_another_length_is_refused():
+    with pytest.raises(ValueError, match="29 columns"):
+        frame_from_trace(np.zeros(40))
+
+
+def test_the_columns_are_those_of_the_trace():
+    names = ("x", "y", "cos_yaw", "sin_yaw", "speed", "hp", "cooldown", "stall")
+    assert TRACE_FIELDS[: frames.FIRST_BULLET] == tuple(f"{name}_{seat}" for seat in range(2) for name in names)
+    assert TRACE_FIELDS[frames.FIRST_BULLET] == "bullet_0_x"
+    assert TRACE_FIELDS[frames.TICK] == "tick"
 
 
 def test_drawing_needs_neither_torch_nor_warp():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from sparring.configs.core.errors import InputError
+from sparring.configs.core.errors import InputError, UnknownNameError
 from sparring.configs.games import RewardConfig
 from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.batch import DogfightBatch
@@ -79,6 +79,13 @@ def test_ids_without_a_bot(make, bot):
         batch.assign(np.full((3, 2), 1.5))
 
 
+@pytest.mark.parametrize("bot", [rules.ACTIONS, 0, len(rules.BOTS) - 1])
+def test_ids_of_everyone_are_taken(bot):
+    batch = DogfightBatch(3)
+    batch.assign(np.array([[bot, rules.ACTIONS]]))
+    assert (batch.bots[:, 0] == bot).all()
+
+
 @pytest.mark.parametrize(
     ("parameter", "low", "high", "message"),
     [
@@ -100,6 +107,11 @@ def test_physics_that_cannot_be_played(parameter, low, high, message):
         DogfightBatch(1).set_ranges(ranges)
 
 
+@pytest.mark.parametrize("name", [*rules.LEVELS, *rules.REGIMES])
+def test_every_level_and_regime_can_be_played(name):
+    DogfightBatch(1).set_ranges(rules.ranges(name))
+
+
 def starts(face, seed):
     obs = face.reset(seed=seed)[0]
     return np.stack([*obs.values()]) if isinstance(obs, dict) else obs
@@ -111,3 +123,19 @@ def test_wide_seeds_are_seeds_of_their_own(make):
     wide = [starts(face, seed) for seed in (0, 2**31, 2**31 + 1, 2**32, 2**40, 2**40)]
     same = [[np.array_equal(a, b) for b in wide] for a in wide]
     assert np.array_equal(same, np.eye(6, dtype=bool) | np.kron(np.diag([0, 0, 1]), np.ones((2, 2))).astype(bool))
+
+
+@pytest.mark.parametrize("seed", [0, 5, 2**31 - 1])
+def test_seeds_that_fit_reach_the_simulator_as_they_are(seed):
+    env = DogfightEnv(opponent="do_nothing")
+    batch = DogfightBatch(1, seed=seed)
+    assert np.array_equal(env.reset(seed=seed)[0], batch.obs[0, 0].numpy())
+    with pytest.raises(InputError, match=r"seed=2147483648: must be a whole number in \[0, 2147483647\]"):
+        batch.reset(2**31)
+
+
+def test_a_slip_of_regime_is_refused_where_both_seats_are_open():
+    env = parallel_env()
+    with pytest.raises(UnknownNameError, match=r"unknown reset option 'regim': choose from regime; did you mean"):
+        env.reset(options={"regim": "sniper"})
+    env.reset(options={"options": 1, "regime": "sniper"})  # what PettingZoo's own tests pass is not ours

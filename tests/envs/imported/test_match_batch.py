@@ -151,6 +151,13 @@ def test_restart_begins_new_matches_without_a_result():
     assert not batch._stepper._decisions
 
 
+def test_agents_that_leave_without_an_end_have_terminated():
+    batch = make(f"{TOYS}:Faulty", 1, kwargs={"fault": "vanish"})
+    run(batch, 1)
+    assert batch.terminated.all()
+    assert (batch.length.item(), batch.outcome.item() > 0) == (1, True)
+
+
 def test_a_game_that_does_not_repeat_is_said_and_begins_again():
     options = {"kwargs": {"fault": "unrepeatable"}}
     batch = make(f"{TOYS}:Faulty", 2, **options)
@@ -177,6 +184,22 @@ def test_states_that_do_not_fit_are_refused(change, text):
     run(batch, 2)
     with pytest.raises(InputError, match=text):
         batch.load_state_dict(batch.state_dict() | change)
+
+
+def test_the_contract_says_what_a_policy_must_match():
+    contract = make("fading", 1).contract
+    rest = {"masked": True, "roles": [0, 0, 0, 1], "picture": [], "kwargs": {}}
+    sizes = {"continuous": 0, "binary": 0, "categorical": 3}
+    assert contract == {"id": f"pettingzoo:{TOYS}:Fading", "version": 1, "obs_dim": 11, **sizes, **rest}
+    shuffled = make("shuffled", 1)
+    assert (shuffled.contract["categorical"], shuffled.contract["roles"]) == ([4, 2], [0, 0, 1])
+    assert shuffled.obs[0, 2].tolist()[4:] == [1, 1, 1, 1, 1, 0, 1]  # the second choice has one alternative for b
+    four = make("connect_four", 1)
+    assert (four.contract["picture"], four.contract["categorical"], four.action_size) == ([0, 6, 7, 2, 0], 7, 1)
+    tag = make("simple_tag", 1)
+    assert (tag.contract["continuous"], tag.contract["masked"], tag.contract["obs_dim"]) == (5, False, 17)
+    leduc = make("leduc_poker", 1)
+    assert (leduc.contract["id"], leduc.longest_episode, leduc.stat_names) == ("openspiel:leduc_poker", 8, ("length",))
 
 
 def test_a_function_gives_the_scores_of_the_result():

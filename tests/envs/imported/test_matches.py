@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from gymnasium.spaces import flatten
+from gymnasium.spaces import Box, Dict, flatten
 
 from sparring.configs.core.errors import ConfigError
 from sparring.envs.imported.match import make_match
@@ -202,6 +202,15 @@ def test_openspiel_observes_what_is_chosen_and_boards_keep_their_shape():
     assert board.observation_spaces[0].shape == board.observe(0).shape == (9, 5, 5)
     assert board.longest == 25
     assert isinstance(board.render(), str)
+
+
+def test_masks_leave_the_observation_and_pictures_are_rendered():
+    pytest.importorskip("pygame")
+    match = make_match("pettingzoo", "pettingzoo.classic.tictactoe_v3", {}, "rgb_array")
+    assert match.observation_spaces[0] == Dict({"observation": Box(0, 1, (3, 3, 2), np.int8)})
+    match.reset(0)
+    assert match.render().ndim == 3
+    match.close()
 
 
 @pytest.mark.parametrize(

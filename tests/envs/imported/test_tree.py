@@ -67,6 +67,11 @@ def test_an_equilibrium_of_kuhn_poker_is_not_exploitable():
     np.testing.assert_allclose(tree.values(table), [-1 / 18, 1 / 18], atol=1e-12)
 
 
+def test_large_games_and_games_of_one_state_have_no_tree():
+    for game_id in ("connect_four", "tic_tac_toe", "dark_hex"):
+        assert game_tree(f"openspiel:{game_id}", {}) is None
+
+
 def test_a_player_that_forgets_is_refused(monkeypatch):
     """The states of a game whose texts do not tell what a player did."""
     from sparring.envs.imported import tree as module

@@ -12,16 +12,19 @@ import pytest
 import yaml
 
 import sparring
+from sparring.agents.opponents import players
 from sparring.configs import opponents as registry
 from sparring.configs.core.errors import InputError
 from sparring.configs.load import load
 from sparring.configs.serialization import to_plain
 from sparring.envs.chess import ENV_ID
+from sparring.envs.chess.engines import searchers
 from sparring.envs.chess.interfaces.aec_env import ChessAECEnv
 from sparring.eval.browser.chess.opponents import ChessOpponents
 from sparring.eval.browser.chess.table import ChessTable, TableRules
 from sparring.eval.chess.command import main
 from sparring.eval.chess.games import MoveRequest
+from sparring.eval.run import env_of
 from sparring.eval.run import main as run_main
 from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.opponents import movers
@@ -91,6 +94,15 @@ def table_of(folder):
     return ChessTable(ChessOpponents(), ("random",), TableRules("white", chess.STARTING_FEN, True, 0, folder))
 
 
+def test_a_stand_in_is_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(searchers, "PLACES", ("no-such-program",))
+    content = evaluate(tmp_path, "--ckpt", "bot:random", "--opponents", "stockfish:3")
+    name = "stockfish:3 (built-in search 1 (material and mobility), depth 2)"
+    assert content["records"][0]["name"] == name
+    assert f"| {name} " in (tmp_path / "chess.md").read_text()
+    assert "stands in" in capsys.readouterr().err
+
+
 def test_the_script_finds_python_chess_beside_its_own_folder_chess(tmp_path):
     command = [sys.executable, str(ROOT / "eval" / "run.py"), "--env", "chess", "--ckpt", "bot:builtin"]
     command += ["--opponents", "random", *QUICK, "--out", str(tmp_path)]
@@ -129,6 +141,17 @@ def test_an_adapter_of_another_game_is_refused(tmp_path, capsys):
     assert run_main(["--env", "diplomacy", "--ckpt", str(adapter), "--opponents", "random"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "was trained in sparring/Chess-v0; this command takes only sparring/Diplomacy-v0" in line
+
+
+def test_the_game_is_that_of_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(players, "CHECKPOINTS", tmp_path)
+    for name, file in (("supervised", "final/config.json"), ("adapter", "final.pt")):
+        (tmp_path / name / file).parent.mkdir(parents=True)
+        (tmp_path / name / file).touch()
+        (tmp_path / name / "config.yaml").write_text(yaml.safe_dump({"env": {"id": ENV_ID}}))
+        assert env_of(["--ckpt", name, "--opponents", "random,stockfish:1"]) == "chess"
+    assert env_of(["--ckpt", "bot:stockfish"]) == "chess"
+    assert env_of(["--env", "chess", "--help"]) == "chess"
 
 
 def test_an_engine_that_fails_leaves_the_complete_opponents(tmp_path, capsys):

@@ -86,6 +86,20 @@ def test_an_illegal_answer_is_replaced_where_that_is_asked_for():
     assert [game.board.move_stack for game in again] == [game.board.move_stack for game in games]
 
 
+def test_a_repetition_is_a_draw_and_so_is_a_game_that_is_cut_off():
+    game, _ = play_games(SHUFFLER, SHUFFLER, conditions())
+    assert (game.result, game.ending, game.points) == ("1/2-1/2", "fivefold repetition", 0.5)
+    assert len(game.board.move_stack) == 16
+    cut, _ = play_games(SHUFFLER, SHUFFLER, conditions(plies=5))
+    assert (cut.result, cut.ending) == ("1/2-1/2", CUT_OFF)
+
+
+def test_against_itself_both_sides_are_counted():
+    white, _ = play_games(FOOL, None, conditions())
+    assert (white.white, white.black) == ("fool", "fool")
+    assert (white.answers, white.points) == (4, 0.0)
+
+
 def test_pgn_can_be_read_again():
     odd = Scripted('quo"te } \n[x]', ["e2e4", "} bad"])
     games = play_games(odd, RandomPlayer(), conditions(4, opening=3, lose=False, plies=12))

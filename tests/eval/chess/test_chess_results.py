@@ -11,7 +11,7 @@ import pytest
 
 from sparring.envs.chess.positions import random_position
 from sparring.eval.chess.games import ChessGame
-from sparring.eval.chess.results import page, read_pgn, to_pgn
+from sparring.eval.chess.results import page, page_data, read_pgn, to_pgn
 from tests.eval.dogfight.test_replay import HOSTILE, browse, needs_chromium
 
 BLACK_TO_MOVE = "4k3/8/8/8/8/8/4p3/1K6 b - - 3 17"
@@ -99,6 +99,15 @@ def test_games_agree_with_python_chess():
     assert [game.board.move_stack for game in file.games] == expected == [board.move_stack for board in boards]
 
 
+def test_a_replay_counts_from_the_number_in_the_position():
+    board = chess.Board(BLACK_TO_MOVE)
+    board.push_san("Kd7")
+    data = page_data(ChessGame(board, "a", "b", chess.WHITE, 0))
+    # 16 moves of both sides and one of White came before.
+    assert (data["before"], data["moves"]) == (33, [["Kd7", "e8d7"]])
+    assert page_data(ChessGame(chess.Board(), "a", "b", chess.WHITE, 0))["before"] == 0
+
+
 def game_of(moves, *, result="*", ending="", **facts):
     board = chess.Board()
     for move in moves:
@@ -146,6 +155,17 @@ def test_the_browser_shows_the_position_its_address_names(file):
     assert "which is illegal" in dom
     assert re.search(r'class="move now illegal"|class="move illegal now"|class="move now"[^>]*>O-O', dom)
     assert "broken" not in re.search(r"<title>(.*?)</title>", dom)[1].split("title=")[0]
+
+
+@needs_chromium
+def test_the_first_position_is_the_usual_one(file):
+    pieces = shown(browse(file, "", "--dump-dom"))
+    board = chess.Board()
+    expected = {
+        chess.square_name(square): ("white" if piece.color else "black", piece.symbol().lower())
+        for square, piece in board.piece_map().items()
+    }
+    assert pieces == expected
 
 
 @needs_chromium

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from sparring.envs.diplomacy.records.game_log import POWER_NAMES
 from sparring.envs.diplomacy.records.timeline import centre_counts, order_outcomes
-from sparring.eval.diplomacy.page import encode, map_svg, page, write_replay
+from sparring.eval.diplomacy.page import encode, lineup, map_svg, page, write_replay
 from tests.envs.diplomacy.scenes import drawn_game, play
 from tests.eval.dogfight.test_replay import HOSTILE, browse, needs_chromium, selftest
 
@@ -84,6 +85,25 @@ def test_every_province_and_centre_is_on_the_map():
     assert len(re.findall(r'class="code', svg)) == 75
 
 
+def test_the_same_game_gives_the_same_bytes(tmp_path, skirmish):
+    for name in ("a", "b"):
+        write_replay(tmp_path / "new" / name, skirmish, players=PLAYERS)
+    assert (tmp_path / "new" / "a").read_bytes() == (tmp_path / "new" / "b").read_bytes()
+
+
+def test_the_title_says_who_plays_and_how_it_ends(skirmish):
+    assert lineup(PLAYERS) == "Diplomacy: seven times random"
+    assert lineup(["ace", *PLAYERS[1:]]) == "Diplomacy: ace (Austria), random elsewhere"
+    halves = ["a"] * 3 + ["b"] * 3 + ["c"]
+    assert lineup(halves) == "Diplomacy: a (Austria, England, France), b (Germany, Italy, Russia), c (Turkey)"
+    assert "<title>Diplomacy: seven times random · draw of all seven · Sparring" in page(skirmish, players=PLAYERS)
+
+
+def test_every_power_has_a_player(skirmish):
+    with pytest.raises(ValueError, match="6 players"):
+        page(skirmish, players=PLAYERS[1:])
+
+
 # ---- in a browser
 
 
@@ -113,6 +133,13 @@ def test_orders_are_drawn_as_they_ended(skirmish_page):
     assert "A TRI - VEN bounced, dislodged" in state["orders"]
     assert {"A PIC S BUR cut", "A BEL - PIC bounced"} < set(state["orders"])
     assert state["crosses"] == 3
+
+
+@needs_chromium
+def test_a_power_can_be_shown_alone(skirmish_page):
+    state = selftest(browse(skirmish_page, "power=4&selftest", "--dump-dom"))
+    assert POWER_NAMES[state["power"]] == "Germany"
+    assert state["orders"] == ["A BEL - PIC bounced", "A MUN - BUR", "A RUH S MUN - BUR"]
 
 
 DRIVE = """
@@ -174,6 +201,15 @@ def test_the_legend_explains_what_a_phase_shows(skirmish_page):
         "END": ["army", "fleet"],
     }
     assert [state["built"] for state in told] == [0, 0, 1, 0]
+
+
+@needs_chromium
+def test_an_unfinished_game_says_so(tmp_path):
+    phases = play({"France": "A BUR", "Germany": "A MUN, A RUH"}, {"Germany": "A MUN - BUR, A RUH S A MUN - BUR"})
+    write_replay(tmp_path / "page.html", phases, players=PLAYERS)
+    state = selftest(browse(tmp_path / "page.html", "phase=S1901R&selftest", "--dump-dom"))
+    assert (state["index"], state["banner"], state["title"]) == (1, "Unfinished", "Spring 1901, retreats")
+    assert (state["dislodged"], state["marks"], state["orders"]) == (1, 0, [])
 
 
 @needs_chromium

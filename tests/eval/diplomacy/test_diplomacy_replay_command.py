@@ -2,7 +2,9 @@
 
 import json
 import math
+from contextlib import contextmanager
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ from sparring.agents.opponents import players
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.order_network import OrderNetwork
 from sparring.configs.core.errors import InputError
+from sparring.configs.core.status import COMPILING
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.diplomacy.batch import opening
 from sparring.envs.diplomacy.board import codes
@@ -19,6 +22,8 @@ from sparring.envs.diplomacy.board.codes import ENV_ID
 from sparring.envs.diplomacy.orders.notation import read_order
 from sparring.envs.diplomacy.records.history import PhaseRecord
 from sparring.envs.diplomacy.records.saved_game import save
+from sparring.envs.launcher import Launcher
+from sparring.eval import diplomacy_replay
 from sparring.eval.diplomacy.page import encode
 from sparring.eval.diplomacy_replay import main, read_options
 from tests.envs.diplomacy.scenes import drawn_game, play
@@ -115,6 +120,27 @@ def checkpoint(tmp_path):
     contract = {"id": ENV_ID, "version": 1, "obs_dim": network.obs_dim, "continuous": 0, "binary": 0}
     save_checkpoint(tmp_path / "policy.pt", network, contract=contract, training={})
     return tmp_path / "policy.pt"
+
+
+def test_it_is_said_that_kernels_are_compiled_while_they_are(monkeypatch, capsys, tmp_path):
+    """All of them: nothing is left to be loaded once the game has started."""
+    within, loaded = [], []
+
+    @contextmanager
+    def said(text, *, shown):
+        within.append((text, shown))
+        yield
+        within.clear()
+
+    def load(launcher, module):
+        loaded.append((module.__name__.split(".")[-1], *within))
+
+    monkeypatch.setattr(diplomacy_replay, "said_if_long", said)
+    monkeypatch.setattr(Launcher, "load", load)
+    for quiet in ([], ["--quiet"]):
+        loaded.clear()
+        assert main(["--log", str(tmp_path / "a"), "--last-year", "1901", *quiet]) == 0
+        assert loaded == [(module, (COMPILING, not quiet)) for module in ("phase", "simple", "dumbbot", "seed_bots")]
 
 
 def test_policies_and_bots_play_and_what_is_saved_shows_the_same_again(capsys, tmp_path, checkpoint):
@@ -225,6 +251,15 @@ def test_a_saved_game_that_cannot_be_shown_is_named(capsys, tmp_path):
     code, err = run(capsys, "--game", tmp_path / "game.json", "--out", tmp_path / "a.html")
     assert code == 2
     assert f"{tmp_path / 'game.json'}: phases[0]: has no orders; only the last one" in err
+
+
+def test_a_game_of_the_package_is_shown(capsys, tmp_path):
+    package = Path(__file__).parents[2] / "envs" / "diplomacy" / "records" / "package_game.json"
+    assert run(capsys, "--game", package, "--out", tmp_path / "a.html", "--save", tmp_path / "b.json") == (0, "")
+    shown = data_of((tmp_path / "a.html").read_text())
+    assert [phase["name"] for phase in shown["phases"]] == ["S1905M", "S1905R", "F1905M", "W1905A", "END"]
+    assert run(capsys, "--game", tmp_path / "b.json", "--out", tmp_path / "c.html") == (0, "")
+    assert data_of((tmp_path / "c.html").read_text())["phases"] == shown["phases"]
 
 
 # ---- nothing is lost

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from sparring.eval.diplomacy.command import main
+from sparring.eval.diplomacy.settings import read_settings
 from tests.agents.llm.asking import server
 
 QUICK = ["--games", "7", "--last-year", "1901", "--threads", "1", "--device", "cpu", "--protocol", "alone", "--quiet"]
@@ -68,6 +69,15 @@ def test_games_of_fallbacks_alone_are_an_error(always, why, tmp_path, capsys):
     assert not list(tmp_path.glob("*"))
 
 
+def test_a_server_that_is_down_is_one_line(tmp_path, capsys):
+    with server() as stopped:
+        pass
+    code, file = evaluated(stopped.url, tmp_path, *NO_MASK)
+    assert code == 2
+    assert "eval/run.py: endpoint: " in capsys.readouterr().err
+    assert not file.exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -85,3 +95,10 @@ def test_slips_are_answered_in_one_line(capsys, arguments, words):
     *_, line = capsys.readouterr().err.splitlines()
     assert words in line
     assert "secret" not in line
+
+
+def test_settings_are_read_as_a_run_reads_them():
+    assert read_settings(["model.compact=false", "endpoint.model=a=b"]) == {
+        "model": {"compact": False},
+        "endpoint": {"model": "a=b"},
+    }

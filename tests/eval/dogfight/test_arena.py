@@ -8,6 +8,7 @@ import torch
 from sparring.agents.opponents.dogfight.load import Entrant, load_policy
 from sparring.agents.play.dogfight_matches import MatchSettings
 from sparring.agents.policies.policy import PolicyError
+from sparring.configs.core.errors import UnknownNameError
 from sparring.eval.dogfight.arena import ArenaPlan, EvaluationError, evaluate, ladder, make_setting, play_cell
 
 PLAN = ArenaPlan(["glass_cannon"], games=20, seed=0, setting=MatchSettings(threads=1))
@@ -18,6 +19,20 @@ def test_each_seat_is_played_equally_often():
     record = play_cell((BRAWLER, CHASER), "none", PLAN)
     assert [sum(seat) for seat in record.by_seat] == [10, 10]
     assert record.wins > record.losses
+
+
+def test_hp_is_told_apart():
+    idle = Entrant("do_nothing", "do_nothing")  # It never shoots, so only its own hp falls.
+    record = play_cell((BRAWLER, idle), "none", replace(PLAN, games=2))
+    assert record.own_hp == 5 > record.their_hp
+
+
+def test_a_player_against_itself_is_even():
+    """Swapping the seats of one and the same match turns every win into a loss."""
+    record = play_cell((ACE, ACE), "none", PLAN)
+    assert record.wins == record.losses > 0
+    assert record.by_seat[0] == record.by_seat[1][::-1]
+    assert record.own_hp == record.their_hp
 
 
 @pytest.mark.parametrize(("regime", "hp"), [("none", 5), ("tank_fight", 8), ("glass_cannon", 3)])
@@ -52,6 +67,11 @@ def test_a_ladder_plays_every_pair_once():
     assert {(r.player, r.opponent) for r in records} == {(a.player, b.player) for a in records for b in records} - {
         (r.player, r.player) for r in records
     }
+
+
+def test_an_unknown_regime_is_refused():
+    with pytest.raises(UnknownNameError, match="knife_fight"):
+        play_cell((ACE, BRAWLER), "knife_figt", PLAN)
 
 
 def test_a_policy_brings_its_conditions(make_checkpoint):

@@ -1,6 +1,7 @@
 """A run against its own past: what is found in its folder, how it is thinned, what is written."""
 
 import json
+import sys
 
 import pytest
 import torch
@@ -11,8 +12,8 @@ from sparring.agents.policies.checkpoint import load_checkpoint, save_checkpoint
 from sparring.configs.core.status import LOADING
 from sparring.configs.schema import NetworkConfig
 from sparring.curriculum.pool import Pool
-from sparring.eval.dogfight.snapshots import frozen_policies, shortened, thin
-from sparring.eval.payoff import main
+from sparring.eval.dogfight.snapshots import called_by_age, frozen_policies, shortened, thin
+from sparring.eval.payoff import main, read_options
 from sparring.eval.plots import heatmap
 
 QUICK = ["--games", "2", "--threads", "1", "--device", "cpu"]
@@ -93,11 +94,29 @@ def test_everyone_meets_everyone_and_it_is_written(make_run, capsys):
     assert {rating["player"] for rating in content["ratings"]["none"]} == {p["name"] for p in content["players"]}
 
 
+def test_the_same_command_writes_the_same_bytes(make_run, tmp_path):
+    make_run()
+    written = []
+    for _ in range(2):
+        who = ["--ckpt", "pupil", "--snapshots", "2", "--opponents", "none"]
+        assert main([*who, "--out", str(tmp_path / "new" / "x.png"), "--quiet", *QUICK]) == 0
+        written.append([(tmp_path / "new" / f"x.{ending}").read_bytes() for ending in ("png", "md", "json")])
+    assert written[0] == written[1]
+
+
 def test_a_damaged_snapshot_is_named(make_run, capsys):
     path = make_run() / "pool" / "snapshot_000003.pt"
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     assert main(["--ckpt", "pupil", *QUICK]) == 2
     assert "snapshot_000003.pt: is damaged" in capsys.readouterr().err
+
+
+def test_a_checkpoint_without_an_age_is_named(make_run, capsys):
+    folder = make_run()
+    contract = load_checkpoint(folder / "final.pt").contract
+    save_checkpoint(folder / "odd.pt", network(1), contract=contract, training={})
+    assert main(["--ckpt", "pupil", *QUICK]) == 2
+    assert "odd.pt: its training summary lacks env_steps" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -130,6 +149,11 @@ def test_ages_in_a_few_letters():
     assert {steps: shortened(steps) for steps in ages} == ages
 
 
+def test_ages_get_as_many_digits_as_tell_them_apart(make_run):
+    found = called_by_age(frozen_policies(make_run(updates=(10_001, 10_002), snapshots=(1000,)), "cpu"))
+    assert [frozen.entrant.name for frozen in found] == ["100k", "1.0001M", "1.0002M"]
+
+
 def test_table_and_picture_call_everyone_alike(make_run, monkeypatch):
     """So do the ratings; another table says which files those are."""
     drawn = []
@@ -147,3 +171,15 @@ def test_table_and_picture_call_everyone_alike(make_run, monkeypatch):
     assert ["300", "checkpoints/pupil/pool/snapshot_000003.pt"] in rows
     content = json.loads((folder / "payoff.json").read_text())
     assert [player["name"] for player in content["players"]] == labels
+
+
+def test_the_defaults():
+    options = read_options(["--ckpt", "x"])
+    assert (options.games, options.snapshots, options.regimes, len(options.opponents)) == (100, 10, ("none",), 5)
+
+
+def test_a_missing_package_is_named_before_anything_is_played(make_run, monkeypatch, capsys):
+    make_run()
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main(["--ckpt", "pupil", *QUICK]) == 2
+    assert capsys.readouterr().err == ('eval/payoff.py: matplotlib is not installed; run pip install -e ".[plots]"\n')

@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -109,6 +110,33 @@ def test_a_recorder_stops_at_the_first_end():
     batch.close()
 
 
+def test_names_follow_the_swapped_seats():
+    recorder = Recorder(4)
+    play(
+        "do_nothing", "ace", games=4, seed=1, setting=MatchSettings(trace=4, threads=1, max_ticks=20), recorder=recorder
+    )
+    seats = [(r.left, r.right) for r in recorder.recordings(left="do_nothing", right="ace")]
+    assert seats == [("do_nothing", "ace")] * 2 + [("ace", "do_nothing")] * 2
+
+
+def test_max_hp_is_that_of_the_match():
+    ranges = np.stack([np.array([80, 0.9, 0.25, 250, 20, 180, 400, 90, 60, 8, 4, 0.8, 0.785])] * 2, axis=1)
+    recorder = Recorder(1)
+    setting = MatchSettings(trace=1, threads=1, max_ticks=20, ranges=ranges)
+    play("ace", "ace", games=2, seed=1, setting=setting, recorder=recorder)
+    assert recorder.recordings(left="ace", right="ace")[0].max_hp == 8
+
+
+def test_a_recorder_says_what_is_missing():
+    with pytest.raises(ValueError, match="games=0"):
+        Recorder(0)
+    batch = SimpleNamespace(trace=torch.zeros(1, 10, len(TRACE_FIELDS)), outcome=torch.full((2,), -1), num_envs=2)
+    with pytest.raises(ValueError, match=r"trace=1.*needs trace=2"):
+        Recorder(2)(batch, 0)
+    with pytest.raises(ValueError, match="match 0 has not ended"):
+        Recorder(1).recordings(left="a", right="b")
+
+
 # ---- encoding
 
 
@@ -140,6 +168,13 @@ def test_samples_keep_the_flight_to_the_decimetre(recorded):
             assert np.abs(np.sin(yaw) - rows[kept, COLUMN[f"sin_yaw_{seat}"]]).max() < 1e-3
 
 
+def test_a_heading_of_half_a_turn_wraps():
+    rows = rows_of(4)
+    rows[:, COLUMN["cos_yaw_0"]], rows[:, COLUMN["sin_yaw_0"]] = -1, 0
+    samples = np.frombuffer(base64.b64decode(encode(recording_of(rows))["samples"]), dtype="<i2").reshape(-1, 2, 4)
+    assert set(samples[:, 0, 2].tolist()) == {-32768}
+
+
 @pytest.mark.parametrize("rules", ["classic", "challenge"])
 def test_bullets_fly_where_the_trace_has_them(rules):
     recorder = Recorder(3)
@@ -169,6 +204,12 @@ def distance(bullet, tick, x, y):
     return np.hypot(across - 1000 * np.round(across / 1000), y0 + share * (y1 - y0) - y)
 
 
+def test_a_slot_used_again_at_once_is_two_bullets():
+    rows = rows_of(10)
+    rows[:, COLUMN["bullet_0_life"]] = [3, 2, 1, 3, 2, 1, 0, 0, 3, 2]
+    assert [bullet[:2] for bullet in encode(recording_of(rows))["bullets"]] == [[1, 3], [4, 6], [9, 10]]
+
+
 # ---- the page
 
 
@@ -190,6 +231,25 @@ def test_a_name_cannot_break_out_of_the_page(tmp_path):
         assert text.count(piece) == ordinary.count(piece)
     data = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[1]
     assert json.loads(data)["games"][0]["names"] == [HOSTILE, "{{title}}"]
+
+
+def test_writing_is_whole_or_not_at_all(tmp_path, monkeypatch):
+    target = tmp_path / "new" / "page.html"
+    write_replay(target, [duel()])
+    before = target.read_bytes()
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        write_replay(target, [duel(), duel()])
+    assert target.read_bytes() == before
+    assert [file.name for file in target.parent.iterdir()] == ["page.html"]
+    with pytest.raises(ValueError, match="at least one"):
+        write_replay(target, [])
+
+
+def test_the_same_match_gives_the_same_bytes(tmp_path, recorded):
+    for name in ("a", "b"):
+        write_replay(tmp_path / name, recorded[0])
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
 # ---- in a browser
@@ -231,6 +291,10 @@ def test_where_a_browser_is_required_its_absence_fails():
         done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
         codes.append(done.stdout.strip())
     assert codes == ["True", "False"]
+
+
+def test_continuous_integration_requires_a_browser():
+    assert f"export {BROWSER_REQUIRED}=1" in (ROOT / ".ci" / "run").read_text()
 
 
 @needs_chromium
@@ -380,7 +444,18 @@ def test_a_gif_of_the_end_only(tmp_path, capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_a_gif_shows_its_progress_when_asked(tmp_path, capsys):
+    write_gif(tmp_path / "match.gif", duel(), fps=10, size=(150, 100), progress=True)
+    assert "18/18" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
 def test_a_gif_lasts_some_time(tmp_path, seconds):
     with pytest.raises(ValueError, match=f"seconds={seconds}"):
         write_gif(tmp_path / "match.gif", duel(), seconds=seconds)
+
+
+@pytest.mark.parametrize("fps", [0, 51])
+def test_a_gif_has_a_possible_rate(tmp_path, fps):
+    with pytest.raises(ValueError, match=f"fps={fps}"):
+        write_gif(tmp_path / "match.gif", duel(), fps=fps)

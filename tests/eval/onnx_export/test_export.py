@@ -1,9 +1,11 @@
 """The exported model decides as torch does, for every observation size and network of the family."""
 
 import json
+import sys
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 import torch
 
@@ -41,6 +43,21 @@ def test_the_model_acts_as_torch_does(contract, blocks, make_checkpoint, tmp_pat
     assert (expected[:, :2] < low[:2]).any()
     assert (expected[:, :2] > high[:2]).any()
     assert set(actions[:, 2]) == {0.0, 1.0}
+
+
+@pytest.mark.parametrize("contract", SEEN.values(), ids=SEEN.keys())
+def test_any_number_of_observations_acts_as_in_torch(contract, make_checkpoint, tmp_path):
+    checkpoint = load_checkpoint(make_checkpoint(hidden=16, blocks=1, **contract))
+    export(checkpoint, tmp_path / "agent.onnx", free=True)
+    session = onnxruntime.InferenceSession(tmp_path / "agent.onnx", providers=["CPUExecutionProvider"])
+    for size in (1, 7, 4096):
+        obs = torch.randn(size, checkpoint.network.obs_dim, generator=torch.Generator().manual_seed(size))
+        expected = Policy(checkpoint.network, checkpoint.contract).act(obs).numpy()
+        (actions,) = session.run(["action"], {"observation": obs.numpy()})
+        assert actions.shape == (size, 3)
+        assert np.abs(actions[:, :2] - np.clip(expected[:, :2], [-1, 0], 1)).max() < 1e-5
+        assert (actions[:, 2] == (expected[:, 2] > 0)).mean() > 0.999
+    assert read_onnx(tmp_path / "agent.onnx").obs_dim == checkpoint.network.obs_dim
 
 
 def test_the_model_states_its_contract(make_checkpoint):
@@ -114,10 +131,22 @@ def test_a_model_that_differs_is_not_written(make_checkpoint, tmp_path, monkeypa
     assert not (tmp_path / "agent.onnx").exists()
 
 
+def test_large_policies_are_refused(make_checkpoint, tmp_path, monkeypatch):
+    assert (module.MAX_PARAMETERS, module.MAX_BYTES) == (250_000, 10_000_000)
+    monkeypatch.setattr(module, "MAX_PARAMETERS", 583)
+    with pytest.raises(ExportError, match=r"584 parameters, at most 583 .*network\.hidden"):
+        export(load_checkpoint(make_checkpoint(hidden=8)), tmp_path / "agent.onnx")
+    assert not (tmp_path / "agent.onnx").exists()
+
+
 def test_large_files_are_refused(make_checkpoint, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "MAX_BYTES", 1000)
     with pytest.raises(ExportError, match="at most 1,000 are allowed"):
         export(load_checkpoint(make_checkpoint()), tmp_path / "agent.onnx")
+
+
+def test_the_challenge_standard_network_fits(make_checkpoint, tmp_path):
+    assert export(load_checkpoint(make_checkpoint(hidden=256, **CHALLENGE)), tmp_path / "agent.onnx") < 1e-5
 
 
 def test_the_command_writes_beside_the_checkpoint(make_checkpoint, capsys):
@@ -149,3 +178,10 @@ def test_bad_input_is_one_line(arguments, message, make_checkpoint, capsys):
     line = capsys.readouterr().err
     assert message in line
     assert line.count("\n") == 1
+
+
+def test_a_missing_package_is_named(make_checkpoint, monkeypatch, capsys):
+    make_checkpoint()
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    assert main(["--ckpt", "pupil"]) == 2
+    assert 'onnx is not installed; run pip install -e ".[export]"' in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """ONNX agents: what is accepted, what is refused and in which words, and the same actions in batches of any size."""
 
 import json
+import sys
 
 import numpy as np
 import onnx
@@ -109,6 +110,25 @@ def test_custom_operators_are_refused(tmp_path):
     assert "uses the custom operator com.example.Steer" in refusal(model, tmp_path)
 
 
+def test_so_are_those_inside_a_branch(tmp_path):
+    inner = helper.make_node("Steer", ["x", "weights"], ["a"], domain="com.example")
+    then = helper.make_graph([inner], "then", [], [value("a", [1, 3])])
+    plain = helper.make_graph([helper.make_node("MatMul", ["x", "weights"], ["b"])], "else", [], [value("b", [1, 3])])
+    condition = numpy_helper.from_array(np.array(True), "condition")
+    node = helper.make_node("If", ["condition"], ["y"], then_branch=then, else_branch=plain)
+    model = make_model([node], stored=[weights(), condition], opsets=(("", 17), ("com.example", 1)))
+    assert "com.example.Steer" in refusal(model, tmp_path)
+
+
+def test_a_function_of_operators_is_no_custom_operator(tmp_path):
+    body = [helper.make_node("MatMul", ["a", "b"], ["c"])]
+    steer = helper.make_function("local", "Steer", ["a", "b"], ["c"], body, [helper.make_opsetid("", 17)])
+    node = helper.make_node("Steer", ["x", "weights"], ["y"], domain="local")
+    model = make_model([node], opsets=(("", 17), ("local", 1)), functions=[steer])
+    assert same_actions(load(model, tmp_path).contestant.act(torch.ones(2, 59)).numpy(),
+                        load(linear(), tmp_path).contestant.act(torch.ones(2, 59)).numpy())  # fmt: skip
+
+
 def test_weights_in_another_file_are_refused(tmp_path):
     model = linear()
     onnx.save(model, tmp_path / "agent.onnx", save_as_external_data=True, location="rest.bin", size_threshold=0)
@@ -137,12 +157,26 @@ def test_a_cut_file_is_damaged(cut, tmp_path):
         load_policy(path, "cpu")
 
 
+def test_so_is_a_file_of_something_else(tmp_path, make_checkpoint):
+    path = tmp_path / "agent.onnx"
+    for data in (b"not a model", b"\x00" * 100, make_checkpoint().read_bytes(), np.random.default_rng(0).bytes(5000)):
+        path.write_bytes(data)
+        with pytest.raises(OnnxError, match="is damaged, or not a valid ONNX model"):
+            load_policy(path, "cpu")
+
+
 @pytest.mark.parametrize("node", ["Log", "Reciprocal"])
 def test_actions_that_are_not_finite_are_refused(node, tmp_path):
     nodes = [helper.make_node(node, ["x"], ["h"]), helper.make_node("MatMul", ["h", "weights"], ["y"])]
     message = refusal(make_model(nodes), tmp_path)
     assert "gives actions that are NaN or infinite for " in message
     assert "of 48 probe observations; wanted are finite" in message
+
+
+def test_random_actions_are_refused(tmp_path):
+    noise = helper.make_node("RandomNormalLike", ["h"], ["noise"])
+    nodes = [helper.make_node("MatMul", ["x", "weights"], ["h"]), noise, helper.make_node("Add", ["h", "noise"], ["y"])]
+    assert "answers the same observation differently when asked again" in refusal(make_model(nodes), tmp_path)
 
 
 def test_a_model_that_the_runtime_cannot_load_is_one_line(tmp_path):
@@ -192,6 +226,13 @@ def test_exported_policies_are_run_at_once(size, make_checkpoint, tmp_path):
         assert same_actions(actor.run(probes), expected)
 
 
+def test_what_counts_as_the_same_action():
+    actions = np.array([[0.5, 0.5, 1.0], [2.0, -3.0, -4.0]], np.float32)
+    assert same_actions(actions, actions * [[1, 1, 7], [3, 2, 2]])  # beyond the bounds, and shots, only the side counts
+    for change in ([2e-5, 0, 0], [0, 2e-5, 0], [0, 0, -2]):
+        assert not same_actions(actions, actions + np.array([change, [0, 0, 0]], np.float32))
+
+
 def test_too_large_for_the_public_challenge_is_noted(tmp_path):
     nodes = [helper.make_node("MatMul", ["x", "wide"], ["h"]), helper.make_node("MatMul", ["h", "weights"], ["y"])]
     for size, noted in ((224, True), (59, False)):
@@ -231,3 +272,11 @@ def test_an_exported_policy_is_held_to_its_contract(make_checkpoint, tmp_path):
                 load_policy(tmp_path / "agent.onnx", "cpu")
         else:
             load_policy(tmp_path / "agent.onnx", "cpu")
+
+
+@pytest.mark.parametrize("package", ["onnx", "onnxruntime"])
+def test_a_missing_package_is_named_with_its_command(package, monkeypatch, tmp_path):
+    path = save(linear(), tmp_path / "agent.onnx")
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(InputError, match=rf'^{package} is not installed; run pip install -e "\.\[export\]"$'):
+        load_policy(path, "cpu")

@@ -76,6 +76,21 @@ def test_agents_are_opponents_and_are_watched(exported, tmp_path, capsys):
     assert "ace vs pupil/final.onnx" in page.read_text()
 
 
+def test_agents_climb_the_ladder(exported, tmp_path):
+    exported()
+    arguments = ["--ladder", "--ckpt", "pupil/final.onnx", "--opponents", "pupil,ace", "--games", "2", "--quiet"]
+    assert main([*arguments, *QUICK, "--out", str(tmp_path)]) == 0
+    rated = json.loads((tmp_path / "ladder.json").read_text())["ratings"]["none"]
+    assert {rating["player"] for rating in rated} == {"pupil/final.onnx", "pupil", "ace"}
+
+
+def test_agents_are_tested_sequentially(exported, tmp_path):
+    exported()
+    arguments = ["--ckpt", "pupil/final.onnx", "--opponents", "ace", "--sprt", "elo1=50", "--max-games", "20"]
+    main([*arguments, "--games", "20", "--quiet", *QUICK, "--out", str(tmp_path)])
+    assert json.loads((tmp_path / "sprt.final.onnx.json").read_text())["player"] == "pupil/final.onnx"
+
+
 def test_agents_stand_in_a_payoff_matrix(exported, make_checkpoint, checkpoints):
     exported("other/agent.pt")
     folder = make_checkpoint("pupil/final.pt").parent
@@ -83,6 +98,15 @@ def test_agents_stand_in_a_payoff_matrix(exported, make_checkpoint, checkpoints)
     assert payoff.main(arguments) == 0
     players = json.loads((folder / "payoff.json").read_text())["players"]
     assert [player["name"] for player in players] == ["7", "other/agent.onnx", "ace"]
+
+
+def test_what_is_to_be_said_of_an_agent_is_in_the_results(checkpoints, capsys):
+    (checkpoints / "mine").mkdir()
+    path = save(linear(), checkpoints / "mine" / "agent.onnx")
+    assert main(["--ckpt", str(path), "--opponents", "ace", "--games", "2", "--stochastic", *QUICK]) == 0
+    assert "\n\nNote: mine/agent.onnx is an ONNX agent, whose actions are not sampled.\n\n" in capsys.readouterr().out
+    content = json.loads((path.parent / "eval.agent.onnx.json").read_text())
+    assert content["notes"] == ["mine/agent.onnx is an ONNX agent, whose actions are not sampled"]
 
 
 @pytest.mark.parametrize(

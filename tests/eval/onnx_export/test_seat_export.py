@@ -11,7 +11,7 @@ from sparring.agents.policies.checkpoint import load_checkpoint, save_checkpoint
 from sparring.agents.policies.networks import build_network, shape_for
 from sparring.configs.schema import NetworkConfig
 from sparring.eval.export import main
-from sparring.eval.onnx_export.seat_model import build_seats, random_rows, run_seat_model
+from sparring.eval.onnx_export.seat_model import build_seats, random_rows, run_seat_model, seat_disagreement
 
 F = 63
 BOARD = [2, 4, 5, 3]
@@ -62,6 +62,20 @@ def test_the_model_acts_as_torch_does(given, options, free, tmp_path):
         actions, state = run_seat_model(data, obs.numpy(), state)
         np.testing.assert_allclose(actions, expected.numpy(), atol=1e-5)
         np.testing.assert_allclose(state, memory[:, : state.shape[1]].numpy(), atol=1e-6)
+
+
+def test_a_model_of_other_weights_or_without_the_mask_differs(tmp_path):
+    checkpoint = save(tmp_path / "final.pt", contract())
+    network = checkpoint.network
+    data = build_seats(network, checkpoint, free=True)
+    assert seat_disagreement(network, data) < 1e-5
+    network.masked = False
+    unmasked = build_seats(network, checkpoint, free=True)
+    network.masked = True
+    assert seat_disagreement(network, unmasked) == float("inf")
+    with torch.no_grad():
+        network.actor[0].head.weight.mul_(-1.0)
+    assert seat_disagreement(network, data) > 0.01
 
 
 def test_export_writes_them(tmp_path, capsys):

@@ -23,6 +23,17 @@ def test_a_failed_seed_does_not_decide_but_is_shown():
     assert found.mean == pytest.approx(0.7875)
 
 
+def test_equal_scores_have_no_width():
+    found = spread(np.full((2, 3), 0.5), 0, RESAMPLES)
+    assert (found.iqm.value, found.iqm.interval) == (0.5, (0.5, 0.5))
+
+
+def test_the_same_seed_gives_the_same_interval():
+    scores = np.random.default_rng(1).random((5, 4))
+    assert spread(scores, 3, RESAMPLES) == spread(scores, 3, RESAMPLES)
+    assert spread(scores, 3, RESAMPLES) != spread(scores, 4, RESAMPLES)
+
+
 def test_strata_keep_their_scores():
     # Drawn without strata, an easy and a hard task would mix and the mean of everything would scatter.
     found = spread(np.array([[0.1] * 6, [0.9] * 6]), 0, RESAMPLES)
@@ -52,3 +63,10 @@ def test_improvement_is_the_mann_whitney_statistic():
     found = improvement(ours, theirs, 0, RESAMPLES)
     assert found.value == pytest.approx(wanted)
     assert found.interval[0] < found.value < found.interval[1]
+
+
+def test_improvement_at_its_ends():
+    low, high = np.array([[0.1, 0.2]]), np.array([[0.8, 0.9, 0.7]])
+    assert improvement(high, low, 0, RESAMPLES).value == 1.0
+    assert improvement(low, high, 0, RESAMPLES).interval == (0.0, 0.0)
+    assert improvement(low, low, 0, RESAMPLES).value == 0.5

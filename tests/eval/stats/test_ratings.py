@@ -32,6 +32,18 @@ def test_two_players_by_hand():
     assert (anchor.elo, anchor.interval, best.games, best.virtual) == (1000.0, (1000.0, 1000.0), 200, False)
 
 
+def test_a_draw_is_half_a_win_for_each():
+    drawn = rate([record("a", "b", (0, 0, 10, 0, 0))], Anchor("b"))
+    shared = rate([record("a", "b", (5, 0, 0, 0, 5))], Anchor("b"))
+    assert elo_of(drawn) == elo_of(shared) == {"a": 0.0, "b": 0.0}
+
+
+def test_a_pair_may_be_seen_by_both():
+    once = [record("a", "b", (1, 2, 3, 4, 5)), record("b", "c", (2, 0, 1, 0, 6))]
+    twice = [*once, *(seen.mirrored() for seen in once)]
+    assert rate(once, Anchor("c")) == rate(twice, Anchor("c"))
+
+
 def test_the_fit_agrees_with_another_optimizer():
     rng = np.random.default_rng(3)
     points = rng.integers(1, 60, (6, 6)).astype(float)
@@ -43,6 +55,12 @@ def test_the_fit_agrees_with_another_optimizer():
 
     other = np.insert(minimize(loss, np.zeros(5), method="BFGS", options={"gtol": 1e-9}).x, 2, 0.0)
     assert fit(points, 2) == pytest.approx(other, abs=1e-5)
+
+
+def test_another_anchor_moves_everyone_alike():
+    records = [record("a", "b", (1, 2, 3, 4, 5)), record("b", "c", (2, 0, 1, 0, 6)), record("a", "c", (1, 0, 0, 0, 9))]
+    first, second = elo_of(rate(records, Anchor("b"))), elo_of(rate(records, Anchor("c", 500.0)))
+    assert [second[name] - first[name] for name in "abc"] == pytest.approx([500.0 - first["c"]] * 3)
 
 
 def test_who_won_everything_gets_a_virtual_draw_and_a_mark():
@@ -70,6 +88,11 @@ def test_who_lost_everything_and_pairs_that_only_beat_others_are_marked():
     ]
     marked = {rating.player: rating.virtual for rating in rate(records, Anchor("anchor"))}
     assert marked == {"top": True, "second": True, "anchor": False, "loser": True}
+
+
+def test_without_the_virtual_draw_there_is_no_maximum():
+    with pytest.raises(RatingError, match="no finite maximum"):
+        fit(np.array([[0.0, 40.0], [0.0, 0.0]]), 1)
 
 
 def test_groups_that_never_met_are_named():
@@ -137,3 +160,9 @@ def test_intervals_hold_the_truth_as_often_as_they_promise(together, draws):
 def test_counting_games_instead_of_pairs_would_promise_too_much_or_too_little():
     assert coverage(together=1.0, draws=0.0)[1] < 0.88
     assert coverage(together=0.0, draws=0.8)[1] > 0.985
+
+
+def test_many_lopsided_players_converge():
+    rungs = [record(str(i), str(i + 1), (1, 0, 0, 0, 499)) for i in range(20)]
+    elo = elo_of(rate(rungs, Anchor("20")))
+    assert elo["0"] == pytest.approx(20 * 400.0 * math.log10(499.0))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparring.configs.core.errors import InputError
+from sparring.configs.core.errors import InputError, UnknownNameError
 from sparring.eval.stats.requirements import Requirement
 from sparring.eval.stats.tables import MatchRecord
 
@@ -32,6 +32,20 @@ def test_a_malformed_requirement_is_named(text):
     with pytest.raises(InputError, match="--require") as caught:
         Requirement.parse(text)
     assert repr(text) in str(caught.value)
+
+
+def test_what_is_not_measured_cannot_be_required():
+    Requirement.parse("worst@full>=0.5").check_names(["ace"], ["full"])
+    with pytest.raises(UnknownNameError, match="did you mean 'brawler'"):
+        Requirement.parse("brawlr>=0.5").check_names(["ace", "brawler"], ["none"])
+    with pytest.raises(UnknownNameError, match=r"'full'.*choose from none"):
+        Requirement.parse("ace@full>=0.5").check_names(["ace"], ["none"])
+
+
+def test_exactly_the_minimum_is_enough():
+    assert Requirement.parse("ace>=0.95").failures([record("ace", 19)]) == []
+    (line,) = Requirement.parse("ace>=0.951").failures([record("ace", 19)])
+    assert "0.9500 (19 of 20 won)" in line
 
 
 def test_without_a_regime_it_must_hold_in_every_one():

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sparring.eval.stats.ratings import Anchor
-from sparring.eval.stats.tables import MatchRecord, Report, ladder_markdown, markdown, to_json, wilson
+from sparring.eval.stats.tables import MatchRecord, Report, ladder_markdown, markdown, summarize, to_json, wilson
 
 
 def record(opponent="ace", by_seat=((3, 1, 1), (2, 0, 3)), *, player="pupil", regime="none", pairs=(1, 1, 1, 0, 2)):
@@ -54,6 +54,10 @@ def test_wilson_is_the_published_interval(successes, n, low, high):
     assert wilson(successes, n) == pytest.approx((low, high), abs=5e-5)
 
 
+def test_nothing_tried_proves_nothing():
+    assert wilson(0, 0) == (0.0, 1.0)
+
+
 def test_all_or_none_touch_the_ends_exactly():
     assert wilson(0, 7)[0] == 0.0
     assert wilson(7, 7)[1] == 1.0
@@ -66,11 +70,24 @@ def test_impossible_counts_are_refused(successes, n):
         wilson(successes, n)
 
 
+def test_a_record_adds_up_its_seats():
+    result = record()
+    assert (result.games, result.wins, result.draws, result.losses) == (10, 5, 1, 4)
+    assert result.win_rate == 0.5
+    assert result.points == 0.55
+    assert result.interval == wilson(2.5, 5)
+
+
 def test_the_unit_of_an_interval_is_a_pair_of_games():
     """2.5 of 5: 1/2 -+ 1.95996 / (1 + 3.84146/5) * sqrt(1/20 + 3.84146/100) = 1/2 -+ 0.3296. 400 of 400 are 200 pairs:
     200 / 203.84146 = 98.1 %."""
     assert record().interval == pytest.approx((0.1704, 0.8296), abs=5e-5)
     assert record(by_seat=((200, 0, 0), (200, 0, 0))).interval == pytest.approx((0.98115, 1.0), abs=5e-6)
+
+
+def test_a_record_without_games_has_no_win_rate():
+    with pytest.raises(ValueError, match="no game"):
+        _ = record(by_seat=((0, 0, 0), (0, 0, 0))).win_rate
 
 
 def test_the_opponent_saw_the_same_games_from_the_other_seat():
@@ -79,6 +96,13 @@ def test_the_opponent_saw_the_same_games_from_the_other_seat():
     assert other.by_seat == ((3, 0, 2), (1, 1, 3))
     assert other.pairs == (2, 0, 1, 1, 1)
     assert other.mirrored() == record()
+
+
+def test_a_summary_is_the_mean_and_the_last_of_the_worst():
+    records = [record("a", ((5, 0, 0), (5, 0, 0))), record("b"), record("c")]
+    summary = summarize(records)
+    assert summary.mean == pytest.approx(2 / 3)
+    assert (summary.worst, summary.worst_opponent) == (0.5, "c")
 
 
 def test_the_markdown_says_what_was_measured():
@@ -118,6 +142,10 @@ def test_held_out_opponents_are_summed_up_apart():
     assert row(both, "full") == ["full", "50.0", "0.0", "50.0", "50.0", "0.0", "0.0"]
 
 
+def test_a_name_cannot_break_the_table():
+    assert r"| a\|b " in markdown(report(record("a|b")))
+
+
 def test_notes_stand_under_the_conditions_and_in_the_json():
     noted = replace(report(record()), notes=("a is old", "b is large"))
     assert "every tick\n\nNote: a is old.  \nNote: b is large.\n\n## Physics" in markdown(noted)
@@ -125,6 +153,15 @@ def test_notes_stand_under_the_conditions_and_in_the_json():
     assert "every tick\n\nNote: a is old.\n\nWin %" in ladder_markdown(ranked)
     assert json.loads(to_json(noted))["notes"] == ["a is old", "b is large"]
     assert "Note" not in markdown(report(record()))
+
+
+def test_other_conditions_are_named():
+    text = markdown(replace(report(record()), bot_rate="agent", deterministic=False))
+    assert "every 10 ticks" in text
+    assert "bot_rate=agent" in text
+    assert "stochastic" in text
+    # Regimes of gravity mean nothing there.
+    assert "gravity is always 130 m/s^2" in markdown(replace(report(record()), rules="challenge"))
 
 
 def test_the_ladder_is_sorted_by_mean():
@@ -160,3 +197,8 @@ def test_the_json_carries_rows_and_what_it_takes_to_repeat_them():
     assert line["by_seat"] == [[3, 1, 1], [2, 0, 3]]
     assert line["interval"] == pytest.approx([0.1704, 0.8296], abs=5e-5)
     assert content["summary"]["none"] == {"mean": 0.5, "worst": 0.5, "worst_opponent": "ace"}
+
+
+def test_a_number_that_is_not_finite_is_an_error():
+    with pytest.raises(ValueError, match="JSON"):
+        to_json(report(replace(record(), length=float("nan"))))

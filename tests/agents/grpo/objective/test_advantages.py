@@ -56,10 +56,19 @@ def test_a_batch_of_nothing_and_a_batch_left_out_have_counts_and_no_means():
         assert not result.used.any()
 
 
+def test_an_unused_group_number_is_no_group():
+    assert valued([1.0, 3.0], [5, 5]).values.tolist() == [-1.0, 1.0]
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_a_reward_that_is_not_finite_is_named(bad):
     with pytest.raises(ValueError, match=r"reward of sample 1 is .*must be finite"):
         valued([1.0, bad, 2.0], [0, 0, 0])
+
+
+def test_shapes_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match=r"\(3,\) and groups \(2,\)"):
+        valued([1.0, 2.0, 3.0], [0, 0])
 
 
 def test_no_gradient_flows_through_a_baseline():

@@ -9,7 +9,7 @@ import torch
 from sparring.agents.grpo.objective.loss import loss_metrics, policy_loss
 from sparring.agents.grpo.objective.tokens import ProvenanceError, Source, count_per_part, mean_per_part, sum_per_part
 from sparring.configs.language import AGGREGATIONS, LOSS_TYPES, GRPOConfig
-from tests.agents.grpo.objective.made_up import LENGTH, random_tokens, tokens_of, totals_of
+from tests.agents.grpo.objective.made_up import LENGTH, part_of, random_tokens, tokens_of, totals_of
 from tests.agents.grpo.objective.plain_grpo import PlainSample, plain_gradient, plain_loss
 
 LOG2, LOG3 = math.log(2.0), math.log(3.0)
@@ -162,10 +162,30 @@ def test_metrics_by_hand():
     assert metrics == pytest.approx(expected, rel=1e-5)
 
 
+def test_metrics_do_not_depend_on_the_cut_into_micro_batches():
+    tokens = random_tokens([4, 2, 7], dtype=torch.float32)
+    totals = totals_of(tokens)
+    whole = loss_metrics([loss_of(tokens, totals=totals)], totals)
+    parts = [loss_of(part_of(tokens, [i]), totals=totals) for i in range(3)]
+    assert loss_metrics(parts, totals) == pytest.approx(whole, rel=1e-6)
+
+
+def test_log_probabilities_in_half_precision_are_refused():
+    """bfloat16 has eight bits: a ratio of 1.003 could not be told from 1."""
+    tokens = tokens_of(torch.tensor([-1.0], dtype=torch.bfloat16), [-1.0], [0], [1.0])
+    with pytest.raises(ValueError, match=r"bfloat16.*float32"):
+        loss_of(tokens)
+
+
 def test_sums_over_parts_by_hand():
     assert sum_per_part(PART_VALUES, PART, 4).tolist() == [3.0, 3.0, 0.0, 10.0]
     assert count_per_part(PART, 4).tolist() == [2, 1, 0, 1]
     assert mean_per_part(PART_VALUES, PART, 4).tolist() == [1.5, 3.0, 0.0, 10.0]
+
+
+def test_parts_of_nothing():
+    assert mean_per_part(PART_VALUES[:0], PART[:0], 0).shape == (0,)
+    assert mean_per_part(PART_VALUES[:0], PART[:0], 2).tolist() == [0.0, 0.0]
 
 
 def test_the_gradient_of_a_mean_reaches_every_value_once():

@@ -3,10 +3,12 @@
 from dataclasses import replace
 from functools import partial
 
+import pytest
 import torch
 
 from sparring.agents.grpo.rollouts.rollout import Rollouts, decide_all
 from sparring.agents.llm.backend import PromptError
+from sparring.configs.core.errors import ConfigError
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import FALL, FALL_RETREATS, SPRING
@@ -63,6 +65,12 @@ def test_the_base_model_is_asked_for_all_seven_powers_as_long_as_a_group_has_pha
     assert found.failed == {}
     assert found.positions["year"].tolist()[0] == 1901
     assert not same(found.positions, warmed(tmp_path, "dumbbot").positions)[1]
+
+
+def test_bots_need_no_decision(tmp_path):
+    backends = Noting()
+    warmed(tmp_path, "chaos", backends)
+    assert backends.asked == []
 
 
 def test_a_group_begins_where_its_seed_leads(tmp_path):
@@ -139,3 +147,8 @@ def test_the_players_of_the_games_may_play_before_the_fork(tmp_path):
     masters.close()
     assert {name for name, _ in backends.asked} == {CHALLENGER}
     assert 3 <= sum(count for _, count in backends.asked) <= 3 * len(plan.groups)  # one power of each game
+
+
+def test_who_plays_before_the_fork_is_checked():
+    with pytest.raises(ConfigError, match=r"grpo\.rollout_warmup_player=dumbot: choose from .*did you mean 'dumbbot'"):
+        small_config("grpo.rollout_warmup_player=dumbot")

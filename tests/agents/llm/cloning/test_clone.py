@@ -2,8 +2,10 @@
 
 import json
 import signal
+from dataclasses import replace
 
 import pytest
+import torch
 
 pytest.importorskip("transformers")
 
@@ -15,6 +17,7 @@ from sparring.agents.llm.models.saved_model import verify_model
 from sparring.agents.run.fit import fit
 from sparring.agents.run.folder import RunLock, RunLockedError
 from sparring.agents.run.signals import Stopped
+from sparring.agents.run.states import read_state
 from sparring.agents.trainers import load_trainer, train
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.load import load
@@ -65,7 +68,7 @@ def test_what_a_run_leaves_behind(whole):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("cut", [2])
+@pytest.mark.parametrize("cut", [1, 2, 4])
 def test_a_cut_run_goes_on_bit_for_bit(whole, tmp_path, cut, capsys):
     train(config(tmp_path, f"max_updates={cut}"))
     assert verify_model(tmp_path / "clone" / "final")["updates"] == cut
@@ -77,9 +80,13 @@ def test_a_cut_run_goes_on_bit_for_bit(whole, tmp_path, cut, capsys):
     assert weights(tmp_path) == weights(whole)
 
 
-def test_on_two_threads_each_batch_is_two_halves(whole, tmp_path):
-    train(config(tmp_path, "threads=2"))
-    losses = [[row["train/answer_loss"] for row in metrics(root)] for root in (tmp_path, whole)]
+def test_on_two_threads_each_batch_is_two_halves_and_a_cut_run_goes_on_bit_for_bit(whole, tmp_path):
+    uncut, cut = tmp_path / "uncut", tmp_path / "cut"
+    train(config(uncut, "threads=2"))
+    train(config(cut, "threads=2", "max_updates=2"))
+    train(config(cut, "threads=2"))
+    assert (metrics(cut), weights(cut)) == (metrics(uncut), weights(uncut))
+    losses = [[row["train/answer_loss"] for row in metrics(root)] for root in (uncut, whole)]
     assert losses[0] == pytest.approx(losses[1], abs=1e-4)
 
 
@@ -91,7 +98,7 @@ def test_it_learns(tmp_path):
     assert rows[-1]["train/answer_loss"] < 3.5
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 75)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 75)])
 def test_a_signal_finishes_the_update_saves_and_says_how_to_go_on(whole, tmp_path, monkeypatch, capsys, number, code):
     learn, steps = Imitator.learn, []
 
@@ -110,6 +117,13 @@ def test_a_signal_finishes_the_update_saves_and_says_how_to_go_on(whole, tmp_pat
     monkeypatch.undo()
     train(config(tmp_path))
     assert weights(tmp_path) == weights(whole)
+
+
+def test_a_run_cut_by_max_updates_says_how_to_train_on(tmp_path, capsys):
+    train(replace(config(tmp_path), max_updates=1))
+    train(replace(config(tmp_path), max_updates=1))
+    said = "nothing left to do: 1 update done, 1 asked for; give max_updates=N to train on (clone.updates=5)"
+    assert said in capsys.readouterr().out
 
 
 def test_a_finished_run_has_nothing_left_to_do(whole, capsys):
@@ -183,6 +197,12 @@ def test_the_run_file_is_a_clone_of_dumbbot_and_learns_in_one_process(monkeypatc
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(InputError, match="trainer=clone: learns in one process"):
         load_trainer("clone")
+
+
+def test_states_hold_where_the_games_are(whole):
+    content = read_state(whole / "clone" / "state" / "update_000005").content
+    assert content["games"]["phases"] > 5
+    assert torch.equal(content["games"]["games"]["year"] > 1900, torch.ones(3, dtype=torch.bool))
 
 
 def test_a_start_that_was_refused_with_its_folder_made_leaves_the_name_to_another_configuration(tmp_path, monkeypatch):

@@ -82,6 +82,15 @@ def test_it_starts_from_the_given_weights_and_tokens_without_dropout(given, tmp_
     assert rows(tmp_path)[0]["train/answer_loss"] == pytest.approx(sum(losses) / sum(answers), abs=1e-5)
 
 
+def test_a_cut_run_goes_on_bit_for_bit(given, tuned, tmp_path):
+    train(chess(tmp_path, given, "threads=2", "max_updates=2"))
+    train(chess(tmp_path, given, "threads=2"))
+    assert rows(tmp_path) == rows(tuned)
+    assert weights(tmp_path) == weights(tuned)
+    losses = [row["train/answer_loss"] for row in rows(tuned)]
+    assert losses[-1] < losses[0]
+
+
 def test_grpo_starts_from_the_result(tuned, tmp_path):
     model = tuned / "tuned" / "final"
     assert len(AutoTokenizer.from_pretrained(model)) == len(bytes_tokenizer())

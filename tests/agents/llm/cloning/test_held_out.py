@@ -1,5 +1,7 @@
 """What a check of a clone says: of models that know nothing, and of one that knows the answers."""
 
+import math
+
 import pytest
 import torch
 
@@ -43,6 +45,11 @@ def test_who_knows_the_answers_is_always_right(questions, model, monkeypatch):
     assert found["eval/held_out/order_loss"] == pytest.approx(0.0, abs=1e-3)
 
 
+def test_who_knows_them_to_be_wrong_is_right_where_there_is_no_choice(questions, model, monkeypatch):
+    monkeypatch.setattr(held_out, "score", lambda _, batch: scored(batch, 1e-9))
+    assert questions.check(model)["eval/held_out/accuracy"] < 0.05
+
+
 def test_one_wrong_token_makes_one_order_wrong(questions, model, monkeypatch):
     wrong = []
 
@@ -55,6 +62,13 @@ def test_one_wrong_token_makes_one_order_wrong(questions, model, monkeypatch):
 
     monkeypatch.setattr(held_out, "score", mostly_right)
     assert questions.check(model)["eval/held_out/accuracy"] == pytest.approx(1.0 - 1.0 / questions.orders)
+
+
+def test_a_model_that_knows_nothing_is_near_a_random_order(questions, model):
+    found = questions.check(model)
+    assert found["eval/held_out/accuracy"] < 0.4
+    assert 1.5 < found["eval/held_out/order_loss"] < math.log(100)
+    assert questions.check(model) == found
 
 
 def test_the_bot_agrees_with_itself_more_than_by_chance_and_less_than_always(questions):

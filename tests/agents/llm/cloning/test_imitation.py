@@ -48,6 +48,16 @@ def gradient(model, parts, *, halves):
     return [loss, norm, *(weight.grad.clone() for weight in model.parameters())]
 
 
+def test_two_halves_are_one_step(model):
+    """The gradient of the mean over all their tokens, not the mean of two means: they have five tokens and one."""
+    whole = gradient(model, [GROUPS], halves=False)
+    parts = [[group] for group in GROUPS]
+    side_by_side, in_turn = gradient(model, parts, halves=True), gradient(model, parts, halves=False)
+    for one, other, again in zip(whole, side_by_side, in_turn, strict=True):
+        assert torch.allclose(torch.as_tensor(one), torch.as_tensor(other), atol=1e-6)
+        assert torch.equal(torch.as_tensor(other), torch.as_tensor(again))
+
+
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_it_learns_answers_by_heart(model, optimizer):
     imitator, batch = Imitator(model, optimizer=optimizer), [pack(GROUPS, pad_id=0)]

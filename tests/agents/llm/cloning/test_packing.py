@@ -7,7 +7,7 @@ pytest.importorskip("transformers")
 
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
-from sparring.agents.llm.cloning.dataset import IGNORED, Example, batches, pack, packed_length, shared_length
+from sparring.agents.llm.cloning.dataset import IGNORED, Example, batches, halve, pack, packed_length, shared_length
 
 PAD = 0
 GROUP = [Example([7, 8, 9, 3], [11, 12, 2]), Example([7, 8, 4, 5, 3], [13, 2]), Example([7, 8, 9, 6], [14, 15, 16, 2])]
@@ -96,3 +96,11 @@ def test_batches_are_of_like_length_and_hold_everything_once():
     groups = [[Example([1] * size, [2])] for size in (9, 3, 30, 4, 10, 8)]
     dealt = batches(groups, 24)
     assert [[packed_length(group) for group in batch] for batch in dealt] == [[4, 5], [9, 10], [11], [31]]
+
+
+def test_halves_hold_everything_once_and_are_about_alike():
+    groups = [[Example(list(range(length)), [2])] for length in (9, 30, 11, 20, 10)]
+    one, other = halve(groups)
+    assert sorted(map(packed_length, one + other)) == [10, 11, 12, 21, 31]
+    assert sum(map(packed_length, one)) == 31 + 11  # the longest, then whichever is shorter gets the next
+    assert halve(groups[:1]) == [groups[:1]]

@@ -8,10 +8,11 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from sparring.agents.llm.decoding.constraint import Constraint, Walks
-from sparring.agents.llm.decoding.line_tokens import TokenizerError, encode
+from sparring.agents.llm.decoding.line_tokens import LineTokens, TokenizerError, encode
+from sparring.envs.diplomacy.orders.choices import WAIVE
 from sparring.envs.diplomacy.orders.completion import CLOSING
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
-from tests.agents.llm.toys import by_kind, menu_of, random_choices, word_tokenizer
+from tests.agents.llm.toys import WORDS, by_kind, menu_of, random_choices, word_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +155,13 @@ def test_replay_refuses_what_is_not_legal_or_not_whole(constraint):
         constraint.replay(asked, [*whole, whole[-1]])
 
 
+def test_after_a_waive_there_is_only_waive(constraint):
+    tokenizer = word_tokenizer()
+    steps = constraint.replay(MADE_UP[1], encode(tokenizer, [f"{WAIVE}\n{WAIVE}\n</orders>"])[0] + [1])
+    assert [option.text for option in steps.chosen] == [WAIVE, WAIVE]
+    assert steps.allowed_counts.tolist() == [3, 1, 1, 1, 1, 1]
+
+
 def test_the_same_choices_are_compiled_once(constraint):
     asked = by_kind(0, lines=3)[0]
     assert len(constraint.compile([asked] * 5).token) == len(constraint.compile([asked]).token)
@@ -182,6 +190,17 @@ def test_texts_are_encoded_once():
     assert counting.texts == 0
 
 
+def test_new_texts_do_not_change_the_rows_of_old_ones():
+    lines = LineTokens(word_tokenizer(), DIPLOMACY_TEXT)
+    old = {text: lines.tokens[row].copy() for text, row in zip(["A PAR H"], lines.numbers(["A PAR H"]), strict=True)}
+    lines.numbers(["A PAR S A MAR - BUR", "F NTH C A LON - NWY", "A MAR H"])
+    row = lines.numbers(["A PAR H"])[0]
+    kept = lines.tokens[row][: len(old["A PAR H"])]
+    assert kept.tolist() == old["A PAR H"].tolist()
+    ids = [lines.tokens[row][: lines.lengths[row]].tolist() for row in np.argsort(lines.rank)]
+    assert ids == sorted(ids)
+
+
 def wrapped(tokenizer, **options):
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, **{"eos_token": "<end>", "name_or_path": "bad", **options}
@@ -196,6 +215,20 @@ def test_a_tokenizer_that_adds_a_space_is_refused():
     tokenizer.decoder = decoders.Metaspace(prepend_scheme="first")
     with pytest.raises(TokenizerError, match="other tokens among other lines"):
         Constraint(wrapped(tokenizer), DIPLOMACY_TEXT)
+
+
+def test_a_tokenizer_that_lacks_words_is_refused():
+    tokenizer = Tokenizer(models.WordLevel({"<end>": 0, "A": 1, " PAR": 2}, unk_token="<end>"))
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.Split(WORDS, "isolated"), decoders.Fuse()
+    with pytest.raises(TokenizerError, match="turns"):
+        Constraint(wrapped(tokenizer), DIPLOMACY_TEXT)
+
+
+def test_a_tokenizer_without_an_end_is_refused():
+    with pytest.raises(TokenizerError, match="no end-of-text"):
+        Constraint(
+            wrapped(Tokenizer(models.WordLevel({"<end>": 0}, unk_token="<end>")), eos_token=None), DIPLOMACY_TEXT
+        )
 
 
 def test_a_menu_that_offers_a_line_twice_is_refused(constraint):

@@ -6,6 +6,7 @@ import torch
 from transformers import GenerationConfig, TopPLogitsWarper
 
 from sparring.agents.llm.decoding.constraint import Constraint
+from sparring.agents.llm.decoding.output_layer import ModelError
 from sparring.agents.llm.decoding.sampling import draw_tokens, in_nucleus
 from sparring.agents.llm.decoding.scoring import collate, score
 from sparring.agents.llm.transformers_backend import TransformersBackend
@@ -94,3 +95,9 @@ def test_a_batch_is_of_one_kind():
     assert not decisions[1].chosen
     with pytest.raises(ValueError, match="in one batch: score them in two"):
         collate(decisions)
+
+
+def test_a_model_for_free_text_has_no_menus():
+    text, menu = max(random_choices(), key=lambda pair: pair[1].lines)
+    with pytest.raises(ModelError, match="was set up for free text"):
+        backend().decide([Prompt(text, menu, 1)])

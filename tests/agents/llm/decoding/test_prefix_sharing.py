@@ -57,6 +57,13 @@ def test_forks_with_equal_prompts_leave_their_answers_alone():
     assert [len(level.tokens) for level in found] == [99, 4 * 3]
 
 
+def test_what_has_nothing_in_common_is_read_in_one_go():
+    texts = arrays(np.random.default_rng(1).integers(0, 10**6, (8, 30)).tolist())
+    found = levels(texts, np.full(8, 29))
+    assert len(found) == 1
+    assert found[0].counts.tolist() == [30] * 8
+
+
 def test_a_text_that_shares_nothing_does_not_pad_the_others():
     """Alone among forks, it is read ahead like a board of its own, so that what comes last stays short for all."""
     prompt = list(range(100))

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from sparring.agents.llm.backend import PromptError
 from sparring.agents.llm.decoding.constraint import Constraint
+from sparring.agents.llm.decoding.sampling import first_best
 from sparring.agents.llm.decoding.scoring import collate, score
 from sparring.agents.llm.endpoint.backend import EndpointBackend
 from sparring.agents.llm.transformers_backend import TransformersBackend
@@ -23,6 +25,11 @@ def constraint():
 @pytest.fixture(scope="module")
 def model():
     return llama(word_tokenizer())
+
+
+def test_the_first_of_equals_is_best():
+    values, row = np.array([1.0, 2.0, 2.0, 0.0, 5.0, 4.0, 5.0]), np.array([0, 0, 0, 1, 1, 1, 1])
+    assert first_best(values, row, np.array([0, 3])).tolist() == [1, 4]
 
 
 def backend(model, constraint, **options):
@@ -84,6 +91,14 @@ def test_a_decision_does_not_depend_on_its_neighbours(make, constraint):
         for other in others:
             assert other.token_ids.tolist() == one.token_ids.tolist()
             assert np.allclose(other.logprobs, one.logprobs, atol=1e-4)
+
+
+def test_equal_seeds_draw_the_same_and_others_differ(model, constraint):
+    asked = requests(20, seed=5, lines=3)
+    first, again = (backend(model, constraint).decide(asked) for _ in range(2))
+    other = backend(model, constraint).decide([Prompt(r.text, r.menu, r.seed + 10**20) for r in asked])
+    assert [d.token_ids.tolist() for d in first] == [d.token_ids.tolist() for d in again]
+    assert sum(a.token_ids.tolist() != b.token_ids.tolist() for a, b in zip(first, other, strict=True)) > 10
 
 
 def test_draws_follow_the_recorded_probabilities(model, constraint):
@@ -150,6 +165,25 @@ def test_a_long_prompt_is_refused_by_name(model, constraint):
         backend(model, constraint, max_prompt_tokens=50).decide([request])
     with pytest.raises(InputError, match="512 at most"):
         backend(model, constraint).decide([Prompt("Year 1\n" * 165 + "<orders>\n", request.menu, 1)])
+
+
+def test_every_prompt_that_cannot_be_read_is_told_of(model, constraint):
+    """Also where a request in between has nothing to write, and so no prompt."""
+    short, idle = "Year 1\n<orders>\n", menu_of([], 0, 0)
+    texts = [short, "", short * 9, short, short * 8]
+    asked = [Prompt(text, by_kind(0, lines=2)[0] if text else idle, 1) for text in texts]
+    with pytest.raises(PromptError, match="has 45 tokens") as caught:
+        backend(model, constraint, max_prompt_tokens=30).decide(asked)
+    assert caught.value.places == (2, 4)
+
+
+def test_broken_weights_are_named(constraint):
+    model = llama(word_tokenizer())
+    player = backend(model, constraint)
+    with torch.no_grad():
+        model.lm_head.weight[:] = torch.nan
+    with pytest.raises(FloatingPointError, match="not finite"):
+        player.decide(requests(2, lines=2))
 
 
 def test_what_is_shared_is_counted_exactly(model, constraint):

@@ -6,10 +6,12 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sparring.agents.llm.backend import Decision
 from sparring.agents.llm.decoding.constraint import Constraint
-from sparring.agents.llm.decoding.scoring import collate, score
+from sparring.agents.llm.decoding.scoring import collate, score, segment_log_softmax
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.text import Prompt
@@ -78,6 +80,14 @@ def test_two_passes_are_equal_bit_for_bit_although_the_model_is_training(constra
     first, again = score(model, batch), score(model, batch)
     assert torch.equal(first.logps, again.logps)
     assert model.training
+
+
+def test_forced_steps_are_not_scored(constraint):
+    model = llama(word_tokenizer())
+    decisions = decided(model, constraint)
+    batch = collate(decisions)
+    assert len(batch.place) == sum(int((decision.allowed_counts > 1).sum()) for decision in decisions)
+    assert torch.bincount(batch.row).min() > 1
 
 
 def test_decisions_without_a_choice_are_not_read_and_keep_their_numbers(constraint):
@@ -168,3 +178,12 @@ def test_a_token_that_was_not_allowed_is_noticed(constraint):
     decision.token_ids[step] = 0
     with pytest.raises(ValueError, match="not allowed"):
         collate([decision])
+
+
+@given(st.lists(st.lists(st.floats(-80, 80), min_size=1, max_size=6), min_size=1, max_size=8))
+@settings(deadline=None, max_examples=60)
+def test_segments_are_softmaxes_of_their_own(rows):
+    logits = torch.tensor([value for row in rows for value in row], dtype=torch.double)
+    row = torch.tensor([number for number, row in enumerate(rows) for _ in row])
+    expected = torch.cat([torch.log_softmax(torch.tensor(values, dtype=torch.double), 0) for values in rows])
+    assert torch.allclose(segment_log_softmax(logits, row), expected, atol=1e-9)

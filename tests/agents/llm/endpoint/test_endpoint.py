@@ -16,7 +16,7 @@ from sparring.envs.diplomacy.orders.choices import Choices
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.text import Prompt
 from tests.agents.llm.asking import endpoint, legal, requests, server
-from tests.agents.llm.endpoint.loopback_model import OPENAI, LoopbackModel, byte_tokenizer
+from tests.agents.llm.endpoint.loopback_model import OPENAI, STRIPPED, LoopbackModel, byte_tokenizer
 from tests.agents.llm.endpoint.loopback_server import Loopback
 from tests.agents.llm.toys import llama, menu_of
 
@@ -87,6 +87,20 @@ def test_without_a_tokenizer_it_plays_and_teaches_nothing(structured):
         assert len(decision.token_ids) == 0
 
 
+@pytest.mark.parametrize("structured", ["choice", "regex"])
+def test_a_server_that_cuts_line_ends_is_understood(structured):
+    asked = requests(3, lines=3)
+    with server([STRIPPED]) as host, endpoint(host, structured=structured) as backend:
+        decisions = backend.decide(asked)
+    assert {decision.finish_reason for decision in decisions} == {STOP}
+    assert all(legal(request, decision) for request, decision in zip(asked, decisions, strict=True))
+
+
+def test_the_grammar_of_token_ids_needs_the_tokenizer():
+    with server() as host, pytest.raises(InputError, match="needs the model's tokenizer"), endpoint(host):
+        pass
+
+
 def test_any_server_is_asked_for_nothing_but_the_standard():
     """One that refuses unknown fields and masks nothing: every answer is read, and what is no order is filled up."""
     asked = requests(3)
@@ -144,6 +158,20 @@ def test_no_more_than_the_cap_are_under_way():
         assert len(host.bodies) == 9
 
 
+def test_tokens_are_counted():
+    """The loopback server counts 7 prompt tokens for each of these answers, and nothing else."""
+    with server(always="empty") as host, endpoint(host, structured="none", model="toy") as backend:
+        backend.decide(requests(3))
+        counts = backend.metrics()
+    assert counts["endpoint/prompt_tokens"] == 21
+    assert counts["endpoint/requests"] == counts["endpoint/decisions"] == counts["endpoint/fallbacks"] == 3
+    with server() as host, endpoint(host, structured="regex") as backend:
+        backend.decide(requests(1))
+        counts = backend.metrics()
+    assert counts["endpoint/cached_tokens"] == counts["endpoint/prompt_tokens"] // 16 * 16 > 0
+    assert counts["endpoint/completion_tokens"] > 0
+
+
 def test_a_prompt_that_is_too_long_is_refused_before_anything_is_asked():
     (request,) = requests(1)
     long = Prompt("A " * 3000 + request.text, request.menu, 1)
@@ -170,3 +198,15 @@ def test_a_run_opens_the_server_that_it_names(tmp_path):
             exact.decide([Prompt("A " * 100, requests(1)[0].menu, 1)])
         exact.close()
         inexact.close()
+
+
+def test_the_policy_version_is_stamped():
+    with server() as host, endpoint(host, structured="regex") as backend:
+        backend.policy_version = 7
+        assert backend.decide(requests(1))[0].policy_version == 7
+
+
+@pytest.mark.parametrize(("names", "said"), [((), "has 0 models"), (("a", "b"), "has 2 models: a, b; name one")])
+def test_without_a_name_there_must_be_one_model(names, said):
+    with server(names=names) as host, pytest.raises(InputError, match=said), endpoint(host, structured="none"):
+        pass

@@ -36,6 +36,12 @@ def test_everything_there_is():
     assert read_answer(WHOLE) == Answer("A PAR H\n", "", (4, 5), (7, 0), ({7: -0.5, 8: -0.9}, {0: 0.0}), 2, 2, 1)
 
 
+def test_a_conversation():
+    message = {"role": "assistant", "content": "A PAR H"}
+    answer = read_answer({"choices": [{"message": message, "finish_reason": "length"}]})
+    assert answer == Answer("A PAR H", "length")
+
+
 def test_a_message_without_words_is_empty():
     assert read_answer({"choices": [{"message": {"content": None}}]}).text == ""
     calls = [{"type": "function", "function": {"name": "orders", "arguments": "{}"}}]
@@ -122,6 +128,12 @@ def test_alternatives_not_named_by_id_or_not_one_for_each_token_are_missing(show
     answer = read_answer(with_choice(logprobs={"top_logprobs": shown}))
     assert answer.token_ids == (7, 0)
     assert answer.alternatives is None
+
+
+@pytest.mark.parametrize("usage", [None, [], {"prompt_tokens": "2"}, {"prompt_tokens": -2}, {"prompt_tokens": 1e9}])
+def test_tokens_that_are_no_count_are_not_counted(usage):
+    answer = read_answer({**WHOLE, "usage": usage})
+    assert (answer.prompt_tokens, answer.completion_tokens, answer.cached_tokens) == (0, 0, 0)
 
 
 def test_models():

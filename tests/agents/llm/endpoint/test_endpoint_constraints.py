@@ -22,6 +22,14 @@ def test_a_choice_is_the_menu_with_line_ends():
     assert line_choice(builds.menu(0)) == {"choice": ["A BUD B\n", "A TRI B\n", "F TRI B\n", f"{WAIVE}\n"]}
 
 
+def test_no_choice_is_the_beginning_of_another():
+    """'A PAR - BUR' is one of 'A PAR - BUR VIA'; with their line ends none is."""
+    for asked in by_kind(0)[:100]:
+        for line in range(asked.lines):
+            (texts,) = line_choice(asked.menu(line)).values()
+            assert not [pair for pair in itertools.permutations(texts, 2) if pair[1].startswith(pair[0])]
+
+
 def test_a_regex_takes_all_legal_answers_and_no_other():
     """Python's own engine reads it; all pairs of lines from a menu and some that are not on it are tried."""
     pattern = re.compile(decision_regex(SMALL)["regex"])

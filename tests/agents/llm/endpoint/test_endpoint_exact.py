@@ -56,6 +56,19 @@ def at(temperature, logits=(3.0, 1.0, -2.0, 0.5)):
     return dict(enumerate(scaled - math.log(np.exp(scaled).sum())))
 
 
+@pytest.mark.parametrize(("one", "other"), [(0.8, 1.6), (0.5, 1.0), (1.5, 0.75)])
+def test_two_temperatures_are_told_apart(one, other):
+    assert temperature_problem(at(one), at(other), one, other) == ""
+    assert "temperature" in temperature_problem(at(1.0), at(1.0), one, other)
+    assert "temperature" in temperature_problem(at(one), at(1.1 * other), one, other)
+
+
+def test_a_cut_list_is_enough():
+    """Of the four ids a server shows the likeliest three at one temperature and others at the other."""
+    one, other = at(0.8), at(1.6)
+    assert temperature_problem({k: one[k] for k in (0, 1, 3)}, {k: other[k] for k in (0, 1, 2)}, 0.8, 1.6) == ""
+
+
 def test_what_tells_nothing_is_not_trusted():
     flat = (1.0, 1.0, 1.0, 1.0)
     assert "alike" in temperature_problem(at(1.0, flat), at(2.0, flat), 1.0, 2.0)
@@ -103,6 +116,15 @@ def test_a_server_with_another_tokenizer_is_refused(quirks):
     refused = pytest.raises(InputError, match=r"the server reads 'A PAR - BUR' as tokens .* model\.name")
     with server(quirks) as host, refused, endpoint(host, tokenizer=tokenizer):
         pass
+
+
+def test_a_server_that_adds_to_prompts_later_is_not_exact():
+    with server() as host, endpoint(host, tokenizer=byte_tokenizer()) as backend:
+        assert backend.exact
+        host.model.quirks = frozenset([loopback_model.BEGINS])
+        (decision,) = backend.decide(requests(1))
+    assert not decision.exact
+    assert "reads the prompt as other tokens" in decision.why_inexact
 
 
 @pytest.mark.parametrize("structured", ["choice", "regex"])

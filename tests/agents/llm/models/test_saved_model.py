@@ -38,6 +38,13 @@ def test_transformers_loads_the_same_model(model, folder):
     assert (loaded.config.eos_token_id, loaded.config.pad_token_id) == (tokenizer.eos_token_id, tokenizer.pad_token_id)
 
 
+def test_equal_models_are_equal_bytes_and_nothing_else_lies_about(model, folder, tmp_path):
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    save_model(tmp_path / "final", model, game_tokenizer("diplomacy"), training={"seed": 5})
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["final"]
+
+
 def test_a_failed_writing_leaves_the_earlier_folder(model, folder, monkeypatch):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     monkeypatch.setattr(

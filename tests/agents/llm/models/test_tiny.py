@@ -13,21 +13,23 @@ from hypothesis import strategies as st
 
 pytest.importorskip("transformers")
 
+from transformers import AutoTokenizer
 
 from sparring.agents.llm.cloning.dataset import CloneDataset
 from sparring.agents.llm.cloning.held_out import HeldOut
 from sparring.agents.llm.models.load import TINY, load_model
 from sparring.agents.llm.models.saved_model import verify_model
-from sparring.agents.llm.models.tiny import WORD, build_tiny, game_tokenizer
+from sparring.agents.llm.models.tiny import WORD, build_tiny, game_tokenizer, tiny_config, train_tokenizer
 from sparring.configs.language import LanguageModelConfig
 from sparring.envs.diplomacy.board.board import POWERS, standard_board
 from sparring.envs.diplomacy.prompts.prompts import render
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
-from sparring.envs.diplomacy.rollouts.demonstrations import NUMBERS, BotGames, kinds_of_prompts
+from sparring.envs.diplomacy.rollouts.demonstrations import NUMBERS, BotGames, corpus, kinds_of_prompts
 from tests.envs.diplomacy.prompts.asking import draw, random_decisions
 
 SMALL = {"hidden": 32, "layers": 2, "heads": 2}
 MOST_BYTES = 10_000_000
+TAGS = ("<orders>", "</orders>")
 TOKENIZER = game_tokenizer("diplomacy")
 
 
@@ -45,6 +47,14 @@ def test_every_word_of_the_domain_is_one_token(space):
     words = [*standard_board().locations, *POWERS, *verbs, *map(str, NUMBERS)]
     assert {word for word in words if len(encode(space + word)) != 1} == set()
     assert max(NUMBERS) == 1940
+
+
+def test_line_ends_tags_and_special_tokens():
+    assert [len(encode(text)) for text in ("\n", *TAGS)] == [1, 1, 1]
+    special = [TOKENIZER.pad_token_id, TOKENIZER.bos_token_id, TOKENIZER.eos_token_id]
+    assert len({*special, *encode("\n"), *encode(TAGS[0]), *encode(TAGS[1])}) == 6
+    assert encode("A PAR") == TOKENIZER("A PAR")["input_ids"]  # nothing is added of its own accord
+    assert 500 <= len(TOKENIZER) <= 1000
 
 
 @settings(max_examples=200, deadline=None)
@@ -84,6 +94,19 @@ def test_a_compact_prompt_is_short():
     assert max(sizes) < 250
 
 
+def test_the_same_texts_give_the_same_bytes():
+    again = train_tokenizer(corpus(), tags=TAGS)
+    assert again.backend_tokenizer.to_str() == TOKENIZER.backend_tokenizer.to_str()
+
+
+def test_it_is_saved_and_loaded(tmp_path):
+    TOKENIZER.save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    text = "Diplomacy\nA STP - BOT\nF STP/NC S LVN - STP\n</orders>"
+    assert loaded(text)["input_ids"] == encode(text)
+    assert loaded.eos_token_id == TOKENIZER.eos_token_id
+
+
 def test_the_seed_decides_the_weights_and_nothing_else_is_drawn():
     before = torch.get_rng_state()
     one, same, other = (build_tiny(game_tokenizer("diplomacy"), **SMALL, seed=seed) for seed in (1, 1, 2))
@@ -98,6 +121,15 @@ def test_the_shape_has_every_part_that_adapters_name():
     names = {name.rsplit(".", 2)[-2] for name, _ in model.named_parameters()}
     assert {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"} <= names
     assert model.lm_head.weight is model.model.embed_tokens.weight
+
+
+@pytest.mark.parametrize(("hidden", "layers", "heads", "millions"), [(128, 4, 4, 0.9), (256, 4, 4, 3.4)])
+def test_sizes(hidden, layers, heads, millions):
+    config = tiny_config(game_tokenizer("diplomacy"), hidden=hidden, layers=layers, heads=heads)
+    per_layer = 4 * hidden**2 + 3 * hidden * config.intermediate_size
+    total = layers * per_layer + config.vocab_size * hidden
+    assert config.intermediate_size % 8 == 0
+    assert total / 1e6 == pytest.approx(millions, rel=0.05)
 
 
 def test_its_files_are_those_of_its_manifest_and_small():

@@ -9,9 +9,11 @@ import pytest
 
 from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint
 from sparring.agents.ppo.trainer import derive_seeds
+from sparring.agents.run.preflight import initial_policy
 from sparring.agents.run.states import read_state
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import InputError
+from sparring.configs.core.files import SHIPPED
 from sparring.configs.load import load
 from sparring.configs.schema import DogfightEnvConfig, NetworkConfig
 from tests.agents.ppo.small_run import ENVS, PHASES, config, flat, metrics, state_of, untimed
@@ -40,6 +42,11 @@ def test_it_begins_with_the_weights_and_nothing_else(trained, tmp_path, capsys):
     assert started["updates"] == 0
     training = load_checkpoint(final).training
     assert (training["update"], training["config"]["init_from"]) == (3, str(trained))
+
+
+def test_a_released_policy_is_named_as_everywhere_else(tmp_path):
+    found = initial_policy(config(tmp_path, init_from="released/dogfight_bots_only"))
+    assert found.samefile(SHIPPED / "released" / "dogfight_bots_only.pt")
 
 
 def test_only_the_start_reads_the_policy(trained, tmp_path):
@@ -109,6 +116,13 @@ def test_a_policy_refused_twice_leaves_a_folder_for_the_right_one(trained, tmp_p
     assert train(config(tmp_path, init_from=str(trained), phases=PHASES[:1])).exists()
 
 
+def test_other_bounds_of_exploration_hold_at_once(trained, tmp_path):
+    bounds = NetworkConfig(hidden=16, log_std_init=-0.5, log_std_min=-0.6, log_std_max=-0.4)
+    assert load_checkpoint(trained).network.log_std.max() < -0.7
+    train(config(tmp_path, init_from=str(trained), network=bounds, phases=PHASES[:1]))
+    assert first_state(tmp_path, "small")["learner"]["network"]["log_std"].tolist() == pytest.approx([-0.6, -0.6])
+
+
 def gym(tmp_path, name, *options):
     place = [f"checkpoint_dir={tmp_path}", f"name={name}", "logger.progress=false", "phases.0.updates=2"]
     return load(["+run=gymnasium_continuous", *place, *SMALL.split(), *options])
@@ -135,3 +149,8 @@ def test_another_environment_or_no_statistics_are_refused(tmp_path):
         train(gym(tmp_path, "third", "init_from=first", "env.normalize_obs=false"))
     with pytest.raises(InputError, match=r"init_from=firts: is neither .*; did you mean 'first'"):
         train(gym(tmp_path, "fourth", "init_from=firts"))
+
+
+def test_the_baseline_refuses_it(tmp_path):
+    with pytest.raises(InputError, match=r"init_from=x: trainer=sb3 begins with random weights"):
+        train(replace(config(tmp_path), init_from="x", trainer="sb3"))

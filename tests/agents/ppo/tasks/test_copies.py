@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs
+from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs, GymnasiumTask
 from sparring.agents.run.states import StateFolder
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
@@ -170,6 +170,16 @@ def test_an_environment_that_is_never_finite_ends_the_run_by_name(kind):
     assert envs.quarantined.item() == 21
 
 
+def test_what_was_quarantined_comes_back_with_the_state(kind):
+    Count.spoiled[0, 2] = np.nan
+    config = GymnasiumRunConfig(env=GymnasiumEnvConfig(id=ID, num_envs=2, normalize_reward=True))
+    before, after = (GymnasiumTask(config, torch.device("cpu"), seeds={"env": SEED}) for _ in range(2))
+    steps(before.env, 3)
+    after.load_state_dict(before.state_dict(), episodes=False)
+    assert after.env.quarantined.item() == 1
+    assert after.env.returns.state_dict() == before.env.returns.state_dict()
+
+
 def single(answer, space=SPACES[0], first=None):
     """An environment whose steps return what `answer` does, called with a usual step."""
 
@@ -241,6 +251,12 @@ def test_what_cannot_is_one_line(odd, name):
     answer, space, words = REFUSED[name]
     envs = odd(single(answer, space))
     with pytest.raises(ConfigError, match=rf"^env\.id=test/Odd-v0: {words}"):
+        envs.step(torch.zeros(2, 1))
+
+
+def test_a_fault_inside_an_environment_keeps_its_traceback(odd):
+    envs = odd(single(lambda obs: obs.missing))
+    with pytest.raises(AttributeError, match="missing"):
         envs.step(torch.zeros(2, 1))
 
 

@@ -108,6 +108,12 @@ def test_densities_are_those_of_independent_choices(table, network):
     assert ((entropy > 0) & (entropy <= units * np.log(CHOICES))).all()
 
 
+def test_the_likeliest_choice_is_the_deterministic_one(table, network):
+    actions, _ = network.act(table.obs, deterministic=True)
+    log_probs, _ = network._answer(table.obs)
+    assert torch.equal(actions.long(), log_probs.argmax(-1))
+
+
 def test_rewards_are_shares_of_the_score_and_every_power_is_played(table, batch, network):
     start = scores(batch).clone()
     rewards, over = torch.zeros(28), torch.zeros(28, dtype=torch.bool)
@@ -152,6 +158,24 @@ def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path):
     with Image.open(BytesIO(videos[0].encoded_image_string)) as gif:
         assert (gif.size, gif.n_frames) == ((480, 400), 5), "spring and fall of two years, and the end"
     assert first.contract["id"] == "sparring/Diplomacy-v0"
+
+
+def test_what_is_said_is_about_diplomacy(tmp_path, capsys):
+    """No physics, and what the shares are shares of; the line about a check agrees with the numbers it logs."""
+    options = ["evaluation.games=7", "evaluation.every=2", "max_updates=8", "logger.progress=true"]
+    path = train(load([*SMALL, *options, f"checkpoint_dir={tmp_path}"]))
+    out, bar = capsys.readouterr()
+    assert "phase curriculum, update 0: random\n" in out
+    assert "physics" not in out + bar
+    assert "(none)" not in bar
+    assert "most centres: random" in out + bar
+    rates = [row["eval/random/win_rate"] for row in read(path.parent) if "eval/random/win_rate" in row]
+    said = [line for line in out.splitlines() if line.startswith("check")]
+    updates = (1, 3, 5, 7)
+    assert said == [
+        f"check after update {number}, most centres: random {rate:.0%}"
+        for number, rate in zip(updates, rates, strict=True)
+    ]
 
 
 def read(folder):

@@ -12,6 +12,7 @@ from gymnasium.spaces import Box, Discrete
 
 from sparring.agents.opponents import players
 from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.agents.ppo.tasks.copies import make_copies
 from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs, GymnasiumTask
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
@@ -95,6 +96,11 @@ def test_rewards_are_divided_by_the_spread_of_discounted_returns():
         discounted = 0.0 if step % LENGTH == 0 else discounted
 
 
+def test_what_cannot_be_trained_on_is_named():
+    with pytest.raises(ConfigError, match=r"env\.id=CartPol-v1: cannot be made: .*did you mean 'CartPole-v1'"):
+        make_copies("CartPol-v1", 1)
+
+
 def test_a_choice_is_counted_from_where_the_space_starts():
     space = Discrete(3, start=5)
     gymnasium.register("test/Choices-v0", lambda: Clock(space), max_episode_steps=LENGTH)
@@ -114,6 +120,14 @@ def test_it_learns_to_balance_the_pole(tmp_path):
     assert final.contract["id"] == "CartPole-v1"
     assert (final.network.categorical, final.contract["categorical"]) == ((2,), 2)
     assert final.training["recent_return"] > 60.0  # 22 by chance
+
+
+def test_a_continued_run_says_that_it_is_inexact(tmp_path, capsys):
+    train(small(tmp_path, "max_updates=2"))
+    train(small(tmp_path, "max_updates=4"))
+    said = capsys.readouterr().out
+    assert "resumed after update 2" in said
+    assert "inexact resume: Gymnasium's environments cannot be saved, so episodes start again" in said
 
 
 def test_statistics_come_back_with_the_run(tmp_path):
@@ -224,3 +238,8 @@ def test_it_is_trained_resumed_and_evaluated_if_its_module_is_typed(tmp_path, fo
     assert MODULE not in sys.modules
     assert main([*evaluate, "--import", MODULE]) == 0
     assert ID in (final.parent / "eval.md").read_text()
+
+
+def test_a_missing_module_is_one_line(tmp_path):
+    with pytest.raises(ConfigError, match=r"env\.id=no_such_module:A/B-v0: cannot be made: No module named"):
+        train(load(options(tmp_path, "env=gymnasium", "env.id=no_such_module:A/B-v0")))

@@ -45,6 +45,10 @@ def test_equal_options_give_equal_positions_and_no_position_is_twice():
     assert draw_positions(replace(SMALL, seed=7)) != drawn
 
 
+def test_held_out_positions_do_not_depend_on_the_size_of_the_training():
+    assert draw_positions(replace(SMALL, train=10))["held_out"] == draw_positions(SMALL)["held_out"]
+
+
 def test_the_history_of_a_record_leads_from_the_start_to_its_position():
     for record in play_game(ChessDataConfig(plies=10), 2, 5, None):
         board = chess.Board()
@@ -60,6 +64,13 @@ def test_engine_and_self_play_games_need_the_engine_and_are_deterministic(engine
     drawn = draw_positions(config, engine)
     assert drawn == draw_positions(config, engine)
     assert {record.source for split in SPLITS for record in drawn[split]} >= {"engine", "self_play"}
+
+
+def test_too_many_positions_are_refused_in_one_line(monkeypatch):
+    monkeypatch.setattr("sparring.envs.chess.data.positions.MOST_EMPTY_GAMES", 3)
+    monkeypatch.setattr("sparring.envs.chess.data.positions.play_game", lambda config, split, number, engine: [])
+    with pytest.raises(InputError, match=r"env\.data\.held_out=1000000: .* gave only 0 different positions"):
+        draw_positions(replace(SMALL, held_out=1_000_000))
 
 
 def test_labels_are_of_the_side_to_move_and_its_best_is_the_largest(engine):
@@ -107,6 +118,24 @@ def test_written_and_read_again(tmp_path, engine):
     write_positions(tmp_path / "b", StoredPositions(positions, analyses, {"engine": engine.name}))
     names = sorted(path.name for path in (tmp_path / "a").iterdir())
     assert all((tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes() for name in names)
+
+
+@pytest.mark.parametrize(
+    ("summary", "named"),
+    [
+        ({"engine": "Stockfish 15.1, depth 10"}, "its labels by Stockfish 15.1, depth 10 may hold bounds as values"),
+        ({"engine": "Stockfish 15.1, depth 10", "values": 2}, ""),
+        ({"engine": "built-in search 1 (material and mobility), depth 2"}, ""),
+    ],
+)
+def test_a_folder_labelled_before_bounds_were_left_out_is_named(tmp_path, engine, capsys, summary, named):
+    positions = draw_positions(SMALL)
+    first = positions["train"][0]
+    labels = {first.fen: label([first], engine, seed=1)[0]}
+    write_positions(tmp_path / "a", StoredPositions(positions, labels, summary))
+    read_positions(tmp_path / "a")
+    said = capsys.readouterr().err
+    assert named in said if named else not said
 
 
 def damaged(folder, change):

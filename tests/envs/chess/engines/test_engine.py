@@ -1,6 +1,7 @@
 """The engine of the chess tasks: what it answers, the cache, crashes, and the built-in search in its place."""
 
 import random
+import sqlite3
 import subprocess
 import sys
 
@@ -82,6 +83,15 @@ def test_the_built_in_search_is_announced_where_stockfish_is_missing(monkeypatch
     assert "built-in search 1" in said
 
 
+@needs_stockfish
+def test_stockfish_is_named_with_its_version_and_depth(capsys):
+    with open_engine(depth=3) as engine:
+        assert engine.name.startswith("Stockfish ")
+        assert engine.name.endswith(", depth 3")
+        assert not engine.stand_in
+    assert capsys.readouterr().err == ""
+
+
 def test_found_lines_are_stored_by_position_count_depth_and_version(tmp_path):
     program, log = write_puppet(tmp_path)
     start, other = chess.Board(), chess.Board("4k3/8/8/8/8/8/4P3/4K3 w - - 0 1")
@@ -94,6 +104,24 @@ def test_found_lines_are_stored_by_position_count_depth_and_version(tmp_path):
         engine.value(start)
         engine.top_moves(start, 2)
     assert len(log.read_text().splitlines()) == 4
+
+
+def test_values_stored_before_bounds_were_left_out_are_searched_again(tmp_path, capsys):
+    """The table is the one that earlier versions wrote, keyed by the engine's name alone."""
+    program, log = write_puppet(tmp_path)
+    with sqlite3.connect(tmp_path / "lines.sqlite") as store:
+        store.execute(
+            "CREATE TABLE lines (engine TEXT, depth INTEGER, multipv INTEGER, fen TEXT, found TEXT,"
+            " PRIMARY KEY (engine, depth, multipv, fen)) WITHOUT ROWID"
+        )
+        row = ("Puppet 3", 4, 1, chess.STARTING_FEN, '[["e2e4", -100.0]]')
+        store.execute("INSERT INTO lines VALUES (?, ?, ?, ?, ?)", row)
+    with open_engine(program, depth=4, cache=tmp_path / "lines.sqlite") as engine:
+        assert engine.value(chess.Board()) == 0.07
+    assert len(log.read_text().splitlines()) == 1
+    assert "lines.sqlite: 1 searches of Puppet 3 may hold bounds as values" in capsys.readouterr().err
+    with open_engine(program, depth=5, cache=tmp_path / "lines.sqlite"):
+        assert capsys.readouterr().err == ""
 
 
 def test_moves_before_the_position_are_not_shown_to_the_engine(tmp_path):
@@ -191,6 +219,14 @@ def test_an_engine_that_says_nothing_has_failed_in_time(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    "fen", ["8/8/8/8/8/8/8/8 w - - 0 1", "kk6/8/8/8/8/8/8/K7 w - - 0 1", "4k3/4Q3/8/8/8/8/8/4K3 w - - 0 1"]
+)
+def test_impossible_positions_are_refused_by_name(fen):
+    with open_engine(BUILT_IN) as engine, pytest.raises(InputError, match=f"position '{fen}': is impossible"):
+        engine.value(chess.Board(fen))
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"depth": 0}, r"engine depth=0: must be in \[1, 60\]"),
@@ -202,3 +238,9 @@ def test_an_engine_that_says_nothing_has_failed_in_time(tmp_path, monkeypatch):
 def test_bad_options_are_refused_in_one_line(options, message):
     with pytest.raises(InputError, match=message):
         open_engine(**options)
+
+
+def test_a_file_that_is_no_cache_is_refused(tmp_path):
+    (tmp_path / "lines.sqlite").write_text("nonsense " * 100)
+    with pytest.raises(InputError, match="cannot be used"):
+        open_engine(BUILT_IN, cache=tmp_path / "lines.sqlite")

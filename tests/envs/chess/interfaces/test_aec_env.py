@@ -4,9 +4,11 @@ import warnings
 
 import chess
 import pytest
+from gymnasium.error import ResetNeeded
 from pettingzoo.test import api_test, seed_test
 
 from sparring.configs.core.errors import InputError
+from sparring.envs.chess.engines.engine import BUILT_IN, open_engine
 from sparring.envs.chess.interfaces.aec_env import env as chess_env
 
 # Advice of PettingZoo's for games without text and agents without names.
@@ -81,6 +83,14 @@ def test_endings(start, moves, result, white):
     assert env.agents == []
 
 
+def test_a_long_game_is_cut_off():
+    env, rewards = played(["e2e4", "e7e5"], max_plies=2)
+    assert env.truncations == {"white": True, "black": True}
+    assert env.terminations == {"white": False, "black": False}
+    assert rewards == {"white": 0.0, "black": 0.0}
+    assert env.infos["white"]["result"] == "*"
+
+
 @pytest.mark.parametrize("text", ["e2e5", "", "O-O", "e7e8q", "0000", "♟" * 1000, "Nf3", "e2e4 e2e4"])
 def test_an_illegal_move_loses(text):
     env, rewards = played([text])
@@ -98,7 +108,30 @@ def test_an_illegal_move_is_replaced_where_that_is_asked_for():
     assert other.board.fen() == env.board.fen()
 
 
+def test_an_engine_beats_the_first_move_of_the_alphabet():
+    env = chess_env()
+    env.reset()
+    with open_engine(BUILT_IN) as engine:
+        for agent in env.agent_iter():
+            *_, terminated, truncated, info = env.last()
+            over = terminated or truncated
+            best = None if over or agent == "black" else engine.top_moves(env.board, 1)[0][0]
+            env.step(None if over else best or info["legal_moves"][0])
+    assert info["result"] == "1-0"
+
+
 @pytest.mark.parametrize("fen", ["", "bad", "8/8/8/8/8/8/8/8 w - - 0 1", "R5k1/5ppp/8/8/8/8/8/6K1 b - - 0 1", 3])
 def test_positions_that_cannot_be_played_are_refused(fen):
     with pytest.raises(InputError, match=r"options fen .*; give a position that can occur"):
         chess_env().reset(options={"fen": fen})
+
+
+def test_other_bad_input_is_refused():
+    with pytest.raises(InputError, match=r"unknown illegal 'loose'.*did you mean 'lose'"):
+        chess_env(illegal="loose")
+    with pytest.raises(InputError, match=r"max_plies=0: must be in \[1, 10000\]"):
+        chess_env(max_plies=0)
+    with pytest.raises(ResetNeeded):
+        chess_env().step("e2e4")
+    with pytest.raises(InputError, match="action of type int"):
+        played([3])

@@ -56,6 +56,12 @@ def test_the_true_answer_is_always_best_and_any_other_text_is_scored(env):
     assert len(seen) == 60
 
 
+def test_a_seed_repeats_and_without_one_episodes_go_on(env):
+    first, second = env.reset(seed=5)[0], env.reset()[0]
+    assert first != second
+    assert (env.reset(seed=5)[0], env.reset()[0]) == (first, second)
+
+
 def test_an_illegal_move_may_be_asked_about(env):
     env.reset(options={"fen": chess.STARTING_FEN, "move": "e2e5", "history": "g1f3 e2e5"})
     *_, info = env.step("")
@@ -77,3 +83,15 @@ def test_an_illegal_move_may_be_asked_about(env):
 def test_options_that_are_no_question_are_refused(env, options):
     with pytest.raises(InputError, match=r"give a position that can|options move=.*: give a move|of reset 'fem'"):
         env.reset(options=options)
+
+
+def test_other_bad_input_is_refused(env):
+    for plies in (-1, 1001):
+        with pytest.raises(InputError, match=rf"plies={plies}: must be in \[0, 1000\]"):
+            gym.make(ARBITER_ID, plies=plies)
+    env.reset(seed=1)
+    with pytest.raises(InputError, match="action of type int"):
+        env.unwrapped.step(3)
+    env.step("")
+    with pytest.raises(gym.error.ResetNeeded):
+        env.unwrapped.step("")

@@ -3,6 +3,7 @@
 from functools import cache
 
 import chess
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -188,12 +189,28 @@ def test_demonstrations_continue_where_a_state_was_taken():
     assert [text[0] for text in later[:4]] == ["P", "P", "A", "A"]
 
 
+def test_one_pass_shows_every_position_once():
+    config = load(["+run=rookworld_sft", *DATA])
+    games = CHESS.demonstrations(config, games=8, seed=5)
+    assert {group[0].sample.record for group in games.next()} == {*positions_of(config.env).positions["train"]}
+
+
 def test_the_pieces_of_the_tokenizer_lose_nothing():
     import regex
 
     record = positions_of(overfit_env()).positions["held_out"][0]
     for text in (arbiter_sample(record).prompt, arbiter_sample(record).answer, f"P: {chess.STARTING_FEN}   "):
         assert "".join(regex.findall(PIECES, text)) == text
+
+
+def test_the_dry_run_needs_no_engine(monkeypatch):
+    monkeypatch.setattr("sparring.envs.chess.rollouts.sources.open_engine", lambda *a, **b: 1 / 0)
+    lines = list(CHESS.preview(grpo("tasks.analysis_share=0.4", "tasks.mixed=false"), len))
+    assert lines[0].startswith("train: 8 positions of ")
+    assert "phase 1: P, 4 steps of 4 prompts x 4; P: temperature 0.5, top-p 0.9" in lines[3]
+    assert lines[4].startswith("phase 2: A, 6 steps")
+    assert "reward 0.5400 (0.5400 to 0.5400)" in lines[5]
+    assert lines[6].startswith("P: no reference answers here")
 
 
 @pytest.mark.parametrize(
@@ -216,3 +233,16 @@ def test_ppo_does_not_train_on_chess():
         ConfigError, match=r"trainer=ppo: does not train env\.id=sparring/Chess-v0; choose grpo or clone"
     ):
         validate(DogfightRunConfig(env=DogfightEnvConfig(id="sparring/Chess-v0")))
+
+
+def test_a_missing_model_is_named_with_the_fix():
+    from sparring.agents.llm.models.load import load_model
+
+    with pytest.raises(InputError, match=r"model\.name=rookworld_base.*a run that cloned"):
+        load_model(grpo().model)
+
+
+def test_rewards_are_those_of_the_plan_as_float64():
+    task, prompts = played(grpo(), rules, groups=2)
+    assert task.rewards().dtype == np.float64
+    assert task.rewards().shape == (1, len(prompts), 1)

@@ -1,5 +1,7 @@
 """Civil disorder disbands the units farthest from home, counted by hand."""
 
+import pytest
+
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import standard_board
 from tests.envs.diplomacy.scenes import play
@@ -18,6 +20,12 @@ def left(power, units, *, centres):
 def test_a_fleet_does_not_pass_from_one_coast_of_a_province_to_the_other():
     # Five moves each: TRI ALB GRE AEG CON BLA, TRI ADR ION TYS WES MAO. By way of Bulgaria BLA would be four.
     assert left("Austria", "F BLA, F MAO", centres=["VIE"]) == ["MAO"]
+
+
+@pytest.mark.parametrize(("coast", "stays"), [("NC", "STP"), ("SC", "BOT")])
+def test_the_coast_on_which_a_fleet_stands_counts(coast, stays):
+    # EDI NWG BAR STP/NC: three moves. EDI NTH SKA SWE BOT STP/SC: five, and BOT is four.
+    assert left("England", f"F STP/{coast}, F BOT", centres=["LON"]) == [stays]
 
 
 def test_an_army_may_be_ferried_and_a_fleet_goes_round_the_land():

@@ -79,6 +79,14 @@ def test_no_drawn_order_is_void(course):
         assert not (ordered & (after["results"] % codes.DISLODGED_FLAG == codes.VOID)).any()
 
 
+def test_every_unit_that_can_has_a_drawn_order(course):
+    for before, _ in course:
+        moving = in_phase(before, MOVEMENT)
+        assert torch.equal(before["orders"][moving] != 0, before["units"][moving] != 0)
+        leaving = in_phase(before, (codes.SPRING_RETREATS, codes.FALL_RETREATS))
+        assert torch.equal(before["orders"][leaving] != 0, before["dislodged"][leaving] != 0)
+
+
 def check_conserved(before, after):
     """Each power has as many units after movement as before, but for those that were dislodged and are gone."""
     lost = torch.where(after["results"] >= codes.DISLODGED_FLAG, before["units"], 0)
@@ -143,6 +151,11 @@ def test_after_winter_no_power_has_more_units_than_centres(course):
             assert (units <= (after["owner"] == power).sum(dim=1))[winter].all()
 
 
+def test_a_phase_forgets_its_orders(course):
+    for before, after in course:
+        assert not after["orders"][before["done"] == 0].any()
+
+
 def test_a_game_that_is_over_stays_as_it_is(course):
     for before, after in course:
         over = before["done"] == 1
@@ -166,6 +179,17 @@ def test_neighbours_places_and_threads_do_not_matter(course, threads):
     for before, after in course[::5]:
         if not before["done"].any():
             assert same(again(before, shuffled, threads), {name: after[name][shuffled] for name in EVERYTHING})
+
+
+def test_a_game_alone_goes_the_same_way(course):
+    for phase, (before, after) in enumerate(course[:20]):
+        rows = torch.tensor([phase % GAMES])
+        assert same(again(before, rows, 1), {name: after[name][rows] for name in EVERYTHING})
+
+
+def test_a_crowd_comes_to_the_same_twice(crowd):
+    before, after = crowd
+    assert same(again(before, torch.arange(300), 2), after)
 
 
 def test_draws_depend_on_the_place_in_the_batch_and_the_seed_alone(course):

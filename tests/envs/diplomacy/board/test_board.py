@@ -106,8 +106,13 @@ def test_the_board_has_the_published_size():
     ("name", "dtype", "shape"),
     [
         ("province_of", np.int32, (81,)),
+        ("terrain", np.int32, (75,)),
+        ("centres", np.int32, (34,)),
         ("centre_of", np.int32, (75,)),
+        ("home", np.int32, (75,)),
         ("army_next", np.bool_, (75, 75)),
+        ("fleet_next", np.bool_, (81, 81)),
+        ("army_neighbours", np.int32, (75, 7)),
         ("fleet_neighbours", np.int32, (81, 11)),
     ],
 )
@@ -116,6 +121,10 @@ def test_arrays_have_their_type_and_shape_and_cannot_be_written(name, dtype, sha
     assert (array.dtype, array.shape) == (dtype, shape)
     with pytest.raises(ValueError, match="read-only"):
         array[...] = 0
+
+
+def test_everyone_shares_one_board():
+    assert standard_board() is BOARD
 
 
 def test_places_are_in_order():
@@ -158,6 +167,11 @@ def test_a_power_begins_with_a_unit_on_each_home_and_its_fleets(power):
     assert codes(sorted(location for unit, location in units if unit == FLEET)) == FLEETS_AT_THE_START[power]
 
 
+def test_units_at_the_start_come_power_by_power():
+    owners = [owner for owner, _, _ in BOARD.start]
+    assert owners == sorted(owners)
+
+
 # Adjacency
 
 
@@ -197,32 +211,105 @@ def test_fleets_pass_between_neighbouring_shores_exactly_where_they_share_a_sea(
 
 
 @pytest.mark.parametrize(
-    ("pairs", "army", "fleet"),
+    "pair",
     [
-        ("ANK-SMY TUS-VEN FIN-NWY LVP-YOR SEV-UKR GAL-RUM BUL-CON SPA-GAS STP-MOS", True, False),
-        ("DEN-KIE CON-SMY ALB-TRI PIE-TUS BER-PRU ARM-SEV", True, True),
-        (
-            "BUL/EC-BLA BUL/EC-CON BUL/EC-RUM BUL/SC-AEG BUL/SC-CON BUL/SC-GRE SPA/NC-GAS SPA/NC-POR "
-            "SPA/NC-MAO SPA/SC-MAR SPA/SC-POR SPA/SC-MAO SPA/SC-LYO SPA/SC-WES STP/NC-BAR STP/NC-NWY "
-            "STP/SC-BOT STP/SC-FIN STP/SC-LVN MAO-IRI NTH-DEN TYS-ION CON-BLA",
-            None,
-            True,
-        ),
-        (
-            "BUL/EC-AEG BUL/EC-GRE BUL/SC-BLA BUL/SC-RUM SPA/NC-MAR SPA/NC-LYO SPA/NC-WES SPA/SC-GAS "
-            "STP/NC-BOT STP/NC-FIN STP/NC-LVN STP/SC-BAR STP/SC-NWY BUL/EC-BUL/SC SPA/NC-SPA/SC "
-            "STP/NC-STP/SC BAL-SKA ADR-TYS IRI-NTH ION-WES MAO-LON ROM-APU",
-            None,
-            False,
-        ),
-        ("APU-ALB DEN-NWY SPA-NAF TUN-NAP CON-GRE MUN-VIE PRU-MOS FIN-LVN", False, None),
+        # shores that turn away from each other
+        *("ANK-SMY", "ARM-SMY", "ARM-SYR", "APU-ROM", "ROM-VEN", "TUS-VEN", "PIE-VEN", "GAS-MAR", "FIN-NWY"),
+        *("EDI-LVP", "LVP-YOR", "WAL-YOR"),
+        # inland
+        *("SEV-UKR", "RUM-UKR", "MUN-KIE", "RUH-HOL", "TYR-VEN", "TYR-PIE", "GAL-RUM", "BUR-MAR", "SER-GRE", "WAR-PRU"),
+        # split provinces: the army's place is the province
+        *("BUL-CON", "BUL-GRE", "BUL-RUM", "BUL-SER", "SPA-GAS", "SPA-MAR", "SPA-POR"),
+        *("STP-FIN", "STP-LVN", "STP-MOS", "STP-NWY"),
     ],
 )
-def test_who_passes_where_people_get_it_wrong(pairs, army, fleet):
-    """Shores that turn away from each other, straits, split coasts; None says nothing of that kind of unit."""
-    for pair in pairs.split():
-        assert army is None or touching(ARMY, pair) == army, pair
-        assert fleet is None or touching(FLEET, pair) == fleet, pair
+def test_only_armies_pass(pair):
+    assert touching(ARMY, pair)
+    assert not touching(FLEET, pair)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        # across the straits and through the canal
+        *("DEN-KIE", "DEN-SWE", "CON-ANK", "CON-SMY"),
+        # along the shore
+        *("ALB-TRI", "ALB-GRE", "APU-VEN", "APU-NAP", "TRI-VEN", "NAP-ROM", "ROM-TUS", "PIE-TUS", "MAR-PIE", "NAF-TUN"),
+        *("NWY-SWE", "FIN-SWE", "BER-KIE", "BER-PRU", "LVN-PRU", "HOL-KIE", "BEL-HOL", "BEL-PIC", "BRE-PIC", "BRE-GAS"),
+        *("CLY-EDI", "CLY-LVP", "EDI-YOR", "LON-YOR", "LON-WAL", "LVP-WAL", "SMY-SYR", "ANK-ARM", "ARM-SEV", "RUM-SEV"),
+    ],
+)
+def test_armies_and_fleets_pass(pair):
+    assert touching(ARMY, pair)
+    assert touching(FLEET, pair)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        *("BUL/EC-BLA", "BUL/EC-CON", "BUL/EC-RUM", "BUL/SC-AEG", "BUL/SC-CON", "BUL/SC-GRE"),
+        *(
+            "SPA/NC-GAS",
+            "SPA/NC-POR",
+            "SPA/NC-MAO",
+            "SPA/SC-MAR",
+            "SPA/SC-POR",
+            "SPA/SC-MAO",
+            "SPA/SC-LYO",
+            "SPA/SC-WES",
+        ),
+        *("STP/NC-BAR", "STP/NC-NWY", "STP/SC-BOT", "STP/SC-FIN", "STP/SC-LVN"),
+        *("MAO-NAF", "MAO-WES", "MAO-NAO", "MAO-IRI", "MAO-ENG", "LON-ENG", "WAL-IRI", "WAL-ENG", "LVP-NAO", "CLY-NAO"),
+        *("NTH-ENG", "NTH-HEL", "NTH-SKA", "NTH-NWG", "NTH-DEN", "HEL-DEN", "HEL-KIE", "SKA-DEN", "SKA-NWY", "SKA-SWE"),
+        *("BAL-KIE", "BAL-DEN", "BAL-BOT", "LVN-BOT", "LVN-BAL", "NWY-BAR", "NWY-NWG", "NWG-BAR", "NWG-EDI"),
+        *("TYS-ION", "TYS-TUN", "TYS-WES", "TYS-LYO", "ION-ADR", "ION-AEG", "ION-EAS", "ION-TUN", "ION-ALB", "ION-GRE"),
+        *("AEG-EAS", "AEG-CON", "AEG-SMY", "EAS-SYR", "CON-BLA", "ADR-ALB", "ADR-APU"),
+    ],
+)
+def test_fleets_pass_by_sea_and_coast(pair):
+    assert touching(FLEET, pair)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        # the other coast
+        *(
+            "BUL/EC-AEG",
+            "BUL/EC-GRE",
+            "BUL/SC-BLA",
+            "BUL/SC-RUM",
+            "SPA/NC-MAR",
+            "SPA/NC-LYO",
+            "SPA/NC-WES",
+            "SPA/SC-GAS",
+        ),
+        *("STP/NC-BOT", "STP/NC-FIN", "STP/NC-LVN", "STP/SC-BAR", "STP/SC-NWY"),
+        *("BUL/EC-BUL/SC", "SPA/NC-SPA/SC", "STP/NC-STP/SC"),
+        # land between two seas
+        *("AEG-BLA", "BAL-SKA", "BAL-HEL", "BAL-NTH", "BAR-BOT", "SKA-HEL", "ADR-TYS", "LYO-MAO", "AEG-ADR", "BOT-SKA"),
+        # seas and shores that seem to touch
+        *("IRI-NTH", "IRI-CLY", "IRI-NWG", "NAO-ENG", "NAO-NTH", "NAO-EDI", "ENG-HEL", "ENG-HOL", "HEL-BEL", "HEL-SKA"),
+        *("ION-WES", "ION-LYO", "ION-SMY", "EAS-GRE", "EAS-TUN", "EAS-CON", "AEG-ALB", "WES-MAR", "LYO-ROM", "LYO-TUN"),
+        *("TYS-PIE", "TYS-APU", "NTH-SWE", "NTH-PIC", "NTH-CLY", "BAR-FIN", "NWG-SWE", "BAL-FIN", "BOT-PRU", "ADR-NAP"),
+        *("MAO-LON", "MAO-PIC", "MAO-WAL", "LON-BEL", "LON-PIC", "ROM-APU"),
+    ],
+)
+def test_fleets_do_not_pass(pair):
+    assert not touching(FLEET, pair)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        *("APU-ALB", "ROM-PIE", "CLY-YOR", "CLY-WAL", "EDI-LON", "LON-LVP", "LON-EDI", "DEN-NWY", "DEN-HOL", "DEN-BER"),
+        *("SPA-NAF", "SPA-BUR", "TUN-NAP", "CON-GRE", "SMY-SEV", "MUN-VIE", "MUN-PIE", "MAR-TYR", "BOH-BUD", "GAL-SER"),
+        *("PRU-MOS", "SIL-UKR", "RUH-PIC", "RUH-BER", "HOL-BUR", "BEL-PAR", "BRE-BUR", "TRI-BOH", "TRI-GRE", "VEN-NAP"),
+        *("FIN-MOS", "FIN-LVN", "STP-SWE", "STP-SEV", "SEV-GAL", "BUD-BUL", "WAR-BOH", "UKR-BUD"),
+    ],
+)
+def test_armies_do_not_pass(pair):
+    assert not touching(ARMY, pair)
 
 
 @pytest.mark.parametrize(
@@ -264,16 +351,25 @@ def test_every_location_is_found_by_what_it_is_called():
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        ("stp(nc)", "STP/NC"),
-        ("BUL ECS", "BUL/EC"),
-        ("St. Petersburg (north coast)", "STP/NC"),
-        ("GOL", "LYO"),
-        ("tyn", "TYS"),
-        ("NRG", "NWG"),
-        ("ECH", "ENG"),
-        ("mid atlantic ocean", "MAO"),
-        ("Romania", "RUM"),
-        ("Heligoland Bight", "HEL"),
+        *(
+            ("stp(nc)", "STP/NC"),
+            ("STP (SC)", "STP/SC"),
+            ("Spa/sc", "SPA/SC"),
+            ("BUL ec", "BUL/EC"),
+            ("BUL ECS", "BUL/EC"),
+        ),
+        *(("St. Petersburg (north coast)", "STP/NC"), ("spain, South Coast", "SPA/SC"), ("St Petersburg", "STP")),
+        *(
+            ("GOL", "LYO"),
+            ("tyn", "TYS"),
+            ("mid", "MAO"),
+            ("NRG", "NWG"),
+            ("nor", "NWY"),
+            ("ECH", "ENG"),
+            ("gob", "BOT"),
+        ),
+        *(("english channel", "ENG"), ("Mid-Atlantic", "MAO"), ("mid atlantic ocean", "MAO"), ("Romania", "RUM")),
+        *(("Gulf of Lyons", "LYO"), ("Heligoland Bight", "HEL"), ("NORTH AFRICA", "NAF"), ("North Sea", "NTH")),
     ],
 )
 def test_other_ways_to_write_a_place(text, code):
@@ -290,10 +386,13 @@ def test_no_two_places_share_a_spelling():
     ("text", "said"),
     [
         ("MRA", "unknown province 'MRA': write a code or a name, as in PAR, STP/NC, North Sea; did you mean 'MAR'?"),
+        ("Edinburg", "did you mean 'EDI'?"),
         ("Spain nort coast", "did you mean 'SPA/NC'?"),
         ("STP/EC", "unknown coast 'STP/EC': choose from STP/NC, STP/SC"),
+        ("bul(nc)", "unknown coast 'bul(nc)': choose from BUL/EC, BUL/SC"),
         ("MAR/SC", "unknown coast 'MAR/SC': choose from MAR alone"),
         ("", "unknown province ''"),
+        ("/", "unknown province '/'"),
         ("PAR\nMUN", "unknown province 'PAR\\nMUN'"),
     ],
 )
@@ -315,7 +414,7 @@ def test_the_board_loads_no_simulator():
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
-@pytest.mark.parametrize("text", ["garbage"])
+@pytest.mark.parametrize("text", ["garbage", "hello", "xyz", "move"])
 def test_what_is_like_no_place_is_taken_for_none(text):
     with pytest.raises(UnknownNameError, match=r"STP/NC, North Sea$"):
         find_location(text)

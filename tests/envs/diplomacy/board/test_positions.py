@@ -28,7 +28,10 @@ def batch():
     ("name", "change", "message"),
     [
         ("dislodged", lambda values: values.numpy(), "dislodged: ndarray is no tensor of whole numbers"),
+        ("done", lambda values: [0], "done: list is no tensor of whole numbers"),
+        ("winner", lambda values: None, "winner: NoneType is no tensor of whole numbers"),
         ("owner", lambda values: values.double(), "owner: torch.float64 is no tensor of whole numbers"),
+        ("year", lambda values: values + 0.9, "year: torch.float32 is no tensor of whole numbers"),
         ("phase", lambda values: values.to(torch.complex64), "phase: torch.complex64 is no tensor of whole numbers"),
     ],
 )
@@ -44,7 +47,7 @@ def test_what_is_no_tensor_of_whole_numbers_changes_nothing(batch, name, change,
     assert all(torch.equal(getattr(batch, field), values) for field, values in before.items())
 
 
-@pytest.mark.parametrize("kind", [torch.int64, torch.int16])
+@pytest.mark.parametrize("kind", [torch.int64, torch.int32, torch.int16])
 def test_any_whole_numbers_will_do(batch, kind):
     batch.set_position(1, {name: values.to(kind) for name, values in opening().items()})
     assert {name: getattr(batch, name).dtype for name in STATE} == {name: dtype for name, (_, dtype) in STATE.items()}
@@ -71,6 +74,22 @@ def test_only_the_game_that_is_set_forgets_its_orders_and_results(batch):
     assert not batch.results[1].any()
     assert torch.equal(batch.orders[0], orders[0])
     assert torch.equal(batch.results[0], results[0])
+
+
+def test_loading_a_snapshot_forgets_the_orders_of_all_games(batch):
+    batch.reset()
+    state = batch.snapshot()
+    batch.draw_orders(0)
+    assert batch.orders.any(dim=1).all()
+    batch.load(state)
+    assert not batch.orders.any()
+
+
+def test_no_game_of_the_environment_begins_with_its_end():
+    env = parallel_env()
+    with pytest.raises(InputError, match="position: the game is over; give one that goes on"):
+        env.reset(options={"position": {**opening(), "done": torch.tensor([1])}})
+    env.close()
 
 
 @pytest.mark.parametrize("phase", codes.RETREATS)
@@ -219,8 +238,13 @@ def test_the_last_year_there_is_ends_the_game():
 @pytest.mark.parametrize(
     ("name", "place", "value", "message"),
     [
+        ("units", "PAR", 30, r"units\[\d+\]=30: must be in \[0, 28\]"),
+        ("units", "NTH", 1, r"units\[\d+\] \(NTH\): an army cannot stand at sea"),
+        ("units", "PAR", 8, r"units\[\d+\] \(PAR\): no fleet of form 1 can stand there"),
+        ("units", "STP", 8, r"units\[\d+\] \(STP\): no fleet of form 1"),
         ("units", "LON", 15, r"units\[\d+\] \(LON\): no fleet of form 2"),
         ("origin", "LON", 78, r"origin\[\d+\]=78: must be in \[0, 77\]"),
+        ("dislodged", "LON", 1, r"dislodged\[\d+\] \(LON\): no unit has to retreat in spring"),
         ("year", None, 1900, r"year=1900: must be in \[1901, 30000\]"),
         ("phase", None, 5, r"phase=5: must be in \[0, 4\]"),
         ("winner", None, 7, r"winner=7: must be in \[-1, 6\]"),
@@ -236,4 +260,17 @@ def test_impossible_positions_change_nothing(name, place, value, message):
     with pytest.raises(InputError, match=message):
         batch.set_position(1, state)
     assert all(torch.equal(getattr(batch, field), values) for field, values in before.items())
+    batch.close()
+
+
+def test_positions_of_the_wrong_shape_are_refused():
+    batch = DiplomacyBatch(1, threads=1)
+    state = opening()
+    with pytest.raises(InputError, match=r"units: shape \(75,\) is not \(1, 75\)"):
+        batch.set_position(0, {**state, "units": state["units"][0]})
+    del state["owner"]
+    with pytest.raises(InputError, match="owner: missing from the position"):
+        batch.set_position(0, state)
+    with pytest.raises(InputError, match=r"game=1: must be a whole number in \[0, 0\]"):
+        batch.set_position(1, opening())
     batch.close()

@@ -135,6 +135,12 @@ def test_orders_are_legal(games, bot):
         assert not (going & (given != 0) & (batch.results % codes.DISLODGED_FLAG == codes.VOID)).any()
 
 
+def test_random_gives_every_kind_of_order(games):
+    batch = all_play(games(8), "random")
+    kinds = {kind for _, _, kind, _, _ in movement_orders(batch, 0)}
+    assert kinds == {codes.HOLD, codes.MOVE, codes.SUPPORT, codes.SUPPORT_MOVE, codes.CONVOY}
+
+
 def test_chaos_always_moves(games):
     batch = all_play(games(4), "chaos")
     assert {kind for _, _, kind, _, _ in movement_orders(batch, 0)} == {codes.MOVE}
@@ -238,6 +244,18 @@ def test_dumbbot_moves_as_often_as_the_rules_say(games, moment):
     assert moment == "opening" or kinds == {codes.HOLD, codes.MOVE, *SUPPORTS}
 
 
+def test_a_dumbbot_value_by_hand(games):
+    """All but two centres unowned and none of Italy's in danger: prox_0 is 700 times the size of the unowned ones."""
+    batch = games(1)
+    place(batch, {"ITALY": ["A ROM"]}, {"ITALY": ["ROM", "NAP"]}, phase=codes.WINTER)
+    unowned = 32 * 32 + 4 * 32 + 16
+    winter = place_values(batch, ITALY)[0, find_location("POR")]
+    # Portugal has one neighbour, Spain, which has three (GAS, MAR, POR): proximities 0 and 1 of both are simple.
+    prox0 = 700 * unowned
+    assert winter > 1000 * prox0 + 100 * (2 * prox0 / 5)
+    assert winter < 1000 * prox0 + 100 * (2 * prox0 / 5) + 61 * 2 * prox0
+
+
 def test_dumbbot_takes_the_centre_next_door(games):
     batch = games(1)
     batch.players.fill_(BOTS["dumbbot"])
@@ -292,6 +310,16 @@ def test_dumbbot_builds_and_disbands_by_value(games):
     place(batch, {}, {"FRANCE": ["PAR", "BRE", "MAR", "SPA"]}, phase=codes.WINTER)
     batch.draw_orders(0)
     assert sorted(codes.unpack(order)[0] for order in batch.orders[0].tolist() if order) == [codes.BUILD] * 3
+
+
+def test_dumbbot_beats_six_random(games):
+    batch = games(21, last_year=1915)
+    batch.players.fill_(BOTS["random"])
+    seats = torch.arange(21) % 7
+    batch.players[torch.arange(21), seats] = BOTS["dumbbot"]
+    list(phases(batch, 0))
+    assert (batch.winner == seats).sum() >= 18
+    assert count_centres(batch.owner)[torch.arange(21), seats].float().mean() > 16
 
 
 def test_the_ladder(games):

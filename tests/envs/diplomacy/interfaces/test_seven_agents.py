@@ -202,6 +202,9 @@ def test_who_has_nothing_left_leaves_and_the_others_play_on_to_a_draw():
     env.close()
 
 
+BAD = np.zeros(SLOTS, dtype=np.int64)
+
+
 @pytest.mark.parametrize(
     ("action", "message"),
     [
@@ -221,6 +224,14 @@ def test_bad_actions_are_named_and_change_nothing(action, message):
         env.step({**hold(env), "FRANCE": action})
     assert env.text() == before
     assert not env._batch.orders.any()
+    env.close()
+
+
+def test_agents_are_all_asked():
+    env = parallel_env()
+    env.reset()
+    with pytest.raises(ValueError, match=r"actions for \['FRANCE'\]: give one for each of AUSTRIA, ENGLAND"):
+        env.step({"FRANCE": BAD})
     env.close()
 
 

@@ -79,11 +79,15 @@ WANTED = ["F BRE - MAO", "A MAR - SPA", "A PAR - BUR"]
         "- **A PAR - BUR**\n1. `A MAR - SPA`\nF BRE - MAO (head for Portugal)",
         '{"orders": ["A PAR - BUR", "A MAR - SPA", "F BRE - MAO"]}',
         '```json\n{\n "orders": [\n  "A PAR - BUR",\n  "A MAR - SPA",\n  "F BRE - MAO"\n ]\n}\n```',
+        '["A PAR - BUR", "A MAR - SPA", "F BRE - MAO"]',
         '{"FRANCE": ["A PAR - BUR", "A MAR - SPA", "F BRE - MAO"]}',
+        "A PAR - BUR, A MAR - SPA and F BRE - MAO.",
+        "FRANCE: A PAR - BUR; A MAR - SPA; F BRE - MAO",
         "| A PAR | - BUR |\n|---|---|\n| A MAR - SPA |\n| F BRE → MAO |",
         "```\nA PAR — BUR # hold the line\nA MAR – SPA // and Spain\nF BRE ‑ MAO [for Portugal]\n```",
         "The army at Paris move to Burgundy.\nThe army at Marseilles move to Spain.\n"
         "The fleet at Brest move to Mid-Atlantic Ocean.",
+        "> 'a par-bur'\n+ “a mar-spa”\n* [x] *Fleet Brest attacks Mid-Atlantic Ocean*",
         "France: A Paris -> Burgundy\nA Marseilles -> Spain\nF Brest -> Mid-Atlantic Ocean.",
     ],
 )
@@ -98,10 +102,13 @@ def test_orders_are_read_in_markup_lists_tables_and_json(text):
     [
         "I will not do A PAR - BUR",
         "~~A PAR - BUR~~",
+        "A PAR - BUR (no, better not)",
         "A PAR - BUR (or A PAR - PIC)",
+        "Maybe A PAR - BUR",
         "A PAR - BUR, if Germany agrees",
         "A PAR - BUR - MUN",
         '{"rejected": ["A PAR - BUR"]}',
+        '[{"unit": "A PAR", "to": "BUR"}]',
         "| rejected | A PAR - BUR |",
     ],
 )
@@ -200,7 +207,7 @@ def test_any_text_comes_to_a_legal_answer(text, choices):
     assert reading.empty == (reading.orders_extracted == 0)
 
 
-@pytest.mark.parametrize("text", ["A PAR J\n" * 1_000_000])
+@pytest.mark.parametrize("text", ["x" * 10_000_000, "A PAR J\n" * 1_000_000, "<orders>" * 1_000_000, ";" * 10_000_000])
 def test_of_ten_megabytes_no_more_than_100_short_lines_are_read(text, monkeypatch):
     read, read_order = [], completion.read_order
     monkeypatch.setattr(completion, "read_order", lambda line: read.append(len(line)) or read_order(line))

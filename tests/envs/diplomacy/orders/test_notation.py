@@ -39,19 +39,30 @@ def packed(kind, target="", other="", *, via=False):
     [
         ("A PAR H", "PAR", packed(codes.HOLD)),
         ("army Paris holds.", "PAR", packed(codes.HOLD)),
+        ("PAR stand", "PAR", packed(codes.HOLD)),
         ("A PAR - BUR", "PAR", packed(codes.MOVE, "BUR")),
+        ("a par-bur", "PAR", packed(codes.MOVE, "BUR")),
         ("A Paris -> Burgundy", "PAR", packed(codes.MOVE, "BUR")),
         ("A Paris→Burgundy", "PAR", packed(codes.MOVE, "BUR")),
+        ("A PAR – BUR", "PAR", packed(codes.MOVE, "BUR")),
+        ("A PAR \N{MINUS SIGN} BUR", "PAR", packed(codes.MOVE, "BUR")),
         ("A PAR\N{NON-BREAKING HYPHEN}BUR", "PAR", packed(codes.MOVE, "BUR")),
+        ("A PAR => BUR", "PAR", packed(codes.MOVE, "BUR")),
         ("Army Paris moves to Burgundy", "PAR", packed(codes.MOVE, "BUR")),
+        ("A PAR to BUR", "PAR", packed(codes.MOVE, "BUR")),
         ("A LON - NWY VIA", "LON", packed(codes.MOVE, "NWY", via=True)),
         ("A LON - NWY via convoy", "LON", packed(codes.MOVE, "NWY", via=True)),
+        ("F STP/SC-BOT", "STP/SC", packed(codes.MOVE, "BOT")),
         ("F St. Petersburg (south coast) - Gulf of Bothnia", "STP/SC", packed(codes.MOVE, "BOT")),
+        ("F Mid-Atlantic Ocean - Spain (sc)", "MAO", packed(codes.MOVE, "SPA/SC")),
         ("A PAR S A MAR", "PAR", packed(codes.SUPPORT, "MAR")),
+        ("A PAR S MAR H", "PAR", packed(codes.SUPPORT, "MAR")),
         ("A PAR supports army Marseilles moves to Burgundy", "PAR", packed(codes.SUPPORT_MOVE, "BUR", "MAR")),
+        ("A PAR S MAR-BUR", "PAR", packed(codes.SUPPORT_MOVE, "BUR", "MAR")),
         ("F NTH C A LON - NWY", "NTH", packed(codes.CONVOY, "NWY", "LON")),
         ("F North Sea convoys London to Norway", "NTH", packed(codes.CONVOY, "NWY", "LON")),
         ("A MUN R BER", "MUN", packed(codes.RETREAT, "BER")),
+        ("A MUN retreats to BER", "MUN", packed(codes.RETREAT, "BER")),
         ("A MUN D", "MUN", packed(codes.DISBAND)),
         ("remove A MUN", "MUN", packed(codes.DISBAND)),
         ("A PAR B", "PAR", codes.pack(codes.BUILD, find_location("PAR"), 0)),
@@ -63,7 +74,7 @@ def test_orders_are_read_as_people_write_them(text, place, order):
     assert (location_name(read.location), codes.unpack(read.order)) == (place, codes.unpack(order))
 
 
-@pytest.mark.parametrize("text", [" Pass "])
+@pytest.mark.parametrize("text", ["WAIVE", "waive", " Pass "])
 def test_a_waive_is_no_order(text):
     assert read_order(text) is None
 
@@ -72,7 +83,10 @@ def test_a_waive_is_no_order(text):
     ("text", "said"),
     [
         ("", "an empty order: write one such as 'A PAR - BUR', or leave it out"),
+        (" . ", "an empty order: write one such as 'A PAR - BUR', or leave it out"),
         ("A PAR", "order 'A PAR': says nothing to do; add H, - and a place, S, C, R, D or B"),
+        ("A PAR -", "order 'A PAR -': breaks off where a place should be"),
+        ("A PAR S A", "order 'A PAR S A': breaks off where a place should be"),
         ("F NTH C A LON", "order 'F NTH C A LON': says no destination; write F NTH C A LON - NWY"),
         ("PAR B", "order 'PAR B': does not say what to build; write A or F, as in A PAR B"),
         ("A PAR H A MAR H", "order 'A PAR H A MAR H': cannot be read from 'A MAR H' on"),
@@ -82,6 +96,7 @@ def test_a_waive_is_no_order(text):
             "order 'A PARR H': unknown province 'PARR': write a code or a name, as in PAR, STP/NC, North Sea; "
             "did you mean 'PAR'?",
         ),
+        ("F STP/EC - BOT", "order 'F STP/EC - BOT': unknown coast 'STP/EC': choose from STP/NC, STP/SC"),
     ],
 )
 def test_what_cannot_be_read_is_said_in_one_line(text, said):

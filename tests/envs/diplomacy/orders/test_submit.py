@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, location_name, standard_board
 from sparring.envs.diplomacy.orders.notation import write_order
@@ -58,7 +59,10 @@ def test_builds_are_made_in_the_order_written_as_long_as_any_are_due():
     ("line", "problem"),
     [
         ("F PAR B", "unit 'F PAR B': a fleet stands at sea or on a coast; PAR is inland"),
+        ("A BRE/NC B", "order 'A BRE/NC B': unknown coast 'BRE/NC': choose from BRE alone"),
         ("A BUR B", "BUR is no free home centre of FRANCE"),
+        ("A MAR B", "MAR is no free home centre of FRANCE"),
+        ("A LON B", "LON is no free home centre of FRANCE"),
         ("A MAR D", "FRANCE has no disband to make"),
         ("A MAR - BUR", "order 'A MAR - BUR': winter has builds and disbands alone, as in A PAR B or A PAR D"),
     ],
@@ -110,3 +114,11 @@ def test_a_line_that_disbands_nothing_takes_no_disband_away(line):
     assert given == {"MAR": "A MAR D"}
     assert problems[0] != ""
     assert problems[1:] == ["", "FRANCE has no further disband to make"]
+
+
+def test_one_text_instead_of_a_list_is_refused():
+    orders = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
+    rows = {"units": unit_row({"France": "A PAR"}), "dislodged": unit_row({}), "owner": owner_row(None)}
+    with pytest.raises(InputError, match="lines='A PAR H': give a list of orders, one a line"):
+        submit(orders, "A PAR H", power=FRANCE, phase=codes.SPRING, **rows)
+    assert not orders.any()

@@ -139,6 +139,14 @@ def test_a_full_prompt_has_instructions_and_sentences():
     )
 
 
+def test_full_prompts_ask_for_what_is_due():
+    winter = scene({"france": "A BUR", "germany": "A MUN, A BER, F KIE, F DEN"}, phase=codes.WINTER)
+    assert body(winter, "FRANCE", FULL).endswith("You are FRANCE. 2 to build, of these:\nBRE\nMAR\nPAR\n<orders>\n")
+    assert "You are GERMANY. 1 to disband, of these:\nA BER\n" in body(winter, "GERMANY", FULL)
+    retreat = scene({"germany": "A BUR"}, phase=codes.SPRING_RETREATS, dislodged={"FRANCE A BUR": "MUN"})
+    assert body(retreat, "FRANCE", FULL).endswith("These units retreat or disband:\nA BUR\n<orders>\n")
+
+
 SWITCHES = ("show_valid_moves", "show_board_context", "show_map_windows", "show_action_counts")
 
 
@@ -209,6 +217,11 @@ def test_a_neighbour_tells_its_owner_and_unit():
     assert found["BUR"] == Neighbour(found["BUR"].location, NO_CENTRE, "A GERMANY")
     assert window_words(window, compact=True) == "BRE ITALY BUR A GERMANY GAS PIC by BUR"
     assert window_words(window, compact=False) == "BRE (ITALY), BUR (A GERMANY), GAS, PIC; threatened from BUR"
+
+
+def test_a_neutral_centre_has_no_owner():
+    (window,) = windows(scene({"germany": "F DEN"}), GERMANY)
+    assert window_words(window, compact=True) == "BAL HEL KIE GERMANY NTH SKA SWE nobody"
 
 
 def test_in_retreats_the_dislodged_look_around():

@@ -54,10 +54,14 @@ def test_phases_follow_each_other_and_empty_ones_are_left_out(names):
     ("names", "wrong"),
     [
         ("S1901M S1901M", 1),
+        ("F1901M S1901M", 1),
         ("S1901M F1901R", 1),
+        ("S1901M W1901A", 1),
         ("S1901M S1902M", 1),
+        ("S1901M F1902M", 1),
         ("S1901M F1901M S1903M", 2),
         ("S1901M F1901M W1901A F1902M", 3),
+        ("S1901M F1901M F1901R F1901M", 3),
         ("W1901A S1901M", 1),
     ],
 )
@@ -67,17 +71,23 @@ def test_phases_out_of_order_are_refused_by_the_first_that_is(names, wrong):
         read_game(ours(*map(phase, names.split())))
 
 
-@pytest.mark.parametrize("names", ["S1910M S1910M", "F1910M S1910M", "W1910A S1910M"])
+@pytest.mark.parametrize("names", ["S1910M S1910M", "F1910M F1910M", "F1910M S1910M", "W1910A S1910M", "W1910A W1910A"])
 def test_the_end_has_the_clock_of_the_last_phase_or_of_the_spring_that_is_not_to_be(names):
     played, end = names.split()
     assert int(read_game(ours(phase(played), phase(end, done=True)))[-1].position["done"]) == 1
 
 
-@pytest.mark.parametrize("names", ["F1910M S1911M", "S1910R S1910M"])
+@pytest.mark.parametrize("names", ["F1910M S1911M", "S1910M F1910M", "F1910M W1910A", "S1910R S1910M"])
 def test_a_game_does_not_end_later(names):
     played, end = names.split()
     with pytest.raises(InputError, match=rf"^phases\[1\]\.name: {end} \(over\) cannot follow {played}$"):
         read_game(ours(phase(played), phase(end, done=True)))
+
+
+@pytest.mark.parametrize("after", [phase("S1911M"), phase("S1910M", done=True), phase("F1910M")])
+def test_nothing_follows_the_end(after):
+    with pytest.raises(InputError, match=r"^phases\[2\]: follows phases\[1\], with which the game was over$"):
+        read_game(ours(phase("F1910M"), phase("S1910M", done=True), after))
 
 
 def test_a_record_that_was_set_back_is_not_written():
@@ -137,12 +147,17 @@ def test_marks_that_a_movement_can_have_left(name, units, origin):
     ("name", "units", "origin", "message"),
     [
         ("F1901M", {"FRANCE": ["A MUN"]}, {"MUN": "PAR"}, "MUN: A MUN cannot have come from PAR"),
+        ("F1901M", {"FRANCE": ["A MUN"]}, {"MUN": "MUN"}, "MUN: A MUN cannot have come from MUN"),
         ("F1901M", {"FRANCE": ["A LON"]}, {"LON": "NTH"}, "LON: A LON cannot have come from NTH"),
+        ("F1901M", {"FRANCE": ["F ROM"]}, {"ROM": "VEN"}, "ROM: F ROM cannot have come from VEN"),
         ("F1901M", {"FRANCE": ["F SPA/NC"]}, {"SPA": "LYO"}, "SPA: F SPA/NC cannot have come from LYO"),
         ("F1901M", {"FRANCE": ["A MUN"]}, {"MUN": "convoy"}, "MUN: A MUN cannot have come by convoy"),
+        ("F1901M", {"FRANCE": ["F LON"]}, {"LON": "convoy"}, "LON: F LON cannot have come by convoy"),
         ("F1901M", {}, {"LON": "NTH"}, "LON: no unit stands there that could have come from anywhere"),
+        ("W1901A", {}, {"LON": "convoy"}, "LON: no unit stands there that could have come from anywhere"),
         ("F1901M", {"FRANCE": ["A BUR"]}, {"BUR": "contested"}, "BUR: contested, and A BUR stands there"),
         ("S1902M", {}, {"MUN": "PAR"}, "MUN: a unit cannot have come from PAR"),
+        ("S1902M", {}, {"NTH": "convoy"}, "NTH: a unit cannot have come by convoy"),
     ],
 )
 def test_marks_that_no_movement_can_have_left(name, units, origin, message):
@@ -173,7 +188,9 @@ def test_no_mark_of_a_movement_that_took_place_is_refused():
     ("name", "results", "message"),
     [
         ("F1901M", {"BUR": ["bounced"]}, "BUR: nothing in BUR could be ordered in this phase"),
+        ("F1901M", {"BUR": ["unordered", "dislodged"]}, "BUR: nothing in BUR could be ordered in this phase"),
         ("F1901M", {"MAR": ["done"]}, "MAR: there is no order for MAR; a unit without one is 'unordered'"),
+        ("W1901A", {"BRE": ["done"]}, "BRE: nothing in BRE could be ordered in this phase"),
         ("W1901A", {"PAR": ["done", "dislodged"]}, "PAR: no unit is dislodged in winter"),
         ("F1901R", {"PAR": ["done"]}, "PAR: nothing in PAR could be ordered in this phase"),
     ],
@@ -221,9 +238,14 @@ def no_longer_dislodged(phases):
     ("change", "message"),
     [
         (lambda phases: phases.insert(1, phases[0]), r"phases\[1\]\.name: S1905M cannot follow S1905M"),
+        (lambda phases: phases.reverse(), r"phases\[0\]: COMPLETED needs a phase before it"),
+        (lambda phases: phases.pop(2), r"phases\[2\]\.name: W1905A cannot follow S1905R"),
+        (lambda phases: phases.append(phases[0]), r"phases\[5\]: follows phases\[4\], with which the game was over"),
+        (renamed(3, "W1906A"), r"phases\[3\]\.name: W1906A cannot follow F1905M"),
         (centred, r"phases\[2\]\.state\.centers: TURKEY has 18 centres and has won"),
         (no_longer_dislodged, r"phases\[1\]\.name: spring retreats, and no unit has to retreat"),
         (lambda phases: phases[0]["results"].update({"A BOH": ["bounce"]}), r"results\.A BOH: nothing in BOH could be"),
+        (lambda phases: phases[0]["results"].update({"F BAL": ["dislodged"]}), r"results\.F BAL: nothing in BAL"),
     ],
 )
 def test_what_no_game_of_the_package_can_be(change, message):

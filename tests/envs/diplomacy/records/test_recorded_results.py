@@ -84,9 +84,13 @@ BUILT = {"GERMANY": ["F DEN", "A HOL", "F KIE"]}
     ("orders", "results", "after"),
     [
         (["F KIE B", "A BER B"], {"F KIE": [""], "A BER": ["void"]}, BUILT),
+        (["A BER B", "F KIE B"], {"A BER": ["void"], "F KIE": [""]}, BUILT),
         (["A KIE B", "F KIE B"], {"A KIE": ["void"], "F KIE": [""]}, BUILT),
+        (["F KIE B", "A KIE B"], {"F KIE": [""], "A KIE": ["void"]}, BUILT),
         (["F KIE B", "F KIE B"], {"F KIE": ["", "void"]}, BUILT),
+        (["A LON B", "F KIE B"], {"A LON": ["void"], "F KIE": [""]}, BUILT),
         (["F KIE B", "A BER B"], {}, BUILT),
+        (["WAIVE"], {"WAIVE": [""]}, {"GERMANY": ["F DEN", "A HOL"]}),
         (["F KIE B", "WAIVE"], {"F KIE": ["void"]}, {"GERMANY": ["F DEN", "A HOL"]}),
     ],
 )

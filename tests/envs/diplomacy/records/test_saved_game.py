@@ -14,7 +14,7 @@ from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch, opening
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, standard_board
-from sparring.envs.diplomacy.orders.notation import write_order
+from sparring.envs.diplomacy.orders.notation import read_order, write_order
 from sparring.envs.diplomacy.records.history import GameHistory, PhaseRecord
 from sparring.envs.diplomacy.records.saved_game import KEYS, load, load_players, read_game, save, write_game
 
@@ -116,6 +116,10 @@ def in_phase(year, phase, **values):
     [
         (codes.pack(codes.MOVE, 100), "PAR", "order 1602 in PAR: there are no words for it"),
         (codes.pack(codes.HOLD), "BUR", "order 1 in BUR: no power can have given it"),
+        (12, "PAR", "order 12 in PAR: there are no words for it"),
+        (-1, "PAR", "order -1 in PAR: there are no words for it"),
+        (codes.pack(codes.HOLD, 3), "PAR", "order 49 in PAR: there are no words for it"),
+        (codes.pack(codes.BUILD, BOARD.provinces.index("PAR"), 3), "PAR", "there are no words for it"),
     ],
 )
 def test_orders_without_words_are_refused_by_their_phase_before_anything_is_written(order, where, message, tmp_path):
@@ -129,6 +133,17 @@ def test_orders_without_words_are_refused_by_their_phase_before_anything_is_writ
         save(path, [first, PhaseRecord(in_phase(1901, codes.FALL), wrong, results), last])
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_order_of_the_wrong_season_has_words():
+    """A unit told in spring to be built, and in winter to move: void, and yet orders."""
+    paris, words = BOARD.provinces.index("PAR"), ("A PAR B", "A PAR - BUR")
+    for phase, text in zip((codes.SPRING, codes.WINTER), words, strict=True):
+        orders, results = np.zeros(75, dtype=np.int32), np.zeros(75, dtype=np.uint8)
+        orders[paris], results[paris] = read_order(text).order, codes.VOID
+        game = [PhaseRecord(in_phase(1901, phase), orders, results)]
+        assert write_game(game)["phases"][0]["orders"] == {"FRANCE": [text]}
+        assert same(read_game(write_game(game)), game)
 
 
 def test_the_page_shows_a_game_that_is_read_and_names_every_field_and_result():
@@ -252,27 +267,49 @@ UNITS = (*FIRST, "state", "units")
     [
         (("format",), "chess", r"format: must be 'sparring-diplomacy', not 'chess'"),
         (("version",), 2, r"version: must be 1, not 2"),
+        (("version",), True, r"version: must be 1, not True"),
         (("map",), "ancient", r"map: must be 'standard', not 'ancient'"),
         (("extra",), 1, r"unknown key 'extra': choose from format, version, map, phases"),
         (("players",), {"SWEDEN": "x"}, r"players\.SWEDEN: unknown power 'SWEDEN'"),
+        (("players",), {"FRANCE": 3}, r"players\.FRANCE: must be a text, not 3"),
         (("phases",), [], r"phases: must hold at least one phase"),
+        (("phases",), "S1901M", r"phases: must be a list, not 'S1901M'"),
         (("phases",), None, r"'phases' is missing"),
+        (FIRST, 7, r"phases\[0\]: must be an object, not 7"),
         ((*FIRST, "name"), "X1901M", r"phases\[0\]\.name: 'X1901M' is no phase; write S1901M"),
         ((*FIRST, "name"), "W1901M", r"phases\[0\]\.name: 'W1901M' is no phase"),
+        ((*FIRST, "name"), "S1901M\n", r"phases\[0\]\.name: 'S1901M.n' is no phase"),
         ((*FIRST, "name"), "S1900M", r"phases\[0\]\.name: 'S1900M': the year must be in \[1901, 30000\]"),
+        ((*FIRST, "name"), 1901, r"phases\[0\]\.name: must be a text, not 1901"),
+        ((*FIRST, "stat"), {}, r"phases\[0\]: unknown key 'stat'.*did you mean 'state'"),
         ((*FIRST, "state", "unit"), {}, r"phases\[0\]\.state: unknown key 'unit'.*did you mean 'units'"),
         ((*FIRST, "state", "centres"), None, r"phases\[0\]\.state: 'centres' is missing"),
         ((*UNITS, "FRANK"), [], r"phases\[0\]\.state\.units: unknown power 'FRANK'.*did you mean 'FRANCE'"),
         ((*UNITS, "FRANCE"), "A PAR", r"phases\[0\]\.state\.units\.FRANCE: must be a list, not 'A PAR'"),
+        ((*UNITS, "FRANCE", 1), 3, r"units\.FRANCE\[1\]: must be a text, not 3"),
         ((*UNITS, "FRANCE", 1), "F PAR", r"units\.FRANCE\[1\]: unit 'F PAR': a fleet stands at sea or on a coast"),
+        ((*UNITS, "FRANCE", 1), "A PAR", r"units\.FRANCE\[1\]: there is a unit in PAR already"),
         ((*UNITS, "ITALY", 0), "A PAR", r"units\.ITALY\[0\]: there is a unit in PAR already"),
         ((*UNITS, "ITALY", 0), "F STP", r"units\.ITALY\[0\]: unit 'F STP': say which coast, F STP/NC or F STP/SC"),
+        ((*UNITS, "ITALY", 0), "A NTH", r"units\.ITALY\[0\]: unit 'A NTH': an army stands on land"),
+        ((*UNITS, "ITALY", 0), "F PARR", r"units\.ITALY\[0\]: unknown province 'PARR'.*did you mean 'PAR'"),
+        ((*UNITS, "ITALY", 0), "PAR", r"units\.ITALY\[0\]: unit 'PAR': write A or F and a place"),
         ((*FIRST, "state", "centres", "FRANCE", 0), "BUR", r"centres\.FRANCE\[0\]: BUR is no supply centre"),
         ((*FIRST, "state", "centres", "ITALY"), ["PAR"], r"centres\.ITALY\[0\]: PAR has an owner already, FRANCE"),
         (
             (*FIRST, "state", "centres", "ITALY"),
             ["STP/NC"],
             r"centres\.ITALY\[0\]: 'STP/NC': name the province without a",
+        ),
+        (
+            (*FIRST, "state", "dislodged"),
+            {"ITALY": ["A PAR"]},
+            r"state: dislodged\[\d+\] \(PAR\): no unit has to retreat in",
+        ),
+        (
+            (*SECOND, "state", "dislodged"),
+            {"ITALY": ["A MUN"]},
+            r"phases\[1\]\.state: dislodged\[39\] \(MUN\): no unit of",
         ),
         ((*SECOND, "state", "dislodged"), {"FRANCE": ["A BUR"]}, r"dislodged\[\d+\] \(BUR\): no unit of another power"),
         ((*SECOND, "state", "origin"), {"BUR": "XYZ"}, r"phases\[1\]\.state\.origin\.BUR: unknown province 'XYZ'"),
@@ -282,6 +319,7 @@ UNITS = (*FIRST, "state", "units")
             r"phases\[0\]\.orders\.FRANCE\[0\]: (order 'A PAR = BUR'|unknown)",
         ),
         ((*FIRST, "orders", "FRANCE", 0), "A MAR H", r"orders\.FRANCE\[0\]: FRANCE has nothing in MAR that could"),
+        ((*FIRST, "orders", "ITALY"), ["A PAR H"], r"orders\.ITALY\[0\]: ITALY has nothing in PAR"),
         ((*FIRST, "orders", "FRANCE", 1), "A PAR H", r"orders\.FRANCE\[1\]: there is an order for PAR already"),
         ((*FIRST, "results", "PAR"), ["bouncy"], r"phases\[0\]\.results\.PAR\[0\]: unknown result 'bouncy'.*'bounced'"),
         ((*FIRST, "results", "PAR"), ["done", "cut"], r"phases\[0\]\.results\.PAR: must be one result"),
@@ -314,8 +352,17 @@ def test_more_than_34_units_are_refused():
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
+        (("map",), "modern", r"map: must be 'standard', not 'modern'"),
+        (("phases", 0, "name"), "SPRING 1901", r"phases\[0\]\.name: 'SPRING 1901' is no phase"),
         (("phases", 0, "name"), "COMPLETED", r"phases\[0\]: COMPLETED needs a phase before it"),
         (("phases", 1, "name"), "COMPLETED", r"phases\[2\]: follows phases\[1\], with which the game was over"),
+        (("phases", 0, "state"), None, r"phases\[0\]: 'state' is missing"),
+        (
+            ("phases", 0, "state", "units", "GERMANY", 1),
+            "F STP",
+            r"phases\[0\]\.state\.units\.GERMANY\[1\]: unit 'F STP'",
+        ),
+        (("phases", 0, "state", "units", "GERMANY", 1), "*F BOT", r"phases\[0\]\.state.*: 'A MUN'|phases\[0\]\.state"),
         (("phases", 1, "state", "retreats"), None, r"phases\[1\]\.state: 'retreats' is missing"),
         (
             ("phases", 1, "state", "retreats"),
@@ -327,6 +374,8 @@ def test_more_than_34_units_are_refused():
             "PAR",
             r"retreats\.GERMANY\.A MUN\[0\]: A MUN cannot go",
         ),
+        (("phases", 0, "orders", "FRANCE", 0), "A BUR MUN", r"phases\[0\]\.orders\.FRANCE\[0\]: "),
+        (("phases", 0, "results", "A MUN", 0), "lost", r"phases\[0\]\.results\.A MUN\[0\]: unknown result 'lost'"),
     ],
 )
 def test_what_makes_no_sense_in_a_game_of_the_package(path, value, message):
@@ -342,9 +391,12 @@ def test_what_makes_no_sense_in_a_game_of_the_package(path, value, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("{", "no JSON: Expecting"),
         ("{}\n{}\n", "no JSON: Extra data.*; a file holds one game, not one on every line"),
         ("[" * 100_000, "no JSON"),
+        ("[]", "must be an object, not "),
         ('{"format": "sparring-diplomacy", "format": "x"}', "key 'format' is there twice"),
+        ('{"format": "sparring-diplomacy", "version": NaN}', "version: must be 1, not nan"),
         ("\\xff", "no JSON"),
     ],
 )
@@ -355,7 +407,14 @@ def test_files_that_are_no_game_are_refused(text, message, tmp_path):
         load(path)
 
 
-@pytest.mark.parametrize("kind", [str])
+def test_paths_may_be_text(played, tmp_path):
+    path = str(tmp_path / "game.json")
+    save(path, played.game(1), players=["a", "b", "c", "d", "e", "f", "g"])
+    assert same(load(path), played.game(1))
+    assert load_players(path) == ("a", "b", "c", "d", "e", "f", "g")
+
+
+@pytest.mark.parametrize("kind", [str, Path])
 def test_a_folder_that_is_missing_is_named(played, tmp_path, kind):
     folder = tmp_path / "games"
     path = kind(folder / "one.json")
@@ -368,6 +427,15 @@ def test_a_folder_that_is_missing_is_named(played, tmp_path, kind):
 def test_a_place_where_no_file_can_be_is_answered_in_one_line(played, tmp_path):
     with pytest.raises(InputError, match=rf"{tmp_path}: cannot be written \(Is a directory\); give another place"):
         save(tmp_path, played.game(1))
+
+
+def test_files_that_cannot_be_read_are_refused(tmp_path):
+    with pytest.raises(InputError, match=r"none\.json: No such file"):
+        load(tmp_path / "none.json")
+    path = tmp_path / "bytes.json"
+    path.write_bytes(b"\xff\xfe{}")
+    with pytest.raises(InputError, match=r"bytes\.json: no JSON"):
+        load(path)
 
 
 VALUES = (

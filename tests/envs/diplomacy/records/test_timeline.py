@@ -16,6 +16,7 @@ from sparring.envs.diplomacy.records.game_log import game_log, result
 from sparring.envs.diplomacy.records.history import PhaseRecord, WatchedBatch
 from sparring.envs.diplomacy.records.timeline import (
     END,
+    NOWHERE,
     centre_counts,
     counts_by_year,
     order_outcomes,
@@ -58,6 +59,10 @@ def test_a_recording_is_the_game_that_was_played(random_game):
         assert batch.units[1].tolist() == after["units"]
         assert batch.owner[1].tolist() == after["owner"]
     batch.close()
+
+
+def test_a_recording_can_be_cut_short():
+    assert [phase["name"] for phase in play({"France": "A PAR"}, {"France": "A PAR - BUR"})] == ["S1901M", "F1901M"]
 
 
 def test_only_where_the_game_stands_has_no_orders_and_results():
@@ -176,7 +181,14 @@ def test_a_convoy_knows_its_seas():
     assert not by_text["F ENG C A PIC - WAL"].fine
 
 
-NO_ORDERS = [12, -1]
+def test_outcomes_have_start_and_target(random_game):
+    for phase, after in pairwise(random_game):
+        for outcome in order_outcomes(phase, after):
+            assert outcome.text[0] in "AF"
+            assert (outcome.target == NOWHERE) == (outcome.kind in ("hold", "disband")) or outcome.kind == "build"
+
+
+NO_ORDERS = (12, codes.pack(codes.MOVE, 100), codes.pack(codes.CONVOY, 3, 81), codes.pack(codes.BUILD, 46, 2), -1)
 
 
 @pytest.mark.parametrize("order", NO_ORDERS)
@@ -191,6 +203,14 @@ def test_an_integer_that_is_no_order_is_told_as_a_hold_that_was_void(order):
     assert set(told.values()) == {"void"}
     assert all(text.endswith(" H") for text in told)
     assert "France   F BRE H (void); A MAR H (void); A PAR H (void)" in game_log(phases)
+
+
+@pytest.mark.parametrize("order", NO_ORDERS)
+def test_in_winter_an_integer_that_is_no_order_is_left_out(order):
+    winter = play({"France": "A BUR"}, {"France": "A PAR B"}, phase=codes.WINTER)
+    for name in ("BUR", "GAS", "LON"):
+        winter[0]["orders"][find_location(name)], winter[0]["results"][find_location(name)] = order, codes.VOID
+    assert notes(winter) == {"A PAR B": ""}
 
 
 def test_a_build_outside_of_home_centres_counts_for_the_unit_there():
@@ -229,6 +249,11 @@ def test_the_log_says_where_a_game_begins_that_begins_elsewhere(random_game):
     assert told.endswith("\n\nS1901R  Spring 1901, retreats\n  is next\n")
 
 
+def test_the_centres_of_a_game_that_begins_in_winter_are_those_of_its_year():
+    phases = play({"France": "A GAS"}, {"France": "A PAR B"}, phase=codes.WINTER)
+    assert list(counts_by_year(phases)) == [1901]
+
+
 def test_a_saved_winner_is_believed():
     """The same when the others have no units left."""
     last = {**opening(), "done": torch.ones(1), "winner": torch.full((1,), 2)}
@@ -243,6 +268,14 @@ def test_a_solo_is_told():
     assert winner(phases) == 2
     assert result(phases) == "France wins with 18 centres"
     assert '[Result "France wins with 18 centres"]' in game_log(phases)
+
+
+def test_seventeen_centres_are_no_solo():
+    board = "ANK, BEL, BER, BRE, BUD, BUL, CON, DEN, EDI, GRE, HOL, KIE, LON, LVP, MAR"
+    phases = play({"France": "A BUR, A RUM"}, {}, {}, owner={"France": board}, phase=codes.FALL)
+    assert centre_counts(phases[1])[2] == 17
+    assert [phase["name"] for phase in phases] == ["F1901M", "W1901A", "S1902M"]
+    assert winner(phases) == -1
 
 
 def test_a_draw_names_who_is_left(random_game):

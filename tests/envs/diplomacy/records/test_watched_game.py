@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
 from sparring.envs.diplomacy.records.history import GameHistory, WatchedBatch
 from sparring.envs.diplomacy.records.saved_game import load, load_players, read_players, save, write_game
@@ -71,6 +72,11 @@ def test_what_was_kept_is_of_one_game(change, forgets):
     assert len(batch.past()) == (2 if forgets else 4)
     assert write_game(batch.past())
     batch.close()
+
+
+def test_only_a_game_of_the_batch_can_be_watched():
+    with pytest.raises(InputError, match=r"game=4: must be a whole number in \[0, 3\]"):
+        WatchedBatch(4, watched=4, threads=1)
 
 
 def test_who_played_is_saved_where_it_is_known(game, tmp_path):

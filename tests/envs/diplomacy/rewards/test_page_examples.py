@@ -12,9 +12,11 @@ from sparring.envs.diplomacy.orders.submit import submit
 from sparring.envs.diplomacy.rewards import phase_rewards
 from sparring.envs.diplomacy.rewards.sample_rewards import (
     RewardRules,
+    balance_bonus,
     elo_reward,
     expected_ranks,
     final_scores,
+    leader_gap,
 )
 from sparring.envs.diplomacy.rollouts.forked_games import stratum
 from tests.envs.diplomacy.scenes import lines, rows
@@ -36,6 +38,12 @@ def made_up(*counts):
             own.append(free.pop())
         units[0, own] = 1 + power
     return {"units": units, "dislodged": torch.zeros_like(units), "owner": owner}
+
+
+def strategic_without_threats(counts):
+    now = made_up(*counts)
+    threats = phase_rewards.count_threats(now["units"], now["owner"])[0]
+    return (phase_rewards.strategic_standing(now["units"], now["owner"])[0] + 0.3 * threats).tolist()
 
 
 @pytest.mark.parametrize(
@@ -70,6 +78,31 @@ def test_the_first_moves(strategic):
     assert found == pytest.approx([0, 0, 0.9, 0.3, 0, 0, 0], abs=1e-9)
 
 
+def test_the_gap():
+    expected = [0, 0, -0.0556, -0.1111, -0.1667, -0.2778, -0.3889]
+    assert leader_gap(made_up(*MIDDLE)["owner"])[0].tolist() == pytest.approx(expected, abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [(MIDDLE, [0] + [0.5598] * 6), (TIED, [0, 0] + [0.628] * 5), ((34, 0, 0, 0, 0, 0, 0), [0] * 7)],
+)
+def test_the_balance_bonus(counts, expected):
+    owner = torch.tensor([[power for power, count in enumerate(counts) for _ in range(count)]])
+    assert balance_bonus(owner)[0].tolist() == pytest.approx(expected, abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        (MIDDLE, [8.2, 3.7799, 2.8799, 1.9799, 1.0799, -0.6201, -2.5]),
+        (SOLO, [13.0, 0.2753, -0.6247, -2.4247, -3.2247, -4.9, -4.9]),
+    ],
+)
+def test_the_strategic_score(counts, expected):
+    assert strategic_without_threats(counts) == pytest.approx(expected, abs=5e-5)
+
+
 @pytest.mark.parametrize(
     ("counts", "rules", "expected"),
     [
@@ -88,10 +121,29 @@ def test_the_final_score_of_the_opening():
     assert final_scores(opening(), PLACES)[0].tolist() == pytest.approx([32.1] * 5 + [59.3, 32.1])
 
 
+@pytest.mark.parametrize(
+    ("ratings", "expected"),
+    [
+        ([1000] * 7, 4.0),
+        ([1200] + [1000] * 6, 2.4415),
+        ([1000] + [900] * 6, 3.1596),
+        ([1000, 1100, 1000, 1000, 950, 950, 900], 3.8571),
+    ],
+)
+def test_expected_ranks(ratings, expected):
+    assert expected_ranks(torch.tensor([ratings]))[0, 0].item() == pytest.approx(expected, abs=5e-5)
+
+
 def placed(place):
     """Owners [1, 34] with the first power in this place."""
     centres = [7 - abs(place - 1), *(n for n in range(7, 0, -1) if n != 8 - place)]
     return torch.tensor([[power for power, count in enumerate(centres) for _ in range(count)]])
+
+
+@pytest.mark.parametrize(("place", "expected"), [(1, 11.4415), (7, 5.4415)])
+def test_a_conditioned_reward(place, expected):
+    found = 10 + elo_reward(placed(place), torch.tensor([[1200.0] + [1000.0] * 6]), 0.5)[0, 0].item()
+    assert found == pytest.approx(expected, abs=5e-5)
 
 
 def test_recorded_conditioned_rewards():

@@ -56,6 +56,12 @@ def test_strategic_standing_by_hand():
     np.testing.assert_allclose(found[1], 0.5 - 0.3 * 4)  # without a centre there is no part in the balance
 
 
+def test_balance_is_never_below_zero():
+    uneven = torch.tensor([[0] * 30 + [1, 2, 3, 4]])
+    assert phase_rewards.balance(uneven).tolist() == [0.0]
+    assert phase_rewards.balance(torch.full((1, 34), -1)).tolist() == [1.0]
+
+
 @pytest.mark.parametrize(
     ("unit", "there", "expected"),
     [

@@ -135,6 +135,20 @@ def test_discounting_by_own_decisions_leaves_the_other_phases_out():
     assert whole[:, 0, 0].tolist() == [1 + 1 + 1, 2 + 2, 4]
 
 
+def test_weights_and_the_free_gap_are_options():
+    rules = RewardRules(
+        step_reward_weight=0.2, final_reward_weight=0.8, leader_gap_penalty_weight=0.0, balance_bonus_weight=0.0
+    )
+    assert sample_rewards(earned(5.0), END, rules)[0, 0, :2].tolist() == pytest.approx(
+        [0.2 * 5 + 0.8 * SCORES[0], 0.2 * 10 + 0.8 * SCORES[1]]
+    )
+    assert leader_gap(OWNER, free=5)[0].tolist() == pytest.approx([0, 0, 0, -4 / 18, -5 / 18, -5 / 18, -5 / 18])
+
+
+def test_a_sole_owner_leaves_no_balance():
+    assert balance_bonus(torch.zeros(1, 34)).tolist() == [[0.0] * 7]
+
+
 def held(*counts):
     """Return owners [1, 34] with so many centres each; the others are unowned."""
     powers = [power for power, count in enumerate(counts) for _ in range(count)]

@@ -34,6 +34,12 @@ def test_three_scores_by_hand(make):
     assert squares[2].tolist() == [0] * 7
 
 
+def test_shares_sum_to_one():
+    owner = np.random.default_rng(0).integers(-1, 7, size=(50, 34))
+    for score in (draw_size, sum_of_squares, FINAL["sum_of_squares"]):
+        torch.testing.assert_close(score(owner).sum(dim=1), torch.ones(50, dtype=torch.float64))
+
+
 def test_a_solo_takes_all_of_what_is_paid_but_for_the_share_of_centres():
     owner = torch.tensor([WON, DRAWN])
     for name, score in FINAL.items():
@@ -44,6 +50,10 @@ def test_a_solo_takes_all_of_what_is_paid_but_for_the_share_of_centres():
     assert torch.equal(FINAL["sum_of_squares"](owner)[1], sum_of_squares(owner)[1])
     assert FINAL["solo"](owner)[1].tolist() == [0] * 7
     assert centre_share(owner)[0].tolist() == pytest.approx([18 / 34, 0, 0, 16 / 34, 0, 0, 0])
+
+
+def test_a_board_without_owners_is_no_division_by_zero():
+    assert not any(score(torch.tensor([UNOWNED])).any() for score in FINAL.values())
 
 
 def test_a_unit_that_has_to_retreat_keeps_its_power_alive():

@@ -64,6 +64,16 @@ def test_importing_the_games_loads_neither_the_simulator_nor_torch():
     assert done.stdout.strip() == "set()"
 
 
+def test_made_by_id_in_one_go():
+    env = gym.make("sparring:sparring/Dogfight-v1", opponent="chaser", render_mode="rgb_array")
+    assert isinstance(env.unwrapped, DogfightEnv)
+    assert env.render_mode == "rgb_array"
+    vector = gym.make_vec("sparring:sparring/Dogfight-v1", num_envs=256)
+    assert isinstance(vector, DogfightVectorEnv)
+    assert vector.observation_space.shape == (256, 59)
+    assert vector.action_space.shape == (256, 3)
+
+
 @pytest.mark.parametrize("seat", [0, 1])
 def test_the_single_env_is_the_native_match_seen_from_the_seat(seat):
     actions = script(40)
@@ -134,6 +144,15 @@ def test_a_lost_match_says_so(seat):
     assert obs[3] == 0.0
     assert obs[TICKS_LEFT] == pytest.approx(1 - info["ticks"] / rules.MAX_TICKS)
     assert reward < -RewardConfig().lose
+
+
+def test_a_time_out_of_equals_is_a_draw():
+    env = DogfightEnv(opponent="do_nothing", action_repeat=540)
+    env.reset(seed=1)
+    obs, _, terminated, truncated, info = finish(env, np.array([0.0, 0.0, -1.0]), most=20)
+    assert (terminated, truncated) == (False, True)
+    assert info == {"outcome": 0, "ticks": rules.MAX_TICKS, "hp": 5, "opponent_hp": 5}
+    assert obs[TICKS_LEFT] == 0.0
 
 
 def test_both_players_are_told_their_own_result():
@@ -253,6 +272,12 @@ def test_opponent_of_a_reset_lasts_for_that_match():
     assert not np.array_equal(seen[0], seen[1])
 
 
+def test_reward_weights_reach_the_simulator():
+    env = DogfightEnv(opponent="ace", reward={"alive": 2.0, "proximity": 0.0, "facing": 0.0, "approach": 0.0})
+    env.reset(seed=1)
+    assert env.step(CIRCLE)[1] == 2.0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -270,6 +295,11 @@ def test_opponent_of_a_reset_lasts_for_that_match():
 def test_bad_arguments_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         DogfightEnv(**arguments)
+
+
+def test_the_own_arguments_of_the_vector_environment_are_suggested():
+    with pytest.raises(UnknownNameError, match=r"unknown argument 'thread'.*did you mean 'threads'"):
+        DogfightVectorEnv(1, thread=2)
 
 
 def test_bad_choices_of_a_reset_are_named():
@@ -312,6 +342,16 @@ def test_bad_actions_are_named_and_leave_the_match_alone():
         both.step({"player_0": np.zeros(3)})
 
 
+def test_a_match_must_be_running():
+    env = DogfightEnv(opponent="do_nothing", action_repeat=10_800)
+    with pytest.raises(ResetNeeded, match="reset"):
+        env.step(CIRCLE)
+    env.reset(seed=1)
+    assert env.step(CIRCLE)[3]
+    with pytest.raises(ResetNeeded, match="reset"):
+        env.step(CIRCLE)
+
+
 def test_pictures_follow_the_match():
     env = DogfightEnv(opponent="ace", render_mode="rgb_array", action_repeat=30)
     assert env.metadata["render_fps"] == 4
@@ -337,6 +377,15 @@ def test_pictures_follow_the_match():
     both.reset(seed=1)
     assert both.render().shape == pictures[0].shape
     assert DogfightEnv().render() is None
+
+
+def test_the_first_picture_is_of_the_start():
+    env = DogfightEnv(spawn="fixed", render_mode="rgb_array")
+    env.reset(seed=1)
+    fighters = env._batch._first_rows()[0]
+    np.testing.assert_allclose(fighters[:8], [-200, 300, 1, 0, 50, 5, 0, 0], atol=1e-4)
+    np.testing.assert_allclose(fighters[8:16], [200, 300, -1, 0, 50, 5, 0, 0], atol=1e-4)
+    assert not fighters[16:].any()
 
 
 def test_a_picture_shows_full_hp_of_the_match_it_is_of():

@@ -230,6 +230,14 @@ def test_a_mode_is_held_while_its_timer_runs(bot, mode, left):
     assert memory_of(after(bot, MIDDLE, behind(140.0), memory={"mode": mode, "timer": 1})) == left
 
 
+def test_a_punish_has_a_timer_of_its_own():
+    started = after("brawler", {**MIDDLE, "yaw": 1.5}, foe(150.0), memory={"mode": BAIT})
+    assert started.snapshot()["memory"][0, 0]["mode_ticks"] == 60
+    for ticks, expected in ((2, (PUNISH, 0)), (1, (BRAWL, 20))):
+        batch = after("brawler", MIDDLE, foe(150.0), memory={"mode": PUNISH, "mode_ticks": ticks})
+        assert memory_of(batch) == expected
+
+
 @pytest.mark.parametrize(
     ("other", "fields", "mode", "ticks"),
     [
@@ -264,11 +272,28 @@ def test_a_near_bullet_starts_an_evasive_turn_the_other_way_each_time(bot, radiu
     assert evasion(radius - 1.0, 1, owner=0)["memory"][0, 0]["evade_ticks"] == 0
 
 
+def test_an_evasive_turn_lasts_its_ticks():
+    bullet = {"owner": 1, "x": 0.0, "y": 370.0, "yaw": math.pi / 2, "life": 2}
+    batch = scene(MIDDLE, foe(250.0), bots=[rules.bot_id("chaser"), DO_NOTHING], bullets=[bullet])
+    turns = []
+    for _ in range(17):
+        batch.step(torch.zeros(1, 2, 3))
+        turns.append(batch.snapshot()["memory"][0, 0]["evade_ticks"] > 0)
+    assert turns == [True] * 15 + [False] * 2
+
+
 def test_an_evasive_turn_is_followed_at_once_by_one_the_other_way_while_the_bullet_is_near():
     bullet = {"owner": 1, "x": 0.0, "y": 370.0, "yaw": math.pi / 2, "life": 9}
     memory = {"evade_ticks": 1, "evade_direction": 1}
     after_it = after("chaser", MIDDLE, foe(250.0), bullets=[bullet], memory=memory).snapshot()["memory"][0, 0]
     assert (after_it["evade_ticks"], after_it["evade_direction"]) == (15, -1)
+
+
+def test_a_brawler_jinks_in_every_phase():
+    bullet = {"owner": 1, "x": 0.0, "y": 380.0, "yaw": math.pi / 2, "life": 9}
+    for mode in (CLOSE, BRAWL, BAIT, PUNISH, RETREAT):
+        batch = after("brawler", MIDDLE, foe(150.0), bullets=[bullet], memory={"mode": mode, "timer": 9})
+        assert batch.snapshot()["memory"][0, 0]["evade_ticks"] == 8
 
 
 @pytest.mark.parametrize("bot", [name for name in rules.BOTS if name != "do_nothing"])
@@ -297,9 +322,22 @@ def test_bots_fire_in_reach_but_never_at_the_armour(bot, reach):
     assert len(live_bullets(after(bot, {**MIDDLE, "cooldown": 2}, inside), 0)) == 0
 
 
+def test_do_nothing_does_nothing():
+    batch = scene({**MIDDLE, "y": 60.0, "yaw": -1.0}, foe(150.0), bots=[DO_NOTHING, DO_NOTHING])
+    same = scene({**MIDDLE, "y": 60.0, "yaw": -1.0}, foe(150.0))
+    for _ in range(60):
+        batch.step(torch.ones(1, 2, 3))
+        same.step(torch.zeros(1, 2, 3))
+    np.testing.assert_array_equal(batch.snapshot()["fighters"], same.snapshot()["fighters"])
+
+
 @pytest.mark.parametrize(("rule_set", "bot_rate", "each"), [("classic", "tick", True), ("classic", "agent", False)])
 def test_bot_rate(rule_set, bot_rate, each):
     check_rate(rule_set, bot_rate, each)
+
+
+def test_challenge_bots_decide_once_a_step():
+    check_rate("challenge", "tick", False)
 
 
 def check_rate(rule_set, bot_rate, each):

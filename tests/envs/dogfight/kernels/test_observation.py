@@ -55,6 +55,12 @@ def test_bullets_come_nearest_first_with_their_owner():
     assert theirs[13:15] == pytest.approx([-0.3, -0.27])
 
 
+def test_dropping_the_physics_drops_the_last_13():
+    full, short = scene(ME, FOE), scene(ME, FOE, observe_physics=False)
+    assert short.obs.shape == (1, 2, 46)
+    assert torch.equal(full.obs[:, :, :46], short.obs)
+
+
 def test_challenge_frame_layout():
     batch = scene(
         {**ME, "x": -450.0}, {**FOE, "x": 450.0, "y": 240.0}, rule_set="challenge", physics={"gravity": 130.0}
@@ -89,6 +95,18 @@ def test_challenge_frames_are_stacked_newest_first():
         frames = batch.obs.reshape(3, 2, 4, 56)
         history = [frames[:, :, 0].clone(), *history[:3]]
         assert torch.equal(frames, torch.stack(history, dim=2))
+
+
+def test_a_new_match_shows_nothing_of_the_last_one():
+    """Frames older than the first are zeros again; in the ended match they were not."""
+    batch = scene(ME, FOE, rule_set="challenge", tick=10_796)
+    for _ in range(4):
+        batch.step(torch.zeros(1, 2, 3))
+    assert bool(batch.truncated)
+    final, first = batch.final_obs.reshape(2, 4, 56), batch.obs.reshape(2, 4, 56)
+    assert final.any(dim=2).all()
+    assert (first[:, 1:] == 0).all()
+    assert first[:, 0].any(dim=1).all()
 
 
 @pytest.mark.parametrize(("rule_set", "observe_physics"), [("classic", True), ("classic", False), ("challenge", True)])

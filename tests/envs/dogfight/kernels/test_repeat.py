@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from sparring.configs.core.errors import ConfigError
 from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.batch import DogfightBatch
 from tests.envs.dogfight.worlds import physics_rows
@@ -58,6 +59,12 @@ def test_the_last_match_not_won_is_repeated_and_wins_are_not(seats):
     assert repeated(drawn, physics_rows(batch.snapshot())) == 1.0
 
 
+@pytest.mark.parametrize("seats", [(POLICY, POLICY), (BOT, BOT)])
+def test_matches_without_a_policy_against_a_bot_repeat_nothing(seats):
+    batch = short_matches(50, 1.0, seats)
+    assert repeated(play(batch), play(batch)) == 0.0
+
+
 def test_the_share_of_repeated_matches_is_the_option_and_the_rest_is_drawn_as_without_it():
     batch, plain = short_matches(5000, 0.3), short_matches(5000, 0.0)
     first, second = play(batch), physics_rows(batch.snapshot())
@@ -89,3 +96,8 @@ def test_a_seed_begins_without_anything_to_repeat():
     assert repeated(first, physics_rows(batch.snapshot())) == 0.0
     batch.reset(seed=3)
     np.testing.assert_array_equal(physics_rows(batch.snapshot()), first)
+
+
+def test_a_share_outside_its_range_is_refused():
+    with pytest.raises(ConfigError, match=r"repeat_unwon=1\.5: must be in \[0, 1\]"):
+        DogfightBatch(2, repeat_unwon=1.5)

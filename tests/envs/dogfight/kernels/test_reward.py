@@ -46,6 +46,17 @@ def test_damage_is_paid_to_the_shooter_and_taken_from_the_target():
     assert reward_of(LEFT, RIGHT, weights=weights, bullets=[shot_at(0, LEFT), shot_at(1, RIGHT)]) == [2.0, 2.0]
 
 
+def test_a_glancing_bullet_pays_nothing():
+    behind = {"owner": 0, "x": RIGHT["x"], "y": 300.0, "yaw": math.pi, "life": 9}
+    assert reward_of(LEFT, RIGHT, weights={"damage_dealt": 3.0, "damage_taken": 1.0}, bullets=[behind]) == [0.0, 0.0]
+
+
+def test_damage_adds_up_over_the_ticks_of_a_step():
+    later = {"owner": 0, "x": RIGHT["x"] - 20.0 - 400.0 / 24.0, "y": 300.0, "yaw": 0.0, "life": 30}
+    weights = {"damage_dealt": 3.0}
+    assert reward_of(LEFT, RIGHT, weights=weights, bullets=[shot_at(1, RIGHT), later], ticks=10) == [6.0, 0.0]
+
+
 @pytest.mark.parametrize(("seat", "expected"), [(1, [5.0, -4.0]), (0, [-4.0, 5.0])])
 def test_a_death_pays_the_result(seat, expected):
     target = {**(LEFT, RIGHT)[seat], "hp": 1}
@@ -61,6 +72,16 @@ def test_time_out_pays_by_hp(hp, expected):
     assert reward_of(*fighters, weights=weights, tick=10_799) == expected
 
 
+def test_two_deaths_on_one_tick_pay_the_draw():
+    fighters = {**LEFT, "hp": 1}, {**RIGHT, "hp": 1}
+    shots = [shot_at(0, LEFT), shot_at(1, RIGHT)]
+    assert reward_of(*fighters, weights={"draw": 0.25, "win": 5.0, "lose": 5.0}, bullets=shots) == [0.25, 0.25]
+
+
+def test_a_running_match_pays_no_result():
+    assert reward_of(LEFT, RIGHT, weights={"win": 5.0, "lose": 5.0, "draw": 5.0}) == [0.0, 0.0]
+
+
 def test_approach_is_metres_closed_over_the_whole_step():
     # Ten ticks head-on at 100 m/s each close 2 * 100 * 10 / 120 m.
     rewards = reward_of(LEFT, RIGHT, weights={"approach": 0.01}, ticks=10)
@@ -74,6 +95,11 @@ def test_alive_proximity_and_facing_are_paid_once_a_step(ticks):
     near = {**LEFT, "x": 0.0}, {**RIGHT, "x": 200.0, "yaw": math.pi / 2, "speed": 40.0}
     weights = {"alive": 0.5, "proximity": 0.25, "facing": 0.125}
     assert reward_of(*near, weights=weights, ticks=ticks) == [0.875, 0.75]
+
+
+def test_the_dead_are_not_paid_for_being_alive():
+    fighters = LEFT, {**RIGHT, "hp": 1}
+    assert reward_of(*fighters, weights={"alive": 0.5}, bullets=[shot_at(1, RIGHT)]) == [0.5, 0.0]
 
 
 @pytest.mark.parametrize(("distance", "expected"), [(249.0, 1.0), (251.0, 0.0)])

@@ -66,6 +66,22 @@ def test_no_two_draws_of_a_match_are_tied_to_each_other(drawn):
     assert np.abs(correlation).max() < 5 / np.sqrt(DRAWS)
 
 
+def test_neighbouring_matches_and_seeds_are_unrelated(drawn):
+    columns = np.concatenate([physics_rows(drawn).T, drawn["fighters"]["y"].T])
+    batch = DogfightBatch(DRAWS, seed=6)
+    batch.set_ranges(FULL)
+    batch.reset(seed=6)
+    other = np.concatenate([physics_rows(batch.snapshot()).T, batch.snapshot()["fighters"]["y"].T])
+    batch.reset()
+    later = np.concatenate([physics_rows(batch.snapshot()).T, batch.snapshot()["fighters"]["y"].T])
+    batch.close()
+    for row in range(len(columns)):
+        for a, b in ((columns[row, 1:], columns[row, :-1]), (columns[row], other[row]), (other[row], later[row])):
+            assert abs(np.corrcoef(a, b)[0, 1]) < 5 / np.sqrt(DRAWS)
+    for rows in (columns, other, later):
+        assert len(np.unique(rows[0])) > 0.99 * DRAWS
+
+
 def test_random_spawns_are_uniform_over_their_ranges(drawn):
     fighters = drawn["fighters"]
     np.testing.assert_array_equal(fighters["x"][:, 0], -fighters["x"][:, 1])
@@ -80,6 +96,10 @@ def test_random_spawns_are_uniform_over_their_ranges(drawn):
     for name in ("cooldown", "stall", "turn_rate"):
         assert (fighters[name] == 0).all()
     assert (drawn["bullets"]["life"] == 0).all()
+
+
+def test_random_spawns_are_the_default():
+    assert len(np.unique(DogfightBatch(8, threads=1).snapshot()["fighters"]["x"])) == 16
 
 
 def test_fixed_spawns():
@@ -138,6 +158,15 @@ def test_a_finished_match_is_followed_by_a_new_draw():
     np.testing.assert_array_equal(batch.snapshot()["physics"], before["physics"])
     batch.reset()
     np.testing.assert_array_equal(batch.snapshot()["physics"], after["physics"])
+
+
+def test_new_ranges_wait_for_the_next_match():
+    batch = DogfightBatch(6, seed=2, threads=1, max_ticks=20)
+    batch.set_ranges(rules.ranges("sniper"))
+    batch.step(torch.zeros(6, 2, 3))
+    assert (batch.snapshot()["physics"]["bullet_speed"] == 400.0).all()
+    batch.step(torch.zeros(6, 2, 3))
+    assert (batch.snapshot()["physics"]["bullet_speed"] == 500.0).all()
 
 
 def test_assign_restarts_only_the_marked_matches():
