@@ -123,11 +123,11 @@ def clock(path: Path) -> dict[int, float]:
 def win_rates(checkpoint: Path, args: argparse.Namespace) -> dict[str, float]:
     """Return the deterministic policy's share of games won, by bot."""
     from sparring.agents.distributed.threads import set_threads
-    from sparring.agents.opponents.dogfight.load import load_policy
+    from sparring.agents.opponents.dogfight.load import open_player
     from sparring.agents.play.dogfight_matches import MatchSettings, play
 
     set_threads(args.threads)
-    policy = load_policy(checkpoint, "cpu").contestant
+    policy = open_player(checkpoint, "cpu", old_version=True).contestant
     return {bot: play(policy, bot, games=args.games, seed=777, setting=MatchSettings()).win_rate for bot in BOTS}
 
 

@@ -71,3 +71,16 @@ class BatchedGame(Protocol):
 
     def close(self) -> None:
         """Stop the worker threads."""
+
+
+class SeatView(Protocol):
+    """A symmetry of a game: policies observe and act in an equivalent match."""
+
+    def show(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the transformed observations [..., D], and the side [...] for `back`."""
+
+    def reader(self, obs: Tensor, rows: Tensor, shown: Tensor, side: Tensor) -> Callable[[], object]:
+        """Return a function that writes rows [N] of obs [R, D], as `show` gives them, to shown [N, D] and side [N]."""
+
+    def back(self, actions: Tensor, side: Tensor) -> Tensor:
+        """Transform actions [..., A] for the transformed observations into actions for the match."""

@@ -69,16 +69,16 @@ class Game:
     action_space: str = ""
     """`gymnasium.Space` of one seat's native action, made without arguments."""
     mirror: str = ""
-    """Symmetry (`play.learner_env.SeatView`) of policies with `mirror` in their contract."""
+    """Symmetry (`envs.batched.SeatView`) of policies with `mirror` in their contract."""
     contract_keys: tuple[str, ...] = ()
     """Keys of its policies' contracts, in addition to ids and sizes."""
     network_shape: str = ""
     """Shape of its own network for a `NetworkConfig`; empty if it uses the common network."""
     ppo_task: str = ""
     """Adapter for PPO training (`agents/ppo/tasks`)."""
-    opponents: str = ""
-    """Function that returns a bot's name, or an object that plays beside the bots, for anything that names an opponent
-    and a device; empty if only bots are."""
+    open_player: str = ""
+    """Function `(x, device="cpu", **options)` that makes a player of anything that names one: a bot, a file, a run, a
+    Python object."""
     policy_loader: str = ""
     """Loader of its policies for `sparring.load`: a function of a file and a device."""
     evaluation: str = ""

@@ -111,15 +111,15 @@ def read_options(arguments: Sequence[str]) -> ReplayOptions:
 
 def play(options: ReplayOptions, lineup: Sequence[Player]) -> list[PhaseRecord]:
     """Play one game to its end and return its phases."""
-    from sparring.agents.play.diplomacy_matches import play_seats
     from sparring.envs.diplomacy.records.history import WatchedBatch
+    from sparring.envs.diplomacy.rollouts.games import play_to_end
 
-    seats = load_seats(lineup)
+    rest = options.rest.removeprefix(BOT_PREFIX)
+    seats = load_seats(lineup, bot=rest if rest in BOTS else FALLBACK_BOT)
     with said_if_long(COMPILING, shown=not options.quiet):
         batch = WatchedBatch(1, last_year=options.last_year, threads=1)
         batch.load_kernels()  # Compile now, under the message, not silently during the game.
-    rest = options.rest.removeprefix(BOT_PREFIX)
-    play_seats(batch, seats, fallback_bot=rest if rest in BOTS else FALLBACK_BOT, seed=options.seed)
+    play_to_end(batch, seats, seed=options.seed)
     batch.close()
     return batch.past()
 

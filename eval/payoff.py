@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from runpy import run_path
 from typing import TYPE_CHECKING
@@ -45,7 +45,6 @@ from sparring.eval.stats.tables import Report, conditions, origin, percent, rati
 
 if TYPE_CHECKING:
     from sparring.agents.opponents.dogfight.load import Entrant
-    from sparring.eval.dogfight.snapshots import Frozen
 
 SNAPSHOTS = "[2, 100]"
 NO_OPPONENTS = "none"
@@ -72,14 +71,11 @@ class Payoffs:
     """Round robin of the run's policies, named by age, and the other opponents, in this order."""
 
     run: str
-    frozen: Sequence[Frozen]
-    others: Sequence[Entrant]
+    ages: Sequence[int]
+    """Env steps of the run's policies."""
+    entrants: Sequence[Entrant]
+    """K players in the order of rows and columns."""
     report: Report
-
-    @property
-    def entrants(self) -> list[Entrant]:
-        """K players in the order of rows and columns."""
-        return [frozen.entrant for frozen in self.frozen] + list(self.others)
 
     @property
     def names(self) -> list[str]:
@@ -104,7 +100,7 @@ class Payoffs:
 
 def payoff_json(payoffs: Payoffs) -> str:
     """Return the JSON report of games and ratings, with the players' ages and the matrix as drawn."""
-    ages = [frozen.env_steps for frozen in payoffs.frozen] + [None] * len(payoffs.others)
+    ages = [*payoffs.ages, *[None] * (len(payoffs.entrants) - len(payoffs.ages))]
     content = json.loads(to_json(payoffs.report)) | {"kind": "payoff", "run": payoffs.run}
     content["players"] = [
         {"name": entrant.name, "env_steps": age, "file": display_path(entrant.path) if entrant.path else None}
@@ -147,7 +143,7 @@ def payoff_picture(payoffs: Payoffs) -> bytes:
         shares=payoffs.shares,
         elo=[rating.elo for rating in ratings],
         intervals=[rating.interval for rating in ratings],
-        policies=len(payoffs.frozen),
+        policies=len(payoffs.ages),
     )
     return draw_heatmap(chart)
 
@@ -175,19 +171,22 @@ def read_options(arguments: Sequence[str]) -> PayoffOptions:
 def play(options: PayoffOptions, folder: Path, opponents: Sequence[Player]) -> Payoffs:
     """Load the players and play a round robin. Raises `InputError` if a player cannot take part."""
     device, threads = use_machine(options.device, options.threads, quiet=options.quiet)
-    from sparring.eval.dogfight.arena import ladder, load_entrant
-    from sparring.eval.dogfight.snapshots import called_by_age, frozen_policies, thin
+    from sparring.agents.opponents.dogfight.load import frozen_policies, open_player
+    from sparring.agents.opponents.snapshots import names_by_age, thin
+    from sparring.eval.dogfight.arena import ladder
 
     sure = not options.stochastic
     own = frozen_policies(folder, device, deterministic=sure, old_version=options.env_version == 0)
-    frozen = called_by_age(thin(own, options.snapshots))
-    others = [load_entrant(player, device, deterministic=sure) for player in opponents]
-    entrants = [policy.entrant for policy in frozen] + others
+    thinned = thin(own, options.snapshots)
+    ages = [frozen.env_steps for frozen in thinned]
+    policies = [replace(one.player, name=name) for one, name in zip(thinned, names_by_age(ages), strict=True)]
+    others = [open_player(player, device, deterministic=sure, old_version=True) for player in opponents]
+    entrants = policies + others
     names = _check_players(entrants)
     anchor = (options.anchor or Anchor.among(names)).check(names)
     plan = make_plan(options, entrants, device, threads)
     report = make_report(options, plan, ladder(entrants, plan), entrants, anchor=anchor)
-    return Payoffs(folder.name, frozen, others, report)
+    return Payoffs(folder.name, ages, entrants, report)
 
 
 def payoff(arguments: Sequence[str], *, keep: bool = True) -> CommandReport:

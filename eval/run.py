@@ -18,14 +18,23 @@ from runpy import run_path
 if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/run.py")
 
-from sparring.agents.opponents.players import MODEL_FOLDER, ONNX, RELEASED, Player, content_of, find_player, trained_in
+from sparring.agents.opponents.players import (
+    MODEL_FOLDER,
+    ONNX,
+    RELEASED,
+    Player,
+    content_of,
+    find_player,
+    planner_samples,
+    trained_in,
+)
 from sparring.configs.core.errors import choose
 from sparring.configs.games import PACKAGES, current_id, is_imported
 from sparring.configs.language import ADAPTER
 from sparring.configs.opponents import is_code
 from sparring.envs.game import game_of, games, load
 from sparring.eval.command import Evaluation, evaluate_command
-from sparring.eval.stats.parser import Parser, planner_samples, split_names
+from sparring.eval.stats.parser import Parser, split_names
 
 GYMNASIUM = "gymnasium"
 COMMANDS = {

@@ -1,44 +1,107 @@
-"""The one place where a name, a file or a Python object becomes a player of Diplomacy.
+"""The one place where a name, a file, an address or a Python object becomes a player of Diplomacy.
 
 A bot plays inside the simulator. A policy orders the moves of all games in one forward; a bot decides its retreats and
 adjustments, as in training. A Python object, `act(view) -> orders`, is asked game by game, in every phase in which its
-power has an order to give.
+power has an order to give. A language model answers the prompts of a phase at once, where such players are allowed.
+With an adapter, its base model alone and other adapters on it can play too, as in self-play of GRPO: they share one
+model in memory, and so must have its prompts.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
+import numpy as np
 import torch
+from gymnasium.spaces import Box
 
-from sparring.agents.opponents.players import act_function, find_player
-from sparring.agents.play.diplomacy_matches import order_moves
+from sparring.agents.opponents.language import (
+    INSTEAD,
+    POLICY,
+    LoadedModel,
+    Settings,
+    config_of,
+    config_of_player,
+    configured,
+    has_config,
+    is_adapter,
+    load_language_model,
+)
+from sparring.agents.opponents.players import (
+    NAMED_MODELS,
+    act_function,
+    display_name,
+    display_path,
+    find_player,
+    is_server,
+)
 from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.agents.policies.checkpoint import Checkpoint, load_checkpoint
+from sparring.agents.policies.loaded_policy import LoadedPolicy, PolicySpaces
+from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import InputError
+from sparring.configs.language import LanguageModelConfig
 from sparring.configs.opponents import is_code, named_source, registered, registered_name, source_name
+from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.interfaces.opponents import order_view
+from sparring.envs.diplomacy.interfaces.slots import choice_space
+from sparring.envs.diplomacy.observation import SHAPE, observe
+from sparring.envs.diplomacy.orders.order_choices import rows_of, write_orders
+from sparring.envs.diplomacy.prompts.prompts import PromptRules
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 
-_POLICIES = replace(GAME, text_game="")
-"""Diplomacy without language models."""
+if TYPE_CHECKING:
+    from sparring.agents.llm.backend import Backend
+    from sparring.agents.llm.models.adapters import AdapterFile, Adapters
+
+
+@dataclass(frozen=True)
+class LanguageOptions:
+    """How language models play."""
+
+    temperature: float = 0.0
+    settings: Settings = field(default_factory=dict)
+    """Options of a model without an adapter, or on a server."""
+    rivals: Mapping[str, Path] = field(default_factory=dict)
+    """Other adapters on the same model, by opponents' names."""
+
+
+@dataclass(frozen=True)
+class LanguagePlayer:
+    """Language model that can play: backends by player's name, and prompt rules."""
+
+    models: Mapping[str, Backend]
+    rules: PromptRules
+    about: dict[str, Any]
+    """Its description in results: model, and training of the adapter."""
+    at_a_time: int
+    """Number of games, with one prompt each, that keep it busy."""
 
 
 class PolicyOrders:
-    """A policy that orders moves."""
+    """A policy that orders moves, deterministically; `bot` decides its retreats and adjustments, as in training."""
 
-    bot = "dumbbot"
-    """Bot of its retreats and adjustments."""
+    def __init__(self, network: ActorCritic, *, bot: str = "dumbbot") -> None:
+        self.network, self.bot = network, bot
 
-    def __init__(self, network: ActorCritic) -> None:
-        self.network = network
-
-    def write(self, batch: DiplomacyBatch, power: int, games: torch.Tensor) -> None:
-        """Write the orders of a power in `games` bool [G], which must be all that a policy plays it in."""
-        order_moves(batch, self.network, power, games)
+    def write(self, batch: DiplomacyBatch, seats: torch.Tensor) -> None:
+        """Write the moves of the powers `seats` bool [G, 7], which must be all that a policy plays."""
+        moving = seats & ((batch.phase == codes.SPRING) | (batch.phase == codes.FALL)).unsqueeze(1)
+        for power, games in enumerate(moving.unbind(1)):
+            if not bool(games.any()):
+                continue
+            powers = torch.full((batch.num_games,), power, device=batch.device)
+            obs = observe(batch.state, powers, last_year=batch.last_year)
+            choices, _ = self.network.act(obs.flatten(1), deterministic=True)
+            orders = batch.orders.clone()
+            write_orders(choices.long(), rows_of(obs), orders)
+            batch.orders.copy_(torch.where(games.unsqueeze(1), orders, batch.orders))
 
 
 class PythonOrders:
@@ -49,37 +112,161 @@ class PythonOrders:
     def __init__(self, source: Any, name: str) -> None:
         self.name, self._ask = name, act_function(source, name)
 
-    def write(self, batch: DiplomacyBatch, power: int, games: torch.Tensor) -> None:
-        """Write the orders of a power in `games` bool [G]. Raises `InputError` for an order that is not legal."""
-        for game in torch.nonzero(games & ~batch.done.bool()).flatten().tolist():
+    def write(self, batch: DiplomacyBatch, seats: torch.Tensor) -> None:
+        """Write the orders of the powers `seats` bool [G, 7]. Raises `InputError` for an order that is not legal."""
+        for power, game in torch.nonzero(seats.T).tolist():
             view = order_view(batch, game, power)
             if view.slots:
                 for province, order in view.orders(self._ask(view), self.name).items():
                     batch.orders[game, province] = order
 
 
-def order_player(x: Any, device: str | torch.device = "cpu") -> str | PolicyOrders | PythonOrders:
+OrderPlayer = str | PolicyOrders | PythonOrders
+"""A bot by its name, or an object."""
+DiplomacyPlayer = OrderPlayer | LanguagePlayer
+
+
+@overload
+def open_player(x: Any, device: str | torch.device = ..., *, language: None = ...) -> OrderPlayer: ...
+@overload
+def open_player(x: Any, device: str | torch.device = ..., *, language: LanguageOptions) -> DiplomacyPlayer: ...
+def open_player(
+    x: Any, device: str | torch.device = "cpu", *, language: LanguageOptions | None = None
+) -> DiplomacyPlayer:
     """Return the player that `x` means, a bot by its name; raises `InputError` for an unknown or unusable one.
 
-    A policy's network is put on `device`.
+    Networks are put on `device`. Language models play only with `language`.
     """
     if isinstance(x, str):
         if is_code(x):
             return _python(named_source(x), x)
-        x = find_player(x, _POLICIES, bare=(*GAME.bots, *registered()))
-    if isinstance(x, str):
-        return x
-    if isinstance(x, Path):
-        return PolicyOrders(_network(x).to(device))
-    return _python(x, "")
+        x = find_player(x, GAME, bare=(*GAME.bots, *registered()), models=language is not None)
+    if not isinstance(x, str | Path):
+        return _python(x, "")
+    if x in GAME.bots:
+        return str(x)
+    if language is None:
+        return PolicyOrders(_checkpoint(Path(x), device).network)
+    return _open_model(x, str(device), language)
 
 
 def _python(source: Any, name: str) -> PythonOrders:
     return PythonOrders(source, registered_name(source) or name or source_name(source))
 
 
-def _network(path: Path) -> ActorCritic:
-    checkpoint = load_checkpoint(path)
-    if checkpoint.contract["id"] != GAME.id:
-        raise InputError(f"{path}: plays {checkpoint.contract['id']}, not {GAME.id}; give a policy of {GAME.id}")
-    return checkpoint.network
+def _checkpoint(path: Path, device: str | torch.device, instead: str = "") -> Checkpoint:
+    """Read a policy; raises `InputError` for one of another game."""
+    checkpoint = load_checkpoint(path, device)
+    if (env_id := checkpoint.contract["id"]) != GAME.id:
+        raise InputError(f"{path}: plays {env_id}, not {GAME.id}; give a policy of {GAME.id}{instead}")
+    return checkpoint
+
+
+def load_observing_policy(path: Path, device: str) -> LoadedPolicy:
+    """Load the policy in the file `path` for `sparring.load`, with choices of `MovementBatch` as its actions."""
+    if is_adapter(path):
+        raise InputError(f"{path}: is a language model's adapter, which plays in text; use sparring.evaluate")
+    checkpoint, name = load_checkpoint(path, device), display_name(path)
+    policy = Policy(checkpoint.network, checkpoint.contract, name=name)
+    spaces = PolicySpaces(Box(0.0, 1.0, SHAPE), choice_space(), lambda actions: actions.astype(np.int64))
+    return LoadedPolicy(name, path, policy, spaces, checkpoint.training)
+
+
+def _open_model(player: str | Path, device: str, options: LanguageOptions) -> LanguagePlayer | PolicyOrders:
+    """Load a language model or a policy, an adapter also against its rivals."""
+    settings = options.settings
+    if isinstance(player, str) and is_server(player):
+        return _served_model(player, options)
+    if isinstance(player, str) or player.is_dir():
+        config = _overridden(config_of_player(player), settings)
+        model = load_language_model(player, config, device)
+        name = config.name if config.name in NAMED_MODELS else display_path(Path(config.name))
+        return _player(model, {POLICY: "", BASE_MODEL: ""}, options, {"model": name})
+    if settings:
+        raise InputError(f"--set: {player} plays as it was trained; it is for models without an adapter, and servers")
+    if not is_adapter(player):
+        return PolicyOrders(_checkpoint(player, device, ", or leave --env out").network)
+    if not has_config(player.parent):
+        raise InputError(f"{player}: has no config.yaml beside it, which names its model; leave it in its run's folder")
+    from sparring.agents.llm.models.adapters import BASE, LEARNER
+
+    model = load_language_model(player, config_of(player.parent), device)
+    assert model.adapters is not None
+    assert model.file is not None
+    about: dict[str, Any] = {"model": model.config.name, "training": model.file.training}
+    if options.rivals:
+        about["opponents"] = load_rivals(options.rivals, model.adapters, model.file, model.config)
+    called = {POLICY: LEARNER, BASE_MODEL: BASE} | {name: str(path) for name, path in options.rivals.items()}
+    return _player(model, called, options, about)
+
+
+def _overridden(config: LanguageModelConfig, settings: Settings) -> LanguageModelConfig:
+    """Override a model's options by `settings`; raises `InputError` for those of a server."""
+    if "endpoint" in settings:
+        raise InputError("--set endpoint: is for servers; give --ckpt its address, such as http://127.0.0.1:8000/v1")
+    overrides = configured(settings).model
+    return replace(config, **{name: getattr(overrides, name) for name in settings.get("model", {})})
+
+
+def _served_model(url: str, options: LanguageOptions) -> LanguagePlayer:
+    """Return the model on a server, which is probed at once."""
+    from sparring.agents.llm.endpoint.backend import open_endpoint
+
+    settings = options.settings
+    config = configured({**settings, "endpoint": {**settings.get("endpoint", {}), "url": url}})
+    config.model.temperature = options.temperature
+    backend = open_endpoint(config, DIPLOMACY_TEXT)
+    about, at_a_time = {"model": backend.name}, config.endpoint.concurrency
+    return LanguagePlayer({POLICY: backend}, PromptRules.of(config.model), about, at_a_time)
+
+
+def _player(
+    loaded: LoadedModel, called: Mapping[str, str], options: LanguageOptions, about: dict[str, Any]
+) -> LanguagePlayer:
+    """Make a backend for every player in `called`, whose values are the names of its adapters."""
+    from sparring.agents.llm.decoding.constraint import Constraint
+    from sparring.agents.llm.transformers_backend import TransformersBackend
+
+    config, tokenizer = loaded.config, loaded.tokenizer
+    decoding, constraint = replace(config, temperature=options.temperature), Constraint(tokenizer, DIPLOMACY_TEXT)
+    models = {
+        name: TransformersBackend.of(
+            decoding, loaded.model, tokenizer, constraint=constraint, playing=loaded.playing(adapter)
+        )
+        for name, adapter in called.items()
+    }
+    return LanguagePlayer(models, PromptRules.of(config), about, config.batch_size)
+
+
+def load_rivals(
+    rivals: Mapping[str, Path], adapters: Adapters, own: AdapterFile, config: LanguageModelConfig
+) -> dict[str, dict[str, Any]]:
+    """Add every rival to `adapters` under its path; return their training metadata by opponents' names.
+
+    `own` is --ckpt's adapter and `config` its run's model. Raises `InputError` for incompatible rivals.
+    """
+    trainings = {}
+    for name, path in rivals.items():
+        rival = _read_rival(name, path, own, config)
+        adapters.add(str(path), rival.weights, rival.shape)
+        trainings[name] = rival.training
+    return trainings
+
+
+def _read_rival(name: str, path: Path, own: AdapterFile, config: LanguageModelConfig) -> AdapterFile:
+    from sparring.agents.llm.models.adapters import load_adapter
+
+    if not is_adapter(path) or not has_config(path.parent):
+        raise InputError(
+            f"--opponents {name}: {path} is no adapter of a run, with its config.yaml beside it; {INSTEAD}"
+        )
+    rival = load_adapter(path)
+    if rival.base != own.base:
+        raise InputError(f"--opponents {name}: was trained on another base model than --ckpt; {INSTEAD}")
+    rules, shown = (PromptRules.of(one) for one in (config, config_of(path.parent)))
+    differ = [f"model.{key}" for key in PromptRules.__dataclass_fields__ if getattr(rules, key) != getattr(shown, key)]
+    if differ:
+        raise InputError(
+            f"--opponents {name}: was trained with other prompts than --ckpt ({', '.join(differ)}); {INSTEAD}"
+        )
+    return rival

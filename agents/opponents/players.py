@@ -8,11 +8,14 @@ trainer, a released policy's name its game; without these it may be of any game.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from sparring.agents.run.folder import FINAL
+from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import InputError, UnknownNameError, choices, choose, suggestion
 from sparring.configs.core.files import CHECKPOINTS, ROOT, SHIPPED, holds, read_regular_text
 from sparring.configs.games import PACKAGES, current_id
@@ -33,18 +36,21 @@ Player = str | Path
 Path: a policy file, an adapter or a model folder."""
 
 
-def find_player(text: str, game: Game | None = None, *, bare: Sequence[str] = ()) -> Player:
+def find_player(text: str, game: Game | None = None, *, bare: Sequence[str] = (), models: bool = True) -> Player:
     """Find the player of `game`, or of any game if it is None, named by `text`.
 
     A bot is written as bot:NAME, a held-out opponent as held_out:NAME; names in `bare` (an opponent's bots) need no
     prefix. Python objects, `module:Name` or registered, are not imported here. Games of language models accept
-    `NAMED_MODELS`, model folders and server addresses; every game accepts the files of `find_checkpoint`.
+    `NAMED_MODELS`, model folders and server addresses, except without `models`; every game accepts the files of
+    `find_checkpoint`.
     Raises `UnknownNameError` with the choices and the nearest match.
     """
+    if game and not models:
+        game = replace(game, text_game="")
     held_out = [name for one in ([game] if game else games()) for name in one.held_out]
     if held_out and text.startswith(HELD_OUT_PREFIX):
         return choose("held-out opponent", text, held_out)
-    if text in bare or ((game is None or game.opponents) and is_code(text)):
+    if text in bare or is_code(text):
         return text
     if text.startswith(BOT_PREFIX):
         bots = [bot for one in ([game] if game else games()) for bot in one.bots]
@@ -100,6 +106,17 @@ def find_folder(text: str, *, holding: str = "") -> Path | None:
 def runs_with(name: str) -> list[str]:
     """List the runs whose folder has a file `name`."""
     return sorted(path.parent.name for path in CHECKPOINTS.glob(f"*/{name}"))
+
+
+def planner_samples(text: str) -> int | None:
+    """Return the number of samples of `planner:k=16`, which `planner` means as well; None for another name."""
+    match = PLANNER.fullmatch(text)
+    if match is None:
+        return None
+    samples = int(match[1] or 16)
+    if wrong := complaint(samples, SAMPLES):
+        raise InputError(f"{text}: k={samples} {wrong}")
+    return samples
 
 
 def is_server(text: str) -> bool:
@@ -187,6 +204,8 @@ RELEASED = "released"
 BOT_PREFIX = "bot:"
 SAMPLED_PREFIX = "stochastic:"
 """Before a checkpoint as an opponent: it samples its actions."""
+PLANNER = re.compile(r"planner(?::k=(\d{1,6}))?")
+SAMPLES = "[2, 1024]"
 NAMED_MODELS = ("tiny", "smollm2")
 """Language models available by name."""
 MODEL_FILE, MODEL_FOLDER = "config.json", "final"

@@ -20,6 +20,7 @@ from gymnasium.spaces import Box
 from torch import Tensor
 
 from sparring.agents.opponents.players import SAMPLED_PREFIX, OpponentError, act_function, display_name, find_checkpoint
+from sparring.agents.opponents.snapshots import Frozen, frozen_players
 from sparring.agents.play.seat_matches import SeatPlayer
 from sparring.agents.policies.actor_critic import ActorCritic, alternatives
 from sparring.agents.policies.checkpoint import load_checkpoint
@@ -304,6 +305,22 @@ def load_seat_policy(
         seed=seed,
         path=path,
         training=checkpoint.training,
+    )
+
+
+def frozen_seats(folder: Path, device: str | torch.device, *, deterministic: bool = True) -> list[Frozen[NetworkSeats]]:
+    """Return the policies of a run's folder by age; see `frozen_players`."""
+
+    def with_network(player: NetworkSeats, network: ActorCritic, path: Path) -> NetworkSeats:
+        name = display_name(path)
+        return NetworkSeats(network, player.contract, name=name, deterministic=deterministic, path=path)
+
+    return frozen_players(
+        folder,
+        device,
+        lambda path: load_seat_policy(path, None, device, deterministic=deterministic),
+        lambda player: player.network,
+        with_network,
     )
 
 

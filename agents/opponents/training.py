@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sparring.agents.opponents.players import SAMPLED_PREFIX, find_player
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.opponents import is_reference, registered
 from sparring.configs.schema import PPORunConfig
 from sparring.curriculum.opponents import labels_of_run
-from sparring.envs.game import Game, game_of, load
-
-if TYPE_CHECKING:
-    import torch
+from sparring.envs.game import Game, game_of
 
 
 @dataclass(frozen=True)
@@ -55,20 +52,14 @@ def find_opponents(config: PPORunConfig) -> None:
             _find_file(text, game, config)
 
 
-def open_opponents(
-    config: PPORunConfig, device: torch.device, *, open_player: Callable[[str], Any] | None = None
-) -> RunOpponents:
-    """Open every opponent of the run that is no bot, by default as its game does; Python objects are imported here."""
+def open_opponents(config: PPORunConfig, open_player: Callable[[str], Any]) -> RunOpponents:
+    """Open every opponent of the run that is no bot, as its game does; Python objects are imported here."""
     game = game_of(config.env.id)
     labels = labels_of_run(config)
     policies: dict[str, Any] = {}
     hashes: dict[str, str] = {}
     for text in named_texts(config):
-        if open_player is None:
-            assert game is not None
-            policies[labels[text]] = load(game.opponents)(text, device)
-        else:
-            policies[labels[text]] = open_player(text)
+        policies[labels[text]] = open_player(text)
         if not is_reference(text) and text not in registered():
             hashes[labels[text]] = sha256(_find_file(text, game, config).read_bytes()).hexdigest()
     return RunOpponents(policies, hashes, {labels[text]: text for text in named_texts(config)})
@@ -81,9 +72,7 @@ def named_texts(config: PPORunConfig) -> list[str]:
 
 def _find_file(text: str, game: Game | None, config: PPORunConfig) -> Path:
     """Return the policy's file; language models are no opponents here."""
-    path = find_player(
-        text.removeprefix(SAMPLED_PREFIX), replace(game, text_game="") if game else None, bare=config.bots
-    )
+    path = find_player(text.removeprefix(SAMPLED_PREFIX), game, bare=config.bots, models=game is None)
     assert isinstance(path, Path)
     return path
 

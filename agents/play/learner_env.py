@@ -2,10 +2,9 @@
 
 The learner has seat i % S of match i. Every match has an opponent: the first indices are the game's bots, played
 inside the simulator, then named players, fixed policies that act once a step for all of their matches; from
-`first_slot` on they are slots that hold frozen snapshots (two-seat games only). Observations
-of all snapshot matches are gathered into one [K, M, D] tensor, a row of M matches per slot, so that K different
-snapshots act in one batched forward. Slots with fewer matches are padded: they observe row 0 of the batch and act into
-a spare row.
+`first_slot` on they are slots that hold frozen snapshots (two-seat games only). Observations of all snapshot matches
+are gathered into one [K, M, D] tensor, a row of M matches per slot, so that K different snapshots act in one batched
+forward. Slots with fewer matches are padded: they observe row 0 of the batch and act into a spare row.
 
 Results are summed on the device, one row per opponent, and read once per update.
 With several processes, an environment steps its shard of the run's matches. Opponents are always given for all matches
@@ -20,7 +19,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -31,31 +30,12 @@ from sparring.agents.distributed.processes import ALONE, Processes, Shard, Shard
 from sparring.agents.policies.stacked import StackedActors
 from sparring.configs.core.tensor_file import AnyTensor, Tensors, check_tensor, check_tensors
 from sparring.configs.core.typed import read, within
-from sparring.envs.batched import ACTIONS, BatchedGame
+from sparring.envs.batched import ACTIONS, BatchedGame, SeatView
 from sparring.envs.launcher import Copyable
 
-
-class SeatView(Protocol):
-    """A symmetry of a game: policies observe and act in an equivalent match."""
-
-    def show(self, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the transformed observations [..., D], and the side [...] for `back`."""
-
-    def reader(self, obs: Tensor, rows: Tensor, shown: Tensor, side: Tensor) -> Callable[[], object]:
-        """Return a function that writes rows [N] of obs [R, D], as `show` gives them, to shown [N, D] and side [N]."""
-
-    def back(self, actions: Tensor, side: Tensor) -> Tensor:
-        """Transform actions [..., A] for the transformed observations into actions for the match."""
-
-
-class NamedPlayer(Protocol):
-    """A fixed opponent: an `agents.policies.policy.Policy`."""
-
-    def check(self, contract: Mapping[str, Any]) -> None:
-        """Raise `InputError` unless it can play matches of this contract."""
-
-    def act(self, obs: Tensor) -> Tensor:
-        """Return actions [B, A] for observations [B, D]."""
+if TYPE_CHECKING:
+    from sparring.agents.play.own_reward import OwnReward
+    from sparring.agents.policies.policy import Policy
 
 
 PlayState = TypedDict(
@@ -95,17 +75,49 @@ class MatchTally:
         return int(self.wins[opponent]), int(self.draws[opponent]), int(self.losses[opponent])
 
 
-class StepReward(Protocol):
-    """A reward in place of the batch's."""
+class OpponentSeats:
+    """The learner's opponent in every match, and its results against each; O opponents, of indices 0 to O - 1."""
 
-    def begin(self) -> None:
-        """Note the state before a step."""
+    batch: Any
+    opponents: np.ndarray
+    _sums: Tensor
+    """Wins, draws, losses, statistics and returns [O, ...]."""
 
-    def end(self, builtin: Tensor) -> Tensor:
-        """Return the rewards float32 [N] of the step, whose reward in the batch is `builtin` [N]."""
+    def assign(self, opponents: np.ndarray) -> None:
+        """Set the opponent index of every match of the run. Matches whose opponent changes restart without a result.
+
+        Raises `ValueError` for an index that is no opponent.
+        """
+        assigned = np.asarray(opponents, dtype=np.int32)
+        if assigned.shape != self.opponents.shape or assigned.min() < 0 or assigned.max() >= len(self._sums):
+            raise ValueError(f"opponents must be {len(self.opponents)} indices in 0..{len(self._sums) - 1}")
+        changed = assigned != self.opponents
+        self.opponents = assigned
+        if changed.any():
+            self._seat_opponents(changed)
+
+    def adopt(self, contract: Mapping[str, Any]) -> None:
+        """Do nothing: observations are shown without statistics."""
+
+    def harvest(self, processes: Processes = ALONE) -> MatchTally:
+        """Return the results of matches finished since the last call, over all `processes`, and reset the sums."""
+        wins, draws, losses, *stats, returns = processes.add_up(self._sums).cpu().numpy().T.copy()
+        self._sums.zero_()
+        return MatchTally(wins, draws, losses, dict(zip(self.batch.stat_names, stats, strict=True)), returns)
+
+    def _seat_opponents(self, restart: np.ndarray) -> None:
+        """Set the players of the batch's seats, and restart matches."""
+        raise NotImplementedError
 
 
-class LearnerEnv(Copyable):
+def result_columns(outcome: Tensor, bit: Tensor) -> Tensor:
+    """Return wins, draws and losses, float64 [R, 3], from results [R] and the learner's bit in them [R]."""
+    won = outcome == bit
+    lost = ~won & (outcome & bit == 0) & (outcome != 0)
+    return torch.stack([won, ~won & ~lost, lost], dim=1).double()
+
+
+class LearnerEnv(OpponentSeats, Copyable):
     """Environment of one learner in `batch`, against `bots`, `players` and up to `slots` snapshots of `network_shape`.
 
     `players` are further opponents by name, which stand after the bots in `bots`. They act in full precision, and
@@ -129,7 +141,7 @@ class LearnerEnv(Copyable):
         *,
         bots: Sequence[str],
         seed: int,
-        players: Mapping[str, NamedPlayer] | None = None,
+        players: Mapping[str, Policy] | None = None,
         slots: int = 0,
         network_shape: dict[str, Any] | None = None,
         view: SeatView | None = None,
@@ -149,7 +161,7 @@ class LearnerEnv(Copyable):
         self._view = view
         self._side = torch.ones(n, device=device)  # of the learner's observation through `view`
         self.opponents = np.zeros(self.share.total, dtype=np.int32)
-        self.own_reward: StepReward | None = None
+        self.own_reward: OwnReward | None = None
         """Reward of the learner's seats; by default the batch's."""
         self.simulator_seconds = self.player_seconds = 0.0
         self._actors = StackedActors(slots, network_shape, device) if network_shape else None
@@ -203,24 +215,6 @@ class LearnerEnv(Copyable):
         self._count(reward)
         return self.obs, reward, self.batch.terminated, self.batch.truncated
 
-    def assign(self, opponents: np.ndarray) -> None:
-        """Set the opponent index of every match of the run. Matches whose opponent changes restart without a result.
-
-        Raises `ValueError` for an index that is neither a bot nor a slot.
-        """
-        assigned = np.asarray(opponents, dtype=np.int32)
-        if assigned.shape != self.opponents.shape or assigned.min() < 0 or assigned.max() >= len(self._sums):
-            raise ValueError(
-                f"opponents must be {len(self.opponents)} indices in 0..{len(self._sums) - 1}, a bot or a slot"
-            )
-        changed = assigned != self.opponents
-        self.opponents = assigned
-        if changed.any():
-            self._seat_opponents(changed)
-
-    def adopt(self, contract: Mapping[str, Any]) -> None:
-        """Do nothing: observations are shown without statistics."""
-
     def rehearse(self) -> None:
         """Assign all bots in equal parts, for a trial of speed."""
         self.assign(np.arange(self.share.total) % self.first_slot)
@@ -234,12 +228,6 @@ class LearnerEnv(Copyable):
             raise ValueError(f"slot={slot}: there are no slots")
         self._actors.load(slot, weights)
         self._seat_opponents(self.opponents == self.first_slot + slot)
-
-    def harvest(self, processes: Processes = ALONE) -> MatchTally:
-        """Return the results of matches finished since the last call, over all `processes`, and reset the sums."""
-        wins, draws, losses, *stats, returns = processes.add_up(self._sums).cpu().numpy().T.copy()
-        self._sums.zero_()
-        return MatchTally(wins, draws, losses, dict(zip(self.batch.stat_names, stats, strict=True)), returns)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the full state of play, including the batch."""
@@ -333,9 +321,10 @@ class LearnerEnv(Copyable):
 
     def _quarantine(self, reward: Tensor) -> Tensor:
         """Restart matches that are not finite; their step ends the episode with reward 0 and without a result."""
-        # On a CPU a sum tells first that all is finite; elsewhere reading it would synchronize.
-        if self.device.type == "cpu" and self._sum_is_finite(reward):
-            return reward
+        if self.device.type == "cpu":  # a sum tells first that all is finite; elsewhere reading it would synchronize
+            total = self.obs.sum() + reward.sum() + self.final_obs[self.batch.truncated].sum()
+            if math.isfinite(float(total)):
+                return reward
         last = self.batch.truncated & ~self.final_obs.isfinite().all(dim=1)
         bad = ~(reward.isfinite() & self.obs.isfinite().all(dim=1)) | last
         self.quarantined += bad.sum()
@@ -347,13 +336,6 @@ class LearnerEnv(Copyable):
         self._write_obs()
         return reward.masked_fill(bad, 0.0)
 
-    def _sum_is_finite(self, reward: Tensor) -> bool:
-        """Return True only if rewards, observations and last observations of truncated matches are all finite."""
-        total = float(self.obs.sum() + reward.sum())
-        if self.batch.truncated.any():
-            total += float(self.final_obs[self.batch.truncated].sum())
-        return math.isfinite(total)
-
     def _count(self, reward: Tensor) -> None:
         """Add finished matches to their opponents' sums."""
         self._return += reward
@@ -362,10 +344,7 @@ class LearnerEnv(Copyable):
         match = ended.nonzero().squeeze(1) if self.device.type == "cpu" else self._match
         if not len(match):
             return
-        outcome, bit = self.batch.outcome[match], self._bit[match]
-        won = outcome == bit
-        lost = ~won & (outcome & bit == 0) & (outcome != 0)
-        result = torch.stack([won, ~won & ~lost, lost], dim=1).double()
+        result = result_columns(self.batch.outcome[match], self._bit[match])
         stats, returns = self.batch.seat_stats(self._mine[match]), self._return[match].unsqueeze(1)
         values = torch.cat([result, stats, returns], dim=1) * ended[match].unsqueeze(1)
         self._sums.index_add_(0, self._opponent[match], values)
@@ -386,7 +365,7 @@ class LearnerEnv(Copyable):
         self._group()
         self._write_obs()
 
-    def _seated(self, opponents: np.ndarray) -> Iterator[tuple[NamedPlayer, Tensor]]:
+    def _seated(self, opponents: np.ndarray) -> Iterator[tuple[Policy, Tensor]]:
         """Yield the named players with matches among these opponents [N], and their rows of the [2N] seats."""
         for index, player in enumerate(self._players, start=self._first_player):
             own = np.flatnonzero(opponents == index)
@@ -415,7 +394,5 @@ class LearnerEnv(Copyable):
         self._snapshot_rows = torch.from_numpy(gather).to(self.device).flatten()
         self._bind_snapshots()
         self._scatter = torch.from_numpy(scatter).to(self.device)
-        index = torch.from_numpy(place).to(self.device)
-        self._noise = (
-            self._generator if self.share.whole else ShardedGenerator(self._generator, (self.slots, longest), index)
-        )
+        shape, index = (self.slots, longest), torch.from_numpy(place).to(self.device)
+        self._noise = self._generator if self.share.whole else ShardedGenerator(self._generator, shape, index)

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 from typing_extensions import TypedDict
 
-from sparring.agents.distributed.processes import ALONE, Processes, restore_generator
-from sparring.agents.play.learner_env import MatchTally
+from sparring.agents.distributed.processes import restore_generator
+from sparring.agents.play.learner_env import OpponentSeats, result_columns
 from sparring.agents.play.seat_matches import SeatPlayer, seat_actions
 from sparring.agents.policies.networks import build_network
 from sparring.configs.core.errors import ConfigError
@@ -45,7 +45,7 @@ class SeatsState(TypedDict):
     lanes: Tensors
 
 
-class SeatsEnv:
+class SeatsEnv(OpponentSeats):
     """Matches of `batch` between one learner and `players` by name, snapshots of `network_shape`, and itself.
 
     `memory_size` is that of the learner's network; `seed` seeds the actions of snapshots.
@@ -95,7 +95,7 @@ class SeatsEnv:
         self._bit = torch.from_numpy(1 << self._seat)
         self._return = torch.zeros(n, dtype=torch.float64)
         self._sums = torch.zeros(self.itself + 1, RESULTS + len(batch.stat_names) + 1, dtype=torch.float64)
-        self._seat_players(np.ones(n, dtype=bool))
+        self._seat_opponents(np.ones(n, dtype=bool))
 
     @property
     def longest_episode(self) -> int:
@@ -134,22 +134,6 @@ class SeatsEnv:
         self._find_rows()
         return self.obs, batch.reward.flatten(), batch.terminated.flatten(), batch.truncated.flatten()
 
-    def assign(self, opponents: np.ndarray) -> None:
-        """Set the opponent index of every match. Matches whose opponent changes restart without a result.
-
-        Raises `ValueError` for an index that is no opponent.
-        """
-        assigned = np.asarray(opponents, dtype=np.int32)
-        if assigned.shape != self.opponents.shape or assigned.min() < 0 or assigned.max() > self.itself:
-            raise ValueError(f"opponents must be {self.num_envs} indices in 0..{self.itself}")
-        changed = assigned != self.opponents
-        self.opponents = assigned
-        if changed.any():
-            self._seat_players(changed)
-
-    def adopt(self, contract: Mapping[str, Any]) -> None:
-        """Do nothing: observations are shown without statistics."""
-
     def rehearse(self) -> None:
         """Assign all bots and the learner itself in equal parts, for a trial of speed."""
         choices = [*range(len(self.bots)), self.itself]
@@ -158,13 +142,7 @@ class SeatsEnv:
     def load_slot(self, slot: int, weights: Mapping[str, Tensor]) -> None:
         """Load a snapshot's weights into a slot and restart the slot's matches without results."""
         self._snapshots[slot].network.load_state_dict(dict(weights))
-        self._seat_players(self.opponents == len(self.bots) + slot)
-
-    def harvest(self, processes: Processes = ALONE) -> MatchTally:
-        """Return the results of matches finished since the last call, and reset the sums."""
-        wins, draws, losses, *stats, returns = self._sums.numpy().T.copy()
-        self._sums.zero_()
-        return MatchTally(wins, draws, losses, dict(zip(self.batch.stat_names, stats, strict=True)), returns)
+        self._seat_opponents(self.opponents == len(self.bots) + slot)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the full state of play, including the matches."""
@@ -191,7 +169,7 @@ class SeatsEnv:
             require(name in stored["players"], f"players: {name} is missing")
             restore_generator(one, stored["players"][name], f"players.{name}")
         self.opponents = stored["opponents"].cpu().numpy()
-        self._seat_players(np.zeros(self.num_envs, dtype=bool))
+        self._seat_opponents(np.zeros(self.num_envs, dtype=bool))
         with within("batch"):
             self.batch.load_state_dict(stored["batch"])
         self._sums.copy_(stored["sums"])
@@ -226,10 +204,7 @@ class SeatsEnv:
         match = (batch.outcome >= 0).nonzero().squeeze(1)
         if not len(match):
             return
-        outcome, bit = batch.outcome[match], self._bit[match]
-        won = outcome == bit
-        lost = (outcome & bit == 0) & (outcome != 0)
-        result = torch.stack([won, ~won & ~lost, lost], dim=1).double()
+        result = result_columns(batch.outcome[match], self._bit[match])
         stats = torch.stack([getattr(batch, name)[match].double() for name in batch.stat_names], dim=1)
         values = torch.cat([result, stats, self._return[match].unsqueeze(1)], dim=1)
         self._sums.index_add_(0, torch.from_numpy(self.opponents[match.numpy()]).long(), values)
@@ -243,7 +218,7 @@ class SeatsEnv:
         self._player_memory.index_fill_(0, lanes, 0.0)
         self._return.index_fill_(0, match, 0.0)
 
-    def _seat_players(self, restart: np.ndarray) -> None:
+    def _seat_opponents(self, restart: np.ndarray) -> None:
         """Give every lane its player, restart the matches in `restart` [N], and find who decides."""
         owner = np.repeat(self.opponents[:, None], self.seats, axis=1)
         owner[np.arange(self.num_envs), self._seat] = self.itself

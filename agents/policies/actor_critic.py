@@ -110,8 +110,7 @@ class ActorCritic(nn.Module):
     @property
     def shape(self) -> dict[str, Any]:
         """Plain dict from which `from_shape` builds a network that accepts this one's weights."""
-        sizes = (self.obs_dim, self.continuous, self.binary)
-        return network_shape(*sizes, self.config, categorical=self.categorical)
+        return network_shape(self.obs_dim, self.continuous, self.binary, self.config, categorical=self.categorical)
 
     @classmethod
     def from_shape(cls, shape: dict[str, Any], *, seed: int = 0) -> ActorCritic:
@@ -146,8 +145,9 @@ class ActorCritic(nn.Module):
 
     @torch.no_grad()
     def draw_noise(self, count: int, generator: torch.Generator | ShardedGenerator | None) -> Tensor:
-        """Draw gSDE's matrices [count, hidden, C] for that many environments."""
-        return draw_matrices(self.log_std, count, generator)
+        """Draw gSDE's matrices W [count, hidden, C] for that many environments."""
+        shape = torch.Size((count, *self.log_std.shape))
+        return draw(torch.randn, shape, generator, self.log_std.device) * self.log_std.exp()
 
     def value(self, obs: Tensor) -> Tensor:
         """Return V(s), float32 [B], for observations [B, D]."""
@@ -391,12 +391,6 @@ def log_spread(features: Tensor, log_std: Tensor) -> Tensor:
     with torch.autocast(features.device.type, enabled=False):
         variance = features.detach().float().square() @ (2.0 * log_std).exp()
         return 0.5 * (variance + SMALLEST_VARIANCE).log()
-
-
-def draw_matrices(log_std: Tensor, count: int, generator: torch.Generator | ShardedGenerator | None) -> Tensor:
-    """Draw W [count, L, C] for so many environments from log sigma [L, C]."""
-    shape = torch.Size((count, *log_std.shape))
-    return draw(torch.randn, shape, generator, log_std.device) * log_std.exp()
 
 
 def held_noise(features: Tensor, matrices: Tensor) -> Tensor:

@@ -35,14 +35,7 @@ from sparring.configs.core.typed import ContentError, Count, Text, read, require
 from sparring.configs.schema import SelfPlayConfig
 from sparring.curriculum.league import league as rules
 from sparring.curriculum.league.file import LeagueFile, read_league, write_league
-from sparring.curriculum.league.league import (
-    CHALLENGER,
-    enter_checkpoint,
-    known_win_rates,
-    leave,
-    new_league,
-    win_rates,
-)
+from sparring.curriculum.league.league import CHALLENGER, known_win_rates, new_league, win_rates
 from sparring.curriculum.league.matchmaking import draw, weights
 from sparring.curriculum.opponents import deal_seats
 from sparring.curriculum.pool import Pool, PoolError, is_snapshot, read_rows
@@ -190,7 +183,8 @@ class SelfPlay:
         if newest and not self._deserved(newest[0].name, plan, network):
             return set()
         try:
-            gone = self.pool.add(update, network.state_dict(), self._elos())
+            elos = {name: agent.elo for name, agent in self.league.agents.items()}
+            gone = self.pool.add(update, network.state_dict(), elos)
         except OSError as error:
             if not newest:
                 raise PoolError(f"{self.pool.folder}: cannot be written ({error.strerror}); free some space") from error
@@ -198,11 +192,10 @@ class SelfPlay:
             return set()
         name = self.pool.snapshots[-1].name
         path = self.pool.path(name).relative_to(self.file.folder)
-        self.league = enter_checkpoint(leave(self.league, gone), step=update, path=path.as_posix(), name=name)
+        self.league = rules.enter_checkpoint(
+            rules.leave(self.league, gone), step=update, path=path.as_posix(), name=name
+        )
         return set(gone)
-
-    def _elos(self) -> dict[str, float]:
-        return {name: agent.elo for name, agent in self.league.agents.items()}
 
     def _deserved(self, newest: str, plan: TrainingPlan, network: ActorCritic) -> bool:
         """Return True if the learner may join the pool after the `newest` snapshot."""

@@ -22,6 +22,7 @@ GAME = Game(
     first_run="rookworld_sft",
     aec_env="sparring.envs.chess.interfaces.aec_env:ChessAECEnv",
     text_envs=((ARBITER_ID, "sparring.envs.chess.interfaces.arbiter_env:ChessArbiterEnv"),),
+    open_player="sparring.eval.chess.players:open_player",
     evaluation="sparring.eval.chess.command:evaluate",
     play="sparring.eval.browser.chess.command:play",
     text_game="sparring.envs.chess.rollouts.task:CHESS",

@@ -20,9 +20,9 @@ GAME = Game(
     network_shape="sparring.agents.policies.order_network:order_network_shape",
     ppo_task="sparring.agents.ppo.tasks.diplomacy:DiplomacyTask",
     action_space="sparring.envs.diplomacy.interfaces.slots:choice_space",
-    policy_loader="sparring.eval.diplomacy.models:load_observing_policy",
+    policy_loader="sparring.agents.opponents.diplomacy:load_observing_policy",
     evaluation="sparring.eval.diplomacy.command:evaluate",
     play="sparring.eval.browser.diplomacy.command:play",
-    opponents="sparring.agents.opponents.diplomacy:order_player",
+    open_player="sparring.agents.opponents.diplomacy:open_player",
     text_game="sparring.envs.diplomacy.rollouts.task:DIPLOMACY",
 )

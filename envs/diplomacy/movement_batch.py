@@ -39,13 +39,13 @@ BESIDE_WRITERS = codes.BOTS.index("dumbbot")
 
 
 class OrderWriter(Protocol):
-    """A player that writes the orders of a power into a batch."""
+    """A player that writes the orders of its powers into a batch."""
 
     bot: str
     """Bot of what it does not write, such as a policy's retreats and adjustments; empty if it writes everything."""
 
-    def write(self, batch: DiplomacyBatch, power: int, games: Tensor) -> None:
-        """Write the orders of a power in `games` bool [G]."""
+    def write(self, batch: DiplomacyBatch, seats: Tensor) -> None:
+        """Write the orders of the powers `seats` bool [G, 7] of running games."""
 
 
 class MovementState(TypedDict):
@@ -161,12 +161,8 @@ class MovementBatch:
         drawn = torch.where(self._open, bots, ours[bots.clamp_min(0).long()])  # by the simulator
         rest = bots.masked_fill(bots >= len(codes.BOTS), BESIDE_WRITERS).amax(1, keepdim=True).clamp_min(0)
         self.batch.players.copy_(torch.where(self._open, rest, drawn))
-        self._writing = [
-            (writer, power, written)
-            for number, writer in enumerate(self.writers, start=len(codes.BOTS))
-            for power in range(SEATS)
-            if bool((written := bots[:, power] == number).any())
-        ]
+        seats = [(writer, bots == number) for number, writer in enumerate(self.writers, start=len(codes.BOTS))]
+        self._writing = [(writer, own) for writer, own in seats if bool(own.any())]
         self._rows = self._open.flatten().nonzero().squeeze(1)
         self._game, self._power = self._rows // SEATS, self._rows % SEATS
         rank = (self._open.cumsum(1) - 1).flatten()[self._rows]  # orders of one game are written seat after seat
@@ -196,8 +192,8 @@ class MovementBatch:
         self.draws += 1
         self.batch.draw_orders((self.seed + DRAW_STRIDE * self.draws) % 2**31)
         start = time.perf_counter()
-        for writer, power, games in self._writing:
-            writer.write(self.batch, power, games & (self.batch.done == 0))
+        for writer, own in self._writing:
+            writer.write(self.batch, own & (self.batch.done == 0).unsqueeze(1))
         self.writer_seconds += time.perf_counter() - start
 
     def _process_rest(self) -> None:

@@ -25,8 +25,8 @@ GAME = Game(
     mirror="sparring.envs.dogfight.mirror:Mirror",
     contract_keys=("rules", "observe_physics", "action_repeat", "mirror"),
     ppo_task="sparring.agents.ppo.tasks.dogfight:DogfightTask",
-    opponents="sparring.agents.opponents.dogfight.load:opponent_policy",
-    policy_loader="sparring.eval.dogfight.arena:load_observing_policy",
+    open_player="sparring.agents.opponents.dogfight.load:open_player",
+    policy_loader="sparring.agents.opponents.dogfight.load:load_observing_policy",
     evaluation="sparring.eval.dogfight.command:evaluate",
     play="sparring.eval.browser.dogfight.command:play",
 )

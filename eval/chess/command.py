@@ -11,16 +11,15 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from sparring.agents.opponents.players import BOT_PREFIX, Player, find_player, results_place
+from sparring.agents.opponents.players import Player, results_place
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
-from sparring.configs.opponents import is_code
-from sparring.envs.chess import GAME, check_package
-from sparring.eval.chess.options import BotName, ChessOptions, check_model, read_bot, read_opponent, read_options
+from sparring.envs.chess import check_package
+from sparring.eval.chess.options import BotName, ChessOptions, find_chess_player, read_opponent, read_options
 from sparring.eval.command import Evaluation, RecordingOptions, evaluate_command, make_folders, use_machine
 
 if TYPE_CHECKING:
@@ -40,15 +39,12 @@ def evaluate(arguments: Sequence[str]) -> Evaluation:
     """Play what a command line says; games cut short are part of the result. Raises `InputError` for bad input."""
     options = read_options(arguments)
     check_package()
-    bot = read_bot(options.ckpt) if options.ckpt.startswith(BOT_PREFIX) or is_code(options.ckpt) else None
-    located = options.ckpt if bot else find_player(options.ckpt, GAME)
-    if not bot:
-        check_model(located)
+    located = find_chess_player(options.ckpt, bare=())
     make_folders([options.out], files=[options.pgn, options.replay])
     with ExitStack() as opened:
-        player = _open_bot(bot, options, opened) if bot else _load_model(located, options)
+        player = _open(located, options, opened)
         opponents = [(name, read_opponent(name)) for name in options.opponents]
-        rivals = [(name, _open_bot(rival, options, opened) if rival else None) for name, rival in opponents]
+        rivals = [(name, _open(rival, options, opened) if rival else None) for name, rival in opponents]
         results, cut = _play_all(player, rivals, options)
     if not results:
         return Evaluation("", "", cut=cut, quiet=options.quiet)
@@ -68,20 +64,17 @@ def _play_all(
     return results, None
 
 
-def _load_model(located: Player, options: ChessOptions) -> ChessPlayer:
-    device, _ = use_machine(options.device, options.threads, quiet=options.quiet)
-    from sparring.agents.llm.models.load import check_packages
+def _open(located: BotName | Player, options: ChessOptions, opened: ExitStack) -> ChessPlayer:
+    device = "cpu"
+    if not isinstance(located, BotName):
+        device, _ = use_machine(options.device, options.threads, quiet=options.quiet)
+        from sparring.agents.llm.models.load import check_packages
 
-    check_packages()
-    from sparring.eval.chess.models import load_player
+        check_packages()
+    from sparring.eval.chess.players import open_player
 
-    return load_player(located, device, temperature=options.temperature, tokens=options.tokens)
-
-
-def _open_bot(bot: BotName, options: ChessOptions, opened: ExitStack) -> ChessPlayer:
-    from sparring.eval.chess.games import open_bot
-
-    return open_bot(bot, opened, engine=options.engine, cache=options.cache)
+    how: dict[str, Any] = {"temperature": options.temperature, "tokens": options.tokens}
+    return open_player(located, device, opened=opened, engine=options.engine, cache=options.cache, **how)
 
 
 def _play(player: ChessPlayer, name: str, rival: ChessPlayer | None, options: ChessOptions) -> OpponentResult:
@@ -101,12 +94,17 @@ def _play(player: ChessPlayer, name: str, rival: ChessPlayer | None, options: Ch
 
 
 def _evaluation(
-    options: ChessOptions, located: Player, player: str, results: Sequence[OpponentResult], cut: BaseException | None
+    options: ChessOptions,
+    located: BotName | Player,
+    player: str,
+    results: Sequence[OpponentResult],
+    cut: BaseException | None,
 ) -> Evaluation:
     """Return the results; partial ones have names of their own, and so never replace complete ones."""
     from sparring.eval.chess.results import page, to_json, to_markdown, to_pgn
 
-    place = (options.out, "chess") if options.out else results_place(located)
+    beside = None if isinstance(located, BotName) else results_place(located)
+    place = (options.out, "chess") if options.out else beside
     place = (place[0], f"{place[1]}.partial") if place and cut is not None else place
     text, data = to_markdown(options, player, results), to_json(options, player, results)
     games = [game for result in results for game in result.games]

@@ -8,22 +8,19 @@ text that is none.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 
 import chess
 import numpy as np
 
 from sparring.agents.llm.backend import Backend
-from sparring.agents.opponents.players import BOT_PREFIX, OpponentError, act_function
-from sparring.configs.opponents import named_source, registered_name
+from sparring.agents.opponents.players import OpponentError, act_function
+from sparring.configs.opponents import registered_name
 from sparring.envs.chess.analysis import analysis_prompt, read_analysis
-from sparring.envs.chess.engines.engine import BUILT_IN, Engine, open_engine
+from sparring.envs.chess.engines.engine import Engine
 from sparring.envs.chess.positions import collapse, random_move, random_position, read_legal_move
 from sparring.envs.text import FreeText, Prompt, mix
-from sparring.eval.chess.options import PYTHON, RANDOM, STOCKFISH, BotName
 
 OPENINGS, ANSWERS, REPLACEMENTS = 1, 2, 3
 """Streams of random numbers."""
@@ -225,19 +222,3 @@ class ModelPlayer:
         menu = FreeText(self.tokens, self.name)
         prompts = [Prompt(analysis_prompt(one.board.fen(), padded=self.padded), menu, one.seed) for one in requests]
         return [collapse(decision.text) for decision in self.backend.decide(prompts)]
-
-
-def open_bot(bot: BotName, opened: ExitStack, *, engine: str = "", cache: Path | None = None) -> ChessPlayer:
-    """Return a bot or a Python object, whose module is imported; `opened` closes a bot's engine.
-
-    The name of an engine has its version and depth, and says if another stands in for it. `engine` is the path of a
-    UCI engine, "" for Stockfish on the PATH, and `cache` the file that keeps what it finds.
-    Raises `InputError` for a path that is no engine.
-    """
-    if bot.kind == PYTHON:
-        return PythonPlayer(named_source(bot.text), bot.text)
-    if bot.kind == RANDOM:
-        return RandomPlayer()
-    path, depth = (engine, bot.depth) if bot.kind == STOCKFISH else (BUILT_IN, 1)
-    searcher = opened.enter_context(open_engine(path, depth=depth, cache=cache))
-    return EnginePlayer(f"{bot.text.removeprefix(BOT_PREFIX)} ({searcher.name})", searcher)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparring.agents.opponents.players import BOT_PREFIX, Player, check_game, is_server
-from sparring.configs.core.errors import InputError, choose
+from sparring.agents.opponents.players import BOT_PREFIX, Player, check_game, find_player, is_server
+from sparring.configs.core.errors import InputError, UnknownNameError, choose, suggestion
 from sparring.configs.opponents import is_code
 from sparring.envs.chess import BOTS, GAME
 from sparring.eval.stats.parser import (
@@ -117,11 +117,24 @@ def read_bot(name: str, *, choices: Sequence[str] = BOTS) -> BotName:
     return BotName(name, kind, int(depth))
 
 
-def check_model(located: Player) -> None:
-    """Raise `InputError` for a located player that cannot play chess, as far as that is known without loading it."""
+def find_chess_player(name: str, *, bare: Sequence[str] = BOTS) -> BotName | Player:
+    """Locate a player without loading torch: a bot, a Python object, or a language model; `bare` need no `bot:`.
+
+    Raises `UnknownNameError` with the choices and the nearest match, and `InputError` for a player of another game.
+    """
+    if name.startswith(BOT_PREFIX) or name.partition(":")[0] in bare or is_code(name):
+        return read_bot(name)
+    try:
+        located = find_player(name, GAME)
+    except UnknownNameError as error:
+        if not bare:
+            raise
+        bots = f"no bot of that name ({', '.join(bare)}{suggestion(name, bare)})"
+        raise UnknownNameError(f"unknown opponent {name!r}: {bots} and {error}") from error
     check_game(GAME, located)
     if isinstance(located, str) and is_server(located):
         raise InputError(f"{located}: models on servers do not play chess yet; give a run or a model's folder")
+    return located
 
 
 def _parser() -> Parser:

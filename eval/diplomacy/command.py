@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from sparring.agents.opponents.players import Player, check_game, find_folder, find_player, results_place, runs_with
 from sparring.configs.core.errors import InputError, choices
@@ -25,13 +25,12 @@ from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
 from sparring.eval.command import Evaluation, RecordingOptions, evaluate_command, make_folders, use_machine
 from sparring.eval.diplomacy.games import Played, play_bots
-from sparring.eval.diplomacy.models import LanguagePlayer, find_rivals, load
+from sparring.eval.diplomacy.lineup import find_rivals
 from sparring.eval.diplomacy.options import DiplomacyOptions, read_options
 from sparring.eval.diplomacy.settings import last_year_of
 
 if TYPE_CHECKING:
-    from sparring.agents.opponents.diplomacy import PythonOrders
-    from sparring.agents.policies.actor_critic import ActorCritic
+    from sparring.agents.opponents.diplomacy import DiplomacyPlayer
     from sparring.curriculum.league.league import League
 
 __all__ = ["evaluate", "main", "read_options"]
@@ -57,27 +56,26 @@ def evaluate(arguments: Sequence[str]) -> Evaluation:
     if isinstance(player, Path) and not options.last_year_given:
         options = replace(options, last_year=last_year_of(player) or options.last_year)
     loaded = _load(options, player, device, rivals)
+    from sparring.agents.opponents.diplomacy import LanguagePlayer
+
     if isinstance(loaded, LanguagePlayer):
         from sparring.eval.diplomacy.language import play_language
 
         played = play_language(options, loaded, device, threads)
     else:
+        assert not isinstance(loaded, str)
         played = play_bots(options, loaded, device, threads)
     return _evaluation(options, player, played)
 
 
 def _load(
     options: DiplomacyOptions, player: Player | None, device: str, rivals: Mapping[str, Path]
-) -> LanguagePlayer | ActorCritic | PythonOrders | None:
+) -> DiplomacyPlayer | None:
     """Load the player of --ckpt, None for bots; raises `InputError` for unusable players and options."""
-    loaded: LanguagePlayer | ActorCritic | PythonOrders | None = None
-    if is_code(player):
-        from sparring.agents.opponents.diplomacy import order_player
+    from sparring.agents.opponents.diplomacy import LanguageOptions, LanguagePlayer, open_player
 
-        loaded = cast("PythonOrders", order_player(player))
-    elif player is not None:
-        temperature = options.temperature or 0.0
-        loaded = load(player, temperature=temperature, device=device, settings=options.settings, rivals=rivals)
+    how = LanguageOptions(options.temperature or 0.0, options.settings, rivals)
+    loaded = None if player is None else open_player(player, device, language=how)
     language = isinstance(loaded, LanguagePlayer)
     if BASE_MODEL in options.opponents and not (isinstance(loaded, LanguagePlayer) and BASE_MODEL in loaded.models):
         what = "a model on a server" if language else "a policy, not an adapter"

@@ -12,8 +12,7 @@ from sparring.eval.command import show_cells
 from sparring.eval.diplomacy.options import DiplomacyOptions
 
 if TYPE_CHECKING:
-    from sparring.agents.opponents.diplomacy import PythonOrders
-    from sparring.agents.policies.actor_critic import ActorCritic
+    from sparring.agents.opponents.diplomacy import PolicyOrders, PythonOrders
     from sparring.envs.diplomacy.batch import DiplomacyBatch
     from sparring.eval.diplomacy.results import PowerRecord
 
@@ -33,23 +32,25 @@ class Played:
 
 
 def play_bots(
-    options: DiplomacyOptions, network: ActorCritic | PythonOrders | None, device: str, threads: int
+    options: DiplomacyOptions, player: PolicyOrders | PythonOrders | None, device: str, threads: int
 ) -> Played:
     """Play bots, a policy or a Python object against six equal bots or Python objects."""
-    from sparring.agents.opponents.diplomacy import PolicyOrders, PythonOrders, order_player
-    from sparring.agents.play.diplomacy_matches import play_against, play_alone
+    from sparring.agents.opponents.diplomacy import PolicyOrders, open_player
+    from sparring.agents.play.diplomacy_matches import play_against
     from sparring.envs.diplomacy.records.history import WatchedBatch
+    from sparring.envs.diplomacy.rollouts.games import one_of_seven, play_to_end
     from sparring.eval.diplomacy.results import record
 
-    players: dict[str, str | PolicyOrders | PythonOrders] = {name: order_player(name) for name in options.opponents}
+    players = {name: open_player(name) for name in options.opponents}
     batch = make_batch(options, options.games, 0, device, threads)
     records = []
     for one, six in show_cells(options.cells, " vs six ".join, shown=not options.quiet):
-        if network is None or isinstance(network, PythonOrders):
-            play_alone(batch, network or players.get(one, one), players[six], seed=options.seed)
+        if isinstance(player, PolicyOrders):
+            play_against(batch, player.network, players[six], seed=options.seed)
         else:
-            play_against(batch, network.to(batch.device), players[six], seed=options.seed)
-        records.append(record(one, six, batch.owner, batch.year, by_power=network is not None))
+            own = one_of_seven(batch.num_games)
+            play_to_end(batch, [(player or players.get(one, one), own), (players[six], ~own)], seed=options.seed)
+        records.append(record(one, six, batch.owner, batch.year, by_power=player is not None))
     phases = phases_of(batch.past()) if isinstance(batch, WatchedBatch) else []
     batch.close()
     one, six = options.cells[-1]

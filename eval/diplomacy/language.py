@@ -20,15 +20,16 @@ from tqdm import tqdm
 from sparring.agents.llm.endpoint.backend import EndpointBackend
 from sparring.agents.llm.endpoint.retry import fallbacks_of
 from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.agents.opponents.diplomacy import LanguagePlayer
+from sparring.agents.opponents.language import POLICY
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR
 from sparring.envs.diplomacy.records.history import WatchedBatch
 from sparring.envs.diplomacy.records.timeline import Odds, Phase, phases_of
-from sparring.envs.diplomacy.rollouts.games import Lineup, one_against_six, play_games
+from sparring.envs.diplomacy.rollouts.games import ModelOrders, play_to_end, seats_of_pairs
 from sparring.eval.diplomacy.games import Played, make_batch
-from sparring.eval.diplomacy.models import POLICY, LanguagePlayer
 from sparring.eval.diplomacy.options import DiplomacyOptions
 from sparring.eval.diplomacy.results import PowerRecord, record
 
@@ -86,19 +87,17 @@ def _rounds(
     with tqdm(total=years, unit="game-year", disable=options.quiet) as bar:
         for games in rounds_of(options.games, len(cells), player.at_a_time):
             round_options = replace(options, replay=None) if games.start else options
-            players = [game for one, six in cells for game in one_against_six(one, six, len(games))]
             watched = (len(cells) - (2 if (options.protocol or "both") == "both" else 1)) * len(games)
-            with closing(make_batch(round_options, len(players), watched, *machine)) as batch:
+            with closing(make_batch(round_options, len(cells) * len(games), watched, *machine)) as batch:
                 batch.game_id.copy_(torch.tensor(games).repeat(len(cells)))
-                lineup = Lineup(players, player.models, player.rules)
-                _play_round(round_options, player, lineup, batch, bar, played, watched)
+                _play_round(round_options, player, cells, batch, bar, played, watched)
                 yield _ends(batch, len(cells))
 
 
 def _play_round(
     options: DiplomacyOptions,
     player: LanguagePlayer,
-    lineup: Lineup,
+    cells: Cells,
     batch: DiplomacyBatch,
     bar: Any,
     played: Played,
@@ -113,10 +112,15 @@ def _play_round(
         if keeper:
             keeper.after_phase()
 
-    play_games(batch, lineup, seed=options.seed, watch=keeper.watch if keeper else None, after_phase=after_phase)
+    seats = seats_of_pairs(cells, batch.num_games // len(cells))
+    how: dict[str, Any] = {"seed": options.seed, "watch": keeper.watch if keeper else None}
+    models = {name: ModelOrders(name, model, player.rules, **how) for name, model in player.models.items()}
+    lineup = [(models.get(name, name), own) for name, own in seats.items()]
+    play_to_end(batch, lineup, seed=options.seed, after_phase=after_phase)
     if keeper and isinstance(batch, WatchedBatch):
         played.phases = keeper.added(phases_of(batch.past()))
-        played.players = [_shown(options, name) for name in lineup.players[watched]]
+        one, six = (_shown(options, name) for name in cells[watched * len(cells) // batch.num_games])
+        played.players = [one, *[six] * (NUM_POWERS - 1)]
         played.note = note(options.temperature or 0.0) if knowing_odds(player) else ""
 
 
@@ -167,7 +171,7 @@ def _shown(options: DiplomacyOptions, name: str) -> str:
 
 
 class OddsKeeper:
-    """Collect the odds of one `game` while it is played: callbacks `watch` and `after_phase` of `play_games`.
+    """Collect the odds of one `game` while it is played: callbacks of its players and of `play_to_end`.
 
     `models` are those that compute odds; one on a server does not.
     """

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sparring.agents.opponents.language import INSTEAD
 from sparring.agents.opponents.players import (
     Player,
     check_game,
@@ -25,18 +26,17 @@ from sparring.agents.opponents.players import (
 )
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.opponents import is_reference
+from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.board import POWERS
-from sparring.eval.diplomacy.models import load_policy
 from sparring.eval.stats.parser import keyed_name, read_names
 
 if TYPE_CHECKING:
-    from sparring.agents.play.diplomacy_matches import Seat
+    from sparring.envs.diplomacy.rollouts.games import Seats
+    from sparring.eval.diplomacy.options import DiplomacyOptions
 
 YOU = "You"
 """Name of the person among the players of a saved game."""
-POLICIES = replace(GAME, text_game="")
-"""Diplomacy without language models as players."""
 FALLBACK_BOT = "dumbbot"
 """Bot for the retreats and adjustments of a policy, which orders neither, where no bot plays the other powers."""
 
@@ -86,7 +86,7 @@ def find_lineup(names: Sequence[str]) -> list[Player]:
     lineup = []
     for name in names:
         _check_policy(name, find_folder(name))
-        lineup.append(player := find_player(name, POLICIES, bare=GAME.bots))
+        lineup.append(player := find_player(name, GAME, bare=GAME.bots, models=False))
         _check_policy(name, player.parent if isinstance(player, Path) else None)
     return lineup
 
@@ -99,19 +99,19 @@ def _check_policy(name: str, run: Path | None) -> None:
         )
 
 
-def load_seats(players: Sequence[Player]) -> list[Seat]:
-    """Return bots unchanged and the networks of files, each read once; raises `InputError` for unusable files."""
-    networks = {path: load_policy(path) for path in players if isinstance(path, Path)}
-    return [networks[player] if isinstance(player, Path) else _named(player) for player in players]
+def load_seats(players: Sequence[Player], *, bot: str) -> Seats:
+    """Load the players of the seven powers, each file once; `bot` decides the retreats and adjustments of policies.
 
+    Raises `InputError` for unusable files.
+    """
+    from sparring.agents.opponents.diplomacy import PolicyOrders, open_player
+    from sparring.envs.diplomacy.rollouts.games import in_order
 
-def _named(player: str) -> Seat:
-    """Return a bot's name, or the Python object that a reference names."""
-    if player in GAME.bots:
-        return player
-    from sparring.agents.opponents.diplomacy import order_player
-
-    return order_player(player)
+    loaded = {player: open_player(player) for player in dict.fromkeys(players)}
+    for player in loaded.values():
+        if isinstance(player, PolicyOrders):
+            player.bot = bot
+    return in_order([loaded[player] for player in players])
 
 
 @dataclass(frozen=True)
@@ -192,3 +192,29 @@ def _find(name: str) -> Player:
     player = find_player(name, GAME, bare=GAME.bots)
     check_game(GAME, player)
     return player
+
+
+def find_rivals(options: DiplomacyOptions, player: Player | None) -> dict[str, Path]:
+    """Find the files of --opponents that are neither bots nor the base model; `player` is that of --ckpt.
+
+    Raises `InputError` for missing files, and for non-adapters recognized without reading them.
+    """
+    rivals = {name: _find_rival(name) for name in options.rivals}
+    for name, rival in rivals.items():
+        if isinstance(player, str) or (player is not None and player.is_dir()):
+            raise InputError(
+                f"--opponents {name}: {options.ckpt} is no adapter, and only adapters of one model meet; {INSTEAD}"
+            )
+        if rival == player:
+            raise InputError(f"--opponents {name}: is --ckpt itself; leave it out")
+    return rivals
+
+
+def _find_rival(name: str) -> Path:
+    rival = find_player(name, GAME, bare=(*GAME.bots, BASE_MODEL))
+    if isinstance(rival, str) or rival.is_dir():
+        raise InputError(
+            f"--opponents {name}: is a model, and one evaluation has one in memory; name bots, adapters on the model of"
+            f" --ckpt, or {BASE_MODEL} for that model itself"
+        )
+    return rival

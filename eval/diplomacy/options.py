@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sparring.agents.opponents.language import Settings
 from sparring.agents.opponents.players import BOT_PREFIX
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.opponents import is_code
 from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy.board.codes import BOTS, DEFAULT_BOTS, NUM_POWERS, SEED_BOTS
-from sparring.eval.diplomacy.settings import Settings, read_settings
+from sparring.eval.diplomacy.settings import read_settings
 from sparring.eval.stats.parser import (
     CommonOptions,
     Parser,

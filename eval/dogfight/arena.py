@@ -7,30 +7,22 @@ an error; it never becomes a row of zeros.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
-import torch
 from tqdm import tqdm
 
-from sparring.agents.opponents.dogfight.load import Entrant, open_opponent
-from sparring.agents.opponents.players import Player
+from sparring.agents.opponents.dogfight.load import Entrant
+from sparring.agents.opponents.dogfight.planner import PlannerPlayer
 from sparring.agents.play.dogfight_matches import Contestant, MatchResults, MatchSettings, play
-from sparring.agents.policies.loaded_policy import LoadedPolicy, PolicySpaces
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import InputError
 from sparring.curriculum.sprt import SCORES, Hypotheses, SPRTVerdict, count_pairs, judge
-from sparring.envs.dogfight.interfaces.spaces import action_space, observation_space
 from sparring.envs.dogfight.recording import Recorder, Recording
 from sparring.envs.dogfight.rules import ACTION_REPEAT, TICKS_PER_SECOND, ranges
 from sparring.eval.command import show_cells
-from sparring.eval.dogfight.planner import PlannerPlayer
-from sparring.eval.stats.parser import planner_samples
 from sparring.eval.stats.tables import Counts, MatchRecord
 
 Pair = tuple[Entrant, Entrant]
@@ -52,34 +44,6 @@ class ArenaPlan:
 
 class EvaluationError(InputError):
     """Raised for games that cannot be played or are invalid; the message is a one-line reason."""
-
-
-def load_entrant(
-    player: Player,
-    device: str | torch.device,
-    *,
-    deterministic: bool = True,
-    old_version: bool = True,
-    vecnormalize: Path | None = None,
-) -> Entrant:
-    """Load a located player. Raises `InputError` for an unusable policy, like `load_policy`."""
-    if isinstance(player, str) and (samples := planner_samples(player)):
-        return Entrant(player, PlannerPlayer(samples, name=player, device=device))
-    how = {"deterministic": deterministic, "old_version": old_version}
-    return open_opponent(player, device, **how, vecnormalize=vecnormalize)
-
-
-def load_observing_policy(path: Path, device: str | torch.device, *, vecnormalize: Path | None = None) -> LoadedPolicy:
-    """Load the policy in the file `path` for `sparring.load`; raises `InputError` like `load_policy`."""
-    entrant = open_opponent(path, device, vecnormalize=vecnormalize)
-    if entrant.warning:
-        warnings.warn(entrant.warning, stacklevel=3)
-    policy, space = entrant.contestant, action_space()
-    assert isinstance(policy, Policy)
-    rules, observe_physics = policy.contract["rules"], policy.contract["observe_physics"]
-    clip = partial(np.clip, a_min=space.low, a_max=space.high)
-    spaces = PolicySpaces(observation_space(rules, observe_physics), space, clip)
-    return LoadedPolicy(entrant.name, path, policy, spaces, entrant.training, vecnormalize)
 
 
 def make_setting(

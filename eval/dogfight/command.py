@@ -15,7 +15,15 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from sparring.agents.opponents.players import Player, check_game, display_name, display_path, find_player, results_place
+from sparring.agents.opponents.players import (
+    Player,
+    check_game,
+    display_name,
+    display_path,
+    find_player,
+    planner_samples,
+    results_place,
+)
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.curriculum.sprt import Hypotheses
@@ -34,7 +42,6 @@ from sparring.eval.stats.parser import (
     add_results,
     check_number,
     check_page,
-    planner_samples,
 )
 from sparring.eval.stats.ratings import Anchor
 from sparring.eval.stats.requirements import Requirement, parse_hypotheses, sprt_markdown
@@ -233,14 +240,15 @@ def _seat(options: EvaluationOptions, players: Sequence[Player]) -> tuple[list[E
 
 def _entrants(options: EvaluationOptions, players: Sequence[Player], device: str) -> list[Entrant]:
     """Load the players, the policies of the held-out set only where they fit; a note names the others."""
-    from sparring.eval.dogfight.arena import load_entrant
+    from sparring.agents.opponents.dogfight.load import open_player
 
     # Index of the --ckpt player in the order of `_find`.
     evaluated = None if not options.ckpt else len(players) - 1 if options.ladder else 0
     entrants = [
-        load_entrant(
+        open_player(
             player,
             device,
+            planner=True,
             deterministic=not options.stochastic,
             old_version=options.env_version == 0 or index != evaluated,
             vecnormalize=options.vecnormalize if index == evaluated else None,

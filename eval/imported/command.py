@@ -183,14 +183,15 @@ def find_opponents(options: ImportedOptions, player: NetworkSeats, device: str) 
 
 
 def _earlier(player: NetworkSeats, device: str, *, deterministic: bool) -> list[SeatPlayer]:
-    from sparring.eval.imported.snapshots import frozen_seats, thinned
+    from sparring.agents.opponents.seats import frozen_seats
+    from sparring.agents.opponents.snapshots import thin
 
     assert player.path is not None
     if "env_steps" not in player.training:
         return []
     policies = frozen_seats(player.path.parent, device, deterministic=deterministic)
-    earlier = {age: one for age, one in policies.items() if age < player.training["env_steps"]}
-    return list(thinned(earlier, MOST_SNAPSHOTS).values()) if earlier else []
+    earlier = [frozen for frozen in policies if frozen.env_steps < player.training["env_steps"]]
+    return [frozen.player for frozen in thin(earlier, MOST_SNAPSHOTS)] if earlier else []
 
 
 def exact_values(player: NetworkSeats, game: ImportedGame) -> dict[str, Any]:

@@ -127,13 +127,17 @@ def read_options(arguments: Sequence[str]) -> SeatPayoffOptions:
 
 def _play(options: SeatPayoffOptions, folder: Path, device: str) -> tuple[dict[str, int], list[str], list[SeatPayoff]]:
     """Play a round robin; return the ages of the run's policies by name, all names, and the results of every pair."""
-    from sparring.agents.opponents.seats import open_seat_player
+    from sparring.agents.opponents.seats import frozen_seats, open_seat_player
+    from sparring.agents.opponents.snapshots import names_by_age, thin
     from sparring.eval.imported.policy import check_modules, game_of_policy
-    from sparring.eval.imported.snapshots import frozen_seats, named_by_age, thinned
 
     sure = not options.stochastic
-    policies = named_by_age(thinned(frozen_seats(folder, device, deterministic=sure), options.snapshots))
-    first = next(iter(policies.values()))
+    frozen = thin(frozen_seats(folder, device, deterministic=sure), options.snapshots)
+    ages = [one.env_steps for one in frozen]
+    policies = [one.player for one in frozen]
+    for policy, name in zip(policies, names_by_age(ages), strict=True):
+        policy.name = name
+    first = policies[0]
     game = game_of_policy(first)
     check_modules(folder / FINAL, game, options.modules)
     seats = seats_of(game)
@@ -143,7 +147,7 @@ def _play(options: SeatPayoffOptions, folder: Path, device: str) -> tuple[dict[s
             "past with eval/run.py --opponents snapshots"
         )
     others = [open_seat_player(text, first.contract, device, deterministic=sure) for text in options.opponents]
-    players: list[SeatPlayer] = [*policies.values(), *others]
+    players: list[SeatPlayer] = [*policies, *others]
     names = [player.name for player in players]
     if twice := [name for name in names if names.count(name) > 1]:
         raise InputError(f"--opponents: {twice[0]} plays already, as a snapshot or as another opponent; leave it out")
@@ -155,7 +159,7 @@ def _play(options: SeatPayoffOptions, folder: Path, device: str) -> tuple[dict[s
         for one, other in pairs:
             results = play_games(game, (one, other), options.games, options.seed, bar.update)
             cells.append(SeatPayoff(record_of(one.name, other.name, seats, results), pairs_of(results)))
-    return {policy.name: age for age, policy in policies.items()}, names, cells
+    return dict(zip(names, ages, strict=False)), names, cells
 
 
 def pairs_of(results: SeatResults) -> tuple[int, int, int, int, int]:

@@ -6,7 +6,6 @@ A command creates a `Parser`, adds its own options to the groups returned by the
 from __future__ import annotations
 
 import argparse
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,9 +37,6 @@ ENV_VERSIONS = ("0", "1")
 HELD_OUT_SET = "held_out"
 OPPONENT_SETS = {"bots": BOTS, HELD_OUT_SET: HELD_OUT}
 """Names that stand for several opponents."""
-
-PLANNER = re.compile(r"planner(?::k=(\d{1,6}))?")
-SAMPLES = "[2, 1024]"
 
 Group = argparse._ArgumentGroup
 
@@ -196,17 +192,6 @@ def add_results(parser: Parser, *, out: str, metavar: str) -> Group:
     group.add_argument("--out", type=Path, metavar=metavar, help=out)
     group.add_argument("--quiet", action="store_true", help="no bar, no table; only what failed")
     return group
-
-
-def planner_samples(text: str) -> int | None:
-    """Return the number of samples of `planner:k=16`, which `planner` means as well; None for another name."""
-    match = PLANNER.fullmatch(text)
-    if match is None:
-        return None
-    samples = int(match[1] or 16)
-    if wrong := complaint(samples, SAMPLES):
-        raise InputError(f"{text}: k={samples} {wrong}")
-    return samples
 
 
 def check_number(option: str, value: float, allowed: str) -> None:

@@ -12,7 +12,6 @@ from sparring.agents.opponents.players import display_name, find_checkpoint, fin
 from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.schema import DIPLOMACY, DOGFIGHT
 from sparring.envs import diplomacy, dogfight
-from sparring.eval.diplomacy.lineup import POLICIES
 
 DOGFIGHT_GAME, DIPLOMACY_GAME = dogfight.GAME, diplomacy.GAME
 ROOT = Path(__file__).resolve().parents[2]
@@ -120,11 +119,11 @@ def test_language_models_are_offered_where_they_may_play(root):
         (root / run / "config.yaml").write_text(f"trainer: {trainer}\nenv: {{id: {DIPLOMACY}}}")
     saved(root / "released" / "diplomacy_ppo.pt")
     lines = {}
-    for game in (DIPLOMACY_GAME, POLICIES):
+    for models in (True, False):
         with pytest.raises(UnknownNameError) as caught:
-            find_checkpoint("unknown", game)
-        lines[game] = str(caught.value).partition("choose from final.pt, calm-raven-quickstart, ")[2]
-    every, policies = lines[DIPLOMACY_GAME], lines[POLICIES]
+            find_player("unknown", DIPLOMACY_GAME, models=models)
+        lines[models] = str(caught.value).partition("choose from final.pt, calm-raven-quickstart, ")[2]
+    every, policies = lines[True], lines[False]
     released = "released/diplomacy_ppo"
     assert every == f"dark-ghost-quickstart, gray-wolf, pale-horse, red-fox-diplomacy, tiny, smollm2, {released}"
     assert policies == f"dark-ghost-quickstart, red-fox-diplomacy, {released}"

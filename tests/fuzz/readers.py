@@ -15,7 +15,8 @@ import torch
 import yaml
 
 from sparring.agents.llm.models.load import load_model
-from sparring.agents.opponents.dogfight.load import load_policy
+from sparring.agents.opponents import diplomacy
+from sparring.agents.opponents.dogfight.load import frozen_policies, load_policy
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.policies.policy import Policy
 from sparring.agents.run.folder import RunFolder
@@ -27,8 +28,6 @@ from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.pool import Pool
 from sparring.envs.diplomacy.records import saved_game
 from sparring.eval import episodes
-from sparring.eval.diplomacy import models
-from sparring.eval.dogfight.snapshots import frozen_policies
 from sparring.eval.stats.results import read_results
 from tests.fuzz.reader import UNUSED, Reader, digest
 from tests.fuzz.resumes import CloneState, DiplomacyState, GRPOState, GymnasiumState, SelfPlayState, StateManifest
@@ -85,7 +84,7 @@ class DiplomacyPolicy(PolicyFile):
     harmless = (*PolicyFile.harmless, "delete contract/last_year", "rename contract/last_year")
 
     def read(self) -> Any:
-        network = models.load(self.file, temperature=1.0, device="cpu")
+        network = diplomacy.open_player(self.file).network
         network.act(torch.zeros(2, network.obs_dim))
         found = load_checkpoint(self.file)
         return self.used(network, found.contract, found.training)
@@ -108,7 +107,7 @@ class AdapterPolicy(PolicyFile):
     run = "grpo"
 
     def read(self) -> Any:
-        models.load(self.file, temperature=1.0, device="cpu")
+        diplomacy.open_player(self.file, language=diplomacy.LanguageOptions(1.0))
         return UNUSED
 
 
@@ -156,7 +155,7 @@ class PoolSnapshot(PoolIndex):
         index.write_text(json.dumps([r | {"sha256": digest(data)} if r["name"] == self.file.stem else r for r in rows]))
 
     def read(self) -> Any:
-        policy = frozen_policies(self.root / "small", "cpu")[-1].entrant.contestant
+        policy = frozen_policies(self.root / "small", "cpu")[-1].player.contestant
         pool = Pool(self.file.parent, 9, shape=policy.network.shape)
         return {"shape": policy.network.shape, "weights": pool.load(self.file.stem, "cpu")}
 

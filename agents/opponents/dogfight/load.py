@@ -1,6 +1,6 @@
 """The one place where a name, a file or a Python object becomes a player of the dogfight.
 
-`open_opponent` takes what every interface takes: the name of a bot or a held-out opponent, a checkpoint (path, run or
+`open_player` takes what every interface takes: the name of a bot or a held-out opponent, a checkpoint (path, run or
 released name), an ONNX file, a Stable-Baselines3 zip, `module:Name`, a registered name, or an object with `act`. A
 policy of an old environment version, whose bots differed, plays in the current version only on request. Its entrant
 then has a note about it.
@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from sparring.agents.opponents.dogfight.held_out import HELD_OUT_SOURCES
 from sparring.agents.opponents.dogfight.onnx_actor import contract_of, make_policy, notes_on
 from sparring.agents.opponents.dogfight.onnx_file import read_onnx
+from sparring.agents.opponents.dogfight.planner import PlannerPlayer
 from sparring.agents.opponents.players import (
     ONNX,
     SAMPLED_PREFIX,
@@ -25,8 +28,11 @@ from sparring.agents.opponents.players import (
     find_checkpoint,
     find_player,
     other_game,
+    planner_samples,
 )
 from sparring.agents.opponents.python_policy import PythonPolicy
+from sparring.agents.opponents.snapshots import Frozen, frozen_players
+from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import (
     CheckpointError,
     OldVersionError,
@@ -35,12 +41,14 @@ from sparring.agents.policies.checkpoint import (
     load_checkpoint,
     old_version_message,
 )
+from sparring.agents.policies.loaded_policy import LoadedPolicy, PolicySpaces
 from sparring.agents.policies.policy import Policy
 from sparring.agents.policies.sb3_files import find_statistics, read_statistics, read_zip, was_normalized
 from sparring.configs.core.errors import InputError
 from sparring.configs.opponents import is_code, named_source, registered, registered_name, source_name
 from sparring.envs.dogfight import GAME
 from sparring.envs.dogfight.batch import observation_size
+from sparring.envs.dogfight.interfaces.spaces import action_space, observation_space
 from sparring.envs.dogfight.rules import ACTION_REPEAT, ENV_ID, RULES, VERSION
 
 SB3 = ".zip"
@@ -60,25 +68,34 @@ class Entrant:
     warning: str = ""
     """That note which also matters where no results are shown."""
 
+    def opponent(self, stacklevel: int = 2) -> str | Policy:
+        """Return the bot's name or the policy; what is doubtful about it is a warning."""
+        if self.warning:
+            warnings.warn(self.warning, stacklevel=stacklevel)
+        return self.contestant
 
-def open_opponent(
+
+def open_player(
     x: Any,
     device: str | torch.device = "cpu",
     *,
     deterministic: bool = True,
     old_version: bool = False,
     vecnormalize: Path | None = None,
+    planner: bool = False,
 ) -> Entrant:
     """Return the player that `x` means; raises `InputError` for an unknown name, and for one that cannot act.
 
     Policies are deterministic unless asked otherwise; Python objects decide by themselves. `vecnormalize` is as for
-    `load_policy`.
+    `load_policy`. With `planner`, `planner:k=K` may play too, which needs matches of its own (`planner.py`).
     """
     if vecnormalize is not None and not (isinstance(x, Path) and x.suffix == SB3):
         raise InputError(f"vecnormalize={vecnormalize}: goes with a zip of Stable-Baselines3; {x} is none")
     if isinstance(x, Policy):
         return Entrant(x.name, x)
     if isinstance(x, str):
+        if planner and (samples := planner_samples(x)):
+            return Entrant(x, PlannerPlayer(samples, name=x, device=device))
         if is_code(x):
             return _python(named_source(x), device, name=x)
         if x.startswith(SAMPLED_PREFIX):
@@ -93,12 +110,38 @@ def open_opponent(
     return _python(x, device)
 
 
-def opponent_policy(x: Any, device: str | torch.device = "cpu") -> str | Policy:
-    """Return the bot's name or the deterministic policy that `x` means; what is doubtful about it is a warning."""
-    entrant = open_opponent(x, device)
-    if entrant.warning:
-        warnings.warn(entrant.warning, stacklevel=2)
+def frozen_policies(
+    folder: Path, device: str | torch.device, *, deterministic: bool = True, old_version: bool = True
+) -> list[Frozen[Entrant]]:
+    """Return the policies of a run's folder by age; see `frozen_players`.
+
+    Unless `old_version`, raises `OldVersionError` for a run of an old version of the environment.
+    """
+
+    def opened(path: Path) -> Entrant:
+        return load_policy(path, device, deterministic=deterministic, old_version=old_version)
+
+    def with_network(entrant: Entrant, network: ActorCritic, path: Path) -> Entrant:
+        policy = Policy(network, _policy(entrant).contract, name=display_name(path), deterministic=deterministic)
+        return Entrant(policy.name, policy, path)
+
+    return frozen_players(folder, device, opened, lambda entrant: _policy(entrant).network, with_network)
+
+
+def _policy(entrant: Entrant) -> Policy:
+    assert isinstance(entrant.contestant, Policy)
     return entrant.contestant
+
+
+def load_observing_policy(path: Path, device: str | torch.device, *, vecnormalize: Path | None = None) -> LoadedPolicy:
+    """Load the policy in the file `path` for `sparring.load`; raises `InputError` like `load_policy`."""
+    entrant, space = open_player(path, device, vecnormalize=vecnormalize), action_space()
+    policy = entrant.opponent(stacklevel=4)
+    assert isinstance(policy, Policy)
+    rules, observe_physics = policy.contract["rules"], policy.contract["observe_physics"]
+    clip = partial(np.clip, a_min=space.low, a_max=space.high)
+    spaces = PolicySpaces(observation_space(rules, observe_physics), space, clip)
+    return LoadedPolicy(entrant.name, path, policy, spaces, entrant.training, vecnormalize)
 
 
 def load_policy(

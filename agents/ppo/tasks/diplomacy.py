@@ -10,6 +10,7 @@ import torch
 from typing_extensions import TypedDict
 
 from sparring.agents.distributed.processes import ALONE, Processes
+from sparring.agents.opponents.diplomacy import open_player
 from sparring.agents.opponents.training import open_opponents
 from sparring.agents.play.diplomacy_matches import play_against
 from sparring.agents.play.learner_env import LearnerEnv
@@ -77,7 +78,7 @@ class DiplomacyTask:
         with said_if_long(COMPILING, shown=config.logger.progress):
             batch = DiplomacyBatch(games, device=str(device), last_year=last_year, threads=threads)
             batch.load_kernels()
-        self.opponents = open_opponents(config, device)
+        self.opponents = open_opponents(config, lambda text: open_player(text, device))
         self.games = MovementBatch(batch, seed=seeds["env"], writers=[*self.opponents.policies.values()])
         self.env = LearnerEnv(self.games, bots=(*BOTS, *self.opponents.policies), seed=seeds["opponents"])
         self.league = new_league(self.env.bots)

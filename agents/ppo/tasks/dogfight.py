@@ -15,6 +15,7 @@ from torch import Tensor
 from typing_extensions import TypedDict
 
 from sparring.agents.distributed.processes import ALONE, Processes, Shard
+from sparring.agents.opponents.dogfight.load import open_player
 from sparring.agents.opponents.training import open_opponents
 from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.agents.play.learner_env import LearnerEnv, PlayState
@@ -89,7 +90,7 @@ class DogfightTask:
             view = Mirror(self.batch.rules, self.batch.obs_dim, device) if config.env.mirror else None
         contract = self.batch.contract
         self._shape = shape_for(contract, config.network)
-        self.opponents = open_opponents(config, device)
+        self.opponents = open_opponents(config, lambda text: open_player(text, device).opponent())
         self.env = LearnerEnv(
             self.batch,
             bots=BOTS,

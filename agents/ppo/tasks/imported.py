@@ -79,7 +79,7 @@ class ImportedTask:
             return open_seat_player(text, contract, device, seed=seeds["opponents"])
 
         try:
-            self.opponents = open_opponents(config, device, open_player=opened)
+            self.opponents = open_opponents(config, opened)
             players = {RANDOM: RandomSeats(contract, seed=seeds["opponents"]), **self.opponents.policies}
             network = build_network(shape)
             assert isinstance(network, SeatNetwork)

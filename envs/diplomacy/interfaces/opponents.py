@@ -34,7 +34,7 @@ class PowerOpponents:
         players = {choose("power", power, POWERS): x for power, x in opponents.items()}
         if len(players) == len(POWERS):
             raise InputError(f"opponents={list(players)}: every power has one; leave at least one to an agent")
-        self.players = {power: load(GAME.opponents)(x) if x not in codes.BOTS else x for power, x in players.items()}
+        self.players = {power: load(GAME.open_player)(x) if x not in codes.BOTS else x for power, x in players.items()}
         batch.players.fill_(codes.ACTIONS)
         for power, player in self.players.items():
             bot = player if isinstance(player, str) else getattr(player, "bot", "")
@@ -45,10 +45,10 @@ class PowerOpponents:
         if not self.players:
             return
         self._batch.draw_orders(self.seed)
-        game = torch.ones(1, dtype=torch.bool, device=self._batch.device)
         for power, player in self.players.items():
             if not isinstance(player, str):
-                player.write(self._batch, POWERS.index(power), game)
+                own = torch.tensor([[power == name for name in POWERS]], device=self._batch.device)
+                player.write(self._batch, own & (self._batch.done == 0).unsqueeze(1))
 
 
 @dataclass(frozen=True)

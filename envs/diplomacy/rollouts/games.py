@@ -1,14 +1,14 @@
-"""Complete games of Diplomacy, with language models in any seats and bots in the others.
+"""Complete games of Diplomacy between any players: bots, policies, language models and Python objects.
 
-All games run in parallel: in every phase each model gets one batch of prompts for its powers in all games, the kernels
-write the bots' orders, and all games are adjudicated together. `references` are those of a learner against fixed
+All games run in parallel: in every phase the kernels write the bots' orders, each other player writes those of all its
+powers in all games, and all games are adjudicated together. `references` are the games of a learner against fixed
 players: alone against six DumbBots, and against six copies of its base model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -16,75 +16,112 @@ import torch
 from sparring.configs.schema import DiplomacyGRPORunConfig
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.movement_batch import OrderWriter
 from sparring.envs.diplomacy.prompts.prompts import PromptRules
-from sparring.envs.diplomacy.prompts.requests import pending_requests, seat_bots, written_orders
+from sparring.envs.diplomacy.prompts.requests import pending_requests, written_orders
 from sparring.envs.diplomacy.rewards.scoring import count_centres, solos
 from sparring.envs.text import Prompt, ReferenceTable, TextPlayer, mix
 
-Watcher = Callable[[Prompt, Any], Any]
+Seats = Sequence[tuple[str | OrderWriter, torch.Tensor]]
+"""Players with their powers, bool [G, 7], or [1, 7] for the same in all games; a bot is its name."""
 BOT = "dumbbot"
 SEED = 0
 """Seed of the bots' draws, the same in every evaluation of every run."""
 COLUMNS = {"win_rate": "solos", "survival_rate": "survived", "avg_centers": "centres"}
 
 
-@dataclass(frozen=True)
-class Lineup:
-    """Players of G games: `players` [G][7] are names of bots or of `models`, whose prompts follow `rules`."""
-
-    players: Sequence[Sequence[str]]
-    models: Mapping[str, TextPlayer]
-    rules: PromptRules
-
-
-def one_against_six(one: str, six: str, games: int) -> list[list[str]]:
-    """Return the seven players of each game: `one` has power i % 7 of game i, `six` the others."""
-    return [
-        [one if power == game % codes.NUM_POWERS else six for power in range(codes.NUM_POWERS)] for game in range(games)
-    ]
-
-
-def play_games(
-    batch: DiplomacyBatch,
-    lineup: Lineup,
-    *,
-    seed: int,
-    watch: Watcher | None = None,
-    after_phase: Callable[[], Any] | None = None,
+@torch.no_grad()
+def play_to_end(
+    batch: DiplomacyBatch, seats: Seats, *, seed: int, after_phase: Callable[[], Any] | None = None
 ) -> None:
-    """Play every game of `batch` to its end, in place.
+    """Play every game of `batch` from its start to its end, in place.
 
-    The random draws of a game depend on `seed` and its `batch.game_id`. `watch` is called with every prompt and
-    decision before it is applied, `after_phase` after every phase. Raises `InputError` if a model is not available.
+    Bots draw from `seed`, whatever the other games. `after_phase` is called after every phase. Raises `InputError` if a
+    player fails.
     """
     batch.reset()
-    seat_bots(batch, lineup.players)
+    seats = seated(batch, seats)
     while not bool(batch.done.all()):
-        answered = []
-        for prompt, decision in _decided(batch, lineup, seed):
-            answered.append((prompt, decision))
-            if watch is not None:
-                watch(prompt, decision)
-        batch.orders.copy_(written_orders(batch, answered))
         batch.draw_orders(seed)  # for the bots only
+        for player, own in seats:
+            if not isinstance(player, str):
+                player.write(batch, own & (batch.done == 0).unsqueeze(1))
         batch.process()
         if after_phase is not None:
             after_phase()
     batch.check()
 
 
-def _decided(batch: DiplomacyBatch, lineup: Lineup, seed: int) -> Iterator[tuple[Prompt, Any]]:
-    """Yield all prompts of this phase with their decisions, model by model."""
-    games = batch.game_id.tolist()
-    when = (batch.year.long() * len(codes.PHASES) + batch.phase.long()).tolist()
+def seated(batch: DiplomacyBatch, seats: Seats) -> Seats:
+    """Assign the batch's bots to their powers, and leave the others open; return `seats` on the batch's device."""
+    batch.players.fill_(codes.ACTIONS)
+    seats = [(player, own.to(batch.device)) for player, own in seats]
+    for player, own in seats:
+        if bot := player if isinstance(player, str) else player.bot:
+            batch.players.masked_fill_(own, codes.BOTS.index(bot))
+    return seats
 
-    def draws(game: int, power: int) -> int:
-        return mix(seed, games[game], when[game], power)
 
-    waiting = pending_requests(batch, lineup.players, lineup.rules, draws)
-    for player in sorted({prompt.player for prompt in waiting}):
-        own = [prompt for prompt in waiting if prompt.player == player]
-        yield from zip(own, lineup.models[player].decide(own), strict=True)
+def in_order(players: Sequence[str | OrderWriter]) -> Seats:
+    """Return the seats of seven players, one for each power."""
+    return list(zip(players, torch.eye(codes.NUM_POWERS).bool().split(1), strict=True))
+
+
+def one_of_seven(games: int) -> torch.Tensor:
+    """Return the seats bool [G, 7] of a player that has power i % 7 of game i."""
+    return torch.arange(games).unsqueeze(1) % codes.NUM_POWERS == torch.arange(codes.NUM_POWERS)
+
+
+def seats_of_pairs(pairs: Sequence[tuple[str, str]], games: int) -> dict[str, torch.Tensor]:
+    """Return the seats bool [P * G, 7] by player in G games of each pair: one of its seven, and six."""
+    own, seats = one_of_seven(games), {name: torch.zeros(len(pairs), games, codes.NUM_POWERS) for name in chain(*pairs)}
+    for number, (one, six) in enumerate(pairs):
+        seats[one][number] += own
+        seats[six][number] += ~own
+    return {name: seats[name].flatten(0, 1).bool() for name in sorted(seats)}
+
+
+class ModelOrders:
+    """A language model that orders: one batch of prompts a phase, for its powers in all games.
+
+    The random draws of a game depend on `seed` and its `batch.game_id`. `ask` is called with the prompts, `watch` with
+    every prompt and decision.
+    """
+
+    bot = ""
+
+    def __init__(
+        self,
+        name: str,
+        model: TextPlayer,
+        rules: PromptRules,
+        *,
+        seed: int,
+        ask: Callable[[Sequence[Prompt]], Any] | None = None,
+        watch: Callable[[Prompt, Any], Any] | None = None,
+    ) -> None:
+        self._name, self._model, self._rules, self._seed = name, model, rules, seed
+        self._ask, self._watch = ask, watch
+
+    def write(self, batch: DiplomacyBatch, seats: torch.Tensor) -> None:
+        """Write the orders of the powers `seats` bool [G, 7]. Raises `InputError` if the model is not available."""
+        games = batch.game_id.tolist()
+        when = (batch.year.long() * len(codes.PHASES) + batch.phase.long()).tolist()
+        players = [[self._name if own else BOT for own in game] for game in seats.tolist()]  # bots are not asked
+
+        def draws(game: int, power: int) -> int:
+            return mix(self._seed, games[game], when[game], power)
+
+        prompts = pending_requests(batch, players, self._rules, draws)
+        if not prompts:
+            return
+        if self._ask is not None:
+            self._ask(prompts)
+        answered = list(zip(prompts, self._model.decide(prompts), strict=True))
+        for prompt, decision in answered if self._watch is not None else ():
+            self._watch(prompt, decision)  # type: ignore[misc]
+        orders = written_orders(batch, answered).to(batch.device)
+        batch.orders.copy_(torch.where(orders != codes.NO_ORDER, orders, batch.orders))
 
 
 def references(
@@ -95,12 +132,13 @@ def references(
     Raises `InputError` if a model is not available.
     """
     games, opponents = config.evaluation.games, (BOT, base)
-    players = [game for name in opponents for game in one_against_six(learner, name, games)]
-    lineup = Lineup(players, models, PromptRules.of(config.model))
-    batch = DiplomacyBatch(len(lineup.players), last_year=config.env.last_year, threads=threads)
+    seats = seats_of_pairs([(learner, name) for name in opponents], games)
+    rules = PromptRules.of(config.model)
+    players = {name: ModelOrders(name, models[name], rules, seed=SEED) for name in (learner, base)}
+    batch = DiplomacyBatch(len(opponents) * games, last_year=config.env.last_year, threads=threads)
     try:
         batch.game_id.copy_(torch.arange(games).repeat(len(opponents)))
-        play_games(batch, lineup, seed=SEED)
+        play_to_end(batch, [(players.get(name, name), own) for name, own in seats.items()], seed=SEED)
         owners = batch.owner.cpu().split(games)
     finally:
         batch.close()

@@ -257,7 +257,7 @@ class NumpyBatch(Copyable):
             return opponent
         key = _key(opponent)
         if key not in self._open:
-            player = load(GAME.opponents)(opponent, self.batch.device)
+            player = load(GAME.open_player)(opponent, self.batch.device).opponent()
             if not isinstance(player, str):
                 player.check(self.batch.contract)
             self._open[key] = (player, opponent)  # the object is kept, so that its id stays its own

@@ -11,7 +11,7 @@ from sparring.configs.core.errors import InputError, choose
 from sparring.configs.schema import DEVICE
 from sparring.envs.chess import check_package
 from sparring.eval.browser.server import HostedGame, ServerOptions, check_server, play_parser, serve_game
-from sparring.eval.chess.options import ILLEGAL, RANDOM_SIDE, SIDES, TEMPERATURE, TOKENS
+from sparring.eval.chess.options import ILLEGAL, RANDOM_SIDE, SIDES, TEMPERATURE, TOKENS, find_chess_player
 from sparring.eval.command import make_folders
 from sparring.eval.stats.parser import Parser, check_number
 
@@ -91,7 +91,6 @@ def play(arguments: Sequence[str]) -> None:
     check_package()
     from sparring.eval.browser.chess.opponents import (
         ChessOpponents,
-        find_chess_opponent,
         known_chess_opponents,
         saved_opponent,
     )
@@ -101,7 +100,7 @@ def play(arguments: Sequence[str]) -> None:
 
     resumed = resume_game(options.resume, options.side) if options.resume else None
     opponent = options.opponent or (saved_opponent(resumed) if resumed else "") or DEFAULT_OPPONENT
-    find_chess_opponent(opponent)
+    find_chess_player(opponent)
     rules = TableRules(
         options.side or SIDES[0], read_fen(options.fen), options.illegal == "lose", options.seed, options.replays
     )

@@ -5,17 +5,16 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Any
 
 import chess
 
-from sparring.agents.opponents.players import BOT_PREFIX, Player, find_player, runs_of
-from sparring.configs.core.errors import UnknownNameError, suggestion
+from sparring.agents.opponents.players import Player, runs_of
 from sparring.configs.core.files import CHECKPOINTS
-from sparring.configs.opponents import is_code
 from sparring.envs.chess import BOTS, GAME
 from sparring.envs.chess.analysis import read_analysis
-from sparring.eval.chess.games import ChessGame, ChessPlayer, ModelPlayer, MoveRequest, open_bot
-from sparring.eval.chess.options import BotName, check_model, read_bot
+from sparring.eval.chess.games import ChessGame, ChessPlayer, ModelPlayer, MoveRequest
+from sparring.eval.chess.options import BotName, find_chess_player
 from sparring.eval.command import use_machine
 
 OFFERED = ("random", "builtin", "stockfish:1", "stockfish:3", "stockfish:8")
@@ -28,22 +27,6 @@ class MoveAnswer:
 
     move: str
     text: str | None = None
-
-
-def find_chess_opponent(name: str) -> BotName | Player:
-    """Locate an opponent without loading torch: a bot, with or without `bot:`, a Python object, or a language model.
-
-    Raises `UnknownNameError` with the choices and the nearest match, and `InputError` for a player of another game.
-    """
-    if name.startswith(BOT_PREFIX) or name.partition(":")[0] in BOTS or is_code(name):
-        return read_bot(name)
-    try:
-        player = find_player(name, GAME)
-    except UnknownNameError as error:
-        bots = f"no bot of that name ({', '.join(BOTS)}{suggestion(name, BOTS)})"
-        raise UnknownNameError(f"unknown opponent {name!r}: {bots} and {error}") from error
-    check_model(player)
-    return player
 
 
 def saved_opponent(game: ChessGame) -> str:
@@ -64,7 +47,7 @@ def known_chess_opponents(first: str) -> tuple[str, ...]:
 class ChessOpponents:
     """Loads opponents by name and keeps them until `close`. Its methods may be called from any thread.
 
-    `engine` is the path of a UCI engine, "" for Stockfish; the other fields are those of `eval.chess.models`.
+    `engine` is the path of a UCI engine, "" for Stockfish; the other fields are those of `eval.chess.players`.
     """
 
     device: str = "cpu"
@@ -80,7 +63,7 @@ class ChessOpponents:
         """Return the opponent `name`. Raises `InputError` for an unusable one."""
         with self._lock:
             if name not in self.loaded:
-                self.loaded[name] = self._load(find_chess_opponent(name))
+                self.loaded[name] = self._load(find_chess_player(name))
             return self.loaded[name]
 
     def answer(self, name: str, request: MoveRequest) -> MoveAnswer:
@@ -100,15 +83,16 @@ class ChessOpponents:
             self._lock.release()
 
     def _load(self, player: BotName | Player) -> ChessPlayer:
-        if isinstance(player, BotName):
-            return open_bot(player, self._opened, engine=self.engine)
-        device, _ = use_machine(self.device, 0, quiet=self.quiet)
-        from sparring.agents.llm.models.load import check_packages
+        device = "cpu"
+        if not isinstance(player, BotName):
+            device, _ = use_machine(self.device, 0, quiet=self.quiet)
+            from sparring.agents.llm.models.load import check_packages
 
-        check_packages()
-        from sparring.eval.chess.models import load_player
+            check_packages()
+        from sparring.eval.chess.players import open_player
 
-        return load_player(player, device, temperature=self.temperature, tokens=self.tokens)
+        how: dict[str, Any] = {"temperature": self.temperature, "tokens": self.tokens}
+        return open_player(player, device, opened=self._opened, engine=self.engine, **how)
 
 
 def answer_of(player: ChessPlayer, request: MoveRequest) -> MoveAnswer:

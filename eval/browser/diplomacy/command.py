@@ -9,6 +9,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
+from sparring.agents.opponents.language import Settings
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.files import holds
 from sparring.configs.core.status import COMPILING, said_if_long
@@ -19,7 +20,7 @@ from sparring.eval.browser.server import HostedGame, ServerOptions, check_server
 from sparring.eval.command import make_folders, use_machine
 from sparring.eval.diplomacy.lineup import HumanLineup, new_lineup, resumed_lineup
 from sparring.eval.diplomacy.options import LAST_YEAR, TEMPERATURE, YEARS
-from sparring.eval.diplomacy.settings import Settings, read_settings
+from sparring.eval.diplomacy.settings import read_settings
 from sparring.eval.stats.parser import add_machine, check_machine, check_number, split_names
 
 _EXAMPLES = f"""\

@@ -6,34 +6,30 @@ The person's orders are drafted one by one. Only orders from the list of legal o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from sparring.agents.opponents.diplomacy import PolicyOrders, PythonOrders, order_player
+from sparring.agents.opponents.diplomacy import DiplomacyPlayer, LanguageOptions, LanguagePlayer, open_player
+from sparring.agents.opponents.language import POLICY, Settings
 from sparring.agents.opponents.players import Player, display_name
 from sparring.configs.core.errors import InputError
-from sparring.configs.opponents import is_code
-from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, location_name
+from sparring.envs.diplomacy.movement_batch import OrderWriter
 from sparring.envs.diplomacy.orders.choices import Choices, choices
 from sparring.envs.diplomacy.orders.listing import find
 from sparring.envs.diplomacy.orders.notation import LETTERS, read_order
 from sparring.envs.diplomacy.prompts.report import legal_alike
-from sparring.envs.diplomacy.prompts.requests import pending_requests, written_orders
 from sparring.envs.diplomacy.records.history import PhaseRecord, WatchedBatch
 from sparring.envs.diplomacy.records.saved_game import save
 from sparring.envs.diplomacy.records.timeline import Phase, phases_of
-from sparring.envs.text import Option, mix
-from sparring.eval.diplomacy.models import POLICY, LanguagePlayer, load
-from sparring.eval.diplomacy.settings import Settings
+from sparring.envs.diplomacy.rollouts.games import ModelOrders, seated
+from sparring.envs.text import Option, Prompt
 
-Loaded = str | PolicyOrders | PythonOrders | LanguagePlayer
-"""A bot by its name, or an object."""
 WaitingFor = Callable[[str], None]
 """Takes a line on what is being waited for."""
 
@@ -41,37 +37,35 @@ WaitingFor = Callable[[str], None]
 class PhaseOpponents:
     """Players by power, None for the person, whose orders they neither see nor change."""
 
-    def __init__(self, players: Sequence[Player | None], loaded: Mapping[Player, Loaded]) -> None:
+    def __init__(self, players: Sequence[Player | None], loaded: Mapping[Player, DiplomacyPlayer]) -> None:
         self._names = [display_name(player) if player else "" for player in players]
         self._seats = [loaded[player] if player else None for player in players]
-        self._bots = torch.tensor([_bot_of(seat) for seat in self._seats], dtype=torch.int32)
 
     def order(self, batch: DiplomacyBatch, seed: int, waiting_for: WaitingFor) -> None:
         """Write their orders into a batch of one game. Raises `InputError` if a player fails."""
-        batch.players.copy_(self._bots[None])
-        batch.draw_orders(seed)
-        running = ~batch.done.bool()
-        for power, seat in enumerate(self._seats):
-            if isinstance(seat, PolicyOrders | PythonOrders):
-                waiting_for(f"{self._names[power]} orders for {POWERS[power]}")
-                seat.write(batch, power, running)
         models = {id(seat): seat for seat in self._seats if isinstance(seat, LanguagePlayer)}
+        seats: list[tuple[str | OrderWriter, torch.Tensor]] = [
+            (seat, torch.arange(len(POWERS)).unsqueeze(0) == power)
+            for power, seat in enumerate(self._seats)
+            if seat is not None and not isinstance(seat, LanguagePlayer)
+        ]
+        seated(batch, seats)
+        batch.draw_orders(seed)
+        running = (batch.done == 0).unsqueeze(1)
+        for player, own in seats:
+            if not isinstance(player, str):
+                power = int(own.int().argmax())
+                waiting_for(f"{self._names[power]} orders for {POWERS[power]}")
+                player.write(batch, own & running)
         for model in models.values():
-            self._ask(model, batch, seed, waiting_for)
+            is_model = [seat is model for seat in self._seats]
+            name = self._names[is_model.index(True)]
 
-    def _ask(self, model: LanguagePlayer, batch: DiplomacyBatch, seed: int, waiting_for: WaitingFor) -> None:
-        """Let a language model order for all its powers in one call."""
-        is_model = [seat is model for seat in self._seats]
-        players = [[POLICY if own else codes.BOTS[0] for own in is_model]]  # bots are not asked
-        when = int(batch.year[0]) * len(codes.PHASES) + int(batch.phase[0])
-        prompts = pending_requests(batch, players, model.rules, lambda game, power: mix(seed, when, power))
-        if not prompts:
-            return
-        powers = ", ".join(POWERS[prompt.seat] for prompt in prompts)
-        waiting_for(f"{self._names[is_model.index(True)]} thinks about {powers}")
-        decisions = model.models[POLICY].decide(prompts)
-        orders = written_orders(batch, list(zip(prompts, decisions, strict=True)))
-        batch.orders.copy_(torch.where(orders != codes.NO_ORDER, orders, batch.orders))
+            def ask(prompts: Sequence[Prompt], name: str = name) -> None:
+                waiting_for(f"{name} thinks about {', '.join(POWERS[prompt.seat] for prompt in prompts)}")
+
+            orders = ModelOrders(POLICY, model.models[POLICY], model.rules, seed=seed, ask=ask)
+            orders.write(batch, torch.tensor([is_model]) & running)
 
 
 def load_opponents(
@@ -79,7 +73,9 @@ def load_opponents(
 ) -> PhaseOpponents:
     """Load each player once. Raises `InputError` for unusable players, and for options that none of them has."""
     distinct = list(dict.fromkeys(player for player in players if player is not None))
-    loaded = {player: _load(player, temperature or 0.0, settings, device) for player in distinct}
+    how = LanguageOptions(temperature or 0.0, settings)
+    plain = replace(how, settings={})
+    loaded = {player: open_player(player, device, language=plain if _is_file(player) else how) for player in distinct}
     models = [player for player in distinct if isinstance(loaded[player], LanguagePlayer)]
     if temperature is not None and not models:
         raise InputError("--temperature: no opponent is a language model; leave it out")
@@ -88,24 +84,8 @@ def load_opponents(
     return PhaseOpponents(players, loaded)
 
 
-def _load(player: Player, temperature: float, settings: Settings, device: str) -> Loaded:
-    if player in GAME.bots:
-        return str(player)
-    if is_code(player):
-        return order_player(player)
-    own = {} if _is_file(player) else settings
-    loaded = load(player, temperature=temperature, device=device, settings=own)
-    return loaded if isinstance(loaded, LanguagePlayer) else PolicyOrders(loaded)
-
-
 def _is_file(player: Player) -> bool:
     return isinstance(player, Path) and not player.is_dir()
-
-
-def _bot_of(seat: Loaded | None) -> int:
-    """Return the number of the bot that orders for a seat in the simulator, a policy's for its retreats and winters."""
-    name = seat if isinstance(seat, str) else seat.bot if isinstance(seat, PolicyOrders) else ""
-    return codes.BOTS.index(name) if name else codes.ACTIONS
 
 
 @dataclass(frozen=True)

@@ -74,9 +74,9 @@ def find_opponent(name: str) -> Player:
 
 def load_opponent(opponent: Player) -> Entrant:
     """Load a located opponent on the CPU. Raises `InputError` for an unusable policy."""
-    from sparring.eval.dogfight.arena import load_entrant
+    from sparring.agents.opponents.dogfight.load import open_player
 
-    return load_entrant(opponent, "cpu")
+    return open_player(opponent, "cpu", old_version=True)
 
 
 def known_opponents(first: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sparring
-from sparring.agents.opponents.diplomacy import order_player
+from sparring.agents.opponents.diplomacy import open_player
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.order_network import OrderNetwork
 from sparring.agents.trainers import train
@@ -113,7 +113,7 @@ def test_evaluation_takes_a_reference(tmp_path, capsys):
     assert (found["one"], found["six"], other["six"]) == ("dumbbot", reference, "random")
     assert found["alone"]["centres"]["value"] > 5.0 > 4.0 >= found["together"]["centres"]["value"]
     sparring.register_opponent("still")(powers.Holder)
-    assert order_player("still").name == order_player(powers.Holder).name == "still"
+    assert open_player("still").name == open_player(powers.Holder).name == "still"
 
 
 # ---- training
@@ -124,7 +124,7 @@ REFERENCE = "tests.agents.opponents.powers:Holder"
 def test_a_writer_orders_all_its_powers_in_the_games_of_a_learner():
     """One step of all powers that hold but the learner's: the board of the rules with the learner's orders alone."""
     batch = DiplomacyBatch(7, last_year=1902, threads=1)
-    games = MovementBatch(batch, seed=0, writers=[order_player(powers.Holder)])
+    games = MovementBatch(batch, seed=0, writers=[open_player(powers.Holder)])
     env = LearnerEnv(games, bots=(*codes.BOTS, "Holder"), seed=0)
     env.assign(np.full(7, len(codes.BOTS)))
     opening = batch.units.clone()

@@ -9,7 +9,7 @@ import torch
 import yaml
 
 from sparring.agents.opponents.dogfight.held_out import HELD_OUT_SOURCES, SampledActions
-from sparring.agents.opponents.dogfight.load import open_opponent
+from sparring.agents.opponents.dogfight.load import open_player
 from sparring.agents.opponents.players import display_name, find_player
 from sparring.agents.opponents.training import find_opponents
 from sparring.agents.play.dogfight_matches import play
@@ -36,7 +36,7 @@ def observed(nose, relative, *, speed=0.4, heading=(1.0, 0.0), left=1.0, size=59
 
 
 def answer(name, obs):
-    policy = open_opponent(f"held_out:{name}").contestant
+    policy = open_player(f"held_out:{name}").contestant
     policy.check({"continuous": 2, "binary": 1})  # of matches
     return policy.act(obs)[0].tolist()
 
@@ -108,7 +108,7 @@ def test_random_actions_are_held_for_a_while_and_repeat_by_seed_and_match():
 @pytest.mark.parametrize("name", ["lead", "random"])
 def test_games_repeat_and_are_played_from_both_seats(name):
     """A fighter that chases beats one that idles, from either seat; the same call gives the same games."""
-    opponent = open_opponent(f"held_out:{name}").contestant
+    opponent = open_player(f"held_out:{name}").contestant
     first, again = (play(opponent, "do_nothing", games=20, seed=5) for _ in range(2))
     assert np.array_equal(first.outcome, again.outcome)
     assert np.array_equal(first.length, again.length)

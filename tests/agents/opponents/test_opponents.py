@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import sparring
-from sparring.agents.opponents.dogfight.load import open_opponent
+from sparring.agents.opponents.dogfight.load import open_player
 from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.policy import Policy
@@ -73,7 +73,7 @@ def test_gymnasium_takes_a_name_a_path_a_policy_and_a_python_object_of_the_same_
 
 def test_the_opponent_sees_its_own_seat_and_its_actions_are_flown(onnx_file):
     """In the two-seat environment, the same actions on the other seat give the same match."""
-    policy = open_opponent(str(onnx_file)).contestant
+    policy = open_player(str(onnx_file)).contestant
     env, alone = parallel_env(), parallel_env(opponent=onnx_file)
     assert alone.possible_agents == ["player_0"]
     both, one = env.reset(seed=5)[0], alone.reset(seed=5)[0]
@@ -104,7 +104,7 @@ def test_several_opponents_cycle_over_the_matches_of_a_vector_environment(onnx_f
 
 def test_an_opponent_that_always_loses_shows_in_the_win_rate():
     """A fighter that dives into deadly ground loses to one that does nothing but fly on."""
-    diver = open_opponent(players.Diver).contestant
+    diver = open_player(players.Diver).contestant
     results = play("ace", diver, games=40, seed=1, setting=MatchSettings(rules="challenge", bot_rate="agent"))
     assert results.win_rate == 1.0
     assert play(diver, "ace", games=40, seed=1, setting=MatchSettings(rules="challenge", bot_rate="agent")).wins == 0
@@ -112,7 +112,7 @@ def test_an_opponent_that_always_loses_shows_in_the_win_rate():
 
 def test_a_registered_name_and_a_reference_mean_the_same(capsys):
     sparring.register_opponent("mine")(players.Diver)
-    assert open_opponent("mine").name == open_opponent(DIVER).name == open_opponent(players.Diver).name == "mine"
+    assert open_player("mine").name == open_player(DIVER).name == open_player(players.Diver).name == "mine"
     assert np.array_equal(flown("mine", steps=5), flown(DIVER, steps=5))
     with pytest.raises(InputError, match=r"register_opponent\('ace'\): is a bot's name"):
         sparring.register_opponent("ace")
@@ -199,7 +199,7 @@ def test_evaluation_takes_the_same_names(tmp_path, onnx_file, capsys):
 def test_named_players_act_for_their_own_matches_only():
     """In a training batch: one call a step for all matches of a player, on the rows of its own seat."""
     batch = DogfightBatch(6, threads=1, seed=2)
-    player = open_opponent(players.Diver).contestant
+    player = open_player(players.Diver).contestant
     env = LearnerEnv(batch, bots=BOTS, players={"Diver": player}, seed=0)
     assert env.bots == (*BOTS, "Diver")
     env.assign(np.array([5, 0, 5, 1, 2, 5]))

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from sparring.agents.play.diplomacy_matches import order_moves, play_against, play_seats
+from sparring.agents.opponents.diplomacy import PolicyOrders
+from sparring.agents.play.diplomacy_matches import play_against
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.order_network import OrderNetwork
 from sparring.configs.schema import NetworkConfig
@@ -16,17 +17,26 @@ from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.movement_batch import MovementBatch
 from sparring.envs.diplomacy.observation import observe
 from sparring.envs.diplomacy.records.history import WatchedBatch
+from sparring.envs.diplomacy.rollouts.games import in_order, play_to_end
 
 FRANCE, GERMANY = POWERS.index("FRANCE"), POWERS.index("GERMANY")
 MOVEMENT = (codes.SPRING, codes.FALL)
 
 
-def policy(seed):
-    """An untrained network whose choices are far from holding."""
+def policy(seed, *, gain=300.0, bot="defensive"):
+    """An untrained network, with this gain far from holding; with a gain of 1 its choices are nearly uniform."""
     network = OrderNetwork(NetworkConfig(hidden=8, blocks=1), seed=seed)
     with torch.no_grad():
-        network.actor.ask.weight.mul_(300.0)
-    return network.eval()
+        network.actor.ask.weight.mul_(gain)
+    return PolicyOrders(network.eval(), bot=bot)
+
+
+def played(seats):
+    """The phases of a game of seven players."""
+    batch = WatchedBatch(1, threads=1, last_year=1908)
+    play_to_end(batch, in_order(seats), seed=9)
+    batch.close()
+    return batch.past()
 
 
 def phase_of(record):
@@ -35,17 +45,16 @@ def phase_of(record):
 
 def test_a_policy_orders_what_it_orders_in_training():
     """Game 2 of the learner's has it play France; the same seed, power and game give the same orders here."""
-    network, seed = policy(8), 5
+    player, seed = policy(8, bot="dumbbot"), 5
     learner = WatchedBatch(7, watched=FRANCE, threads=1, last_year=1901)
     env = LearnerEnv(MovementBatch(learner, seed=seed, autoreset=False), bots=codes.BOTS, seed=0)
     env.assign(np.full(7, codes.BOTS.index("dumbbot")))
-    actions, _ = network.act(env.obs, deterministic=True)
-    env.step(actions)
+    env.step(player.network.act(env.obs, deterministic=True)[0])
     (first, *_) = learner.past()
     alone = WatchedBatch(1, threads=1, last_year=1901)
     alone.game_id.fill_(FRANCE)
-    seats = [network if power == FRANCE else "dumbbot" for power in range(codes.NUM_POWERS)]
-    play_seats(alone, seats, fallback_bot="dumbbot", seed=seed + 1_000_003)
+    seats = [player if power == FRANCE else "dumbbot" for power in range(codes.NUM_POWERS)]
+    play_to_end(alone, in_order(seats), seed=seed + 1_000_003)
     assert np.array_equal(alone.past()[0].orders, first.orders)
     own = codes.power_of(first.position["units"][0].numpy()) == FRANCE
     assert set(first.orders[own].tolist()) - {codes.HOLD}
@@ -57,10 +66,7 @@ def test_a_policy_orders_what_it_orders_in_training():
 def game():
     """Two policies and five bots, some of whose powers have to retreat and to disband."""
     seats = ["chaos", "random", policy(2), policy(3), "dumbbot", "random", "coordinated"]
-    batch = WatchedBatch(1, threads=1, last_year=1908)
-    play_seats(batch, seats, fallback_bot="defensive", seed=9)
-    yield seats, batch.past()
-    batch.close()
+    return seats, played(seats)
 
 
 def test_every_seat_orders_its_own_units(game):
@@ -74,7 +80,7 @@ def test_every_seat_orders_its_own_units(game):
         drawn = batch.orders[0].numpy().copy()
         batch.orders.zero_()
         for power in (FRANCE, GERMANY):
-            order_moves(batch, seats[power], power)
+            seats[power].write(batch, torch.arange(codes.NUM_POWERS).unsqueeze(0) == power)
         moved = batch.orders[0].numpy()
         owners = codes.power_of(record.position["units"][0].numpy())
         mine = np.isin(owners, (FRANCE, GERMANY)) & (phase_of(record) in MOVEMENT)
@@ -85,17 +91,9 @@ def test_every_seat_orders_its_own_units(game):
 
 def test_the_same_seed_plays_the_same_game(game):
     seats, records = game
-    batch = WatchedBatch(1, threads=1, last_year=1908)
-    play_seats(batch, seats, fallback_bot="defensive", seed=9)
-    again = batch.past()
-    batch.close()
+    again = played(seats)
     assert len(again) == len(records)
     assert all(torch.equal(a.position["units"], b.position["units"]) for a, b in zip(again, records, strict=True))
-
-
-def hesitant(seed):
-    """An untrained network whose choices are nearly uniform, so that sampled orders would differ at once."""
-    return OrderNetwork(NetworkConfig(hidden=8, blocks=1), seed=seed).eval()
 
 
 @pytest.mark.parametrize("alone", [True, False], ids=["against six bots", "in any seats"])
@@ -106,9 +104,9 @@ def test_an_evaluated_policy_does_not_sample(alone):
         torch.manual_seed(state)
         batch = DiplomacyBatch(2, threads=1, last_year=1902)
         if alone:
-            play_against(batch, hesitant(4), "defensive", seed=3)
+            play_against(batch, policy(4, gain=1.0).network, "defensive", seed=3)
         else:
-            play_seats(batch, [hesitant(4), *["defensive"] * 6], fallback_bot="defensive", seed=3)
+            play_to_end(batch, in_order([policy(4, gain=1.0), *["defensive"] * 6]), seed=3)
         ends.append({name: values.clone() for name, values in batch.state.items()})
         batch.close()
     assert all(torch.equal(values, ends[1][name]) for name, values in ends[0].items())
@@ -120,5 +118,5 @@ def test_sampled_orders_would_differ():
     batch.reset()
     obs = observe(batch.state, torch.zeros(2, dtype=torch.int64), last_year=1902).flatten(1)
     batch.close()
-    first, again = (hesitant(4).act(obs)[0] for _ in range(2))
+    first, again = (policy(4, gain=1.0).network.act(obs)[0] for _ in range(2))
     assert not torch.equal(first, again)

@@ -16,7 +16,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecNormalize
 
 from sparring import InputError, evaluate, load, sb3_env
-from sparring.agents.opponents.dogfight.load import open_opponent
+from sparring.agents.opponents.dogfight.load import open_player
 from sparring.agents.policies.sb3_files import find_statistics, read_statistics, was_normalized
 
 OBS = np.random.default_rng(0).normal(0.0, 2.0, (50, 59)).astype(np.float32)
@@ -89,7 +89,7 @@ def test_a_zip_acts_through_its_statistics_given_or_beside_it(folder, trained):
     with pytest.raises(InputError, match=r"copy .*elsewhere to normal_vecnormalize\.pkl"):
         evaluate(raw, opponents=[given], games=2)
     env.save(str(folder / "vecnormalize.pkl"))
-    for policy in (load(zip_file), open_opponent(str(zip_file)).contestant):
+    for policy in (load(zip_file), open_player(str(zip_file)).contestant):
         actions = policy.act(torch.from_numpy(OBS)).clamp(torch.tensor([-1.0, 0, -1]), torch.tensor(1.0))
         np.testing.assert_array_equal(actions.numpy(), expected)
     x = torch.from_numpy(OBS)

@@ -12,12 +12,13 @@ from websockets.sync.client import connect
 
 from sparring.configs.core.errors import InputError
 from sparring.eval import play
-from sparring.eval.browser.chess.opponents import ChessOpponents, MoveAnswer, find_chess_opponent, saved_opponent
+from sparring.eval.browser.chess.opponents import ChessOpponents, MoveAnswer, saved_opponent
 from sparring.eval.browser.chess.person_game import PersonGame, name_players, new_game, read_fen, read_move, resume_game
 from sparring.eval.browser.chess.session import HostedChess
 from sparring.eval.browser.chess.table import ChessTable, TableRules
 from sparring.eval.browser.connection import answer
 from sparring.eval.chess.games import RandomPlayer
+from sparring.eval.chess.options import find_chess_player
 from tests.eval.browser.test_live import ask, serving
 
 ROOK_ENDING = "7k/8/8/8/8/8/P7/R3K2R w KQ - 0 1"
@@ -181,7 +182,7 @@ def test_a_resumed_game_goes_on_against_its_bot_and_no_file_or_server(saved, opp
 def test_an_unknown_opponent_is_told_the_choices():
     for name, words in (("stokfish", "did you mean 'stockfish'"), ("stockfish:99", "depth of stockfish 99")):
         with pytest.raises(InputError, match=words):
-            find_chess_opponent(name)
+            find_chess_player(name)
 
 
 # ---- the shared game of a server

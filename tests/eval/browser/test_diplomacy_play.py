@@ -5,10 +5,10 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from sparring.agents.llm.backend import Decision
-from sparring.agents.opponents.diplomacy import PythonOrders
-from sparring.agents.play.diplomacy_matches import order_moves
+from sparring.agents.opponents.diplomacy import POLICY, LanguagePlayer, PolicyOrders, PythonOrders
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.order_network import OrderNetwork
 from sparring.configs.core.errors import InputError
@@ -25,7 +25,6 @@ from sparring.eval.browser.diplomacy.command import find_players, host, read_opt
 from sparring.eval.browser.diplomacy.hosted import HostedDiplomacy
 from sparring.eval.browser.diplomacy.live_game import HumanSeat, LiveDiplomacy, PhaseOpponents, load_opponents
 from sparring.eval.diplomacy.lineup import YOU, new_lineup, resumed_lineup
-from sparring.eval.diplomacy.models import POLICY, LanguagePlayer
 from tests.eval.diplomacy.language_players import make_run
 
 HOMES = {"PAR", "MUN", "BER", "KIE", "MOS"}
@@ -230,7 +229,7 @@ def test_policies_adapters_and_python_objects_play_side_by_side(tmp_path):
     assert live.problem == ""
     phases = json.loads(seat.file.read_text())["phases"]
     batch = DiplomacyBatch(1, last_year=1905, threads=1)
-    order_moves(batch, network, POWERS.index("ITALY"))
+    PolicyOrders(network).write(batch, torch.tensor([[power == "ITALY" for power in POWERS]]))
     orders = {int(place): int(batch.orders[0, place]) for place in batch.orders[0].nonzero()}
     units = batch.units[0].tolist()
     assert phases[0]["orders"]["ITALY"] == [write_order(order, place, units[place]) for place, order in orders.items()]

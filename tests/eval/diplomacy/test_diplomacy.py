@@ -8,13 +8,14 @@ import pytest
 import torch
 from scipy import stats
 
-from sparring.agents.play.diplomacy_matches import play_against, play_alone
+from sparring.agents.play.diplomacy_matches import play_against
 from sparring.agents.policies.checkpoint import load_checkpoint, save_checkpoint
 from sparring.agents.policies.order_network import OrderNetwork
 from sparring.configs.core.errors import InputError
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import BOTS, DEFAULT_BOTS, ENV_ID
+from sparring.envs.diplomacy.rollouts.games import play_to_end, seats_of_pairs
 from sparring.eval.diplomacy import results
 from sparring.eval.diplomacy.command import main, read_options
 from sparring.eval.diplomacy.settings import last_year_of
@@ -144,7 +145,7 @@ def test_a_replay_shows_the_first_game_of_the_last_pair(capsys, tmp_path):
     shown = replay(tmp_path / "new" / "game.html")
     assert shown["players"] == ["dumbbot", *["chaos"] * 6]
     batch = DiplomacyBatch(7, threads=1, last_year=1902)
-    play_alone(batch, "dumbbot", "chaos", seed=0)
+    play_to_end(batch, [*seats_of_pairs([("dumbbot", "chaos")], 7).items()], seed=0)
     assert shown["phases"][-1]["owner"] == batch.owner[0].tolist()
     batch.close()
     code, _, err = run(capsys, *arguments, "--replay", str(tmp_path))

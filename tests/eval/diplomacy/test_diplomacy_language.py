@@ -5,8 +5,10 @@ import re
 import shutil
 
 import pytest
+import torch
 
 from sparring.agents.opponents import players
+from sparring.agents.opponents.diplomacy import LanguageOptions, LanguagePlayer, open_player
 from sparring.agents.opponents.players import find_player, results_place
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import enter_checkpoint, new_league, record
@@ -14,10 +16,9 @@ from sparring.curriculum.league.metrics import reference_table
 from sparring.curriculum.ratings import GameResult
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.board import POWERS
-from sparring.envs.diplomacy.rollouts.games import one_against_six
+from sparring.envs.diplomacy.rollouts.games import seats_of_pairs
 from sparring.eval.diplomacy.command import main, read_options
 from sparring.eval.diplomacy.language import OddsKeeper, note
-from sparring.eval.diplomacy.models import LanguagePlayer, load
 from sparring.eval.diplomacy.page import encode, write_replay
 from sparring.eval.run import main as run_main
 from tests.agents.grpo.toy_folder import toy_folder
@@ -59,9 +60,9 @@ def refused(capsys, *arguments):
 
 
 def test_every_power_is_played_as_often():
-    games = one_against_six("policy", "dumbbot", 14)
-    assert [game.index("policy") for game in games] == [*range(7), *range(7)]
-    assert all(game.count("dumbbot") == 6 for game in games)
+    seats = seats_of_pairs([("policy", "dumbbot"), ("dumbbot", "policy")], 14)
+    assert torch.equal(seats["policy"], torch.cat([torch.eye(7), torch.eye(7), 1 - torch.eye(7), 1 - torch.eye(7)]) > 0)
+    assert torch.equal(seats["dumbbot"], ~seats["policy"])
 
 
 def test_what_a_name_means(adapter, tmp_path, monkeypatch):
@@ -81,7 +82,7 @@ def test_a_cloned_model_plays_with_its_runs_options_and_is_its_own_base_model(ad
     (tmp_path / "config.yaml").write_text(
         (adapter.parent / "config.yaml").read_text().replace("show_map_windows: false", "show_map_windows: true")
     )
-    player = load(final, temperature=0.0, device="cpu")
+    player = open_player(final, language=LanguageOptions())
     assert isinstance(player, LanguagePlayer)
     assert player.rules.show_map_windows
     assert main(["--ckpt", str(final), "--opponents", "base_model", "--protocol", "alone", *QUICK, "--quiet"]) == 0

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from sparring.agents.llm.backend import BotBackend
+from sparring.agents.opponents.diplomacy import POLICY, LanguagePlayer
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.prompts.prompts import PromptRules
 from sparring.eval.diplomacy.command import main
 from sparring.eval.diplomacy.language import rounds_of
-from sparring.eval.diplomacy.models import POLICY, LanguagePlayer
 
 ARGUMENTS = ["--ckpt", "tiny", "--opponents", "random", "--last-year", "1901", "--threads", "1", "--device", "cpu"]
 

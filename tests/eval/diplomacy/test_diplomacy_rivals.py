@@ -6,9 +6,9 @@ import shutil
 import pytest
 
 from sparring.agents.opponents import players
+from sparring.agents.opponents.diplomacy import POLICY, LanguageOptions, open_player
 from sparring.envs.text import Prompt
 from sparring.eval.diplomacy.command import main
-from sparring.eval.diplomacy.models import POLICY, load
 from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.llm.toys import llama, random_choices, word_tokenizer
 from tests.eval.diplomacy.language_players import make_run
@@ -54,9 +54,9 @@ def test_two_adapters_meet_in_one_evaluation(runs, capsys):
 
 def test_each_adapter_answers_as_it_does_by_itself(runs):
     files = {name: runs / name / "final.pt" for name in ("learner", "other")}
-    alone = {name: answers(load(path, temperature=0.0, device="cpu"), POLICY) for name, path in files.items()}
+    alone = {name: answers(open_player(path, language=LanguageOptions()), POLICY) for name, path in files.items()}
     assert alone["learner"] != alone["other"]
-    both = load(files["other"], temperature=0.0, device="cpu", rivals={"learner": files["learner"]})
+    both = open_player(files["other"], language=LanguageOptions(rivals={"learner": files["learner"]}))
     for _ in range(2):  # each after the other has played
         assert answers(both, "learner") == alone["learner"]
         assert answers(both, POLICY) == alone["other"]

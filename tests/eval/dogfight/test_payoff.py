@@ -7,12 +7,13 @@ import pytest
 import torch
 from PIL import Image
 
+from sparring.agents.opponents.dogfight.load import frozen_policies
+from sparring.agents.opponents.snapshots import names_by_age, shortened, thin
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint, save_checkpoint
 from sparring.configs.core.status import LOADING
 from sparring.configs.schema import NetworkConfig
 from sparring.curriculum.pool import Pool
-from sparring.eval.dogfight.snapshots import called_by_age, frozen_policies, shortened, thin
 from sparring.eval.payoff import main, read_options
 from sparring.eval.plots import heatmap
 
@@ -50,7 +51,7 @@ def make_run(checkpoints, make_checkpoint):
 
 def test_pool_and_checkpoints_are_found_by_age_and_each_age_once(make_run):
     found = frozen_policies(make_run(), "cpu")
-    assert [(frozen.env_steps, frozen.entrant.name) for frozen in found] == [
+    assert [(frozen.env_steps, frozen.player.name) for frozen in found] == [
         (100, "pupil/step_100"),
         (200, "pupil/step_200"),  # And not the pool's of the same moment.
         (300, "pupil/pool/snapshot_000003"),
@@ -60,7 +61,7 @@ def test_pool_and_checkpoints_are_found_by_age_and_each_age_once(make_run):
 
 def test_a_pool_snapshot_plays_under_the_contract_of_the_run(make_run):
     found = frozen_policies(make_run(), "cpu", deterministic=False)
-    snapshot, final = found[2].entrant.contestant, found[3].entrant.contestant
+    snapshot, final = found[2].player.contestant, found[3].player.contestant
     assert snapshot.contract == final.contract
     assert snapshot.deterministic is False
     assert all(torch.equal(a, b) for a, b in zip(snapshot.network.parameters(), network(3).parameters(), strict=True))
@@ -149,9 +150,8 @@ def test_ages_in_a_few_letters():
     assert {steps: shortened(steps) for steps in ages} == ages
 
 
-def test_ages_get_as_many_digits_as_tell_them_apart(make_run):
-    found = called_by_age(frozen_policies(make_run(updates=(10_001, 10_002), snapshots=(1000,)), "cpu"))
-    assert [frozen.entrant.name for frozen in found] == ["100k", "1.0001M", "1.0002M"]
+def test_ages_get_as_many_digits_as_tell_them_apart():
+    assert names_by_age([100_000, 1_000_100, 1_000_200]) == ["100k", "1.0001M", "1.0002M"]
 
 
 def test_table_and_picture_call_everyone_alike(make_run, monkeypatch):

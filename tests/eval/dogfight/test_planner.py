@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from sparring.agents.opponents.dogfight.planner import PlannedActions, PlannerPlayer, _score
 from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.agents.policies.policy import Policy, PolicyError
-from sparring.eval.dogfight.planner import PlannedActions, PlannerPlayer, _score
 from sparring.eval.run import main
 from tests.eval.dogfight.test_released import RELEASED
 

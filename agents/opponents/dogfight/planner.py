@@ -18,7 +18,7 @@ from sparring.agents.opponents.python_policy import PythonPolicy
 from sparring.agents.play.dogfight_matches import LOOK_EVERY, Contestant, MatchSettings
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.policy import Policy, PolicyError
-from sparring.envs.dogfight.rules import ACTIONS
+from sparring.envs.batched import ACTIONS
 
 _HP_BELOW = 100.0
 """More than the hp of any match: a result counts before hp."""
