@@ -76,12 +76,13 @@ def _owner(descriptor: int) -> str:
     deadline = time.monotonic() + NAMING_S
     while True:
         text = os.pread(descriptor, 1000, 0).decode(errors="replace").strip()
-        if (text and not _has_ended(text)) or time.monotonic() > deadline:
+        if (text and not has_ended(text)) or time.monotonic() > deadline:
             return text
         time.sleep(RETRY_S)
 
 
-def _has_ended(owner: str) -> bool:
+def has_ended(owner: str) -> bool:
+    """Return True if the name in a lock's file is that of a process of this machine that is no more."""
     process = OWNER.fullmatch(owner)
     if process is None or process[2] != socket.gethostname():
         return False

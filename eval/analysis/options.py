@@ -36,10 +36,7 @@ class SourceName(StrEnum):
 
 
 Metrics = Annotated[list[str], typer.Option("--metrics", "-m", help="a metric; may be repeated")]
-Project = Annotated[
-    str, typer.Option("--project", "-p", help="W&B project, NAME or ENTITY/NAME; run folders have none")
-]
-Source = Annotated[SourceName, typer.Option("--source", help="where to look; auto: all of them, the cloud last")]
+Root = Annotated[Path, typer.Option("--dir", "--checkpoint-dir", help="folder of the runs")]
 Json = Annotated[bool, typer.Option("--json", help="short for --output-format json")]
 
 
@@ -47,14 +44,36 @@ Json = Annotated[bool, typer.Option("--json", help="short for --output-format js
 class SourceOptions:
     """Options that say where runs are looked for."""
 
-    project: Project = ""
-    root: Annotated[Path, typer.Option("--dir", help="folder of the runs")] = CHECKPOINTS
-    source: Source = SourceName.AUTO
+    project: Annotated[
+        str, typer.Option("--project", "-p", help="W&B project, NAME or ENTITY/NAME; run folders have none")
+    ] = ""
+    root: Root = CHECKPOINTS
+    source: Annotated[SourceName, typer.Option("--source", help="where to look; auto: all of them, the cloud last")] = (
+        SourceName.AUTO
+    )
     offline: Annotated[bool, typer.Option("--offline", help="of the W&B cloud use the local cache only")] = False
 
     def find(self) -> list[RunSource]:
-        """Return the sources to ask. Raises `InputError`."""
-        return find_sources(self.root, self.project, self.source, offline=self.offline)
+        """Return the sources to ask, in this order: run folders, W&B offline files, TensorBoard events, W&B cloud.
+
+        With auto the cloud is asked if a project is named and there is a key, or its cache may be used (`offline`).
+        Raises `InputError` for a root that does not exist, or for the cloud without a project.
+        """
+        root, every = self.root, self.source is SourceName.AUTO
+        local: dict[SourceName, RunSource] = {
+            SourceName.FOLDER: RunFolders(root),
+            SourceName.OFFLINE: WandBOffline(root, self.project, beside_folders=every),
+            SourceName.TENSORBOARD: TensorBoardFiles(root, beside_folders=every),
+        }
+        if self.source is not SourceName.CLOUD and not root.is_dir() and root != CHECKPOINTS:
+            raise InputError(f"--dir {root}: is no folder; give the folder that holds the runs")
+        if self.source in local:
+            return [local[self.source]]
+        if not every and not self.project:
+            raise InputError("--source wandb: needs --project NAME or ENTITY/NAME")
+        asked = not every or (self.project and (self.offline or has_key()))
+        cloud = [WandBCloud(self.project, offline=self.offline)] if asked else []
+        return [*local.values(), *cloud] if every else [*cloud]
 
 
 @dataclass(frozen=True)
@@ -201,30 +220,6 @@ def as_command(command: Callable[..., Any], output: type[OutputOptions] | None =
     called.__annotations__ = {one.name: one.annotation for one in parameters}
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return called
-
-
-def find_sources(root: Path, project: str, source: SourceName, *, offline: bool) -> list[RunSource]:
-    """Return the sources to ask, in this order: run folders, W&B offline files, TensorBoard events, W&B cloud.
-
-    With auto the cloud is asked if a project is named and there is a key, or its cache may be used (`offline`).
-    Raises `InputError` for a root that does not exist, or for the cloud without a project.
-    """
-    every = source is SourceName.AUTO
-    local: dict[SourceName, RunSource] = {
-        SourceName.FOLDER: RunFolders(root),
-        SourceName.OFFLINE: WandBOffline(root, project, beside_folders=every),
-        SourceName.TENSORBOARD: TensorBoardFiles(root, beside_folders=every),
-    }
-    if (every or source in local) and not root.is_dir() and root != CHECKPOINTS:
-        raise InputError(f"--dir {root}: is no folder; give the folder that holds the runs")
-    if source in local:
-        return [local[source]]
-    if source is SourceName.CLOUD and not project:
-        raise InputError("--source wandb: needs --project NAME or ENTITY/NAME")
-    cloud = [WandBCloud(project, offline=offline)] if project and (offline or has_key()) else []
-    if source is SourceName.CLOUD:
-        return list(cloud or [WandBCloud(project, offline=offline)])
-    return [*local.values(), *cloud]
 
 
 def find_run(name_or_path: str, sources: Sequence[RunSource]) -> tuple[RunSource, RunRecord]:

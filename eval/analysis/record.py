@@ -144,9 +144,7 @@ def unknown_metric(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     group = [key for key in names if key.partition("/")[0] == name.partition("/")[0]]
     shown = group or sorted({key.partition("/")[0] + "/" for key in names if "/" in key}) or names
-    rest = f" and {len(shown) - MOST_SHOWN} more" if len(shown) > MOST_SHOWN else ""
-    choices = ", ".join(shown[:MOST_SHOWN]) + rest if shown else "none"
-    return f"no value of metric {name!r}: the run has {choices}{suggestion(name, names, likeness=0.65)}"
+    return f"no value of metric {name!r}: the run has {_some(shown) or 'none'}{suggestion(name, names, likeness=0.65)}"
 
 
 def newest_first(source: str, runs: Iterable[tuple[str, str, Callable[[], RunRecord]]]) -> list[RunRecord]:
@@ -187,9 +185,8 @@ def matching_id(text: str, names: Mapping[str, str], where: str) -> str:
     """
     fits = [id for id, name in names.items() if text in (id, name, f"{name}:{id}")]
     if len(fits) > 1:
-        each = ", ".join(f"{names[id]}:{id}" for id in fits[:MOST_SHOWN])
-        more = f" and {len(fits) - MOST_SHOWN} more" if len(fits) > MOST_SHOWN else ""
-        raise AmbiguousRunError(f"{text!r} fits {len(fits)} runs in {where}: name one of {each}{more}")
+        each = _some([f"{names[id]}:{id}" for id in fits])
+        raise AmbiguousRunError(f"{text!r} fits {len(fits)} runs in {where}: name one of {each}")
     if not fits:
         raise not_found(text, [*names, *names.values()], where)
     return fits[0]
@@ -199,14 +196,16 @@ def not_found(id: str, known: Iterable[str], where: str) -> RunNotFoundError:
     """Return the error for an unknown run, with the nearest names."""
     names = sorted(set(known))
     near = difflib.get_close_matches(id, names, n=3, cutoff=0.5)
-    if near:
-        rest = f"; did you mean {', '.join(near)}?"
-    else:
-        more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
-        rest = f"; known: {', '.join(names[:MOST_SHOWN])}{more}" if names else "; it has none"
-    error = RunNotFoundError(f"no run {id!r} in {where}{rest}")
+    rest = f"did you mean {', '.join(near)}?" if near else f"known: {_some(names)}" if names else "it has none"
+    error = RunNotFoundError(f"no run {id!r} in {where}; {rest}")
     error.known = tuple(names)
     return error
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return the first names with commas, and how many more there are."""
+    more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
+    return ", ".join(names[:MOST_SHOWN]) + more
 
 
 STATISTICS = ("count", "first", "last", "min", "max", "mean", "std", "slope")

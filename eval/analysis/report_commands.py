@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,13 +16,11 @@ from sparring.agents.sweeps.sweep_folder import SUFFIX
 from sparring.configs.core.files import CHECKPOINTS
 from sparring.eval.analysis.options import (
     ComputeOptions,
-    Project,
     ReportFiles,
+    Root,
     RunOptions,
-    Source,
     SourceName,
     SourceOptions,
-    find_sources,
 )
 from sparring.eval.analysis.output import DAMAGED, Answer, OutputFormat, to_csv
 from sparring.eval.analysis.record import RunNotFoundError
@@ -109,51 +108,45 @@ def _reported(report: RunReport, asked: ReportFiles, files: Mapping[Path, str | 
     )
 
 
-SweepRoot = Annotated[Path, typer.Option("--dir", "--checkpoint-dir", help="folder of the runs")]
-
-
 def analyze_sweep(
     sweep: Annotated[
         list[str],
         typer.Argument(help="a sweep, as in +sweep=NAME or its name=; or runs: names, prefixes, tags, W&B groups"),
     ],
-    root: SweepRoot = CHECKPOINTS,
-    source: Source = SourceName.AUTO,
-    project: Project = "",
     *,
+    where: SourceOptions,
     computed: ComputeOptions,
 ) -> Answer:
     """Print a sweep's table, its ranking beside the expected one, which criteria hold, what it cost, and power laws."""
     choice = ComputeChoice(computed.reward, computed.machine(), computed.weights())
-    try:
-        chosen = None if (root / f"{sweep[0]}{SUFFIX}").is_dir() else _chosen(sweep, root, project, source)
-    except RunNotFoundError:
-        if len(sweep) > 1:
-            raise
-        chosen = None
-    if chosen is not None:
-        return _analysed(analyze_chosen(chosen, " ".join(sweep)), chosen, choice)
-    folder = find_sweep(sweep[0], root)  # or an error that names the nearest
+    if not (where.root / f"{sweep[0]}{SUFFIX}").is_dir():
+        try:
+            chosen = _chosen(sweep, where)
+            return _analysed(analyze_chosen(chosen, " ".join(sweep)), chosen, choice)
+        except RunNotFoundError:
+            if len(sweep) > 1:
+                raise
+    folder = find_sweep(sweep[0], where.root)  # or an error that names the nearest
     if "search" in folder.content():
         return _swept(search_plain(folder), search_markdown(folder), search_cells(folder))
-    return _analysed(analysis_of(folder), RunFolders(root), choice)
+    return _analysed(analysis_of(folder), RunFolders(where.root), choice)
 
 
-def _chosen(names: list[str], root: Path, project: str, source: SourceName) -> ChosenRuns:
+def _chosen(names: list[str], where: SourceOptions) -> ChosenRuns:
     """Return the runs of all sources; a group stands in W&B files alone, also of runs that have better logs."""
     try:
-        return choose_runs(names, find_sources(root, project, source, offline=False))
+        return choose_runs(names, where.find())
     except RunNotFoundError:
-        if source is SourceName.AUTO:
+        if where.source is SourceName.AUTO:
             with suppress(RunNotFoundError):
-                return choose_runs(names, find_sources(root, project, SourceName.OFFLINE, offline=False))
+                return choose_runs(names, replace(where, source=SourceName.OFFLINE).find())
         raise
 
 
 def register_runs(
     names: Annotated[list[str] | None, typer.Argument(help="runs and sweeps to record; all without any")] = None,
     none: Annotated[bool, typer.Option("--none", help="record no run; write the page again")] = False,
-    root: SweepRoot = CHECKPOINTS,
+    root: Root = CHECKPOINTS,
 ) -> int:
     """Record runs in docs/experiments/runs.jsonl and write docs/experiments/README.md from it."""
     counts = register([] if none else names, root, all_runs=not names and not none)

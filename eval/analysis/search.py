@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -67,26 +67,23 @@ class SearchParser:
 
     def expression(self, depth: int) -> Test:
         """Parse terms joined by `or`."""
-        terms = [self._term(depth)]
-        while self._accept_word("or"):
-            terms.append(self._term(depth))
-        return terms[0] if len(terms) == 1 else lambda run: any(term(run) for term in terms)
+        return self._joined("or", any, lambda: self._joined("and", all, lambda: self._factor(depth)))
+
+    def _joined(self, word: str, holds: Callable[[Iterable[bool]], bool], part: Callable[[], Test]) -> Test:
+        parts = [part()]
+        while self._accept("word", word):
+            parts.append(part())
+        return parts[0] if len(parts) == 1 else lambda run: holds(test(run) for test in parts)
 
     def expect_end(self) -> None:
         """Raise `SearchError` if a token is left."""
         if self.at < len(self.tokens):
             self._fail("expected and, or, or the end")
 
-    def _term(self, depth: int) -> Test:
-        factors = [self._factor(depth)]
-        while self._accept_word("and"):
-            factors.append(self._factor(depth))
-        return factors[0] if len(factors) == 1 else lambda run: all(factor(run) for factor in factors)
-
     def _factor(self, depth: int) -> Test:
         if depth > DEEPEST:
             self._fail(f"nested more than {DEEPEST} deep")
-        if self._accept_word("not"):
+        if self._accept("word", "not"):
             inner = self._factor(depth + 1)
             return lambda run: not inner(run)
         if self._accept("op", "("):
@@ -121,9 +118,6 @@ class SearchParser:
         accepted = self.at < len(self.tokens) and self.tokens[self.at][:2] == (kind, text)
         self.at += accepted
         return accepted
-
-    def _accept_word(self, word: str) -> bool:
-        return self._accept("word", word)
 
     def _fail(self, problem: str) -> NoReturn:
         here = self.tokens[self.at] if self.at < len(self.tokens) else None

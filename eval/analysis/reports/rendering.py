@@ -7,7 +7,7 @@ is imported for the picture only.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console
@@ -30,6 +30,9 @@ from sparring.eval.analysis.reports.report import (
 )
 from sparring.eval.plots import COLORS, DIM, check_matplotlib
 from sparring.eval.stats.aggregate import Estimate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 WIDTH, HEIGHT = 520, 220
 LEFT, RIGHT, TOP, BOTTOM = 62, 10, 24, 34
@@ -236,17 +239,12 @@ def _table_md(table: ReportTable) -> str:
 
 
 def _table_html(table: ReportTable) -> str:
-    head, *body = (_row_html(row, tag) for row, tag in _tagged(table))
+    head, *body = (
+        f"<tr>{''.join(f'<{tag}>{html_text(cell_text(cell))}</{tag}>' for cell in row)}</tr>"
+        for tag, row in [("th", table.columns), *(("td", row) for row in table.rows)]
+    )
     title = f"<p><b>{html_text(table.title)}</b></p>" if table.title else ""
     return f"{title}<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table>"
-
-
-def _tagged(table: ReportTable) -> Iterable[tuple[tuple[Cell, ...], str]]:
-    return [(table.columns, "th"), *((row, "td") for row in table.rows)]
-
-
-def _row_html(row: tuple[Cell, ...], tag: str) -> str:
-    return f"<tr>{''.join(f'<{tag}>{html_text(cell_text(cell))}</{tag}>' for cell in row)}</tr>"
 
 
 def _csv_cells(cell: Cell) -> tuple[str | float | None, ...]:
@@ -277,10 +275,7 @@ def draw_figure(report: RunReport, suffix: str) -> bytes:
     return buffer.getvalue()
 
 
-def _draw_axis(axis: object, plot: LinePlot) -> None:
-    from matplotlib.axes import Axes
-
-    assert isinstance(axis, Axes)
+def _draw_axis(axis: Axes, plot: LinePlot) -> None:
     for entry in plot.lines:
         style = (
             {"linestyle": "", "marker": ".", "alpha": 0.5} if entry.dots else {"linewidth": 0.6 if entry.thin else 1.6}

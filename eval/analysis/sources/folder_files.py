@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import socket
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from sparring.agents.run.folder import LOCK
 from sparring.agents.run.log_files import METRICS
 from sparring.configs.core.files import holds, open_regular, read_regular_text
-from sparring.configs.core.locks import OWNER
+from sparring.configs.core.locks import OWNER, has_ended
 
 CONFIG = "config.yaml"
 MOST_LOG, MOST_JSON = 1 << 30, 1 << 26
@@ -41,10 +41,8 @@ def is_locked(folder: Path) -> bool:
     except OSError:
         return False
     try:
-        owner = OWNER.fullmatch(os.pread(descriptor, 1000, 0).decode(errors="replace").strip())
-        if owner and owner[2] == socket.gethostname() and not _lives(int(owner[1])):
-            return False
-        if owner is None:
+        owner = os.pread(descriptor, 1000, 0).decode(errors="replace").strip()
+        if not OWNER.fullmatch(owner) or has_ended(owner):
             return False
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -82,14 +80,12 @@ def _read_object(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except PermissionError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return True
+def log_entries(paths: Iterable[Path]) -> list[dict[str, Any]]:
+    """Return log files as entries of a list of artifacts."""
+    return [
+        {"name": path.name, "kind": "log", "bytes": path.stat().st_size, "sha256": None, "path": str(path)}
+        for path in paths
+    ]
 
 
 def open_files(suffix_or_part: str) -> set[str]:

@@ -25,7 +25,7 @@ import numpy as np
 
 from sparring.configs.core.files import read_regular
 from sparring.eval.analysis.record import History, RunRecord, Status, newest_first, not_found
-from sparring.eval.analysis.sources.folder_files import MOST_LOG, in_run_folder, open_files
+from sparring.eval.analysis.sources.folder_files import MOST_LOG, in_run_folder, log_entries, open_files
 from sparring.eval.analysis.sources.row_table import last_values
 
 MARK = "events.out.tfevents."
@@ -157,10 +157,7 @@ class TensorBoardFiles:
 
     def artifacts(self, id: str) -> list[dict[str, Any]]:
         """Return the event files of a run."""
-        return [
-            {"name": path.name, "kind": "log", "bytes": path.stat().st_size, "sha256": None, "path": str(path)}
-            for path in event_files(self._folder(id))
-        ]
+        return log_entries(event_files(self._folder(id)))
 
     def _folders(self) -> list[Path]:
         paths = self.root.rglob(f"{MARK}*") if self.root.is_dir() else ()

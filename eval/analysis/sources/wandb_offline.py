@@ -37,7 +37,7 @@ from sparring.eval.analysis.record import (
     unique_names,
     unusable_data,
 )
-from sparring.eval.analysis.sources.folder_files import MOST_LOG, in_run_folder, open_files
+from sparring.eval.analysis.sources.folder_files import MOST_LOG, in_run_folder, log_entries, open_files
 from sparring.eval.analysis.sources.row_table import STEPS, UNKNOWN, RowTable, add_logged, last_values
 
 MAGIC = struct.pack("<4sHB", b":W&B", 0xBEE1, 0)
@@ -169,11 +169,7 @@ class WandBOffline:
     def artifacts(self, id: str) -> list[dict[str, Any]]:
         """Return the files of a run and the artifacts that it logged."""
         paths = self._files()[self._key(id)]
-        files = [
-            {"name": path.name, "kind": "log", "bytes": path.stat().st_size, "sha256": None, "path": str(path)}
-            for path in paths
-        ]
-        return files + _read(paths).artifacts
+        return log_entries(paths) + _read(paths).artifacts
 
     def _key(self, id: str) -> str:
         return matching_id(id, self._own_names(), f"the W&B files under {self.root}")
