@@ -27,8 +27,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import TypedDict
 
-from sparring.agents.grpo.rollouts.plan import RolloutBatch
-from sparring.agents.grpo.rollouts.rollout import Rollouts
+from sparring.agents.grpo.rollouts.rollout import RolloutBatch, Rollouts
 from sparring.agents.llm.decoding.constraint import constraint_of
 from sparring.agents.llm.models.adapters import LEARNER, Adapters
 from sparring.agents.llm.transformers_backend import TransformersBackend

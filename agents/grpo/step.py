@@ -1,20 +1,35 @@
-"""One GRPO step on a batch of games: advantages within groups, then the learner's step, league results and metrics."""
+"""One GRPO step on a batch of games, and the evaluation of the learner every `evaluation.every` steps.
+
+A step computes advantages within groups, takes the learner's step, and returns league results and metrics. In an
+evaluation the game chooses the opponents (`TextGame.references`): in Diplomacy, six DumbBots and six copies of the base
+model, against one learner. Every evaluation plays the same games with greedy decoding, so two evaluations differ only
+by what was learned. `eval/run.py` plays more games and reports confidence intervals.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 
 from sparring.agents.grpo.learner import GRPOLearner, Sample
 from sparring.agents.grpo.objective.advantages import advantages, group_ids, mixed_share
-from sparring.agents.grpo.rollouts.plan import RolloutBatch
+from sparring.agents.grpo.rollouts.rollout import RolloutBatch
 from sparring.agents.llm.backend import STOP
+from sparring.agents.llm.decoding.constraint import constraint_of
+from sparring.agents.llm.models.adapters import BASE, LEARNER, Adapters
+from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import GRPOConfig
-from sparring.curriculum.league.league import CHALLENGER, League
-from sparring.curriculum.league.matchmaking import Opponents
-from sparring.curriculum.league.metrics import league_metrics
+from sparring.configs.schema import GRPORunConfig
+from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, League
+from sparring.curriculum.league.matchmaking import Opponents, league_metrics
 from sparring.curriculum.ratings import GameResult, by_player
+from sparring.envs.game import text_game
+from sparring.envs.text import ReferenceTable
 
 
 def check_batch(batch: RolloutBatch, *, step: int, version: int, depth: int) -> None:
@@ -95,3 +110,59 @@ def _extraction(batch: RolloutBatch) -> dict[str, float]:
         "extraction/empty_responses": float(len(batch.turns) - len(good)),
         "extraction/partial_responses": float(sum(len(turn.decision.chosen) < turn.lines for turn in good)),
     }
+
+
+@dataclass(frozen=True)
+class ReferenceResult:
+    """Metrics of one evaluation, and the same numbers as a markdown table."""
+
+    metrics: dict[str, float]
+    table: str
+
+
+class ReferenceEvaluation:
+    """Evaluations of the learner adapter in `adapters`; `tokenizer` is the tokenizer of its model."""
+
+    def __init__(self, config: GRPORunConfig, adapters: Adapters, tokenizer: Any, *, threads: int) -> None:
+        self._config, self._threads = config, threads
+        if config.evaluation.every:
+            self._game = text_game(config.env.id)
+            constraint = constraint_of(tokenizer, self._game.format)
+            names = {CHALLENGER: LEARNER, BASE_MODEL: BASE}
+            self._models = {
+                name: TransformersBackend.of(
+                    replace(config.model, temperature=0.0),
+                    adapters.model,
+                    tokenizer,
+                    constraint=constraint,
+                    playing=partial(adapters.playing, own),
+                    name=name,
+                )
+                for name, own in names.items()
+            }
+
+    def is_due(self, done: int) -> bool:
+        """Return whether an evaluation follows after `done` completed steps."""
+        every = self._config.evaluation.every
+        return every > 0 and done % every == 0
+
+    def check(self) -> ReferenceResult:
+        """Play all games and return their results. Raises `InputError` if the model cannot answer."""
+        played = self._game.references(
+            self._config, self._models, learner=CHALLENGER, base=BASE_MODEL, threads=self._threads
+        )
+        metrics = {
+            f"eval/{played.prefix}{name}/{key}": value
+            for name, part in played.found.items()
+            for key, value in part.items()
+        }
+        return ReferenceResult(metrics, _table(played))
+
+
+def _table(played: ReferenceTable) -> str:
+    head = [played.heading, "games", *played.columns.values()]
+    rows = [
+        [name, str(played.games), *(f"{part[key]:.3g}" for key in played.columns)]
+        for name, part in played.found.items()
+    ]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))

@@ -15,18 +15,32 @@ from typing import Any
 
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.distributed.threads import keep_freed_memory, make_deterministic, set_threads
-from sparring.agents.grpo.evaluation import ReferenceEvaluation, ReferenceResult
 from sparring.agents.grpo.learner import GRPOLearner
 from sparring.agents.grpo.objective.loss import DisagreementError
 from sparring.agents.grpo.overfit import OverfitCheck
-from sparring.agents.grpo.rollouts.plan import RolloutBatch, RolloutJob, draw_plan
-from sparring.agents.grpo.rollouts.rollout import AdapterRolloutWorker
+from sparring.agents.grpo.rollouts.rollout import AdapterRolloutWorker, RolloutBatch, RolloutJob, draw_plan
 from sparring.agents.grpo.rollouts.workers import InProcess, Workers
-from sparring.agents.grpo.step import check_batch, league_results, learn_from, step_metrics
+from sparring.agents.grpo.step import (
+    ReferenceEvaluation,
+    ReferenceResult,
+    check_batch,
+    league_results,
+    learn_from,
+    step_metrics,
+)
 from sparring.agents.grpo.training_state import GRPOState, check_base, lost_checkpoints, meets, read_jobs, write_jobs
-from sparring.agents.llm.decoding.output_layer import check_finite
-from sparring.agents.llm.models.adapters import BASE, AdapterError, Adapters, LoraShape, load_adapter, save_adapter
-from sparring.agents.llm.models.identity import base_identity, first_identity, language_model_sha256
+from sparring.agents.llm.decoding.forward import check_finite
+from sparring.agents.llm.models.adapters import (
+    BASE,
+    AdapterError,
+    Adapters,
+    LoraShape,
+    base_identity,
+    first_identity,
+    language_model_sha256,
+    load_adapter,
+    save_adapter,
+)
 from sparring.agents.llm.models.load import load_model
 from sparring.agents.run.fidelity import machine
 from sparring.agents.run.fit import fit as common_fit

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 from typing_extensions import TypedDict
 
-from sparring.agents.grpo.rollouts.plan import RolloutJob, read_plan, write_plan
-from sparring.agents.llm.models.adapters import AdapterError, load_adapter
-from sparring.agents.llm.models.identity import identity_like
+from sparring.agents.grpo.rollouts.rollout import RolloutJob, read_plan, write_plan
+from sparring.agents.llm.models.adapters import AdapterError, identity_like, load_adapter
 from sparring.agents.run.states import StateError, TrainingState
 from sparring.configs.core.tensor_file import AnyTensor, TensorFileError, check_tensor, check_tensors, unpack
 from sparring.configs.core.typed import ContentError, Count, NotNegative, Text, read, require, within

@@ -15,11 +15,10 @@ import sparring.agents.grpo.learner
 import sparring.agents.llm.decoding.sampling
 from benchmarks.llm_parts.work import BETA, LAST_YEAR, LORA, RATE, TEMPERATURE, Size, begin, model_of, requests_of
 from sparring.agents.grpo.learner import GRPOLearner, Sample
-from sparring.agents.grpo.rollouts.plan import draw_plan
-from sparring.agents.grpo.rollouts.rollout import Rollouts
+from sparring.agents.grpo.rollouts.rollout import Rollouts, draw_plan
 from sparring.agents.llm.backend import Decision
 from sparring.agents.llm.decoding.constraint import Constraint, Walks
-from sparring.agents.llm.decoding.kv_cache import CacheCounts, Context
+from sparring.agents.llm.decoding.forward import CacheCounts, Context
 from sparring.agents.llm.models.adapters import BASE, Adapters
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.language import DIPLOMACY_BOTS

@@ -26,7 +26,7 @@ from benchmarks.command import run_script
 from benchmarks.report import heading, publish, table
 from sparring.agents.llm.backend import Decision
 from sparring.agents.llm.decoding.constraint import Constraint, Walks
-from sparring.agents.llm.decoding.kv_cache import CacheCounts, Context
+from sparring.agents.llm.decoding.forward import CacheCounts, Context
 from sparring.agents.llm.models.tiny import build_tiny, game_tokenizer
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.envs.diplomacy.orders.choices import Choices

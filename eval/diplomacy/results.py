@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from sparring.agents.llm.endpoint.retry import fallbacks_of
-from sparring.curriculum.league.metrics import reference_table
+from sparring.curriculum.league.matchmaking import reference_table
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import NUM_CENTRES, NUM_POWERS
 from sparring.envs.diplomacy.rewards.sample_rewards import ranks

@@ -9,7 +9,7 @@ from benchmarks import llm
 from benchmarks.llm_parts import ours, trie
 from benchmarks.llm_parts.work import Size, requests_of
 from sparring.agents.llm.backend import Decision
-from sparring.agents.llm.decoding.line_tokens import LineTokens
+from sparring.agents.llm.decoding.constraint import LineTokens
 from sparring.agents.llm.models.tiny import game_tokenizer
 from sparring.envs.diplomacy.prompts.requests import probes
 

@@ -1,4 +1,8 @@
-"""Games of a `TextTask` played to their end: the learner's decisions with rewards, and the results.
+"""Rollouts: plans, drawn before the games are played; games played to their end; and the batches that come back.
+
+A group is one position, forked into several games. Its seed fixes the moves up to the position and every draw after
+the fork. The seating is fixed there, too, so the league may change while games are played. Plans and batches are plain
+data for any process; training states hold unfinished plans (`write_plan`, `read_plan`).
 
 In each step the models decide once for all games and seats, and the task applies all decisions together. A player that
 cannot answer fails its game; the others continue, and the failure is counted.
@@ -13,26 +17,171 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from typing_extensions import TypedDict
 
-from sparring.agents.grpo.rollouts.plan import DecisionRecord, RolloutBatch
 from sparring.agents.llm.backend import Backend, Decision, PromptError
 from sparring.agents.llm.decoding.constraint import constraint_of
-from sparring.agents.llm.decoding.kv_cache import CacheCounts
+from sparring.agents.llm.decoding.forward import CacheCounts
 from sparring.agents.llm.models.adapters import BASE, LEARNER, Adapters, LoraShape, load_adapter
 from sparring.agents.llm.models.load import load_model
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.tensor_file import unpack
+from sparring.configs.core.typed import Count, Number, Positive, Seed, Text, read, require
+from sparring.configs.language import GRPOConfig
 from sparring.configs.schema import GRPORunConfig
 from sparring.curriculum.league.file import weights_path
-from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER
+from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, League
+from sparring.curriculum.league.matchmaking import Opponents
 from sparring.envs.game import text_game
-from sparring.envs.text import Prompt, RolloutPlan, TextTask
+from sparring.envs.text import GameEnding, GroupFacts, GroupPlan, Prompt, RolloutPlan, TextTask
+
+Draw = Callable[[np.random.Generator], Opponents]
+"""Function that draws the opponents of a hero."""
+SELF_PLAY = Opponents((), ())
+
+
+def draw_plan(
+    config: GRPOConfig,
+    *,
+    seats: int,
+    step: int,
+    policy_version: int,
+    seed: int,
+    draw: Draw,
+    league: League,
+) -> RolloutPlan:
+    """Draw the plan of step number `step`; equal arguments give equal plans. Heroes rotate over the seats.
+
+    `seats` is the number of seats in a game; with one there is no opponent to draw. Paths of checkpoints stay relative
+    to the league's folder, so that a plan in a training state is valid wherever its run lies.
+    """
+    rng = np.random.default_rng([seed, step])
+    against_others = config.play == "league" and seats > 1
+    groups = []
+    for number in range(config.groups):
+        hero = (step * config.groups + number) % seats
+        if against_others:
+            met = draw(rng)
+            players = (*met.names[:hero], CHALLENGER, *met.names[hero:])
+        else:
+            met, players = SELF_PLAY, (CHALLENGER,) * seats
+        heroes = (hero,) if against_others else tuple(range(seats))
+        ratings = tuple(float(league[name].elo) for name in players)
+        groups.append(GroupPlan(players, heroes, met.categories, ratings, **_course(config, rng)))
+    names = sorted({name for group in groups for name in group.players})
+    paths = tuple((name, league[name].path) for name in names if league[name].kind == "checkpoint")
+    return RolloutPlan(step, policy_version, config.samples_per_group, tuple(groups), paths)
+
+
+def _course(config: GRPOConfig, rng: np.random.Generator) -> dict[str, int]:
+    """Draw the warm-up phases, the years played and the seed of a group's games."""
+    opening = rng.random() < config.rollout_no_warmup_chance
+    phases = int(rng.integers(0, config.rollout_warmup_phases + 1))
+    long = rng.random() < config.rollout_long_horizon_chance
+    years = config.rollout_long_horizon_years if long else config.rollout_horizon_years
+    return {"warmup_phases": 0 if opening else phases, "years": years, "seed": int(rng.integers(2**31))}
+
+
+@dataclass(frozen=True)
+class RolloutJob:
+    """A plan and the weights to play it with."""
+
+    plan: RolloutPlan
+    weights: bytes
+
+
+@dataclass(frozen=True)
+class DecisionRecord:
+    """Decision of the learner, with its game, seat and step of the rollout and the facts `before` it.
+
+    `lines` is the number of lines in a complete answer.
+    """
+
+    decision: Decision
+    game: int
+    seat: int
+    step: int
+    before: GroupFacts
+    lines: int
+
+
+@dataclass
+class RolloutBatch:
+    """Result of one plan: `rewards` float64 [len(turns)]."""
+
+    plan: RolloutPlan
+    turns: list[DecisionRecord]
+    rewards: np.ndarray
+    endings: list[GameEnding]
+    failed: int
+    years: float
+    seconds: float
+    alerts: list[str] = field(default_factory=list)
+    cache: dict[str, float] = field(default_factory=dict)
+    """Prompt cache metrics, `cache/...`, of the process that played."""
+    reload_seconds: float = 0.0
+    """Time in which the weights of the plan were put in place."""
+    game_metrics: dict[str, float] = field(default_factory=dict)
+    """Metrics of the game, under its own names."""
+
+
+class StoredGroup(TypedDict):
+    """A `GroupPlan`."""
+
+    players: list[Text]
+    heroes: list[Count]
+    categories: list[Text]
+    ratings: list[Number]
+    warmup_phases: Count
+    years: Positive
+    seed: Seed
+
+
+class StoredPlan(TypedDict):
+    """A `RolloutPlan`."""
+
+    step: Count
+    policy_version: Count
+    samples: Positive
+    groups: list[StoredGroup]
+    paths: list[list[Text]]
+
+
+def write_plan(plan: RolloutPlan) -> dict[str, Any]:
+    """Return the plan as dicts, lists, text and numbers."""
+    return asdict(plan)
+
+
+def read_plan(plain: dict[str, Any], league: League) -> RolloutPlan:
+    """Invert `write_plan`; lists from a file become tuples again. Raises `ContentError` for one of other types.
+
+    The paths of checkpoints are those in `league`: earlier versions stored absolute ones, which a moved run lacks.
+    """
+    stored = read(StoredPlan, plain)
+    for number, group in enumerate(stored["groups"]):
+        seats, place = len(group["players"]), f"groups.{number}"
+        require(len(group["ratings"]) == seats, f"{place}.ratings: {len(group['ratings'])} of them; must be {seats}")
+        heroes = group["heroes"]
+        right = bool(heroes) and len(set(heroes)) == len(heroes) and max(heroes) < seats
+        require(right, f"{place}.heroes={heroes}: must be different seats below {seats}")
+    for number, pair in enumerate(stored["paths"]):
+        require(len(pair) == 2, f"paths.{number}: must be a name and a path")
+        require(pair[0] in league.agents, f"paths.{number}: must be of an agent in the league")
+    groups = tuple(GroupPlan(**_with_tuples(group)) for group in stored["groups"])
+    paths = tuple((name, league[name].path) for name, _ in stored["paths"])
+    return RolloutPlan(stored["step"], stored["policy_version"], stored["samples"], groups, paths)
+
+
+def _with_tuples(plain: Any) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()}
+
 
 Fail = Callable[[set[int], str], None]
 """Callback for games that cannot continue, with the cause."""

@@ -24,7 +24,7 @@ from threading import Condition, Thread
 from typing import Any, Protocol
 
 from sparring.agents.distributed.threads import end_with_parent, make_deterministic, set_threads
-from sparring.agents.grpo.rollouts.plan import RolloutBatch, RolloutJob
+from sparring.agents.grpo.rollouts.rollout import RolloutBatch, RolloutJob
 from sparring.configs.core.errors import InputError, one_line
 from sparring.configs.schema import GRPORunConfig
 from sparring.envs.text import RolloutPlan

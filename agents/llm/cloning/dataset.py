@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.agents.llm.decoding.line_tokens import beginning, encode
+from sparring.agents.llm.decoding.constraint import beginning, encode
 from sparring.configs.core.errors import InputError
 from sparring.envs.text import Demonstration, Demonstrations
 

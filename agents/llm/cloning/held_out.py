@@ -19,8 +19,7 @@ from torch import Tensor
 
 from sparring.agents.llm.backend import Decision
 from sparring.agents.llm.cloning.dataset import CloneDataset, Example
-from sparring.agents.llm.decoding.constraint import Constraint
-from sparring.agents.llm.decoding.line_tokens import encode
+from sparring.agents.llm.decoding.constraint import Constraint, encode
 from sparring.agents.llm.decoding.scoring import Scores, TokenBatch, collate, score
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.schema import CloneRunConfig

@@ -29,7 +29,7 @@ from typing_extensions import TypedDict
 
 from sparring.agents.distributed.processes import ParallelHalves
 from sparring.agents.llm.cloning.dataset import IGNORED, Batch
-from sparring.agents.llm.decoding.output_layer import all_logits, backbone, without_dropout
+from sparring.agents.llm.decoding.forward import all_logits, backbone, without_dropout
 from sparring.configs.core.tensor_file import Tensors, check_optimizer, check_tensors
 from sparring.configs.core.typed import read
 

@@ -24,9 +24,8 @@ from sparring.agents.distributed.threads import keep_freed_memory, make_determin
 from sparring.agents.llm.cloning.dataset import CloneDataset, batches, halve, pack
 from sparring.agents.llm.cloning.held_out import HeldOut, HeldOutText
 from sparring.agents.llm.cloning.imitation import Imitator, learning_rate
-from sparring.agents.llm.decoding.kv_cache import check_context
-from sparring.agents.llm.decoding.output_layer import ModelError, check_finite, check_head
-from sparring.agents.llm.models.identity import language_model_sha256
+from sparring.agents.llm.decoding.forward import ModelError, check_context, check_finite, check_head
+from sparring.agents.llm.models.adapters import language_model_sha256
 from sparring.agents.llm.models.load import load_model
 from sparring.agents.llm.models.saved_model import save_model
 from sparring.agents.llm.models.tiny import build_tiny, game_tokenizer

@@ -25,8 +25,7 @@ import torch
 from torch import Tensor
 
 from sparring.agents.llm.decoding.constraint import Steps, Walks, ranges
-from sparring.agents.llm.decoding.kv_cache import CacheCounts, read_texts
-from sparring.agents.llm.decoding.output_layer import all_logits, allowed_logits
+from sparring.agents.llm.decoding.forward import CacheCounts, all_logits, allowed_logits, read_texts
 
 MASK = (1 << 64) - 1
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)

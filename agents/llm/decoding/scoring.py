@@ -27,8 +27,17 @@ from torch import Tensor
 
 from sparring.agents.llm.backend import Decision
 from sparring.agents.llm.decoding.constraint import Automaton
-from sparring.agents.llm.decoding.kv_cache import CacheCounts, Context, Level, levels, read_texts
-from sparring.agents.llm.decoding.output_layer import all_logits, allowed_logits, backbone, without_dropout
+from sparring.agents.llm.decoding.forward import (
+    CacheCounts,
+    Context,
+    Level,
+    all_logits,
+    allowed_logits,
+    backbone,
+    levels,
+    read_texts,
+    without_dropout,
+)
 from sparring.agents.llm.decoding.sampling import log_softmax
 from sparring.envs.text import Option
 
@@ -38,7 +47,7 @@ class TokenBatch:
     """B texts to read, and N decision tokens in them with A allowed ids.
 
     Attributes:
-        levels: pieces of the texts (`kv_cache.levels`); the last level has one for each, of at most T tokens.
+        levels: pieces of the texts (`forward.levels`); the last level has one for each, of at most T tokens.
         place: int64 [N], the token before each step, as an index into the last level's B x T, which are padded on the
             left.
         sample: int64 [N], the decision of each step, an index into the argument of `collate`; step: int64 [N], its

@@ -21,8 +21,7 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
-from sparring.agents.llm.decoding.constraint import Automaton, Constraint, Steps
-from sparring.agents.llm.decoding.line_tokens import beginning, encode
+from sparring.agents.llm.decoding.constraint import Automaton, Constraint, Steps, beginning, encode
 from sparring.agents.llm.endpoint.answer import CUT, Answer, model_names, read_answer
 from sparring.agents.llm.endpoint.http import Client
 from sparring.agents.llm.endpoint.retry import Persistence

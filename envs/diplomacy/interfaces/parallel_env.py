@@ -38,7 +38,7 @@ from sparring.envs.diplomacy.orders.submit import Line
 from sparring.envs.diplomacy.prompts.prompts import PromptRules, render
 from sparring.envs.diplomacy.prompts.report import board_report, order_report
 from sparring.envs.diplomacy.records.history_consistency import check_start
-from sparring.envs.diplomacy.rewards.phase_rewards import Scorer, reward_weights
+from sparring.envs.diplomacy.rewards.scoring import Scorer, reward_weights
 from sparring.envs.diplomacy.validation import reset_position
 from sparring.envs.text import Prompt
 from sparring.envs.window import RenderWindow

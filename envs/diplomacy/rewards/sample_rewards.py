@@ -14,7 +14,7 @@ The weights 0.8, 0.2, 0.3, 0.2 and the 3 of the gap are options of `RewardRules`
 the k-th later phase is the k-th in which the power had something to order. That leaves out what its other phases
 earned, such as a centre that it takes in a fall in which only others retreat.
 
-Step rewards are `phase_rewards.step_rewards`; all other terms use the position in which the trajectory ended, finished
+Step rewards are `scoring.step_rewards`; all other terms use the position in which the trajectory ended, finished
 or truncated. Places are by centres, and powers with as many share the better one. The expected place of power i is
 7 - the sum over its six opponents j of 1 / (1 + 10^((R_j - R_i) / 400)), the chance to beat each. It is constant among
 games with the same opponents and therefore cancels from advantages within a group.
@@ -32,8 +32,14 @@ from sparring.configs.core.errors import InputError, choose
 from sparring.configs.language import DISCOUNTS
 from sparring.envs.diplomacy.board.codes import NUM_CENTRES, NUM_POWERS
 from sparring.envs.diplomacy.board.tensors import State
-from sparring.envs.diplomacy.rewards.phase_rewards import balance, centres_behind, count_abroad, count_units
-from sparring.envs.diplomacy.rewards.scoring import alive, count_centres
+from sparring.envs.diplomacy.rewards.scoring import (
+    alive,
+    balance,
+    centres_behind,
+    count_abroad,
+    count_centres,
+    count_units,
+)
 
 WHOLE_GAP = 18
 """Centres behind the leader beyond the free ones for a penalty of 1."""

@@ -18,9 +18,8 @@ from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.prompts.prompts import PromptRules
 from sparring.envs.diplomacy.prompts.requests import pending_requests, seat_bots, written_orders
-from sparring.envs.diplomacy.rewards.phase_rewards import first_influence, influence_after
 from sparring.envs.diplomacy.rewards.sample_rewards import RewardRules, final_scores
-from sparring.envs.diplomacy.rewards.scoring import count_centres
+from sparring.envs.diplomacy.rewards.scoring import count_centres, first_influence, influence_after
 from sparring.envs.text import DecidePrompts, GameEnding, GroupFacts, GroupPlan, Prompt, RolloutPlan, mix
 
 PHASES = len(codes.PHASES)
@@ -128,7 +127,7 @@ class ForkedGames:
 class Masters:
     """Snapshot of positions [G, ...] of the groups, with the reasons of those that failed.
 
-    `influence` [G, 75] is the influence on provinces from the games up to the fork (`phase_rewards.py`).
+    `influence` [G, 75] is the influence on provinces from the games up to the fork (`scoring.py`).
     """
 
     positions: dict[str, torch.Tensor]

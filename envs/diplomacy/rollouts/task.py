@@ -17,8 +17,8 @@ from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
 from sparring.envs.diplomacy.prompts.prompts import PromptRules
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT, bot_answers, written_orders
-from sparring.envs.diplomacy.rewards.phase_rewards import Scorer
 from sparring.envs.diplomacy.rewards.sample_rewards import RewardRules, sample_rewards
+from sparring.envs.diplomacy.rewards.scoring import Scorer
 from sparring.envs.diplomacy.rollouts.demonstrations import BotGames, corpus
 from sparring.envs.diplomacy.rollouts.forked_games import ForkedGames, warmed_up
 from sparring.envs.diplomacy.rollouts.games import references

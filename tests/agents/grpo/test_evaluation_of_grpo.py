@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from sparring.agents.grpo.evaluation import ReferenceEvaluation
+from sparring.agents.grpo.step import ReferenceEvaluation
 from sparring.agents.llm.models.adapters import Adapters, LoraShape, load_adapter
 from sparring.agents.llm.models.load import load_model
 from sparring.agents.trainers import train as train_run

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from sparring import train
-from sparring.agents.llm.models.identity import base_identity, first_identity
+from sparring.agents.llm.models.adapters import base_identity, first_identity
 from sparring.agents.run.folder import RunFolder
 from sparring.agents.run.states import StateFolder
 from sparring.configs.core.errors import InputError

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sparring.agents.grpo.rollouts.plan import DecisionRecord, RolloutBatch
+from sparring.agents.grpo.rollouts.rollout import DecisionRecord, RolloutBatch
 from sparring.agents.grpo.step import learn_from
 from sparring.agents.llm.backend import Decision
 from sparring.configs.language import GRPOConfig

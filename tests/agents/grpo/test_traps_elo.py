@@ -3,7 +3,7 @@
 import torch
 
 from sparring.agents.grpo.objective.advantages import advantages
-from sparring.agents.grpo.rollouts.plan import draw_plan
+from sparring.agents.grpo.rollouts.rollout import draw_plan
 from sparring.configs.language import GRPOConfig
 from sparring.curriculum.league.league import CHALLENGER, new_league, record
 from sparring.curriculum.ratings import GameResult

@@ -116,8 +116,7 @@ def test_it_leaves_gradients_and_generators_alone(kind):
 
 def test_a_language_model_too_with_its_dropout_off_and_its_mode_kept():
     pytest.importorskip("transformers")
-    from sparring.agents.llm.models.adapters import Adapters, LoraShape
-    from sparring.agents.llm.models.identity import language_model_sha256
+    from sparring.agents.llm.models.adapters import Adapters, LoraShape, language_model_sha256
     from tests.agents.llm.toys import llama, word_tokenizer
 
     model = llama(word_tokenizer())

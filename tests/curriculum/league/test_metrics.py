@@ -6,10 +6,12 @@ from dataclasses import asdict
 import pytest
 
 from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, new_league, record
-from sparring.curriculum.league.matchmaking import CATEGORIES, Opponents, bucket
-from sparring.curriculum.league.metrics import (
+from sparring.curriculum.league.matchmaking import (
+    CATEGORIES,
+    Opponents,
     ReferenceRow,
     best_checkpoint,
+    bucket,
     league_metrics,
     reference_drop,
     reference_table,

@@ -12,7 +12,7 @@ from sparring.agents.opponents.diplomacy import LanguageOptions, LanguagePlayer,
 from sparring.agents.opponents.players import find_player, results_place
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import enter_checkpoint, new_league, record
-from sparring.curriculum.league.metrics import reference_table
+from sparring.curriculum.league.matchmaking import reference_table
 from sparring.curriculum.ratings import GameResult
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.board import POWERS

@@ -1,11 +1,9 @@
 """A GRPO configuration so small that a rollout takes a second, and a toy model to play it."""
 
 from sparring.agents.grpo.learner import GRPOLearner
-from sparring.agents.grpo.rollouts.plan import draw_plan
-from sparring.agents.grpo.rollouts.rollout import Rollouts
+from sparring.agents.grpo.rollouts.rollout import Rollouts, draw_plan
 from sparring.agents.llm.decoding.constraint import Constraint
-from sparring.agents.llm.models.adapters import BASE, Adapters, LoraShape
-from sparring.agents.llm.models.identity import base_identity
+from sparring.agents.llm.models.adapters import BASE, Adapters, LoraShape, base_identity
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.load import load
 from sparring.curriculum.league.league import new_league

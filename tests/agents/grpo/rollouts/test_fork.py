@@ -13,8 +13,7 @@ from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import FALL, FALL_RETREATS, SPRING
 from sparring.envs.diplomacy.prompts.prompts import PromptRules
-from sparring.envs.diplomacy.rewards.phase_rewards import Scorer, first_influence
-from sparring.envs.diplomacy.rewards.scoring import count_centres
+from sparring.envs.diplomacy.rewards.scoring import Scorer, count_centres, first_influence
 from sparring.envs.diplomacy.rollouts.forked_games import warmed_up
 from sparring.envs.diplomacy.rollouts.task import DiplomacyTextTask
 from tests.agents.grpo.rollouts.small_games import plan_of, small_config, toy_backend

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from sparring.agents.callbacks import Callback
-from sparring.agents.grpo.rollouts.plan import draw_plan
-from sparring.agents.grpo.rollouts.rollout import Rollouts
+from sparring.agents.grpo.rollouts.rollout import Rollouts, draw_plan
 from sparring.agents.grpo.step import rollout_metrics
 from sparring.agents.llm.backend import FALLBACK, PromptError
 from sparring.agents.llm.models.adapters import load_adapter

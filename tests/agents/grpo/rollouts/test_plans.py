@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sparring.agents.grpo.rollouts.plan import draw_plan
+from sparring.agents.grpo.rollouts.rollout import draw_plan
 from sparring.configs.language import GRPOConfig
 from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, new_league
 from sparring.curriculum.league.matchmaking import Opponents

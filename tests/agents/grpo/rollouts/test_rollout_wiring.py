@@ -17,8 +17,8 @@ from sparring.agents.llm.backend import BotBackend
 from sparring.curriculum.league.league import CHALLENGER
 from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
 from sparring.envs.diplomacy.board.codes import FALL, PHASES, SPRING
-from sparring.envs.diplomacy.rewards.phase_rewards import Scorer, first_influence, influence_after
 from sparring.envs.diplomacy.rewards.sample_rewards import RewardRules, sample_rewards
+from sparring.envs.diplomacy.rewards.scoring import Scorer, first_influence, influence_after
 from sparring.envs.diplomacy.rollouts.task import DiplomacyTextTask
 from sparring.envs.text import GroupPlan, RolloutPlan
 from tests.agents.grpo.rollouts.small_games import small_config

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from sparring.agents.grpo.rollouts import workers as rollout_workers
-from sparring.agents.grpo.rollouts.plan import RolloutJob
+from sparring.agents.grpo.rollouts.rollout import RolloutJob
 from sparring.agents.grpo.rollouts.workers import RolloutError, Worker, Workers
 from sparring.configs.core.errors import InputError
 from tests.agents.grpo.rollouts.idle_players import Actor, Patient, idle_config

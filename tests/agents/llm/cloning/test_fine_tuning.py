@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sparring.agents.llm.cloning.dataset import CloneDataset
 from sparring.agents.llm.cloning.trainer import CloneTrainer, first_model
-from sparring.agents.llm.decoding.output_layer import ModelError
+from sparring.agents.llm.decoding.forward import ModelError
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError, InputError

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparring.agents.llm.decoding.constraint import Constraint
-from sparring.agents.llm.decoding.line_tokens import decode, encode
+from sparring.agents.llm.decoding.constraint import Constraint, decode, encode
 from sparring.agents.llm.models.tiny import game_tokenizer
 from sparring.envs.diplomacy.orders.completion import CLOSING, OPENING
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT

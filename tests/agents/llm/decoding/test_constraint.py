@@ -7,8 +7,7 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from sparring.agents.llm.decoding.constraint import Constraint, Walks
-from sparring.agents.llm.decoding.line_tokens import LineTokens, TokenizerError, encode
+from sparring.agents.llm.decoding.constraint import Constraint, LineTokens, TokenizerError, Walks, encode
 from sparring.envs.diplomacy.orders.choices import WAIVE
 from sparring.envs.diplomacy.orders.completion import CLOSING
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT

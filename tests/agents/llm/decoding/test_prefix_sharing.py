@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring.agents.llm.decoding.kv_cache import levels
+from sparring.agents.llm.decoding.forward import levels
 
 
 def spelled(found):

@@ -2,7 +2,7 @@
 
 import torch
 
-from sparring.agents.llm.decoding.output_layer import all_logits
+from sparring.agents.llm.decoding.forward import all_logits
 from sparring.agents.llm.decoding.scoring import Scores, _hidden
 
 

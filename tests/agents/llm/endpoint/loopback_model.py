@@ -14,7 +14,7 @@ import regex
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from sparring.agents.llm.decoding.line_tokens import decode, encode
+from sparring.agents.llm.decoding.constraint import decode, encode
 from sparring.envs.diplomacy.prompts.requests import CLOSING, OPENING, probes
 
 RAW, UNMASKED, NO_IDS, HOT = "raw", "unmasked", "no_ids", "hot"

@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from sparring.agents.llm.backend import FALLBACK, STOP
-from sparring.agents.llm.decoding.constraint import Constraint
-from sparring.agents.llm.decoding.line_tokens import encode
+from sparring.agents.llm.decoding.constraint import Constraint, encode
 from sparring.agents.llm.decoding.scoring import collate, score
 from sparring.agents.llm.endpoint.backend import open_endpoint
 from sparring.configs.core.errors import InputError

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from sparring.agents.llm.backend import STOP
-from sparring.agents.llm.decoding.line_tokens import encode
+from sparring.agents.llm.decoding.constraint import encode
 from sparring.agents.llm.decoding.scoring import collate, score
 from sparring.agents.llm.endpoint.answer import EndpointError, read_answer
 from sparring.agents.llm.endpoint.backend import EndpointBackend

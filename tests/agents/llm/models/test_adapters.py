@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from sparring.agents.llm.decoding.constraint import Constraint
-from sparring.agents.llm.decoding.output_layer import ModelError
+from sparring.agents.llm.decoding.forward import ModelError
 from sparring.agents.llm.decoding.scoring import collate, score
 from sparring.agents.llm.models.adapters import (
     BASE,
@@ -15,10 +15,10 @@ from sparring.agents.llm.models.adapters import (
     AdapterError,
     Adapters,
     LoraShape,
+    base_identity,
     load_adapter,
     save_adapter,
 )
-from sparring.agents.llm.models.identity import base_identity
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.core.tensor_file import pack, unpack

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from sparring.agents.llm.decoding.constraint import Constraint
-from sparring.agents.llm.decoding.output_layer import ModelError, allowed_logits, check_head
+from sparring.agents.llm.decoding.forward import ModelError, allowed_logits, check_head
 from sparring.agents.llm.decoding.scoring import collate, score
 from sparring.agents.llm.models import load as loading
 from sparring.agents.llm.models.load import TINY, load_model

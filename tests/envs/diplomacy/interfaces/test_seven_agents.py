@@ -22,8 +22,8 @@ from sparring.envs.diplomacy.interfaces.slots import OrderSpace
 from sparring.envs.diplomacy.observation import COLUMNS, SHAPE
 from sparring.envs.diplomacy.orders.listing import MAX_ORDERS
 from sparring.envs.diplomacy.orders.notation import read_unit, write_order
-from sparring.envs.diplomacy.rewards import phase_rewards
-from sparring.envs.diplomacy.rewards.phase_rewards import STEPS, TERMS
+from sparring.envs.diplomacy.rewards import scoring
+from sparring.envs.diplomacy.rewards.scoring import STEPS, TERMS
 
 BOARD = standard_board()
 DOC = inspect.getdoc(DiplomacyParallelEnv)
@@ -414,17 +414,17 @@ def test_reward_terms_and_weights_are_the_code_s():
     assert {row["term"] for row in terms if row["paid"] == "every phase"} == set(STEPS)
     said = {(row["part"], row["in"]): float(row["weight"]) for row in parts}
     assert said == {
-        ("centre", "dense"): phase_rewards.PER_CENTRE,
-        ("unit", "dense"): phase_rewards.PER_UNIT,
-        ("unit", "strategic"): phase_rewards.STRATEGIC_PER_UNIT,
-        ("lead", "strategic"): phase_rewards.PER_LEAD,
-        ("centre behind", "strategic"): -phase_rewards.PER_CENTRE_BEHIND,
-        ("balance", "strategic"): phase_rewards.PER_BALANCE,
-        ("threat", "both"): -phase_rewards.PER_THREAT,
-        ("unit abroad", "both"): phase_rewards.PER_UNIT_ABROAD,
-        ("dislodged", "both, event"): phase_rewards.PER_DISLODGED,
-        ("lost", "both, event"): -phase_rewards.PER_LOST,
-        ("province", "both, event"): phase_rewards.PER_PROVINCE,
+        ("centre", "dense"): scoring.PER_CENTRE,
+        ("unit", "dense"): scoring.PER_UNIT,
+        ("unit", "strategic"): scoring.STRATEGIC_PER_UNIT,
+        ("lead", "strategic"): scoring.PER_LEAD,
+        ("centre behind", "strategic"): -scoring.PER_CENTRE_BEHIND,
+        ("balance", "strategic"): scoring.PER_BALANCE,
+        ("threat", "both"): -scoring.PER_THREAT,
+        ("unit abroad", "both"): scoring.PER_UNIT_ABROAD,
+        ("dislodged", "both, event"): scoring.PER_DISLODGED,
+        ("lost", "both, event"): -scoring.PER_LOST,
+        ("province", "both, event"): scoring.PER_PROVINCE,
     }
 
 

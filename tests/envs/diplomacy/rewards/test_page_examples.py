@@ -9,7 +9,7 @@ import torch
 from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
 from sparring.envs.diplomacy.board.board import POWERS, standard_board
 from sparring.envs.diplomacy.orders.submit import submit
-from sparring.envs.diplomacy.rewards import phase_rewards
+from sparring.envs.diplomacy.rewards import scoring
 from sparring.envs.diplomacy.rewards.sample_rewards import (
     RewardRules,
     balance_bonus,
@@ -42,15 +42,15 @@ def made_up(*counts):
 
 def strategic_without_threats(counts):
     now = made_up(*counts)
-    threats = phase_rewards.count_threats(now["units"], now["owner"])[0]
-    return (phase_rewards.strategic_standing(now["units"], now["owner"])[0] + 0.3 * threats).tolist()
+    threats = scoring.count_threats(now["units"], now["owner"])[0]
+    return (scoring.strategic_standing(now["units"], now["owner"])[0] + 0.3 * threats).tolist()
 
 
 @pytest.mark.parametrize(
     ("score", "expected"),
     [
-        (phase_rewards.standing, [6.6, 6.9, 6.9, 6.9, 6.6, 9.2, 6.9]),
-        (phase_rewards.strategic_standing, [1.8443, 2.1443, 2.1443, 2.1443, 1.8443, 4.5, 2.1443]),
+        (scoring.standing, [6.6, 6.9, 6.9, 6.9, 6.6, 9.2, 6.9]),
+        (scoring.strategic_standing, [1.8443, 2.1443, 2.1443, 2.1443, 1.8443, 4.5, 2.1443]),
     ],
 )
 def test_the_opening(score, expected):
@@ -63,7 +63,7 @@ def test_the_opening(score, expected):
 def test_the_first_moves(strategic):
     """France 3 units abroad in 3 new provinces; Germany 2 and 2, and Munich threatened; a bounce changes nothing."""
     batch = DiplomacyBatch(1, last_year=1910, threads=1)
-    before, influence = batch.snapshot(), phase_rewards.first_influence(batch.units)
+    before, influence = batch.snapshot(), scoring.first_influence(batch.units)
     sheet = {
         "FRANCE": "A PAR - BUR, F BRE - MAO, A MAR - SPA",
         "GERMANY": "A MUN - RUH, F KIE - DEN, A BER - KIE",
@@ -73,7 +73,7 @@ def test_the_first_moves(strategic):
     for power, text in sheet.items():
         submit(batch.orders[0].numpy(), lines(text), power=POWERS.index(power), **rows(batch))
     batch.process()
-    found = phase_rewards.step_rewards(before, batch.state, batch.results, influence, strategic=strategic)[0].tolist()
+    found = scoring.step_rewards(before, batch.state, batch.results, influence, strategic=strategic)[0].tolist()
     batch.close()
     assert found == pytest.approx([0, 0, 0.9, 0.3, 0, 0, 0], abs=1e-9)
 

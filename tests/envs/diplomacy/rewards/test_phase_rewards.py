@@ -9,8 +9,8 @@ from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, standard_board
 from sparring.envs.diplomacy.orders.notation import read_unit
-from sparring.envs.diplomacy.rewards import phase_rewards
-from sparring.envs.diplomacy.rewards.phase_rewards import Scorer, reward_weights
+from sparring.envs.diplomacy.rewards import scoring
+from sparring.envs.diplomacy.rewards.scoring import Scorer, reward_weights
 
 BOARD = standard_board()
 
@@ -40,17 +40,17 @@ def test_standing_by_hand():
     owner = owners(austria="VIE BUD TRI", italy="VEN NAP TUN", france="PAR")
     # Austria: 3 centres, 3 units, 2 abroad, Trieste threatened from Venice. Italy: 3 centres, 2 units, 1 abroad; Venice
     # is threatened by Tyrolia and by the Adriatic, and counts once; its own fleet threatens no centre.
-    found = phase_rewards.standing(units, owner)[0]
+    found = scoring.standing(units, owner)[0]
     np.testing.assert_allclose(found[[0, 2, 4]], [6 + 0.9 + 0.2 - 0.3, 2.0, 6 + 0.6 + 0.1 - 0.3])
 
 
 def test_strategic_standing_by_hand():
     units = units_of(austria="A VIE", italy="A VEN")
     owner = owners(austria="VIE BUD", italy="VEN NAP ROM TUN", turkey="CON ANK SMY BUL")
-    found = phase_rewards.strategic_standing(units, owner)[0]
+    found = scoring.strategic_standing(units, owner)[0]
     balance = 1 - np.std([2, 4, 4]) / np.mean([2, 4, 4])
-    assert phase_rewards.balance(owner).tolist() == pytest.approx([balance])
-    assert phase_rewards.centres_behind(owner).tolist() == [[2, 4, 4, 4, 0, 4, 0]]
+    assert scoring.balance(owner).tolist() == pytest.approx([balance])
+    assert scoring.centres_behind(owner).tolist() == [[2, 4, 4, 4, 0, 4, 0]]
     np.testing.assert_allclose(found[0], 0.5 + 0.5 - 0.3 * 2 + 0.5 * balance)
     np.testing.assert_allclose(found[[4, 6]], [0.5 + 0.5 + 2.0, 0.5 + 2.0])
     np.testing.assert_allclose(found[1], 0.5 - 0.3 * 4)  # without a centre there is no part in the balance
@@ -58,8 +58,8 @@ def test_strategic_standing_by_hand():
 
 def test_balance_is_never_below_zero():
     uneven = torch.tensor([[0] * 30 + [1, 2, 3, 4]])
-    assert phase_rewards.balance(uneven).tolist() == [0.0]
-    assert phase_rewards.balance(torch.full((1, 34), -1)).tolist() == [1.0]
+    assert scoring.balance(uneven).tolist() == [0.0]
+    assert scoring.balance(torch.full((1, 34), -1)).tolist() == [1.0]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_balance_is_never_below_zero():
 )
 def test_a_centre_is_threatened_from_beside_whether_or_not_the_unit_could_enter(unit, there, expected):
     units, owner = units_of(italy=unit), owners(france=there)
-    assert phase_rewards.tactical(units, owner)[0, 2] == pytest.approx(-0.3 * expected)
+    assert scoring.tactical(units, owner)[0, 2] == pytest.approx(-0.3 * expected)
 
 
 def test_events_by_hand():
@@ -80,14 +80,14 @@ def test_events_by_hand():
     results = torch.zeros((1, 75), dtype=torch.uint8)
     results[0, BOARD.provinces.index("MUN")] = codes.DONE + codes.DISLODGED_FLAG
     results[0, BOARD.provinces.index("BUR")] = codes.DONE
-    influence = phase_rewards.first_influence(before)
+    influence = scoring.first_influence(before)
     assert influence[0, BOARD.provinces.index("LON")] == 1
     # France dislodged one and has Munich for the first time; Germany lost one; Burgundy stays France's.
     position = state(before, owners())
-    found = phase_rewards.events(position, after, results, influence)[0]
+    found = scoring.events(position, after, results, influence)[0]
     np.testing.assert_allclose(found, [0, 0, 0.7, -0.5, 0, 0, 0])
-    again = phase_rewards.influence_after(influence, position, after)
-    assert phase_rewards.events(state(after, owners()), after, torch.zeros_like(results), again).tolist() == [[0.0] * 7]
+    again = scoring.influence_after(influence, position, after)
+    assert scoring.events(state(after, owners()), after, torch.zeros_like(results), again).tolist() == [[0.0] * 7]
 
 
 def state(units, owner, done=0, phase=codes.SPRING):
@@ -99,13 +99,13 @@ def test_a_rebuilt_unit_adds_no_influence_until_it_moves():
     """A German army passed through Paris; France builds there in winter, holds, leaves, and another army comes back."""
     positions = [units_of(france=army, germany="A GAS") for army in ("A MAR", "A PAR", "A PAR", "A BUR", "A PAR")]
     phases = [codes.WINTER, codes.SPRING, codes.FALL, codes.SPRING]
-    paris, influence = BOARD.provinces.index("PAR"), phase_rewards.first_influence(positions[0])
+    paris, influence = BOARD.provinces.index("PAR"), scoring.first_influence(positions[0])
     influence[0, paris] = number_of("germany")
     earned, holders = [], []
     for before, after, phase in zip(positions[:-1], positions[1:], phases, strict=True):
         position = state(before, owners(), phase=phase)
-        earned.append(phase_rewards.events(position, after, QUIET, influence)[0, 2].item())
-        influence = phase_rewards.influence_after(influence, position, after)
+        earned.append(scoring.events(position, after, QUIET, influence)[0, 2].item())
+        influence = scoring.influence_after(influence, position, after)
         holders.append(influence[0, paris].item())
     assert earned == pytest.approx([0.0, 0.0, 0.2, 0.2])  # Burgundy is new, then Paris
     assert holders == [3, 3, 3, 2]
@@ -134,9 +134,9 @@ def test_a_game_that_is_over_earns_nothing_beside_one_that_goes_on():
     done = torch.tensor([0, 1], dtype=torch.uint8)
     spring = torch.zeros(2, dtype=torch.int8)
     games = [{"units": units, "owner": pair[2], "done": done, "phase": spring} for units in pair[:2]]
-    influence = phase_rewards.first_influence(pair[0])
+    influence = scoring.first_influence(pair[0])
     # France dislodged one, has a province more, and threatens Munich from within as before; Germany lost its unit.
-    found = phase_rewards.step_rewards(*games, pair[3], influence)
+    found = scoring.step_rewards(*games, pair[3], influence)
     assert found[0].tolist() == pytest.approx([0, 0, 0.5 + 0.2, -0.5 - 0.3, 0, 0, 0])
     assert found[1].tolist() == [0.0] * 7
     assert found.dtype == torch.float64
@@ -164,13 +164,13 @@ def test_step_rewards_of_either_kind_by_hand():
     before, after = units_of(france="A PAR"), units_of(france="A PAR, F BRE")
     owner, more = owners(france="PAR BRE", italy="ROM"), owners(france="PAR BRE", italy="ROM NAP VEN")
     games = state(before, owner), state(after, more)
-    influence = phase_rewards.first_influence(before)
+    influence = scoring.first_influence(before)
     # A unit and no centre for France; two centres for Italy.
-    dense = phase_rewards.step_rewards(*games, QUIET, influence)[0]
+    dense = scoring.step_rewards(*games, QUIET, influence)[0]
     assert dense.tolist() == pytest.approx([0, 0, 0.3, 0, 4.0, 0, 0])
     # France led by 2 to 1 and is 1 behind; the others were 2 behind, with no part in the balance, which was
     # 1 - 0.5 / 1.5 and is 1 - 0.5 / 2.5.
-    strategic = phase_rewards.step_rewards(*games, QUIET, influence, strategic=True)[0]
+    strategic = scoring.step_rewards(*games, QUIET, influence, strategic=True)[0]
     others = -0.3
     france, italy = 0.5 - 0.3 + 0.5 * 0.8 - 2.0, 2.0 + 0.3 - 0.5 * (2 / 3)
     assert strategic.tolist() == pytest.approx([others, others, france, others, italy, others, others])

@@ -17,7 +17,7 @@ import torch
 
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.tensors import power_of
-from sparring.envs.diplomacy.rewards import phase_rewards
+from sparring.envs.diplomacy.rewards import scoring
 from sparring.envs.diplomacy.rewards.sample_rewards import RewardRules, balance_bonus, final_scores, leader_gap
 
 PHASE_OF = {"M": codes.SPRING, "R": codes.SPRING_RETREATS, "A": codes.WINTER}
@@ -62,7 +62,7 @@ def test_there_are_hundreds_of_all_kinds(rows, steps):
 
 @pytest.mark.parametrize("name", ["dense", "strategic"])
 def test_step_scores(rows, name):
-    score = {"dense": phase_rewards.standing, "strategic": phase_rewards.strategic_standing}[name]
+    score = {"dense": scoring.standing, "strategic": scoring.strategic_standing}[name]
     now = state(rows)
     torch.testing.assert_close(score(now["units"], now["owner"]), column(rows, name), rtol=0, atol=1e-4)
 
@@ -88,9 +88,9 @@ def test_step_rewards_and_influence(steps, name):
     before, after = (state(list(part)) for part in zip(*steps, strict=True))
     influence = board([one for one, _ in steps], "influence", torch.int64)
     quiet = torch.zeros_like(before["units"])
-    found = phase_rewards.step_rewards(before, after, quiet, influence, strategic=name == "strategic_step")
+    found = scoring.step_rewards(before, after, quiet, influence, strategic=name == "strategic_step")
     torch.testing.assert_close(found, column([one for one, _ in steps], name), rtol=0, atol=2e-4)
-    held = phase_rewards.influence_after(influence, before, after["units"])
+    held = scoring.influence_after(influence, before, after["units"])
     assert torch.equal(held, board([two for _, two in steps], "influence", torch.int64))
 
 
@@ -100,7 +100,7 @@ def test_dislodged_units_count_once_as_the_package_says_who_lost_them(steps):
     before, after = (state(list(part)) for part in zip(*fallen, strict=True))
     influence = board([two for _, two in fallen], "influence", torch.int64)
     results = (after["dislodged"] > 0).to(torch.uint8) * (codes.DONE + codes.DISLODGED_FLAG)
-    found = phase_rewards.events(before, after["units"], results, influence)
+    found = scoring.events(before, after["units"], results, influence)
     lost = column([one for one, _ in fallen], "lost")
     attackers = torch.where(after["dislodged"] > 0, power_of(after["units"]), -1)
     gained = torch.stack([(attackers == power).sum(dim=1) for power in range(7)], dim=1)
