@@ -9,7 +9,7 @@ from sparring.agents.grpo.rollouts.rollout import DecisionRecord, RolloutBatch
 from sparring.agents.grpo.step import learn_from
 from sparring.agents.llm.backend import Decision
 from sparring.configs.language import GRPOConfig
-from sparring.envs.diplomacy.rollouts.forked_games import stratum
+from sparring.envs.diplomacy.rollouts.task import stratum
 from sparring.envs.text import GroupFacts
 
 

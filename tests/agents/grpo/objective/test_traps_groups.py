@@ -11,7 +11,7 @@ import torch
 
 from sparring.agents.grpo.objective import advantages
 from sparring.agents.grpo.objective.advantages import group_ids, mixed_share
-from sparring.envs.diplomacy.rollouts.forked_games import stratum
+from sparring.envs.diplomacy.rollouts.task import stratum
 from sparring.envs.text import GroupFacts
 
 BASE = GroupFacts(fork=4, seat=2, step=3, stratum=stratum(4, 1903), position=77)

@@ -14,8 +14,7 @@ from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import FALL, FALL_RETREATS, SPRING
 from sparring.envs.diplomacy.prompts.prompts import PromptRules
 from sparring.envs.diplomacy.rewards.scoring import Scorer, count_centres, first_influence
-from sparring.envs.diplomacy.rollouts.forked_games import warmed_up
-from sparring.envs.diplomacy.rollouts.task import DiplomacyTextTask
+from sparring.envs.diplomacy.rollouts.task import DiplomacyTextTask, warmed_up
 from tests.agents.grpo.rollouts.small_games import plan_of, small_config, toy_backend
 
 PHASES = (0, 2, 4)

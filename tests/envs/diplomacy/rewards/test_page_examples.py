@@ -18,7 +18,7 @@ from sparring.envs.diplomacy.rewards.sample_rewards import (
     final_scores,
     leader_gap,
 )
-from sparring.envs.diplomacy.rollouts.forked_games import stratum
+from sparring.envs.diplomacy.rollouts.task import stratum
 from tests.envs.diplomacy.scenes import lines, rows
 
 BOARD = standard_board()
