@@ -239,13 +239,13 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 68_040,
-    "product files": 411,
+    "product lines": 67_997,
+    "product files": 403,
     "import lines, % of product lines": 8.2,
-    "files with one importer": 74,
-    "files with one importer and at most 80 lines": 6,
+    "files with one importer": 72,
+    "files with one importer and at most 80 lines": 5,
     "`found` as a name, per 1,000 lines": 0.7,
-    "test lines": 60_439,
+    "test lines": 60_431,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""
