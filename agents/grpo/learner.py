@@ -30,13 +30,16 @@ from sparring.agents.grpo.objective.kl import (
 )
 from sparring.agents.grpo.objective.loss import (
     NO_METRICS,
+    LogProbs,
+    Source,
     Terms,
+    Tokens,
+    Totals,
     check_agreement,
     correction,
     loss_metrics,
     policy_loss,
 )
-from sparring.agents.grpo.objective.tokens import LogProbs, Source, Tokens, Totals
 from sparring.agents.llm.backend import Decision
 from sparring.agents.llm.decoding.scoring import Scores, TokenBatch, collate, score
 from sparring.configs.core.tensor_file import Tensors, check_optimizer, check_tensors

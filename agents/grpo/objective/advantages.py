@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sparring.agents.grpo.objective.tokens import count_per_part, mean_per_part
+from sparring.agents.grpo.objective.loss import count_per_part, mean_per_part
 from sparring.configs.language import GRPOConfig
 from sparring.envs.text import GroupFacts
 

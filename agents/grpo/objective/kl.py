@@ -48,7 +48,7 @@ from torch import Tensor
 from torch.nn import Parameter
 from typing_extensions import TypedDict
 
-from sparring.agents.grpo.objective.tokens import LogProbs, ProvenanceError, Source, sum_per_part
+from sparring.agents.grpo.objective.loss import LogProbs, ProvenanceError, Source, sum_per_part
 from sparring.configs.core.tensor_file import Tensors, check_tensors
 from sparring.configs.core.typed import Count, Integer, NotNegative, Number, read, require
 from sparring.configs.language import GRPOConfig

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sparring.agents.grpo.learner import Sample
-from sparring.agents.grpo.objective.tokens import Totals
+from sparring.agents.grpo.objective.loss import Totals
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT

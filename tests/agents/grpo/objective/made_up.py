@@ -2,7 +2,7 @@
 
 import torch
 
-from sparring.agents.grpo.objective.tokens import LogProbs, Source, Tokens, Totals
+from sparring.agents.grpo.objective.loss import LogProbs, Source, Tokens, Totals
 
 LENGTH = 16
 

@@ -6,8 +6,15 @@ import math
 import pytest
 import torch
 
-from sparring.agents.grpo.objective.loss import loss_metrics, policy_loss
-from sparring.agents.grpo.objective.tokens import ProvenanceError, Source, count_per_part, mean_per_part, sum_per_part
+from sparring.agents.grpo.objective.loss import (
+    ProvenanceError,
+    Source,
+    count_per_part,
+    loss_metrics,
+    mean_per_part,
+    policy_loss,
+    sum_per_part,
+)
 from sparring.configs.language import AGGREGATIONS, LOSS_TYPES, GRPOConfig
 from tests.agents.grpo.objective.made_up import LENGTH, part_of, random_tokens, tokens_of, totals_of
 from tests.agents.grpo.objective.plain_grpo import PlainSample, plain_gradient, plain_loss

@@ -8,7 +8,7 @@ import torch
 
 from sparring.agents.grpo.objective.advantages import advantages
 from sparring.agents.grpo.objective.kl import Beta, log_ratio_kl
-from sparring.agents.grpo.objective.tokens import LogProbs, ProvenanceError, Source
+from sparring.agents.grpo.objective.loss import LogProbs, ProvenanceError, Source
 from sparring.configs.language import GRPOConfig
 
 

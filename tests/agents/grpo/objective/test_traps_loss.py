@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from sparring.agents.grpo.objective.kl import exact_kl
-from sparring.agents.grpo.objective.loss import loss_metrics, policy_loss
-from sparring.agents.grpo.objective.tokens import Totals
+from sparring.agents.grpo.objective.loss import Totals, loss_metrics, policy_loss
 from sparring.configs.language import AGGREGATIONS, LOSS_TYPES, GRPOConfig
 from tests.agents.grpo.objective.made_up import LENGTH, part_of, random_tokens, tokens_of, totals_of
 

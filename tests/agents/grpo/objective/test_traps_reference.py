@@ -11,8 +11,7 @@ import torch
 from torch import nn
 
 from sparring.agents.grpo.objective.kl import Reference, in_place_of, kl_to_reference
-from sparring.agents.grpo.objective.loss import policy_loss
-from sparring.agents.grpo.objective.tokens import LogProbs, ProvenanceError, Source
+from sparring.agents.grpo.objective.loss import LogProbs, ProvenanceError, Source, policy_loss
 from sparring.configs.core.tensor_file import pack, unpack
 from sparring.configs.core.typed import ContentError
 from sparring.configs.language import GRPOConfig

@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from sparring.agents.grpo.objective.kl import k3, k3_times_ratio
-from sparring.agents.grpo.objective.loss import policy_loss
-from sparring.agents.grpo.objective.tokens import LogProbs, Source, Tokens
+from sparring.agents.grpo.objective.loss import LogProbs, Source, Tokens, policy_loss
 from sparring.configs.language import AGGREGATIONS, GRPOConfig
 from tests.agents.grpo.objective.made_up import LENGTH, random_tokens, totals_of
 

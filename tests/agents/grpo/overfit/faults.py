@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from sparring.agents.grpo.objective.kl import Reference
-from sparring.agents.grpo.objective.tokens import LogProbs, Source
+from sparring.agents.grpo.objective.loss import LogProbs, Source
 from sparring.agents.grpo.rollouts.rollout import Rollouts
 from sparring.agents.llm.decoding import sampling, scoring
 

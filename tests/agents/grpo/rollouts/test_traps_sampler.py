@@ -5,8 +5,14 @@ import math
 import pytest
 import torch
 
-from sparring.agents.grpo.objective.loss import DisagreementError, check_agreement, correction
-from sparring.agents.grpo.objective.tokens import LogProbs, ProvenanceError, Source
+from sparring.agents.grpo.objective.loss import (
+    DisagreementError,
+    LogProbs,
+    ProvenanceError,
+    Source,
+    check_agreement,
+    correction,
+)
 from sparring.configs.language import GRPOConfig
 
 SAMPLE = torch.tensor([0, 0, 0, 1, 1])
