@@ -82,7 +82,7 @@ def seconds_of(retry_after: str | None) -> float:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ServerAnswer:
     """One completion.
 
     Attributes: `text`, without the key and without reasoning; `finish`, empty or `CUT`, also for reasoning without an
@@ -101,7 +101,7 @@ class Answer:
     cached_tokens: int = 0
 
 
-def read_answer(data: Mapping[str, Any], hide: Hide) -> Answer:
+def read_answer(data: Mapping[str, Any], hide: Hide) -> ServerAnswer:
     """Parse the result of /completions or /chat/completions; raises `EndpointError` if it has no text."""
     choices = data.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
@@ -112,7 +112,7 @@ def read_answer(data: Mapping[str, Any], hide: Hide) -> Answer:
         raise EndpointError("malformed", f"the answer has no choices, only {', '.join(map(str, data))[:100]}")
     text, unfinished = without_reasoning(_text(choice))
     tokens = _ids(choice.get("token_ids"))
-    return Answer(
+    return ServerAnswer(
         hide(text),
         CUT if unfinished or choice.get("finish_reason") in CUT_NAMES else "",
         _ids(choice.get("prompt_token_ids")),

@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any
 
 from sparring.agents.llm.backend import FALLBACK, Decision, check_temperature
-from sparring.agents.llm.endpoint.answer import Answer, EndpointError
+from sparring.agents.llm.endpoint.answer import EndpointError, ServerAnswer
 from sparring.agents.llm.endpoint.exactness import Judge, checked_spelling, trial
 from sparring.agents.llm.endpoint.http import Client
 from sparring.agents.llm.endpoint.key import Key
@@ -108,7 +108,7 @@ class EndpointBackend:
         """Find the model, check that it has this tokenizer, and run the trial if it may be exact."""
         until = self._until()
 
-        def put(question: Question, temperature: float = self._temperature) -> Answer:
+        def put(question: Question, temperature: float = self._temperature) -> ServerAnswer:
             return self._asker.ask(question, temperature=temperature, by_id=True, until=until)
 
         self._asker.find_model(until)
@@ -136,7 +136,7 @@ class EndpointBackend:
         until, menu = self._until(), request.menu
         temperature = menu.drawn_at(self._temperature) if isinstance(menu, FreeText) else self._temperature
 
-        def put(question: Question) -> Answer:
+        def put(question: Question) -> ServerAnswer:
             return self._asker.ask(question, temperature=temperature, by_id=self._spelling is not None, until=until)
 
         writing = self._writer.write(prompt, request.menu, request.seed, put) if request.is_open else Writing()

@@ -19,7 +19,7 @@ import numpy as np
 
 from sparring.agents.llm.backend import FALLBACK, Decision
 from sparring.agents.llm.decoding.constraint import Steps
-from sparring.agents.llm.endpoint.answer import Answer
+from sparring.agents.llm.endpoint.answer import ServerAnswer
 from sparring.agents.llm.endpoint.request import Question, Spelling, Writer, Writing
 from sparring.agents.llm.endpoint.retry import Meter
 from sparring.configs.core.errors import InputError
@@ -146,7 +146,7 @@ def checked_spelling(
     temperature: float,
     tokenizer: Any,
     text_format: TextFormat,
-    put: Callable[[Question], Answer],
+    put: Callable[[Question], ServerAnswer],
 ) -> tuple[Spelling | None, str]:
     """Return the spelling to check answers with, if any, and the reason why no answer can be exact, if any.
 
@@ -175,7 +175,7 @@ def _hopeless(config: EndpointConfig, temperature: float, tokenizer: Any) -> str
     return "" if temperature > 0 else "at temperature 0 nothing is drawn"
 
 
-def _reads_alike(spelling: Spelling, sample: str, put: Callable[[Question], Answer]) -> bool:
+def _reads_alike(spelling: Spelling, sample: str, put: Callable[[Question], ServerAnswer]) -> bool:
     """Return True if the server reads a text as the same token ids, False if it does not return its ids.
 
     Raises `InputError` if they differ, since prompts sent as ids would then be meaningless.
@@ -190,7 +190,7 @@ def _reads_alike(spelling: Spelling, sample: str, put: Callable[[Question], Answ
 
 
 def trial(
-    prompt: list[int], menu: Menu, temperature: float, writer: Writer, judge: Judge, put: Callable[..., Answer]
+    prompt: list[int], menu: Menu, temperature: float, writer: Writer, judge: Judge, put: Callable[..., ServerAnswer]
 ) -> str:
     """Return why a server's decisions are not exact; empty if a first one is. `put` takes a question and a temperature.
 

@@ -22,7 +22,7 @@ from threading import Lock
 from typing import Any
 
 from sparring.agents.llm.decoding.constraint import Automaton, Constraint, Steps, beginning, encode
-from sparring.agents.llm.endpoint.answer import CUT, Answer, model_names, read_answer
+from sparring.agents.llm.endpoint.answer import CUT, ServerAnswer, model_names, read_answer
 from sparring.agents.llm.endpoint.http import Client
 from sparring.agents.llm.endpoint.retry import Persistence
 from sparring.configs.core.errors import InputError
@@ -125,7 +125,7 @@ class Question:
     seed: int
 
 
-Put = Callable[[Question], Answer]
+Put = Callable[[Question], ServerAnswer]
 
 
 class Asker:
@@ -146,11 +146,11 @@ class Asker:
             raise InputError(self._client.hide(text))
         self.model = names[0]
 
-    def ask(self, question: Question, *, temperature: float, by_id: bool, until: float) -> Answer:
+    def ask(self, question: Question, *, temperature: float, by_id: bool, until: float) -> ServerAnswer:
         """Return the answer before `until`, with token ids and alternatives if `by_id`. Raises `EndpointError`."""
         body, path = self._body(question, temperature, by_id), PATHS[self._config.api]
 
-        def once(seconds: float) -> Answer:
+        def once(seconds: float) -> ServerAnswer:
             return self._client.ask(path, body, seconds, partial(read_answer, hide=self._client.hide))
 
         answer = self._persistence.ask(once, seed=question.seed, until=until)
@@ -192,7 +192,7 @@ class Writing:
     alternatives: list[Mapping[int, float]] | None = field(default_factory=list)
     same_prompt: bool = True
 
-    def add(self, question: Question, answer: Answer, end: int | None) -> None:
+    def add(self, question: Question, answer: ServerAnswer, end: int | None) -> None:
         """Append an answer without the id `end`, the end of text, which is not part of the decision."""
         ids, kept = answer.token_ids, len(answer.token_ids or ())
         if ids and ids[-1] == end:

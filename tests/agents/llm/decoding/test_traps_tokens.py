@@ -9,7 +9,7 @@ import torch
 
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.decoding.scoring import collate, score
-from sparring.agents.llm.endpoint.answer import Answer
+from sparring.agents.llm.endpoint.answer import ServerAnswer
 from sparring.agents.llm.endpoint.request import Spelling, Writer
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
@@ -72,7 +72,7 @@ def asked_of(structured, tokenizer, choices):
 
     def put(question):
         questions.append(question)
-        return Answer(max(question.structured.get("choice", [""]), key=len), "stop")
+        return ServerAnswer(max(question.structured.get("choice", [""]), key=len), "stop")
 
     Writer(structured, Spelling(tokenizer(), DIPLOMACY_TEXT)).write([1, 2, 3], choices, 0, put)
     return questions

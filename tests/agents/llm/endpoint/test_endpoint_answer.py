@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparring.agents.llm.endpoint.answer import DONE, Answer, EndpointError, joined, model_names
+from sparring.agents.llm.endpoint.answer import DONE, EndpointError, ServerAnswer, joined, model_names
 from sparring.agents.llm.endpoint.answer import read_answer as read_and_hide
 
 WHOLE = {
@@ -33,19 +33,19 @@ def with_choice(**changes):
 
 
 def test_everything_there_is():
-    assert read_answer(WHOLE) == Answer("A PAR H\n", "", (4, 5), (7, 0), ({7: -0.5, 8: -0.9}, {0: 0.0}), 2, 2, 1)
+    assert read_answer(WHOLE) == ServerAnswer("A PAR H\n", "", (4, 5), (7, 0), ({7: -0.5, 8: -0.9}, {0: 0.0}), 2, 2, 1)
 
 
 def test_a_conversation():
     message = {"role": "assistant", "content": "A PAR H"}
     answer = read_answer({"choices": [{"message": message, "finish_reason": "length"}]})
-    assert answer == Answer("A PAR H", "length")
+    assert answer == ServerAnswer("A PAR H", "length")
 
 
 def test_a_message_without_words_is_empty():
     assert read_answer({"choices": [{"message": {"content": None}}]}).text == ""
     calls = [{"type": "function", "function": {"name": "orders", "arguments": "{}"}}]
-    assert read_answer({"choices": [{"message": {"content": None, "tool_calls": calls}}]}) == Answer("", "")
+    assert read_answer({"choices": [{"message": {"content": None, "tool_calls": calls}}]}) == ServerAnswer("", "")
 
 
 ORDER, OTHER = "A PAR - BUR", "A PAR - PIC"
@@ -75,7 +75,7 @@ ORDER, OTHER = "A PAR - BUR", "A PAR - PIC"
 )
 def test_reasoning_is_no_answer_and_without_an_end_it_is_a_truncated_one(text, answer, finish):
     choice = {"message": {"content": text, "reasoning_content": OTHER}, "finish_reason": "stop"}
-    assert read_answer({"choices": [choice]}) == Answer(answer, finish)
+    assert read_answer({"choices": [choice]}) == ServerAnswer(answer, finish)
 
 
 def test_an_error_in_place_of_an_answer_is_quoted():
@@ -89,9 +89,9 @@ def test_events_are_one_answer():
     events = [{"choices": [part]} for part in parts]
     ended = [{"choices": [{"index": 1, "delta": {"content": OTHER}}]}, {"choices": [], "usage": {"prompt_tokens": 2}}]
     cut = {"choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]}
-    assert read_answer(joined([*events, *ended, DONE])) == Answer(ORDER, "", prompt_tokens=2)
-    assert read_answer(joined([*events, cut])) == Answer(ORDER, "length")
-    assert read_answer(joined([{"choices": [{"text": ORDER, "finish_reason": "stop"}]}])) == Answer(ORDER, "")
+    assert read_answer(joined([*events, *ended, DONE])) == ServerAnswer(ORDER, "", prompt_tokens=2)
+    assert read_answer(joined([*events, cut])) == ServerAnswer(ORDER, "length")
+    assert read_answer(joined([{"choices": [{"text": ORDER, "finish_reason": "stop"}]}])) == ServerAnswer(ORDER, "")
     with pytest.raises(EndpointError, match="hangs up before the end"):
         joined(events)
 
