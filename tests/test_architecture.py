@@ -239,19 +239,19 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 67_997,
-    "product files": 403,
+    "product lines": 67_948,
+    "product files": 402,
     "import lines, % of product lines": 8.2,
     "files with one importer": 72,
     "files with one importer and at most 80 lines": 5,
     "`found` as a name, per 1,000 lines": 0.7,
-    "test lines": 60_431,
+    "test lines": 60_441,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""
 ENTERED = {
     "files entered by a PPO update": 30,
-    "files entered by a GRPO step": 61,
+    "files entered by a GRPO step": 53,
     "files entered by an evaluation": 36,
 }
 
