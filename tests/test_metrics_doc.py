@@ -1,4 +1,4 @@
-"""docs/metrics.md and the code agree: a short run writes the keys the page lists, and no others."""
+"""docs/metrics.md, its pages and the code agree: a short run writes the keys that they list, and no others."""
 
 import json
 import re
@@ -32,7 +32,9 @@ from sparring.envs.dogfight.rules import BOTS, REGIMES
 from tests.agents.grpo.rollouts.small_games import small_config
 from tests.agents.grpo.toy_folder import toy_folder
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+PAGES = ("metrics.md", "metrics_ppo.md", "metrics_cloning.md")
+"""Pages of the runs that are not of GRPO."""
 ROW = re.compile(r"^\| `(?P<key>[^`]+)` \|[^|]*\|[^|]*\|(?P<when>[^|]*)\|$", re.MULTILINE)
 NAMES = [*BOTS, *DIPLOMACY_BOTS, "Diver"]
 AGENTS = ["challenger", "base_model", *DIPLOMACY_BOTS, r"checkpoint_\d{6}"]
@@ -43,28 +45,27 @@ PLACEHOLDERS = {
     "<i>": ["0", "1"],
 }
 PLACEHOLDERS |= {"<agent>": AGENTS, "<category>": CATEGORIES}
-GRPO = "## Language models: GRPO\n"
 
 
-def listed(text):
-    """Key as in this part of the page -> whether it stands in every row."""
-    return {row["key"]: not row["when"].strip() for row in ROW.finditer(text)}
+def listed(*pages):
+    """Key as on these pages -> whether it stands in every row; a key twice on them is an error."""
+    rows = [row for page in pages for row in ROW.finditer((DOCS / page).read_text())]
+    keys = {row["key"]: not row["when"].strip() for row in rows}
+    assert len(keys) == len(rows)
+    return keys
 
 
 def documented():
-    """All keys of the page; a key twice on it is an error."""
-    first, second = map(listed, PAGE.read_text().split(GRPO))
-    assert not first.keys() & second.keys()
-    return first | second
+    return listed(*PAGES, "metrics_grpo.md")
 
 
 def of_ppo():
-    return listed(PAGE.read_text().split(GRPO)[0])
+    return listed(*PAGES)
 
 
 def of_grpo():
     """Keys that GRPO alone writes."""
-    return listed(PAGE.read_text().split(GRPO)[1])
+    return listed("metrics_grpo.md")
 
 
 def matches(documented_key, key):
@@ -212,7 +213,7 @@ def test_what_the_page_says_of_other_games(gymnasium_rows, diplomacy_rows):
         *("eval/random/win_rate", "eval/random/centres", "eval/random/score"),
     } | (written & {"curriculum/random/win_rate"})
     assert not {key for row in gymnasium_rows for key in row if key.split("/")[0] in shared}
-    text = " ".join(PAGE.read_text().split())
+    text = " ".join((DOCS / "metrics_ppo.md").read_text().split())
     assert "of `curriculum/` there are `phase`, `stage` and the two keys of every bot" in text
     assert "of `eval/` a bot's `win_rate`, `centres` and `score`" in text
     assert "and there is no `curriculum/`, `league/` or `eval/`" in text
@@ -225,7 +226,7 @@ def test_what_the_page_says_of_imported_games(imported_rows):
     assert {"eval/exploitability", "eval/random/reward", "eval/random/length"} <= written
     absent = {"rollout/hp", "rollout/action_size", "curriculum/randomization", "guard/invalid_actions"}
     assert not written & absent
-    text = " ".join(PAGE.read_text().split())
+    text = " ".join((DOCS / "metrics_ppo.md").read_text().split())
     assert "There are no `hp`, `rollout/action_size` unless actions are numbers, `curriculum/randomization`" in text
     assert [row["env_steps"] for row in imported_rows] == [512, 1024]  # moves of matches
 

@@ -4,7 +4,7 @@ In each group's master game one player, a bot or the base model, has all seats f
 the players of the game have their own; every game of the group is a copy of the position that is reached.
 
 `DIPLOMACY` is the text interface that the descriptor in `envs/diplomacy/__init__.py` names. Names of metrics are listed
-in docs/metrics.md.
+in docs/metrics_grpo.md.
 """
 
 from __future__ import annotations
