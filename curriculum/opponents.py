@@ -2,7 +2,8 @@
 
 A label is a short name of a checkpoint, an ONNX file or a Python object beside the bots. It stands in metrics, the
 league and the schedule, and is a function of the configuration's text alone, so that a resumed run finds its results
-again: `runs/hawk/final.pt` is `hawk`, `agent.onnx` is `agent`, `my_bots:Mine` is `Mine`.
+again: `runs/hawk/final.pt` is `hawk`, `agent.onnx` is `agent`, `my_bots:Mine` is `Mine`, `search:seconds=1` is
+`search`.
 
 A bot of an earlier stage keeps a floor, because a policy forgets opponents it no longer plays. The current bots divide
 the rest by their weights, or by loss rate, 1 - win rate + 0.05.
@@ -30,6 +31,8 @@ TAKEN = ("selfplay", CHALLENGER, BASE_MODEL)
 
 def label_of(text: str) -> str:
     """Return the label of an opponent other than a bot, before duplicates are numbered."""
+    if options := re.match(r"([a-z]+):\w+=", text):
+        return options[1]
     path = PurePath(text.rpartition(":")[2])
     named = path.parent.name if path.name in ("final.pt", "final") and path.parent.name else path.name
     stem = re.sub(r"\.(pt|onnx|zip)$", "", named)

@@ -29,6 +29,16 @@ HELD_OUT_PREFIX = "held_out:"
 
 
 @dataclass(frozen=True)
+class BuiltPlayer:
+    """A player that is built from options in its name, KIND or KIND:KEY=VALUE,KEY=VALUE."""
+
+    kind: str
+    keys: tuple[str, ...]
+    reader: str
+    """Function "module:name" of the text that raises `InputError` for wrong options."""
+
+
+@dataclass(frozen=True)
 class Game:
     """Descriptor of a game. References are "module:name", and empty if the game does not have the object."""
 
@@ -79,6 +89,8 @@ class Game:
     open_player: str = ""
     """Function `(x, device="cpu", **options)` that makes a player of anything that names one: a bot, a file, a run, a
     Python object."""
+    built_players: tuple[BuiltPlayer, ...] = ()
+    """Players that `open_player` builds from options."""
     policy_loader: str = ""
     """Loader of its policies for `sparring.load`: a function of a file and a device."""
     evaluation: str = ""
@@ -92,6 +104,14 @@ class Game:
     def default_bots(self) -> tuple[str, ...]:
         """Bots that play where none are named."""
         return tuple(bot for bot in self.bots if bot not in self.variants)
+
+    def builds(self, text: object) -> bool:
+        """Return whether a text names one of `built_players`; raises `InputError` for wrong options."""
+        for player in self.built_players:
+            if isinstance(text, str) and (text == player.kind or text.startswith(f"{player.kind}:")):
+                load(player.reader)(text)
+                return True
+        return False
 
     @property
     def language_models(self) -> bool:

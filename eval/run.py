@@ -83,7 +83,8 @@ def env_of_player(player: Player) -> str:
     if isinstance(player, str):
         if is_code(player):
             return games()[0].name
-        return next((game.name for game in games() if player in (*game.bots, *game.held_out)), _of_language_models())
+        scripted = (g.name for g in games() if player in (*g.bots, *g.held_out) or g.builds(player))
+        return next(scripted, _of_language_models())
     if player.is_dir():
         run = player.parent if player.name == MODEL_FOLDER else player
         return _named(trained_in(run / "config.yaml")) or _of_language_models()

@@ -1,10 +1,10 @@
 """The one place where a name, a file, an address or a Python object becomes a player of Diplomacy.
 
-A bot plays inside the simulator. A policy orders the moves of all games in one forward; a bot decides its retreats and
-adjustments, as in training. A Python object, `act(view) -> orders`, is asked game by game, in every phase in which its
-power has an order to give. A language model answers the prompts of a phase at once, where such players are allowed.
-With an adapter, its base model alone and other adapters on it can play too, as in self-play of GRPO: they share one
-model in memory, and so must have its prompts.
+A bot plays inside the simulator. A policy orders the moves of all games in one forward, a search (`search:seconds=1`)
+those that `envs/diplomacy/search` finds; a bot decides the retreats and adjustments of both. A Python object,
+`act(view) -> orders`, is asked game by game, in every phase in which its power has an order to give. A language model
+answers the prompts of a phase at once, where such players are allowed. With an adapter, its base model alone and other
+adapters on it can play too, as in self-play of GRPO: they share one model in memory, and so must have its prompts.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ from sparring.envs.diplomacy.observation import SHAPE, observe
 from sparring.envs.diplomacy.orders.order_choices import rows_of, write_orders
 from sparring.envs.diplomacy.prompts.prompts import PromptRules
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.search.search import SearchOrders
+from sparring.envs.diplomacy.search.settings import SearchSettings, read_settings
 
 if TYPE_CHECKING:
     from sparring.agents.llm.backend import Backend
@@ -121,7 +123,7 @@ class PythonOrders:
                     batch.orders[game, province] = order
 
 
-OrderPlayer = str | PolicyOrders | PythonOrders
+OrderPlayer = str | PolicyOrders | PythonOrders | SearchOrders
 """A bot by its name, or an object."""
 DiplomacyPlayer = OrderPlayer | LanguagePlayer
 
@@ -138,6 +140,8 @@ def open_player(
     Networks are put on `device`. Language models play only with `language`.
     """
     if isinstance(x, str):
+        if GAME.builds(x):
+            return _searcher(read_settings(x), device)
         if is_code(x):
             return _python(named_source(x), x)
         x = find_player(x, GAME, bare=(*GAME.bots, *registered()), models=language is not None)
@@ -148,6 +152,14 @@ def open_player(
     if language is None:
         return PolicyOrders(_checkpoint(Path(x), device).network)
     return _open_model(x, str(device), language)
+
+
+def _searcher(settings: SearchSettings, device: str | torch.device) -> SearchOrders:
+    """Return a search whose proposals are a bot's, or those of another player beside a bot's."""
+    source = open_player(settings.proposals, device)
+    if isinstance(source, SearchOrders):
+        raise InputError(f"search:proposals={settings.proposals}: is a search itself; name a bot or a policy")
+    return SearchOrders(settings, None if isinstance(source, str) else source)
 
 
 def _python(source: Any, name: str) -> PythonOrders:

@@ -40,9 +40,9 @@ def find_player(text: str, game: Game | None = None, *, bare: Sequence[str] = ()
     """Find the player of `game`, or of any game if it is None, named by `text`.
 
     A bot is written as bot:NAME, a held-out opponent as held_out:NAME; names in `bare` (an opponent's bots) need no
-    prefix. Python objects, `module:Name` or registered, are not imported here. Games of language models accept
-    `NAMED_MODELS`, model folders and server addresses, except without `models`; every game accepts the files of
-    `find_checkpoint`.
+    prefix. Players with options, `search:seconds=1`, are built when they play, and Python objects, `module:Name` or
+    registered, are not imported here. Games of language models accept `NAMED_MODELS`, model folders and server
+    addresses, except without `models`; every game accepts the files of `find_checkpoint`.
     Raises `UnknownNameError` with the choices and the nearest match.
     """
     if game and not models:
@@ -50,7 +50,7 @@ def find_player(text: str, game: Game | None = None, *, bare: Sequence[str] = ()
     held_out = [name for one in ([game] if game else games()) for name in one.held_out]
     if held_out and text.startswith(HELD_OUT_PREFIX):
         return choose("held-out opponent", text, held_out)
-    if text in bare or is_code(text):
+    if text in bare or any(one.builds(text) for one in _choices(game)) or is_code(text):
         return text
     if text.startswith(BOT_PREFIX):
         bots = [bot for one in ([game] if game else games()) for bot in one.bots]

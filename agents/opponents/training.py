@@ -48,7 +48,7 @@ def find_opponents(config: PPORunConfig) -> None:
             )
         if is_reference(text):
             _find_module(text, "opponent")
-        elif text not in registered():
+        elif text not in registered() and not (game and game.builds(text)):
             _find_file(text, game, config)
 
 
@@ -60,7 +60,7 @@ def open_opponents(config: PPORunConfig, open_player: Callable[[str], Any]) -> R
     hashes: dict[str, str] = {}
     for text in named_texts(config):
         policies[labels[text]] = open_player(text)
-        if not is_reference(text) and text not in registered():
+        if not is_reference(text) and text not in registered() and not (game and game.builds(text)):
             hashes[labels[text]] = sha256(_find_file(text, game, config).read_bytes()).hexdigest()
     return RunOpponents(policies, hashes, {labels[text]: text for text in named_texts(config)})
 

@@ -4,7 +4,7 @@ Importing this package reads names and numbers only and does not load the simula
 """
 
 from sparring.envs.diplomacy.board.codes import BOTS, ENV_ID, NUM_POWERS, SEED_BOTS
-from sparring.envs.game import Game
+from sparring.envs.game import BuiltPlayer, Game
 
 GAME = Game(
     name="diplomacy",
@@ -24,5 +24,12 @@ GAME = Game(
     evaluation="sparring.eval.diplomacy.command:evaluate",
     play="sparring.eval.browser.diplomacy.command:play",
     open_player="sparring.agents.opponents.diplomacy:open_player",
+    built_players=(
+        BuiltPlayer(
+            "search",
+            ("proposals", "opponents", "positions", "seconds", "seed"),
+            "sparring.envs.diplomacy.search.settings:read_settings",
+        ),
+    ),
     text_game="sparring.envs.diplomacy.rollouts.task:DIPLOMACY",
 )

@@ -5,7 +5,7 @@ Training, evaluation and the PettingZoo interface all play through this class.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -21,6 +21,7 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import standard_board
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR, LAST_YEAR, Position, check_games, check_position
 from sparring.envs.diplomacy.board.state import Games, tables
+from sparring.envs.diplomacy.board.tensors import State
 from sparring.envs.diplomacy.bots import dumbbot, seed_bots, simple
 from sparring.envs.diplomacy.bots.dumbbot import dumbbot_kernel
 from sparring.envs.diplomacy.bots.seed_bots import seed_bots_kernel
@@ -163,6 +164,20 @@ class DiplomacyBatch(Copyable):
         for name in (*STATE, "orders", "results"):
             tensor = getattr(self, name)
             tensor[goal.to(self.device)] = tensor[origin.to(self.device)]
+
+    def fork(self, source: State, rows: torch.Tensor) -> None:
+        """Set game i to row `rows[i]` of `source`, for at most G rows, without any check; later games are done.
+
+        Orders, results, players and ids stay as they are.
+        """
+        n = len(rows)
+        for name in STATE:
+            torch.index_select(source[name], 0, rows, out=getattr(self, name)[:n])
+        self.done[n:] = 1
+
+    def prepare(self, kernel: Any, inputs: Sequence[Any]) -> Callable[[], None]:
+        """Return the launch of a kernel of one's own over all games: its inputs are games, tables, `inputs`, first."""
+        return partial(self._launcher.launch, self._launcher.record(kernel, [self._games, self._tables, *inputs]))
 
     @property
     def state(self) -> dict[str, torch.Tensor]:

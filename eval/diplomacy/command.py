@@ -84,7 +84,7 @@ def _load(
         raise InputError(
             f"--opponents {name}: {options.ckpt} is a policy, not an adapter, and meets bots and Python objects only"
         )
-    for name in [name for name in options.opponents if is_code(name)] if language else []:
+    for name in [name for name in options.opponents if is_code(name) or GAME.builds(name)] if language else []:
         raise InputError(f"--opponents {name}: {options.ckpt} is a language model, which meets bots and adapters only")
     for name in () if language else options.language_only:
         raise InputError(f"--{name}: {options.ckpt} is no language model; leave it out")

@@ -12,8 +12,9 @@ from sparring.eval.command import show_cells
 from sparring.eval.diplomacy.options import DiplomacyOptions
 
 if TYPE_CHECKING:
-    from sparring.agents.opponents.diplomacy import PolicyOrders, PythonOrders
+    from sparring.agents.opponents.diplomacy import PolicyOrders
     from sparring.envs.diplomacy.batch import DiplomacyBatch
+    from sparring.envs.diplomacy.movement_batch import OrderWriter
     from sparring.eval.diplomacy.results import PowerRecord
 
 
@@ -32,9 +33,9 @@ class Played:
 
 
 def play_bots(
-    options: DiplomacyOptions, player: PolicyOrders | PythonOrders | None, device: str, threads: int
+    options: DiplomacyOptions, player: PolicyOrders | OrderWriter | None, device: str, threads: int
 ) -> Played:
-    """Play bots, a policy or a Python object against six equal bots or Python objects."""
+    """Play bots, a policy, a search or a Python object against six equal ones, of any kind but a policy."""
     from sparring.agents.opponents.diplomacy import PolicyOrders, open_player
     from sparring.agents.play.diplomacy_matches import play_against
     from sparring.envs.diplomacy.records.history import WatchedBatch

@@ -11,6 +11,7 @@ from sparring.agents.opponents.players import BOT_PREFIX
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.opponents import is_code
 from sparring.curriculum.league.league import BASE_MODEL
+from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.codes import BOTS, DEFAULT_BOTS, NUM_POWERS, SEED_BOTS
 from sparring.eval.diplomacy.settings import read_settings
 from sparring.eval.stats.parser import (
@@ -42,6 +43,7 @@ examples:
   python eval/run.py --ckpt final.pt --opponents random,chaos --last-year 1910
   python eval/run.py --ckpt final.pt --opponents dumbbot --replay game.html
   python eval/run.py --env diplomacy --ckpt final.pt --opponents my_bots:Wall   a Python object in six powers
+  python eval/run.py --ckpt search:seconds=0.1 --opponents dumbbot --games 70 --last-year 1910
   python eval/run.py --ckpt quick-hawk-diplomacy_exp1 --opponents dumbbot,base_model --games 70
   python eval/run.py --ckpt RUN --opponents OTHER_RUN   two adapters on the same model
   python eval/run.py --ckpt tiny --opponents dumbbot --temperature 0.8 --replay game.html
@@ -90,8 +92,9 @@ class DiplomacyOptions(CommonOptions):
 
     @property
     def rivals(self) -> list[str]:
-        """Opponents that are neither bots nor Python objects nor the base model: possibly adapters."""
-        return [name for name in self.opponents if name not in (*BOTS, BASE_MODEL) and not is_code(name)]
+        """Opponents that are no bots, searches or Python objects, nor the base model: possibly adapters."""
+        named = (name for name in self.opponents if name not in (*BOTS, BASE_MODEL) and not is_code(name))
+        return [name for name in named if not GAME.builds(name)]
 
     @property
     def cells(self) -> list[tuple[str, str]]:
@@ -173,7 +176,7 @@ def _parser() -> Parser:
         "--ckpt",
         default="",
         metavar="C",
-        help="a policy, language model or module:Name: a path, a run's name, final.pt, a model's folder, tiny",
+        help="a policy, language model, search or module:Name: a path, a run's name, final.pt, a model's folder, tiny",
     )
     players.add_argument("--ladder", action="store_true", help="all of --opponents, each in turn, play one power")
     players.add_argument("--league", metavar="RUN", help="play nothing; print the fixed references of a run's league")
@@ -181,7 +184,7 @@ def _parser() -> Parser:
         "--opponents",
         nargs="+",
         metavar="O",
-        help="bots, module:Name, adapters, base_model (default: bots, for --ladder their variants too)",
+        help="bots, search:K=V,..., module:Name, adapters, base_model (default: bots, for --ladder their variants too)",
     )
     _add_conditions(parser)
     results = add_results(

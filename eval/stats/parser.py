@@ -22,6 +22,7 @@ from sparring.configs.core.status import as_called
 from sparring.configs.games import DOGFIGHT_V0
 from sparring.configs.schema import DEVICE
 from sparring.envs.dogfight.rules import BOT_RATES, BOTS, HELD_OUT, LEVELS, REGIMES, RULES
+from sparring.envs.game import games
 from sparring.eval.stats.ratings import Anchor
 
 REGIME_NAMES = (*LEVELS, *REGIMES)
@@ -274,9 +275,24 @@ class WholeName(str):
 
 
 def split_names(words: Sequence[str]) -> list[str]:
-    """Return the names in words of a command line, separated by commas, and those of a call as they are."""
-    parts = ([word] if isinstance(word, WholeName) else map(str.strip, word.split(",")) for word in words)
-    return [name for part in parts for name in part if name]
+    """Return the names in words of a command line, separated by commas, and those of a call as they are.
+
+    Options of a player, as in search:seconds=1,seed=2, stay with it.
+    """
+    names: list[str] = []
+    for word in words:
+        for part in [word] if isinstance(word, WholeName) else map(str.strip, word.split(",")):
+            if names and part.partition("=")[0] in _option_keys(names[-1]):
+                names[-1] = f"{names[-1]},{part}"
+            elif part:
+                names.append(part)
+    return names
+
+
+def _option_keys(name: str) -> tuple[str, ...]:
+    """Return the keys that may follow in the name of a player with options, empty for another."""
+    kind = name.partition(":")[0].rpartition("=")[2]
+    return next((player.keys for game in games() for player in game.built_players if player.kind == kind), ())
 
 
 def keyed_name(word: str) -> tuple[str, str]:
@@ -285,7 +301,7 @@ def keyed_name(word: str) -> tuple[str, str]:
     if key is not None:
         return key, word[len(key) + 1 :] if key else str(word)
     key, equals, name = word.partition("=")
-    return (key, name) if equals else ("", word)
+    return (key, name) if equals and ":" not in key else ("", word)
 
 
 def read_names(option: str, words: Sequence[str]) -> tuple[str, ...]:

@@ -70,6 +70,7 @@ def onnx_file(tmp_path):
         ("model.v2.zip", "model.v2"),
         ("my_package.bots:Mine", "Mine"),
         ("final.pt", "final"),
+        ("search:proposals=dumbbot,seconds=0.1", "search"),
     ],
 )
 def test_labels_are_short_names(text, label):

@@ -1,0 +1,155 @@
+"""Changes of a power's orders that the ascent tries: other orders of one unit, and of two that belong together.
+
+    one unit    a hold; every move by land or sea; support of an own unit as it is ordered now
+    two units   a move and an own unit's support of it, where a foreign unit could oppose it
+                a hold and an own unit's support of it, where a foreign unit could come
+                a move into an own unit's place and that unit's move elsewhere
+                an army's move by convoy and the own fleet that carries it, or the two fleets
+
+Supports of foreign units are left out. A change is a tuple of (province, packed order).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+import torch
+
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import standard_board
+from sparring.envs.diplomacy.board.tensors import board_tensors
+
+Change = tuple[tuple[int, int], ...]
+FLEETS = 2
+"""Most fleets of one convoy."""
+
+
+class OwnOrders:
+    """Legal orders of one power's units, sorted for the search.
+
+    `listed` are the legal orders of all units by province, `units` uint8 [75] the position's units.
+    """
+
+    def __init__(self, listed: Mapping[int, np.ndarray], units: np.ndarray, power: int) -> None:
+        owners = codes.power_of(units)
+        self.places = [int(place) for place in np.flatnonzero(owners == power) if int(place) in listed]
+        self._province_of = standard_board().province_of
+        self._alone: dict[int, list[int]] = {}
+        self._helpers: dict[tuple[int, int], list[int]] = {}
+        """Own units that can support a move (from, to), or a hold (place, place)."""
+        self._carried: dict[tuple[int, int], int] = {}
+        """Moves by convoy (from, to) with their orders."""
+        self._carriers: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        """Own fleets and their orders that convoy (from, to)."""
+        self._threatened = _in_reach(units, owners, power)
+        own = set(self.places)
+        for place in self.places:
+            self._alone[place] = []
+            for order in listed[place].tolist():
+                self._sort_in(place, order, own)
+
+    def changes(self, orders: np.ndarray) -> list[Change]:
+        """Return the changes of `orders` int32 [75], each once."""
+        one: Iterable[Change] = (
+            ((place, order),)
+            for place in self.places
+            for order in self._single(place, orders)
+            if order != orders[place]
+        )
+        return list(dict.fromkeys([*one, *self._supported(orders), *self._followed(orders), *self._convoys()]))
+
+    def _sort_in(self, place: int, order: int, own: set[int]) -> None:
+        kind, target, other, via = codes.unpack(order)
+        goal = int(self._province_of[target])
+        if kind == codes.MOVE and via:
+            self._carried[place, goal] = order
+        elif kind in (codes.HOLD, codes.MOVE):
+            self._alone[place].append(order)
+        elif kind == codes.SUPPORT and goal in own:
+            self._helpers.setdefault((goal, goal), []).append(place)
+        elif kind == codes.SUPPORT_MOVE and other in own:
+            self._helpers.setdefault((other, goal), []).append(place)
+        elif kind == codes.CONVOY and other in own:
+            self._carriers.setdefault((other, goal), []).append((place, order))
+
+    def _goal(self, place: int, order: int) -> int:
+        """Return the province an order leads to, the own one unless it moves."""
+        kind, target, _, _ = codes.unpack(order)
+        return int(self._province_of[target]) if kind == codes.MOVE else place
+
+    def _single(self, place: int, orders: np.ndarray) -> Iterator[int]:
+        yield from self._alone[place]
+        for friend in self.places:
+            if friend != place:
+                goal = self._goal(friend, int(orders[friend]))
+                if place in self._helpers.get((friend, goal), ()):
+                    yield _support(friend, goal)
+
+    def _supported(self, orders: np.ndarray) -> Iterator[Change]:
+        for place in self.places:
+            for order in self._alone[place]:
+                goal = self._goal(place, order)
+                if order == orders[place] or not self._threatened[goal]:
+                    continue  # supports of the order as it is are changes of one unit
+                for helper in self._helpers.get((place, goal), ()):
+                    yield (place, order), (helper, _support(place, goal))
+
+    def _followed(self, orders: np.ndarray) -> Iterator[Change]:
+        for place in self.places:
+            for order in self._alone[place]:
+                goal = self._goal(place, order)
+                if goal != place and goal in self._alone and self._goal(goal, int(orders[goal])) in (goal, place):
+                    for onward in self._alone[goal]:
+                        if self._goal(goal, onward) not in (goal, place):
+                            yield (place, order), (goal, onward)
+
+    def _convoys(self) -> Iterator[Change]:
+        for (army, goal), order in self._carried.items():
+            fleets = self._carriers.get((army, goal), [])
+            for fleet in fleets:
+                yield (army, order), fleet
+            for first, one in enumerate(fleets):
+                for other in fleets[first + 1 :]:
+                    yield (army, order), one, other
+
+
+def unions(ranked: Iterable[Change], most: int) -> list[Change]:
+    """Return at most `most` unions of the best changes that concern different units: of two, of three and so on."""
+    union: dict[int, int] = {}
+    joined: list[Change] = []
+    for number, change in enumerate(ranked):
+        if any(place in union for place, _ in change):
+            continue
+        union.update(change)
+        if number and len(joined) < most:
+            joined.append(tuple(union.items()))
+    return joined
+
+
+def apply(orders: np.ndarray, changes: Iterable[Change]) -> np.ndarray:
+    """Return copies of `orders` [75], each with one of the changes, int32 [n, 75]."""
+    listed = list(changes)
+    rows = np.repeat(orders[None], len(listed), axis=0)
+    at = [(number, place, order) for number, change in enumerate(listed) for place, order in change]
+    number, place, order = np.array(at, dtype=np.int64).reshape(-1, 3).T
+    rows[number, place] = order
+    return rows
+
+
+def _support(friend: int, goal: int) -> int:
+    """Return the order that supports a unit's move, or its hold if the goal is its own place."""
+    if friend == goal:
+        return codes.pack(codes.SUPPORT, goal)
+    return codes.pack(codes.SUPPORT_MOVE, goal, friend)
+
+
+def _in_reach(units: np.ndarray, owners: np.ndarray, power: int) -> np.ndarray:
+    """Return whether a foreign unit is in a province or could move there without a convoy, bool [75]."""
+    board = board_tensors(torch.device("cpu"))
+    places = np.flatnonzero((owners != power) & (owners >= 0))
+    forms = (units[places].astype(np.int64) - 1) // codes.NUM_POWERS
+    reached = np.zeros(codes.NUM_PROVINCES + 1, dtype=bool)  # the padding of neighbours, -1, falls into the last one
+    reached[board.reach.numpy()[board.rows.numpy()[places, forms]]] = True
+    reached[places] = True
+    return reached[: codes.NUM_PROVINCES]

@@ -1,0 +1,100 @@
+"""The value of a position to one power, for the search: centres, and who could take those that are contested.
+
+A centre counts 1 to its owner after fall. After spring, when it has not changed hands yet, it counts 1 to an owner
+with no foreign unit in it, `INVADED` to one with, and `ENTERED` to another power whose unit is there. Unless the game
+is over, r being the units of the strongest other power that could be there next and n those of the power itself:
+
+    a centre the power holds       - THREATENED where r > n
+    a centre it does not hold      + OPEN where n > r, + LEVEL where n = r > 0
+
+18 centres after fall add `WON`. Weights are in centres.
+"""
+
+from __future__ import annotations
+
+import warp as wp
+
+from sparring.envs.diplomacy.adjudicator.calendar import FALL, SPRING_RETREATS
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.state import POWERS, PROVINCES, Games, Tables, power_of
+from sparring.envs.diplomacy.bots.dumbbot_values import row_of
+
+wp.set_module_options({"enable_backward": False, "optimization_level": 3, "max_unroll": 1})
+
+SOLO = wp.constant(codes.SOLO)
+INVADED, ENTERED, THREATENED, OPEN, LEVEL, WON = (wp.constant(index) for index in range(6))
+WEIGHTS = (0.3, 0.8, 0.35, 0.35, 0.1, 10.0)
+"""The weights named in the module's docstring, in centres."""
+
+
+@wp.func
+def count_units(games: Games, tables: Tables, game: int, near: wp.array[int]) -> None:
+    """Count the units of each power that are in a province or could move there without a convoy, in `near` [7 P]."""
+    for province in range(PROVINCES):
+        unit = games.units[game, province]
+        if unit != wp.uint8(0):
+            power = power_of(unit)
+            near[POWERS * province + power] = near[POWERS * province + power] + 1
+            row, side = row_of(tables, unit, province), int(0)
+            while tables.reach[row, side] >= 0:
+                entry = POWERS * tables.reach[row, side] + power
+                near[entry] = near[entry] + 1
+                side += 1
+
+
+@wp.func
+def holder_of(games: Games, game: int, centre: int, province: int) -> int:
+    """Return the power whose unit is in a centre, else its owner."""
+    unit = games.units[game, province]
+    if unit != wp.uint8(0):
+        return power_of(unit)
+    return int(games.owner[game, centre])
+
+
+@wp.func
+def contested(near: wp.array[int], province: int, power: int, held: bool, weights: wp.array[float]) -> float:
+    """Return the term of a centre that depends on the units around it."""
+    rival, own = int(0), near[POWERS * province + power]
+    for other in range(POWERS):
+        if other != power:
+            rival = wp.max(rival, near[POWERS * province + other])
+    if held:
+        return wp.where(rival > own, -weights[THREATENED], 0.0)
+    if own > rival:
+        return weights[OPEN]
+    return wp.where(own == rival and own > 0, weights[LEVEL], 0.0)
+
+
+@wp.kernel
+def score_kernel(
+    games: Games, tables: Tables, powers: wp.array[int], weights: wp.array[float], scores: wp.array[float], first: int
+) -> None:
+    """Write the value of game `first + tid` to `powers[game]`; -1 skips the game."""
+    game = first + wp.tid()
+    power = powers[game]
+    if power < 0:
+        return
+    near = wp.zeros(shape=(525,), dtype=int)  # 7 powers x 75 provinces
+    over = games.done[game] == wp.uint8(1)
+    phase = int(games.phase[game])
+    before_fall = not over and (phase == SPRING_RETREATS or phase == FALL)
+    if not over:
+        count_units(games, tables, game, near)
+    total, centres = float(0.0), int(0)
+    for province in range(PROVINCES):
+        centre = tables.centre_of[province]
+        if centre >= 0:
+            held = holder_of(games, game, centre, province) == power
+            if not before_fall:
+                if held:
+                    total += 1.0
+                    centres += 1
+            elif int(games.owner[game, centre]) == power:
+                total += wp.where(held, 1.0, weights[INVADED])
+            elif held:
+                total += weights[ENTERED]
+            if not over:
+                total += contested(near, province, power, held, weights)
+    if centres >= SOLO:
+        total += weights[WON]
+    scores[game] = total

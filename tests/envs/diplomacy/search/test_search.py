@@ -1,0 +1,229 @@
+"""The search finds known best moves, keeps its budget, repeats by seed, and misses nothing that two units can do."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+
+from sparring.configs.core.errors import InputError
+from sparring.envs.diplomacy.batch import DiplomacyBatch, position
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import POWERS, find_location, standard_board
+from sparring.envs.diplomacy.board.tensors import power_of
+from sparring.envs.diplomacy.orders.notation import read_order
+from sparring.envs.diplomacy.search.changes import apply, unions
+from sparring.envs.diplomacy.search.search import OrderSearch, SearchOrders, SearchTurn
+from sparring.envs.diplomacy.search.settings import SearchSettings, read_settings
+from tests.envs.diplomacy.scenes import unit_row
+
+DUMBBOT = codes.BOTS.index("dumbbot")
+
+
+@pytest.fixture(scope="module")
+def batch():
+    batch = DiplomacyBatch(4, last_year=1910, threads=1)
+    yield batch
+    batch.close()
+
+
+def place(batch, units, centres, *, phase):
+    """Set every game to a position; centres of powers that are not named have no owner."""
+    owner = np.full((1, codes.NUM_CENTRES), -1)
+    for power, names in centres.items():
+        owner[0, [standard_board().centre_of[find_location(name)] for name in names.split()]] = POWERS.index(power)
+    batch.load(position(unit_row(units)[None], owner, year=1905, phase=phase))
+
+
+def searched(batch, power, *, rows=(0,), **settings):
+    player = SearchOrders(SearchSettings(**settings))
+    return player.searched(batch, torch.tensor(rows), torch.full((len(rows),), POWERS.index(power)))
+
+
+def orders_of(game):
+    return {place: int(game.orders[place]) for place in np.flatnonzero(game.orders)}
+
+
+def packed(*texts):
+    return {read_order(text).province: read_order(text).order for text in texts}
+
+
+def test_an_attack_is_supported(batch):
+    place(
+        batch,
+        {"FRANCE": "A BUR, A RUH", "GERMANY": "A MUN"},
+        {"FRANCE": "PAR MAR BEL HOL KIE", "GERMANY": "MUN BER"},
+        phase=codes.FALL,
+    )
+    orders = orders_of(searched(batch, "FRANCE", positions=4000, opponents="defensive")[0])
+    one, other = packed("A BUR - MUN", "A RUH S A BUR - MUN"), packed("A RUH - MUN", "A BUR S A RUH - MUN")
+    assert orders in (one, other)
+
+
+def test_an_army_is_carried_to_a_second_centre(batch):
+    """In spring the fleet carries the army over, and takes a centre of its own in fall."""
+    place(batch, {"ENGLAND": "A YOR, F NTH"}, {"ENGLAND": "LON LVP EDI"}, phase=codes.SPRING)
+    orders = orders_of(searched(batch, "ENGLAND", positions=8000)[0])
+    nth, yor = find_location("NTH"), find_location("YOR")
+    assert codes.unpack(orders[nth])[0] == codes.CONVOY
+    kind, goal, _, via = codes.unpack(orders[yor])
+    assert (kind, via) == (codes.MOVE, True)
+    assert standard_board().centre_of[goal] >= 0
+
+
+def test_threatened_centres_are_defended():
+    """In the last fall, when centres are all that counts: better than holds and than DumbBot, in fresh draws."""
+    last = DiplomacyBatch(1, last_year=1905, threads=1)
+    units = {"FRANCE": "A PAR, A GAS", "GERMANY": "A BUR, A PIC"}
+    place(last, units, {"FRANCE": "PAR BRE MAR SPA POR", "GERMANY": "MUN BER KIE"}, phase=codes.FALL)
+    game = searched(last, "FRANCE", positions=20_000)[0]
+    holds = np.where(game.orders > 0, codes.HOLD, 0).astype(np.int32)
+    kept = [centres_after(last, orders) for orders in (game.orders, holds, None)]
+    last.close()
+    assert kept[0] > max(kept[1:]) + 0.05
+
+
+def centres_after(batch, orders):
+    """Return France's mean centres after a fall with `orders` int32 [75], or None for DumbBot's, over 400 draws."""
+    games = DiplomacyBatch(400, last_year=1910, threads=1)
+    games.load({name: values[:1] for name, values in batch.state.items()})
+    games.players.fill_(DUMBBOT)
+    games.draw_orders(99)
+    if orders is not None:
+        own = power_of(games.units) == POWERS.index("FRANCE")
+        games.orders.copy_(torch.where(own, torch.from_numpy(orders), games.orders))
+    games.process()
+    centres = (games.owner == POWERS.index("FRANCE")).sum(dim=1).double().mean()
+    games.close()
+    return float(centres)
+
+
+def two_unit_powers(batch):
+    """Return a state of movement phases of DumbBots in which a power has two units, with the power of each."""
+    games = DiplomacyBatch(64, last_year=1910, threads=1)
+    games.players.fill_(DUMBBOT)
+    rows, powers = [], []
+    for seed in range(24):
+        units = (power_of(games.units).unsqueeze(-1) == torch.arange(7)).sum(1)
+        moving = (games.phase == codes.SPRING) | (games.phase == codes.FALL)
+        for game in torch.nonzero(moving & (games.done == 0) & (units == 2).any(1)).flatten().tolist():
+            if len(rows) < 12 and game % 5 == seed % 5:
+                rows.append({name: values[game].clone() for name, values in games.state.items()})
+                powers.append(int((units[game] == 2).nonzero()[0]))
+        games.draw_orders(seed)
+        games.process()
+    games.close()
+    return {name: torch.stack([row[name] for row in rows]) for name in rows[0]}, torch.tensor(powers)
+
+
+def test_two_units_find_the_best_of_all_order_sets(batch):
+    """By one phase, the ascent's orders are as good as the best of all pairs that help no other power."""
+    state, powers = two_unit_powers(batch)
+    view = DiplomacyBatch(len(powers), last_year=1910, threads=1)
+    view.load(state)
+    listed = [view.legal_orders(game) for game in range(len(powers))]
+    search = OrderSearch(SearchSettings(positions=100_000), last_year=1910, rollouts=False)
+    search.samples = 16
+    ids = torch.arange(len(powers))
+    games = search.choose(view.state, powers, listed, ids)
+    turn = SearchTurn(search, view.state, powers, ids, games)
+    owners = power_of(view.units).numpy()
+    candidates = {}
+    for number, game in enumerate(games):
+        choices = [[(place, order) for order in listed[number][place].tolist()] for place in game.own.places]
+        own = [
+            [one for one in unit if not helps_others(one[1], owners[number], int(powers[number]))] for unit in choices
+        ]
+        candidates[number] = apply(np.zeros_like(game.orders), product(*own))
+    for number, values in turn._values(candidates, 16).items():
+        assert values.max() <= games[number].value + search_tolerance(), POWERS[int(powers[number])]
+    view.close()
+
+
+def search_tolerance():
+    """Gains below `LEAST_GAIN` end the ascent."""
+    return 0.0101
+
+
+def helps_others(order, owners, power):
+    kind, target, other, _ = codes.unpack(order)
+    helped = {codes.SUPPORT: target, codes.SUPPORT_MOVE: other, codes.CONVOY: other}.get(kind)
+    return helped is not None and owners[standard_board().province_of[helped]] != power
+
+
+def test_a_budget_of_positions_repeats_and_is_kept(batch):
+    batch.reset()
+    batch.players.fill_(DUMBBOT)
+    for _ in range(3):
+        batch.draw_orders(1)
+        batch.process()
+    batch.phase.fill_(codes.SPRING)
+    batch.dislodged.zero_()
+    first = searched(batch, "FRANCE", rows=(0, 1, 2), positions=3000)
+    again = searched(batch, "FRANCE", rows=(0, 1, 2), positions=3000)
+    alone = searched(batch, "FRANCE", rows=(1,), positions=3000)
+    for one, other in zip(first, again, strict=True):
+        assert np.array_equal(one.orders, other.orders)
+        assert one.value == other.value
+    assert np.array_equal(alone[0].orders, first[1].orders)
+    assert all(0 < game.positions <= 3000 for game in first)
+    assert all(game.positions <= 200 for game in searched(batch, "TURKEY", rows=(0, 1), positions=200))
+
+
+def test_the_player_orders_moves_only(batch):
+    batch.reset()
+    player, seats = SearchOrders(SearchSettings(positions=500)), torch.zeros(4, 7, dtype=torch.bool)
+    seats[:3, POWERS.index("ITALY")] = True
+    batch.players.fill_(codes.ACTIONS)
+    player.write(batch, seats)
+    own = power_of(batch.units) == POWERS.index("ITALY")
+    assert (batch.orders[:3][own[:3]] > 0).all()
+    assert not batch.orders[3].any()
+    assert not batch.orders[~own].any()
+    batch.process()
+    assert not (batch.results[:3][own[:3]] == codes.VOID).any()
+    batch.phase.fill_(codes.WINTER)
+    player.write(batch, seats)
+    assert not batch.orders.any()
+    batch.reset()
+
+
+def test_unions_join_changes_of_different_units():
+    changes = [((1, 10), (2, 20)), ((2, 21),), ((3, 30),), ((4, 40),)]
+    assert unions(changes, 9) == [((1, 10), (2, 20), (3, 30)), ((1, 10), (2, 20), (3, 30), (4, 40))]
+    assert len(unions(changes, 1)) == 1
+
+
+def test_a_fork_takes_rows_and_ends_the_others(batch):
+    batch.reset()
+    batch.draw_orders(3)
+    batch.process()
+    other = DiplomacyBatch(3, threads=1)
+    other.fork(batch.state, torch.tensor([2, 0]))
+    assert torch.equal(other.units[:2], batch.units[[2, 0]])
+    assert other.done.tolist() == [0, 0, 1]
+    other.close()
+    batch.reset()
+
+
+def test_a_name_says_the_settings():
+    assert read_settings("search") == SearchSettings(seconds=0.1)
+    assert read_settings("search:positions=4000,seed=3") == SearchSettings(positions=4000, seed=3)
+    assert read_settings("search:opponents=chaos,seconds=2").opponents == "chaos"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("search:position=4", "unknown key of search.* 'position': .*did you mean 'positions'"),
+        ("search:positions=9", r"positions=9 must be in \[100, 100000000\]"),
+        ("search:seconds=fast", "seconds=fast is no number"),
+        ("search:seconds=1,positions=100", "two budgets; leave one out"),
+        ("search:opponents=dumbot", "unknown bot 'dumbot'"),
+        ("search:proposals=", "proposals is empty"),
+        ("search:seed", "give seed once, as in search:seed=VALUE"),
+    ],
+)
+def test_wrong_settings_are_named(text, message):
+    with pytest.raises(InputError, match=message):
+        read_settings(text)
