@@ -22,7 +22,7 @@ from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.files import unusable_text
 from sparring.configs.core.status import as_called, say
 from sparring.eval.analysis import report_commands, run_commands
-from sparring.eval.analysis.options import OutputOptions, ReportOutput, as_command
+from sparring.eval.analysis.options import as_command
 from sparring.eval.analysis.output import Answer, code_of, versioned
 from sparring.eval.command import INTERRUPTED
 
@@ -47,7 +47,6 @@ ACTIONS: dict[str, Callable[..., int]] = {
     "watch": run_commands.watch,
     "register": report_commands.register_runs,
 }
-REPORTS = ("analyze", "compare")
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
@@ -63,7 +62,7 @@ def commands() -> None:
 
 for name, answering in ANSWERS.items():
     kind = report_commands.ManyValuesCommand if name == "compare" else None
-    app.command(name, cls=kind)(as_command(answering, ReportOutput if name in REPORTS else OutputOptions))
+    app.command(name, cls=kind)(as_command(answering, answers=True))
 for name, acting in ACTIONS.items():
     app.command(name)(as_command(acting))
 

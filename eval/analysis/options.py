@@ -15,7 +15,7 @@ import typer
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import CHECKPOINTS
-from sparring.eval.analysis.output import OutputFormat, ReportFormat, warn
+from sparring.eval.analysis.output import OutputFormat, warn
 from sparring.eval.analysis.record import History, RunNotFoundError, RunRecord, RunSource, not_found
 from sparring.eval.analysis.reports.power_law import Price
 from sparring.eval.analysis.sources.folder_files import is_run_folder
@@ -139,16 +139,6 @@ class OutputOptions:
         return OutputFormat.JSON if self.json else self.output_format
 
 
-ReportForm = Annotated[ReportFormat, typer.Option("--output-format", help="form of the output")]
-
-
-@dataclass(frozen=True)
-class ReportOutput(OutputOptions):
-    """Options that say how a report looks."""
-
-    output_format: ReportForm = ReportFormat.TABLE  # type: ignore[assignment]
-
-
 @dataclass(frozen=True)
 class ReportFiles:
     """Files that a report is written to."""
@@ -189,15 +179,15 @@ def cache_figures(sources: Sequence[RunSource]) -> dict[str, Any]:
     return {"cache": clouds[0].cache.figures()} if clouds else {}
 
 
-def as_command(command: Callable[..., Any], output: type[OutputOptions] | None = None) -> Callable[..., Any]:
+def as_command(command: Callable[..., Any], *, answers: bool = False) -> Callable[..., Any]:
     """Return a command for Typer with the fields of its dataclass parameters as options of their own.
 
-    With `output` what it returns is an `Answer`, and the form in which those options ask for it is added.
+    If it `answers`, it has the options of output, and the form that they ask for is added to the answer.
     """
     groups: dict[str, Any] = {}
     parameters: list[inspect.Parameter] = []
     given = [*inspect.signature(command, eval_str=True).parameters.values()]
-    given += [inspect.Parameter("output", inspect.Parameter.KEYWORD_ONLY, annotation=output)] if output else []
+    given += [inspect.Parameter("output", inspect.Parameter.KEYWORD_ONLY, annotation=OutputOptions)] if answers else []
     for one in given:
         if is_dataclass(one.annotation):
             groups[one.name] = one.annotation
@@ -212,7 +202,7 @@ def as_command(command: Callable[..., Any], output: type[OutputOptions] | None =
     def called(**values: Any) -> Any:
         for name, group in groups.items():
             values[name] = group(**{one.name: values.pop(one.name) for one in fields(group)})
-        form = values.pop("output").form if output else None
+        form = values.pop("output").form if answers else None
         answer = command(**values)
         return answer if form is None else replace(answer, form=form)
 

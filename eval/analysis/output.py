@@ -48,14 +48,6 @@ class OutputFormat(StrEnum):
     TABLE = "table"
     JSON = "json"
     CSV = "csv"
-
-
-class ReportFormat(StrEnum):
-    """Forms of a report on standard output."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
     MARKDOWN = "markdown"
 
 
@@ -64,7 +56,7 @@ class Answer:
     """What a command found: an object for JSON, what prints it in another form, and what belongs on stderr."""
 
     data: Mapping[str, Any]
-    show: Callable[[Any], None]
+    show: Callable[[OutputFormat], None]
     """Prints the answer in a form other than JSON."""
     warnings: Iterable[str] = ()
     remark: str = ""
@@ -75,13 +67,13 @@ class Answer:
     """Exit code that goes before that of damage."""
     files: Mapping[Path, str | bytes] = field(default_factory=dict)
     """Files that were asked for, by path."""
-    form: OutputFormat | ReportFormat = OutputFormat.TABLE
+    form: OutputFormat = OutputFormat.TABLE
     """The form asked for."""
 
     def publish(self) -> int:
         """Write the files, print the answer and what belongs on stderr; return the exit code."""
         self.write()
-        if self.form == OutputFormat.JSON:
+        if self.form is OutputFormat.JSON:
             print(to_json(self.data))
         else:
             self.show(self.form)
@@ -126,8 +118,19 @@ def plain(value: Any) -> Any:
 
 
 def print_rows(headings: Sequence[str], rows: Sequence[Sequence[Any]], output_format: OutputFormat) -> None:
-    """Print rows as CSV or as a table."""
-    print(to_csv(headings, rows), end="") if output_format is OutputFormat.CSV else print_table(headings, rows)
+    """Print rows as CSV, as Markdown, or as a table for the terminal."""
+    if output_format is OutputFormat.CSV:
+        print(to_csv(headings, rows), end="")
+    elif output_format is OutputFormat.MARKDOWN:
+        print(markdown_table(headings, [[shown(cell) for cell in row] for row in rows]))
+    else:
+        print_table(headings, rows)
+
+
+def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table as Markdown, its cells escaped."""
+    head, *body = (f"| {' | '.join(map(markdown_text, row))} |" for row in [headings, *rows])
+    return "\n".join([head, f"| {' | '.join(['---'] * len(headings))} |", *body])
 
 
 def to_csv(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

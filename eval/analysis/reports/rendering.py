@@ -230,11 +230,7 @@ def _section_html(section: ReportSection) -> str:
 
 
 def _table_md(table: ReportTable) -> str:
-    head, *body = (
-        f"| {' | '.join(map(markdown_text, row))} |"
-        for row in [table.columns, *(map(cell_text, row) for row in table.rows)]
-    )
-    text = "\n".join([head, f"| {' | '.join(['---'] * len(table.columns))} |", *body])
+    text = output.markdown_table(table.columns, [[*map(cell_text, row)] for row in table.rows])
     return f"{markdown_text(table.title)}\n\n{text}" if table.title else text
 
 
@@ -299,12 +295,12 @@ BLOCKS = "▁▂▃▄▅▆▇█"
 SPARK_WIDTH = 40
 
 
-def show(report: RunReport, form: output.ReportFormat) -> None:
+def show(report: RunReport, form: output.OutputFormat) -> None:
     """Print a report as CSV, as Markdown, or as a table for the terminal."""
-    if form is output.ReportFormat.TABLE:
+    if form is output.OutputFormat.TABLE:
         print_report(report, output.console())
     else:
-        print((to_csv if form is output.ReportFormat.CSV else to_markdown)(report).rstrip("\n"))
+        print((to_csv if form is output.OutputFormat.CSV else to_markdown)(report).rstrip("\n"))
 
 
 def print_report(report: RunReport, console: Console) -> None:
