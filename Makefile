@@ -36,7 +36,7 @@ help:
 	@echo "make install install into .venv what training and evaluation need, at the versions of constraints.txt"
 	@echo "make setup   install everything: the same, the extras and the test tools"
 	@echo "make test    the same, then lint, types and all tests"
-	@echo "make slow    long fuzzing of all stored files, and the tests against vLLM, installed into .venv-vllm"
+	@echo "make slow    long fuzzing of all stored files, many examples of properties, and the tests against vLLM, installed into .venv-vllm"
 	@echo "make docs    the documentation site, written to build/site"
 	@echo "make lint    ruff and mypy only"
 	@echo "make bench   speed of the simulators and of training, as ratios"
@@ -93,6 +93,7 @@ docs: setup
 # vLLM needs other versions and, on a CPU, no torchvision, torchaudio or torchcodec; SPARRING_VLLM names another Python with vLLM.
 slow: kernels $(VLLM)
 	SPARRING_VLLM=$(VLLM) $(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile=many
 
 $(CURDIR)/.venv-vllm/bin/python:
 	$(PYTHON) -m venv .venv-vllm

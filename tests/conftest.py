@@ -10,8 +10,14 @@ import os
 import socket
 
 import pytest
+from hypothesis import settings
 
 from sparring.configs import opponents
+
+# Drawn examples of a property: few in every run, many in `make slow`. A busy machine is no failure: no deadline.
+settings.register_profile("few", max_examples=25, deadline=None)
+settings.register_profile("many", max_examples=1000, deadline=None)
+settings.load_profile("few")
 
 NOWHERE = "http://127.0.0.1:9"
 LOCAL_NAMES = {"localhost", "localhost.localdomain", "ip6-localhost", socket.gethostname(), "", None}
@@ -78,3 +84,22 @@ def no_opponent_left_behind():
     yield
     opponents._registered.clear()
     opponents._registered.update(before)
+
+
+@pytest.fixture(scope="session")
+def toy(tmp_path_factory):
+    """Folder of a toy language model and its tokenizer, as `model.name` takes it."""
+    from tests.agents.grpo.toy_folder import toy_folder  # transformers takes seconds to load
+
+    return toy_folder(tmp_path_factory.mktemp("toy"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread():
+    """Small tensors on one thread: a test run shares the machine, and threads that wait for each other are slow."""
+    import torch  # not where nothing runs, as in the process that hands out tests
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

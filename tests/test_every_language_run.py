@@ -15,7 +15,6 @@ from sparring.configs.load import load, runs
 from sparring.configs.schema import DIPLOMACY
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import CHALLENGER
-from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.llm.toys import llama, word_tokenizer
 from tests.configs.run_configs import run_config
 
@@ -27,11 +26,6 @@ SMALL = (
 GRPO = [run for run in runs() if run_config(run).trainer == "grpo" and run_config(run).env.id == DIPLOMACY]
 """Those of chess begin with a model that has to be trained first; tests/envs/chess trains a small one."""
 FROM_AN_ADAPTER = ("diplomacy_exp2",)
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    return toy_folder(tmp_path_factory.mktemp("toy"))
 
 
 def given_adapter(config, path):

@@ -1,12 +1,14 @@
-"""Small tensors on one thread: a test run shares the machine, and threads that wait for each other are slow."""
+"""What tests of training compare their runs with."""
 
 import pytest
-import torch
 
 
-@pytest.fixture(autouse=True, scope="session")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory):
+    """Folder of a run of PPO, `long` of `tests.agents.ppo.small_run`, that was never cut; nothing may change it."""
+    from sparring.agents.trainers import train
+    from tests.agents.ppo.small_run import long
+
+    root = tmp_path_factory.mktemp("undisturbed")
+    train(long(root))
+    return root

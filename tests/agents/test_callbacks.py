@@ -31,15 +31,7 @@ class Recorder(Callback):
         return [(run, found) for name, run, found in self.calls if name == kind]
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """A run that was never cut, and had no callbacks."""
-    root = tmp_path_factory.mktemp("whole")
-    train(long(root))
-    return root
-
-
-def test_they_receive_what_is_logged_and_change_nothing(whole, tmp_path):
+def test_they_receive_what_is_logged_and_change_nothing(undisturbed, tmp_path):
     recorder = Recorder()
     final = train(long(tmp_path), callbacks=[recorder])
     assert [run.update for run, _ in recorder.of("update")] == list(range(1, 9))
@@ -51,8 +43,8 @@ def test_they_receive_what_is_logged_and_change_nothing(whole, tmp_path):
     written = {path.name for _, path in recorder.of("checkpoint")}
     assert written == {"final.pt", "best.pt", "before.pt"}
     assert recorder.of("checkpoint")[-1][1] == final
-    assert state_of(tmp_path) == state_of(whole)
-    assert untimed(metrics(tmp_path)) == untimed(metrics(whole))
+    assert state_of(tmp_path) == state_of(undisturbed)
+    assert untimed(metrics(tmp_path)) == untimed(metrics(undisturbed))
 
 
 def test_the_environment_steps_are_those_of_the_metrics(tmp_path):
@@ -62,20 +54,20 @@ def test_the_environment_steps_are_those_of_the_metrics(tmp_path):
 
 
 @pytest.mark.parametrize("update", [1, 4, 7])
-def test_a_run_that_a_callback_stops_goes_on_bit_for_bit(whole, tmp_path, update):
+def test_a_run_that_a_callback_stops_goes_on_bit_for_bit(undisturbed, tmp_path, update):
     final = train(long(tmp_path), callbacks=[Recorder(stop_at=update)])
     assert load_checkpoint(final).training["interrupted"] is True
     newest = max((tmp_path / "small" / "state").glob("update_*"))
     assert read_state(newest).content["updates"] == update
     train(long(tmp_path))
-    assert state_of(tmp_path) == state_of(whole)
-    assert untimed(metrics(tmp_path)) == untimed(metrics(whole))
-    weights = [load_checkpoint(root / "small" / "final.pt").network.state_dict() for root in (tmp_path, whole)]
+    assert state_of(tmp_path) == state_of(undisturbed)
+    assert untimed(metrics(tmp_path)) == untimed(metrics(undisturbed))
+    weights = [load_checkpoint(root / "small" / "final.pt").network.state_dict() for root in (tmp_path, undisturbed)]
     assert flat(weights[0]) == flat(weights[1])
 
 
 @pytest.mark.parametrize("error", [RuntimeError("of the callback"), SystemExit(3), KeyboardInterrupt()])
-def test_an_exception_ends_the_run_with_its_state_saved(whole, tmp_path, error, capsys):
+def test_an_exception_ends_the_run_with_its_state_saved(undisturbed, tmp_path, error, capsys):
     later = Recorder()
     with pytest.raises(type(error)) as caught:
         train(long(tmp_path), callbacks=[Recorder(raise_at=3, error=error), later])
@@ -83,8 +75,8 @@ def test_an_exception_ends_the_run_with_its_state_saved(whole, tmp_path, error, 
     assert [run.update for run, _ in later.of("update")] == [1, 2]  # none is called after the exception
     assert f"a callback raised {type(error).__name__}; the run ends, its state is saved" in capsys.readouterr().out
     train(long(tmp_path))
-    assert state_of(tmp_path) == state_of(whole)
-    assert untimed(metrics(tmp_path)) == untimed(metrics(whole))
+    assert state_of(tmp_path) == state_of(undisturbed)
+    assert untimed(metrics(tmp_path)) == untimed(metrics(undisturbed))
 
 
 def test_an_exception_about_the_last_policy_is_raised_too(tmp_path):

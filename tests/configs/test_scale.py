@@ -5,7 +5,7 @@ from itertools import groupby
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.configs.core.errors import ConfigError
@@ -147,7 +147,6 @@ def test_after_the_first_snapshot_there_is_a_second():
     assert shrink(config).self_play.snapshot_every == 2
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(scale=st.floats(1e-6, 1.0), moments=st.sets(st.integers(0, 10**7), max_size=20))
 def test_moments_stay_apart_and_none_is_early(scale, moments):
     clock = ScaleClock(scale, moments)
@@ -158,7 +157,6 @@ def test_moments_stay_apart_and_none_is_early(scale, moments):
     assert all(short >= scale * moment - 0.5 for short, moment in zip(short, sorted(moments), strict=True))
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(
     scale=st.floats(1e-6, 1.0),
     updates=st.integers(1, 3000),

@@ -3,7 +3,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sparring.curriculum.opponents import counts, deal, shares
@@ -113,7 +113,6 @@ def test_the_wrong_number_of_matches_is_refused():
         deal([1.0], 4, np.zeros(3, dtype=np.int32))
 
 
-@settings(deadline=None)
 @given(st.data(), share_lists(), st.integers(1, 40))
 def test_deals_are_exact_balanced_minimal_and_repeatable(data, share, n):
     current = np.array(data.draw(st.lists(st.integers(-1, 6), min_size=n, max_size=n)), dtype=np.int32)

@@ -5,7 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.configs.load import load
@@ -292,7 +292,6 @@ def test_success_in_the_last_stage_ends_the_run():
 win_rates = st.dictionaries(st.sampled_from(BOTS), st.floats(0, 1))
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.lists(win_rates, min_size=35, max_size=35))
 def test_plans_are_a_pure_function_of_position_and_win_rates(rates):
     one, other = Schedule(SUCCESS), Schedule(SUCCESS)
@@ -303,7 +302,6 @@ def test_plans_are_a_pure_function_of_position_and_win_rates(rates):
     assert path == walk(other, rates.__getitem__)
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.lists(win_rates, min_size=35, max_size=35))
 def test_whatever_succeeds_nothing_is_late_and_no_event_is_lost_or_doubled(rates):
     schedule = Schedule(SUCCESS)

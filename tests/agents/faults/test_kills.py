@@ -11,10 +11,9 @@ import pytest
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.run.folder import RunFolder
 from sparring.agents.run.states import StateFolder, read_state
-from sparring.agents.trainers import train
 from sparring.curriculum.pool import Pool
 from tests.agents.faults import planted, victims
-from tests.agents.ppo.small_run import flat, long, metrics, state_of, untimed
+from tests.agents.ppo.small_run import flat, metrics, state_of, untimed
 
 KILLS, KEEP = 30, 2
 
@@ -92,8 +91,7 @@ def test_a_kill_before_every_single_operation_on_files(tmp_path):
     assert at > 40
 
 
-def test_a_run_killed_again_and_again_goes_on_bit_for_bit(tmp_path):
-    train(long(tmp_path / "whole"))
+def test_a_run_killed_again_and_again_goes_on_bit_for_bit(undisturbed, tmp_path):
     root, rng, kills = tmp_path / "killed", random.Random(1), 0
     while True:
         process, receiver = victims.start_telling(planted.run_telling, root, out=tmp_path / "said", checkpoint_every=1)
@@ -111,9 +109,9 @@ def test_a_run_killed_again_and_again_goes_on_bit_for_bit(tmp_path):
     assert kills >= 3
     assert "starts from the beginning" not in said
     assert "damaged" not in said
-    assert state_of(root) == state_of(tmp_path / "whole")
-    assert untimed(metrics(root)) == untimed(metrics(tmp_path / "whole"))
+    assert state_of(root) == state_of(undisturbed)
+    assert untimed(metrics(root)) == untimed(metrics(undisturbed))
     for name in ("final.pt", "before.pt", "best.pt"):
-        ours, theirs = (load_checkpoint(place / "small" / name) for place in (root, tmp_path / "whole"))
+        ours, theirs = (load_checkpoint(place / "small" / name) for place in (root, undisturbed))
         assert flat(ours.network.state_dict()) == flat(theirs.network.state_dict())
     assert [str(path) for path in root.rglob(".*")] == []

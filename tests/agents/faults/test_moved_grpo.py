@@ -10,7 +10,6 @@ from sparring.agents.llm.models.adapters import AdapterError, load_adapter
 from sparring.agents.run.states import StateFolder
 from sparring.curriculum.league.file import LeagueFile
 from tests.agents.grpo.small_runs import events, in_process, rows, run
-from tests.agents.grpo.toy_folder import toy_folder
 
 OPTIONS = (
     *("grpo.steps=4", "grpo.buffer_depth=1", "league.checkpoint_every=1", "league.cold_start_steps=0"),
@@ -23,11 +22,6 @@ def no_workers():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(GRPOTrainer, "_new_players", in_process)
         yield
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    return toy_folder(tmp_path_factory.mktemp("toy"))
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,6 @@ from tests.agents.faults import planted, victims
 from tests.agents.ppo.small_run import long, metrics, state_of, untimed
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    root = tmp_path_factory.mktemp("whole")
-    train(long(root))
-    return root
-
-
 def check(root, last):
     """Every state and every policy in the folder loads; the newest state is of update `last`."""
     states = StateFolder(root / "small" / "state", 3, alert=pytest.fail)
@@ -28,7 +21,7 @@ def check(root, last):
 
 
 @pytest.mark.parametrize("full_after", [1, 5])
-def test_a_full_disk(whole, tmp_path, full_after):
+def test_a_full_disk(undisturbed, tmp_path, full_after):
     code, text = victims.listen(planted.run_on_a_full_disk, tmp_path, full_after, checkpoint_every=2)
     assert code == 2, text
     assert text.splitlines()[-1].startswith("train.py: "), text
@@ -44,12 +37,12 @@ def test_a_full_disk(whole, tmp_path, full_after):
         assert "pool: cannot be written (File too large); free some space" in text
     check(tmp_path, full_after - full_after % 2)
     train(long(tmp_path))
-    assert state_of(tmp_path) == state_of(whole)
-    assert untimed(metrics(tmp_path)) == untimed(metrics(whole))
+    assert state_of(tmp_path) == state_of(undisturbed)
+    assert untimed(metrics(tmp_path)) == untimed(metrics(undisturbed))
 
 
 @pytest.mark.parametrize("how", ["a file", "another one"])
-def test_a_folder_that_vanishes(whole, tmp_path, how):
+def test_a_folder_that_vanishes(undisturbed, tmp_path, how):
     """Also one whose folders for states and snapshots cannot be written, which not even root can."""
     code, text = victims.listen(planted.run_without_folder, tmp_path, 5, how, checkpoint_every=2)
     assert "alert: no training state is saved" in text, text
@@ -67,4 +60,4 @@ def test_a_folder_that_vanishes(whole, tmp_path, how):
     rows = (there / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(row)["env_steps"] for row in rows] == [128 * update for update in range(1, len(rows) + 1)]
     train(long(tmp_path))
-    assert state_of(tmp_path) == state_of(whole)
+    assert state_of(tmp_path) == state_of(undisturbed)

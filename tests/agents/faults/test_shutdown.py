@@ -18,13 +18,6 @@ TERM, INT = signal.SIGTERM, signal.SIGINT
 PLACES = ["rollout", "update", "check", "save of a policy", "save of a state"]
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    root = tmp_path_factory.mktemp("whole")
-    train(long(root))
-    return root
-
-
 def signalled(root, place, *numbers):
     """Exit code and words of a run that saves after every second update and is struck in its sixth."""
     return victims.listen(planted.run_signalled, root, place, numbers, checkpoint_every=2)
@@ -41,23 +34,23 @@ def leftovers(root):
     return [str(path) for path in root.rglob("*.tmp")]
 
 
-def goes_on(root, whole):
+def goes_on(root, undisturbed):
     train(long(root))
-    assert state_of(root) == state_of(whole)
-    assert untimed(metrics(root)) == untimed(metrics(whole))
+    assert state_of(root) == state_of(undisturbed)
+    assert untimed(metrics(root)) == untimed(metrics(undisturbed))
 
 
 @pytest.mark.parametrize("place", ["update", "check", "save of a policy"])
-def test_one_signal_finishes_the_update_and_saves(whole, tmp_path, place):
+def test_one_signal_finishes_the_update_and_saves(undisturbed, tmp_path, place):
     number, code = ((TERM, 75), (INT, 130))[PLACES.index(place) % 2]
     assert signalled(tmp_path, place, number)[0] == code
     assert newest(tmp_path) == 6
     assert leftovers(tmp_path) == []
-    goes_on(tmp_path, whole)
+    goes_on(tmp_path, undisturbed)
 
 
 @pytest.mark.parametrize("place", ["rollout", "save of a policy", "save of a state"])
-def test_a_second_signal_saves_nothing_more(whole, tmp_path, place):
+def test_a_second_signal_saves_nothing_more(undisturbed, tmp_path, place):
     first, second, code = ((TERM, INT, 130), (INT, TERM, 75))[PLACES.index(place) % 2]
     found, said = signalled(tmp_path, place, first, second)
     assert found == code
@@ -67,4 +60,4 @@ def test_a_second_signal_saves_nothing_more(whole, tmp_path, place):
     assert leftovers(tmp_path) == []
     policy = 6 if place == "save of a state" else 4  # a policy is saved just before its state
     assert load_checkpoint(tmp_path / "small" / "final.pt").training["update"] == policy
-    goes_on(tmp_path, whole)
+    goes_on(tmp_path, undisturbed)

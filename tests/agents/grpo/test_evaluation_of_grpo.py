@@ -3,7 +3,6 @@
 import json
 from types import SimpleNamespace
 
-import pytest
 import torch
 
 from sparring.agents.grpo.step import ReferenceEvaluation
@@ -14,15 +13,9 @@ from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.rollouts.games import measured
 from sparring.envs.text import Prompt, ReferenceTable
 from tests.agents.grpo.rollouts.small_games import small_config
-from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.llm.toys import random_choices
 
 CHECKED = ("evaluation.every=2", "evaluation.games=7", "env.last_year=1901")
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    return toy_folder(tmp_path_factory.mktemp("toy"))
 
 
 def train(toy, folder, name, *options):

@@ -13,13 +13,7 @@ from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import CHALLENGER
 from tests.agents.grpo.rollouts.small_games import SMALL, small_config
 from tests.agents.grpo.small_runs import events, rows, run, weights
-from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.llm.toys import llama, word_tokenizer
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    return toy_folder(tmp_path_factory.mktemp("toy"))
 
 
 def test_a_disagreement_ends_the_run_with_a_report_and_the_run_can_be_continued(toy, tmp_path, monkeypatch):

@@ -4,14 +4,12 @@ import random
 import signal
 import time
 
-import pytest
 import torch
 
 from sparring.agents.grpo.trainer import GRPOTrainer
 from sparring.agents.run import fit
 from tests.agents.faults import victims
 from tests.agents.grpo.small_runs import events, in_process, rows, run, weights
-from tests.agents.grpo.toy_folder import toy_folder
 
 OPTIONS = ("grpo.steps=5", "grpo.buffer_depth=1", "grpo.learning_rate=1e-2", "grpo.use_ema_reference=true")
 
@@ -37,11 +35,6 @@ def run_telling(toy, folder, name, sender):
 def told_all(receiver):
     """Everything the victim tells until it ends."""
     return list(iter(lambda: victims.told(receiver), None))
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    return toy_folder(tmp_path_factory.mktemp("toy"))
 
 
 def test_a_run_killed_again_and_again_ends_with_the_same_bits(toy, tmp_path):

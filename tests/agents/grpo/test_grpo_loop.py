@@ -4,21 +4,14 @@ import os
 import signal
 from pathlib import Path
 
-import pytest
 import torch
 
 from sparring.agents.grpo.rollouts.workers import Worker
 from sparring.agents.grpo.trainer import GRPOTrainer
 from sparring.curriculum.league.file import LeagueFile
 from tests.agents.grpo.small_runs import in_process, rows, run, weights
-from tests.agents.grpo.toy_folder import toy_folder
 
 ROOT = Path(__file__).resolve().parents[3]
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    return toy_folder(tmp_path_factory.mktemp("toy"))
 
 
 def test_a_run_cut_in_two_ends_with_the_same_bits(toy, tmp_path, monkeypatch):
@@ -58,7 +51,9 @@ def test_a_worker_that_dies_costs_nothing_but_time(toy, tmp_path, monkeypatch):
             os.kill(worker.process.pid, signal.SIGKILL)
 
     options = ("grpo.buffer_depth=1", "grpo.steps=2")
-    whole = run(toy, tmp_path, "whole", *options)
+    with monkeypatch.context() as patch:
+        patch.setattr(GRPOTrainer, "_new_players", in_process)
+        whole = run(toy, tmp_path, "whole", *options)
     monkeypatch.setattr(Worker, "give", give_and_kill)
     hurt = run(toy, tmp_path, "hurt", *options)
     assert killed

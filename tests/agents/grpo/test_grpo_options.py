@@ -8,11 +8,13 @@ import torch
 
 from sparring.agents.grpo.learner import GRPOLearner
 from sparring.agents.grpo.rollouts.rollout import Rollouts
+from sparring.agents.grpo.trainer import GRPOTrainer
 from sparring.agents.llm.models.adapters import AdapterError, Adapters, LoraShape, load_adapter, save_adapter
 from sparring.agents.trainers import train
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import CHALLENGER
 from tests.agents.grpo.rollouts.small_games import small_config
+from tests.agents.grpo.small_runs import in_process
 from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.llm.toys import llama, word_tokenizer
 
@@ -105,7 +107,7 @@ def test_a_league_begins_with_what_another_run_left(runs, first):
     assert heir[CHALLENGER].games == alone[CHALLENGER].games
 
 
-def test_two_workers_play_the_same_run_as_one(runs, monkeypatch):
+def test_two_workers_play_the_same_run_as_one_player_here(runs, monkeypatch):
     """Two steps ahead, so that both have a plan at once; whichever is done first, steps stay in their order."""
     learn, alive = GRPOLearner.learn, []
 
@@ -115,8 +117,11 @@ def test_two_workers_play_the_same_run_as_one(runs, monkeypatch):
 
     monkeypatch.setattr(GRPOLearner, "learn", learn_and_count)
     options = ("grpo.steps=2", "grpo.buffer_depth=1", "grpo.learning_rate=1e-2")
-    one, two = (run(runs, f"workers_{count}", f"grpo.workers={count}", *options) for count in (1, 2))
-    assert alive == [1, 1, 2, 2]
+    with monkeypatch.context() as patch:
+        patch.setattr(GRPOTrainer, "_new_players", in_process)
+        one = run(runs, "here", *options)
+    two = run(runs, "workers", "grpo.workers=2", *options)
+    assert alive == [0, 0, 2, 2]
     weights = load_adapter(two).weights
     assert all(torch.equal(value, weights[name]) for name, value in load_adapter(one).weights.items())
     names = ("benchmark/reward_mean", "benchmark/loss", "kl/mean", "elo/challenger", "buffer/lag")

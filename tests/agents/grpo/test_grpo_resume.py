@@ -13,13 +13,7 @@ from sparring.configs.core.errors import InputError
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import BASE_MODEL
 from tests.agents.grpo.small_runs import events, rows, run
-from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.llm.toys import llama, word_tokenizer
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    return toy_folder(tmp_path_factory.mktemp("toy"))
 
 
 @pytest.fixture(scope="module")

@@ -204,8 +204,9 @@ def test_links_in_the_folder_of_weights_and_biases_are_its_own(folder):
     FolderClaim(config(folder.parent)).release()
 
 
-@pytest.mark.parametrize("name", ["lock", "config.yaml", "metrics.jsonl"])
-@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["FIFO", "device"])
+@pytest.mark.parametrize(
+    ("name", "make"), [("lock", os.mkfifo), ("config.yaml", lambda path: path.symlink_to("/dev/zero"))]
+)
 def test_the_command_ends_at_once_with_one_line(folder, name, make):
     replaced(folder / name, make)
     command = [sys.executable, str(ROOT / "train.py"), "resume=mine", f"checkpoint_dir={folder.parent}"]

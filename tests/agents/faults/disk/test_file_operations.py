@@ -16,7 +16,7 @@ import pytest
 from tests.agents.faults.disk.faulty_files import FAULTS
 from tests.agents.faults.disk.sessions import RUNS, SESSIONS, prepare
 
-SAMPLES = {"ppo": {"start": 16, "resume": 12, "finished": 4}, "grpo": {"start": 5, "resume": 3}, "clone": {"start": 4}}
+SAMPLES = {"ppo": {"start": 7, "resume": 5, "finished": 2}, "grpo": {"start": 2, "resume": 2}, "clone": {"start": 2}}
 """Cases in every test run, by run and session."""
 
 

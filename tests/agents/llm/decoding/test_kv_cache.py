@@ -18,7 +18,7 @@ def alone(model, text):
 
 
 @given(st.data(), st.sampled_from(sorted(MODELS)))
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @torch.no_grad()
 def test_texts_read_by_pieces_are_texts_read_alone(data, name):
     """Pieces of unlike lengths, some of none, with texts multiplied and dropped in between."""

@@ -1,7 +1,7 @@
 """The levels spell the texts, read no more than without them, and find what powers and forks share."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.agents.llm.decoding.forward import levels
@@ -29,7 +29,6 @@ TEXTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=40), min_size=
 
 
 @given(TEXTS, st.integers(0, 2**31 - 1))
-@settings(deadline=None)
 def test_levels_spell_the_texts_and_keep_what_must_come_last(texts, seed):
     texts = arrays(texts)
     rng = np.random.default_rng(seed)

@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.agents.llm.backend import Decision
@@ -181,7 +181,6 @@ def test_a_token_that_was_not_allowed_is_noticed(constraint):
 
 
 @given(st.lists(st.lists(st.floats(-80, 80), min_size=1, max_size=6), min_size=1, max_size=8))
-@settings(deadline=None, max_examples=60)
 def test_segments_are_softmaxes_of_their_own(rows):
     logits = torch.tensor([value for row in rows for value in row], dtype=torch.double)
     row = torch.tensor([number for number, row in enumerate(rows) for _ in row])

@@ -5,7 +5,7 @@ from functools import cache
 import chess
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.configs.core.errors import ConfigError, InputError
@@ -116,7 +116,6 @@ def test_hostile_answers_get_the_floor_and_never_raise(text):
     assert max(paid[4:]) <= -0.85
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.text(max_size=200))
 def test_no_text_raises(text):
     env = overfit_env()

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.envs.diplomacy.board import codes
@@ -198,7 +198,6 @@ ORDERS = [option.text for choices in ALL for options in choices.options for opti
 LINES = st.one_of(st.text(max_size=60), st.sampled_from([*ORDERS, WAIVE, "<orders>", "</orders>", "A", "F BRE -"]))
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(LINES, max_size=12).map("\n".join), st.sampled_from(ALL))
 def test_any_text_comes_to_a_legal_answer(text, choices):
     reading = parse(text, choices)

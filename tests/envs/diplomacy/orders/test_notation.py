@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.envs.diplomacy.batch import DiplomacyBatch
@@ -105,7 +105,6 @@ def test_what_cannot_be_read_is_said_in_one_line(text, said):
     assert str(caught.value) == said
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
 @given(st.one_of(st.text(max_size=40), st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)))
 def test_any_text_is_an_order_or_an_error_of_one_line(text):
     read, problem = None, ""
