@@ -64,17 +64,14 @@ def config_of_player(player: Player) -> LanguageModelConfig:
 
 def load_language_model(player: Player, config: LanguageModelConfig, device: str) -> LoadedModel:
     """Load a model, with its adapter if the player is a file. Raises `InputError` for what cannot be loaded."""
-    from sparring.agents.llm.models.load import check_packages, load_model
+    from sparring.agents.llm.models.load import load_model
 
-    adapted = isinstance(player, Path) and not player.is_dir()
-    if adapted:
-        check_packages()
     model, tokenizer = load_model(config, device=device)
-    if not adapted:
+    if isinstance(player, str) or player.is_dir():
         return LoadedModel(config, model, tokenizer)
     from sparring.agents.llm.models.adapters import Adapters, load_adapter
 
-    file = load_adapter(Path(player), model)
+    file = load_adapter(player, model)
     adapters = Adapters(model, file.shape)
     adapters.restore(file.weights)
     return LoadedModel(config, adapters.model, tokenizer, adapters, file)

@@ -68,9 +68,6 @@ def _open(located: BotName | Player, options: ChessOptions, opened: ExitStack) -
     device = "cpu"
     if not isinstance(located, BotName):
         device, _ = use_machine(options.device, options.threads, quiet=options.quiet)
-        from sparring.agents.llm.models.load import check_packages
-
-        check_packages()
     from sparring.eval.chess.players import open_player
 
     how: dict[str, Any] = {"temperature": options.temperature, "tokens": options.tokens}

@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.agents.opponents.language import (
     config_of_player,
     has_config,
@@ -68,7 +67,11 @@ def _open_bot(bot: BotName, opened: ExitStack, engine: str, cache: Path | None) 
 
 
 def _load_model(located: Player, device: str, temperature: float, tokens: int | None) -> ModelPlayer:
+    from sparring.agents.llm.models.load import check_packages
+
+    check_packages()
     from sparring.agents.llm.models.adapters import LEARNER
+    from sparring.agents.llm.transformers_backend import TransformersBackend
 
     config, task = config_of_player(located), _analysis_options(located)
     if isinstance(located, Path) and not located.is_dir() and not (is_adapter(located) and has_config(run_of(located))):

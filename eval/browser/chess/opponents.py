@@ -86,9 +86,6 @@ class ChessOpponents:
         device = "cpu"
         if not isinstance(player, BotName):
             device, _ = use_machine(self.device, 0, quiet=self.quiet)
-            from sparring.agents.llm.models.load import check_packages
-
-            check_packages()
         from sparring.eval.chess.players import open_player
 
         how: dict[str, Any] = {"temperature": self.temperature, "tokens": self.tokens}
