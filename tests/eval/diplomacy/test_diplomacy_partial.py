@@ -35,7 +35,7 @@ def play(monkeypatch, tmp_path):
 
     def run(rounds, *arguments, end=None, games=21):
         player = LanguagePlayer({POLICY: Failing(rounds, end)}, PromptRules(), {"model": "toy"}, at_a_time=14)
-        monkeypatch.setattr("sparring.eval.diplomacy.command.load", lambda *_, **__: player)
+        monkeypatch.setattr("sparring.agents.opponents.diplomacy.open_player", lambda *_, **__: player)
         out = tmp_path / f"{rounds}-{games}"
         return main([*ARGUMENTS, "--games", str(games), "--out", str(out), *arguments]), out
 
