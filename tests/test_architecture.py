@@ -244,7 +244,7 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 68_723,
+    "product lines": 68_705,
     "product files": 408,
     "import lines, % of product lines": 8.2,
     "files with one importer": 75,
@@ -256,7 +256,7 @@ RATCHET = {
 its commit says."""
 ENTERED = {
     "files entered by a PPO update": 30,
-    "files entered by a GRPO step": 53,
+    "files entered by a GRPO step": 52,
     "files entered by an evaluation": 36,
 }
 
