@@ -17,7 +17,7 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import CHECKPOINTS
 from sparring.eval.analysis.output import OutputFormat, warn
 from sparring.eval.analysis.record import History, RunNotFoundError, RunRecord, RunSource, not_found
-from sparring.eval.analysis.reports.power_law import Price
+from sparring.eval.analysis.reports.power_law import ComputeChoice, Price
 from sparring.eval.analysis.sources.folder_files import is_run_folder
 from sparring.eval.analysis.sources.run_folders import RunFolders
 from sparring.eval.analysis.sources.tensorboard_files import TensorBoardFiles
@@ -160,17 +160,14 @@ class ComputeOptions:
         int | None, typer.Option(help="weights of the network, for the estimate of FLOPs; PPO runs record theirs")
     ] = None
 
-    def machine(self) -> Price | None:
-        """Return the price of the machine, None if not given. Raises `InputError` for one that is not positive."""
-        if self.price is not None and not (math.isfinite(self.price) and self.price > 0):
-            raise InputError(f"--price={self.price}: must be a positive number, the price of an hour")
-        return None if self.price is None else Price(self.price, self.currency)
-
-    def weights(self) -> int | None:
-        """Return the weights of the network, None if not given. Raises `InputError` below 1."""
+    def choice(self) -> ComputeChoice:
+        """Return the options. Raises `InputError` for a price that is not positive, and less than one weight."""
         if self.parameters is not None and self.parameters < 1:
             raise InputError(f"--parameters={self.parameters}: must be at least 1, the weights of the network")
-        return self.parameters
+        if self.price is not None and not (math.isfinite(self.price) and self.price > 0):
+            raise InputError(f"--price={self.price}: must be a positive number, the price of an hour")
+        price = None if self.price is None else Price(self.price, self.currency)
+        return ComputeChoice(self.reward, price, self.parameters)
 
 
 def cache_figures(sources: Sequence[RunSource]) -> dict[str, Any]:

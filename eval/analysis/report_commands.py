@@ -28,14 +28,14 @@ from sparring.eval.analysis.register import PAGE, register
 from sparring.eval.analysis.reports import rendering
 from sparring.eval.analysis.reports.comparison import ComparisonOptions, load_compared
 from sparring.eval.analysis.reports.comparison_report import compare_runs
+from sparring.eval.analysis.reports.power_law import ComputeChoice
 from sparring.eval.analysis.reports.report import RunReport
 from sparring.eval.analysis.reports.rules import RULES
-from sparring.eval.analysis.reports.run_report import AnalysisOptions, analyze_run
+from sparring.eval.analysis.reports.run_report import analyze_run
 from sparring.eval.analysis.sources.run_folders import RunFolders
 from sparring.eval.analysis.sweep_analysis import ChosenRuns, SweepAnalysis, analyze_chosen, choose_runs, find_sweep
 from sparring.eval.analysis.sweep_analysis import analyze_sweep as analysis_of
 from sparring.eval.analysis.sweep_report import (
-    ComputeChoice,
     search_cells,
     search_markdown,
     search_plain,
@@ -70,9 +70,8 @@ def analyze(
     options: RunOptions,
 ) -> Answer:
     """Report on one run: training, performance, extraction, cache, power law, league, evaluation, and what is wrong."""
-    asked = AnalysisOptions(rules, computed.reward, computed.weights(), computed.machine())
-    run = options.find_run()
-    return _reported(analyze_run(run.record, run.history, run.artifacts(), asked), files)
+    choice, run = computed.choice(), options.find_run()
+    return _reported(analyze_run(run.record, run.history, run.artifacts(), choice, rules), files)
 
 
 def compare(
@@ -91,7 +90,7 @@ def compare(
     where: SourceOptions,
 ) -> Answer:
     """Compare runs: differences of configuration, metrics at equal compute, seeds grouped, paired differences."""
-    options = ComparisonOptions(tuple(metrics or ()), equal, computed.reward, computed.weights(), computed.machine())
+    options = ComparisonOptions(tuple(metrics or ()), equal, computed.choice())
     names = list(dict.fromkeys([*(runs or []), *(run_ids or [])]))
     report = compare_runs(load_compared(names, where.find(), options), options)
     return _reported(report, files, {plot: rendering.draw_figure(report, plot.suffix)} if plot else {})
@@ -118,7 +117,7 @@ def analyze_sweep(
     computed: ComputeOptions,
 ) -> Answer:
     """Print a sweep's table, its ranking beside the expected one, which criteria hold, what it cost, and power laws."""
-    choice = ComputeChoice(computed.reward, computed.machine(), computed.weights())
+    choice = computed.choice()
     if not (where.root / f"{sweep[0]}{SUFFIX}").is_dir():
         try:
             chosen = _chosen(sweep, where)

@@ -17,9 +17,9 @@ from sparring.agents.sweeps.sweep_folder import DONE, SweepFolder, ranked_trials
 from sparring.eval.analysis.record import History
 from sparring.eval.analysis.reports.power_law import (
     Compute,
+    ComputeChoice,
     PowerLaw,
     PowerLawError,
-    Price,
     compute_of,
     fit_runs,
     label,
@@ -31,15 +31,6 @@ from sparring.eval.analysis.sweep_analysis import ChosenRuns, RunFigures, SweepA
 from sparring.eval.stats.tables import table
 
 LAW_AXES = ("games", "tokens", "flops", "seconds", "money", "env_steps")
-
-
-@dataclass(frozen=True)
-class ComputeChoice:
-    """Basis of the figures: the reward's metric (empty: the first known), the price, and the weights of the network."""
-
-    reward: str = ""
-    price: Price | None = None
-    parameters: int | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +57,7 @@ class _Seed:
 def sweep_compute(analysis: SweepAnalysis, folders: RunFolders | ChosenRuns, choice: ComputeChoice) -> SweepCompute:
     """Return the compute of a sweep's runs in `folders`. Raises `UnknownMetricError` for a reward that they lack."""
     seeds = [
-        _Seed(run.letter, history, compute_of(record, history, parameters=choice.parameters, price=choice.price))
+        _Seed(run.letter, history, compute_of(record, history, choice))
         for run in analysis.runs
         for seed in run.seeds
         if len((history := folders.history(seed.name)).step) and (record := folders.record(seed.name))

@@ -7,7 +7,7 @@ last tenth of that compute, or the last value before it where a metric is writte
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from sparring.configs.core.errors import InputError, choose
 from sparring.eval.analysis.options import find_run
 from sparring.eval.analysis.record import History, RunRecord, RunSource, flatten, option
-from sparring.eval.analysis.reports.power_law import Compute, Price, compute_of, difference_of_means, mean_of
+from sparring.eval.analysis.reports.power_law import Compute, ComputeChoice, compute_of, difference_of_means, mean_of
 from sparring.eval.stats.aggregate import Estimate
 
 EQUAL: Mapping[str, str] = {"steps": "env steps", "seconds": "seconds", "updates": "updates"}
@@ -40,9 +40,7 @@ class ComparisonOptions:
     metrics: tuple[str, ...] = ()
     equal: str = ""
     """A key of `EQUAL`; empty: steps, or updates if a run records no steps."""
-    reward: str = ""
-    parameters: int | None = None
-    price: Price | None = None
+    compute: ComputeChoice = field(default_factory=ComputeChoice)
 
 
 @dataclass(frozen=True)
@@ -195,7 +193,7 @@ def group_curve(group: SeedGroup, metric: str, limit: float) -> np.ndarray:
 def _load(name: str, sources: Sequence[RunSource], options: ComparisonOptions) -> tuple[RunRecord, History, Compute]:
     source, record = find_run(name, sources)
     history = source.history(record.id)
-    return record, history, compute_of(record, history, parameters=options.parameters, price=options.price)
+    return record, history, compute_of(record, history, options.compute)
 
 
 def _aligned(record: RunRecord, history: History, compute: Compute, equal: str) -> ComparedRun:

@@ -157,13 +157,13 @@ def _paired(groups: Sequence[SeedGroup], metrics: Sequence[str], limit: float) -
 def _power_laws(runs: Sequence[ComparedRun], options: ComparisonOptions) -> ReportSection:
     """Return exponents per run over the first known measure, and fits across all runs for every measure."""
     title = "Power law"
-    metric = reward_metric(runs[0].history, options.reward)
+    metric = reward_metric(runs[0].history, options.compute.reward)
     if metric is None or any(metric not in run.history.columns for run in runs):
         return ReportSection(title, ("The runs have no reward in common; choose one with --reward.",))
     axes = [axis for axis in LAW_AXES if all(axis in run.compute.axes for run in runs)]
     rows, said, plots = [], [f"{metric} = a compute^b."], []
     for axis in axes:
-        name = label(axis, options.price)
+        name = label(axis, options.compute.price)
         points = [(run.record.id, run.compute.axes[axis], run.history.columns[metric]) for run in runs]
         if axis == axes[0]:
             rows += [row for run_id, x, y in points if (row := _run_law(run_id, name, x, y, said))]

@@ -50,6 +50,16 @@ class Price:
 
 
 @dataclass(frozen=True)
+class ComputeChoice:
+    """Basis of the figures: the reward's metric (empty: the first known), the price, and the weights of the network."""
+
+    reward: str = ""
+    price: Price | None = None
+    parameters: int | None = None
+    """None: those that the run records, if it does."""
+
+
+@dataclass(frozen=True)
 class Compute:
     """Cumulative compute at the end of each of N rows, float64 [N] by the names of `AXES`, without unknown ones."""
 
@@ -62,11 +72,9 @@ class Compute:
         return float(self.axes[axis][-1]) if axis in self.axes and len(self.axes[axis]) else None
 
 
-def compute_of(
-    record: RunRecord, history: History, *, parameters: int | None = None, price: Price | None = None
-) -> Compute:
-    """Return the compute of a run; `parameters` are read from the run's events if not given."""
-    count = parameters or _parameters(record, history)
+def compute_of(record: RunRecord, history: History, choice: ComputeChoice) -> Compute:
+    """Return the compute of a run."""
+    count, price = choice.parameters or _parameters(record, history), choice.price
     axes: dict[str, np.ndarray] = {}
     if (history.env_steps >= 0).all() and len(history.env_steps):
         axes["env_steps"] = history.env_steps.astype(np.float64)

@@ -20,9 +20,9 @@ from sparring.eval.analysis.reports.power_law import (
     AXES,
     HOUR,
     Compute,
+    ComputeChoice,
     PowerLaw,
     PowerLawError,
-    Price,
     compute_of,
     fit_run,
     label,
@@ -192,23 +192,17 @@ SHOWN_OPTIONS = (
 )
 
 
-@dataclass(frozen=True)
-class AnalysisOptions:
-    """Options of an analysis: rules, the reward of power laws, the size of the network, and the machine's price."""
-
-    rules: Path = RULES
-    reward: str = ""
-    parameters: int | None = None
-    price: Price | None = None
-
-
 def analyze_run(
-    record: RunRecord, history: History, artifacts: Sequence[dict[str, Any]], options: AnalysisOptions
+    record: RunRecord,
+    history: History,
+    artifacts: Sequence[dict[str, Any]],
+    choice: ComputeChoice,
+    rules_file: Path = RULES,
 ) -> RunReport:
     """Analyze one run. Raises `RulesError`, and `UnknownMetricError` for a reward that the run does not have."""
-    rules = load_rules(options.rules)
+    rules = load_rules(rules_file)
     full = with_derived(record, history)
-    compute = compute_of(record, history, parameters=options.parameters, price=options.price)
+    compute = compute_of(record, history, choice)
     findings = tuple(apply_rules(rules, full, record.config))
     sections = [
         _state(record, history, compute),
@@ -216,7 +210,7 @@ def analyze_run(
         curriculum(history),
         performance(history, throughput(compute)),
         *(planned(plan, history, cache_text(history) if plan.title == "Prefix cache" else ()) for plan in LATER),
-        _power_laws(history, compute, options.reward),
+        _power_laws(history, compute, choice.reward),
         planned(LEAGUE, history),
         _evaluation(history, artifacts),
         _skipped(skipped_rules(rules, full, record.config), len(rules)),

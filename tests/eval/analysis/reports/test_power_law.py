@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sparring.eval.analysis.reports.power_law import PowerLawError, Price, compute_of, fit_run, fit_runs
+from sparring.eval.analysis.reports.power_law import ComputeChoice, PowerLawError, Price, compute_of, fit_run, fit_runs
 
 
 def test_an_exact_power_law_is_found():
@@ -58,7 +58,7 @@ def test_runs_of_a_sweep_are_the_unit_of_the_interval():
 def test_compute_of_a_ppo_run(read_run):
     """P weights, E epochs: (2 + 6 E) P for each env step."""
     record, history = read_run("sick_no_learning")
-    compute = compute_of(record, history, parameters=1000, price=Price(2.0, "EUR"))
+    compute = compute_of(record, history, ComputeChoice(parameters=1000, price=Price(2.0, "EUR")))
     steps, epochs = 160 * 128 * 64, 3
     assert compute.total("env_steps") == steps
     assert compute.total("flops") == pytest.approx((2 + 6 * epochs) * 1000 * steps)
@@ -68,7 +68,7 @@ def test_compute_of_a_ppo_run(read_run):
 
 def test_compute_of_a_grpo_run(read_run):
     record, history = read_run("healthy_grpo")
-    compute = compute_of(record, history, parameters=1000, price=Price(3.6))
+    compute = compute_of(record, history, ComputeChoice(parameters=1000, price=Price(3.6)))
     get = history.columns.get
     seconds = get("benchmark/rollout_time_s") + get("benchmark/training_time_s") - get("benchmark/pipeline_overlap_s")
     assert compute.total("seconds") == pytest.approx(seconds.sum())
