@@ -3,7 +3,8 @@
 Work is random legal play: every unit of every power draws one of its legal orders. Positions to adjudicate come from
 such games, 1901 to 1906, movement phases only; the package gets the same positions and orders, written as text. Its
 whole loop lists all legal orders, picks one per unit, hands them in and processes, which is the way its documentation
-shows; ours draws and processes. Both run in one thread. Figures are per second of that thread's CPU time, since other
+shows; ours draws and processes. A position of a search is set up, given orders, adjudicated and valued, in the package
+by a count of centres. Both run in one thread. Figures are per second of that thread's CPU time, since other
 work on the machine takes its share of the clock; the clock's own figures stand beside them.
 """
 
@@ -28,6 +29,10 @@ from benchmarks.diplomacy_peers.peer import Games, Peer
 from benchmarks.report import heading, publish, table
 from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.search.score import WEIGHTS
+from sparring.envs.diplomacy.search.search import SearchOrders
+from sparring.envs.diplomacy.search.settings import read_settings
+from sparring.envs.diplomacy.search.simulator import CHUNK, Simulator
 
 ROUNDS = 5
 POOL_YEARS = 1906
@@ -44,6 +49,7 @@ def main() -> None:
     parts.append(f"Medians of {ROUNDS} rounds; CPU seconds of the thread, by the clock in brackets.\n")
     parts.append(speeds(pool, args.games, args.seconds))
     parts.append(memory(args.games))
+    parts.append(decisions(pool, 2 if args.quick else 60))
     publish("\n".join(parts), args.out)
 
 
@@ -94,6 +100,7 @@ def speeds(pool: Pool, sizes: list[int], seconds: float) -> str:
         ("legal orders of a movement phase and a pick", OurOrders, TheirOrders),
         ("phases, whole loop", OurLoop, TheirLoop),
         ("whole games to the end of 1910", OurGames, TheirGames),
+        ("positions of a search, one phase", OurScreen, TheirScreen),
     ]
     rows = []
     for name, ours, theirs in works:
@@ -112,6 +119,28 @@ def memory(sizes: list[int]) -> str:
         cells.append(f"{sum(tensor.nbytes for tensor in tensors) / size:,.0f}")
         batch.close()
     return table(["memory", *(f"{size:,} games" for size in sizes)], [["bytes per game", *cells]])
+
+
+def decisions(pool: Pool, count: int) -> str:
+    """Return the latency of decisions of `search` for one game alone, and the positions searched."""
+    rows = []
+    for name in ("search:seconds=0.1", "search:positions=8000"):
+        player, batch = SearchOrders(read_settings(name)), DiplomacyBatch(1, last_year=1910, threads=1)
+        taken, busy, searched = [], [], []
+        for number in range(count + 1):
+            pool.put(batch, number)
+            seats = torch.arange(codes.NUM_POWERS).unsqueeze(0) == number % codes.NUM_POWERS
+            before = player.positions, time.perf_counter(), time.thread_time()
+            player.write(batch, seats)
+            if number:  # the first one compiles
+                searched.append(player.positions - before[0])
+                taken.append(time.perf_counter() - before[1])
+                busy.append(time.thread_time() - before[2])
+        batch.close()
+        speed = sum(searched) / sum(busy)
+        seconds = [f"{value:.3f}" for value in (statistics.median(taken), max(taken), statistics.median(busy))]
+        rows.append([name, *seconds, f"{statistics.mean(searched):,.0f}", f"{speed:,.0f}"])
+    return table(["one decision", "median s", "longest s", "median CPU s", "positions", "a CPU second"], rows)
 
 
 class Work(Protocol):
@@ -185,6 +214,20 @@ class OurGames(Ours):
         return self.size
 
 
+class OurScreen(Ours):
+    """Set up positions with orders, adjudicate and value them."""
+
+    def __init__(self, pool: Pool, size: int) -> None:
+        super().__init__(pool, size)
+        bot = codes.BOTS.index("dumbbot")
+        self.simulator = Simulator(last_year=POOL_YEARS, bot=bot, weights=WEIGHTS, chunk=min(size, CHUNK))
+        self.rows, self.powers = torch.arange(size), torch.arange(size, dtype=torch.int32) % codes.NUM_POWERS
+
+    def work(self) -> int:
+        self.simulator.screen(self.batch.state, self.rows, self.powers, self.batch.orders)
+        return self.size
+
+
 class Theirs:
     """The package on positions of the pool."""
 
@@ -217,6 +260,21 @@ class TheirMovement(Theirs):
 
     def work(self) -> int:
         self.peer.game.process()
+        return 1
+
+
+class TheirScreen(Theirs):
+    """Set up a position with orders, adjudicate and count the centres of a power."""
+
+    def ready(self) -> None:
+        self.turn += 1
+        self.pool.put(self.view.batch, self.turn)
+
+    def work(self) -> int:
+        self.peer.place(self.view.standing(0), self.view.centres(0), self.view.phase(0))
+        self.peer.order(self.view.written(0))
+        self.peer.game.process()
+        self.centres = len(self.peer.game.powers["FRANCE"].centers)
         return 1
 
 

@@ -42,6 +42,7 @@ examples:
   python eval/diplomacy_replay.py --out game.html --players dumbbot --seed 3
   python eval/diplomacy_replay.py --out game.html --players FRANCE=final.pt,dumbbot --last-year 1920
   python eval/diplomacy_replay.py --out game.html --players RUSSIA=chaos,TURKEY=chaos,dumbbot
+  python eval/diplomacy_replay.py --out game.html --players FRANCE=search:seconds=0.5,dumbbot
   python eval/diplomacy_replay.py --log game.txt --save game.json      the game as text, and to be read again
   python eval/diplomacy_replay.py --game game.json --out game.html     a saved game, ours or of the package diplomacy
 

@@ -35,8 +35,8 @@ FINALISTS, SHORTLIST, UNIONS, ROUNDS = 6, 24, 6, 6
 LEAST_SAMPLES, MOST_SAMPLES = 4, 64
 POSITIONS_PER_SAMPLE = 500
 """A budget has one sample for so many positions."""
-SPEED = 80_000
-"""Positions per second, assumed until `SPEED // 10` have been searched."""
+SPEED, MEASURED_FROM = 80_000, 1000
+"""Positions per second, assumed until so many have been searched."""
 LEAST_GAIN = 0.01
 """Centres by which a candidate has to be better."""
 DRAWS_OF_A_GAME = 4096
@@ -105,7 +105,7 @@ class OrderSearch:
     def speed(self) -> float:
         """Positions per second so far."""
         searched = self.simulator.positions
-        return searched / self._seconds if searched > SPEED // 10 and self._seconds else SPEED
+        return searched / self._seconds if searched > MEASURED_FROM and self._seconds else SPEED
 
 
 class SearchTurn:
@@ -251,6 +251,11 @@ class SearchOrders:
             for row, mine, game in zip(rows.tolist(), own, games, strict=True):
                 orders = torch.from_numpy(game.orders).to(batch.device)
                 batch.orders[row] = torch.where(mine, orders, batch.orders[row])
+
+    @property
+    def positions(self) -> int:
+        """Positions searched so far."""
+        return self._search.simulator.positions if self._search else 0
 
     def searched(
         self, batch: DiplomacyBatch, rows: Tensor, powers: Tensor, proposed: np.ndarray | None = None

@@ -29,6 +29,7 @@ examples:
   python eval/play.py --opponents dumbbot --power FRANCE
   python eval/play.py --opponents GERMANY=my-run,RUSSIA=random,dumbbot --power ITALY
   python eval/play.py --env diplomacy --opponents tiny --temperature 0.8  language models, also adapters and servers
+  python eval/play.py --env diplomacy --opponents search:seconds=1      six that search their moves
   python eval/play.py --env diplomacy --opponents my_bots:Wall          an object with act(view) -> orders
   python eval/play.py --env diplomacy --resume replays/diplomacy-1.json   with the same opponents
 

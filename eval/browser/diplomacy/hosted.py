@@ -1,7 +1,7 @@
 """A game of Diplomacy as the server hosts it: one game, shown to every page that is open, played in a thread.
 
 Messages of a page: order (text), drop (place), undo, clear, submit (phase, so that a late click cannot submit the next
-one), new. Messages to all pages: phases (those from a number on), turn (what can be ordered, the drafts and their
+one), hint, new. Messages to all pages: phases (those from a number on), turn (what can be ordered, the drafts and their
 marks), thinking (what is being waited for), notes, and begin: another game has started, which a page shows when loaded.
 """
 
@@ -44,7 +44,7 @@ def play_page(power: int, players: Sequence[str], file: str) -> str:
 class TurnMessage(TypedDict):
     """A message of the page; the keys beside `kind` depend on it."""
 
-    kind: Literal["order", "drop", "undo", "clear", "submit", "new"]
+    kind: Literal["order", "drop", "undo", "clear", "submit", "hint", "new"]
     text: NotRequired[Text]
     place: NotRequired[Text]
     phase: NotRequired[Text]
@@ -91,6 +91,8 @@ class HostedDiplomacy:
         elif kind == "submit":
             require(message.get("phase") == self._game.phases[-1]["name"], "message.phase is not the current phase")
             self._thinking = asyncio.create_task(self._play())
+        elif kind == "hint":
+            self._thinking = asyncio.create_task(self._hint())
         elif kind == "order":
             require("text" in message, "message.text is missing")
             self._game.draft(message["text"])
@@ -126,6 +128,17 @@ class HostedDiplomacy:
         self._thinking, self._waiting_for = None, ""
         await self._tell(self._turn())
         await self._tell({"kind": "note", "text": problem or game.problem})
+
+    async def _hint(self) -> None:
+        """Draft what a search would order."""
+        await self._wait_for("a search looks for your orders")
+        try:
+            line = await in_thread(self._game.hint)
+        except InputError as error:
+            line = str(error)
+        self._thinking, self._waiting_for = None, ""
+        await self._tell(self._turn())
+        await self._tell({"kind": "note", "text": line})
 
     async def _begin(self) -> None:
         """Put another game in place of this one, whose file stays."""

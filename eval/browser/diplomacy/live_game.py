@@ -28,8 +28,11 @@ from sparring.envs.diplomacy.records.history import PhaseRecord, WatchedBatch
 from sparring.envs.diplomacy.records.saved_game import save
 from sparring.envs.diplomacy.records.timeline import Phase, phases_of
 from sparring.envs.diplomacy.rollouts.games import ModelOrders, seated
+from sparring.envs.diplomacy.search.search import SearchOrders
+from sparring.envs.diplomacy.search.settings import SearchSettings
 from sparring.envs.text import Option, Prompt
 
+HINTS = SearchSettings(seconds=0.5)
 WaitingFor = Callable[[str], None]
 """Takes a line on what is being waited for."""
 
@@ -126,6 +129,7 @@ class LiveDiplomacy:
             if year > last_year and not over:
                 raise InputError(f"--last-year {last_year}: the game has come to {year}; give that year or a later one")
             self._batch.set_position(0, past[-1].position)
+        self._search = SearchOrders(HINTS)
         self.problem = ""
         """Reason why the last phase is not in the file, empty if it is."""
         self._drafts: list[dict[int, Option]] = [{}]
@@ -187,6 +191,21 @@ class LiveDiplomacy:
         if not self.can_undo:
             raise InputError("there is nothing to undo")
         self._drafts.pop()
+
+    def hint(self) -> str:
+        """Draft the moves that a search finds for the person's power; return a line with their value.
+
+        Raises `InputError` in other phases than spring and fall.
+        """
+        if int(self._row["phase"]) not in (codes.SPRING, codes.FALL) or not self.choices.lines:
+            raise InputError("a hint is for moves; there are none in this phase")
+        game = self._search.searched(self._batch, torch.zeros(1, dtype=torch.int64), torch.tensor([self.seat.power]))[0]
+        drafts = {}
+        for province, legal in zip(self.choices.provinces, self.choices.options, strict=True):
+            number = find(int(game.orders[province]), np.array([option.value for option in legal], dtype=np.int32))
+            drafts[province] = legal[number]
+        self._drafts.append(drafts)
+        return f"the search would order this; it expects a position worth {game.value:.1f} centres after the next fall"
 
     def advance(self, waiting_for: WaitingFor) -> None:
         """Let all order, carry the orders out and save the game; a unit of the person without an order holds.

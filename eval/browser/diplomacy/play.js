@@ -149,8 +149,8 @@ function paintMine() {
   $("#mine ul").replaceChildren(...places.map((place) => mineRow(place, ordered.get(place), builds)));
   const missing = turn ? Math.max((turn.lines || 0) - orders.length, 0) : 0;
   $("#mine h2").textContent = heading(missing);
-  $("#undo").disabled = !ordering() || !turn.undo; $("#clear").disabled = !ordering() || !orders.length;
-  $("#write").hidden = $("#undo").hidden = $("#clear").hidden = !ordering();
+  $("#hint").disabled = !ordering(); $("#undo").disabled = !ordering() || !turn.undo; $("#clear").disabled = !ordering() || !orders.length;
+  $("#write").hidden = $("#hint").hidden = $("#undo").hidden = $("#clear").hidden = !ordering();
   $("#submit").disabled = !turn || run > 0 || !["ordering", "out"].includes(turn.state);
   $("#new").disabled = !turn || turn.state === "thinking";
   $("#submit").hidden = Boolean(turn) && turn.state === "over";
@@ -233,6 +233,7 @@ $("#write").addEventListener("submit", (event) => {
   event.preventDefault();
   for (const text of $("#order").value.split(";").map((one) => one.trim()).filter(Boolean)) send("order", { text });
 });
+$("#hint").addEventListener("click", () => send("hint"));
 $("#undo").addEventListener("click", () => send("undo"));
 $("#clear").addEventListener("click", () => send("clear"));
 $("#submit").addEventListener("click", submit);

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -380,6 +381,23 @@ def test_nothing_is_taken_while_the_others_order(tmp_path):
     told = talk(live, [SUBMIT, {"kind": "order", "text": "A PAR - BUR"}, {"kind": "new"}], ends="")
     assert [message.get("text") for message in told[1:3]] == ["the others are ordering; wait for the results"] * 2
     assert (told[-2]["phase"], live.drafts) == ("F1901M", {})
+    live.close()
+
+
+def test_a_hint_drafts_what_a_search_would_order(tmp_path, monkeypatch):
+    live = game(tmp_path)
+    line = live.hint()
+    assert re.fullmatch(r"the search would order this; .* worth \d+\.\d centres after the next fall", line)
+    assert {text[2:5] for text in drafts(live)} == {"BRE", "MAR", "PAR"}
+    monkeypatch.setattr(live, "hint", lambda: "drafted")
+    turn, note = talk(live, [{"kind": "hint"}], ends="drafted")[-2:]
+    assert ([order["text"] for order in turn["orders"]], note["text"]) == (drafts(live), "drafted")
+    live.undo()
+    assert drafts(live) == []
+    monkeypatch.undo()
+    live._row["phase"][...] = 4
+    with pytest.raises(InputError, match="a hint is for moves"):
+        live.hint()
     live.close()
 
 
