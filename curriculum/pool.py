@@ -10,7 +10,6 @@ earlier state may need it again.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -55,11 +54,6 @@ class Snapshot:
     name: str
     update: int
     sha256: str
-
-
-def is_snapshot(name: str) -> bool:
-    """Return whether `name` is one of a snapshot, and so of a file in the pool's folder."""
-    return re.fullmatch(r"snapshot_\d{6,15}", name) is not None
 
 
 def read_rows(rows: Any) -> list[Snapshot]:

@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 from torch.nn.utils import clip_grad_norm_, get_total_norm
-from typing_extensions import TypedDict
 
 from sparring.agents.grpo.objective.kl import (
     Beta,
@@ -42,8 +41,7 @@ from sparring.agents.grpo.objective.loss import (
 )
 from sparring.agents.llm.backend import Decision
 from sparring.agents.llm.decoding.scoring import Scores, TokenBatch, collate, score
-from sparring.configs.core.tensor_file import Tensors, check_optimizer, check_tensors
-from sparring.configs.core.typed import Count, read, within
+from sparring.configs.core.tensor_file import check_optimizer, check_tensors
 from sparring.configs.schema import GRPORunConfig
 
 DR_GRPO_LENGTH = 64
@@ -52,16 +50,6 @@ AGREEMENT = 0.01
 """Largest gap in nats between sampler and trainer under equal weights: rounding is 1e-4, a wrong mask is nats."""
 COMPARED = 16
 """Number of decisions per step that are scored again with the weights that played them."""
-
-
-class GRPOLearnerState(TypedDict):
-    """`GRPOLearner.state_dict`."""
-
-    parameters: Tensors
-    optimizer: dict[str, Any]
-    reference: dict[str, Any]
-    beta: dict[str, Any]
-    version: Count
 
 
 @dataclass(frozen=True)
@@ -159,21 +147,18 @@ class GRPOLearner:
             for name, parameter in self.parameters.items():
                 parameter.copy_(state["parameters"][name])
         self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))  # it keeps references to the tensors
-        with within("reference"):
-            self.reference.load_state_dict(state["reference"])
-        with within("beta"):
-            self.beta.load_state_dict(state["beta"])
+        self.reference.load_state_dict(state["reference"])
+        self.beta.load_state_dict(state["beta"])
         self.version = state["version"]
 
     def check(self, state: dict[str, Any]) -> dict[str, Any]:
         """Return a stored state for `load_state_dict`; raises `ContentError` for one of other adapters or with NaN.
 
-        Reference and beta check their parts themselves.
+        The reference checks its part itself.
         """
-        stored = read(GRPOLearnerState, state)
-        weights = check_tensors(stored["parameters"], self.parameters, "parameters")
-        moments = check_optimizer(stored["optimizer"], self.optimizer, "optimizer")
-        return {**stored, "parameters": weights, "optimizer": moments}
+        weights = check_tensors(state["parameters"], self.parameters, "parameters")
+        moments = check_optimizer(state["optimizer"], self.optimizer, "optimizer")
+        return {**state, "parameters": weights, "optimizer": moments}
 
     @torch.no_grad()
     def _corrected(self, samples: Sequence[Sample]) -> tuple[list[Sample], dict[str, float]]:

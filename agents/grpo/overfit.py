@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from sparring.agents.grpo.rollouts.rollout import RolloutBatch, Rollouts
 from sparring.agents.llm.decoding.constraint import constraint_of
@@ -34,7 +33,6 @@ from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.agents.run.session import RunSession
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
-from sparring.configs.core.typed import Number, read
 from sparring.configs.language import OverfitConfig
 from sparring.configs.schema import GRPORunConfig
 from sparring.envs.game import text_game
@@ -235,13 +233,6 @@ def _plot(path: Path, config: GRPORunConfig, rows: Sequence[OverfitRow]) -> Path
     return path
 
 
-class OverfitState(TypedDict):
-    """`OverfitCheck.state_dict`."""
-
-    rows: list[OverfitRow]
-    reward: Number
-
-
 class OverfitCheck:
     """Rows of a run, and the measurement of the learner in `adapters` on one batch."""
 
@@ -305,9 +296,8 @@ class OverfitCheck:
         return {"rows": [asdict(row) for row in self.rows], "reward": self._reward}
 
     def load_state_dict(self, state: Any) -> None:
-        """Continue from a `state_dict`; raises `ContentError` for what is none."""
-        stored = read(OverfitState, state)
-        self.rows, self._reward = stored["rows"], stored["reward"]
+        """Continue from a `state_dict`."""
+        self.rows, self._reward = [OverfitRow(**row) for row in state["rows"]], state["reward"]
 
     def close(self) -> None:
         """Release the task."""

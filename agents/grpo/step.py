@@ -1,4 +1,4 @@
-"""One GRPO step on a batch of games, and the evaluation of the learner every `evaluation.every` steps.
+"""One GRPO step on a batch of games, the evaluation of the learner, and what a resumed run is checked against.
 
 A step computes advantages within groups, takes the learner's step, and returns league results and metrics. In an
 evaluation the game chooses the opponents (`TextGame.references`): in Diplomacy, six DumbBots and six copies of the base
@@ -8,8 +8,10 @@ by what was learned. `eval/run.py` plays more games and reports confidence inter
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,16 +22,18 @@ from sparring.agents.grpo.objective.advantages import advantages, group_ids, mix
 from sparring.agents.grpo.rollouts.rollout import RolloutBatch
 from sparring.agents.llm.backend import STOP
 from sparring.agents.llm.decoding.constraint import constraint_of
-from sparring.agents.llm.models.adapters import BASE, LEARNER, Adapters
+from sparring.agents.llm.models.adapters import BASE, LEARNER, AdapterError, Adapters, identity_like, load_adapter
 from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.agents.run.states import StateError, TrainingState
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import GRPOConfig
 from sparring.configs.schema import GRPORunConfig
+from sparring.curriculum.league.file import weights_path
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, League
 from sparring.curriculum.league.matchmaking import Opponents, league_metrics
 from sparring.curriculum.ratings import GameResult, by_player
 from sparring.envs.game import text_game
-from sparring.envs.text import ReferenceTable
+from sparring.envs.text import ReferenceTable, RolloutPlan
 
 
 def check_batch(batch: RolloutBatch, *, step: int, version: int, depth: int) -> None:
@@ -166,3 +170,37 @@ def _table(played: ReferenceTable) -> str:
         for name, part in played.found.items()
     ]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
+
+
+def check_base(state: TrainingState, model: Any, name: str) -> None:
+    """Raise `StateError` unless the state was trained on the base of `model`, called `name`.
+
+    Older states that do not record their base model are not checked.
+    """
+    before = state.content.get("base")
+    if before is not None and before != (now := identity_like(before, model)):
+        raise StateError(
+            f"{state.path}: was trained on the base model {before}, but model.name={name} is now {now}; "
+            "put that model back, or begin a new run under another name="
+        )
+
+
+def lost_checkpoints(league: League, folder: Path, model: Any) -> dict[str, str]:
+    """Return the checkpoints whose adapters are missing, damaged or of another base than `model`, with the reasons.
+
+    Raises `AdapterError` for a file that the disk does not give: it may be whole.
+    """
+    lost = {}
+    for agent in league.of_kind("checkpoint"):
+        try:
+            load_adapter(weights_path(folder, agent.path), model)
+        except AdapterError as error:
+            if isinstance(error.__cause__, OSError) and not isinstance(error.__cause__, FileNotFoundError):
+                raise
+            lost[agent.name] = str(error)
+    return lost
+
+
+def meets(plan: RolloutPlan, names: Container[str]) -> bool:
+    """Return whether one of `names` plays in a plan."""
+    return any(name in names for group in plan.groups for name in group.players)

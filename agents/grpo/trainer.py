@@ -18,17 +18,26 @@ from sparring.agents.distributed.threads import keep_freed_memory, make_determin
 from sparring.agents.grpo.learner import GRPOLearner
 from sparring.agents.grpo.objective.loss import DisagreementError
 from sparring.agents.grpo.overfit import OverfitCheck
-from sparring.agents.grpo.rollouts.rollout import AdapterRolloutWorker, RolloutBatch, RolloutJob, draw_plan
+from sparring.agents.grpo.rollouts.rollout import (
+    AdapterRolloutWorker,
+    RolloutBatch,
+    RolloutJob,
+    draw_plan,
+    read_jobs,
+    write_jobs,
+)
 from sparring.agents.grpo.rollouts.workers import InProcess, Workers
 from sparring.agents.grpo.step import (
     ReferenceEvaluation,
     ReferenceResult,
+    check_base,
     check_batch,
     league_results,
     learn_from,
+    lost_checkpoints,
+    meets,
     step_metrics,
 )
-from sparring.agents.grpo.training_state import GRPOState, check_base, lost_checkpoints, meets, read_jobs, write_jobs
 from sparring.agents.llm.decoding.forward import check_finite
 from sparring.agents.llm.models.adapters import (
     BASE,
@@ -53,7 +62,6 @@ from sparring.agents.run.states import TrainingState
 from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.tensor_file import pack, unpack
-from sparring.configs.core.typed import read, within
 from sparring.configs.language import plain_bot
 from sparring.configs.resume import moving_shares
 from sparring.configs.schema import GRPORunConfig
@@ -242,26 +250,16 @@ class GRPOTrainer:
 
         Checkpoints of the league whose files are lost leave it.
         """
-        stored = read(GRPOState, state.content)
+        stored = state.content
         check_base(state, self.adapters.model, self.config.model.name)
         damaged = self.league_file.put_aside_damaged()
         if damaged:
             self.session.alert(f"{damaged}, and the league of {state.path.name} is used")
-        with within("learner"):
-            self.learner.load_state_dict(self.learner.check(stored["learner"]))
+        self.learner.load_state_dict(self.learner.check(stored["learner"]))
         if self.overfit:
-            with within("overfit"):
-                self.overfit.load_state_dict(stored.get("overfit"))
-        with within("league"):
-            self.league = read_league(stored["league"])
-        jobs = read_jobs(
-            stored["tasks"],
-            grpo=self.grpo,
-            seats=self.config.seats,
-            step=stored["done"],
-            league=self.league,
-            parameters=self.adapters.parameters(),
-        )
+            self.overfit.load_state_dict(stored["overfit"])
+        self.league = read_league(stored["league"])
+        jobs = read_jobs(stored["tasks"], self.league)
         self.updates_done, self.decisions, self.years = stored["done"], stored["decisions"], stored["years"]
         lost = lost_checkpoints(self.league, self.session.folder.path, self.adapters.model)
         for name, reason in lost.items():

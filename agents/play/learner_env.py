@@ -24,33 +24,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 from torch import Tensor
-from typing_extensions import TypedDict
 
 from sparring.agents.distributed.processes import ALONE, Processes, Shard, ShardedGenerator, restore_generator
 from sparring.agents.policies.stacked import StackedActors
-from sparring.configs.core.tensor_file import AnyTensor, Tensors, check_tensor, check_tensors
-from sparring.configs.core.typed import read, within
+from sparring.configs.core.tensor_file import check_tensor, check_tensors
 from sparring.envs.batched import ACTIONS, BatchedGame, SeatView
 from sparring.envs.launcher import Copyable
 
 if TYPE_CHECKING:
     from sparring.agents.play.own_reward import OwnReward
     from sparring.agents.policies.policy import Policy
-
-
-PlayState = TypedDict(
-    "PlayState",
-    {
-        "batch": dict[str, Any],
-        "opponents": AnyTensor,
-        "slots": Tensors,
-        "generator": AnyTensor,
-        "sums": AnyTensor,
-        "return": AnyTensor,
-        "quarantined": AnyTensor,
-    },
-)
-"""`LearnerEnv.state_dict`."""
 
 
 @dataclass(frozen=True)
@@ -243,15 +226,12 @@ class LearnerEnv(OpponentSeats, Copyable):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from the `state_dict` of an environment of the same sizes; raises `ContentError` for another."""
-        stored, last = read(PlayState, state), len(self._sums) - 1
-        check_tensor(stored["opponents"], torch.from_numpy(self.opponents), "opponents", low=0, high=last)
-        slots = check_tensors(stored["slots"], self._actors.weights if self._actors else {}, "slots")
-        check_tensor(stored["sums"], self._sums, "sums")
-        check_tensor(stored["sums"][:, :3], self._sums[:, :3], "sums", low=0)  # wins, draws and losses
-        check_tensor(stored["return"], self._return, "return")
-        check_tensor(stored["quarantined"], self.quarantined, "quarantined", low=0)
-        restore_generator(self._generator, stored["generator"], "generator")
-        self.opponents = stored["opponents"].cpu().numpy()
+        check_tensor(state["opponents"], torch.from_numpy(self.opponents), "opponents")
+        slots = check_tensors(state["slots"], self._actors.weights if self._actors else {}, "slots")
+        for name, tensor in {"sums": self._sums, "return": self._return, "quarantined": self.quarantined}.items():
+            check_tensor(state[name], tensor, name)
+        restore_generator(self._generator, state["generator"], "generator")
+        self.opponents = state["opponents"].cpu().numpy()
         for name, weights in slots.items():
             assert self._actors is not None
             self._actors.weights[name].copy_(weights)
@@ -259,8 +239,7 @@ class LearnerEnv(OpponentSeats, Copyable):
         self._seat_opponents(np.zeros(self.share.total, dtype=bool))
         self._return.copy_(state["return"])
         self.quarantined.copy_(state["quarantined"])
-        with within("batch"):
-            self.batch.load_state_dict(stored["batch"])
+        self.batch.load_state_dict(state["batch"])
         self._write_obs()
 
     def close(self) -> None:

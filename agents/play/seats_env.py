@@ -18,31 +18,17 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from typing_extensions import TypedDict
 
 from sparring.agents.distributed.processes import restore_generator
 from sparring.agents.play.learner_env import OpponentSeats, result_columns
 from sparring.agents.play.seat_matches import SeatPlayer, seat_actions
 from sparring.agents.policies.networks import build_network
 from sparring.configs.core.errors import ConfigError
-from sparring.configs.core.tensor_file import AnyTensor, Tensors, check_tensor, check_tensors
-from sparring.configs.core.typed import read, require, within
+from sparring.configs.core.tensor_file import check_tensor, check_tensors
 from sparring.envs.imported.batch import MatchBatch
 
 RESULTS = 3
 """Columns of sums before the statistics: wins, draws, losses."""
-
-
-class SeatsState(TypedDict):
-    """`SeatsEnv.state_dict`."""
-
-    batch: dict[str, Any]
-    opponents: AnyTensor
-    slots: list[Tensors]
-    generator: AnyTensor
-    players: Tensors
-    sums: AnyTensor
-    lanes: Tensors
 
 
 class SeatsEnv(OpponentSeats):
@@ -158,21 +144,18 @@ class SeatsEnv(OpponentSeats):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from the `state_dict` of an environment of the same sizes; raises `ContentError` for another."""
-        stored = read(SeatsState, state)
-        check_tensor(stored["opponents"], torch.from_numpy(self.opponents), "opponents", low=0, high=self.itself)
-        check_tensor(stored["sums"], self._sums, "sums")
-        lanes = check_tensors(stored["lanes"], self._lane_tensors(), "lanes")
-        for one, weights in zip(self._snapshots, stored["slots"], strict=True):
+        check_tensor(state["opponents"], torch.from_numpy(self.opponents), "opponents")
+        check_tensor(state["sums"], self._sums, "sums")
+        lanes = check_tensors(state["lanes"], self._lane_tensors(), "lanes")
+        for one, weights in zip(self._snapshots, state["slots"], strict=True):
             one.network.load_state_dict(check_tensors(weights, dict(one.network.state_dict()), "slots"))
-        restore_generator(self._generator, stored["generator"], "generator")
+        restore_generator(self._generator, state["generator"], "generator")
         for name, one in self._generators.items():
-            require(name in stored["players"], f"players: {name} is missing")
-            restore_generator(one, stored["players"][name], f"players.{name}")
-        self.opponents = stored["opponents"].cpu().numpy()
+            restore_generator(one, state["players"][name], f"players.{name}")
+        self.opponents = state["opponents"].cpu().numpy()
         self._seat_opponents(np.zeros(self.num_envs, dtype=bool))
-        with within("batch"):
-            self.batch.load_state_dict(stored["batch"])
-        self._sums.copy_(stored["sums"])
+        self.batch.load_state_dict(state["batch"])
+        self._sums.copy_(state["sums"])
         for name, tensor in self._lane_tensors().items():
             tensor.copy_(lanes[name])
         self._find_rows()

@@ -15,12 +15,10 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from sparring.agents.play.dogfight_matches import MatchResults, MatchSettings, Recorder, play
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.policy import Policy
-from sparring.configs.core.typed import Flag, Number, read
 from sparring.configs.schema import EvaluationConfig
 
 R = TypeVar("R", bound=Recorder)
@@ -34,14 +32,6 @@ class MatchFilms(Protocol[R]):
 
     def show(self, recorder: R, opponent: str) -> None:
         """Log a video of the match that `recorder` holds."""
-
-
-class BotEvaluationState(TypedDict):
-    """`BotEvaluation.state_dict`."""
-
-    best: Number
-    reached: Flag
-    low: Flag
 
 
 class BotEvaluation:
@@ -96,7 +86,6 @@ class BotEvaluation:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a `state_dict`."""
-        state = dict(read(BotEvaluationState, state))
         self._best, self._reached, self._low = state["best"], state["reached"], state["low"]
 
     def _due(self, every: int, update: int) -> bool:

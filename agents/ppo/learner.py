@@ -26,7 +26,6 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 from torch.nn.utils import get_total_norm
-from typing_extensions import TypedDict
 
 from sparring.agents.distributed.processes import ALONE, ParallelHalves, Processes, Shard, restore_generator
 from sparring.agents.play.seats_env import SeatsEnv
@@ -38,8 +37,7 @@ from sparring.agents.ppo.rollout import Joint, Minibatch, Rollout, Samples, mini
 from sparring.agents.ppo.seat_rollout import SeatRollout, SequenceSamples
 from sparring.agents.ppo.tasks.task import TrainingEnv
 from sparring.configs.core.errors import choose
-from sparring.configs.core.tensor_file import AnyTensor, Tensors, check_optimizer, check_tensors
-from sparring.configs.core.typed import Count, NotNegative, Plain, read
+from sparring.configs.core.tensor_file import check_optimizer, check_tensors
 from sparring.configs.schema import PPOConfig
 
 STATISTICS = ("policy_loss", "value_loss", "approx_kl", "clip_fraction", "ratio_max", "entropy", "grad_norm")
@@ -51,25 +49,6 @@ VALUE_CHUNK = 8192
 """Observations per critic forward: few enough for the caches and to limit the memory of activations."""
 PIECE_BYTES = 2 << 20
 """Most bytes of a layer's activations, in fp32, learning on a CPU: in the caches ReLU and biases are cheap."""
-
-
-class LearnerState(TypedDict):
-    """`PPOLearner.state_dict`; the scaler's is empty without fp16."""
-
-    network: Tensors
-    optimizer: dict[str, Any]
-    scaler: Plain
-    shuffle: AnyTensor
-
-
-class ScalerState(TypedDict):
-    """`GradScaler.state_dict`."""
-
-    scale: NotNegative
-    growth_factor: NotNegative
-    backoff_factor: NotNegative
-    growth_interval: Count
-    _growth_tracker: Count
 
 
 class PPOLearner:
@@ -202,13 +181,12 @@ class PPOLearner:
 
     def check(self, state: dict[str, Any]) -> dict[str, Any]:
         """Return a stored state for `load_state_dict`; raises `ContentError` for one of another learner or with NaN."""
-        stored = read(LearnerState, state)
-        weights = check_tensors(stored["network"], self.network.state_dict(), "network")
-        names = [name for name, _ in self.network.named_parameters()]
-        # `reset_log_std` removes the moments of that parameter.
-        moments = check_optimizer(stored["optimizer"], self.optimizer, "optimizer", without=[names.index("log_std")])
-        scaler = read(ScalerState, stored["scaler"], "scaler") if stored["scaler"] else None
-        return {"network": weights, "optimizer": moments, "scaler": scaler or {}, "shuffle": stored["shuffle"]}
+        weights = check_tensors(state["network"], self.network.state_dict(), "network")
+        return {
+            **state,
+            "network": weights,
+            "optimizer": check_optimizer(state["optimizer"], self.optimizer, "optimizer"),
+        }
 
     def close(self) -> None:
         """End the learner's thread."""

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from typing_extensions import TypedDict
 
 from sparring.agents.distributed.processes import ALONE, Processes, ShardedGenerator, restore_generator
 from sparring.agents.distributed.threads import keep_freed_memory, make_deterministic, set_threads
@@ -30,8 +29,6 @@ from sparring.agents.run.progress import Timer, counted, forecast
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.states import TrainingState
 from sparring.configs.core.device import choose_device
-from sparring.configs.core.tensor_file import AnyTensor
-from sparring.configs.core.typed import Count, Flag, Positive, Text, read, require, within
 from sparring.configs.schema import EventConfig, PPORunConfig
 from sparring.configs.serialization import to_plain
 from sparring.curriculum.opponents import labelled_phases
@@ -40,31 +37,6 @@ from sparring.envs.game import game_of
 
 SEED_USES = ("network", "env", "actions", "opponents", "shuffle", "league", "checks")
 """Uses of randomness; `agents.ppo.tasks.task.SEEDS` are the task's."""
-
-
-class PositionState(TypedDict):
-    """A `SchedulePosition`."""
-
-    update: Count
-    clock: Count
-    since: Count
-
-
-class PPOState(TypedDict):
-    """The trainer's own part of a training state; tasks read theirs."""
-
-    updates: Count
-    position: PositionState | None
-    learner: dict[str, Any]
-    actions: AnyTensor
-
-
-class PPOSummary(TypedDict):
-    """What a summary must have to continue PPO."""
-
-    phase: Text
-    num_envs: Positive
-    episodes: Flag
 
 
 class PPOTrainer:
@@ -251,29 +223,13 @@ class PPOTrainer:
 
     def load_state_dict(self, state: TrainingState) -> None:
         """Continue from `state`; episodes restart if it has none or a different number of them."""
-        stored, about = read(PPOState, state.content), read(PPOSummary, state.summary, "summary")
-        position = self._checked(stored["position"], stored["updates"])
-        with within("learner"):
-            self.learner.load_state_dict(self.learner.check(stored["learner"]))
+        stored, about = state.content, state.summary
+        self.learner.load_state_dict(self.learner.check(stored["learner"]))
         restore_generator(self.actions, stored["actions"], "actions")
         episodes = about["episodes"] and about["num_envs"] == self.config.env.num_envs
-        self.task.load_state_dict(state.content, episodes=episodes)
-        self.updates_done, self.phase, self.position = stored["updates"], about["phase"], position
-
-    def _checked(self, stored: PositionState | None, updates: int) -> SchedulePosition | None:
-        """Return the position in the schedule after `updates` updates; None at its end."""
-        total = self.schedule.total_updates
-        if stored is None:
-            early = any(phase.advance == "on_success" for phase in self.config.phases)
-            longer = any(key.endswith(".updates") for key in self.session.changed)
-            whole = early or longer or updates >= total
-            require(whole, f"position=None: only a run of {total} updates ends, this has {updates}")
-            return self._extension(updates)
-        position = SchedulePosition(**stored)
-        require(position.update == updates, f"position.update={position.update}: must be {updates}, as many as updates")
-        low, high = position.since, total - 1
-        require(low <= position.clock <= high, f"position.clock={position.clock}: must be in [{low}, {high}]")
-        return position
+        self.task.load_state_dict(stored, episodes=episodes)
+        self.updates_done, self.phase, position = stored["updates"], about["phase"], stored["position"]
+        self.position = SchedulePosition(**position) if position else self._extension(self.updates_done)
 
     def summary(self) -> dict[str, Any]:
         """Return plain data for the manifest of a state."""

@@ -20,15 +20,12 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from threading import Thread
-from typing import Any, Protocol, cast
-
-from typing_extensions import TypedDict
+from typing import Any, Protocol
 
 from sparring.agents.run.log_files import METRICS, JsonLines, LoggerError, TensorBoard, hyperparameters, warn
 from sparring.configs.core.errors import choose
 from sparring.configs.core.files import read_regular_text, write_atomically
 from sparring.configs.core.session import WANDB_MODES, LoggerConfig
-from sparring.configs.core.typed import Count, read
 
 WANDB_ID = "wandb_id"
 WANDB = "Weights & Biases"
@@ -36,17 +33,6 @@ LONGEST_TAG = 64
 """Characters that the server of Weights & Biases takes."""
 LONGEST_WAIT_SECONDS = 10.0
 """Longest wait for drawings in progress at the end of a run."""
-
-
-LogBytes = TypedDict("LogBytes", {"metrics.jsonl": Count, "events.jsonl": Count})
-"""Bytes of whole lines in each file."""
-
-
-class LoggerState(TypedDict):
-    """`Logger.state_dict`."""
-
-    env_steps: Count
-    bytes: LogBytes
 
 
 class LogSink(Protocol):
@@ -118,10 +104,9 @@ class Logger:
 
     def rewind(self, state: Mapping[str, Any]) -> None:
         """Remove rows written after `state`, an earlier `state_dict`; events stay, since they give the reason."""
-        position = read(LoggerState, state, "logger")
-        self._env_steps = position["env_steps"]
+        self._env_steps = state["env_steps"]
         if self._lines:
-            self._lines.cut(METRICS, position["bytes"]["metrics.jsonl"])
+            self._lines.cut(METRICS, state["bytes"]["metrics.jsonl"])
         self._send(lambda sink: sink.rewind(self._env_steps))
 
     def close(self) -> None:
@@ -167,13 +152,11 @@ def open_logger(
     `hashes` are the files' at that position. `plain_config` is the run's configuration, which
     TensorBoard and Weights & Biases show as hyperparameters.
 
-    Raises `UnknownNameError` for an unknown `logger.wandb`, `LoggerError` if its package is missing, and `ContentError`
-    for a `state` that is none.
+    Raises `UnknownNameError` for an unknown `logger.wandb`, and `LoggerError` if its package is missing.
     """
-    start: LoggerState = {"env_steps": 0, "bytes": {"metrics.jsonl": 0, "events.jsonl": 0}}
-    position = start if state is None else read(LoggerState, state, "logger")
+    position = state or {"env_steps": 0, "bytes": {"metrics.jsonl": 0, "events.jsonl": 0}}
     wandb = _open_wandb(config, folder, run_name, plain_config)
-    lines = JsonLines(folder, cast(Mapping[str, int], position["bytes"]), hashes or {})
+    lines = JsonLines(folder, position["bytes"], hashes or {})
     tensorboard = TensorBoard(folder, position["env_steps"] + 1, dict(hyperparameters(plain_config)))
     return Logger(lines, [tensorboard, *wandb], position["env_steps"])
 

@@ -23,13 +23,13 @@ from sparring.agents.run.logger import Logger, VideoThreads, open_logger
 from sparring.agents.run.preflight import FolderClaim, changed_config, put_league_aside
 from sparring.agents.run.progress import Progress
 from sparring.agents.run.signals import StopRequest
-from sparring.agents.run.states import StateFolder, TrainingState, part, reading
+from sparring.agents.run.states import StateFolder, TrainingState, reading
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.files import naming_files
 from sparring.configs.core.manifest import listed, repair_manifest
 from sparring.configs.core.session import GuardConfig
 from sparring.configs.core.tensor_file import check_finite
-from sparring.configs.core.typed import ContentError, within
+from sparring.configs.core.typed import ContentError
 from sparring.configs.resume import moved_by_length, resume_hint
 from sparring.configs.schema import RunConfig
 from sparring.configs.serialization import to_plain
@@ -137,7 +137,7 @@ class RunSession:
         hashes = self.found.summary.get("logs_sha256") if self.found else None  # earlier states have none
         place, plain = self.folder, to_plain(self.config)
         with reading(self.found), self.starting():
-            logs = part(self.found, "logger") if self.found else None
+            logs = self.found.content["logger"] if self.found else None
             self.logger = open_logger(self.config.logger, place.path, place.name, plain, logs, hashes)
         self._logs_open = True
         self.logger.alert = self.alert
@@ -158,8 +158,7 @@ class RunSession:
         """Create the guard of `learner`'s updates and restore it from the state found, if any."""
         self.guard = Guard(config, learner, adaptive_kl=adaptive_kl, alert=self.alert)
         if self.found:
-            with within("guard"):
-                self.guard.load_state_dict(part(self.found, "guard"))
+            self.guard.load_state_dict(self.found.content["guard"])
         return self.guard
 
     def report_resume(self, done: int, summary: Mapping[str, Any], *, cannot_save: str = "") -> None:
@@ -295,7 +294,7 @@ class RunSession:
 
     def rewind(self, state: TrainingState, done: int) -> None:
         """Reset logs and bar to a state after `done` updates."""
-        self.logger.rewind(part(state, "logger"))
+        self.logger.rewind(state.content["logger"])
         self._videos.discard()
         self.progress.skip(done)
         self.alert(f"rolled back to {state.path.name}")

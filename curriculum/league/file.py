@@ -1,9 +1,8 @@
 """The league file league.json, its content, and a league that starts from that of another run.
 
 Each write replaces the file atomically (`configs.core.files`), so readers need no lock. Only the trainer that holds the
-lock of the run's folder writes it. Its value is `{"format", "version", "sha256", "agents": [...], "results": [...]}`;
-every field is checked, and the digest is of agents and results as compact JSON with sorted keys. It detects damage, not
-forgery: a program that writes a league can also write its digest, so that no field is trusted because of it.
+lock of the run's folder writes it. Its value is a `StoredLeague`; the digest is of agents and
+results as compact JSON with sorted keys. It detects damage, not forgery, so names and paths of files are checked.
 
 A run that inherits a league takes over its checkpoints with their ratings and records. Their weights are copied into
 `adapters/` of the new run, which is then complete wherever it is moved. The challenger of the other run is left out,
@@ -18,14 +17,16 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from sparring.configs.core.allowed import Form, complaint
+from pydantic import Field, Strict, StringConstraints
+from typing_extensions import TypedDict
+
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import make_folder, read_regular_text, write_atomically
-from sparring.configs.core.typed import Field
+from sparring.configs.core.typed import Count, Digest, NotNegative, Number, read
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, KINDS, Agent, League, PairRecord, turned
-from sparring.curriculum.ratings import Belief, Elo, Pair, pair
+from sparring.curriculum.ratings import Belief, Elo, pair
 
 FILE, DAMAGED = "league.json", ".damaged"
 
@@ -94,13 +95,41 @@ class LeagueFile:
 
 
 FORMAT, VERSION = "sparring-league", 1
-KEYS = ("format", "version", "sha256", "agents", "results")
 AGENT_KEYS = ("name", "kind", "path", "step", "elo", "start_elo", "mu", "sigma", "games")
-RESULT_KEYS = ("players", "total", "recent")
-NAME = Form(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}(/[A-Za-z0-9_][A-Za-z0-9_.-]{0,99})?", "a name, or a run's / a name")
-PATH = Form(r"[^\x00-\x1f]{0,4000}", "text of one line")
-COUNT = "[0, 1000000000000]"
-ELO, MU, SIGMA = "[-100000, 100000]", "[-1000, 1000]", "(0, 1000]"
+NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}"
+"""A part of an agent's name; an inherited one is RUN/NAME, and names its file."""
+
+
+class StoredAgent(TypedDict):
+    """An `Agent`."""
+
+    name: Annotated[str, StringConstraints(pattern=rf"^{NAME}(/{NAME})?$")]
+    kind: Annotated[str, StringConstraints(pattern=rf"^({'|'.join(KINDS)})$")]
+    path: Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f]{0,4000}$")]
+    step: Count
+    elo: Number
+    start_elo: Number
+    mu: Number
+    sigma: NotNegative
+    games: Count
+
+
+class StoredPair(TypedDict):
+    """Two players in the order of their names, and the `PairRecord` of the first: wins, draws and losses."""
+
+    players: tuple[str, str]
+    total: tuple[Count, Count, Count]
+    recent: tuple[NotNegative, NotNegative, NotNegative]
+
+
+class StoredLeague(TypedDict):
+    """Content of the file."""
+
+    format: Literal["sparring-league"]
+    version: Annotated[int, Strict(), Field(ge=VERSION, le=VERSION)]
+    sha256: Digest
+    agents: list[StoredAgent]
+    results: list[StoredPair]
 
 
 def write_league(league: League) -> dict[str, Any]:
@@ -114,15 +143,24 @@ def write_league(league: League) -> dict[str, Any]:
 
 def read_league(data: Any) -> League:
     """Return the league in a JSON value; raises `InputError` with the path of the wrong field."""
-    whole = Field(data)
-    for name, expected in (("format", FORMAT), ("version", VERSION)):
-        if (stored := whole[name]).value != expected or type(stored.value) is not type(expected):
-            stored.fail(f"must be {expected!r}, not {str(stored.value)[:60]!r}")
-    whole.keys(KEYS)
-    if whole["sha256"].value != _digest({"agents": whole["agents"].value, "results": whole["results"].value}):
-        whole["sha256"].fail("is not that of the content, which is damaged")
-    league = League(_read_agents(whole["agents"]))
-    return League(league.agents, dict(_read_record(entry, league) for entry in whole["results"]))
+    stored = read(StoredLeague, data)
+    if stored["sha256"] != _digest({"agents": data["agents"], "results": data["results"]}):
+        raise InputError("sha256: is not that of the content, which is damaged")
+    agents = {entry["name"]: _read_agent(entry) for entry in stored["agents"]}
+    if CHALLENGER not in agents:
+        raise InputError(f"agents: must hold one {CHALLENGER}, called so")
+    records = {}
+    for entry in stored["results"]:
+        one, other = entry["players"]
+        if one >= other or not {one, other} <= agents.keys():
+            raise InputError(f"results: players {one!r} and {other!r} must be two agents in the order of their names")
+        records[pair(one, other)] = PairRecord(entry["total"], entry["recent"])
+    return League(agents, records)
+
+
+def _read_agent(entry: StoredAgent) -> Agent:
+    name, kind, path, step, elo, start_elo, mu, sigma, games = (entry[key] for key in AGENT_KEYS)  # type: ignore[literal-required]
+    return Agent(name, kind, path, step, Elo(elo), Elo(start_elo), Belief(mu, sigma), games)
 
 
 def _digest(content: Any) -> str:
@@ -135,58 +173,6 @@ def _digest(content: Any) -> str:
 def _write_agent(agent: Agent) -> dict[str, Any]:
     plain = asdict(agent)
     return {**{key: plain[key] for key in AGENT_KEYS if key in plain}, **plain["belief"]}
-
-
-def _read_agents(entries: Field) -> dict[str, Agent]:
-    read = [_read_agent(entry) for entry in entries]
-    agents = {agent.name: agent for agent in read}
-    if len(agents) < len(read):
-        entries.fail("two of them have one name")
-    for only, least in ((CHALLENGER, 1), (BASE_MODEL, 0)):
-        names = [agent.name for agent in read if agent.kind == only]
-        if names != [only] and (names or least):
-            entries.fail(f"must hold one {only}, called so")
-    return agents
-
-
-def _read_agent(entry: Field) -> Agent:
-    entry.keys(AGENT_KEYS)
-    kind = entry["kind"]
-    if kind.of(str) not in KINDS:
-        kind.fail(f"must be one of {', '.join(KINDS)}")
-    return Agent(
-        _text(entry["name"], NAME),
-        kind.of(str),
-        _text(entry["path"], PATH),
-        entry["step"].whole(COUNT),
-        Elo(entry["elo"].number(ELO)),
-        Elo(entry["start_elo"].number(ELO)),
-        Belief(entry["mu"].number(MU), entry["sigma"].number(SIGMA)),
-        entry["games"].whole(COUNT),
-    )
-
-
-def _read_record(entry: Field, league: League) -> tuple[Pair, PairRecord]:
-    entry.keys(RESULT_KEYS)
-    players = [_text(player, NAME) for player in entry["players"]]
-    if len(players) != 2 or players[0] >= players[1] or not set(players) <= league.agents.keys():
-        entry["players"].fail("must be two agents in the order of their names")
-    wins, draws, losses = (count.whole(COUNT) for count in _three(entry["total"]))
-    won, drawn, lost = (count.number(COUNT) for count in _three(entry["recent"]))
-    return pair(players[0], players[1]), PairRecord((wins, draws, losses), (won, drawn, lost))
-
-
-def _three(entry: Field) -> list[Field]:
-    values = list(entry)
-    if len(values) != 3:
-        entry.fail("must be wins, draws and losses")
-    return values
-
-
-def _text(entry: Field, form: Form) -> str:
-    if wrong := complaint(entry.of(str), form):
-        entry.fail(wrong)
-    return entry.of(str)
 
 
 FOLDER = "adapters"

@@ -18,10 +18,8 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from typing_extensions import TypedDict
 
-from sparring.configs.core.tensor_file import AnyTensor, Tensors, check_tensor, check_tensors
-from sparring.configs.core.typed import Count, read, within
+from sparring.configs.core.tensor_file import check_tensor, check_tensors
 from sparring.envs.diplomacy.batch import FIRST_YEAR, STATE, DiplomacyBatch, opening
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.tensors import State
@@ -46,14 +44,6 @@ class OrderWriter(Protocol):
 
     def write(self, batch: DiplomacyBatch, seats: Tensor) -> None:
         """Write the orders of the powers `seats` bool [G, 7] of running games."""
-
-
-class MovementState(TypedDict):
-    """`MovementBatch.state_dict`."""
-
-    games: Tensors
-    length: AnyTensor
-    draws: Count
 
 
 class MovementBatch:
@@ -140,14 +130,11 @@ class MovementBatch:
         return {"games": self.batch.snapshot(), "length": self.length.clone(), "draws": self.draws}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a `state_dict`; raises `InputError`, before any change, for impossible values."""
-        values = read(MovementState, state)
-        length = check_tensor(values["length"], self.length, "length", low=0, high=self.longest_episode)
-        games = check_tensors(values["games"], self.batch.state, "games")
-        with within("games"):
-            self.batch.load(games)
+        """Continue from a `state_dict`; raises `InputError`, before any change, for impossible positions."""
+        length = check_tensor(state["length"], self.length, "length")
+        self.batch.load(check_tensors(state["games"], self.batch.state, "games"))
         self.length.copy_(length)
-        self.draws = values["draws"]
+        self.draws = state["draws"]
         self._fill(self.obs, self._seen(self.batch.state))
 
     def close(self) -> None:

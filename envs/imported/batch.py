@@ -11,26 +11,13 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch import Tensor
-from typing_extensions import TypedDict
 
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.tensor_file import check_tensor
-from sparring.configs.core.typed import Count, Text, read, require
+from sparring.configs.core.typed import require
 from sparring.envs.imported.match import ImportedMatch
 from sparring.envs.imported.rows import SeatRows
 from sparring.envs.imported.stepping import BatchArrays, BatchPlan, MatchStepper, StoredMatches
-
-
-class MatchBatchState(TypedDict):
-    """`MatchBatch.state_dict`, see `stepping.StoredMatches`."""
-
-    id: Text
-    seed: Count
-    first: Count
-    episodes: Any
-    moves: Any
-    actions: Any
-    digests: list[Text]
 
 
 class Stepper(Protocol):
@@ -112,16 +99,15 @@ class MatchBatch:
     def state_dict(self) -> dict[str, Any]:
         """Return plain data and tensors of the running matches: their seeds and their decisions so far."""
         stored = self._stepper.store()
-        state = MatchBatchState(
-            id=self.contract["id"],
-            seed=self._seed,
-            first=self._first,
-            episodes=torch.from_numpy(stored.episodes),
-            moves=torch.from_numpy(stored.moves),
-            actions=torch.from_numpy(stored.actions),
-            digests=stored.digests,
-        )
-        return dict(state)
+        return {
+            "id": self.contract["id"],
+            "seed": self._seed,
+            "first": self._first,
+            "episodes": torch.from_numpy(stored.episodes),
+            "moves": torch.from_numpy(stored.moves),
+            "actions": torch.from_numpy(stored.actions),
+            "digests": stored.digests,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue the matches of a `state_dict`, of any number of workers, by playing them again.
@@ -129,17 +115,13 @@ class MatchBatch:
         A match of a game that plays otherwise than before begins again, and `unsaved` says so. Raises `ContentError`,
         before any change, for a state of another game or other sizes.
         """
-        stored = read(MatchBatchState, state)
-        require(stored["id"] == self.contract["id"], f"id: is {stored['id']}; must be {self.contract['id']}")
+        require(state["id"] == self.contract["id"], f"id: is {state['id']}; must be {self.contract['id']}")
         counts = torch.zeros(self.num_envs, dtype=torch.int64)
-        episodes = check_tensor(stored["episodes"], counts, "episodes", low=0, high=2**40)
-        moves = check_tensor(stored["moves"], counts, "moves", low=0, high=2**40)
-        sizes = (self.seats, self.action_size)
-        expected = torch.empty((int(moves.sum()), *sizes), device="meta")
-        actions = check_tensor(stored["actions"], expected, "actions")
-        require(len(stored["digests"]) == self.num_envs, f"digests: must be {self.num_envs}, one of each match")
-        self._seed, self._first = stored["seed"], stored["first"]
-        matches = StoredMatches(episodes.numpy(), moves.numpy(), actions.numpy(), stored["digests"])
+        episodes, moves = (check_tensor(state[name], counts, name) for name in ("episodes", "moves"))
+        expected = torch.empty((int(moves.sum()), self.seats, self.action_size), device="meta")
+        actions = check_tensor(state["actions"], expected, "actions")
+        self._seed, self._first = state["seed"], state["first"]
+        matches = StoredMatches(episodes.numpy(), moves.numpy(), actions.numpy(), state["digests"])
         lost = sum(self._stepper.load(self._seed, self._first, matches))
         self.unsaved = (
             f"{self.rows.name}: {lost} of {self.num_envs} matches do not repeat from their seeds and decisions, so "

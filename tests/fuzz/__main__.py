@@ -65,7 +65,7 @@ def _reader(name: str, root: Path, cases: int) -> int:
     started, failed, taken = time.perf_counter(), 0, 0
     try:
         for _ in range(2):  # the file as it is, which also fills all caches
-            wrong, used = _limited(reader, reader.data, seconds=300.0)
+            wrong, used = _limited(reader, reader.data, seconds=300.0, memory=10 * MEMORY)
             if wrong or used is None or (wrong := _harm(reader, data=reader.data, made=None, used=used)):
                 raise RuntimeError(f"{name}: the valid file is refused or not taken as it is: {wrong}")
         for number in range(cases):
@@ -102,12 +102,12 @@ def _case(reader: Reader, rng: random.Random) -> tuple[str, bytes, Change | None
     return words, data, None
 
 
-def _limited(reader: Reader, data: bytes, *, seconds: float = SECONDS) -> tuple[str, Any]:
+def _limited(reader: Reader, data: bytes, *, seconds: float = SECONDS, memory: int = MEMORY) -> tuple[str, Any]:
     """Read a changed file; return what is wrong with the way it ended, and what is in use after a success."""
     reader.put(data)
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     before = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, before[1]))
+    resource.setrlimit(resource.RLIMIT_AS, (size + memory, before[1]))
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         with redirect_stdout(StringIO()), redirect_stderr(StringIO()):

@@ -57,8 +57,3 @@ class Reader(ABC):
 def digest(data: bytes) -> str:
     """Return the SHA-256 as files hold it."""
     return sha256(data).hexdigest()
-
-
-def canonical(plain: Any) -> bytes:
-    """Return plain data in the form that summaries are hashed in."""
-    return json.dumps(plain, sort_keys=True).encode()

@@ -30,7 +30,6 @@ from sparring.envs.diplomacy.records import saved_game
 from sparring.eval import episodes
 from sparring.eval.stats.results import read_results
 from tests.fuzz.reader import UNUSED, Reader, digest
-from tests.fuzz.resumes import CloneState, DiplomacyState, GRPOState, GymnasiumState, SelfPlayState, StateManifest
 
 KINDS = ("delete", "rename", "retype", "negative", "not finite")
 COLUMNS = ("player", "by_seat", "length", "own_hp", "their_hp", "pairs", "draws", "losses", "win_rate", "interval")
@@ -298,12 +297,6 @@ class StableBaselines(Reader):
 
 
 READERS: dict[str, Callable[[Path], Reader]] = {
-    "self-play state": SelfPlayState,
-    "diplomacy state": DiplomacyState,
-    "gymnasium state": GymnasiumState,
-    "clone state": CloneState,
-    "grpo state": GRPOState,
-    "state manifest": StateManifest,
     "policy": PolicyFile,
     "diplomacy policy": DiplomacyPolicy,
     "gymnasium policy": GymnasiumPolicy,

@@ -46,11 +46,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import Parameter
-from typing_extensions import TypedDict
 
 from sparring.agents.grpo.objective.loss import LogProbs, ProvenanceError, Source, sum_per_part
-from sparring.configs.core.tensor_file import Tensors, check_tensors
-from sparring.configs.core.typed import Count, Integer, NotNegative, Number, read, require
+from sparring.configs.core.tensor_file import check_tensors
 from sparring.configs.language import GRPOConfig
 
 FACTOR = 1.5
@@ -88,13 +86,6 @@ def k3(policy: Tensor, reference: Tensor) -> Tensor:
 def k3_times_ratio(policy: Tensor, reference: Tensor, old: Tensor) -> Tensor:
     """Return k3 of draws from `old` [N], the log-probabilities at sampling: unbiased in value and gradient."""
     return (policy - old.detach()).exp() * k3(policy, reference)
-
-
-class ReferenceState(TypedDict):
-    """`Reference.state_dict`; `ema` is empty for the base model."""
-
-    ema: Tensors
-    updates: Count
 
 
 @contextmanager
@@ -170,26 +161,16 @@ class Reference:
         """Return the EMA by parameter name (empty for the base model) and the number of updates."""
         return {"ema": dict(self.ema), "updates": self._updates}
 
-    def load_state_dict(self, state: Mapping[str, object]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a `state_dict` of the same adapters; raises `ContentError` for others."""
-        stored = read(ReferenceState, state)
-        for name, tensor in check_tensors(stored["ema"], self.ema, "ema").items():
+        for name, tensor in check_tensors(state["ema"], self.ema, "ema").items():
             self.ema[name].copy_(tensor)
-        self._updates = stored["updates"]
+        self._updates = state["updates"]
 
 
 def _copy(parameter: Parameter) -> Tensor:
     """Copy in at least float32: in a shorter dtype, the EMA's small changes would round to zero."""
     return parameter.detach().clone().to(torch.promote_types(parameter.dtype, torch.float32))
-
-
-class BetaState(TypedDict):
-    """`Beta.state_dict`."""
-
-    step: Count
-    full: NotNegative
-    ema: Number | None
-    adjusted: Integer
 
 
 class Beta:
@@ -253,8 +234,6 @@ class Beta:
         return {"step": self._step, "full": self._full, "ema": self._ema, "adjusted": self._adjusted}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a `state_dict`; raises `ContentError` for impossible values."""
-        stored = read(BetaState, state)
-        require(stored["adjusted"] in (-1, 0, 1), f"adjusted={stored['adjusted']}: must be -1, 0 or 1")
-        self._step, self._full = stored["step"], stored["full"]
-        self._ema, self._adjusted = stored["ema"], stored["adjusted"]
+        """Continue from a `state_dict`."""
+        self._step, self._full = state["step"], state["full"]
+        self._ema, self._adjusted = state["ema"], state["adjusted"]

@@ -2,7 +2,7 @@
 
 A group is one position, forked into several games. Its seed fixes the moves up to the position and every draw after
 the fork. The seating is fixed there, too, so the league may change while games are played. Plans and batches are plain
-data for any process; training states hold unfinished plans (`write_plan`, `read_plan`).
+data for any process; training states hold unfinished plans (`write_jobs`).
 
 In each step the models decide once for all games and seats, and the task applies all decisions together. A player that
 cannot answer fails its game; the others continue, and the failure is counted.
@@ -15,7 +15,7 @@ its adapters off. A player's weights are in place while it decides.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from typing_extensions import TypedDict
+import torch
 
 from sparring.agents.llm.backend import Backend, Decision, PromptError
 from sparring.agents.llm.decoding.constraint import constraint_of
@@ -33,7 +33,6 @@ from sparring.agents.llm.models.load import load_model
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.tensor_file import unpack
-from sparring.configs.core.typed import Count, Number, Positive, Seed, Text, read, require
 from sparring.configs.language import GRPOConfig
 from sparring.configs.schema import GRPORunConfig
 from sparring.curriculum.league.file import weights_path
@@ -132,51 +131,24 @@ class RolloutBatch:
     """Metrics of the game, under its own names."""
 
 
-class StoredGroup(TypedDict):
-    """A `GroupPlan`."""
-
-    players: list[Text]
-    heroes: list[Count]
-    categories: list[Text]
-    ratings: list[Number]
-    warmup_phases: Count
-    years: Positive
-    seed: Seed
+def write_jobs(jobs: Sequence[RolloutJob]) -> list[dict[str, Any]]:
+    """Return unfinished plans and their packed weights as plain data and tensors of bytes."""
+    weights = [torch.frombuffer(bytearray(job.weights), dtype=torch.uint8) for job in jobs]
+    return [{"plan": asdict(job.plan), "weights": data} for job, data in zip(jobs, weights, strict=True)]
 
 
-class StoredPlan(TypedDict):
-    """A `RolloutPlan`."""
-
-    step: Count
-    policy_version: Count
-    samples: Positive
-    groups: list[StoredGroup]
-    paths: list[list[Text]]
-
-
-def write_plan(plan: RolloutPlan) -> dict[str, Any]:
-    """Return the plan as dicts, lists, text and numbers."""
-    return asdict(plan)
-
-
-def read_plan(plain: dict[str, Any], league: League) -> RolloutPlan:
-    """Invert `write_plan`; lists from a file become tuples again. Raises `ContentError` for one of other types.
+def read_jobs(written: Sequence[Mapping[str, Any]], league: League) -> list[RolloutJob]:
+    """Invert `write_jobs`: the plans of the next steps; lists from a file become tuples again.
 
     The paths of checkpoints are those in `league`: earlier versions stored absolute ones, which a moved run lacks.
     """
-    stored = read(StoredPlan, plain)
-    for number, group in enumerate(stored["groups"]):
-        seats, place = len(group["players"]), f"groups.{number}"
-        require(len(group["ratings"]) == seats, f"{place}.ratings: {len(group['ratings'])} of them; must be {seats}")
-        heroes = group["heroes"]
-        right = bool(heroes) and len(set(heroes)) == len(heroes) and max(heroes) < seats
-        require(right, f"{place}.heroes={heroes}: must be different seats below {seats}")
-    for number, pair in enumerate(stored["paths"]):
-        require(len(pair) == 2, f"paths.{number}: must be a name and a path")
-        require(pair[0] in league.agents, f"paths.{number}: must be of an agent in the league")
-    groups = tuple(GroupPlan(**_with_tuples(group)) for group in stored["groups"])
-    paths = tuple((name, league[name].path) for name, _ in stored["paths"])
-    return RolloutPlan(stored["step"], stored["policy_version"], stored["samples"], groups, paths)
+    return [RolloutJob(_read_plan(job["plan"], league), job["weights"].numpy().tobytes()) for job in written]
+
+
+def _read_plan(plain: Mapping[str, Any], league: League) -> RolloutPlan:
+    groups = tuple(GroupPlan(**_with_tuples(group)) for group in plain["groups"])
+    paths = tuple((name, league[name].path) for name, _ in plain["paths"])
+    return RolloutPlan(plain["step"], plain["policy_version"], plain["samples"], groups, paths)
 
 
 def _with_tuples(plain: Any) -> dict[str, Any]:

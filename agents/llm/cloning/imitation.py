@@ -19,19 +19,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from math import cos, pi
-from typing import Any, NotRequired
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
-from typing_extensions import TypedDict
 
 from sparring.agents.distributed.processes import ParallelHalves
 from sparring.agents.llm.cloning.dataset import IGNORED, Batch
 from sparring.agents.llm.decoding.forward import all_logits, backbone, without_dropout
-from sparring.configs.core.tensor_file import Tensors, check_optimizer, check_tensors
-from sparring.configs.core.typed import read
+from sparring.configs.core.tensor_file import check_optimizer, check_tensors
 
 ADAMW, MUON = "adamw", "muon"
 BETAS, WEIGHT_DECAY = (0.9, 0.95), 0.1
@@ -81,14 +79,6 @@ def learning_rate(peak: float, done: float) -> float:
     if done < WARMUP:
         return peak * done / WARMUP
     return peak * 0.5 * (1.0 + cos(pi * (done - WARMUP) / (1.0 - WARMUP)))
-
-
-class ImitatorState(TypedDict):
-    """`Imitator.state_dict`; `muon` is there if that optimizer is used."""
-
-    model: Tensors
-    optimizer: dict[str, Any]
-    muon: NotRequired[dict[str, Any]]
 
 
 class Imitator:
@@ -146,11 +136,8 @@ class Imitator:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a `state_dict`; raises `ContentError`, before any change, for one of another model."""
-        stored = read(ImitatorState, state)
-        weights = check_tensors(stored["model"], self.model.state_dict(), "model")
-        moments = {
-            name: check_optimizer(stored.get(name), optimizer, name) for name, optimizer in self._optimizers.items()
-        }
+        weights = check_tensors(state["model"], self.model.state_dict(), "model")
+        moments = {name: check_optimizer(state[name], optimizer, name) for name, optimizer in self._optimizers.items()}
         self.model.load_state_dict(weights)
         for name, optimizer in self._optimizers.items():
             optimizer.load_state_dict(moments[name])

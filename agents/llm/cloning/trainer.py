@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.distributed.threads import keep_freed_memory, make_deterministic, set_threads
@@ -34,7 +33,6 @@ from sparring.agents.run.progress import Timer, counted
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.states import TrainingState
 from sparring.configs.core.device import choose_device, usable_cores
-from sparring.configs.core.typed import Count, NotNegative, read, within
 from sparring.configs.language import NEW_MODEL
 from sparring.configs.schema import CloneRunConfig
 from sparring.configs.serialization import to_plain
@@ -65,16 +63,6 @@ def _new(config: CloneRunConfig, seed: int) -> tuple[Any, Any]:
     shape = {"hidden": clone.hidden, "layers": clone.layers, "heads": clone.heads}
     model = build_tiny(tokenizer, **shape, init_std=clone.init_std, seed=seed)
     return model.to(choose_device(config.device)), tokenizer
-
-
-class CloneState(TypedDict):
-    """`CloneTrainer.state_dict`."""
-
-    updates: Count
-    decisions: Count
-    seconds: NotNegative
-    imitator: dict[str, Any]
-    games: dict[str, Any]
 
 
 class CloneTrainer:
@@ -233,11 +221,9 @@ class CloneTrainer:
 
     def load_state_dict(self, state: TrainingState) -> None:
         """Continue from `state`."""
-        stored = read(CloneState, state.content)
-        with within("imitator"):
-            self.imitator.load_state_dict(stored["imitator"])
-        with within("games"):
-            self.dataset.games.load_state_dict(stored["games"])
+        stored = state.content
+        self.imitator.load_state_dict(stored["imitator"])
+        self.dataset.games.load_state_dict(stored["games"])
         self.updates_done, self.decisions, self.seconds = stored["updates"], stored["decisions"], stored["seconds"]
 
     def summary(self) -> dict[str, Any]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NotRequired
+from typing import Any
 
 import numpy as np
 import torch
-from typing_extensions import TypedDict
 
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.opponents.diplomacy import open_player
@@ -19,8 +18,6 @@ from sparring.agents.ppo.tasks.task import VIDEO, Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.status import COMPILING, said_if_long
-from sparring.configs.core.tensor_file import AnyTensor, check_tensor
-from sparring.configs.core.typed import Count, Digest, Number, read, within
 from sparring.configs.schema import DiplomacyRunConfig
 from sparring.curriculum.league.file import read_league, write_league
 from sparring.curriculum.league.league import CHALLENGER, known_win_rates, new_league, record
@@ -38,25 +35,6 @@ from sparring.envs.diplomacy.rewards.scoring import count_centres, sum_of_square
 
 VIDEO_SIZE = (480, 400)
 """Width and height of a video, pixels."""
-
-
-class DiplomacyTaskState(TypedDict):
-    """`DiplomacyTask.state_dict`; `games` is a `GamesState`, or empty if they were lost."""
-
-    games: dict[str, Any]
-    league: dict[str, Any]
-    best: Number
-    opponents: NotRequired[dict[str, Digest]]
-    """SHA-256 of the files of named opponents; missing without any."""
-
-
-class GamesState(TypedDict):
-    """The games, the opponent in each, their lengths, and the number of draws of orders."""
-
-    games: dict[str, Any]
-    opponent: AnyTensor
-    length: AnyTensor
-    draws: Count
 
 
 class DiplomacyTask:
@@ -170,15 +148,13 @@ class DiplomacyTask:
         return {"diplomacy": {"games": games, "league": write_league(self.league), "best": self._best, **hashes}}
 
     def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
-        """Continue from a `state_dict`; raises `ContentError` for impossible values."""
-        stored = read(DiplomacyTaskState, state.get("diplomacy"), "diplomacy")
+        """Continue from a `state_dict`; raises `InputError` for other sizes and impossible positions."""
+        stored = state["diplomacy"]
         self.opponents.check_unchanged(stored.get("opponents", {}))
-        with within("diplomacy.league"):
-            self.league = read_league(stored["league"])
+        self.league = read_league(stored["league"])
         self._best = stored["best"]
         if episodes:
-            with within("diplomacy.games"):
-                self._load_games(read(GamesState, stored["games"]))
+            self._load_games(stored["games"])
 
     def _cost(self) -> dict[str, float]:
         """Return the share of playing time that named opponents take, outside the kernels; empty without any."""
@@ -188,8 +164,7 @@ class DiplomacyTask:
         self._opponent_share = min(seconds / max(self.env.simulator_seconds, 1e-9), 1.0)
         return {"time/opponent_share": self._opponent_share}
 
-    def _load_games(self, stored: GamesState) -> None:
-        present = torch.from_numpy(self.env.opponents).long()
-        opponents = check_tensor(stored["opponent"], present, "opponent", low=0, high=len(self.env.bots) - 1).int()
-        games = {name: stored[name] for name in ("games", "length", "draws")}  # type: ignore[literal-required]
+    def _load_games(self, stored: Mapping[str, Any]) -> None:
+        games = {name: stored[name] for name in ("games", "length", "draws")}
+        opponents = stored["opponent"].int()
         self.env.load_state_dict(self.env.state_dict() | {"batch": games, "opponents": opponents})

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, NotRequired
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from typing_extensions import TypedDict
 
 from sparring.agents.distributed.processes import ALONE, Processes, Shard
 from sparring.agents.opponents.dogfight.load import open_player
 from sparring.agents.opponents.training import open_opponents
 from sparring.agents.play.dogfight_matches import MatchSettings, play
-from sparring.agents.play.learner_env import LearnerEnv, PlayState
+from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.play.own_reward import OwnReward
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.networks import shape_for
@@ -37,8 +36,6 @@ from sparring.agents.ppo.self_play import (
 from sparring.agents.ppo.tasks.task import VIDEO, Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.status import COMPILING, said_if_long
-from sparring.configs.core.tensor_file import AnyTensor
-from sparring.configs.core.typed import ContentError, Digest, read, require, within
 from sparring.configs.games import DogfightEnvConfig
 from sparring.configs.schema import DogfightRunConfig
 from sparring.curriculum.league.file import LeagueFile, read_league
@@ -55,16 +52,6 @@ VIDEO_SECONDS, VIDEO_FPS, VIDEO_SIZE = 15.0, 10, (360, 240)
 """A video shows the end of a match; its size is in pixels."""
 PER_MATCH = ("obs", "bots", "match_id", "invalid_actions")
 """Tensors in a batch's `state_dict` with a row per match; its `arrays`, flat and in bytes, have one too."""
-
-
-class DogfightTaskState(TypedDict):
-    """`DogfightTask.state_dict`; `duel`, the matches, is empty if they were lost."""
-
-    duel: dict[str, Any]
-    league: dict[str, Any]
-    checks: dict[str, Any]
-    opponents: NotRequired[dict[str, Digest]]
-    """SHA-256 of the files of named opponents; missing without any."""
 
 
 class DogfightTask:
@@ -187,20 +174,15 @@ class DogfightTask:
         return {"duel": matches, **records, **hashes}
 
     def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
-        """Continue from a `state_dict`; raises `ContentError` for another run's or impossible values."""
-        stored = read(DogfightTaskState, state)
-        self.opponents.check_unchanged(stored.get("opponents", {}))
-        with within("league.league"):
-            self._win_rates = known_win_rates(read_league(stored["league"].get("league")), CHALLENGER)
+        """Continue from a `state_dict`; raises `ContentError` for one of other sizes."""
+        self.opponents.check_unchanged(state.get("opponents", {}))
+        self._win_rates = known_win_rates(read_league(state["league"]["league"]), CHALLENGER)
         if episodes:
-            with within("duel"):
-                self.env.load_state_dict(cut(stored["duel"], self.env.share))
+            self.env.load_state_dict(cut(state["duel"], self.env.share))
         if not self.processes.first:
             return
-        with within("league"):
-            self.self_play.load_state_dict(stored["league"])
-        with within("checks"):
-            self.evaluation.load_state_dict(stored["checks"])
+        self.self_play.load_state_dict(state["league"])
+        self.evaluation.load_state_dict(state["checks"])
         if not episodes:
             self.self_play.slots = [""] * self.env.slots  # the next deal draws all of them
 
@@ -295,20 +277,15 @@ def join(state: Mapping[str, Any], processes: Processes) -> dict[str, Any]:
 
 def cut(state: Mapping[str, Any], share: Shard) -> dict[str, Any]:
     """Return the part of a `LearnerEnv.state_dict` of all matches that belongs to `share`."""
-    joint = read(PlayState, state)
     if share.whole:
-        return dict(joint)
-    batch = dict(joint["batch"])
-    arrays = read(dict[str, AnyTensor], batch.get("arrays"), "batch.arrays")
-    batch["arrays"] = {name: _rows(rows, share, f"batch.arrays.{name}") for name, rows in arrays.items()}
-    batch |= {name: _rows(batch.get(name), share, f"batch.{name}") for name in PER_MATCH}
-    once = joint["quarantined"] if share.first == 0 else torch.zeros_like(joint["quarantined"])
-    return {**joint, "batch": batch, "return": _rows(joint["return"], share, "return"), "quarantined": once}
+        return dict(state)
+    batch = dict(state["batch"])
+    batch["arrays"] = {name: _rows(rows, share) for name, rows in batch["arrays"].items()}
+    batch |= {name: _rows(batch[name], share) for name in PER_MATCH}
+    once = state["quarantined"] if share.first == 0 else torch.zeros_like(state["quarantined"])
+    return {**state, "batch": batch, "return": _rows(state["return"], share), "quarantined": once}
 
 
-def _rows(joint: Any, share: Shard, place: str) -> Tensor:
-    if not isinstance(joint, Tensor) or not joint.dim():
-        raise ContentError(f"{place}: must be a tensor with a row for every match")
+def _rows(joint: Tensor, share: Shard) -> Tensor:
     width = len(joint) // share.total
-    require(width * share.total == len(joint), f"{place}: {len(joint)} rows are not equally many for all matches")
     return joint[share.first * width : (share.first + share.count) * width]

@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, NotRequired
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from typing_extensions import TypedDict
 
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.policies.actor_critic import ActorCritic
@@ -27,7 +26,7 @@ from sparring.agents.ppo.tasks.copies import CopiesStep, make_copies
 from sparring.agents.ppo.tasks.task import Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError
-from sparring.configs.core.typed import Count, Flag, Number, Positive, read, within
+from sparring.configs.core.typed import within
 from sparring.configs.schema import GymnasiumRunConfig
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.spaces import Normalizer, action_note, action_sizes, to_actions, to_scale
@@ -37,17 +36,6 @@ RECENT = 100
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 MOST_RESTARTS, SOUND_STEPS = 20, 100
 """A copy restarted this often, without a usual end or so many finite steps between, ends the run."""
-
-
-class GymnasiumTaskState(TypedDict):
-    """`GymnasiumTask.state_dict`."""
-
-    observations: dict[str, Any]
-    returns: dict[str, Any]
-    recent: list[Number]
-    version: NotRequired[Positive]
-    scale_actions: NotRequired[Flag]
-    quarantined: NotRequired[Count]
 
 
 class GymnasiumEnvs:
@@ -294,12 +282,10 @@ class GymnasiumTask:
 
         Raises `ConfigError` if its policy learned from other observations.
         """
-        stored = read(GymnasiumTaskState, state.get("gymnasium"), "gymnasium")
+        stored = state["gymnasium"]
         check_version(self.env.id, stored.get("version", 1), self.env.contract["version"])
-        with within("gymnasium.observations"):
-            self.env.observations.load_state_dict(stored["observations"])
-        with within("gymnasium.returns"):
-            self.env.returns.load_state_dict(stored["returns"])
+        self.env.observations.load_state_dict(stored["observations"])
+        self.env.returns.load_state_dict(stored["returns"])
         self._recent = stored["recent"]
         self.env.scale_actions = stored.get("scale_actions", False)  # states of earlier versions clip
         self.env.quarantined.fill_(stored.get("quarantined", 0) if self.processes.first else 0)

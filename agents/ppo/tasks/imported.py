@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, NotRequired
+from typing import Any
 
 import numpy as np
 import torch
-from typing_extensions import TypedDict
 
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.opponents.seats import NetworkSeats, RandomSeats, open_seat_player
@@ -29,11 +28,10 @@ from sparring.agents.ppo.self_play import Promotion, SelfPlay, curriculum_metric
 from sparring.agents.ppo.tasks.task import Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError, InputError
-from sparring.configs.core.typed import Digest, Number, read, within
 from sparring.configs.games import ImportedEnvConfig
 from sparring.configs.schema import RANDOM, ImportedRunConfig
-from sparring.curriculum.league.file import LeagueFile, read_league
-from sparring.curriculum.league.league import CHALLENGER, known_win_rates
+from sparring.curriculum.league.file import LeagueFile
+from sparring.curriculum.league.league import CHALLENGER
 from sparring.curriculum.pool import Pool
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.imported.batch import MatchBatch, make_batch
@@ -42,16 +40,6 @@ from sparring.envs.imported.tree import GameTree, game_tree
 GAMES_AT_ONCE = 32
 MOST = 1e30
 """Above every score of an evaluation."""
-
-
-class ImportedTaskState(TypedDict):
-    """`ImportedTask.state_dict`; `matches` is empty if they were lost."""
-
-    matches: dict[str, Any]
-    league: dict[str, Any]
-    best: Number
-    opponents: NotRequired[dict[str, Digest]]
-    """SHA-256 of the files of named opponents; missing without any."""
 
 
 class ImportedTask:
@@ -203,16 +191,12 @@ class ImportedTask:
         return {"imported": {"matches": matches, "league": self.self_play.state_dict(), "best": self._best, **hashes}}
 
     def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
-        """Continue from a `state_dict`; raises `ContentError` for another run's or impossible values."""
-        stored = read(ImportedTaskState, state.get("imported"), "imported")
+        """Continue from a `state_dict`; raises `ContentError` for another run's."""
+        stored = state["imported"]
         self.opponents.check_unchanged(stored.get("opponents", {}))
-        with within("imported.league.league"):
-            known_win_rates(read_league(stored["league"].get("league")), CHALLENGER)
         if episodes:
-            with within("imported.matches"):
-                self.env.load_state_dict(stored["matches"])
-        with within("imported.league"):
-            self.self_play.load_state_dict(stored["league"])
+            self.env.load_state_dict(stored["matches"])
+        self.self_play.load_state_dict(stored["league"])
         self._best = stored["best"]
         if not episodes:
             self.self_play.slots = [""] * self.env.slots  # the next deal draws all of them

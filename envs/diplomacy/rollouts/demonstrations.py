@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from typing_extensions import TypedDict
 
-from sparring.configs.core.tensor_file import Tensors, check_tensors
-from sparring.configs.core.typed import Count, read, within
+from sparring.configs.core.tensor_file import check_tensors
 from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch, opening
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, standard_board
@@ -56,13 +54,6 @@ class BotDecision:
     def answer(self) -> str:
         """Text of the bot's answer."""
         return DIPLOMACY_TEXT.write(self.chosen)
-
-
-class BotGamesState(TypedDict):
-    """`BotGames.state_dict`."""
-
-    games: Tensors
-    phases: Count
 
 
 class BotGames:
@@ -117,12 +108,9 @@ class BotGames:
         return {"games": self.batch.snapshot(), "phases": self.phases}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a `state_dict`; raises `InputError`, before any change, for impossible values."""
-        values = read(BotGamesState, state)
-        games = check_tensors(values["games"], self.batch.state, "games")
-        with within("games"):
-            self.batch.load(games)
-        self.phases = values["phases"]
+        """Continue from a `state_dict`; raises `InputError`, before any change, for impossible positions."""
+        self.batch.load(check_tensors(state["games"], self.batch.state, "games"))
+        self.phases = state["phases"]
 
     def close(self) -> None:
         """Stop the worker threads."""

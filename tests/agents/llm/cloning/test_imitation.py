@@ -98,7 +98,7 @@ def test_embeddings_and_norms_are_adams(model):
     assert (len(state["muon"]["state"]), len(state["optimizer"]["state"])) == (7, 4)  # 7 matrices; embedding, 3 norms
 
 
-def test_a_state_of_muon_continues_it_and_any_other_is_refused(model):
+def test_a_state_of_muon_continues_it_and_one_of_another_shape_is_refused(model):
     batch = [pack(GROUPS, pad_id=0)]
     first = Imitator(model, optimizer="muon")
     first.learn(batch, 1e-3)
@@ -109,8 +109,6 @@ def test_a_state_of_muon_continues_it_and_any_other_is_refused(model):
     second.load_state_dict(state)
     second.learn(batch, 1e-3)
     assert all(torch.equal(after[name], weight) for name, weight in model.state_dict().items())
-    with pytest.raises(ContentError, match=r"^muon"):
-        second.load_state_dict({name: value for name, value in state.items() if name != "muon"})
-    state["muon"]["state"][0]["momentum_buffer"][0] = float("nan")
-    with pytest.raises(ContentError, match=r"muon\.state\.0\.momentum_buffer: holds NaN"):
+    state["muon"]["state"][0]["momentum_buffer"] = torch.zeros(1)
+    with pytest.raises(ContentError, match=r"muon\.state\.0\.momentum_buffer: has shape \(1,\)"):
         second.load_state_dict(state)
