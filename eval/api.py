@@ -1,23 +1,22 @@
 """The Python API of evaluation: `sparring.evaluate`, `record`, `load` and the commands of `eval/` as functions.
 
 Options are those of the command lines, with underscores: `games=40`, `regimes=["none", "full"]`, `stochastic=True`.
-`eval/run.py --help` lists those of `evaluate`. Both ways go through the same parser, so that they refuse the same
-input. Every name stays whole: a comma, a space, `=`, `[` or `:` in a path means nothing.
+`eval/run.py --help` lists those of `evaluate`. Both ways make the same dataclass of options, so that they refuse the
+same input. Every name stays whole: a comma, a space, `=`, `[` or `:` in a path means nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparring.agents.opponents.players import find_player, trains_language_model
 from sparring.configs.core.errors import InputError, listed
 from sparring.configs.core.files import user_path
 from sparring.configs.games import PACKAGES
-from sparring.configs.opponents import opponent_text
 from sparring.configs.overrides import override_texts
 from sparring.envs.game import game_named
 from sparring.envs.game import load as load_reference
@@ -25,21 +24,17 @@ from sparring.eval import run
 from sparring.eval.command import (
     CommandReport,
     Evaluation,
-    RecordingOptions,
+    GameEvaluation,
     prepare_torch,
     publish_evaluation,
     write,
     write_files,
 )
-from sparring.eval.options import from_keywords
-from sparring.eval.stats.parser import WholeName
+from sparring.eval.options import EvaluateOptions, from_keywords
 
 if TYPE_CHECKING:
     from sparring.agents.policies.loaded_policy import LoadedPolicy
     from sparring.eval.imported.policy import LoadedSeatPolicy
-
-REPEATED = ("require",)
-"""Options of an evaluation that the command line repeats, one value each."""
 
 
 def evaluate(player: Any = None, *, progress: bool = False, **options: Any) -> Evaluation:
@@ -53,8 +48,9 @@ def evaluate(player: Any = None, *, progress: bool = False, **options: Any) -> E
     The result has `data`, the content of eval.json, `markdown`, and `failures`, a line per requirement not met.
     Raises `InputError` for bad input, in one line.
     """
-    evaluation = run.evaluate(as_arguments(player, options, progress=progress))
-    if options.get("out") is None:
+    game, read = _read(player, options, progress=progress)
+    evaluation = game.evaluate(read)
+    if read.out is None:
         evaluation = replace(evaluation, place=None)
     publish_evaluation(replace(evaluation, failures=(), quiet=True))
     return evaluation
@@ -68,25 +64,36 @@ def record(player: Any, path: str | Path, *, progress: bool = False, **options: 
     No table is written. Raises `InputError` for bad input, in one line.
     """
     path = user_path("path", path)
-    words = as_arguments(player, {key: options[key] for key in ("env", "opponents") if key in options}, progress=False)
-    known: RecordingOptions = import_module(run.COMMANDS[run.env_of(words)].partition(":")[0]).RECORDING
-    option = known.by_suffix.get(path.suffix.lower())
+    game = run.evaluation_of(_choice(player, options).game)
+    option = game.replays.get(path.suffix.lower())
     if option is None:
-        raise InputError(f"{path}: is no replay of this game; give a name that ends in {listed([*known.by_suffix])}")
-    arguments = as_arguments(player, {**known.shortest, **options, option: path}, progress=progress)
-    evaluation = run.evaluate(arguments)
+        raise InputError(f"{path}: is no replay of this game; give a name that ends in {listed([*game.replays])}")
+    game, read = _read(player, {**game.shortest, **options, option: path}, progress=progress)
+    evaluation = game.evaluate(read)
     write(path, evaluation.outputs[path])
     if evaluation.cut is not None:
         raise evaluation.cut
     return path
 
 
-def as_arguments(player: Any, options: Mapping[str, Any], *, progress: bool) -> list[str]:
-    """Return the words of the command line for a player and options."""
-    words = [] if player is None else ["--ckpt", whole_name(getattr(player, "path", None) or player)]
+def _read(player: Any, options: Mapping[str, Any], *, progress: bool) -> tuple[GameEvaluation, EvaluateOptions]:
+    """Return how the game of a player is evaluated, and its options."""
+    game = run.evaluation_of(_choice(player, options).game)
     if (statistics := getattr(player, "vecnormalize", None)) is not None:
         options = {"vecnormalize": statistics, **options}
-    return [*words, *option_words(options, repeated=REPEATED), *quiet_words(progress=progress)]
+    return game, from_keywords(game.options, {"ckpt": _named(player), **options, "quiet": not progress})
+
+
+def _choice(player: Any, options: Mapping[str, Any]) -> run.GameChoice:
+    known = ("env", "bot", "league", "opponents")
+    return from_keywords(
+        run.GameChoice, {"ckpt": _named(player)} | {key: options[key] for key in known if key in options}
+    )
+
+
+def _named(player: Any) -> Any:
+    """Return the file of a loaded policy, and other players as they are."""
+    return getattr(player, "path", None) or player
 
 
 def load(
@@ -144,8 +151,11 @@ def exploit(
     if isinstance(overrides, Mapping):
         overrides = override_texts(overrides)
     policies = policy if isinstance(policy, list | tuple) else [policy]
-    words = [*map(whole_name, policies), *overrides, *option_words(options), *quiet_words(progress=progress)]
-    return _written(import_module("sparring.eval.exploit").exploit(words))
+    from sparring.eval.exploit import ExploitOptions
+    from sparring.eval.exploit import exploit as exploited
+
+    given = {"players": policies, "options": overrides, **options, "quiet": not progress}
+    return _written(exploited(from_keywords(ExploitOptions, given)))
 
 
 def check(
@@ -159,8 +169,11 @@ def check(
 
     Raises `InputError` for bad input, in one line, and for what is no game.
     """
-    words = [game, *override_texts(kwargs or {}), *option_words(options), *quiet_words(progress=progress)]
-    return _written(import_module("sparring.eval.check").check(words))
+    from sparring.eval.check import CheckOptions
+    from sparring.eval.check import check as checked
+
+    given = {"game": game, "kwargs": kwargs, **options, "quiet": not progress}
+    return _written(checked(from_keywords(CheckOptions, given)))
 
 
 def payoff(run: str | Path, *, progress: bool = False, **options: Any) -> CommandReport:
@@ -171,8 +184,11 @@ def payoff(run: str | Path, *, progress: bool = False, **options: Any) -> Comman
 
     Raises `InputError` for bad input, in one line.
     """
-    words = [*option_words({"ckpt": run, **options}), *quiet_words(progress=progress)]
-    return _written(import_module("sparring.eval.payoff").payoff(words, keep=False))
+    from sparring.eval.payoff import PayoffChoice
+    from sparring.eval.payoff import payoff as played
+
+    kind = from_keywords(PayoffChoice, {"ckpt": run}).options
+    return _written(played(from_keywords(kind, {"ckpt": run, **options, "quiet": not progress}), keep=False))
 
 
 def seeds(runs: Sequence[str | Path], **options: Any) -> CommandReport:
@@ -198,9 +214,11 @@ def curves(runs: Sequence[str | Path] | Mapping[str, Sequence[str | Path]], **op
 
     Raises `InputError` for bad input, in one line.
     """
-    groups = {label: _names(label, names) for label, names in runs.items()} if isinstance(runs, Mapping) else None
-    words = [*(() if isinstance(runs, Mapping) else _names("runs", runs)), *option_words(options)]
-    return _written(import_module("sparring.eval.curves").curves(words, keep=False, groups=groups))
+    from sparring.eval.curves import CurveOptions
+    from sparring.eval.curves import curves as drawn
+
+    groups = runs if isinstance(runs, Mapping) else _several("runs", runs)
+    return _written(drawn(from_keywords(CurveOptions, {"groups": groups, **options}), keep=False))
 
 
 def runs(command: str, *names: str, **options: Any) -> dict[str, Any]:
@@ -214,12 +232,6 @@ def runs(command: str, *names: str, **options: Any) -> dict[str, Any]:
     """
     answer: dict[str, Any] = import_module("sparring.eval.runs").ask(command, names, options)
     return answer
-
-
-def _names(what: str, names: Sequence[str | Path]) -> list[WholeName]:
-    if isinstance(names, str | Path):
-        raise InputError(f"{what}: {str(names)!r} is one name; give a list, [{str(names)!r}]")
-    return [whole_name(name) for name in names]
 
 
 def _several(what: str, names: Any) -> Any:
@@ -257,11 +269,10 @@ def diplomacy_replay(
     the key "" is for all others: `{"FRANCE": "final.pt", "": "dumbbot"}`. `options` are `seed`, `last_year`, `game`, a
     saved game, `log`, the game as text, and `save`. Returns the written files. Raises `InputError` for bad input.
     """
-    words = option_words({"out": out, "players": players, **options})
-    written: tuple[Path, ...] = import_module("sparring.eval.diplomacy_replay").write_game(
-        [*words, *quiet_words(progress=progress)]
-    )
-    return written
+    from sparring.eval.diplomacy_replay import ReplayOptions, write_game
+
+    given = {"out": out, "players": players, **options, "quiet": not progress}
+    return write_game(from_keywords(ReplayOptions, given))
 
 
 def play(opponent: Any = None, **options: Any) -> None:
@@ -274,47 +285,20 @@ def play(opponent: Any = None, **options: Any) -> None:
 
     Raises `InputError` for bad input, in one line.
     """
-    import_module("sparring.eval.play").serve_opponent(option_words({"opponent": opponent, **options}))
+    from sparring.eval.play import PlayChoice
+
+    given = {"opponent": opponent, **options}
+    known = {key: value for key, value in given.items() if key in ("env", "opponent", "opponents")}
+    game = from_keywords(PlayChoice, known).game
+    game.play(from_keywords(game.options, given))
 
 
-def option_words(options: Mapping[str, Any], *, repeated: Collection[str] | None = ()) -> list[str]:
-    """Return `games=40, stochastic=True, regimes=["none", "full"]` as `--games 40 --stochastic --regimes none full`.
-
-    None and False are left out, a mapping is KEY=VALUE. The options `repeated`, all if None, are written once for each
-    value of a list.
-    """
-    words = []
+def _words(options: Mapping[str, Any]) -> list[str]:
+    """Return `limit=3, reverse=True, metrics=["a", "b"]` as words of `eval/runs.py`; None and False are left out."""
+    words: list[str] = []
     for key, value in options.items():
         name = f"--{key.rstrip('_').replace('_', '-')}"
-        if (repeated is None or key in repeated) and isinstance(value, list | tuple):
-            words += [word for one in value for word in _option(name, one)]
-        else:
-            words += _option(name, value)
+        for one in value if isinstance(value, list | tuple) else [value]:
+            if one is not None and one is not False:
+                words += [name] if one is True else [f"{name}={one}"]
     return words
-
-
-def quiet_words(*, progress: bool) -> list[str]:
-    """Return the words that keep a command from printing, unless its bar is wanted."""
-    return [] if progress else ["--quiet"]
-
-
-def whole_name(value: Any, key: str = "") -> WholeName:
-    """Return the word for one value of a call, of the key of a mapping if there is one."""
-    text = opponent_text(value)
-    is_path = isinstance(value, PurePath) or text == str(getattr(value, "path", None))
-    if is_path and (text.startswith("-") or (":" in text and "/" not in text)):
-        text = f"./{text}"  # no option, and no module:Name
-    return WholeName(f"{key}={text}" if key else text, key or (None if isinstance(value, str) else ""))
-
-
-def _option(name: str, value: Any) -> list[str]:
-    if value is None or value is False:
-        return []
-    if value is True:
-        return [name]
-    if isinstance(value, Mapping):
-        return [name, *(whole_name(item, key) for key, item in value.items())]
-    if isinstance(value, list | tuple):
-        return [name, *map(whole_name, value)]
-    word = whole_name(value)
-    return [f"{name}={word}"] if word.startswith("-") else [name, word]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from runpy import run_path
@@ -23,7 +23,7 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.games import PACKAGES
 from sparring.configs.serialization import read_yaml
 from sparring.eval.command import FAILED, CommandReport, announce_loading, make_folders, publish, run_command
-from sparring.eval.stats.parser import SEED, Parser, check_number
+from sparring.eval.options import SEED, CommandOptions, CommandText, argument, check_suffix, parse
 
 if TYPE_CHECKING:
     from sparring.eval.imported.conformance import CheckLine
@@ -43,20 +43,55 @@ exit codes: 0 nothing has to be changed, 1 something has, 2 bad input, 130 stopp
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckOptions:
+class CheckOptions(CommandOptions):
     """Options of the command; the game has not been made."""
 
-    package: str
-    id: str
-    kwargs: dict[str, Any]
-    games: int
-    seed: int
-    trial: float
-    outcome: str
-    observation: str
-    out: Path | None
-    quiet: bool
-    command: str
+    TEXT = CommandText(
+        "eval/check.py",
+        "Check a game of PettingZoo or OpenSpiel: its interface, seeds, masks, seats, rewards, spaces and speed, and "
+        "half a minute of learning.",
+        _EXAMPLES,
+        usage="python eval/check.py GAME [KEY=VALUE ...] [options]",
+    )
+    game: str = argument("", metavar="GAME", positional=True)
+    """A module, module:function, or openspiel:NAME."""
+    kwargs: Mapping[str, Any] = argument((), metavar="KEY=VALUE", positional=True)
+    """Options of the game itself."""
+    games: int = argument(200, GAMES, metavar="N")
+    """Random matches."""
+    seed: int = argument(0, SEED, metavar="N")
+    """Seed of the matches (default: 0)."""
+    trial: float = argument(30.0, TRIAL, metavar="S")
+    """Seconds of learning (default: 30); 0 for none."""
+    outcome: str = argument("", metavar="F")
+    """env.outcome of training, module:function."""
+    observation: str = argument("auto", metavar="O")
+    """env.observation of training (default: auto)."""
+    out: Path | None = argument(None, metavar="JSON")
+    """Write the report there as data."""
+    quiet: bool = argument(False)
+    """Print nothing."""
+    package: str = ""
+    id: str = ""
+
+    @classmethod
+    def from_words(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the options of the game with values of YAML."""
+        game, *pairs = values.pop("game", [""])
+        return values | {"game": game, "kwargs": dict(map(_option, pairs))}
+
+    def implied(self) -> dict[str, Any]:
+        """Return the package and the game's id in it."""
+        package, colon, name = self.game.partition(":")
+        if not (colon and package in PACKAGES):
+            return {"package": PACKAGES[0], "id": self.game}
+        return {"package": package, "id": name}
+
+    def check(self) -> None:
+        """Raise `InputError` for a missing game, and a report of another form."""
+        if not self.id:
+            raise InputError("GAME is missing: give a module, module:function, or openspiel:NAME")
+        check_suffix("--out", self.out, ".json")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,9 +99,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command("eval/check.py", _run, arguments)
 
 
-def check(arguments: Sequence[str]) -> CommandReport:
-    """Check the game that a command line names. Raises `InputError` for bad input, and for what is no game."""
-    options = read_options(arguments)
+def check(options: CheckOptions) -> CommandReport:
+    """Check a game. Raises `InputError` for bad input, and for what is no game."""
     make_folders([], files=[options.out])
     announce_loading(quiet=options.quiet)
     from sparring.eval.imported.conformance import FIX, check_game
@@ -89,23 +123,6 @@ def check(arguments: Sequence[str]) -> CommandReport:
     return CommandReport(_markdown(game, lines, faults), data, files, options.quiet)
 
 
-def read_options(arguments: Sequence[str]) -> CheckOptions:
-    """Parse the command line. Raises `InputError` with a one-line message; exits after --help."""
-    values = _parser().read(arguments)
-    package, colon, name = values.pop("game").partition(":")
-    if not (colon and package in PACKAGES):
-        package, name = PACKAGES[0], f"{package}{colon}{name}"
-    if not name:
-        raise InputError("GAME is missing: give a module, module:function, or openspiel:NAME")
-    check_number("--games", values["games"], GAMES)
-    check_number("--seed", values["seed"], SEED)
-    check_number("--trial", values["trial"], TRIAL)
-    if values["out"] is not None and values["out"].suffix != ".json":
-        raise InputError(f"--out {str(values['out'])!r}: must end in .json")
-    kwargs = dict(_option(word) for word in values.pop("options"))
-    return CheckOptions(package=package, id=name, kwargs=kwargs, **values)
-
-
 def _option(word: str) -> tuple[str, Any]:
     """Return an option of the game, KEY=VALUE, with a value of YAML."""
     key, equals, text = word.partition("=")
@@ -115,7 +132,7 @@ def _option(word: str) -> tuple[str, Any]:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    report = check(arguments)
+    report = check(parse(CheckOptions, arguments))
     publish(report.markdown, report.files, quiet=report.quiet)
     return FAILED if report.data["faults"] else 0
 
@@ -132,28 +149,6 @@ def _markdown(game: ImportedGame, lines: Sequence[CheckLine], faults: int) -> st
     wide = max(len(name) for name, _, _ in rows)
     body = "\n".join(f"- {level.ljust(4)} {name.ljust(wide)}  {text}" for name, level, text in rows)
     return f"# {game.name}: {verdict}\n\n{body}\n\nTrain: `{start}{options}`\n"
-
-
-def _parser() -> Parser:
-    parser = Parser(
-        "eval/check.py",
-        "Check a game of PettingZoo or OpenSpiel: its interface, seeds, masks, seats, rewards, spaces and speed, and "
-        "half a minute of learning.",
-        _EXAMPLES,
-    )
-    parser.usage = "python eval/check.py GAME [KEY=VALUE ...] [options]"
-    parser.add_argument("game", metavar="GAME", help="a module, module:function, or openspiel:NAME")
-    parser.add_argument("options", nargs="*", metavar="KEY=VALUE", help="options of the game itself")
-    parser.add_argument("--games", type=int, default=200, metavar="N", help="random matches (default: 200)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the matches (default: 0)")
-    parser.add_argument(
-        "--trial", type=float, default=30.0, metavar="S", help="seconds of learning (default: 30); 0 for none"
-    )
-    parser.add_argument("--outcome", default="", metavar="F", help="env.outcome of training, module:function")
-    parser.add_argument("--observation", default="auto", metavar="O", help="env.observation of training")
-    parser.add_argument("--out", type=Path, metavar="JSON", help="write the report there as data")
-    parser.add_argument("--quiet", action="store_true", help="print nothing")
-    return parser
 
 
 if __name__ == "__main__":

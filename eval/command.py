@@ -21,6 +21,7 @@ from tqdm import tqdm
 from sparring.configs.core.errors import InputError, printable
 from sparring.configs.core.files import read_regular, write_atomically
 from sparring.configs.core.status import LOADING, quiet_on_closed_pipe, say
+from sparring.eval.options import EvaluateOptions
 
 FAILED = 1
 BAD_INPUT = 2
@@ -75,16 +76,14 @@ class Evaluation(ReportText):
 
 
 @dataclass(frozen=True)
-class RecordingOptions:
-    """Options of a game's evaluation that write a replay, by the suffix of its file, and those of the shortest one."""
+class GameEvaluation:
+    """How a game is evaluated: its options, what plays them, and the options that write a replay, by its suffix."""
 
-    by_suffix: Mapping[str, str]
+    options: type[EvaluateOptions]
+    evaluate: Callable[[Any], Evaluation]
+    replays: Mapping[str, str]
     shortest: Mapping[str, int]
-
-
-def evaluate_command(evaluate: Callable[[Sequence[str]], Evaluation], arguments: Sequence[str] | None) -> int:
-    """Run `eval/run.py` with the game's `evaluate`, print and write its result, and return the exit code."""
-    return run_command("eval/run.py", lambda words: publish_evaluation(evaluate(words)), arguments)
+    """Options of the shortest evaluation, for a replay alone."""
 
 
 def publish_evaluation(evaluation: Evaluation) -> int:

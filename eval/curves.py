@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from runpy import run_path
@@ -25,9 +25,9 @@ import numpy as np
 
 from sparring.configs.core.errors import InputError, choose, one_line
 from sparring.eval.command import CommandReport, make_folders, publish_report, run_command
+from sparring.eval.options import CommandOptions, CommandText, Groups, argument, check_suffix, parse
 from sparring.eval.plots import check_matplotlib
 from sparring.eval.plots.history import MILLION, Curve, CurveGroup, RunHistory, mean, read_history
-from sparring.eval.stats.parser import Parser, WholeName, check_number, read_names
 from sparring.eval.stats.tables import table
 
 if TYPE_CHECKING:
@@ -49,42 +49,49 @@ examples:
 exit codes: 0 done, 2 bad input or a package missing, 130 stopped with Ctrl-C"""
 
 
-@dataclass(frozen=True)
-class CurveOptions:
-    """Options of the command. The values have been validated; the runs have not been located."""
+@dataclass(frozen=True, kw_only=True)
+class CurveOptions(CommandOptions):
+    """Options of the command; the runs have not been located."""
 
-    groups: tuple[tuple[str, tuple[str, ...]], ...]
-    """Label and runs of each group; the label is empty if none was given."""
-    metrics: tuple[str, ...]
-    """Empty for the default metric."""
-    log: tuple[str, ...]
-    smooth: int
-    by_update: bool
-    events: bool
-    title: str
-    out: Path | None
-    """None if no picture is drawn."""
-    command: str
+    TEXT = CommandText(
+        "eval/curves.py",
+        "Draw learning curves of runs, a panel per metric over env steps, and print their last values. In a group of "
+        "several runs every run is a thin line, and their mean a thick one.",
+        _EXAMPLES,
+        usage="python eval/curves.py GROUP [GROUP ...] [options]",
+    )
+    groups: Groups = argument((), metavar="GROUP", positional=True)
+    """RUN or LABEL=RUN,RUN: runs' names or folders, together one group."""
+    metrics: tuple[str, ...] = argument((), metavar="M", split=True)
+    """Keys of docs/metrics.md (default: win rate, return or reward)."""
+    log: tuple[str, ...] = argument((), metavar="M", split=True)
+    """Those of them on a logarithmic axis."""
+    smooth: int = argument(5, SMOOTH, metavar="N")
+    """Show means of the last N updates (default: 5; 1: as it is)."""
+    by_update: bool = argument(False)
+    """Over updates instead of env steps, where runs differ in these."""
+    no_events: bool = argument(False)
+    """No vertical lines where phases and stages begin."""
+    title: str = argument("", metavar="T")
+    """A line above the picture."""
+    out: Path | None = argument(None, metavar="FILE")
+    """The picture, .png or .svg (default: curves.png)."""
+
+    @classmethod
+    def from_words(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the groups that words name."""
+        return values | {"groups": tuple(map(_read_group, values.get("groups", ())))}
+
+    def check(self) -> None:
+        """Raise `InputError` without runs, or for a picture of another form."""
+        check_suffix("--out", self.out, *FORMS)
+        if not self.groups:
+            raise InputError("no runs are given: name one or more before the options, or LABEL=RUN,RUN for a group")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (`sys.argv` by default) and return the exit code."""
-    return run_command("eval/curves.py", lambda words: publish_report(curves(words)), arguments)
-
-
-def read_options(arguments: Sequence[str], *, out: Path | None = PICTURE) -> CurveOptions:
-    """Parse the command line; `out` is the default of --out. Raises `InputError`, in one line; exits after --help."""
-    values = _parser().read(arguments)
-    values["out"] = values["out"] or out
-    check_number("--smooth", values["smooth"], SMOOTH)
-    if values["out"] and values["out"].suffix not in FORMS:
-        raise InputError(f"--out {str(values['out'])!r}: must end in {' or '.join(FORMS)}")
-    if not values["groups"]:
-        raise InputError("no runs are given: name one or more before the options, or LABEL=RUN,RUN for a group")
-    values["groups"] = tuple(map(_read_group, values["groups"]))
-    for name in ("metrics", "log"):
-        values[name] = read_names(f"--{name}", values[name]) if values[name] is not None else ()
-    return CurveOptions(**values)
+    return run_command("eval/curves.py", lambda words: publish_report(curves(parse(CurveOptions, words))), arguments)
 
 
 def read_groups(options: CurveOptions) -> list[CurveGroup]:
@@ -147,7 +154,7 @@ def curves_picture(groups: Sequence[CurveGroup], metrics: Sequence[str], options
     if len(groups) > MOST_GROUPS:
         raise InputError(f"{len(groups)} groups: at most {MOST_GROUPS} can be told apart; draw fewer")
     first = groups[0].runs[0]
-    marks = first.marks() if options.events else []
+    marks = first.marks() if not options.no_events else []
     chart = CurveChart(
         title=options.title,
         labels=[_label(group) for group in groups],
@@ -205,8 +212,6 @@ def _cells(label: str, curves: Sequence[Curve], unit: float) -> list[str]:
 
 def _read_group(text: str) -> tuple[str, tuple[str, ...]]:
     """Parse LABEL=RUN,RUN or only the runs. Raises `InputError` if either side of the = is empty."""
-    if isinstance(text, WholeName) and text.key == "":
-        return "", (str(text),)
     before, equals, after = text.partition("=")
     label, names = (one_line(before), after) if equals else ("", before)
     runs = tuple(name.strip() for name in names.split(",") if name.strip())
@@ -215,16 +220,9 @@ def _read_group(text: str) -> tuple[str, tuple[str, ...]]:
     return label, runs
 
 
-def curves(
-    arguments: Sequence[str], *, keep: bool = True, groups: Mapping[str, Sequence[str]] | None = None
-) -> CommandReport:
-    """Read the runs that a command line names, and draw them. Without `keep`, only if --out names the picture.
-
-    `groups` are runs by label in place of those in `arguments`. Raises `InputError` for bad input.
-    """
-    options = read_options([*(["groups"] if groups else []), *arguments], out=PICTURE if keep else None)
-    if groups:
-        options = replace(options, groups=tuple((one_line(label), tuple(names)) for label, names in groups.items()))
+def curves(options: CurveOptions, *, keep: bool = True) -> CommandReport:
+    """Read runs and draw them. Without `keep`, only if --out names the picture. Raises `InputError` for bad input."""
+    options = replace(options, out=options.out or (PICTURE if keep else None))
     make_folders([], files=[options.out])
     drawn = read_groups(options)
     metrics = choose_metrics(options, drawn)
@@ -232,35 +230,6 @@ def curves(
     text = curves_markdown(drawn, metrics, smooth=options.smooth, unit=unit)
     files = {options.out: curves_picture(drawn, metrics, options)} if options.out else {}
     return CommandReport(text, curves_json(drawn, metrics, options), files)
-
-
-def _parser() -> Parser:
-    parser = Parser(
-        "eval/curves.py",
-        "Draw learning curves of runs, a panel per metric over env steps, and print their last values. In a group of "
-        "several runs every run is a thin line, and their mean a thick one.",
-        _EXAMPLES,
-    )
-    parser.usage = "python eval/curves.py GROUP [GROUP ...] [options]"
-    parser.add_argument(
-        "groups", nargs="*", metavar="GROUP", help="RUN or LABEL=RUN,RUN: runs' names or folders, together one group"
-    )
-    parser.add_argument(
-        "--metrics", nargs="+", metavar="M", help="keys of docs/metrics.md (default: win rate, return or reward)"
-    )
-    parser.add_argument("--log", nargs="+", metavar="M", help="those of them on a logarithmic axis")
-    parser.add_argument(
-        "--smooth", type=int, default=5, metavar="N", help="show means of the last N updates (default: 5; 1: as it is)"
-    )
-    parser.add_argument(
-        "--by-update", action="store_true", help="over updates instead of env steps, where runs differ in these"
-    )
-    parser.add_argument(
-        "--no-events", dest="events", action="store_false", help="no vertical lines where phases and stages begin"
-    )
-    parser.add_argument("--title", default="", metavar="T", help="a line above the picture")
-    parser.add_argument("--out", type=Path, metavar="FILE", help=f".png or .svg (default: {PICTURE})")
-    return parser
 
 
 if __name__ == "__main__":

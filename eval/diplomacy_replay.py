@@ -28,14 +28,13 @@ from sparring.envs.diplomacy.records.timeline import Phase, phases_of
 from sparring.eval.command import announce_loading, make_folders, run_command, write
 from sparring.eval.diplomacy.lineup import FALLBACK_BOT, find_lineup, load_seats, read_lineup
 from sparring.eval.diplomacy.page import UNKNOWN, write_replay
-from sparring.eval.stats.parser import SEED, Parser, add_results, check_number
+from sparring.eval.options import RESULTS, SEED, CommandOptions, CommandText, Pairs, argument, parse
 
 if TYPE_CHECKING:
     from sparring.envs.diplomacy.records.history import PhaseRecord
 
 LAST_YEAR = "[1901, 2000]"
-PLAYED = {"players": ["random"], "seed": 0, "last_year": 1910}
-"""Options of a played (not saved) game, and their defaults."""
+_GAME = "the game"
 
 _EXAMPLES = f"""\
 examples:
@@ -52,27 +51,69 @@ else to {FALLBACK_BOT}. Language models do not play here, but in eval/run.py --c
 exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 
-@dataclass(frozen=True)
-class ReplayOptions:
-    """Options of the command. The values have been validated; players and files have not been located."""
+@dataclass(frozen=True, kw_only=True)
+class ReplayOptions(CommandOptions):
+    """Options of the command; players and files have not been located."""
 
-    players: tuple[str, ...]
+    TEXT = CommandText(
+        "eval/diplomacy_replay.py",
+        "Let bots and policies play a game of Diplomacy, or read a saved one, and write it as a page to watch in a "
+        "browser, as text, or as a saved game.",
+        _EXAMPLES,
+    )
+    players: Pairs = argument((), metavar="P", group=_GAME, split=True)
+    """A bot or a policy for all powers, POWER=P for one (default: random)."""
+    seed: int = argument(None, SEED, metavar="N", group=_GAME)
+    """Seed of the bots (default: 0)."""
+    last_year: int = argument(None, LAST_YEAR, metavar="Y", group=_GAME)
+    """Then it is a draw (default: 1910)."""
+    game: Path | None = argument(None, metavar="JSON", group=_GAME)
+    """Show this saved game instead of playing one."""
+    out: Path | None = argument(None, metavar="HTML", group=RESULTS)
+    """The page, such as game.html."""
+    log: Path | None = argument(None, metavar="TXT", group=RESULTS)
+    """Write the game as text."""
+    save: Path | None = argument(None, metavar="JSON", group=RESULTS)
+    """Write the game to be read again, as by --game."""
+    quiet: bool = argument(False, group=RESULTS)
+    """No bar, no table; only what failed."""
+    lineup: tuple[str, ...] = ()
     """Seven names in the order of the powers."""
-    rest: str
+    rest: str = ""
     """The player given without a power."""
-    seed: int
-    last_year: int
-    game: Path | None
-    out: Path | None
-    log: Path | None
-    save: Path | None
-    quiet: bool
-    command: str
 
     @property
     def files(self) -> list[Path]:
         """Output paths."""
         return [path for path in (self.out, self.log, self.save) if path is not None]
+
+    def implied(self) -> dict[str, Any]:
+        """Return the players of the powers, and defaults; raises `InputError` for options of a game that is saved."""
+        for name in ("players", "seed", "last_year"):
+            if self.game is not None and self.gives(name):
+                option = f"--{name.replace('_', '-')}"
+                raise InputError(f"{option} does not go with --game, which has been played; leave one of them out")
+        lineup, rest = read_lineup(self.players or (("", "random"),))
+        return {
+            "lineup": lineup,
+            "rest": rest,
+            "seed": self.seed or 0,
+            "last_year": 1910 if self.last_year is None else self.last_year,
+        }
+
+    def check(self) -> None:
+        """Raise `InputError` without an output, or for one of another form or named twice."""
+        if not self.files:
+            raise InputError("--out is missing: give the page's name, as in --out game.html, or --log or --save")
+        if self.out is not None and self.out.suffix.lower() != ".html":
+            raise InputError(
+                f"--out {str(self.out)!r}: is a page for a browser; give a name that ends in .html, or --log or --save"
+            )
+        first: dict[Path, str] = {}
+        for option in ("game", "out", "log", "save"):
+            path = getattr(self, option)
+            if path is not None and (other := first.setdefault(path, option)) != option:
+                raise InputError(f"--{option} {str(path)!r}: is the file of --{other} already; give another")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -80,10 +121,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command("eval/diplomacy_replay.py", _run, arguments)
 
 
-def write_game(arguments: Sequence[str]) -> tuple[Path, ...]:
-    """Play or read the game that a command line says, write it, and return the files. Raises `InputError`."""
-    options = read_options(arguments)
-    lineup = find_lineup(options.players)
+def write_game(options: ReplayOptions) -> tuple[Path, ...]:
+    """Play or read the game of `options`, write it, and return the files. Raises `InputError`."""
+    lineup = find_lineup(options.lineup)
     if options.game is not None and not holds(options.game.is_file):
         raise InputError(f"--game {str(options.game)!r}: no such file")
     make_folders([], files=options.files)
@@ -94,20 +134,6 @@ def write_game(arguments: Sequence[str]) -> tuple[Path, ...]:
     else:
         _publish(options, *_read(options.game, quiet=options.quiet))
     return tuple(options.files)
-
-
-def read_options(arguments: Sequence[str]) -> ReplayOptions:
-    """Parse the command line. Raises `InputError` with a one-line message; exits after --help."""
-    values = _parser().read(arguments)
-    _check_source(values)
-    for name, default in PLAYED.items():
-        values[name] = default if values[name] is None else values[name]
-    values["players"], values["rest"] = read_lineup(values["players"])
-    check_number("--seed", values["seed"], SEED)
-    check_number("--last-year", values["last_year"], LAST_YEAR)
-    options = ReplayOptions(**values)
-    _check_files(options)
-    return options
 
 
 def play(options: ReplayOptions, lineup: Sequence[Player]) -> list[PhaseRecord]:
@@ -126,7 +152,7 @@ def play(options: ReplayOptions, lineup: Sequence[Player]) -> list[PhaseRecord]:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    write_game(arguments)
+    write_game(parse(ReplayOptions, arguments))
     return 0
 
 
@@ -160,48 +186,6 @@ def _publish(
     if not options.quiet:
         print(*summary(game), f"{len(phases) - 1} phases, {ended}", sep="\n")
         print("Wrote", ", ".join(map(str, options.files)))
-
-
-def _check_source(values: dict[str, Any]) -> None:
-    """Raise `InputError` for options of a played game together with --game."""
-    for name in PLAYED:
-        if values["game"] is not None and values[name] is not None:
-            option = f"--{name.replace('_', '-')}"
-            raise InputError(f"{option} does not go with --game, which has been played; leave one of them out")
-
-
-def _check_files(options: ReplayOptions) -> None:
-    if not options.files:
-        raise InputError("--out is missing: give the page's name, as in --out game.html, or --log or --save")
-    if options.out is not None and options.out.suffix.lower() != ".html":
-        raise InputError(
-            f"--out {str(options.out)!r}: is a page for a browser; give a name that ends in .html, or --log or --save"
-        )
-    named = {option: getattr(options, option) for option in ("game", "out", "log", "save")}
-    first: dict[Path, str] = {}
-    for option, path in named.items():
-        if path is not None and (other := first.setdefault(path, option)) != option:
-            raise InputError(f"--{option} {str(path)!r}: is the file of --{other} already; give another")
-
-
-def _parser() -> Parser:
-    parser = Parser(
-        "eval/diplomacy_replay.py",
-        "Let bots and policies play a game of Diplomacy, or read a saved one, and write it as a page to watch in a "
-        "browser, as text, or as a saved game.",
-        _EXAMPLES,
-    )
-    group = parser.add_argument_group("the game")
-    group.add_argument(
-        "--players", nargs="+", metavar="P", help="a bot or a policy for all powers, POWER=P for one (default: random)"
-    )
-    group.add_argument("--seed", type=int, metavar="N", help="seed of the bots (default: 0)")
-    group.add_argument("--last-year", type=int, metavar="Y", help="then it is a draw (default: 1910)")
-    group.add_argument("--game", type=Path, metavar="JSON", help="show this saved game instead of playing one")
-    results = add_results(parser, out="the page, such as game.html", metavar="HTML")
-    results.add_argument("--log", type=Path, metavar="TXT", help="write the game as text")
-    results.add_argument("--save", type=Path, metavar="JSON", help="write the game to be read again, as by --game")
-    return parser
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ checkpoint. A policy may name an environment "module:id"; its module is imported
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,8 +23,8 @@ from sparring.configs.core.status import say
 from sparring.configs.core.typed import naming
 from sparring.configs.games import OWN
 from sparring.envs.game import game_of
-from sparring.eval.command import Evaluation, RecordingOptions, evaluate_command, make_folders, use_machine
-from sparring.eval.stats.parser import CommonOptions, Parser, add_machine, add_results, check_machine, check_number
+from sparring.eval.command import Evaluation, GameEvaluation, make_folders, use_machine
+from sparring.eval.options import CONDITIONS, RESULTS, SEED, CommandText, EvaluateOptions, argument, check_suffix
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -40,8 +40,6 @@ COPIES = 10
 FPS = 30
 """Frames per second if the environment does not specify render_fps."""
 
-RECORDING = RecordingOptions({".gif": "video"}, {"episodes": 2})
-
 _EXAMPLES = """\
 examples:
   python eval/run.py --ckpt quick-hawk-gymnasium                 100 episodes
@@ -51,30 +49,29 @@ exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class EpisodeOptions(CommonOptions):
-    """Options of the command: number of episodes, path of the video, and module that may be imported."""
+class EpisodeOptions(EvaluateOptions):
+    """Options of the command."""
 
-    module: str
-    episodes: int
-    video: Path | None
+    TEXT = CommandText(
+        "eval/run.py",
+        "Play episodes of an environment registered with Gymnasium with the deterministic policy that was trained in "
+        "it, and print returns and lengths. eval.json and eval.md are written beside final.pt.",
+        _EXAMPLES,
+        env="gymnasium",
+    )
+    episodes: int = argument(100, EPISODES, metavar="N", group=CONDITIONS)
+    """Number of episodes."""
+    seed: int = argument(0, SEED, metavar="N", group=CONDITIONS)
+    """Seed of the environments (default: 0)."""
+    module: str = argument("", metavar="MODULE", group=CONDITIONS, flags=["--import"])
+    """Import it to register the policy's environment."""
+    video: Path | None = argument(None, metavar="GIF", group=RESULTS)
+    """The first episode as a picture."""
 
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line (`sys.argv` by default) and return the exit code."""
-    return evaluate_command(evaluate, arguments)
-
-
-def read_options(arguments: Sequence[str]) -> EpisodeOptions:
-    """Parse the command line. Raises `InputError` with a one-line message; exits after --help."""
-    values = _parser().read(arguments)
-    options = EpisodeOptions(**values)
-    if not options.ckpt:
-        raise InputError("--ckpt is missing: give a path, a run's name, or final.pt for the newest run")
-    check_number("--episodes", options.episodes, EPISODES)
-    check_machine(values)
-    if options.video is not None and options.video.suffix != ".gif":
-        raise InputError(f"--video {str(options.video)!r}: must end in .gif")
-    return options
+    def check(self) -> None:
+        """Raise `InputError` for a missing policy, and a video of another form."""
+        self.require_given("ckpt", "give a path, a run's name, or final.pt for the newest run")
+        check_suffix("--video", self.video, ".gif")
 
 
 def play(checkpoint: Checkpoint, episodes: int, seed: int, device: str = "cpu") -> np.ndarray:
@@ -145,9 +142,8 @@ def _pictures(checkpoint: Checkpoint, envs: GymnasiumEnvs) -> Iterator[Image]:
         envs.step(checkpoint.network.act(envs.obs, deterministic=True)[0])
 
 
-def evaluate(arguments: Sequence[str]) -> Evaluation:
-    """Play the episodes that a command line says. Raises `InputError` for bad input."""
-    options = read_options(arguments)
+def evaluate(options: EpisodeOptions) -> Evaluation:
+    """Play the episodes of `options`. Raises `InputError` for bad input."""
     path = find_checkpoint(options.ckpt)
     make_folders([options.out], files=[options.video])
     device, _ = use_machine(options.device, options.threads, quiet=options.quiet)
@@ -252,22 +248,4 @@ def _markdown(content: dict[str, Any]) -> str:
     return f"# {content['player']}: {content['env']}\n\n{about}\n\n{table(head, rows)}\n\n{origin}\n"
 
 
-def _parser() -> Parser:
-    parser = Parser(
-        "eval/run.py",
-        "Play episodes of an environment registered with Gymnasium with the deterministic policy that was trained in "
-        "it, and print returns and lengths. eval.json and eval.md are written beside final.pt.",
-        _EXAMPLES,
-        env="gymnasium",
-    )
-    parser.add_argument("--ckpt", default="", metavar="C", help="a path, a run's name, or final.pt (the newest run's)")
-    group = parser.add_argument_group("under what conditions")
-    group.add_argument("--episodes", type=int, default=100, metavar="N", help="so many (default: 100)")
-    group.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the environments (default: 0)")
-    group.add_argument(
-        "--import", dest="module", default="", metavar="MODULE", help="import it to register the policy's environment"
-    )
-    add_machine(group)
-    results = add_results(parser, out="write the results there", metavar="DIR")
-    results.add_argument("--video", type=Path, metavar="GIF", help="the first episode as a picture")
-    return parser
+EVALUATION = GameEvaluation(EpisodeOptions, evaluate, {".gif": "video"}, {"episodes": 2})

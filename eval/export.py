@@ -55,7 +55,7 @@ class ExportOptions(CommandOptions):
 
     def check(self) -> None:
         """Raise `InputError` for a player without a network."""
-        self.require("ckpt", "give a path, a run's name, or final.pt for the newest run")
+        self.require_given("ckpt", "give a path, a run's name, or final.pt for the newest run")
         if self.ckpt.startswith(BOT_PREFIX):
             raise InputError(f"--ckpt {self.ckpt}: a bot has no network to export; give a checkpoint")
 

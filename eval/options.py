@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path, PurePath
 from textwrap import fill
@@ -23,11 +23,12 @@ from typing import Any, ClassVar, NoReturn, TypeVar, get_args, get_origin, get_t
 from sparring.agents.opponents.players import display_name, find_checkpoint
 from sparring.agents.run.folder import FINAL
 from sparring.configs.core.allowed import Allowed, Form, complaint, field_texts
-from sparring.configs.core.errors import ConfigError, InputError, UnknownNameError, choices, choose, nearest
+from sparring.configs.core.errors import ConfigError, InputError, UnknownNameError, choices, choose, nearest, one_line
 from sparring.configs.core.files import unusable_text, user_path
 from sparring.configs.core.status import as_called
 from sparring.configs.opponents import opponent_text
 from sparring.configs.schema import DEVICE
+from sparring.envs.game import games
 
 SEED = "[0, 2147483647]"
 THREADS = "[0, 4096]"
@@ -37,6 +38,8 @@ WHO, CONDITIONS, RESULTS = "who plays", "under what conditions", "what becomes o
 """Groups of options in --help."""
 Pairs = tuple[tuple[str, str], ...]
 """Keys and names; the key is empty for a name without one."""
+Groups = tuple[tuple[str, tuple[str, ...]], ...]
+"""Labels and names of groups; the label is empty if none is given."""
 
 
 @dataclass(frozen=True)
@@ -114,19 +117,25 @@ class CommandOption:
         self.type = parts[0] if NoneType in get_args(hint) else hint
         self.several = get_origin(self.type) is tuple
         self.pairs = self.type == Pairs
+        self.groups = self.type == Groups
         self.mapping = get_origin(self.type) is Mapping
         self.flags = self.form.flags or (f"--{self.name.replace('_', '-')}",)
         self.flag = self.name if self.form.positional else self.flags[0]
 
     def converted(self, value: Any) -> Any:
         """Return a value of a call, or text of a command line, in the type of the field. Raises `InputError`."""
+        if self.mapping:
+            return dict(value or {})
         if value is None or value is self.default:
             return self.default
-        if self.mapping:
-            return dict(value)
+        if self.several and value is True and self.form.nargs == "*":
+            return ()  # the option alone
         if self.several:
             items = [*value.items()] if isinstance(value, Mapping) else value if _is_list(value) else [value]
-            texts = tuple(pair_of(item) if self.pairs else self._text(item) for item in items)
+            read = pair_of if self.pairs else group_of if self.groups else self._text
+            texts = tuple(read(item) for item in items)
+            for text in _flat(texts):
+                self._usable(text)
             for one in texts:
                 self._check(one)
             return self._checked_names(texts)
@@ -155,7 +164,9 @@ class CommandOption:
             raise InputError(f"{what}; --help lists the options") from error
 
     def _text(self, value: Any) -> str:
-        text = text_of(value)
+        return self._usable(text_of(value))
+
+    def _usable(self, text: str) -> str:
         if wrong := unusable_text(text):
             raise ConfigError(f"{self.flag}={text!r}: {wrong}")
         return text
@@ -183,6 +194,8 @@ class CommandOption:
             return override_texts(value)
         if self.pairs:
             texts = [f"{key}={_lasting(name)}" if key else _lasting(name) for key, name in value]
+        elif self.groups:
+            texts = ["=".join(filter(None, [label, ",".join(names)])) for label, names in value]
         else:
             texts = [_lasting(str(item)) for item in (value if self.several else [value])]
         if self.form.positional:
@@ -215,14 +228,20 @@ class CommandOptions:
     """Options of a command, converted and validated; players and files have not been located."""
 
     TEXT: ClassVar[CommandText]
-    command: str = field(init=False, default="")
+    command: str = ""
     """The command line that gives these options."""
 
     def __post_init__(self) -> None:
         for option in options_of(type(self)):
             object.__setattr__(self, option.name, option.converted(getattr(self, option.name)))
+        object.__setattr__(self, "command", self.command or command_line(self))
+        for name, value in self.implied().items():
+            object.__setattr__(self, name, value)
         self.check()
-        object.__setattr__(self, "command", command_line(self))
+
+    def implied(self) -> dict[str, Any]:
+        """Return values of fields that depend on others, such as a default, which the command line does not show."""
+        return {}
 
     def check(self) -> None:
         """Raise `InputError` for options that do not go together."""
@@ -232,30 +251,40 @@ class CommandOptions:
         """Return the values of fields for those that a command line gives."""
         return values
 
-    def require(self, name: str, what: str) -> None:
+    def gives(self, name: str) -> bool:
+        """Return whether the option `name` is other than its default."""
+        return bool(getattr(self, name) != getattr(type(self), name))
+
+    def require_given(self, name: str, what: str) -> None:
         """Raise `InputError`, which asks for `what`, if the option `name` is empty."""
         if not getattr(self, name):
             raise InputError(f"--{name} is missing: {what}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateOptions(CommandOptions):
-    """Options of `eval/run.py` in every game."""
+class PlayerOptions(CommandOptions):
+    """Options of a command that plays matches."""
 
-    env: str = argument("", metavar="ENV")
-    """The game, where it is not that of --ckpt: dogfight, diplomacy, chess, gymnasium, pettingzoo, openspiel."""
     ckpt: str = argument("", metavar="C", group=WHO)
     """A path, a run's name, or final.pt (the newest run's)."""
     seed: int = argument(0, SEED, metavar="N", group=CONDITIONS)
     """Seed of the matches (default: 0)."""
     device: str = argument("auto", DEVICE, metavar="D", group=CONDITIONS)
-    """auto, cpu, cuda, cuda:1 ..."""
+    """Device of the policies: auto, cpu, cuda, cuda:1 and so on."""
     threads: int = argument(0, THREADS, metavar="N", group=CONDITIONS)
     """CPU threads; 0 is every core (default)."""
     out: Path | None = argument(None, metavar="DIR", group=RESULTS)  # noqa: RUF009 - it is `field`
     """Write the results there."""
     quiet: bool = argument(False, group=RESULTS)
     """No bar, no table; only what failed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions(PlayerOptions):
+    """Options of `eval/run.py` in every game."""
+
+    env: str = argument("", metavar="ENV")
+    """The game, where it is not that of --ckpt: dogfight, diplomacy, chess, gymnasium, pettingzoo, openspiel."""
 
 
 Given = TypeVar("Given", bound=CommandOptions)
@@ -294,8 +323,8 @@ class _Parser(argparse.ArgumentParser):
 def options_of(kind: type[CommandOptions]) -> tuple[CommandOption, ...]:
     """Return the options of a command, group by group in the order of their first fields."""
     hints = get_type_hints(kind)
-    options = [CommandOption(one, hints[one.name]) for one in fields(kind) if one.init]
-    groups = list(dict.fromkeys(option.form.group for option in options))
+    options = [CommandOption(one, hints[one.name]) for one in fields(kind) if one.metadata]
+    groups = list(dict.fromkeys(["", *(option.form.group for option in options)]))
     return tuple(sorted(options, key=lambda option: groups.index(option.form.group)))
 
 
@@ -326,11 +355,12 @@ def from_keywords(kind: type[Given], keywords: Mapping[str, Any]) -> Given:
     known = {flag: option for option in options_of(kind) for flag in _names(option)}
     values = {}
     for key, value in keywords.items():
+        if value is None or value is False:
+            continue
         option = known.get(f"--{key.rstrip('_').replace('_', '-')}")
         if option is None:
             _refuse(f"--{key.replace('_', '-')}", kind)
-        if value is not None and value is not False:
-            values[option.name] = value
+        values[option.name] = value
     return kind(**values)
 
 
@@ -345,8 +375,41 @@ def command_line(options: CommandOptions) -> str:
 
 
 def split_names(words: Iterable[str]) -> list[str]:
-    """Return the names in words of a command line, separated by commas."""
-    return [name for word in words for name in map(str.strip, word.split(",")) if name]
+    """Return the names in words of a command line, separated by commas.
+
+    Options of a player, as in search:seconds=1,seed=2, stay with it.
+    """
+    names: list[str] = []
+    for part in (part.strip() for word in words for part in word.split(",")):
+        if names and part.partition("=")[0] in _option_keys(names[-1]):
+            names[-1] = f"{names[-1]},{part}"
+        elif part:
+            names.append(part)
+    return names
+
+
+def _option_keys(name: str) -> tuple[str, ...]:
+    """Return the keys that may follow in the name of a player with options, empty for another."""
+    kind = name.partition(":")[0].rpartition("=")[2]
+    return next((player.keys for game in games() for player in game.built_players if player.kind == kind), ())
+
+
+def check_number(option: str, value: float, allowed: str) -> None:
+    """Raise `InputError` unless `value` lies in the interval `allowed`."""
+    if wrong := complaint(value, allowed):
+        raise InputError(f"{option} {value}: {wrong}")
+
+
+def check_suffix(option: str, path: Path | None, *suffixes: str, more: str = "") -> None:
+    """Raise `InputError` unless the path of an option, if it is given, ends in one of `suffixes`."""
+    if path is not None and path.suffix.lower() not in suffixes:
+        raise InputError(f"{option} {str(path)!r}: must end in {' or '.join(suffixes)}{more}")
+
+
+def check_page(path: Path | None, instead: str = "", *, option: str = "--replay") -> None:
+    """Raise `InputError` unless the path of `option`, if any, is that of a page; `instead` offers another output."""
+    if path is not None and path.suffix.lower() not in (".html", ".htm") and not path.is_dir():
+        raise InputError(f"{option} {str(path)!r}: is a page for a browser; give a name that ends in .html{instead}")
 
 
 def pair_of(item: Any) -> tuple[str, str]:
@@ -355,7 +418,17 @@ def pair_of(item: Any) -> tuple[str, str]:
         key, value = item
         return str(key), text_of(value)
     key, equals, name = item.partition("=") if isinstance(item, str) else ("", "", text_of(item))
-    return (key, name) if equals else ("", name or key)
+    return (key, name) if equals and ":" not in key else ("", item if isinstance(item, str) else name)
+
+
+def group_of(item: Any) -> tuple[str, tuple[str, ...]]:
+    """Return the label and the names of a group, or of an item that is one name."""
+    if not isinstance(item, tuple):
+        return "", (text_of(item),)
+    label, names = item
+    if isinstance(names, str | PurePath):
+        raise InputError(f"{label}: {str(names)!r} is one name; give a list, [{str(names)!r}]")
+    return one_line(str(label)), tuple(map(text_of, names))
 
 
 def text_of(value: Any) -> str:
@@ -363,6 +436,12 @@ def text_of(value: Any) -> str:
     text = opponent_text(value)
     is_path = isinstance(value, PurePath) or text == str(getattr(value, "path", None))
     return f"./{text}" if is_path and (text.startswith("-") or (":" in text and "/" not in text)) else text
+
+
+def _flat(texts: Any) -> Iterator[str]:
+    """Yield every text in nested tuples."""
+    for one in texts:
+        yield from [one] if isinstance(one, str) else _flat(one)
 
 
 def _is_list(value: Any) -> bool:

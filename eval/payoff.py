@@ -36,16 +36,27 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.games import is_imported
 from sparring.envs.dogfight import GAME
 from sparring.eval.command import CommandReport, make_folders, publish_report, run_command, use_machine
-from sparring.eval.dogfight.command import make_plan, make_report
+from sparring.eval.dogfight.command import GAMES, PlayOptions, make_plan, make_report
+from sparring.eval.options import (
+    CONDITIONS,
+    RESULTS,
+    WHO,
+    CommandOptions,
+    CommandText,
+    PlayerOptions,
+    argument,
+    check_suffix,
+    parse,
+    parse_known,
+)
 from sparring.eval.plots import check_matplotlib
-from sparring.eval.run import HELP
-from sparring.eval.stats.parser import Parser, PlayOptions, add_conditions, add_players, add_results, check_number
 from sparring.eval.stats.ratings import Anchor, Rating
 from sparring.eval.stats.tables import Report, conditions, origin, percent, ratings_markdown, table, title, to_json
 
 if TYPE_CHECKING:
     from sparring.agents.opponents.dogfight.load import Entrant
 
+SCRIPT = "eval/payoff.py"
 SNAPSHOTS = "[2, 100]"
 NO_OPPONENTS = "none"
 
@@ -61,9 +72,58 @@ exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 @dataclass(frozen=True, kw_only=True)
 class PayoffOptions(PlayOptions):
-    """Options of the command. The values have been validated; the run has not been located."""
+    """Options of the command; the run has not been located."""
 
-    snapshots: int
+    TEXT = CommandText(
+        SCRIPT,
+        "Play a run's snapshots and the bots against each other and draw the payoff matrix. payoff.png, payoff.md and "
+        "payoff.json are written into the run's folder.",
+        _EXAMPLES,
+    )
+    ckpt: str = argument("", metavar="RUN", group=WHO)
+    """A run's name, its folder, or final.pt (the newest run's)."""
+    opponents: tuple[str, ...] = argument(("bots",), metavar="O", group=WHO, split=True)
+    """Bots, checkpoints and ONNX agents besides them (default: the five bots), or none."""
+    snapshots: int = argument(10, SNAPSHOTS, metavar="N", group=WHO)
+    """At most so many, evenly over the steps."""
+    games: int = argument(100, GAMES, metavar="N", group=CONDITIONS)
+    """Games per pair of players, even."""
+    out: Path | None = argument(None, metavar="PNG", group=RESULTS)
+    """The picture; .json and .md are written beside it."""
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Opponents and sets of them, as they are given; none for `NO_OPPONENTS`."""
+        return () if self.opponents == (NO_OPPONENTS,) else self.opponents
+
+    def check(self) -> None:
+        """Raise `InputError` for a missing run, several regimes, or a picture of another form."""
+        super().check()
+        self.require_given("ckpt", "give a run's name, its folder, or final.pt for the newest run")
+        if len(self.regimes) != 1:
+            raise InputError(f"--regimes: a payoff matrix is of one; give one name, not {len(self.regimes)}")
+        check_suffix("--out", self.out, ".png", more="; .json and .md are written beside it")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PayoffChoice(CommandOptions):
+    """The option that says which kind of run is meant."""
+
+    TEXT = CommandText(SCRIPT, "")
+    ckpt: str = argument("")
+
+    @property
+    def options(self) -> type[PlayerOptions]:
+        """Options for the run: it may be in a game of PettingZoo or OpenSpiel."""
+        try:
+            folder = find_run(self.ckpt)
+        except InputError:
+            return PayoffOptions  # refused below, with the runs of the dogfight
+        if not is_imported({"id": trained_in(folder / "config.yaml")}):
+            return PayoffOptions
+        from sparring.eval.imported.payoff import SeatPayoffOptions
+
+        return SeatPayoffOptions
 
 
 @dataclass(frozen=True)
@@ -150,22 +210,12 @@ def payoff_picture(payoffs: Payoffs) -> bytes:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (`sys.argv` by default) and return the exit code."""
-    return run_command("eval/payoff.py", lambda words: publish_report(payoff(words)), arguments)
+    return run_command(SCRIPT, lambda words: publish_report(payoff(read(words))), arguments)
 
 
-def read_options(arguments: Sequence[str]) -> PayoffOptions:
-    """Parse the command line. Raises `InputError` with a one-line message; exits after --help."""
-    values = _parser().read_play(arguments)
-    if not values["ckpt"]:
-        raise InputError("--ckpt is missing: give a run's name, its folder, or final.pt for the newest run")
-    check_number("--snapshots", values["snapshots"], SNAPSHOTS)
-    if values["opponents"] == (NO_OPPONENTS,):
-        values["opponents"] = ()
-    if len(values["regimes"]) != 1:
-        raise InputError(f"--regimes: a payoff matrix is of one; give one name, not {len(values['regimes'])}")
-    if values["out"] is not None and values["out"].suffix != ".png":
-        raise InputError(f"--out {str(values['out'])!r}: must end in .png; .json and .md are written beside it")
-    return PayoffOptions(**values)
+def read(words: Sequence[str]) -> PlayerOptions:
+    """Return the options that a command line gives, those of its run's game. Raises `InputError`."""
+    return parse(parse_known(PayoffChoice, words).options, words)
 
 
 def play(options: PayoffOptions, folder: Path, opponents: Sequence[Player]) -> Payoffs:
@@ -176,29 +226,30 @@ def play(options: PayoffOptions, folder: Path, opponents: Sequence[Player]) -> P
     from sparring.eval.dogfight.arena import ladder
 
     sure = not options.stochastic
-    own = frozen_policies(folder, device, deterministic=sure, old_version=options.env_version == 0)
+    own = frozen_policies(folder, device, deterministic=sure, old_version=options.any_version)
     thinned = thin(own, options.snapshots)
     ages = [frozen.env_steps for frozen in thinned]
     policies = [replace(one.player, name=name) for one, name in zip(thinned, names_by_age(ages), strict=True)]
     others = [open_player(player, device, deterministic=sure, old_version=True) for player in opponents]
     entrants = policies + others
     names = _check_players(entrants)
-    anchor = (options.anchor or Anchor.among(names)).check(names)
+    anchor = (options.fixed or Anchor.among(names)).check(names)
     plan = make_plan(options, entrants, device, threads)
     report = make_report(options, plan, ladder(entrants, plan), entrants, anchor=anchor)
     return Payoffs(folder.name, ages, entrants, report)
 
 
-def payoff(arguments: Sequence[str], *, keep: bool = True) -> CommandReport:
-    """Play what a command line says. Without `keep`, there are no files unless --out names the picture.
+def payoff(options: PlayerOptions, *, keep: bool = True) -> CommandReport:
+    """Play a round robin. Without `keep`, there are no files unless --out names the picture.
 
     Raises `InputError` for bad input. A run in a game of another package has options of its own.
     """
-    if _of_package(arguments):
+    if not isinstance(options, PayoffOptions):
+        from sparring.eval.imported.payoff import SeatPayoffOptions
         from sparring.eval.imported.payoff import payoff as imported_payoff
 
-        return imported_payoff(arguments, keep=keep)
-    options = read_options(arguments)
+        assert isinstance(options, SeatPayoffOptions)
+        return imported_payoff(options, keep=keep)
     folder = find_run(options.ckpt, GAME)
     opponents = [find_player(name, GAME, bare=GAME.bots) for name in options.opponents]
     check_game(GAME, folder / FINAL, *opponents)
@@ -218,18 +269,6 @@ def payoff(arguments: Sequence[str], *, keep: bool = True) -> CommandReport:
     return CommandReport(text, data, files, options.quiet)
 
 
-def _of_package(arguments: Sequence[str]) -> bool:
-    """Return whether the run that a command line names is in a game of PettingZoo or OpenSpiel."""
-    parser = Parser("eval/payoff.py", "")
-    parser.add_argument("--ckpt", default="")
-    known, _ = parser.parse_known_args([word for word in arguments if word not in HELP])
-    try:
-        folder = find_run(known.ckpt)
-    except InputError:
-        return False  # refused below, with the runs of the dogfight
-    return is_imported({"id": trained_in(folder / "config.yaml")})
-
-
 def _check_players(entrants: Sequence[Entrant]) -> list[str]:
     """Return the players' names. Raises `InputError` for a duplicate or a single player."""
     names = [entrant.name for entrant in entrants]
@@ -240,27 +279,6 @@ def _check_players(entrants: Sequence[Entrant]) -> list[str]:
     if len(names) < 2:
         raise InputError(f"--opponents: {names[0]} would be alone; name at least one opponent")
     return names
-
-
-def _parser() -> Parser:
-    parser = Parser(
-        "eval/payoff.py",
-        "Play a run's snapshots and the bots against each other and draw the payoff matrix. payoff.png, payoff.md and "
-        "payoff.json are written into the run's folder.",
-        _EXAMPLES,
-    )
-    players = add_players(
-        parser,
-        ckpt="a run's name, its folder, or final.pt (the newest run's)",
-        metavar="RUN",
-        opponents=f"bots, checkpoints and ONNX agents besides them (default: the five bots), or {NO_OPPONENTS}",
-    )
-    players.add_argument(
-        "--snapshots", type=int, default=10, metavar="N", help="at most so many, evenly over the steps (default: 10)"
-    )
-    add_conditions(parser, games=100)
-    add_results(parser, out="the picture; .json and .md are written beside it", metavar="PNG")
-    return parser
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from runpy import run_path
 
@@ -18,38 +19,45 @@ if not __package__:  # Run as a script, possibly before installation.
 from sparring.agents.opponents.players import BOT_PREFIX, find_player
 from sparring.configs.core.errors import InputError, choose
 from sparring.envs.game import games, load
-from sparring.eval.browser.server import SCRIPT
+from sparring.eval.browser.server import SCRIPT, BrowserGame
 from sparring.eval.command import run_command
-from sparring.eval.run import HELP, env_of_player
-from sparring.eval.stats.parser import Parser, keyed_name, split_names
+from sparring.eval.options import CommandOptions, CommandText, Pairs, argument, parse, parse_known
+from sparring.eval.run import env_of_player
 
 COMMANDS = {game.name: game.play for game in games() if game.play}
 """Allowed values of `--env`, each with its game for people."""
 FIRST = next(iter(COMMANDS))
 
 
+@dataclass(frozen=True, kw_only=True)
+class PlayChoice(CommandOptions):
+    """Options that say which game is played."""
+
+    TEXT = CommandText(SCRIPT, "")
+    env: str = argument("")
+    opponent: str = argument("")
+    opponents: Pairs = argument((), split=True, nargs="*")
+
+    @property
+    def game(self) -> BrowserGame:
+        """The game for people. Raises `InputError` for an unknown `--env`."""
+        game: BrowserGame = load(COMMANDS[choose("game", self.env, COMMANDS) if self.env else self._of_opponents()])
+        return game
+
+    def _of_opponents(self) -> str:
+        names = [name for name in (self.opponent, *(name for _, name in self.opponents)) if name]
+        return next((game for game in map(_game_of, names) if game in COMMANDS), FIRST)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (`sys.argv` by default) and return the exit code."""
-    return run_command(SCRIPT, serve_opponent, arguments)
+    return run_command(SCRIPT, _serve, arguments)
 
 
-def serve_opponent(arguments: Sequence[str]) -> int:
-    """Serve the game that a command line says until the process is interrupted. Raises `InputError` for bad input."""
-    load(COMMANDS[env_of(arguments)])(arguments)
+def _serve(words: Sequence[str]) -> int:
+    game = parse_known(PlayChoice, words).game
+    game.play(parse(game.options, words))
     return 0
-
-
-def env_of(arguments: Sequence[str]) -> str:
-    """Return the game of a command line, a key of `COMMANDS`. Raises `InputError` for an unknown `--env`."""
-    parser = Parser(SCRIPT, "")
-    parser.add_argument("--env", default="")
-    parser.add_argument("--opponent", default="")
-    parser.add_argument("--opponents", nargs="*", default=[])
-    known, _ = parser.parse_known_args([word for word in arguments if word not in HELP])
-    if known.env:
-        return choose("game", known.env, COMMANDS)
-    names = [keyed_name(word)[1] for word in [known.opponent, *split_names(known.opponents)] if word]
-    return next((game for game in map(_game_of, names) if game in COMMANDS), FIRST)
 
 
 def _game_of(opponent: str) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from runpy import run_path
 
@@ -33,49 +34,67 @@ from sparring.configs.games import PACKAGES, current_id, is_imported
 from sparring.configs.language import ADAPTER
 from sparring.configs.opponents import is_code
 from sparring.envs.game import game_of, games, load
-from sparring.eval.command import Evaluation, evaluate_command
-from sparring.eval.stats.parser import Parser, split_names
+from sparring.eval.command import Evaluation, GameEvaluation, publish_evaluation, run_command
+from sparring.eval.options import HELP, CommandOptions, CommandText, argument, parse, parse_known
 
 GYMNASIUM = "gymnasium"
 COMMANDS = {
     **{game.name: game.evaluation for game in games()},
-    GYMNASIUM: "sparring.eval.episodes:evaluate",
-    **dict.fromkeys(PACKAGES, "sparring.eval.imported.command:evaluate"),
+    GYMNASIUM: "sparring.eval.episodes:EVALUATION",
+    **dict.fromkeys(PACKAGES, "sparring.eval.imported.command:EVALUATION"),
 }
 """Allowed values of `--env`, each with its evaluation."""
-HELP = ("-h", "--help")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line (`sys.argv` by default) and return the exit code."""
-    return evaluate_command(evaluate, arguments)
+@dataclass(frozen=True, kw_only=True)
+class GameChoice(CommandOptions):
+    """Options that say which game is evaluated."""
+
+    TEXT = CommandText("eval/run.py", "", env=games()[0].name)
+    env: str = argument("")
+    ckpt: str = argument("")
+    bot: str = argument("")
+    league: str = argument("")
+    opponents: tuple[str, ...] = argument((), split=True, nargs="*")
+
+    @property
+    def game(self) -> str:
+        """The game, a key of `COMMANDS`. Raises `InputError` for unknown names."""
+        if self.env:
+            return choose("game", self.env, COMMANDS)
+        if planner_samples(self.ckpt):
+            return games()[0].name
+        if self.ckpt:
+            player = find_player(self.ckpt)
+            if not is_code(player):  # a Python object plays any game; its opponents may say which
+                return env_of_player(player)
+        if self.league:
+            return _of_language_models()
+        names = [self.bot, *self.opponents]
+        return next((game.name for game in games() for name in names if name in game.bots), games()[0].name)
 
 
-def evaluate(arguments: Sequence[str]) -> Evaluation:
+def main(arguments: Sequence[str] | None = None, *, env: str = "") -> int:
+    """Run the command line (`sys.argv` by default), in the game `env` if there is one, and return the exit code."""
+    return run_command("eval/run.py", lambda words: publish_evaluation(evaluate(words, env)), arguments)
+
+
+def evaluate(words: Sequence[str], env: str = "") -> Evaluation:
     """Play what a command line says, in its game. Raises `InputError` for bad input; exits after --help."""
-    evaluation: Evaluation = load(COMMANDS[env_of(arguments)])(arguments)
+    game = evaluation_of(env or env_of(words))
+    return game.evaluate(parse(game.options, words))
+
+
+def evaluation_of(env: str) -> GameEvaluation:
+    """Return how the game `env`, a key of `COMMANDS`, is evaluated."""
+    evaluation: GameEvaluation = load(COMMANDS[env])
     return evaluation
 
 
-def env_of(arguments: Sequence[str]) -> str:
+def env_of(words: Sequence[str]) -> str:
     """Return the game of a command line, a key of `COMMANDS`. Raises `InputError` for unknown names."""
-    parser = Parser("eval/run.py", "", env=games()[0].name)
-    for option in ("--ckpt", "--bot", "--league"):
-        parser.add_argument(option, default="")
-    parser.add_argument("--opponents", nargs="*", default=[])
-    known, _ = parser.parse_known_args([word for word in arguments if word not in HELP])
-    if known.env:
-        return choose("game", known.env, COMMANDS)
-    if planner_samples(known.ckpt):
-        return games()[0].name
-    if known.ckpt and not set(HELP) & set(arguments):
-        player = find_player(known.ckpt)
-        if not is_code(player):  # a Python object plays any game; its opponents may say which
-            return env_of_player(player)
-    if known.league:
-        return _of_language_models()
-    names = [known.bot, *split_names(known.opponents)]
-    return next((game.name for game in games() for name in names if name in game.bots), games()[0].name)
+    choice = parse_known(GameChoice, words)
+    return (replace(choice, ckpt="") if {*HELP} & {*words} else choice).game
 
 
 def env_of_player(player: Player) -> str:

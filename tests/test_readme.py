@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,8 @@ from sparring.configs.load import load
 from sparring.configs.serialization import to_plain
 from sparring.configs.sweeps.plan import names_sweep, read_grid, read_sweep
 from sparring.eval import curves, diplomacy_replay, payoff, seeds
-from sparring.eval.diplomacy.options import read_options as read_diplomacy
-from sparring.eval.dogfight.command import read_options as read_dogfight
-from sparring.eval.imported.command import read_options as read_imported
-from sparring.eval.run import env_of
+from sparring.eval.options import parse
+from sparring.eval.run import env_of, evaluation_of
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "docs" / "training.md", ROOT / "docs" / "evaluation.md"]
@@ -55,16 +54,22 @@ def test_commands_of_evaluation(arguments):
         game = env_of(arguments)
     except UnknownNameError:  # a run that the reader is to have trained
         game = "dogfight"
-    read = {"dogfight": read_dogfight, "diplomacy": read_diplomacy, "pettingzoo": read_imported}[game]
-    assert read(arguments).command.startswith("python eval/run.py")
+    assert parse(evaluation_of(game).options, arguments).command.startswith("python eval/run.py")
 
 
-@pytest.mark.parametrize("module", [payoff, seeds, curves, diplomacy_replay], ids=lambda module: module.__name__)
-def test_commands_of_other_measurements(module, tmp_path, monkeypatch):
+READERS = {
+    "payoff": payoff.read,
+    "seeds": partial(parse, seeds.SeedOptions),
+    "curves": partial(parse, curves.CurveOptions),
+    "diplomacy_replay": partial(parse, diplomacy_replay.ReplayOptions),
+}
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_commands_of_other_measurements(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("game.json").touch()  # a saved game must be there before anything is played
-    script = f"eval/{Path(module.__file__).name}"
-    assert [module.read_options(arguments).command for arguments in commands(script)]
+    assert [READERS[command](arguments).command for arguments in commands(f"eval/{command}.py")]
 
 
 def test_python(tmp_path, monkeypatch):

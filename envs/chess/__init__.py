@@ -23,8 +23,8 @@ GAME = Game(
     aec_env="sparring.envs.chess.interfaces.aec_env:ChessAECEnv",
     text_envs=((ARBITER_ID, "sparring.envs.chess.interfaces.arbiter_env:ChessArbiterEnv"),),
     open_player="sparring.eval.chess.players:open_player",
-    evaluation="sparring.eval.chess.command:evaluate",
-    play="sparring.eval.browser.chess.command:play",
+    evaluation="sparring.eval.chess.command:EVALUATION",
+    play="sparring.eval.browser.chess.command:BROWSER",
     text_game="sparring.envs.chess.rollouts.task:CHESS",
 )
 

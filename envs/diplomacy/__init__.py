@@ -21,8 +21,8 @@ GAME = Game(
     ppo_task="sparring.agents.ppo.tasks.diplomacy:DiplomacyTask",
     action_space="sparring.envs.diplomacy.interfaces.slots:choice_space",
     policy_loader="sparring.agents.opponents.diplomacy:load_observing_policy",
-    evaluation="sparring.eval.diplomacy.command:evaluate",
-    play="sparring.eval.browser.diplomacy.command:play",
+    evaluation="sparring.eval.diplomacy.command:EVALUATION",
+    play="sparring.eval.browser.diplomacy.command:BROWSER",
     open_player="sparring.agents.opponents.diplomacy:open_player",
     built_players=(
         BuiltPlayer(

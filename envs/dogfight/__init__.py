@@ -27,6 +27,6 @@ GAME = Game(
     ppo_task="sparring.agents.ppo.tasks.dogfight:DogfightTask",
     open_player="sparring.agents.opponents.dogfight.load:open_player",
     policy_loader="sparring.agents.opponents.dogfight.load:load_observing_policy",
-    evaluation="sparring.eval.dogfight.command:evaluate",
-    play="sparring.eval.browser.dogfight.command:play",
+    evaluation="sparring.eval.dogfight.command:EVALUATION",
+    play="sparring.eval.browser.dogfight.command:BROWSER",
 )

@@ -22,9 +22,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sparring.configs.core.errors import InputError
-from sparring.envs.game import games
 from sparring.eval.browser.connection import PlayConnection, Send, play_connection
-from sparring.eval.stats.parser import SEED, Parser, check_number
+from sparring.eval.options import SEED, CommandOptions, argument
 
 if TYPE_CHECKING:
     import uvicorn
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 SCRIPT = "eval/play.py"
 PORT = 8760
 PORTS = "[0, 65535]"
+_PAGE = "the page"
 AFTER_EXAMPLES = """
 
 The page is for the browser of this machine: the address works once. On another machine, forward the port with
@@ -45,41 +45,27 @@ exit codes: 0 done, 2 bad input or a package missing, 130 stopped with Ctrl-C"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerOptions:
+class ServerOptions(CommandOptions):
     """Options of a game on the local server."""
 
-    seed: int
-    port: int
-    browser: bool
-    """True if the address is opened."""
-    quiet: bool
+    env: str = argument("", metavar="G", group=_PAGE)
+    """The game: dogfight, diplomacy, chess (default: that of the opponent)."""
+    seed: int = argument(0, SEED, metavar="N", group=_PAGE)
+    """Seed of the first match (default: 0)."""
+    port: int = argument(PORT, PORTS, metavar="N", group=_PAGE)
+    """Port of 127.0.0.1; 0 takes any free one."""
+    no_browser: bool = argument(False, group=_PAGE)
+    """Print the address without opening it."""
+    quiet: bool = argument(False, group=_PAGE)
+    """Print only the address, and errors."""
 
 
-def play_parser(env: str, description: str, examples: str, *, seed: int | None = 0) -> Parser:
-    """Return the parser of the game `env` with the shared options; the game adds its own. Seed None is drawn."""
-    parser = Parser(SCRIPT, description, examples + AFTER_EXAMPLES)
-    parser.prog = f"python {SCRIPT} --env {env}"
-    names = ", ".join(game.name for game in games() if game.play)
-    group = parser.add_argument_group("the page")
-    group.add_argument("--env", metavar="G", help=f"the game: {names} (default: that of the opponent)")
-    first = f"seed of the first match (default: {'drawn' if seed is None else seed})"
-    group.add_argument("--seed", type=int, default=seed, metavar="N", help=first)
-    group.add_argument(
-        "--port", type=int, default=PORT, metavar="N", help=f"of 127.0.0.1; 0 takes any free one (default: {PORT})"
-    )
-    group.add_argument("--no-browser", action="store_true", help="print the address without opening it")
-    group.add_argument("--quiet", action="store_true", help="print only the address, and errors")
-    return parser
+@dataclass(frozen=True)
+class BrowserGame:
+    """How a game is played in the browser: its options, and what serves it."""
 
-
-def check_server(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of a command line by fields of `ServerOptions` and of the game. Raises `InputError`."""
-    check_number("--port", values["port"], PORTS)
-    if values["seed"] is None:
-        values["seed"] = secrets.randbelow(2**31)
-    check_number("--seed", values["seed"], SEED)
-    others = {name: value for name, value in values.items() if name not in ("no_browser", "command")}
-    return others | {"browser": not values["no_browser"]}
+    options: type[ServerOptions]
+    play: Callable[[Any], None]
 
 
 HOST = "127.0.0.1"
@@ -224,7 +210,7 @@ def serve_game(options: ServerOptions, make: Callable[[], HostedGame]) -> None:
         hosted = make()
         gate = Gate(listening.getsockname()[1])
         print(f"Play at {gate.address}\nThe address works once; Ctrl-C ends the server.", flush=True)
-        if options.browser and (sys.platform != "linux" or {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)):
+        if not options.no_browser and (sys.platform != "linux" or {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)):
             webbrowser.open(gate.address)
         serve(hosted, gate, listening)
 

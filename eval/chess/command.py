@@ -19,25 +19,16 @@ from sparring.agents.opponents.players import Player, results_place
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.envs.chess import check_package
-from sparring.eval.chess.options import BotName, ChessOptions, find_chess_player, read_opponent, read_options
-from sparring.eval.command import Evaluation, RecordingOptions, evaluate_command, make_folders, use_machine
+from sparring.eval.chess.options import BotName, ChessOptions, find_chess_player, read_opponent
+from sparring.eval.command import Evaluation, GameEvaluation, make_folders, use_machine
 
 if TYPE_CHECKING:
     from sparring.eval.chess.games import ChessGame, ChessPlayer
     from sparring.eval.chess.results import OpponentResult
 
 
-RECORDING = RecordingOptions({".html": "replay", ".pgn": "pgn"}, {"games": 2})
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line, `sys.argv` unless given, and return the exit code."""
-    return evaluate_command(evaluate, arguments)
-
-
-def evaluate(arguments: Sequence[str]) -> Evaluation:
-    """Play what a command line says; games cut short are part of the result. Raises `InputError` for bad input."""
-    options = read_options(arguments)
+def evaluate(options: ChessOptions) -> Evaluation:
+    """Play the games of `options`; games cut short are part of the result. Raises `InputError` for bad input."""
     check_package()
     located = find_chess_player(options.ckpt, bare=())
     make_folders([options.out], files=[options.pgn, options.replay])
@@ -112,3 +103,6 @@ def _evaluation(
         replay = partial(page, games, title=f"Chess: {player}")
         outputs[options.replay] = lambda path: write_atomically(path, replay())
     return Evaluation(text, data, place, outputs, cut=cut, quiet=options.quiet)
+
+
+EVALUATION = GameEvaluation(ChessOptions, evaluate, {".html": "replay", ".pgn": "pgn"}, {"games": 2})

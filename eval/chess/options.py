@@ -10,16 +10,7 @@ from sparring.agents.opponents.players import BOT_PREFIX, Player, check_game, fi
 from sparring.configs.core.errors import InputError, UnknownNameError, choose, suggestion
 from sparring.configs.opponents import is_code
 from sparring.envs.chess import BOTS, GAME
-from sparring.eval.stats.parser import (
-    GAMES,
-    CommonOptions,
-    Parser,
-    add_machine,
-    add_results,
-    check_machine,
-    check_number,
-    read_names,
-)
+from sparring.eval.options import CONDITIONS, RESULTS, SEED, WHO, CommandText, EvaluateOptions, argument, check_number
 
 SELF = "self"
 RANDOM, STOCKFISH = "random", "stockfish"
@@ -29,7 +20,8 @@ ILLEGAL = ("lose", "random")
 RANDOM_SIDE = "random"
 SIDES = ("white", "black", RANDOM_SIDE)
 """Sides of a person in the browser."""
-DEPTH, PLIES, OPENING, TEMPERATURE, TOKENS = "[1, 60]", "[1, 10000]", "[0, 100]", "[0, 10]", "[1, 100000]"
+GAMES, DEPTH, PLIES, OPENING = "[2, 1000000]", "[1, 60]", "[1, 10000]", "[0, 100]"
+TEMPERATURE, TOKENS = "[0, 10]", "[1, 100000]"
 OPENING_PLIES = 4
 
 _EXAMPLES = """\
@@ -57,45 +49,53 @@ class BotName:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChessOptions(CommonOptions):
+class ChessOptions(EvaluateOptions):
     """Options of a chess evaluation."""
 
-    opponents: tuple[str, ...]
-    games: int
-    plies: int
+    TEXT = CommandText(
+        "eval/run.py",
+        "Let a language model that answers with its best move play chess, or a bot, and print wins, draws and losses.",
+        _EXAMPLES,
+        env="chess",
+    )
+    ckpt: str = argument("", metavar="C", group=WHO)
+    """A run, a model's folder, smollm2, bot:NAME, or module:Name."""
+    opponents: tuple[str, ...] = argument(("random", "stockfish:1"), metavar="O", group=WHO, split=True)
+    """Bots, module:Name of Python objects, or self."""
+    engine: str = argument("", metavar="PATH", group=WHO)
+    """A UCI engine (default: Stockfish on the PATH)."""
+    cache: Path | None = argument(None, metavar="FILE", group=WHO)
+    """Keep what the engine finds there, for later runs."""
+    games: int = argument(20, GAMES, metavar="N", group=CONDITIONS)
+    """Games per opponent, even."""
+    plies: int = argument(300, PLIES, metavar="N", group=CONDITIONS)
     """Half-moves after which a game is a draw, those of the opening included."""
-    opening_plies: int
-    illegal: str
-    temperature: float
-    tokens: int | None
-    """Most tokens of an answer; None: those of the training."""
-    engine: str
-    cache: Path | None
-    pgn: Path | None
-    replay: Path | None
+    opening_plies: int = argument(OPENING_PLIES, OPENING, metavar="N", group=CONDITIONS)
+    """Random first half-moves."""
+    illegal: str = argument("lose", ILLEGAL, metavar="|".join(ILLEGAL), group=CONDITIONS)
+    """What an illegal move of --ckpt does."""
+    temperature: float = argument(0.0, TEMPERATURE, metavar="T", group=CONDITIONS)
+    """Of a language model (default: 0)."""
+    tokens: int | None = argument(None, TOKENS, metavar="N", group=CONDITIONS)
+    """Most tokens of an answer (default: those of the training)."""
+    seed: int = argument(0, SEED, metavar="N", group=CONDITIONS)
+    """Seed of openings, random moves and draws (default: 0)."""
+    out: Path | None = argument(None, metavar="DIR", group=RESULTS)
+    """Write chess.md and .json there (default: eval.md and .json beside --ckpt)."""
+    pgn: Path | None = argument(None, metavar="PGN", group=RESULTS)
+    """Write all games there."""
+    replay: Path | None = argument(None, metavar="HTML", group=RESULTS)
+    """Write a page there on which the games can be watched."""
 
-
-def read_options(arguments: Sequence[str]) -> ChessOptions:
-    """Read the command line; raises `InputError` with one line naming the error, and exits after --help."""
-    values = _parser().read(arguments)
-    values["opponents"] = read_names("--opponents", values["opponents"])
-    options = ChessOptions(**values)
-    if not options.ckpt:
-        raise InputError("--ckpt is missing: name a run, a model's folder, a bot, as in bot:builtin, or module:Name")
-    for name in options.opponents:
-        read_opponent(name)
-    limits = {"games": GAMES, "plies": PLIES, "opening_plies": OPENING, "temperature": TEMPERATURE}
-    if options.tokens is not None:
-        limits["tokens"] = TOKENS
-    for name, allowed in limits.items():
-        check_number(f"--{name.replace('_', '-')}", values[name], allowed)
-    if options.games % 2:
-        raise InputError(f"--games {options.games}: must be even, since every opening is played with both colours")
-    if options.plies <= options.opening_plies:
-        raise InputError(f"--plies {options.plies}: must be more than --opening-plies {options.opening_plies}")
-    choose("--illegal", options.illegal, ILLEGAL)
-    check_machine(values)
-    return options
+    def check(self) -> None:
+        """Raise `InputError` for unknown opponents and options that do not go together."""
+        self.require_given("ckpt", "name a run, a model's folder, a bot, as in bot:builtin, or module:Name")
+        for name in self.opponents:
+            read_opponent(name)
+        if self.games % 2:
+            raise InputError(f"--games {self.games}: must be even, since every opening is played with both colours")
+        if self.plies <= self.opening_plies:
+            raise InputError(f"--plies {self.plies}: must be more than --opening-plies {self.opening_plies}")
 
 
 def read_opponent(name: str) -> BotName | None:
@@ -135,54 +135,3 @@ def find_chess_player(name: str, *, bare: Sequence[str] = BOTS) -> BotName | Pla
     if isinstance(located, str) and is_server(located):
         raise InputError(f"{located}: models on servers do not play chess yet; give a run or a model's folder")
     return located
-
-
-def _parser() -> Parser:
-    parser = Parser(
-        "eval/run.py",
-        "Let a language model that answers with its best move play chess, or a bot, and print wins, draws and losses.",
-        _EXAMPLES,
-        env="chess",
-    )
-    players = parser.add_argument_group("who plays")
-    players.add_argument(
-        "--ckpt", default="", metavar="C", help="a run, a model's folder, smollm2, bot:NAME, or module:Name"
-    )
-    players.add_argument(
-        "--opponents",
-        nargs="+",
-        default=["random", "stockfish:1"],
-        metavar="O",
-        help="bots, module:Name of Python objects, or self (default: random, stockfish:1)",
-    )
-    players.add_argument("--engine", default="", metavar="PATH", help="a UCI engine (default: Stockfish on the PATH)")
-    players.add_argument("--cache", type=Path, metavar="FILE", help="keep what the engine finds there, for later runs")
-    group = parser.add_argument_group("under what conditions")
-    group.add_argument("--games", type=int, default=20, metavar="N", help="games per opponent, even (default: 20)")
-    group.add_argument("--plies", type=int, default=300, metavar="N", help="half-moves until a draw (default: 300)")
-    group.add_argument(
-        "--opening-plies",
-        type=int,
-        default=OPENING_PLIES,
-        metavar="N",
-        help=f"random first half-moves (default: {OPENING_PLIES})",
-    )
-    group.add_argument(
-        "--illegal", default="lose", metavar="|".join(ILLEGAL), help="what an illegal move of --ckpt does"
-    )
-    group.add_argument("--temperature", type=float, default=0.0, metavar="T", help="of a language model (default: 0)")
-    group.add_argument(
-        "--tokens", type=int, metavar="N", help="most tokens of an answer (default: those of the training)"
-    )
-    group.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="of openings, random moves and draws (default: 0)"
-    )
-    add_machine(group)
-    results = add_results(
-        parser, out="write chess.md and .json there (default: eval.md and .json beside --ckpt)", metavar="DIR"
-    )
-    results.add_argument("--pgn", type=Path, metavar="PGN", help="write all games there")
-    results.add_argument(
-        "--replay", type=Path, metavar="HTML", help="write a page there on which the games can be watched"
-    )
-    return parser

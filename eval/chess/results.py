@@ -26,8 +26,8 @@ from sparring.envs.chess.positions import check_position, read_legal_move, refus
 from sparring.eval.chess.games import ChessGame, short_answer
 from sparring.eval.chess.options import SELF, ChessOptions
 from sparring.eval.command import fill_page
+from sparring.eval.options import WIDTH
 from sparring.eval.stats.aggregate import mean_estimate
-from sparring.eval.stats.parser import WIDTH
 from sparring.eval.stats.tables import common_record, percent, table, wilson
 
 EVENT = "Sparring evaluation"

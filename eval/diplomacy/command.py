@@ -10,7 +10,7 @@ Exit codes: 0 done, 2 bad input or a failing server (on stderr), 130 stopped wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,29 +23,21 @@ from sparring.configs.opponents import is_code
 from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
-from sparring.eval.command import Evaluation, RecordingOptions, evaluate_command, make_folders, use_machine
+from sparring.eval.command import Evaluation, GameEvaluation, make_folders, use_machine
 from sparring.eval.diplomacy.games import Played, play_bots
 from sparring.eval.diplomacy.lineup import find_rivals
-from sparring.eval.diplomacy.options import DiplomacyOptions, read_options
+from sparring.eval.diplomacy.options import DiplomacyOptions
 from sparring.eval.diplomacy.settings import last_year_of
 
 if TYPE_CHECKING:
     from sparring.agents.opponents.diplomacy import DiplomacyPlayer
     from sparring.curriculum.league.league import League
 
-__all__ = ["evaluate", "main", "read_options"]
 LEAGUE = "league.json"
-RECORDING = RecordingOptions({".html": "replay"}, {"games": NUM_POWERS})
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line, `sys.argv` unless given, and return the exit code."""
-    return evaluate_command(evaluate, arguments)
-
-
-def evaluate(arguments: Sequence[str]) -> Evaluation:
-    """Play what a command line says; games cut short are part of the result. Raises `InputError` for bad input."""
-    options = read_options(arguments)
+def evaluate(options: DiplomacyOptions) -> Evaluation:
+    """Play the games of `options`; games cut short are part of the result. Raises `InputError` for bad input."""
     if options.league:
         return _references(options, options.league)
     player = find_player(options.ckpt, GAME) if options.ckpt else None
@@ -144,3 +136,6 @@ def _read_league(text: str) -> tuple[str, League]:
         known = choices(text, runs) if runs else f"no run in {CHECKPOINTS} has one yet"
         raise InputError(f"--league {text!r}: no {LEAGUE} there or in checkpoints/{text}; {known}")
     return folder.name, LeagueFile(folder).read()
+
+
+EVALUATION = GameEvaluation(DiplomacyOptions, evaluate, {".html": "replay"}, {"games": NUM_POWERS})

@@ -29,7 +29,7 @@ from sparring.configs.opponents import is_reference
 from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.board import POWERS
-from sparring.eval.stats.parser import keyed_name, read_names
+from sparring.eval.options import Pairs
 
 if TYPE_CHECKING:
     from sparring.envs.diplomacy.rollouts.games import Seats
@@ -41,23 +41,22 @@ FALLBACK_BOT = "dumbbot"
 """Bot for the retreats and adjustments of a policy, which orders neither, where no bot plays the other powers."""
 
 
-def read_lineup(words: Sequence[str]) -> tuple[tuple[str, ...], str]:
+def read_lineup(players: Pairs) -> tuple[tuple[str, ...], str]:
     """Return the seven players in the order of powers, and the name without a power (empty if none).
 
     Raises `InputError` for a power that is unknown, named twice, or left without a player.
     """
     named: dict[str, str] = {}
     rest = ""
-    for text in read_names("--players", words):
-        power, name = keyed_name(text)
+    for power, name in players:
         if not power and rest:
-            raise InputError(f"--players {text}: {rest} plays the other powers already; say which, as in FRANCE={text}")
+            raise InputError(f"--players {name}: {rest} plays the other powers already; say which, as in FRANCE={name}")
         if not power:
-            rest = str(text)
+            rest = name
         elif (power := choose("power", power.upper(), POWERS)) in named:
             raise InputError(f"--players names {power} twice; leave one out")
         else:
-            named[power] = _some(text, name)
+            named[power] = _some(f"{power}=", name)
     return _complete(named, rest), rest
 
 
@@ -127,9 +126,9 @@ class HumanLineup:
         return tuple(YOU if player is None else display_name(player) for player in self.players)
 
 
-def new_lineup(power: str | None, words: Sequence[str] | None, seed: int) -> HumanLineup:
+def new_lineup(power: str | None, opponents: Pairs, seed: int) -> HumanLineup:
     """Return the lineup of a new game. Raises `InputError` for a power named twice and for unknown players."""
-    named, others = _read_words(words or (FALLBACK_BOT,))
+    named, others = _by_power(opponents)
     free = [name for name in POWERS if name not in named]
     if not free:
         raise InputError("--opponents names a player for all seven powers; leave out that of yours")
@@ -137,7 +136,7 @@ def new_lineup(power: str | None, words: Sequence[str] | None, seed: int) -> Hum
     return _lineup(person, named, others or [FALLBACK_BOT])
 
 
-def resumed_lineup(file: Path, players: Sequence[str], power: str | None, words: Sequence[str] | None) -> HumanLineup:
+def resumed_lineup(file: Path, players: Sequence[str], power: str | None, opponents: Pairs) -> HumanLineup:
     """Return the lineup of a saved game with these `players`; the command line replaces what it names.
 
     Raises `InputError` where neither says which power is the person's, and for players that only it may name.
@@ -145,8 +144,8 @@ def resumed_lineup(file: Path, players: Sequence[str], power: str | None, words:
     if power is None and players.count(YOU) != 1:
         raise InputError(f"{file}: does not say which power is yours; give --power")
     person = POWERS[players.index(YOU)] if power is None else power.upper()
-    if words is not None:
-        named, others = _read_words(words)
+    if opponents:
+        named, others = _by_power(opponents)
         return _lineup(person, named, others or [FALLBACK_BOT])
     stored = dict(zip(POWERS, players, strict=True))
     for place, name in stored.items():
@@ -160,18 +159,17 @@ def resumed_lineup(file: Path, players: Sequence[str], power: str | None, words:
         raise InputError(f"{file}: {error}; or give --opponents") from error
 
 
-def _read_words(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+def _by_power(opponents: Pairs) -> tuple[dict[str, str], list[str]]:
     """Return players by power, and those without one."""
     named: dict[str, str] = {}
     others = []
-    for word in words:
-        key, name = keyed_name(word)
+    for key, name in opponents:
         if not key.isalpha():  # an address or a path may hold an equals sign too
-            others.append(word)
+            others.append(f"{key}={name}" if key else name)
             continue
         power = choose("power", key.upper(), POWERS)
         if power in named or not name:
-            raise InputError(f"--opponents {word}: name one player for {power}, as in {power}={FALLBACK_BOT}")
+            raise InputError(f"--opponents {key}={name}: name one player for {power}, as in {power}={FALLBACK_BOT}")
         named[power] = name
     return named, others
 

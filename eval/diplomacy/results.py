@@ -24,8 +24,8 @@ from sparring.envs.diplomacy.board.codes import NUM_CENTRES, NUM_POWERS
 from sparring.envs.diplomacy.rewards.sample_rewards import ranks
 from sparring.envs.diplomacy.rewards.scoring import count_centres, draw_size, solos, sum_of_squares
 from sparring.eval.diplomacy.options import DiplomacyOptions
+from sparring.eval.options import WIDTH
 from sparring.eval.stats.aggregate import Estimate, mean_estimate
-from sparring.eval.stats.parser import WIDTH
 from sparring.eval.stats.tables import common_record, percent, table, wilson
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ adapter or a model's folder it is in the configuration of its run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,12 @@ from sparring.envs.diplomacy.validation import check_whole
 SECTIONS = ("model", "endpoint")
 
 
-def read_settings(words: Sequence[str]) -> Settings:
-    """Parse `model.compact=false endpoint.model=NAME`; raises `InputError` for other options."""
+def read_settings(pairs: Iterable[tuple[str, str]]) -> Settings:
+    """Return settings of names such as model.compact and values; raises `InputError` for other options."""
     settings: dict[str, dict[str, Any]] = {}
-    for word in words:
-        name, equals, value = word.partition("=")
+    for name, value in pairs:
         section, dot, option = name.partition(".")
-        if not (equals and dot and option) or section not in SECTIONS:
+        if not (dot and option) or section not in SECTIONS:
             raise InputError("--set: give model.OPTION=VALUE or endpoint.OPTION=VALUE, such as model.compact=false")
         settings.setdefault(section, {})[option] = with_texts(read_yaml(value), value, name)
     configured(settings)

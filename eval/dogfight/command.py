@@ -26,22 +26,31 @@ from sparring.agents.opponents.players import (
 )
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import COMPILING, said_if_long
+from sparring.configs.games import DOGFIGHT_V0
 from sparring.curriculum.sprt import Hypotheses
 from sparring.envs.dogfight import GAME
-from sparring.envs.dogfight.rules import ACTION_REPEAT, BOTS, HELD_OUT, RULES
-from sparring.eval.command import Evaluation, RecordingOptions, evaluate_command, make_folders, use_machine
-from sparring.eval.stats.parser import (
-    GAMES,
-    HELD_OUT_SET,
-    REGIME_NAMES,
+from sparring.envs.dogfight.rules import (
+    ACTION_REPEAT,
+    BOT_RATES,
+    BOTS,
+    HELD_OUT,
+    LEVELS,
+    REGIMES,
+    RULES,
+)
+from sparring.eval.command import Evaluation, GameEvaluation, make_folders, use_machine
+from sparring.eval.options import (
+    CONDITIONS,
+    RESULTS,
+    WHO,
     WIDTH,
-    Parser,
-    PlayOptions,
-    add_conditions,
-    add_players,
-    add_results,
-    check_number,
+    CommandText,
+    EvaluateOptions,
+    Pairs,
+    PlayerOptions,
+    argument,
     check_page,
+    check_suffix,
 )
 from sparring.eval.stats.ratings import Anchor
 from sparring.eval.stats.requirements import Requirement, parse_hypotheses, sprt_markdown
@@ -51,6 +60,15 @@ if TYPE_CHECKING:
     from sparring.agents.opponents.dogfight.load import Entrant
     from sparring.envs.dogfight.recording import Recording
     from sparring.eval.dogfight.arena import ArenaPlan
+
+REGIME_NAMES = (*LEVELS, *REGIMES)
+ALL = "all"
+GAMES = "[2, 1000000]"
+ENV_VERSIONS = ("0", "1")
+"""Versions of the game; the last is the current one."""
+BOT_SET, HELD_OUT_SET = "bots", "held_out"
+OPPONENT_SETS = {BOT_SET: BOTS, HELD_OUT_SET: HELD_OUT}
+"""Names that stand for several opponents."""
 
 _EXAMPLES = f"""\
 examples:
@@ -79,126 +97,150 @@ exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad inpu
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationOptions(PlayOptions):
-    """Options of the command. The values have been validated; the players have not been located."""
+class PlayOptions(PlayerOptions):
+    """Options of every command that plays the dogfight."""
 
-    ladder: bool
-    replay: Path | None
-    gif: Path | None
-    require: tuple[Requirement, ...]
-    sprt: Hypotheses | None
-    max_games: int
-    vecnormalize: Path | None
+    opponents: tuple[str, ...] = argument((BOT_SET,), metavar="O", group=WHO, split=True)
+    """Bots, checkpoints and ONNX agents, and the sets bots and held_out."""
+    anchor: str | None = argument(None, metavar="A", group=WHO)
+    """Whose rating is fixed, as in ace or ace=1000 (default: the hardest bot that plays, brawler, at 0)."""
+    stochastic: bool = argument(False, group=WHO)
+    """Let policies sample their actions (ONNX agents never do)."""
+    env_version: str = argument(
+        ENV_VERSIONS[-1],
+        ENV_VERSIONS,
+        metavar="|".join(ENV_VERSIONS),
+        group=WHO,
+        text=f"0 lets a classic policy of {DOGFIGHT_V0} be evaluated in today's game, which the table then says",
+    )
+    games: int = argument(400, GAMES, metavar="N", group=CONDITIONS)
+    """Games per opponent, even."""
+    regimes: tuple[str, ...] = argument(
+        ("none",), (*REGIME_NAMES, ALL), metavar="R", group=CONDITIONS, noun="regime", split=True
+    )
+    """Levels and regimes of physics, or all."""
+    rules: str | None = argument(None, RULES, metavar="|".join(RULES), group=CONDITIONS, noun="rules")
+    """Rules of the matches (default: those the policy was trained under)."""
+    bot_rate: str | None = argument(None, BOT_RATES, metavar="|".join(BOT_RATES), group=CONDITIONS, noun="bot_rate")
+    """Bots decide every tick (default) or as often as policies."""
+    sets: tuple[str, ...] = ()
+    """Those of `OPPONENT_SETS` that were named."""
+
+    fixed: Anchor | None = None
+    """The anchor of ratings, if one is given."""
+
+    @property
+    def any_version(self) -> bool:
+        """True if a policy of an old version of the game may be evaluated."""
+        return self.env_version == ENV_VERSIONS[0]
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Opponents and sets of them, as they are given."""
+        return self.opponents
+
+    def implied(self) -> dict[str, Any]:
+        """Return the members of sets of opponents in place of their names, and all regimes."""
+        named = self.named
+        members = [member for name in named for member in OPPONENT_SETS.get(name, (name,))]
+        return {
+            "fixed": Anchor.parse(self.anchor) if self.anchor else None,
+            "sets": tuple(name for name in named if name in OPPONENT_SETS),
+            "opponents": tuple(dict.fromkeys(members)),
+            "regimes": REGIME_NAMES if ALL in self.regimes else self.regimes,
+        }
+
+    def check(self) -> None:
+        """Raise `InputError` for an odd number of games."""
+        if self.games % 2:
+            raise InputError(f"--games {self.games}: must be even, since every match is played from both seats")
 
 
-def read_options(arguments: Sequence[str]) -> EvaluationOptions:
-    """Parse the command line. Raises `InputError` with a one-line message; exits after --help."""
-    values = _parser("bots" if "--ladder" in arguments else "bots,held_out").read_play(arguments)
-    check_number("--max-games", values["max_games"], GAMES)
-    picture = values["replay"]
-    check_page(picture, f", or --gif {picture} for a picture" if picture and picture.suffix.lower() == ".gif" else "")
-    if values["gif"] is not None and values["gif"].suffix != ".gif":
-        raise InputError(f"--gif {str(values['gif'])!r}: must end in .gif")
-    if values["sprt"] is not None:
-        values["sprt"] = parse_hypotheses(values["sprt"])
-    values["require"] = tuple(Requirement.parse(text) for text in values["require"])
-    _check_together(values)
-    return EvaluationOptions(**values)
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions(PlayOptions, EvaluateOptions):
+    """Options of the command; the players have not been located."""
 
-
-def _parser(opponents: str) -> Parser:
-    """Return the parser; `opponents` are those of a command line that names none."""
-    parser = Parser(
+    TEXT = CommandText(
         "eval/run.py",
         "Play a policy against opponents in seat-swapped pairs of games and print wins, draws and losses with "
         "intervals. eval.json and eval.md are written beside final.pt, eval.NAME.json and .md beside NAME.pt.",
         _EXAMPLES,
         env="dogfight",
     )
-    ckpt = "a path (.pt, .onnx or .zip), a run's name, final.pt (the newest run's) or bot:NAME"
-    kinds = "bots, checkpoints, ONNX agents, and the sets bots and held_out (default: both sets; --ladder: bots)"
-    players = add_players(parser, ckpt=ckpt, metavar="C", opponents=kinds)
-    parser.set_defaults(opponents=[opponents])
-    players.add_argument(
-        "--ladder", action="store_true", help="play all opponents (and --ckpt, where given) against each other"
-    )
-    players.add_argument(
-        "--vecnormalize",
-        type=Path,
-        metavar="PKL",
-        help="SB3's VecNormalize of the zip --ckpt (default: NAME_vecnormalize.pkl or vecnormalize.pkl beside it)",
-    )
-    add_conditions(parser, games=400)
-    _add_results(parser)
-    return parser
+    ckpt: str = argument("", metavar="C", group=WHO)
+    """A path (.pt, .onnx or .zip), a run's name, final.pt (the newest run's) or bot:NAME."""
+    opponents: tuple[str, ...] = argument((), metavar="O", group=WHO, split=True)
+    """Bots, checkpoints, ONNX agents, and the sets bots and held_out (default: both sets; --ladder: bots)."""
+    ladder: bool = argument(False, group=WHO)
+    """Play all opponents (and --ckpt, where given) against each other."""
+    vecnormalize: Path | None = argument(None, metavar="PKL", group=WHO)
+    """SB3's VecNormalize of the zip --ckpt (default: NAME_vecnormalize.pkl or vecnormalize.pkl beside it)."""
+    replay: Path | None = argument(None, metavar="HTML", group=RESULTS)
+    """A page that plays one match against each opponent."""
+    gif: Path | None = argument(None, metavar="GIF", group=RESULTS)
+    """The match against the opponent it did worst against."""
+    require: tuple[str, ...] = argument((), metavar="R", group=RESULTS, repeat=True)
+    """Least win rate, as in "brawler>=0.95", "ace@full>=0.9", "worst>=0.8", "held_out:mean>=0.5"; repeatable."""
+    sprt: Pairs | None = argument(None, metavar="K=V", group=RESULTS, nargs="*")
+    """Test sequentially whether --ckpt is stronger than the one opponent: elo0=0 elo1=20 alpha=0.05 beta=0.05; --games
+    at a time."""
+    max_games: int = argument(100_000, GAMES, metavar="N", group=RESULTS)
+    """Where --sprt gives up."""
 
+    requirements: tuple[Requirement, ...] = ()
+    """What --require asks of the win rates."""
+    hypotheses: Hypotheses | None = None
+    """Those of --sprt."""
 
-def _add_results(parser: Parser) -> None:
-    group = add_results(parser, out="write the results there", metavar="DIR")
-    group.add_argument("--replay", type=Path, metavar="HTML", help="a page that plays one match against each opponent")
-    group.add_argument("--gif", type=Path, metavar="GIF", help="the match against the opponent it did worst against")
-    group.add_argument(
-        "--require",
-        action="append",
-        default=[],
-        metavar="R",
-        help='least win rate, as in "brawler>=0.95", "ace@full>=0.9", "worst>=0.8", "held_out:mean>=0.5"; repeatable',
-    )
-    group.add_argument(
-        "--sprt",
-        nargs="*",
-        metavar="K=V",
-        help="test sequentially whether --ckpt is stronger than the one opponent: elo0=0 elo1=20 alpha=0.05 beta=0.05; "
-        "--games at a time",
-    )
-    group.add_argument(
-        "--max-games", type=int, default=100_000, metavar="N", help="where --sprt gives up (default: 100000)"
-    )
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Opponents and sets of them, as they are given, or the default ones."""
+        return self.opponents or ((BOT_SET,) if self.ladder else (BOT_SET, HELD_OUT_SET))
 
+    def implied(self) -> dict[str, Any]:
+        """Return the parsed requirements and hypotheses too."""
+        hypotheses = None if self.sprt is None else parse_hypotheses(self.sprt)
+        return super().implied() | {
+            "requirements": tuple(map(Requirement.parse, self.require)),
+            "hypotheses": hypotheses,
+        }
 
-def _check_together(values: dict[str, Any]) -> None:
-    if values["vecnormalize"] is not None and not values["ckpt"].endswith(".zip"):
-        raise InputError(f"--vecnormalize {values['vecnormalize']}: goes with a zip of Stable-Baselines3 as --ckpt")
-    if not values["ladder"]:
-        if values["anchor"] is not None:
+    def check(self) -> None:
+        """Raise `InputError` for files and options that do not go together."""
+        super().check()
+        picture = self.replay
+        check_page(picture, f", or --gif {picture} for a picture" if picture and picture.suffix == ".gif" else "")
+        check_suffix("--gif", self.gif, ".gif")
+        if self.vecnormalize is not None and not self.ckpt.endswith(".zip"):
+            raise InputError(f"--vecnormalize {self.vecnormalize}: goes with a zip of Stable-Baselines3 as --ckpt")
+        if self.ladder:
+            self._refuse(("require", "replay", "gif", "sprt"), "--ladder: give a player with --ckpt instead")
+            return
+        if self.anchor is not None:
             raise InputError("--anchor goes with --ladder only: nothing else is rated")
-        if not values["ckpt"]:
-            raise InputError("--ckpt is missing: give a path, a run's name, final.pt for the newest run, or bot:NAME")
-        if values["sprt"] is not None:
-            _check_sprt(values)
-        return
-    _refuse(values, ("require", "replay", "gif", "sprt"), "--ladder: give a player with --ckpt instead")
+        self.require_given("ckpt", "give a path, a run's name, final.pt for the newest run, or bot:NAME")
+        if self.sprt is not None:
+            for name in ("opponents", "regimes"):
+                if len(getattr(self, name)) != 1:
+                    raise InputError(f"--sprt tests one thing: give --{name} one name, not {len(getattr(self, name))}")
+            self._refuse(("require", "replay", "gif"), "--sprt: leave one of them out")
+
+    def _refuse(self, names: Sequence[str], beside: str) -> None:
+        for name in names:
+            if self.gives(name):
+                raise InputError(f"--{name} does not go with {beside}")
 
 
-def _check_sprt(values: dict[str, Any]) -> None:
-    for name in ("opponents", "regimes"):
-        if len(values[name]) != 1:
-            raise InputError(f"--sprt tests one thing: give --{name} one name, not {len(values[name])}")
-    _refuse(values, ("require", "replay", "gif"), "--sprt: leave one of them out")
-
-
-def _refuse(values: dict[str, Any], names: Sequence[str], beside: str) -> None:
-    for name in names:
-        if values[name] not in (None, ()):
-            raise InputError(f"--{name} does not go with {beside}")
-
-
-RECORDING = RecordingOptions({".html": "replay", ".gif": "gif"}, {"games": 2})
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line (`sys.argv` by default) and return the exit code."""
-    return evaluate_command(evaluate, arguments)
-
-
-def evaluate(arguments: Sequence[str]) -> Evaluation:
-    """Play what a command line says. Raises `InputError` for bad input."""
-    options = read_options(arguments)
+def evaluate(options: EvaluationOptions) -> Evaluation:
+    """Play the matches, the ladder or the test of `options`. Raises `InputError` for bad input."""
     players = _find(options)
     make_folders([options.out], files=[options.replay, options.gif])
     entrants, plan = _seat(options, players)
-    play = run_ladder if options.ladder else run_sprt if options.sprt else run_evaluation
+    play = run_ladder if options.ladder else run_sprt if options.hypotheses else run_evaluation
     return play(options, entrants, plan)
+
+
+EVALUATION = GameEvaluation(EvaluationOptions, evaluate, {".html": "replay", ".gif": "gif"}, {"games": 2})
 
 
 def _find(options: EvaluationOptions) -> list[Player]:
@@ -227,7 +269,7 @@ def _check_names(options: EvaluationOptions, names: Sequence[str]) -> None:
         if len(names) < 2:
             raise InputError(f"--opponents {names[0]}: a ladder needs at least 2")
         _anchor(options, names)
-    for requirement in options.require:
+    for requirement in options.requirements:
         requirement.check_names(names, options.regimes)
 
 
@@ -250,7 +292,7 @@ def _entrants(options: EvaluationOptions, players: Sequence[Player], device: str
             device,
             planner=True,
             deterministic=not options.stochastic,
-            old_version=options.env_version == 0 or index != evaluated,
+            old_version=options.any_version or index != evaluated,
             vecnormalize=options.vecnormalize if index == evaluated else None,
         )
         for index, player in enumerate(players)
@@ -275,16 +317,16 @@ def _fits(entrant: Entrant, first: Entrant, options: EvaluationOptions) -> bool:
 
 def run_sprt(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaPlan) -> Evaluation:
     """Test sequentially whether the player is stronger; a failure unless H1 is accepted."""
-    assert options.sprt is not None
+    assert options.hypotheses is not None
     from sparring.eval.dogfight.arena import sequential
 
     player, opponent = entrants
-    verdict = sequential((player, opponent), plan, options.sprt, options.max_games)
+    verdict = sequential((player, opponent), plan, options.hypotheses, options.max_games)
     notes = gather_notes(entrants)
-    text = sprt_markdown(player.name, opponent.name, verdict, options.sprt, notes)
+    text = sprt_markdown(player.name, opponent.name, verdict, options.hypotheses, notes)
     names = {"player": player.name, "opponent": opponent.name, "command": options.command}
     fields = {**names, "env": GAME.id, "notes": list(notes)}
-    data = json.dumps(fields | asdict(options.sprt) | asdict(verdict), indent=1) + "\n"
+    data = json.dumps(fields | asdict(options.hypotheses) | asdict(verdict), indent=1) + "\n"
     failures = () if verdict.accepted == "H1" else (text.splitlines()[0].removeprefix("# "),)
     return Evaluation(text, data, _place(options, player, "sprt"), failures=failures, quiet=options.quiet)
 
@@ -311,7 +353,7 @@ def run_evaluation(options: EvaluationOptions, entrants: list[Entrant], plan: Ar
         to_json(report),
         _place(options, player, "eval"),
         outputs=_recordings(options, records, recordings),
-        failures=tuple(line for requirement in options.require for line in requirement.failures(records)),
+        failures=tuple(line for requirement in options.requirements for line in requirement.failures(records)),
         quiet=options.quiet,
     )
 
@@ -327,7 +369,7 @@ def run_ladder(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaP
 
 
 def _anchor(options: EvaluationOptions, names: Sequence[str]) -> Anchor:
-    return (options.anchor or Anchor.among(names)).check(names)
+    return (options.fixed or Anchor.among(names)).check(names)
 
 
 def _place(options: EvaluationOptions, player: Entrant | None, kind: str) -> tuple[Path, str] | None:

@@ -7,7 +7,7 @@ checkpoint. Exit codes: 0 done, 2 bad input (one line on stderr), 130 stopped wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,15 +18,16 @@ from tqdm import tqdm
 from sparring.agents.opponents.players import display_path, find_checkpoint, results_place
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import said_if_long
-from sparring.eval.command import Evaluation, RecordingOptions, evaluate_command, make_folders, use_machine
-from sparring.eval.stats.parser import (
-    CommonOptions,
-    Parser,
-    add_machine,
-    add_results,
-    check_machine,
+from sparring.eval.command import Evaluation, GameEvaluation, make_folders, use_machine
+from sparring.eval.options import (
+    CONDITIONS,
+    RESULTS,
+    WHO,
+    CommandText,
+    EvaluateOptions,
+    argument,
     check_number,
-    read_names,
+    check_suffix,
 )
 
 if TYPE_CHECKING:
@@ -42,8 +43,6 @@ ALLOWED_GAMES = "[1, 1000000]"
 SUFFIXES = (".gif", ".txt")
 TRAVERSING = "computing the exploitability from all positions of the game ..."
 
-RECORDING = RecordingOptions(dict.fromkeys(SUFFIXES, "replay"), {"games": 0})
-
 _EXAMPLES = """\
 examples:
   python eval/run.py --ckpt final.pt                                 against random play and the run's own past
@@ -56,42 +55,44 @@ exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImportedOptions(CommonOptions):
-    """Options of the command. The values have been validated; the players have not been located."""
+class ImportedOptions(EvaluateOptions):
+    """Options of the command; the players have not been located."""
 
-    opponents: tuple[str, ...]
-    stochastic: bool
-    games: int | None
-    """0 for a replay alone."""
-    modules: tuple[str, ...]
-    """Modules that the policy's file may import."""
-    replay: Path | None
+    TEXT = CommandText(
+        "eval/run.py",
+        "Play a policy of a game of PettingZoo or OpenSpiel from every seat against each opponent, and print wins, "
+        "draws and losses with intervals, mean rewards, and exploitability where it can be computed. eval.json and "
+        "eval.md are written beside final.pt.",
+        _EXAMPLES,
+        env="pettingzoo",
+    )
+    opponents: tuple[str, ...] = argument(
+        ("random", SNAPSHOTS),
+        metavar="O",
+        group=WHO,
+        split=True,
+        text="random, checkpoints, stochastic:CHECKPOINT, module:Name of a Python object, and snapshots, "
+        f"{MOST_SNAPSHOTS} earlier policies of the run",
+    )
+    stochastic: bool = argument(False, group=WHO)
+    """Let policies sample their actions."""
+    modules: tuple[str, ...] = argument((), metavar="MODULE", group=WHO, flags=["--import"])
+    """Import it to make the policy's game or to count its results."""
+    games: int | None = argument(None, metavar="N", group=CONDITIONS)
+    """Games per opponent, a multiple of the seats (default: about 400); 0 for a replay alone."""
+    replay: Path | None = argument(None, metavar="FILE", group=RESULTS)
+    """One match, .gif if the game draws itself, .txt if it is text."""
+
+    def check(self) -> None:
+        """Raise `InputError` for a missing policy, a number of games, and a replay of no known form."""
+        self.require_given("ckpt", "give a path, a run's name, or final.pt for the newest run")
+        if self.games is not None and not (self.games == 0 and self.replay):
+            check_number("--games", self.games, ALLOWED_GAMES)
+        check_suffix("--replay", self.replay, *SUFFIXES)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line (`sys.argv` by default) and return the exit code."""
-    return evaluate_command(evaluate, arguments)
-
-
-def read_options(arguments: Sequence[str]) -> ImportedOptions:
-    """Parse the command line. Raises `InputError` with a one-line message; exits after --help."""
-    values = _parser().read(arguments)
-    if not values["ckpt"]:
-        raise InputError("--ckpt is missing: give a path, a run's name, or final.pt for the newest run")
-    if values["games"] is not None and not (values["games"] == 0 and values["replay"]):
-        check_number("--games", values["games"], ALLOWED_GAMES)
-    check_machine(values)
-    replay = values["replay"]
-    if replay is not None and replay.suffix.lower() not in SUFFIXES:
-        raise InputError(f"--replay {str(replay)!r}: must end in {' or '.join(SUFFIXES)}")
-    values |= {"opponents": read_names("--opponents", values["opponents"])}
-    values["modules"] = tuple(values["modules"])
-    return ImportedOptions(**values)
-
-
-def evaluate(arguments: Sequence[str]) -> Evaluation:
-    """Play the games that a command line says. Raises `InputError` for bad input."""
-    options = read_options(arguments)
+def evaluate(options: ImportedOptions) -> Evaluation:
+    """Play the games of `options`. Raises `InputError` for bad input."""
     path = find_checkpoint(options.ckpt)
     make_folders([options.out], files=[options.replay])
     device, _ = use_machine(options.device, options.threads, quiet=options.quiet)
@@ -238,45 +239,4 @@ def _head(options: ImportedOptions, player: NetworkSeats, games: int, device: st
     }
 
 
-def _parser() -> Parser:
-    parser = Parser(
-        "eval/run.py",
-        "Play a policy of a game of PettingZoo or OpenSpiel from every seat against each opponent, and print wins, "
-        "draws and losses with intervals, mean rewards, and exploitability where it can be computed. eval.json and "
-        "eval.md are written beside final.pt.",
-        _EXAMPLES,
-        env="pettingzoo",
-    )
-    players = parser.add_argument_group("who plays")
-    players.add_argument("--ckpt", default="", metavar="C", help="a path, a run's name, or final.pt (the newest run's)")
-    players.add_argument(
-        "--opponents",
-        nargs="+",
-        default=["random", SNAPSHOTS],
-        metavar="O",
-        help="random, checkpoints, stochastic:CHECKPOINT, module:Name of a Python object, and snapshots, "
-        f"{MOST_SNAPSHOTS} earlier policies of the run (default: random snapshots)",
-    )
-    players.add_argument("--stochastic", action="store_true", help="let policies sample their actions")
-    players.add_argument(
-        "--import",
-        dest="modules",
-        nargs="+",
-        default=[],
-        metavar="MODULE",
-        help="import it to make the policy's game or to count its results",
-    )
-    group = parser.add_argument_group("under what conditions")
-    group.add_argument(
-        "--games",
-        type=int,
-        metavar="N",
-        help=f"games per opponent, a multiple of the seats (default: about {GAMES}); 0 for a replay alone",
-    )
-    group.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the matches (default: 0)")
-    add_machine(group)
-    results = add_results(parser, out="write the results there", metavar="DIR")
-    results.add_argument(
-        "--replay", type=Path, metavar="FILE", help="one match, .gif if the game draws itself, .txt if it is text"
-    )
-    return parser
+EVALUATION = GameEvaluation(ImportedOptions, evaluate, dict.fromkeys(SUFFIXES, "replay"), {"games": 0})

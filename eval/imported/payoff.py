@@ -22,16 +22,16 @@ from sparring.configs.core.errors import InputError
 from sparring.eval.command import CommandReport, make_folders, use_machine
 from sparring.eval.imported.command import ALLOWED_GAMES, number_of_games, play_games, seats_of
 from sparring.eval.imported.results import SeatRecord, record_of, repetition_notes
-from sparring.eval.plots import check_matplotlib
-from sparring.eval.stats.parser import (
-    CommonOptions,
-    Parser,
-    add_machine,
-    add_results,
-    check_machine,
-    check_number,
-    read_names,
+from sparring.eval.options import (
+    CONDITIONS,
+    RESULTS,
+    WHO,
+    CommandText,
+    PlayerOptions,
+    argument,
+    check_suffix,
 )
+from sparring.eval.plots import check_matplotlib
 from sparring.eval.stats.ratings import Anchor, Rating, rate
 from sparring.eval.stats.tables import notes_markdown, percent, table
 
@@ -51,14 +51,38 @@ exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeatPayoffOptions(CommonOptions):
-    """Options of the command. The values have been validated; the run has not been located."""
+class SeatPayoffOptions(PlayerOptions):
+    """Options of the command; the run has not been located."""
 
-    opponents: tuple[str, ...]
-    snapshots: int
-    games: int
-    stochastic: bool
-    modules: tuple[str, ...]
+    TEXT = CommandText(
+        "eval/payoff.py",
+        "Play the snapshots of a run in a game of PettingZoo or OpenSpiel and random play against each other and draw "
+        "the payoff matrix. payoff.png, payoff.md and payoff.json are written into the run's folder.",
+        _EXAMPLES,
+    )
+    ckpt: str = argument("", metavar="RUN", group=WHO)
+    """A run's name, its folder, or final.pt (the newest's)."""
+    opponents: tuple[str, ...] = argument(("random",), metavar="O", group=WHO, split=True)
+    """Random, checkpoints and module:Name besides the snapshots (default: random), or none."""
+    snapshots: int = argument(10, SNAPSHOTS, metavar="N", group=WHO)
+    """At most so many, evenly."""
+    stochastic: bool = argument(False, group=WHO)
+    """Let policies sample their actions."""
+    modules: tuple[str, ...] = argument((), metavar="MODULE", group=WHO, flags=["--import"])
+    """Modules of the run's game."""
+    games: int = argument(100, ALLOWED_GAMES, metavar="N", group=CONDITIONS)
+    """Games per pair, even."""
+    out: Path | None = argument(None, metavar="PNG", group=RESULTS)
+    """The picture; .json and .md are written beside it."""
+
+    def implied(self) -> dict[str, Any]:
+        """Return no opponents for `NO_OPPONENTS`."""
+        return {"opponents": () if self.opponents == (NO_OPPONENTS,) else self.opponents}
+
+    def check(self) -> None:
+        """Raise `InputError` for an odd number of games, or a picture of another form."""
+        number_of_games(self.games, 2)
+        check_suffix("--out", self.out, ".png", more="; .json and .md are written beside it")
 
 
 @dataclass(frozen=True)
@@ -80,12 +104,11 @@ class SeatPayoff:
         return self.record.opponent
 
 
-def payoff(arguments: Sequence[str], *, keep: bool = True) -> CommandReport:
-    """Play what a command line says. Without `keep`, there are no files unless --out names the picture.
+def payoff(options: SeatPayoffOptions, *, keep: bool = True) -> CommandReport:
+    """Play a round robin. Without `keep`, there are no files unless --out names the picture.
 
     Raises `InputError` for bad input.
     """
-    options = read_options(arguments)
     folder = find_run(options.ckpt)
     picture = options.out or (folder / "payoff.png" if keep else None)
     make_folders([], files=[picture])
@@ -109,20 +132,6 @@ def payoff(arguments: Sequence[str], *, keep: bool = True) -> CommandReport:
         picture.with_suffix(".md"): text,
     }
     return CommandReport(text, data, files, options.quiet)
-
-
-def read_options(arguments: Sequence[str]) -> SeatPayoffOptions:
-    """Parse the command line. Raises `InputError` with a one-line message; exits after --help."""
-    values = _parser().read(arguments)
-    check_number("--snapshots", values["snapshots"], SNAPSHOTS)
-    check_number("--games", values["games"], ALLOWED_GAMES)
-    check_machine(values)
-    number_of_games(values["games"], 2)
-    if values["out"] is not None and values["out"].suffix != ".png":
-        raise InputError(f"--out {str(values['out'])!r}: must end in .png; .json and .md are written beside it")
-    named = read_names("--opponents", values["opponents"])
-    values |= {"opponents": () if named == (NO_OPPONENTS,) else named, "modules": tuple(values["modules"])}
-    return SeatPayoffOptions(**values)
 
 
 def _play(options: SeatPayoffOptions, folder: Path, device: str) -> tuple[dict[str, int], list[str], list[SeatPayoff]]:
@@ -244,32 +253,3 @@ def _picture(
         policies=policies,
     )
     return draw_heatmap(chart)
-
-
-def _parser() -> Parser:
-    parser = Parser(
-        "eval/payoff.py",
-        "Play the snapshots of a run in a game of PettingZoo or OpenSpiel and random play against each other and draw "
-        "the payoff matrix. payoff.png, payoff.md and payoff.json are written into the run's folder.",
-        _EXAMPLES,
-    )
-    players = parser.add_argument_group("who plays")
-    players.add_argument(
-        "--ckpt", default="", metavar="RUN", help="a run's name, its folder, or final.pt (the newest's)"
-    )
-    players.add_argument(
-        "--opponents",
-        nargs="+",
-        default=["random"],
-        metavar="O",
-        help=f"random, checkpoints and module:Name besides the snapshots (default: random), or {NO_OPPONENTS}",
-    )
-    players.add_argument("--snapshots", type=int, default=10, metavar="N", help="at most so many, evenly (default: 10)")
-    players.add_argument("--stochastic", action="store_true", help="let policies sample their actions")
-    players.add_argument("--import", dest="modules", nargs="+", default=[], metavar="MODULE", help="of the run's game")
-    group = parser.add_argument_group("under what conditions")
-    group.add_argument("--games", type=int, default=100, metavar="N", help="games per pair, even (default: 100)")
-    group.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the matches (default: 0)")
-    add_machine(group)
-    add_results(parser, out="the picture; .json and .md are written beside it", metavar="PNG")
-    return parser

@@ -9,7 +9,7 @@ The test itself is in `curriculum/ratings/sprt.py`.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
 from sparring.configs.core.errors import InputError, choose
@@ -79,16 +79,16 @@ class Requirement:
         return record.win_rate, f"({record.wins} of {record.games} won)"
 
 
-def parse_hypotheses(words: Sequence[str]) -> Hypotheses:
-    """Parse `elo0=0 elo1=20 alpha=0.05 beta=0.05`, each optional. Raises `InputError` for invalid text."""
+def parse_hypotheses(pairs: Iterable[tuple[str, str]]) -> Hypotheses:
+    """Parse elo0, elo1, alpha and beta with their values, each optional. Raises `InputError` for invalid text."""
     values: dict[str, float] = {}
-    for word in words:
-        name, _, text = word.partition("=")
+    for key, value in pairs:
+        name, text = (key, value) if key else (value, "")
         choose("--sprt option", name, [field.name for field in fields(Hypotheses)])
         try:
             values[name] = float(text)
         except ValueError as error:
-            raise InputError(f"--sprt {word}: {text!r} is no number; write {name}=20") from error
+            raise InputError(f"--sprt {name}={text}: {text!r} is no number; write {name}=20") from error
     hypotheses = Hypotheses(**values)
     hypotheses.check()
     return hypotheses

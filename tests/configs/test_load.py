@@ -17,7 +17,8 @@ from sparring.configs.schema import RUNS, DogfightRunConfig
 from sparring.configs.serialization import read_options, to_plain
 from sparring.configs.sweeps.file import option_of
 from sparring.configs.sweeps.plan import read_grid
-from sparring.eval.exploit import read_options as exploit_options
+from sparring.eval.exploit import ExploitOptions
+from sparring.eval.options import parse
 from sparring.train import main
 
 RUN_FILES = sorted((CONFIG_DIR / "run").glob("*.yaml"))
@@ -146,7 +147,7 @@ def test_a_name_that_means_the_same_is_ours_on_the_command_line_in_scripts_and_i
     assert main(["--multirun", "+run=quickstart", "ppo.lr=1e-4,2e-4", "--cfg"]) == 0
     runs = yaml.safe_load(capsys.readouterr().out)
     assert [run["ppo"]["learning_rate"] for run in runs.values()] == [1e-4, 2e-4]
-    assert exploit_options(["final.pt", "ppo.lr=1e-4"]).options == ("ppo.learning_rate=1e-4",)
+    assert parse(ExploitOptions, ["final.pt", "ppo.lr=1e-4"]).options == ("ppo.learning_rate=1e-4",)
 
 
 def declared_section(name):

@@ -14,10 +14,10 @@ from sparring import InputError
 from sparring.agents.opponents.dogfight.load import load_policy
 from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.agents.policies.policy import PolicyError
-from sparring.eval.api import option_words, whole_name
-from sparring.eval.diplomacy.lineup import read_lineup
 from sparring.eval.diplomacy.settings import read_settings
-from sparring.eval.exploit import read_options as exploit_options
+from sparring.eval.diplomacy_replay import ReplayOptions
+from sparring.eval.exploit import ExploitOptions
+from sparring.eval.options import from_keywords, text_of
 from sparring.eval.run import main
 
 RELEASED = "released/dogfight_bots_only"
@@ -173,7 +173,7 @@ def test_evaluate_gives_the_numbers_of_the_command_line(options, words, tmp_path
     main(["--ckpt", RELEASED, *words, "--threads", "1", "--out", str(tmp_path)])
     (written,) = tmp_path.glob("*.json")
     assert same_but_command(evaluation.data, json.loads(written.read_text()))
-    assert evaluation.data["command"].startswith(f"python eval/run.py --ckpt {RELEASED} --threads 1 --opponents ace")
+    assert evaluation.data["command"].startswith(f"python eval/run.py --ckpt {RELEASED} --opponents ace")
     assert str(evaluation) == evaluation.markdown
     assert evaluation.markdown.splitlines()[0] in capsys.readouterr().out
 
@@ -194,11 +194,12 @@ def test_a_path_in_a_call_is_never_split_and_never_an_option(make_checkpoint, tm
     monkeypatch.chdir(tmp_path)
     data = sparring.evaluate(path, opponents=[path, "ace"], games=2, threads=1, device="cpu").data
     assert (data["player"], [record["opponent"] for record in data["records"]]) == (folder, [folder, "ace"])
-    players = option_words({"players": {"FRANCE": path, "": "dumbbot"}})[1:]
-    assert read_lineup(players) == (("dumbbot",) * 2 + (str(path),) + ("dumbbot",) * 4, "dumbbot")
-    assert whole_name(Path("evil:Bot")) == "./evil:Bot"  # a file, and no module to import
-    assert exploit_options([whole_name(path), "seed=1"]).players == (str(whole_name(path)),)
-    assert read_settings(["endpoint.model=2_0"])["endpoint"]["model"] == "2_0"
+    name = text_of(path)
+    replay = from_keywords(ReplayOptions, {"players": {"FRANCE": path, "": "dumbbot"}, "log": "a"})
+    assert (replay.lineup, replay.rest) == (("dumbbot",) * 2 + (name,) + ("dumbbot",) * 4, "dumbbot")
+    assert text_of(Path("evil:Bot")) == "./evil:Bot"  # a file, and no module to import
+    assert from_keywords(ExploitOptions, {"players": path, "options": ["seed=1"]}).players == (name,)
+    assert read_settings([("endpoint.model", "2_0")])["endpoint"]["model"] == "2_0"
 
 
 def test_what_fails_is_returned_and_nothing_is_written_unless_asked(make_checkpoint, tmp_path):

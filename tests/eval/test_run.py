@@ -19,9 +19,9 @@ from sparring.eval.command import publish_results
 from sparring.eval.dogfight import arena
 from sparring.eval.dogfight import command as dogfight
 from sparring.eval.dogfight.arena import make_setting
-from sparring.eval.dogfight.command import read_options
+from sparring.eval.dogfight.command import REGIME_NAMES, EvaluationOptions
+from sparring.eval.options import parse
 from sparring.eval.run import main
-from sparring.eval.stats.parser import REGIME_NAMES
 
 SCRIPT = Path(__file__).resolve().parents[2] / "eval" / "run.py"
 QUICK = ["--games", "2", "--threads", "1", "--device", "cpu"]
@@ -240,11 +240,11 @@ def test_a_damaged_checkpoint_is_named_as_such(make_checkpoint, capsys):
 
 
 def test_the_defaults():
-    options = read_options(["--ckpt", "final.pt"])
+    options = parse(EvaluationOptions, ["--ckpt", "final.pt"])
     assert (options.games, options.regimes, options.opponents) == (400, ("none",), BOTS + HELD_OUT)
-    assert read_options(["--ladder"]).opponents == BOTS
-    assert read_options(["--ckpt", "x", "--opponents", "bots"]).opponents == BOTS
-    assert read_options(["--ckpt", "x", "--opponents", "held_out,ace"]).opponents == (*HELD_OUT, "ace")
+    assert parse(EvaluationOptions, ["--ladder"]).opponents == BOTS
+    assert parse(EvaluationOptions, ["--ckpt", "x", "--opponents", "bots"]).opponents == BOTS
+    assert parse(EvaluationOptions, ["--ckpt", "x", "--opponents", "held_out,ace"]).opponents == (*HELD_OUT, "ace")
 
 
 def test_policies_of_the_held_out_set_that_cannot_play_are_left_out_and_named(make_checkpoint, tmp_path, capsys):
@@ -259,19 +259,19 @@ def test_policies_of_the_held_out_set_that_cannot_play_are_left_out_and_named(ma
     assert [record["opponent"] for record in content["records"]] == ["ace", *HELD_OUT_SCRIPTS]
     assert [note.split()[0] for note in content["notes"]] == list(HELD_OUT[len(HELD_OUT_SCRIPTS) :])
     assert "Note: released/dogfight_unified_dr of the held-out set is left out" in out
-    options = read_options(["--ckpt", "released/dogfight_unified_dr"])
+    options = parse(EvaluationOptions, ["--ckpt", "released/dogfight_unified_dr"])
     found = [display_name(player) for player in dogfight._find(options)]
     assert found == [HELD_OUT[-2], *BOTS, *HELD_OUT_SCRIPTS, HELD_OUT[-1]]
     (note,) = dogfight._entrants(options, dogfight._find(options), "cpu")[0].notes
     assert note.startswith(f"{HELD_OUT[-2]} of the held-out set is left out: the player itself")
-    named = read_options(["--ckpt", HELD_OUT[-2], "--opponents", HELD_OUT[-2]])
+    named = parse(EvaluationOptions, ["--ckpt", HELD_OUT[-2], "--opponents", HELD_OUT[-2]])
     assert len(dogfight._find(named)) == 2  # by its own name it does
 
 
 def test_all_regimes_are_the_levels_and_the_eight():
-    assert read_options(["--ckpt", "x", "--regimes", "all"]).regimes == REGIME_NAMES
+    assert parse(EvaluationOptions, ["--ckpt", "x", "--regimes", "all"]).regimes == REGIME_NAMES
     assert len(REGIME_NAMES) == 11
-    assert read_options(["--ckpt", "x", "--regimes", "full,none", "full"]).regimes == ("full", "none")
+    assert parse(EvaluationOptions, ["--ckpt", "x", "--regimes", "full,none", "full"]).regimes == ("full", "none")
 
 
 @pytest.mark.parametrize("module", [run_module, payoff, seeds, export], ids=lambda module: module.__name__)

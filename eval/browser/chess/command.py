@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparring.configs.core.allowed import complaint
-from sparring.configs.core.errors import InputError, choose
+from sparring.configs.core.errors import InputError
 from sparring.configs.schema import DEVICE
 from sparring.envs.chess import check_package
-from sparring.eval.browser.server import HostedGame, ServerOptions, check_server, play_parser, serve_game
+from sparring.eval.browser.server import AFTER_EXAMPLES, SCRIPT, BrowserGame, HostedGame, ServerOptions, serve_game
 from sparring.eval.chess.options import ILLEGAL, RANDOM_SIDE, SIDES, TEMPERATURE, TOKENS, find_chess_player
 from sparring.eval.command import make_folders
-from sparring.eval.stats.parser import Parser, check_number
+from sparring.eval.options import CommandText, argument
 
 DEFAULT_OPPONENT = "stockfish:1"
 
@@ -32,62 +30,44 @@ Where Stockfish is missing (apt-get install stockfish), the built-in search stan
 
 @dataclass(frozen=True, kw_only=True)
 class ChessPlayOptions(ServerOptions):
-    """Options of chess; the opponent, "" if none is given, has not been located, nor the file read."""
+    """Options of chess; the opponent has not been located, nor the file read."""
 
-    opponent: str
-    side: str
-    fen: str
-    resume: Path | None
-    illegal: str
-    temperature: float
-    tokens: int | None
-    engine: str
-    device: str
-    replays: Path
-
-
-def read_options(arguments: Sequence[str]) -> ChessPlayOptions:
-    """Read the command line. Raises `InputError` with a one-line message; exits after --help."""
-    options = ChessPlayOptions(**check_server(_parser().read(arguments)))
-    if options.resume and (options.fen or options.side == RANDOM_SIDE):
-        other = "--fen" if options.fen else "--side random"
-        raise InputError(f"{other} does not go with --resume: the file says where the game stands")
-    choose("--side", options.side or SIDES[0], SIDES)
-    choose("--illegal", options.illegal, ILLEGAL)
-    check_number("--temperature", options.temperature, TEMPERATURE)
-    if options.tokens is not None:
-        check_number("--tokens", options.tokens, TOKENS)
-    if wrong := complaint(options.device, DEVICE):
-        raise InputError(f"--device {options.device!r}: {wrong}")
-    return options
-
-
-def _parser() -> Parser:
-    parser = play_parser("chess", "Play chess against a language model or a bot, in the browser.", _EXAMPLES)
-    opponent = f"a run, a model's folder, or a bot (default: that of --resume, else {DEFAULT_OPPONENT})"
-    parser.add_argument("--opponent", default="", metavar="O", help=opponent)
-    parser.add_argument(
-        "--side", default="", metavar="|".join(SIDES), help="your side (default: white, or as in --resume)"
+    TEXT = CommandText(
+        SCRIPT,
+        "Play chess against a language model or a bot, in the browser.",
+        _EXAMPLES + AFTER_EXAMPLES,
+        env="chess",
     )
-    parser.add_argument("--fen", default="", metavar="FEN", help="position in which games begin")
-    parser.add_argument("--resume", type=Path, metavar="PGN", help="go on with an unfinished game, saved here or not")
-    parser.add_argument(
-        "--illegal", default=ILLEGAL[0], metavar="|".join(ILLEGAL), help="what an illegal move of the opponent does"
-    )
-    parser.add_argument("--temperature", type=float, default=0.0, metavar="T", help="of a language model (default: 0)")
-    parser.add_argument(
-        "--tokens", type=int, metavar="N", help="most tokens of an answer (default: those of the training)"
-    )
-    parser.add_argument("--engine", default="", metavar="PATH", help="a UCI engine (default: Stockfish on the PATH)")
-    parser.add_argument("--device", default="auto", metavar="D", help="auto, cpu, cuda, cuda:1 ... (default: auto)")
-    folder = "folder of PGN files and replays (default: replays)"
-    parser.add_argument("--replays", type=Path, default=Path("replays"), metavar="DIR", help=folder)
-    return parser
+    opponent: str = argument("", metavar="O")
+    """A run, a model's folder, or a bot (default: that of --resume, else stockfish:1)."""
+    side: str = argument("", SIDES, metavar="|".join(SIDES))
+    """Your side (default: white, or as in --resume)."""
+    fen: str = argument("", metavar="FEN")
+    """Position in which games begin."""
+    resume: Path | None = argument(None, metavar="PGN")
+    """Go on with an unfinished game, saved here or not."""
+    illegal: str = argument(ILLEGAL[0], ILLEGAL, metavar="|".join(ILLEGAL))
+    """What an illegal move of the opponent does."""
+    temperature: float = argument(0.0, TEMPERATURE, metavar="T")
+    """Of a language model (default: 0)."""
+    tokens: int | None = argument(None, TOKENS, metavar="N")
+    """Most tokens of an answer (default: those of the training)."""
+    engine: str = argument("", metavar="PATH")
+    """A UCI engine (default: Stockfish on the PATH)."""
+    device: str = argument("auto", DEVICE, metavar="D")
+    """Device of a language model: auto, cpu, cuda, cuda:1 and so on."""
+    replays: Path = argument(Path("replays"), metavar="DIR")
+    """Folder of PGN files and replays."""
+
+    def check(self) -> None:
+        """Raise `InputError` for options that a saved game leaves no choice of."""
+        if self.resume and (self.fen or self.side == RANDOM_SIDE):
+            other = "--fen" if self.fen else "--side random"
+            raise InputError(f"{other} does not go with --resume: the file says where the game stands")
 
 
-def play(arguments: Sequence[str]) -> None:
+def play(options: ChessPlayOptions) -> None:
     """Serve the page until the process is interrupted."""
-    options = read_options(arguments)
     check_package()
     from sparring.eval.browser.chess.opponents import (
         ChessOpponents,
@@ -115,3 +95,6 @@ def play(arguments: Sequence[str]) -> None:
         serve_game(options, host)
     finally:
         opponents.close()
+
+
+BROWSER = BrowserGame(ChessPlayOptions, play)

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import secrets
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from sparring.agents.opponents.language import Settings
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.files import holds
 from sparring.configs.core.status import COMPILING, said_if_long
+from sparring.configs.schema import DEVICE
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import BOTS
 from sparring.eval.browser.connection import free_path
-from sparring.eval.browser.server import HostedGame, ServerOptions, check_server, play_parser, serve_game
+from sparring.eval.browser.server import AFTER_EXAMPLES, SCRIPT, BrowserGame, HostedGame, ServerOptions, serve_game
 from sparring.eval.command import make_folders, use_machine
 from sparring.eval.diplomacy.lineup import HumanLineup, new_lineup, resumed_lineup
 from sparring.eval.diplomacy.options import LAST_YEAR, TEMPERATURE, YEARS
 from sparring.eval.diplomacy.settings import read_settings
-from sparring.eval.stats.parser import add_machine, check_machine, check_number, split_names
+from sparring.eval.options import SEED, THREADS, CommandText, Pairs, argument
+
+_PAGE, _WHO, _GAME, _MACHINE = "the page", "who plays", "the game", "the machine, for language models"
 
 _EXAMPLES = f"""\
 examples:
@@ -41,75 +45,51 @@ Opponents without a power take the powers that are left in turn. The game is sav
 class DiplomacyPlayOptions(ServerOptions):
     """Options of the command; players and files have not been located."""
 
-    power: str | None
-    """None if it is drawn, or that of the resumed game."""
-    opponents: tuple[str, ...] | None
-    """Words such as dumbbot and GERMANY=dumbbot; None if not given."""
-    last_year: int
-    resume: Path | None
-    save: Path | None
-    """None for that of --resume, else a new file."""
-    temperature: float | None
-    settings: Settings
-    device: str
-    threads: int
-
-
-def read_options(arguments: Sequence[str]) -> DiplomacyPlayOptions:
-    """Parse the command line. Raises `InputError` with a one-line message; exits after --help."""
-    parser = play_parser("diplomacy", "Play one power of Diplomacy on the map, in the browser.", _EXAMPLES, seed=None)
-    who = parser.add_argument_group("who plays")
-    who.add_argument("--power", metavar="P", help=f"yours: {', '.join(POWERS)} (default: drawn)")
-    opponents = "bots, policies, language models, servers, Python objects; POWER=O for one power (default: dumbbot)"
-    who.add_argument("--opponents", nargs="+", metavar="O", help=opponents)
-    temperature = "of language models (default: 0, always the likeliest token)"
-    who.add_argument("--temperature", type=float, metavar="T", help=temperature)
-    settings = "options of a model or server: model.compact=false"
-    who.add_argument("--set", nargs="+", default=[], metavar="K=V", help=settings)
-    game = parser.add_argument_group("the game")
-    year = f"then it is a draw (default: {LAST_YEAR})"
-    game.add_argument("--last-year", type=int, default=LAST_YEAR, metavar="Y", help=year)
-    game.add_argument("--resume", type=Path, metavar="JSON", help="go on with a saved game, ours or of the package")
-    save = "file of the game, written after every phase (default: ours of --resume, else replays/diplomacy-N.json)"
-    game.add_argument("--save", type=Path, metavar="JSON", help=save)
-    add_machine(parser.add_argument_group("the machine, for language models"))
-    return _checked(check_server(parser.read(arguments)))
-
-
-def _checked(values: dict[str, object]) -> DiplomacyPlayOptions:
-    settings, words = values.pop("set"), values.pop("opponents")
-    assert isinstance(settings, list)
-    options = DiplomacyPlayOptions(
-        **values,  # type: ignore[arg-type]
-        settings=read_settings(settings),
-        opponents=_split(words) if isinstance(words, list) else None,
+    TEXT = CommandText(
+        SCRIPT, "Play one power of Diplomacy on the map, in the browser.", _EXAMPLES + AFTER_EXAMPLES, env="diplomacy"
     )
-    check_number("--last-year", options.last_year, YEARS)
-    if options.temperature is not None:
-        check_number("--temperature", options.temperature, TEMPERATURE)
-    check_machine(values)
-    if options.power is not None:
-        choose("power", options.power.upper(), POWERS)
-    if options.save is not None and options.save != options.resume and options.save.exists():
-        raise InputError(f"--save {options.save}: is there already; go on with it by --resume, or give another name")
-    return options
+    seed: int = argument(None, SEED, metavar="N", group=_PAGE)
+    """Seed of the first match (default: drawn)."""
+    power: str | None = argument(None, metavar="P", group=_WHO, text=f"yours: {', '.join(POWERS)} (default: drawn)")
+    """None if it is drawn, or that of the resumed game."""
+    opponents: Pairs = argument((), metavar="O", group=_WHO, split=True, unique=False)
+    """Bots, policies, language models, servers, Python objects; POWER=O for one power (default: dumbbot)."""
+    temperature: float | None = argument(None, TEMPERATURE, metavar="T", group=_WHO)
+    """Of language models (default: 0, always the likeliest token)."""
+    set: Pairs = argument((), metavar="K=V", group=_WHO)
+    """Options of a model or server: model.compact=false."""
+    last_year: int = argument(LAST_YEAR, YEARS, metavar="Y", group=_GAME)
+    """Then it is a draw."""
+    resume: Path | None = argument(None, metavar="JSON", group=_GAME)
+    """Go on with a saved game, ours or of the package."""
+    save: Path | None = argument(None, metavar="JSON", group=_GAME)
+    """File of the game, written after every phase (default: ours of --resume, else replays/diplomacy-N.json)."""
+    device: str = argument("auto", DEVICE, metavar="D", group=_MACHINE)
+    """Device of the models: auto, cpu, cuda, cuda:1 and so on."""
+    threads: int = argument(0, THREADS, metavar="N", group=_MACHINE)
+    """CPU threads; 0 is every core (default)."""
+    settings: Settings = field(default_factory=dict)
+    """Those of `set`."""
 
+    def implied(self) -> dict[str, Any]:
+        """Return the settings, and a seed that is drawn if none is given."""
+        seed = secrets.randbelow(2**31) if self.seed is None else self.seed
+        return {"seed": seed, "settings": read_settings(self.set)}
 
-def _split(words: list[str]) -> tuple[str, ...]:
-    """Return names separated by spaces, commas or both; a name may be repeated."""
-    names = tuple(split_names(words))
-    if not names:
-        raise InputError("--opponents is empty: name at least one")
-    return names
+    def check(self) -> None:
+        """Raise `InputError` for an unknown power, and a file that would be replaced."""
+        if self.power is not None:
+            choose("power", self.power.upper(), POWERS)
+        if self.save is not None and self.save != self.resume and self.save.exists():
+            raise InputError(f"--save {self.save}: is there already; go on with it by --resume, or give another name")
 
 
 FOLDER = Path("replays")
 """Folder of games that have no file."""
 
 
-def play(arguments: Sequence[str]) -> None:
+def play(options: DiplomacyPlayOptions) -> None:
     """Serve the game until the process is interrupted."""
-    options = read_options(arguments)
     serve_game(options, partial(host, options, find_players(options)))
 
 
@@ -163,3 +143,6 @@ def _own_file(resumed: Path | None) -> Path | None:
     from sparring.envs.diplomacy.records.saved_game import FORMAT
 
     return resumed if json.loads(resumed.read_bytes()).get("format") == FORMAT else None
+
+
+BROWSER = BrowserGame(DiplomacyPlayOptions, play)

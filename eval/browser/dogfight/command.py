@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparring.agents.opponents.players import RELEASED, Player, check_game, find_player, released_of, runs_of
-from sparring.configs.core.errors import InputError, choose
+from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import CHECKPOINTS, write_atomically
 from sparring.envs.dogfight import GAME
 from sparring.envs.dogfight.rules import RULES
-from sparring.eval.browser.server import HostedGame, ServerOptions, check_server, play_parser, serve_game
+from sparring.eval.browser.server import AFTER_EXAMPLES, SCRIPT, BrowserGame, HostedGame, ServerOptions, serve_game
 from sparring.eval.command import announce_loading, make_folders, use_machine, write_asked
-from sparring.eval.stats.parser import check_page
+from sparring.eval.options import CommandText, argument, check_page
 
 if TYPE_CHECKING:
     from sparring.agents.opponents.dogfight.load import Entrant
@@ -35,31 +34,26 @@ examples:
 class DogfightPlayOptions(ServerOptions):
     """Options of the command; the opponent has not been located."""
 
-    opponent: str
-    rules: str | None
-    replays: Path
-    static: Path | None
-
-
-def read_options(arguments: Sequence[str]) -> DogfightPlayOptions:
-    """Parse the command line. Raises `InputError` with a one-line message; exits after --help."""
-    parser = play_parser("dogfight", "Fly the dogfight against a policy or a bot, in the browser.", _EXAMPLES)
-    opponent = (
-        "a bot, a path (.pt, .onnx or .zip), a run's name, final.pt, or a Python object as my_bots:Mine "
-        f"(default: {DEFAULT_OPPONENT})"
+    TEXT = CommandText(
+        SCRIPT,
+        "Fly the dogfight against a policy or a bot, in the browser.",
+        _EXAMPLES + AFTER_EXAMPLES,
+        env="dogfight",
     )
-    parser.add_argument("--opponent", default=DEFAULT_OPPONENT, metavar="O", help=opponent)
-    parser.add_argument("--rules", metavar="|".join(RULES), help="default: those the policy was trained under")
-    folder = "folder of the replays saved on the page (default: replays)"
-    parser.add_argument("--replays", type=Path, default=Path("replays"), metavar="DIR", help=folder)
-    parser.add_argument("--static", type=Path, metavar="HTML", help="write a page that needs no server, and stop")
-    values = check_server(parser.read(arguments))
-    check_page(values["static"], option="--static")
-    if values["rules"] is not None:
-        choose("rules", values["rules"], RULES)
-        if values["static"]:
+    opponent: str = argument(DEFAULT_OPPONENT, metavar="O")
+    """A bot, a path (.pt, .onnx or .zip), a run's name, final.pt, or a Python object as my_bots:Mine."""
+    rules: str | None = argument(None, RULES, metavar="|".join(RULES), noun="rules")
+    """Rules of the matches (default: those the policy was trained under)."""
+    replays: Path = argument(Path("replays"), metavar="DIR")
+    """Folder of the replays saved on the page."""
+    static: Path | None = argument(None, metavar="HTML")
+    """Write a page that needs no server, and stop."""
+
+    def check(self) -> None:
+        """Raise `InputError` for a file that is no page, and rules that it does not know."""
+        check_page(self.static, option="--static")
+        if self.rules is not None and self.static:
             raise InputError("--rules does not go with --static: a page without a server knows only classic rules")
-    return DogfightPlayOptions(**values)
 
 
 def find_opponent(name: str) -> Player:
@@ -85,9 +79,8 @@ def known_opponents(first: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def play(arguments: Sequence[str]) -> None:
+def play(options: DogfightPlayOptions) -> None:
     """Serve the page until the process is interrupted, or write the one that needs no server."""
-    options = read_options(arguments)
     opponent = find_opponent(options.opponent)
     if options.static:
         _write_static(options, opponent, options.static)
@@ -115,3 +108,6 @@ def _stage(options: DogfightPlayOptions, opponent: Player) -> HostedGame:
     return Stage(
         offered, options.rules, options.seed, options.replays, load=lambda name: load_opponent(find_opponent(name))
     )
+
+
+BROWSER = BrowserGame(DogfightPlayOptions, play)

@@ -8,6 +8,7 @@ import pytest
 from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.configs.core.errors import InputError
 from sparring.curriculum.sprt import SCORES, Hypotheses, count_pairs, judge, llr
+from sparring.eval.options import pair_of
 from sparring.eval.stats.requirements import parse_hypotheses
 
 
@@ -76,8 +77,8 @@ def test_a_bot_is_told_from_a_weaker_one():
 )
 def test_bad_options_are_named(words, complaint):
     with pytest.raises(InputError, match=complaint):
-        parse_hypotheses(words)
+        parse_hypotheses(map(pair_of, words))
 
 
 def test_options_are_read():
-    assert parse_hypotheses(["elo0=-5", "elo1=5"]) == Hypotheses(-5.0, 5.0)
+    assert parse_hypotheses([("elo0", "-5"), ("elo1", "5")]) == Hypotheses(-5.0, 5.0)

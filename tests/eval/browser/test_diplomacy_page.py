@@ -9,8 +9,9 @@ import uvicorn
 
 from sparring import register_opponent
 from sparring.envs.diplomacy.records.saved_game import load
-from sparring.eval.browser.diplomacy.command import find_players, host, read_options
+from sparring.eval.browser.diplomacy.command import DiplomacyPlayOptions, find_players, host
 from sparring.eval.browser.server import Gate, listen, make_app
+from sparring.eval.options import parse
 from tests.eval.browser.browser import browser
 from tests.eval.dogfight.test_replay import needs_chromium
 
@@ -57,7 +58,7 @@ def script():
 @contextmanager
 def hosting(tmp_path, *arguments):
     """Serve a game from this process, as the command does; yield the address."""
-    options = read_options([*arguments, "--quiet", "--port", "0", "--device", "cpu"])
+    options = parse(DiplomacyPlayOptions, [*arguments, "--quiet", "--port", "0", "--device", "cpu"])
     with listen(0) as listening:
         gate = Gate(listening.getsockname()[1])
         app = make_app(host(options, find_players(options)), gate)

@@ -22,10 +22,11 @@ from sparring.envs.diplomacy.prompts.prompts import PromptRules
 from sparring.envs.diplomacy.records.saved_game import load, read_game
 from sparring.eval import play
 from sparring.eval.browser.connection import answer
-from sparring.eval.browser.diplomacy.command import find_players, host, read_options
+from sparring.eval.browser.diplomacy.command import DiplomacyPlayOptions, find_players, host
 from sparring.eval.browser.diplomacy.hosted import HostedDiplomacy
 from sparring.eval.browser.diplomacy.live_game import HumanSeat, LiveDiplomacy, PhaseOpponents, load_opponents
 from sparring.eval.diplomacy.lineup import YOU, new_lineup, resumed_lineup
+from sparring.eval.options import pair_of, parse
 from tests.eval.diplomacy.language_players import make_run
 
 HOMES = {"PAR", "MUN", "BER", "KIE", "MOS"}
@@ -149,13 +150,13 @@ def test_a_new_game_takes_a_free_name_at_once_and_a_file_of_the_package_is_kept(
     package = {"map": "standard", "phases": [{"name": "S1901M", "state": SMALL, "orders": {}, "results": {}}]}
     (tmp_path / "package.json").write_text(json.dumps(package))
     for number, arguments in enumerate([[], [], ["--resume", "package.json"]], start=1):
-        options = read_options([*quick, *arguments])
+        options = parse(DiplomacyPlayOptions, [*quick, *arguments])
         hosted = host(options, find_players(options))
         assert hosted._game.seat.file == Path("replays") / f"diplomacy-{number}.json"
         assert len(load(hosted._game.seat.file)) == 1
         hosted._game.close()
     assert json.loads((tmp_path / "package.json").read_text()) == package
-    options = read_options([*quick, "--resume", "replays/diplomacy-3.json"])
+    options = parse(DiplomacyPlayOptions, [*quick, "--resume", "replays/diplomacy-3.json"])
     hosted = host(options, None)
     assert hosted._game.seat.file == Path("replays/diplomacy-3.json")
     assert drafted(hosted._game, "A PAR - BUR") == ["A PAR - BUR"]
@@ -220,7 +221,7 @@ def test_policies_adapters_and_python_objects_play_side_by_side(tmp_path):
     save_checkpoint(policy := tmp_path / "policy.pt", network, contract=contract, training={})
     adapter = make_run(tmp_path)
     words = [f"GERMANY={adapter}", f"ITALY={policy}", "RUSSIA=tests.agents.opponents.powers:Holder", "random"]
-    lineup = new_lineup("FRANCE", words, 0)
+    lineup = new_lineup("FRANCE", [*map(pair_of, words)], 0)
     opponents = load_opponents(lineup.players, temperature=0.0, settings={}, device="cpu")
     seat = HumanSeat(FRANCE, lineup.names, tmp_path / "game.json")
     live = LiveDiplomacy(seat, opponents, seed=1, last_year=1905)
@@ -245,10 +246,10 @@ def test_policies_adapters_and_python_objects_play_side_by_side(tmp_path):
 
 
 def test_players_are_seated_from_words():
-    lineup = new_lineup("france", ["GERMANY=chaos", "random", "bot:dumbbot"], 0)
+    lineup = new_lineup("france", [("GERMANY", "chaos"), ("", "random"), ("", "bot:dumbbot")], 0)
     assert lineup.names == ("random", "dumbbot", YOU, "chaos", "random", "dumbbot", "random")
-    assert {new_lineup(None, None, seed).power for seed in range(40)} == set(range(7))
-    assert new_lineup(None, None, 5) == new_lineup(None, None, 5)
+    assert {new_lineup(None, (), seed).power for seed in range(40)} == set(range(7))
+    assert new_lineup(None, (), 5) == new_lineup(None, (), 5)
 
 
 @pytest.mark.parametrize(
@@ -286,24 +287,24 @@ def test_options_that_no_opponent_has_are_refused(options, words):
 def test_a_saved_game_names_its_players_but_runs_no_code(tmp_path):
     file = tmp_path / "game.json"
     stored = ("dumbbot", "", YOU, "chaos", "random", "my_bots:Wall", "")
-    assert resumed_lineup(file, ("dumbbot", "", YOU, "chaos", "random", "", ""), None, None).names[:4] == (
+    assert resumed_lineup(file, ("dumbbot", "", YOU, "chaos", "random", "", ""), None, ()).names[:4] == (
         *("dumbbot", "dumbbot", YOU, "chaos"),
     )
     with pytest.raises(InputError, match="RUSSIA was played by my_bots:Wall, which is code; name it again"):
-        resumed_lineup(file, stored, None, None)
-    assert resumed_lineup(file, stored, "RUSSIA", None).names[2:6] == ("dumbbot", "chaos", "random", YOU)
-    named = resumed_lineup(file, stored, None, ["RUSSIA=my_bots:Wall", "random"])
+        resumed_lineup(file, stored, None, ())
+    assert resumed_lineup(file, stored, "RUSSIA", ()).names[2:6] == ("dumbbot", "chaos", "random", YOU)
+    named = resumed_lineup(file, stored, None, [("RUSSIA", "my_bots:Wall"), ("", "random")])
     assert (named.power, named.names[5], named.names[0]) == (FRANCE, "my_bots:Wall", "random")
     with pytest.raises(InputError, match=r"ITALY was played by http://127.0.0.1:1/v1, which is a server"):
-        resumed_lineup(file, ("", "", YOU, "", "http://127.0.0.1:1/v1", "", ""), None, None)
+        resumed_lineup(file, ("", "", YOU, "", "http://127.0.0.1:1/v1", "", ""), None, ())
     with pytest.raises(InputError, match="does not say which power is yours; give --power"):
-        resumed_lineup(file, ("",) * 7, None, None)
+        resumed_lineup(file, ("",) * 7, None, ())
     with pytest.raises(InputError, match=r"game.json: unknown opponent 'gone-run'.*; or give --opponents"):
-        resumed_lineup(file, ("", "", YOU, "gone-run", "", "", ""), None, None)
+        resumed_lineup(file, ("", "", YOU, "gone-run", "", "", ""), None, ())
 
 
 def test_the_seed_is_drawn():
-    assert len({read_options([]).seed for _ in range(5)}) > 1
+    assert len({parse(DiplomacyPlayOptions, []).seed for _ in range(5)}) > 1
 
 
 # ---- messages

@@ -5,6 +5,7 @@ import io
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import chess.pgn
@@ -22,7 +23,6 @@ from sparring.envs.chess.engines import searchers
 from sparring.envs.chess.interfaces.aec_env import ChessAECEnv
 from sparring.eval.browser.chess.opponents import ChessOpponents
 from sparring.eval.browser.chess.table import ChessTable, TableRules
-from sparring.eval.chess.command import main
 from sparring.eval.chess.games import MoveRequest
 from sparring.eval.run import env_of
 from sparring.eval.run import main as run_main
@@ -30,6 +30,8 @@ from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.opponents import movers
 from tests.envs.chess.engines.uci_programs import write_puppet
 from tests.eval.diplomacy.language_players import make_run
+
+main = partial(run_main, env="chess")
 
 ROOT = Path(__file__).resolve().parents[3]
 MOVERS = "tests.agents.opponents.movers"

@@ -18,8 +18,9 @@ from sparring.eval.chess.games import (
     RandomPlayer,
     play_games,
 )
-from sparring.eval.chess.options import read_options
+from sparring.eval.chess.options import ChessOptions
 from sparring.eval.chess.results import OpponentResult, to_json, to_markdown, to_pgn
+from sparring.eval.options import parse
 
 
 class Scripted:
@@ -118,7 +119,7 @@ def test_pgn_can_be_read_again():
 def test_the_table_by_hand():
     won = play_games(Scripted("stuck", ["e2e4", "bad"]), FOOL, conditions())
     drawn = play_games(SHUFFLER, SHUFFLER, conditions())
-    options = read_options(["--ckpt", "bot:random", "--opponents", "random", "--games", "2"])
+    options = parse(ChessOptions, ["--ckpt", "bot:random", "--opponents", "random", "--games", "2"])
     results = [OpponentResult("random", "random", won), OpponentResult("stockfish:1", "stand-in", drawn)]
     first, second = json.loads(to_json(options, "me", results))["records"]
     assert [first[name]["games"] for name in ("won", "drawn", "lost")] == [0, 0, 2]

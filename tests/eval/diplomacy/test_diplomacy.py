@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,8 +18,12 @@ from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import BOTS, DEFAULT_BOTS, ENV_ID
 from sparring.envs.diplomacy.rollouts.games import play_to_end, seats_of_pairs
 from sparring.eval.diplomacy import results
-from sparring.eval.diplomacy.command import main, read_options
+from sparring.eval.diplomacy.options import DiplomacyOptions
 from sparring.eval.diplomacy.settings import last_year_of
+from sparring.eval.options import parse
+from sparring.eval.run import main as run_main
+
+main = partial(run_main, env="diplomacy")
 
 QUICK = ["--games", "7", "--last-year", "1902", "--threads", "1", "--device", "cpu"]
 
@@ -154,10 +159,10 @@ def test_a_replay_shows_the_first_game_of_the_last_pair(capsys, tmp_path):
 
 
 def test_pairings():
-    ladder = read_options(["--ladder", "--opponents", "random,dumbbot"])
+    ladder = parse(DiplomacyOptions, ["--ladder", "--opponents", "random,dumbbot"])
     assert ladder.cells == [(one, six) for one in ("random", "dumbbot") for six in ("random", "dumbbot")]
-    assert read_options(["--bot", "chaos"]).cells == [("chaos", six) for six in DEFAULT_BOTS]
-    assert read_options(["--ladder"]).cells == [(one, six) for one in BOTS for six in BOTS]
+    assert parse(DiplomacyOptions, ["--bot", "chaos"]).cells == [("chaos", six) for six in DEFAULT_BOTS]
+    assert parse(DiplomacyOptions, ["--ladder"]).cells == [(one, six) for one in BOTS for six in BOTS]
 
 
 def test_a_ladder_is_printed_written_and_the_same_again(capsys, tmp_path):
@@ -168,7 +173,7 @@ def test_a_ladder_is_printed_written_and_the_same_again(capsys, tmp_path):
     assert (tmp_path / "diplomacy.md").read_text() in out
     data = (tmp_path / "diplomacy.json").read_bytes()
     content = json.loads(data)
-    assert [(record["one"], record["six"]) for record in content["records"]] == read_options(arguments).cells
+    assert [(record["one"], record["six"]) for record in content["records"]] == parse(DiplomacyOptions, arguments).cells
     # 34 centres at most between the one and the six, and the squares of a game add up to 1.
     for record in content["records"]:
         assert record["alone"]["centres"]["value"] + 6 * record["together"]["centres"]["value"] <= 34

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from functools import partial
 
 import pytest
 import torch
@@ -17,15 +18,18 @@ from sparring.curriculum.ratings import GameResult
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.rollouts.games import seats_of_pairs
-from sparring.eval.diplomacy.command import main, read_options
 from sparring.eval.diplomacy.language import OddsKeeper, note
+from sparring.eval.diplomacy.options import DiplomacyOptions
 from sparring.eval.diplomacy.page import encode, write_replay
+from sparring.eval.options import parse
 from sparring.eval.run import main as run_main
 from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.llm.toys import llama, word_tokenizer
 from tests.envs.diplomacy.scenes import play
 from tests.eval.diplomacy.language_players import make_run
 from tests.eval.dogfight.test_replay import HOSTILE, browse, needs_chromium, selftest
+
+main = partial(run_main, env="diplomacy")
 
 QUICK = ["--games", "7", "--last-year", "1901", "--threads", "1", "--device", "cpu"]
 
@@ -230,7 +234,7 @@ def test_a_runs_fixed_references_are_printed_and_written(capsys, tmp_path, monke
     assert (rows["base_model"], rows["dumbbot"], rows["random"]) == ("976", "1000", "920")
     written = json.loads((tmp_path / "out" / "references.json").read_text())["rows"]
     assert [row["figure"] for row in written] == [row.figure for row in reference_table(league)]
-    assert read_options(["--league", "run"]).cells
+    assert parse(DiplomacyOptions, ["--league", "run"]).cells
 
 
 # ---- odds on the page

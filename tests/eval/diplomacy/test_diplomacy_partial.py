@@ -1,6 +1,7 @@
 """An evaluation of a language model that is ended early: whole rounds are written and marked, as if asked for alone."""
 
 import json
+from functools import partial
 
 import pytest
 
@@ -8,8 +9,10 @@ from sparring.agents.llm.backend import BotBackend
 from sparring.agents.opponents.diplomacy import POLICY, LanguagePlayer
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.prompts.prompts import PromptRules
-from sparring.eval.diplomacy.command import main
 from sparring.eval.diplomacy.language import rounds_of
+from sparring.eval.run import main as run_main
+
+main = partial(run_main, env="diplomacy")
 
 ARGUMENTS = ["--ckpt", "tiny", "--opponents", "random", "--last-year", "1901", "--threads", "1", "--device", "cpu"]
 

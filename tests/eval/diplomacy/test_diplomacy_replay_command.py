@@ -25,7 +25,8 @@ from sparring.envs.diplomacy.records.saved_game import save
 from sparring.envs.launcher import Launcher
 from sparring.eval import diplomacy_replay
 from sparring.eval.diplomacy.page import encode
-from sparring.eval.diplomacy_replay import main, read_options
+from sparring.eval.diplomacy_replay import ReplayOptions, main
+from sparring.eval.options import parse
 from tests.envs.diplomacy.scenes import drawn_game, play
 from tests.eval.diplomacy.test_diplomacy_replay import PLAYERS, data_of
 
@@ -81,17 +82,19 @@ def test_the_command_writes_page_and_log(tmp_path, capsys):
 )
 def test_slips_on_the_command_line(arguments, complaint):
     with pytest.raises(InputError, match=complaint):
-        read_options(arguments)
+        parse(ReplayOptions, arguments)
 
 
 def test_who_plays_what():
-    options = read_options(["--log", "a", "--players", "france=b.pt,Turkey=chaos", "dumbbot"])
-    names = dict(zip(POWERS, options.players, strict=True))
+    options = parse(ReplayOptions, ["--log", "a", "--players", "france=b.pt,Turkey=chaos", "dumbbot"])
+    names = dict(zip(POWERS, options.lineup, strict=True))
     assert (names.pop("FRANCE"), names.pop("TURKEY")) == ("b.pt", "chaos")
     assert set(names.values()) == {"dumbbot"}
-    assert read_options(["--log", "a"]).players == PLAYERS
+    assert parse(ReplayOptions, ["--log", "a"]).lineup == PLAYERS
     seven = [f"{power}=p{number}" for number, power in enumerate(POWERS)]
-    assert read_options(["--log", "a", "--players", *seven]).players == tuple(f"p{number}" for number in range(7))
+    assert parse(ReplayOptions, ["--log", "a", "--players", *seven]).lineup == tuple(
+        f"p{number}" for number in range(7)
+    )
 
 
 def run(capsys, *arguments):

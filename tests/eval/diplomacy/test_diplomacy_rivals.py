@@ -2,17 +2,20 @@
 
 import json
 import shutil
+from functools import partial
 
 import pytest
 
 from sparring.agents.opponents import players
 from sparring.agents.opponents.diplomacy import POLICY, LanguageOptions, open_player
 from sparring.envs.text import Prompt
-from sparring.eval.diplomacy.command import main
+from sparring.eval.run import main as run_main
 from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.llm.toys import llama, random_choices, word_tokenizer
 from tests.eval.diplomacy.language_players import make_run
 from tests.eval.diplomacy.test_diplomacy import untrained
+
+main = partial(run_main, env="diplomacy")
 
 QUICK = ["--games", "7", "--last-year", "1901", "--threads", "1", "--device", "cpu", "--quiet"]
 

@@ -21,8 +21,8 @@ from sparring.envs.game import game_named
 from sparring.eval import diplomacy_replay
 from sparring.eval.browser.diplomacy.live_game import load_opponents
 from sparring.eval.diplomacy.lineup import new_lineup
+from sparring.eval.options import pair_of, split_names
 from sparring.eval.run import main
-from sparring.eval.stats.parser import keyed_name, split_names
 
 SMALL = "search:positions=100"
 QUICK = ("--games", "7", "--last-year", "1901", "--threads", "1", "--device", "cpu")
@@ -63,8 +63,8 @@ def test_its_options_stay_with_its_name():
         f"FRANCE={SMALL},seed=3",
         "GERMANY=dumbbot",
     ]
-    assert keyed_name(f"FRANCE={SMALL}") == ("FRANCE", SMALL)
-    assert keyed_name(SMALL) == ("", SMALL)
+    assert pair_of(f"FRANCE={SMALL}") == ("FRANCE", SMALL)
+    assert pair_of(SMALL) == ("", SMALL)
     assert find_player(SMALL, GAME) == find_player(SMALL) == SMALL
     with pytest.raises(InputError, match="no checkpoint"):
         find_player(SMALL, game_named("dogfight"))
@@ -91,7 +91,7 @@ def test_a_policy_proposes():
 
 
 def test_it_plays_in_the_browser_and_the_environment():
-    lineup = new_lineup("FRANCE", [f"ITALY={SMALL}", "dumbbot"], 0)
+    lineup = new_lineup("FRANCE", (("ITALY", SMALL), ("", "dumbbot")), 0)
     assert lineup.names[POWERS.index("ITALY")] == SMALL
     opponents = load_opponents(lineup.players, temperature=None, settings={}, device="cpu")
     batch, waiting = WatchedBatch(1, last_year=1902, threads=1), []

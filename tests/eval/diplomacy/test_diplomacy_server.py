@@ -2,12 +2,15 @@
 
 import json
 import re
+from functools import partial
 
 import pytest
 
-from sparring.eval.diplomacy.command import main
 from sparring.eval.diplomacy.settings import read_settings
+from sparring.eval.run import main as run_main
 from tests.agents.llm.asking import server
+
+main = partial(run_main, env="diplomacy")
 
 QUICK = ["--games", "7", "--last-year", "1901", "--threads", "1", "--device", "cpu", "--protocol", "alone", "--quiet"]
 NO_MASK = ["--set", "endpoint.structured=none", "endpoint.retries=0"]
@@ -98,7 +101,7 @@ def test_slips_are_answered_in_one_line(capsys, arguments, words):
 
 
 def test_settings_are_read_as_a_run_reads_them():
-    assert read_settings(["model.compact=false", "endpoint.model=a=b"]) == {
+    assert read_settings([("model.compact", "false"), ("endpoint.model", "a=b")]) == {
         "model": {"compact": False},
         "endpoint": {"model": "a=b"},
     }

@@ -14,7 +14,7 @@ from sparring.agents.policies.checkpoint import load_checkpoint, save_checkpoint
 from sparring.configs.core.status import LOADING
 from sparring.configs.schema import NetworkConfig
 from sparring.curriculum.pool import Pool
-from sparring.eval.payoff import main, read_options
+from sparring.eval.payoff import main, read
 from sparring.eval.plots import heatmap
 
 QUICK = ["--games", "2", "--threads", "1", "--device", "cpu"]
@@ -174,7 +174,7 @@ def test_table_and_picture_call_everyone_alike(make_run, monkeypatch):
 
 
 def test_the_defaults():
-    options = read_options(["--ckpt", "x"])
+    options = read(["--ckpt", "x"])
     assert (options.games, options.snapshots, options.regimes, len(options.opponents)) == (100, 10, ("none",), 5)
 
 

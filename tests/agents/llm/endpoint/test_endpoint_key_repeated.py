@@ -5,6 +5,7 @@ import json
 import logging
 import re
 import traceback
+from functools import partial
 from urllib.parse import quote
 
 import pytest
@@ -14,9 +15,11 @@ from sparring.agents.run.log_files import EVENTS, METRICS
 from sparring.agents.run.logger import open_logger
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.session import LoggerConfig
-from sparring.eval.diplomacy.command import main
+from sparring.eval.run import main as run_main
 from tests.agents.llm.asking import endpoint, requests, server
 from tests.agents.llm.endpoint.loopback_model import byte_tokenizer
+
+main = partial(run_main, env="diplomacy")
 
 CANARY = "sk-Canary7f31-Qd9xZ2m_8"
 VARIABLE = "SPARRING_TEST_KEY"
