@@ -105,8 +105,12 @@ def ends_well(root):
     return True
 
 
+INFINITE = ("a reward of the simulator", "an advantage", "a gradient of the critic", "a second moment", "a weight")
+"""Where infinity is tried besides NaN: one place for each way in which a number is judged."""
+
+
 @pytest.mark.parametrize(
-    ("seam", "value"), [*((seam, math.nan) for seam in SEAMS), ("a reward of the simulator", math.inf)]
+    ("seam", "value"), [*((seam, math.nan) for seam in SEAMS), *((seam, math.inf) for seam in INFINITE)]
 )
 def test_one_number_that_is_not_finite(tmp_path, monkeypatch, seam, value):
     harmless = seam == "a last observation"  # read only where a match ran out of time
