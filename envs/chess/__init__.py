@@ -6,9 +6,9 @@ Importing this package needs neither python-chess nor an engine; its modules nee
 from importlib.util import find_spec
 
 from sparring.configs.core.errors import InputError
+from sparring.configs.games import CHESS as ENV_ID
 from sparring.envs.game import Game
 
-ENV_ID = "sparring/Chess-v0"
 ARBITER_ID = "sparring/ChessArbiter-v0"
 PACKAGE = "chess"
 BOTS = ("random", "builtin", "stockfish")

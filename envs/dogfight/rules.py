@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sparring.configs import games, schema
 from sparring.configs.core.errors import choose
 from sparring.envs.game import HELD_OUT_PREFIX
 
-ENV_ID = "sparring/Dogfight-v1"
+ENV_ID = games.DOGFIGHT
 VERSION = 2
 
 TICKS_PER_SECOND = 120
@@ -54,15 +55,10 @@ CHALLENGE_CEILING_MIN_SPEED = 20.0
 CHALLENGE_FRAMES = 4
 CHALLENGE_FRAME_SIZE = 56
 
-RULES = ("classic", "challenge")
-BOT_RATES = ("tick", "agent")
-SPAWNS = ("random", "fixed")
-LEVELS = ("none", "narrow", "full")
-
+RULES, BOT_RATES, SPAWNS = games.RULES, games.BOT_RATES, games.SPAWNS
+BOTS, LEVELS = schema.BOTS, schema.LEVELS
 ACTIONS = -1
-"""In place of a bot id: the seat is played by actions."""
-BOTS = ("do_nothing", "dogfighter", "chaser", "ace", "brawler")
-"""Scripted opponents; a bot's id is its index."""
+"""In place of a bot id, its index in `BOTS`: the seat is played by actions."""
 
 _SCRIPTS = ("left", "right", "tight", "wide", "straight", "straight_fire", "pursuit", "lead", "runner", "random")
 HELD_OUT_SCRIPTS = tuple(f"{HELD_OUT_PREFIX}{name}" for name in _SCRIPTS)

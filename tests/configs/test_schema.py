@@ -6,11 +6,9 @@ from dataclasses import MISSING, fields, is_dataclass
 import pytest
 
 from sparring.agents.ppo.learner import PRECISIONS
-from sparring.configs import games, schema
+from sparring.configs import schema
 from sparring.configs.core.allowed import complaint
-from sparring.configs.language import DIPLOMACY_BOTS, SEED_BOTS
 from sparring.configs.validate import validate
-from sparring.envs.diplomacy.board import codes
 from sparring.envs.dogfight import rules
 
 CLASSES = [
@@ -47,12 +45,5 @@ def test_defaults_are_not_shared_between_objects():
 
 
 def test_names_agree_with_the_rooms_that_own_them():
-    assert schema.DOGFIGHT == rules.ENV_ID
-    assert schema.BOTS == rules.BOTS
-    assert (DIPLOMACY_BOTS, SEED_BOTS) == (codes.DEFAULT_BOTS, codes.SEED_BOTS)
-    assert schema.LEVELS == rules.LEVELS
     assert tuple(rules.REGIMES) == schema.REGIMES
-    assert games.RULES == rules.RULES
-    assert games.BOT_RATES == rules.BOT_RATES
-    assert games.SPAWNS == rules.SPAWNS
     assert set(schema.PRECISIONS) == set(PRECISIONS)

@@ -22,11 +22,10 @@ from __future__ import annotations
 
 import numpy as np
 
-ENV_ID = "sparring/Diplomacy-v0"
+from sparring.configs import games, language
 
-SEED_BOTS = ("chaos_seed", "coordinated_seed", "territorial_seed", "dumbbot_seed")
-"""Variants that choose as the bots of the seed's system do; docs/envs/diplomacy_bots.md has the differences."""
-DEFAULT_BOTS = ("random", "chaos", "defensive", "territorial", "coordinated", "dumbbot")
+ENV_ID = games.DIPLOMACY
+DEFAULT_BOTS, SEED_BOTS = language.DIPLOMACY_BOTS, language.SEED_BOTS
 BOTS = (*DEFAULT_BOTS, *SEED_BOTS)
 """Bots that may play a power, by number. Results between them: docs/results/diplomacy_bots.md."""
 ACTIONS = -1
