@@ -94,9 +94,9 @@ class Game:
     policy_loader: str = ""
     """Loader of its policies for `sparring.load`: a function of a file and a device."""
     evaluation: str = ""
-    """Evaluation of `eval/run.py` and `sparring.evaluate`: a function of the command line's words."""
+    """Evaluation of `eval/run.py` and `sparring.evaluate`: a `GameEvaluation`, its options and what plays them."""
     play: str = ""
-    """Page for people of `eval/play.py`: a function of the command line's words, which serves it until interrupted."""
+    """Page for people of `eval/play.py` and `sparring.play`: a `BrowserGame`, its options and what serves it."""
     text_game: str = ""
     """Text interface for language models, an `envs.text.TextGame`."""
 
