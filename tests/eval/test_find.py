@@ -12,6 +12,7 @@ from sparring.agents.opponents.players import display_name, find_checkpoint, fin
 from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.schema import DIPLOMACY, DOGFIGHT
 from sparring.envs import diplomacy, dogfight
+from sparring.envs.game import games, load
 
 DOGFIGHT_GAME, DIPLOMACY_GAME = dogfight.GAME, diplomacy.GAME
 ROOT = Path(__file__).resolve().parents[2]
@@ -231,3 +232,8 @@ def test_a_released_policy_keeps_its_name_where_only_the_package_is_installed(tm
     saved(tmp_path / "package" / "checkpoints" / "released" / "dogfight_strong.pt")
     monkeypatch.setattr(players, "CHECKPOINTS", tmp_path / "home" / "checkpoints")
     assert display_name(find_opponent("released/dogfight_strong")) == "released/dogfight_strong"
+
+
+@pytest.mark.parametrize("game", games(), ids=lambda game: game.name)
+def test_every_game_opens_its_players_in_one_place(game):
+    assert load(game.open_player)(f"bot:{game.bots[0]}")
