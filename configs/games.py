@@ -45,6 +45,7 @@ NOT_IN_CHESS = (
 NOT_SAMPLED = tuple(f"tasks.{task}.{name}" for task in ("analysis", "arbiter") for name in ("temperature", "top_p"))
 ONLY_IMPORTED = (
     "network.encoder", "network.memory", "ppo.sequence_length", "self_play.both_seats", "self_play.pool_share",
+    "ppo.magnet_coefficient", "ppo.magnet_rate", "ppo.proximal_coefficient",
 )  # fmt: skip
 """Options of games whose seats are played by one network, with masks, pictures and memory."""
 GAME_SHARES = ("random_share", "engine_share", "self_play_share")

@@ -1,7 +1,6 @@
 """Options of a training run, as dataclasses: names, types, defaults and allowed values.
 
-Every option is defined here; YAML files under `run/` hold only differences. `option(default, allowed)` declares an
-option's range or choices beside it. `trainer` and `env.id` choose the kind of run among `RUNS`, and so its options.
+Every option is defined here; YAML files under `run/` hold differences. `trainer` and `env.id` choose among `RUNS`.
 """
 
 from __future__ import annotations
@@ -43,17 +42,14 @@ from sparring.configs.language import (
 GYMNASIUM = "Gymnasium's environments"
 IMPORTED = "games of PettingZoo and OpenSpiel"
 BOTS = ("do_nothing", "dogfighter", "chaser", "ace", "brawler")
-RANDOM = "random"
-"""The scripted player of every game of other packages: uniform over the legal actions."""
+RANDOM = "random"  # the scripted player of every game of other packages: uniform over the legal actions
 LEVELS = ("none", "narrow", "full")
 REGIMES = (
     "default", "high_gravity", "low_gravity", "glass_cannon", "tank_fight", "knife_fight", "energy_fighter", "sniper",
 )  # fmt: skip
 PRECISIONS = ("auto", "fp32", "fp16", "bf16")
-ADVANCES = ("on_update", "on_success")
 EVICTIONS = ("oldest", "weakest")
 SAMPLINGS = ("hard", "variance")
-PROMOTIONS = ("always", "sprt")
 TRAINERS = ("ppo", "sb3", "grpo", "clone")
 ACTIVATIONS = ("relu", "tanh")
 
@@ -138,6 +134,12 @@ class PPOConfig:
     """Weight of the entropy bonus, in loss per nat, at the start."""
     final_entropy_fraction: float = option(1.0, PROBABILITY)
     """The entropy coefficient falls linearly to this fraction of it."""
+    magnet_coefficient: float = option(0.0, "[0, 10]")
+    """Weight of KL(policy, magnet) in the loss, in loss per nat: magnetic mirror descent, where actions are choices."""
+    magnet_rate: float = option(0.0, PROBABILITY)
+    """Part of the way to the policy that the magnet's weights go after each update; 0 is uniform play as the magnet."""
+    proximal_coefficient: float = option(0.0, "[0, 10]")
+    """Weight of KL(policy, policy before the update) in the loss, in loss per nat, where actions are choices."""
     max_grad_norm: float = option(0.5, "(0, 1000]")
     """Gradients with a larger norm are scaled down to it."""
     target_kl: float = option(0.05, "[0, 100]")
@@ -215,7 +217,7 @@ class PhaseConfig:
     randomization: list[RandomizationConfig] = field(default_factory=list)
     """Before the first: the level at the end of the previous phase; the first phase starts with none."""
     events: list[EventConfig] = field(default_factory=list)
-    advance: str = option("on_update", ADVANCES)
+    advance: str = option("on_update", ("on_update", "on_success"))
     """on_update, or on_success: a stage ends early once every current bot's win rate reaches `success`."""
     success: float = option(0.9, "(0, 1]", needs=["phases.advance=on_success"])
     """Win rate of every current bot at which a stage ends."""
@@ -229,7 +231,7 @@ class SelfPlayConfig:
 
     snapshot_every: int = option(50, POSITIVE)
     """Updates between snapshots."""
-    promotion: str = option("always", PROMOTIONS)
+    promotion: str = option("always", ("always", "sprt"))
     """always: a snapshot joins the pool when it is due. sprt: only if a sequential test of the learner against the
     newest snapshot finds it `promotion_elo` stronger; else due again `snapshot_every` updates later."""
     promotion_elo: float = option(50.0, "(0, 1000]", needs=["self_play.promotion=sprt"])

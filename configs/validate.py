@@ -42,6 +42,7 @@ IDLE: tuple[tuple[type[RunConfig], str, tuple[str, ...]], ...] = (
         "ppo.final_entropy_fraction", "ppo.log_ratio_clamp", "ppo.precision", "ppo.warmup_updates",
     )),
     (PPORunConfig, "ppo.entropy_coefficient=0.0", ("ppo.final_entropy_fraction",)),
+    (PPORunConfig, "ppo.magnet_coefficient=0.0", ("ppo.magnet_rate",)),
     (PPORunConfig, "ppo.adaptive_kl above 0", ("ppo.final_learning_rate_fraction",)),
     (PPORunConfig, "ppo.precision=fp32", ("ppo.warmup_updates",)),
     (PPORunConfig, "ppo.target_kl=0.0", ("guard.restore_kl",)),

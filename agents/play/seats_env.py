@@ -78,7 +78,7 @@ class SeatsEnv(OpponentSeats):
         self._player_memory = torch.zeros(self.lanes, widest)
         self.fresh = torch.ones(self.lanes, dtype=torch.bool)
         self._seat = np.arange(n) % seats
-        self._bit = torch.from_numpy(1 << self._seat)
+        self._bit = 1 << self._seat
         self._return = torch.zeros(n, dtype=torch.float64)
         self._sums = torch.zeros(self.itself + 1, RESULTS + len(batch.stat_names) + 1, dtype=torch.float64)
         self._seat_opponents(np.ones(n, dtype=bool))
@@ -180,26 +180,31 @@ class SeatsEnv(OpponentSeats):
         self.player_seconds += time.perf_counter() - start
 
     def _count(self) -> None:
-        """Add finished matches to their opponents' sums, and begin the next ones with empty memories."""
-        batch = self.batch
-        self._return += batch.reward[torch.arange(self.num_envs), torch.from_numpy(self._seat)]
-        self.fresh.index_fill_(0, self.rows, False)
-        match = (batch.outcome >= 0).nonzero().squeeze(1)
+        """Add finished matches to their opponents' sums, and begin the next ones with empty memories.
+
+        In NumPy, on the tensors' own memory: on so few numbers an operation of torch costs several times as much.
+        """
+        batch, running = self.batch, self._return.numpy()
+        running += batch.reward.numpy()[np.arange(self.num_envs), self._seat]
+        self.fresh.numpy()[self.rows.numpy()] = False
+        outcomes = batch.outcome.numpy()
+        match = np.flatnonzero(outcomes >= 0)
         if not len(match):
             return
-        result = result_columns(batch.outcome[match], self._bit[match])
-        stats = torch.stack([getattr(batch, name)[match].double() for name in batch.stat_names], dim=1)
-        values = torch.cat([result, stats, self._return[match].unsqueeze(1)], dim=1)
-        self._sums.index_add_(0, torch.from_numpy(self.opponents[match.numpy()]).long(), values)
+        result = result_columns(*(torch.from_numpy(one[match]) for one in (outcomes, self._bit)))
+        stats = [getattr(batch, name).numpy()[match] for name in batch.stat_names]
+        values = np.column_stack([result.numpy(), *stats, running[match]])
+        np.add.at(self._sums.numpy(), self.opponents[match], values)
         self._begin(match)
 
-    def _begin(self, match: Tensor) -> None:
+    def _begin(self, match: np.ndarray) -> None:
         """Empty what belongs to the episodes of matches [R] that begin."""
-        lanes = (match.unsqueeze(1) * self.seats + torch.arange(self.seats)).flatten()
-        self.fresh.index_fill_(0, lanes, True)
-        self.memory.index_fill_(0, lanes, 0.0)
-        self._player_memory.index_fill_(0, lanes, 0.0)
-        self._return.index_fill_(0, match, 0.0)
+        lanes = (match[:, None] * self.seats + np.arange(self.seats)).ravel()
+        self.fresh.numpy()[lanes] = True
+        for memory in (self.memory, self._player_memory):
+            if memory.shape[1]:
+                memory.numpy()[lanes] = 0.0
+        self._return.numpy()[match] = 0.0
 
     def _seat_opponents(self, restart: np.ndarray) -> None:
         """Give every lane its player, restart the matches in `restart` [N], and find who decides."""
@@ -209,15 +214,17 @@ class SeatsEnv(OpponentSeats):
         if restart.any():
             mask = torch.from_numpy(restart)
             self.batch.restart(mask)
-            self._begin(mask.nonzero().squeeze(1))
+            self._begin(np.flatnonzero(restart))
         self._find_rows()
 
     def _find_rows(self) -> None:
         """Find the lanes that decide next: the learner's, in `rows` int64 [R], and each player's."""
         deciding = np.flatnonzero(self.batch.deciding.numpy().ravel())
         owner = self._owner[deciding]
-        self.rows = torch.from_numpy(deciding[owner == self.itself])
-        turns = [(index, deciding[owner == index]) for index in np.unique(owner) if index != self.itself]
+        own = owner == self.itself
+        self.rows = torch.from_numpy(deciding[own])
+        others = () if own.all() else np.unique(owner[~own])
+        turns = [(index, deciding[owner == index]) for index in others]
         self._players_turn = [(self._all[index], torch.from_numpy(rows)) for index, rows in turns]
 
 

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from sparring.agents.distributed.processes import ShardedGenerator
 from sparring.agents.policies.actor_critic import (
@@ -92,12 +93,16 @@ class SeatNetwork(ActorCritic):
         self.config = config
         self.features = feature_count(obs_dim, self.categorical, masked=masked, roles=roles)
         generator = torch.Generator().manual_seed(seed)
-        outputs = continuous + binary + sum(self.categorical)
-        self.actor = self._trunks(outputs, 0.01, generator)  # the gain's reason is in ActorCritic
+        self.actor = self._trunks(self.action_outputs, 0.01, generator)  # the gain's reason is in ActorCritic
         self.critic = self._trunks(1, 1.0, generator)
         shape = (continuous,) if roles == 1 else (roles, continuous)
         self.log_std = nn.Parameter(torch.full(shape, config.log_std_init))
         self.clamp_log_std()
+
+    @property
+    def action_outputs(self) -> int:
+        """Columns of the actor's output."""
+        return self.continuous + self.binary + sum(self.categorical)
 
     @property
     def memory_size(self) -> int:
@@ -183,19 +188,42 @@ class SeatNetwork(ActorCritic):
 
     def evaluate(self, obs: Tensor | Sequences, actions: Tensor) -> tuple[Tensor, Tensor]:
         """Return log pi(a | s) and the entropy of pi(. | s), float32 [n], of actions [n, A] in rows or sequences."""
+        log_prob, entropy, _ = self.evaluate_with(obs, actions, ())
+        return log_prob, entropy
+
+    def evaluate_with(
+        self, obs: Tensor | Sequences, actions: Tensor, scores: Sequence[Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what `evaluate` does, and sum_k pi(k | s) score_k over all choices, [n] or 0 without scores.
+
+        `scores` are finite, of every choice [n, K_i]; those of illegal alternatives do not count.
+        """
         state, seen = self._read(self.actor, obs)
         output = self._output(self.actor, state, seen)
-        rest, log_std, choices = self._distributions(output, seen)
         own = self.continuous + self.binary
-        log_prob = spread = output.new_zeros(len(output))
+        log_prob = spread = expected = output.new_zeros(())
         if own:
-            log_prob, spread = Density.apply(rest, log_std, actions[:, :own])  # type: ignore[no-untyped-call]
-        for column, choice in enumerate(choices, start=own):
-            log_prob = log_prob + choice_log_probability(choice, actions[:, column : column + 1])
-            # p log p is 0 where p is 0; -inf there would give NaN, also in the gradient.
-            finite = choice.masked_fill(choice == -math.inf, 0.0) if self.masked else choice
-            spread = spread - (choice.exp() * finite).sum(-1)
-        return log_prob, spread
+            log_prob, spread = Density.apply(output[:, :own], self._log_std(seen), actions[:, :own])  # type: ignore[no-untyped-call]
+        for number, (logits, illegal) in enumerate(self._choices(output, seen)):
+            chosen = actions[:, own + number : own + number + 1]
+            score = scores[number] if scores else None
+            parts = ChoiceDensity.apply(logits, illegal, chosen, score)  # type: ignore[no-untyped-call]
+            log_prob, spread, expected = log_prob + parts[0], spread + parts[1], expected + parts[2]
+        return log_prob, spread, expected
+
+    def log_probabilities(self, obs: Tensor | Sequences, *, uniform: bool = False) -> list[Tensor]:
+        """Return log pi(k | s) of every choice, float32 [n, K_i] with 0 for illegal k; `uniform` is of uniform play."""
+        if uniform:
+            seen = self._columns(obs if isinstance(obs, Tensor) else obs.counted())
+            output = seen.features.new_zeros(len(seen.features), self.action_outputs)
+        else:
+            state, seen = self._read(self.actor, obs)
+            output = self._output(self.actor, state, seen)
+        logs = []
+        for logits, illegal in self._choices(output, seen):
+            log_p = _masked(logits, illegal).log_softmax(-1)
+            logs.append(log_p if illegal is None else log_p.masked_fill(illegal, 0.0))
+        return logs
 
     def _trunks(self, outputs: int, head_gain: float, generator: torch.Generator) -> RoleTrunks:
         one = lambda: Trunk(  # noqa: E731
@@ -231,17 +259,20 @@ class SeatNetwork(ActorCritic):
     def _value(self, state: Tensor | None, seen: SeatColumns) -> Tensor:
         return self._output(self.critic, state, seen).squeeze(-1)
 
-    def _distributions(self, output: Tensor, seen: SeatColumns) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Return means and logits, log sigma, and the log-probabilities of every choice, -inf of illegal ones."""
-        log_std = self.log_std if seen.role is None else self.log_std[seen.role.long()]
+    def _log_std(self, seen: SeatColumns) -> Tensor:
+        return self.log_std if seen.role is None else self.log_std[seen.role.long()]
+
+    def _choices(self, output: Tensor, seen: SeatColumns) -> list[tuple[Tensor, Tensor | None]]:
+        """Return the logits [n, K_i] of every choice, and which are illegal."""
         if not self.categorical:
-            return output, log_std, []
+            return []
         own = self.continuous + self.binary
         logits = output[:, own:] if own else output
-        if seen.illegal is not None:
-            logits = logits.masked_fill(seen.illegal, -math.inf)
-        parts = logits.split(list(self.categorical), dim=-1) if len(self.categorical) > 1 else (logits,)
-        return output[:, :own], log_std, [part.log_softmax(-1) for part in parts]
+        if len(self.categorical) == 1:
+            return [(logits, seen.illegal)]
+        sizes = list(self.categorical)
+        masks = [None] * len(sizes) if seen.illegal is None else seen.illegal.split(sizes, dim=-1)
+        return list(zip(logits.split(sizes, dim=-1), masks, strict=True))
 
     def _draw(
         self,
@@ -251,12 +282,14 @@ class SeatNetwork(ActorCritic):
         deterministic: bool,
         generator: torch.Generator | ShardedGenerator | None,
     ) -> tuple[Tensor, Tensor]:
-        rest, log_std, choices = self._distributions(output.to(self.log_std.dtype), seen)
+        output = output.to(self.log_std.dtype)
         parts, log_prob = [], []
-        if self.continuous + self.binary:
+        if own := self.continuous + self.binary:
+            rest, log_std = output[:, :own], self._log_std(seen)
             parts.append(sample(rest, log_std, deterministic=deterministic, generator=generator))
             log_prob.append(log_probability(rest, log_std, parts[0]))
-        for choice in choices:
+        for logits, illegal in self._choices(output, seen):
+            choice = _masked(logits, illegal).log_softmax(-1)
             parts.append(choose(choice, deterministic=deterministic, generator=generator))
             log_prob.append(choice_log_probability(choice, parts[-1]))
         actions = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
@@ -265,6 +298,50 @@ class SeatNetwork(ActorCritic):
     def _refuse_memory(self) -> None:
         if self.memory_size:
             raise ValueError(f"this network has a memory, {self.config.memory}; give Sequences, or call step")
+
+
+class ChoiceDensity(torch.autograd.Function):
+    """`ChoiceDensity.apply(logits, illegal, chosen, score)`: log p_a, the entropy H and sum_k p_k t_k, [n] each.
+
+    With the softmax p of the legal logits l [n, K] and scores t [n, K] (None: 0), in closed form:
+
+        d log p_a / d l = 1_a - p,     d H / d l = -p (log p + H),     d <p, t> / d l = p (t - <p, t>)
+
+    A row is small, so learning is bound by the number of operations; this has half of those of autograd.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, logits: Tensor, illegal: Tensor | None, chosen: Tensor, score: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Compute all three; `illegal` is bool [n, K] or None, `chosen` [n, 1] an index as a float."""
+        log_p = _masked(logits, illegal).log_softmax(-1)
+        p, index = log_p.exp(), chosen.long()
+        log_prob = log_p.gather(-1, index).squeeze(-1)
+        # p log p is 0 where p is 0; -inf there would give NaN, also in the gradient.
+        finite = log_p if illegal is None else log_p.masked_fill(illegal, 0.0)
+        entropy = -(p * finite).sum(-1, keepdim=True)
+        slope = finite + entropy
+        expected = entropy.new_zeros(()) if score is None else (p * score).sum(-1, keepdim=True)
+        ctx.save_for_backward(p, index, slope, *([] if score is None else [score - expected]))
+        return log_prob, entropy.squeeze(-1), expected if score is None else expected.squeeze(-1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: Any, by_log_prob: Tensor, by_entropy: Tensor, by_expected: Tensor
+    ) -> tuple[Tensor, None, None, None]:
+        """Return the gradient of the logits, 0 of illegal ones."""
+        p, index, slope, *above = ctx.saved_tensors
+        by_log_prob = by_log_prob.unsqueeze(-1)
+        by_p = torch.addcmul(by_log_prob, slope, by_entropy.unsqueeze(-1)).neg_()
+        if above:
+            by_p.addcmul_(above[0], by_expected.unsqueeze(-1))
+        return by_p.mul_(p).scatter_add_(-1, index, by_log_prob), None, None, None
+
+
+def _masked(logits: Tensor, illegal: Tensor | None) -> Tensor:
+    return logits if illegal is None else logits.masked_fill(illegal, -math.inf)
 
 
 SEAT_KEYS = ("masked", "roles", "picture")

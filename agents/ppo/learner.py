@@ -32,11 +32,11 @@ from sparring.agents.play.seats_env import SeatsEnv
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.seat_network import SeatNetwork
 from sparring.agents.policies.sequences import Sequences
-from sparring.agents.ppo.losses import explained_variance, surrogate, value_loss
+from sparring.agents.ppo.losses import Magnet, explained_variance, surrogate, value_loss
 from sparring.agents.ppo.rollout import Joint, Minibatch, Rollout, Samples, minibatches, parts
 from sparring.agents.ppo.seat_rollout import SeatRollout, SequenceSamples
 from sparring.agents.ppo.tasks.task import TrainingEnv
-from sparring.configs.core.errors import choose
+from sparring.configs.core.errors import ConfigError, choose
 from sparring.configs.core.tensor_file import check_optimizer, check_tensors
 from sparring.configs.schema import PPOConfig
 
@@ -79,6 +79,8 @@ class PPOLearner:
         parts = zip(network.parameters(), self._gradient.split(sizes), strict=True)
         self._views = [(parameter, part.view_as(parameter)) for parameter, part in parts]
         self.shuffle = torch.Generator(device).manual_seed(seed)
+        used = config.magnet_coefficient or config.proximal_coefficient
+        self.magnet = open_magnet(network, config) if used else None
         self._halves = ParallelHalves(parallel=threads > 1 and device.type == "cpu")
         self._piece = max(1, PIECE_BYTES // (4 * network.config.hidden)) if device.type == "cpu" else sys.maxsize
 
@@ -118,7 +120,9 @@ class PPOLearner:
             group["lr"] = learning_rate
         for parameter, view in self._views:
             parameter.grad = view
-        rows, steps, skipped, kl_stop, kl_max = [], 0, 0, False, 0.0
+        if self.magnet:
+            self.magnet.begin()
+        rows, steps, tried, skipped, kl_stop, kl_max = [], 0, 0, 0, False, 0.0
         share, processes = self._share, self._processes
         joint = None
         if isinstance(samples, SequenceSamples):
@@ -128,6 +132,7 @@ class PPOLearner:
             batches = minibatches(samples, self.config, self.shuffle, joint)
         following = next(batches, None)
         while (batch := following) is not None:
+            tried += 1
             self._gradient.zero_()
             policy, (loss_v, following) = self._halves.both(
                 partial(self._policy_gradient, batch, number, entropy_coefficient),
@@ -155,7 +160,8 @@ class PPOLearner:
         counts = {"kl_max": kl_max, "kl_stop": float(kl_stop), "skipped_steps": float(skipped)}
         judged = joint or samples
         counts["epochs_completed"] = steps / parts(len(judged.returns), self.config)
-        return _metrics(self.network, judged, rows, counts)
+        metrics = _metrics(self.network, judged, rows, counts)
+        return metrics | (self.magnet.follow(tried) if self.magnet else {})
 
     def reset_log_std(self, log_std: float) -> None:
         """Reset `log_std` and its optimizer state, which belongs to the old value."""
@@ -169,7 +175,7 @@ class PPOLearner:
             "optimizer": self.optimizer.state_dict(),
             "scaler": self.autocast.scaler.state_dict(),
             "shuffle": self.shuffle.get_state(),
-        }
+        } | ({"magnet": self.magnet.state_dict()} if self.magnet else {})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a `state_dict` of this learner, or a stored one that has passed `check`."""
@@ -178,14 +184,19 @@ class PPOLearner:
         if state["scaler"]:  # empty if saved without fp16, as on a CPU
             self.autocast.scaler.load_state_dict(state["scaler"])
         restore_generator(self.shuffle, state["shuffle"], "shuffle")
+        if self.magnet:
+            self.magnet.load_state_dict(state["magnet"])
 
     def check(self, state: dict[str, Any]) -> dict[str, Any]:
         """Return a stored state for `load_state_dict`; raises `ContentError` for one of another learner or with NaN."""
         weights = check_tensors(state["network"], self.network.state_dict(), "network")
+        stored, own = state.get("magnet", {}), self.magnet.state_dict() if self.magnet else {}
+        magnet = {"magnet": check_tensors(stored, own, "magnet")} if self.magnet else {}
         return {
             **state,
             "network": weights,
             "optimizer": check_optimizer(state["optimizer"], self.optimizer, "optimizer"),
+            **magnet,
         }
 
     def close(self) -> None:
@@ -210,12 +221,25 @@ class PPOLearner:
         measured = []
         for piece in batch.pieces(self._piece):
             with self.autocast.context(number):
-                log_prob, entropy = self.network.evaluate(cast(Tensor, piece.obs), piece.actions)
+                log_prob, entropy, penalty = self._evaluate(piece)
             loss, others = surrogate(log_prob, piece, self.config, piece.size)
             mean_entropy = piece.mean(entropy)
-            self.autocast.scaler.scale(loss - entropy_coefficient * mean_entropy).backward()
+            total = loss - entropy_coefficient * mean_entropy
+            if self.magnet:
+                mean_penalty = piece.mean(penalty)
+                self.magnet.record(mean_penalty)
+                total = total + mean_penalty
+            self.autocast.scaler.scale(total).backward()
             measured.append((loss.detach(), *others, mean_entropy.detach()))
         return joined_statistics(measured)
+
+    def _evaluate(self, piece: Minibatch) -> tuple[Tensor, ...]:
+        """Return log-probabilities, entropies and, of a run with a magnet, its penalties."""
+        obs = cast(Tensor, piece.obs)
+        if self.magnet:
+            return self.magnet.evaluate(obs, piece.actions)
+        log_prob, entropy = self.network.evaluate(obs, piece.actions)
+        return log_prob, entropy, entropy
 
     def _value_gradient(
         self, batch: Minibatch, number: int, batches: Iterator[Minibatch]
@@ -252,6 +276,16 @@ class PPOLearner:
         self.autocast.scaler.step(self.optimizer)
         self.autocast.scaler.update()
         self.network.clamp_log_std()
+
+
+def open_magnet(network: ActorCritic, config: PPOConfig) -> Magnet:
+    """Return the magnet of a run that has a coefficient above 0; raises `ConfigError` for numbers and switches."""
+    options = {key: getattr(config, key) for key in ("magnet_coefficient", "proximal_coefficient")}
+    used = next(f"ppo.{key}={value}" for key, value in options.items() if value)
+    if not isinstance(network, SeatNetwork) or not network.categorical or network.continuous + network.binary:
+        fix = "is for games of PettingZoo and OpenSpiel whose actions are choices; use 0"
+        raise ConfigError(f"{used}: {fix}")
+    return Magnet(network, config)
 
 
 def joined_statistics(pieces: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:

@@ -6,16 +6,20 @@
 
 Small minibatches are bound by the number of operations; this takes less than half of what autograd takes. B is the
 number of samples here, N that of the whole minibatch, of which other processes may hold the rest: the parts add up.
+`Magnet` adds the two terms of magnetic mirror descent.
 """
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from sparring.agents.policies.seat_network import SeatNetwork
+from sparring.agents.policies.sequences import Sequences
 from sparring.agents.ppo.rollout import Minibatch, Samples
 from sparring.configs.schema import PPOConfig
 
@@ -102,3 +106,79 @@ def explained_variance(value: Tensor, returns: Tensor) -> Tensor:
     variance = returns.var(correction=0)
     unexplained = (returns - value).var(correction=0) / variance
     return torch.where(variance > 0, 1.0 - unexplained, torch.zeros_like(variance))
+
+
+class Magnet:
+    """Magnetic mirror descent (Sokota et al. 2023, arXiv:2206.05825) as two terms of the loss of `network`.
+
+        a KL(pi, rho) + b KL(pi, pi_old),      KL(p, q) = sum_k p_k (log p_k - log q_k)
+
+    a is `ppo.magnet_coefficient`, b is `ppo.proximal_coefficient`, and pi_old is the policy that played the samples. In
+    a game of two players whose gains are opposite, policies that only follow their gain go around the equilibrium. The
+    magnet rho draws them in: the method's last iterate converges to the equilibrium of the game with the penalty a, at
+    a linear rate where b is large enough for a. The paper's b is 1 / eta, the inverse step size of mirror descent.
+
+    With `ppo.magnet_rate=0` the magnet is uniform play, and its term an entropy bonus that is not annealed. Otherwise
+    it is a copy of the policy whose weights go that part of the way to the policy's after every update: a fixed magnet
+    stays away from the equilibrium of the game itself by a distance that grows with a, and one that follows approaches
+    it.
+
+    Both divergences are computed over all legal alternatives, not estimated from the actions that were taken. With the
+    scores t = a log rho + b log pi_old their sum is -<pi, t> - (a + b) H(pi), for which the actor is evaluated once.
+    """
+
+    def __init__(self, network: SeatNetwork, config: PPOConfig) -> None:
+        self.network = network
+        self.pull, self.rate, self.hold = config.magnet_coefficient, config.magnet_rate, config.proximal_coefficient
+        self._copy = _frozen(network) if self.pull and self.rate else None
+        self._old = _frozen(network) if self.hold else None
+        self._penalties: list[Tensor] = []
+
+    def begin(self) -> None:
+        """Take the policy as that before an update."""
+        self._penalties.clear()
+        if self._old is not None:
+            self._old.load_state_dict(self.network.state_dict())
+
+    def evaluate(self, obs: Tensor | Sequences, actions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return log pi(a | s), the entropy of pi(. | s), and a KL(pi, rho) + b KL(pi, pi_old), [n] each."""
+        log_prob, entropy, expected = self.network.evaluate_with(obs, actions, self._scores(obs))
+        return log_prob, entropy, -expected - (self.pull + self.hold) * entropy
+
+    def record(self, penalty: Tensor) -> None:
+        """Count the mean penalty of a minibatch, or of a piece of it, for `metrics`."""
+        self._penalties.append(penalty.detach())
+
+    @torch.no_grad()
+    def follow(self, minibatches: int) -> dict[str, float]:
+        """Move the magnet after an update; return the mean penalty of its minibatches as a metric."""
+        if self._copy is not None:
+            for own, target in zip(self._copy.parameters(), self.network.parameters(), strict=True):
+                own.lerp_(target, self.rate)
+        total = float(torch.stack(self._penalties).sum()) if self._penalties else 0.0
+        return {"train/magnet_loss": total / max(minibatches, 1)}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return the weights of a magnet that moves; empty for uniform play."""
+        return {} if self._copy is None else dict(self._copy.state_dict())
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Continue from a `state_dict`."""
+        if self._copy is not None:
+            self._copy.load_state_dict(state)
+
+    @torch.no_grad()
+    def _scores(self, obs: Tensor | Sequences) -> list[Tensor]:
+        """Return a log rho + b log pi_old of every choice, [n, K_i]."""
+        parts = []
+        if self.pull:
+            magnet = self._copy or self.network
+            logs = magnet.log_probabilities(obs, uniform=self._copy is None)
+            parts.append([self.pull * one for one in logs])
+        if self._old is not None:
+            parts.append([self.hold * one for one in self._old.log_probabilities(obs)])
+        return [sum(terms[1:], start=terms[0]) for terms in zip(*parts, strict=True)]
+
+
+def _frozen(network: SeatNetwork) -> SeatNetwork:
+    return deepcopy(network).requires_grad_(False)

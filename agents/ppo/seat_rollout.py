@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -57,69 +58,85 @@ class SeatRollout:
     def collect(
         self, env: TrainingEnv, network: ActorCritic, generator: torch.Generator | ShardedGenerator, *, hold: int = 0
     ) -> None:
-        """Play T moves of every match. `generator` is on the network's device; `hold` is of no effect here."""
+        """Play T moves of every match. `generator` is on the network's device; `hold` is of no effect here.
+
+        The bookkeeping is in NumPy, on the tensors' own memory: on so few numbers torch's operations cost more.
+        """
         assert isinstance(env, SeatsEnv)
         assert isinstance(network, SeatNetwork)
         for tensor in (self.count, self._reward, self.terminated, self.truncated):
             tensor.zero_()
         self._final.clear()
-        unresolved = torch.zeros(self.lanes, dtype=torch.bool)  # whose last decision waits for its reward
+        unresolved = np.zeros(self.lanes, dtype=bool)  # whose last decision waits for its reward
         for _ in range(self.steps):
-            self._observe(env)
-            unresolved.index_fill_(0, env.rows, True)
-            _, reward, terminated, truncated = env.step(self._decide(env, network, generator))
-            self._resolve(env, unresolved, reward, terminated, truncated)
-        self._observe(env)
-        deciding = torch.zeros_like(unresolved).index_fill_(0, env.rows, True)
-        self._complete = self.count - (unresolved & ~deciding).long()
-        self._open = unresolved & (self._complete >= 0)
+            rows, place, obs = self._observe(env)
+            unresolved[rows] = True
+            actions = self._decide(env, network, generator, rows, place, obs)
+            _, reward, terminated, truncated = env.step(actions)
+            self._resolve(env, unresolved, reward.numpy(), terminated.numpy(), truncated.numpy())
+        rows, *_ = self._observe(env)
+        waiting = torch.from_numpy(unresolved)
+        self._complete = self.count - waiting.index_fill(0, torch.from_numpy(rows), False).long()
+        self._open = waiting & (self._complete >= 0)
         if not int(self._complete.sum()):
             raise ConfigError(f"ppo.rollout_steps={self.steps}: no seat decides twice in so few moves; give more")
 
-    def _decide(self, env: SeatsEnv, network: SeatNetwork, generator: torch.Generator | ShardedGenerator) -> Tensor:
-        """Return the actions [R, A] of the lanes that decide, and store them."""
-        rows = env.rows
-        place = self.count[rows] * self.lanes + rows
+    def _decide(
+        self,
+        env: SeatsEnv,
+        network: SeatNetwork,
+        generator: torch.Generator | ShardedGenerator,
+        rows: np.ndarray,
+        place: np.ndarray,
+        obs: np.ndarray,
+    ) -> Tensor:
+        """Return the actions [R, A] of the lanes `rows` that decide, who see `obs` [R, D], and store them."""
         if not len(rows):
             return self._actions[0, :0]
-        given = (env.obs.index_select(0, rows), env.memory.index_select(0, rows))
+        given = (torch.from_numpy(obs), env.memory.index_select(0, env.rows))
         decided = network.step(*(one.to(self.device) for one in given), generator=generator)
         actions, log_prob, memory = (one.cpu() for one in decided)
-        env.memory.index_copy_(0, rows, memory)
-        self._actions.flatten(0, 1).index_copy_(0, place, actions)
-        self.log_prob.view(-1).index_copy_(0, place, log_prob)
-        self.count.index_add_(0, rows, torch.ones_like(rows))
+        if memory.shape[1]:
+            env.memory.numpy()[rows] = memory.numpy()
+        self._actions.flatten(0, 1).numpy()[place] = actions.numpy()
+        self.log_prob.view(-1).numpy()[place] = log_prob.numpy()
+        self.count.numpy()[rows] += 1
         return actions
 
-    def _observe(self, env: SeatsEnv) -> None:
-        """Write the observations of the lanes that decide to their next rows."""
-        rows = env.rows
-        index = self.count[rows]
+    def _observe(self, env: SeatsEnv) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Write the observations of the lanes that decide to their next rows.
+
+        Returns these lanes [R], their places in the storage [R] and the observations [R, D].
+        """
+        rows = env.rows.numpy()
+        index = self.count.numpy()[rows]
         place = index * self.lanes + rows
-        self.obs.flatten(0, 1).index_copy_(0, place, env.obs.index_select(0, rows))
-        self.fresh.view(-1).index_copy_(0, place, env.fresh[rows])
+        obs = env.obs.numpy()[rows]
+        self.obs.flatten(0, 1).numpy()[place] = obs
+        self.fresh.view(-1).numpy()[place] = env.fresh.numpy()[rows]
         if self.memory.shape[-1]:
             begins = index % self.length == 0
             chunk = (index // self.length * self.lanes + rows)[begins]
-            self.memory.flatten(0, 1).index_copy_(0, chunk, env.memory[rows[begins]])
+            self.memory.flatten(0, 1).numpy()[chunk] = env.memory.numpy()[rows[begins]]
+        return rows, place, obs
 
     def _resolve(
-        self, env: SeatsEnv, unresolved: Tensor, reward: Tensor, terminated: Tensor, truncated: Tensor
+        self, env: SeatsEnv, unresolved: np.ndarray, reward: np.ndarray, terminated: np.ndarray, truncated: np.ndarray
     ) -> None:
         """Add a move's rewards to the decisions that wait for them, and end episodes."""
-        lanes = unresolved.nonzero().squeeze(1)
-        place = (self.count[lanes] - 1) * self.lanes + lanes
-        self._reward.view(-1).index_add_(0, place, reward[lanes])
+        lanes = np.flatnonzero(unresolved)
+        place = (self.count.numpy()[lanes] - 1) * self.lanes + lanes
+        self._reward.view(-1).numpy()[place] += reward[lanes]
         ended = (terminated | truncated)[lanes]
         if not ended.any():
             return
         lanes, place = lanes[ended], place[ended]
         cut = truncated[lanes] & ~terminated[lanes]
-        self.terminated.view(-1).index_copy_(0, place, ~cut)
-        self.truncated.view(-1).index_copy_(0, place, cut)
-        unresolved.index_fill_(0, lanes, False)
+        self.terminated.view(-1).numpy()[place] = ~cut
+        self.truncated.view(-1).numpy()[place] = cut
+        unresolved[lanes] = False
         if cut.any():
-            self._final.append((place[cut], env.final_obs[lanes[cut]]))
+            self._final.append((torch.from_numpy(place[cut]), env.final_obs[torch.from_numpy(lanes[cut])]))
 
     @torch.no_grad()
     def finish(self, critic: SeatCritic, gamma: float, lam: float) -> None:
