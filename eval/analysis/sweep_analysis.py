@@ -165,13 +165,11 @@ def analyze_chosen(chosen: ChosenRuns, title: str) -> SweepAnalysis:
 
 
 def analyze_sweep(folder: SweepFolder) -> SweepAnalysis:
-    """Analyse the runs of a sweep file, finished or not. Raises `InputError` for a grid or a search."""
+    """Analyse the runs of a sweep file, finished or not. Raises `InputError` for a grid."""
     content = folder.content()
     if not content:
         raise InputError(f"{folder.name}: is a grid of --multirun, without hypothesis or measures; write a sweep file")
     file = parse_sweep(folder.name, content, folder.path)
-    if file.search:
-        raise InputError(f"{folder.name}: is a search; its trials are ranked by search_report")
     return _analysis(folder.name, file, _seeds(folder, file))
 
 

@@ -128,7 +128,7 @@ def test_text_of_a_run_reaches_no_output_as_it_is(tmp_path, capsys):
         *(["get-artifacts", name], ["watch", name], ["export", name, "-o", str(table)], ["list", "--json"]),
         *([kind, name, "--output-format", "csv"] for kind in ("get-run", "get-metrics", "analyze")),
         ["analyze", name, "--html", str(page), "--markdown", str(text)],
-        ["get-run", EVIL],
+        *(["get-run", EVIL], ["get-run", name, "--output-format", "markdown"]),
     ):
         runs.main([*line, *where])
         said = capsys.readouterr()
