@@ -3,6 +3,7 @@
 import importlib.util
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -115,6 +116,15 @@ def script(name):
     return module
 
 
+def test_every_diagram_is_drawn_and_nothing_else():
+    diagrams = script("site_diagrams")
+    drawn = {path.stem for path in (ROOT / "docs" / diagrams.FOLDER).glob("*.svg")}
+    assert drawn == set(diagrams.sources()), "run `python docs/site_diagrams.py`"
+    for name in drawn:
+        picture = ElementTree.parse(ROOT / "docs" / diagrams.FOLDER / f"{name}.svg")
+        assert not list(picture.iter("{http://www.w3.org/2000/svg}foreignObject"))  # not shown in a picture
+
+
 def test_the_model_zoo_is_what_the_generator_makes():
     generator = script("generate_zoo_page")
     assert PAGES["docs/model_zoo.md"] == generator.page(), "run `python docs/generate_zoo_page.py`"
@@ -133,6 +143,18 @@ def test_the_model_zoo_lists_every_released_model():
     ]
     assert len(names) >= 2
     assert [name for name in names if f"| `{name}` |" not in PAGES["docs/model_zoo.md"]] == []
+
+
+def test_the_model_zoo_has_the_best_response_of_the_card():
+    """The card's row has a longer name, and the page once said that nothing was measured."""
+    (row,) = [line for line in PAGES["docs/model_zoo.md"].splitlines() if line.startswith("| `dogfight_bots_only`")]
+    assert "cold 0.5, 3.3, 0.3 %; warm 99.5, 100, 100 %" in row
+    head = next(line for line in PAGES["docs/model_zoo.md"].splitlines() if line.startswith("| name"))
+    assert re.findall(r"\| ([a-z]+(?: response| out)?)", head) == [
+        *("name", "task", "size", "table", "held out", "best response", "attack", "command", "card"),
+    ]
+    (strong,) = [line for line in PAGES["docs/model_zoo.md"].splitlines() if line.startswith("| `dogfight_strong`")]
+    assert "| mean 70.8, worst 0.0 (runner) |" in strong
 
 
 def test_names_of_other_libraries_lead_to_options_that_exist():

@@ -47,6 +47,16 @@ def test_what_a_child_refuses_its_parent_does(code, capsys):
     assert capsys.readouterr().err == "script.py: this is wrong\n"
 
 
+def test_a_child_that_breaks_is_no_bad_input():
+    with pytest.raises(subprocess.CalledProcessError):
+        run_script(lambda: subprocess.run(child(1, "Traceback"), check=True, capture_output=True, text=True))
+
+
+def test_exit_codes_of_measurements_are_kept():
+    assert run_script(lambda: None) == 0
+    assert run_script(lambda: 1) == 1
+
+
 def test_workers_of_the_scaling_measurement_refuse_in_a_line(capfd):
     assert run_script(lambda: scaling.measure("quickstart", 1, 1, ["ppo.no_such=1"])) == 2
     (line,) = capfd.readouterr().err.splitlines()

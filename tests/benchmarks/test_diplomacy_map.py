@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.diplomacy_map.generate import STROKES, drawing_rows, project
+from benchmarks.diplomacy_map.polygons import area, cut_up, soften
 from benchmarks.diplomacy_map.strokes import read_strokes
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.drawing.outlines import STANDARD_DRAWING
@@ -32,6 +33,24 @@ def test_the_projection_keeps_east_and_north():
     assert (x[0], y[0]) == (548, 592)
     assert x[1] > x[0]
     assert y[0] - y[2] > 1.3 * (y[3] - y[4]) > 0
+
+
+def square(x, size=1.0):
+    return np.array([[x, 0.0], [x + size, 0.0], [x + size, size], [x, size], [x, 0.0]])
+
+
+def test_two_squares_with_a_common_side_are_two_polygons():
+    mesh = cut_up([square(0.0), square(1.0)[[0, 1, 2, 3]]])
+    assert len(mesh.polygons) == 3
+    assert abs(area(mesh.outline(0))) == 2
+    assert [abs(area(mesh.outline(number))) for number in (1, 2)] == [1, 1]
+    assert sorted(sorted(sides) for sides in mesh.sides()) == [[0, 1], [0, 2], [1, 2]]
+
+
+def test_cut_corners_keep_the_ends():
+    chain = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
+    assert soften(chain, 1).tolist() == [[0, 0], [0.75, 0], [1, 0.25], [1, 1]]
+    assert soften(chain[:2]).tolist() == chain[:2].tolist()
 
 
 # ---- what is wrong in a file

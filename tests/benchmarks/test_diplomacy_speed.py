@@ -5,10 +5,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 pytest.importorskip("diplomacy", reason="the package diplomacy is not installed: pip install -e '.[peers]'")
 
 from benchmarks import diplomacy
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.board import codes
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,6 +23,23 @@ def test_the_script_runs_and_writes_its_tables(tmp_path):
     lines = out.read_text().splitlines()
     assert sum(line.startswith("| ") for line in lines) == 2 + 5 + 2 + 1 + 2 + 2
     assert any(line.startswith("| phases, whole loop") for line in lines)
+
+
+def test_the_pool_holds_movement_phases_with_orders():
+    pool = diplomacy.Pool(50, seed=1)
+    assert len(pool.rows["phase"]) == 50
+    assert set(pool.rows["phase"].tolist()) == {codes.SPRING, codes.FALL}
+    assert torch.equal(pool.rows["orders"] != 0, pool.rows["units"] != 0)
+    assert pool.rows["year"].max() > pool.rows["year"].min()
+
+
+def test_a_batch_is_set_to_positions_of_the_pool():
+    pool = diplomacy.Pool(5, seed=1)
+    batch = DiplomacyBatch(3, threads=1)
+    pool.put(batch, first=4)
+    assert torch.equal(batch.units, pool.rows["units"][[4, 0, 1]])
+    assert torch.equal(batch.orders, pool.rows["orders"][[4, 0, 1]])
+    batch.close()
 
 
 def test_speed_is_work_per_second_of_both_clocks(monkeypatch):

@@ -11,11 +11,11 @@ import torch
 
 from benchmarks import gpu
 from benchmarks.command import run_script
-from benchmarks.gpu_parts.part import Found
+from benchmarks.gpu_parts.part import Found, PartOptions
 from benchmarks.gpu_run import process, registry
 from benchmarks.gpu_run.page import page
 from benchmarks.gpu_run.process import CRASHED, FAILED, NOT_RUN, PASSED, SKIPPED, TIMED_OUT, Outcome, run_part
-from sparring.configs.core.errors import UnknownNameError
+from sparring.configs.core.errors import ConfigError, UnknownNameError
 
 ROOT = Path(__file__).resolve().parents[2]
 without_cuda = pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
@@ -43,6 +43,11 @@ def test_a_check_that_does_not_hold_fails_the_part_and_is_named():
     assert outcome.output == "seen on the way"
 
 
+def test_a_skipped_part_has_not_passed():
+    outcome = run_part("a", python(writing(Found(skipped="package X is not installed"))), limit=60.0)
+    assert (outcome.status, outcome.why) == (SKIPPED, "package X is not installed")
+
+
 @pytest.mark.parametrize(
     ("code", "why"),
     [
@@ -67,6 +72,12 @@ def test_a_part_that_hangs_is_ended_with_all_it_started(tmp_path):
     assert outcome.output == "hangs"
     time.sleep(4.0)
     assert not mark.exists()
+
+
+def test_a_part_that_ignores_sigterm_is_killed(monkeypatch):
+    monkeypatch.setattr(process, "GRACE", 0.5)
+    code = "signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+    assert run_part("a", python(code), limit=1.0).status == TIMED_OUT
 
 
 def outcomes_of(monkeypatch, statuses):
@@ -127,6 +138,10 @@ def test_parts_are_chosen_by_name_in_their_usual_order():
         gpu.chosen_parts("kernel")
 
 
+def test_every_part_can_be_loaded():
+    assert all(callable(part.load()) for part in registry.PARTS)
+
+
 @without_cuda
 def test_without_a_gpu_one_line_says_how_to_try(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["gpu.py"])
@@ -135,6 +150,11 @@ def test_without_a_gpu_one_line_says_how_to_try(monkeypatch, capsys):
     assert error == (
         "benchmarks/gpu.py: device=cuda: no CUDA device on this machine; --device cpu tries the script at tiny sizes\n"
     )
+
+
+def test_another_device_is_refused():
+    with pytest.raises(ConfigError, match="device=gpuu"):
+        gpu.check_device("gpuu")
 
 
 def test_the_page_names_the_machine_the_commit_and_what_went_wrong():
@@ -164,3 +184,9 @@ def test_the_script_runs_parts_on_a_cpu_from_any_folder(tmp_path):
     assert (report["commit"], report["seed"], report["quick"]) == ("abc", 2, True)
     assert report["machine"]["packages"]["torch"] == torch.__version__
     assert out.read_text() in done.stdout
+
+
+def test_options_say_what_is_tiny():
+    assert PartOptions("cpu", quick=True).sized("whole", "tiny") == "tiny"
+    assert PartOptions("cuda:1").sized("whole", "tiny") == "whole"
+    assert PartOptions("cuda:1").cuda

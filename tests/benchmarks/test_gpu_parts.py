@@ -71,6 +71,18 @@ def test_what_is_different_is_counted_by_row_and_field(other):
     assert agreement.largest == 0.0
 
 
+def test_observations_may_differ_by_more_than_the_state():
+    one, other = {"obs": np.float32([[0.5, 0.0]])}, {"obs": np.float32([[0.5003, 0.0]])}
+    assert compared(one, other)[0] == [False]
+    assert compared(one, {"obs": np.float32([[0.51, 0.0]])})[0] == [True]
+    assert compared({"x": one["obs"]}, {"x": other["obs"]})[0] == [True]
+
+
+def test_every_pairing_is_played_in_both_seats():
+    pairs = {tuple(pair) for pair in dogfight_kernels.pairings(1).tolist()}
+    assert pairs == {(one, other) for one in range(-1, len(rules.BOTS)) for other in range(-1, len(rules.BOTS))}
+
+
 def test_kernels_agree_with_themselves_to_the_bit():
     found = dogfight_kernels.measure(QUICK)
     assert all(found.checks.values())
@@ -93,6 +105,12 @@ def test_a_kernel_that_computes_something_else_is_found(monkeypatch):
 
 def test_the_captured_step_equals_the_uncaptured():
     assert captured_step.equal(QUICK, 8, 12)
+
+
+def test_a_step_that_forgets_its_actions_is_found(monkeypatch):
+    step = captured_step.UncapturedBatch.step
+    monkeypatch.setattr(captured_step.UncapturedBatch, "step", lambda self, actions: step(self, 0.0 * actions))
+    assert not captured_step.equal(QUICK, 8, 12)
 
 
 def test_speeds_are_of_matches_that_go_on():
@@ -131,6 +149,11 @@ def test_a_game_that_is_adjudicated_otherwise_is_found(monkeypatch):
     assert (counts.games, counts.positions) == (84, 78)
 
 
+def test_phases_are_counted_over_all_games(monkeypatch):
+    monkeypatch.setattr(diplomacy_phases, "STRETCH", 2)
+    assert diplomacy_phases.phases_per_second("cpu", 7, "random", seed=1, seconds=0.0) > 0
+
+
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
 def test_every_precision_passes_its_probes(precision):
     found = precision_probe.probe(precision, "cpu", 1)
@@ -138,9 +161,25 @@ def test_every_precision_passes_its_probes(precision):
     assert ("each skipped step halves the scale" in found) == (precision == "fp16")
 
 
+def test_an_autocast_that_is_never_entered_is_found(monkeypatch):
+    monkeypatch.setattr(Autocast, "active", lambda self, update: False)
+    assert not precision_probe.probe("bf16", "cpu", 1)["after the warm-up layers compute in it"]
+
+
 def test_an_autocast_without_warm_up_is_found(monkeypatch):
     monkeypatch.setattr(Autocast, "active", lambda self, update: True)
     assert not precision_probe.probe("bf16", "cpu", 1)["the warm-up is in float32"]
+
+
+def test_a_scaler_that_stands_still_is_found(monkeypatch):
+    monkeypatch.setattr(torch.amp.GradScaler, "update", lambda self: self._per_optimizer_states.clear())
+    found = precision_probe.probe("fp16", "cpu", 1)
+    assert not found["each skipped step halves the scale"]
+
+
+def test_bounds_that_are_not_kept_are_found(monkeypatch):
+    monkeypatch.setattr("sparring.agents.policies.actor_critic.ActorCritic.clamp_log_std", lambda self: None)
+    assert not precision_probe.probe("fp32", "cpu", 1)["log_std driven up stays at its bound"]
 
 
 def test_a_learner_that_moves_on_overflow_is_found(monkeypatch):
@@ -186,6 +225,14 @@ def test_tokens_are_counted_of_a_small_model_and_the_part_is_skipped():
     assert all(found.checks.values())
     assert found.skipped.startswith("SmolLM2 was not run: ")
     assert found.numbers["cpu/2"]["written"] > 0
+
+
+def test_steps_of_grpo_are_told_apart_from_other_lines(tmp_path):
+    line = '{"benchmark/loss": 0.5, "benchmark/rollout_time_s": 3.0, "benchmark/training_time_s": 1.0,'
+    line += ' "benchmark/reward_mean": 2.0, "env_steps": 40}\n'
+    (tmp_path / "metrics.jsonl").write_text('{"event": "begin"}\n' + line * 2)
+    steps = grpo_steps._steps(tmp_path)
+    assert grpo_steps._row(steps, 10.0) == ["2", "10.0", "3.00", "1.00", "20", "2.000 to 2.000"]
 
 
 def test_the_metrics_that_parts_read_are_documented():

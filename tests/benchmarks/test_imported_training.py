@@ -53,6 +53,12 @@ def test_ours_learns(extra):
     assert min(others) > 0.0
 
 
+@pytest.mark.parametrize("name", [peers.CONNECT_FOUR, peers.LEDUC, peers.SIMPLE_SPREAD])
+def test_a_game_is_stepped_by_hand(name):
+    pytest.importorskip({peers.LEDUC: "pyspiel", peers.SIMPLE_SPREAD: "mpe2"}.get(name, "pettingzoo"))
+    assert peers.play_by_hand(name, 0.0) > 0.0
+
+
 @pytest.mark.parametrize("masked", [True, False])
 def test_a_game_of_openspiel_is_played_to_its_end(masked):
     pytest.importorskip("pyspiel")
@@ -78,3 +84,23 @@ def test_ratios_are_those_of_the_rounds():
     assert run_file[-2:] == ["1.00 (1.00 to 1.25)", "10%"]
     assert peer == ["connect_four", "MaskablePPO", "2", "100", "80 to 100", "", "10%"]
     assert alone == ["connect_four", "game alone", "1", "1,000", "1,000 to 1,000", "", ""]
+
+
+def test_a_game_without_its_packages_is_skipped(monkeypatch, capsys):
+    monkeypatch.setattr(benchmark, "find_spec", lambda name: None if name == "sb3_contrib" else object())
+    monkeypatch.setattr(benchmark, "packages", list)
+    monkeypatch.setattr("sys.argv", ["imported_training", "--games", "connect_four"])
+    assert benchmark.main() == 0
+    assert "Skipped: connect_four needs `pip install sb3-contrib`." in capsys.readouterr().out
+
+
+def test_matches_are_a_multiple_of_the_seats():
+    args = benchmark.parse(["--matches", "64"])
+    assert [benchmark.sizes(one, args).matches for one in benchmark.GAMES.values()] == [64, 64, 64, 64, 63]
+
+
+@pytest.mark.parametrize("option", ["--updates=0", "--threads=0", "--matches=2"])
+def test_impossible_sizes_are_refused(option, capsys):
+    with pytest.raises(SystemExit):
+        benchmark.parse([option])
+    assert option in capsys.readouterr().err

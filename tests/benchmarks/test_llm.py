@@ -1,6 +1,10 @@
 """Both trainers run on the same work and account for their time; shares and ratios are what they are said to be."""
 
 import argparse
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +17,7 @@ from sparring.agents.llm.decoding.constraint import LineTokens
 from sparring.agents.llm.models.tiny import game_tokenizer
 from sparring.envs.diplomacy.prompts.requests import probes
 
+ROOT = Path(__file__).resolve().parents[2]
 SIZE = Size(groups=2, samples=2, hidden=32, layers=1, seed=1)
 
 
@@ -59,6 +64,22 @@ def test_trl_learns_from_answers_of_the_length_that_was_asked_for():
     assert min(found["sample"], found["learn"], found["peak"]) > 0
 
 
+def test_calls_within_calls_count_once(monkeypatch):
+    class Model:
+        def outer(self):
+            self.inner()
+
+        def inner(self):
+            time.sleep(0.02)
+
+    monkeypatch.setattr(ours, "MODEL_CALLS", ((Model, "outer"), (Model, "inner")))
+    inner = Model.inner
+    with ours.Clock() as clock:
+        Model().outer()
+    assert 0.02 <= clock.within <= clock.seconds  # counted twice it would be more than all
+    assert Model.inner is inner
+
+
 def test_a_row_compares_samples_per_second_with_trl():
     found = {"ours": {"sample": 1.0, "learn": 2.0, "answer": 20.0, "decided": 7.0}}
     found["TRL"] = {"sample": 4.0, "learn": 2.0, "answer": 20.0}
@@ -91,3 +112,12 @@ def test_a_step_is_its_parts():
         ["learning", "1.00", "12", "0%"],
         ["both", "4.00", "3", "15%"],
     ]
+
+
+def test_the_script_starts_from_any_folder_and_refuses_a_group_of_one(tmp_path):
+    command = [sys.executable, str(ROOT / "benchmarks" / "llm.py")]
+    done = subprocess.run([*command, "--help"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "--groups" in done.stdout
+    refused = subprocess.run([*command, "--samples", "1"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "--samples=1: must be at least 2" in refused.stderr

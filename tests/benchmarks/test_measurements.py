@@ -1,13 +1,25 @@
 """The measurements run, print whole tables, and compute the shares they claim; no figure is judged here."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from benchmarks import dogfight, scaling, training
+from benchmarks.command import run_script
+from benchmarks.report import table
 from sparring.envs.dogfight import rules
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def cells(text):
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.strip().splitlines()]
+
+
+def test_a_table_has_a_head_a_rule_and_its_rows():
+    assert cells(table(["a", "b"], [["x", "1"]])) == [["a", "b"], ["---", "---:"], ["x", "1"]]
 
 
 def test_every_bot_is_measured_at_every_size():
@@ -27,6 +39,18 @@ def test_interfaces_are_compared_with_the_native_batch():
     assert all(float(figure.replace(",", "")) > 0 for row in rows for figure in row[1:3])
 
 
+def test_memory_is_per_match():
+    first, second = (cells(dogfight.memory([matches]))[2][1:] for matches in (10, 20))
+    assert first == second
+    assert float(first[0].replace(",", "")) <= 1024
+
+
+def test_rate_counts_at_least_one_call():
+    calls = []
+    dogfight.rate(lambda: calls.append(1), 0.0)
+    assert len(calls) == 1
+
+
 def test_the_medians_of_the_rounds_count(monkeypatch):
     rates = iter([5.0, 1.0, 2.0, 3.0, 4.0])
     monkeypatch.setattr(dogfight, "rate", lambda step, seconds, clock: next(rates))
@@ -42,6 +66,21 @@ def test_the_parts_of_an_update_add_up():
     }
     assert training.parts(update, seconds=2.0) == pytest.approx((0.1, 0.3, 0.5, 0.1))
     assert training.row("name", [update] * 3, steps=100) == ["name", "50", "2.00", "10%", "30%", "50%", "10%"]
+
+
+def test_an_unknown_run_is_refused_in_one_line(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["training.py", "--runs", "quikstart"])
+    assert run_script(training.main) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("benchmarks/training.py: ")
+    assert error.count("\n") == 1
+    assert "did you mean 'quickstart'" in error
+
+
+def test_the_scripts_start_from_any_folder(tmp_path):
+    command = [sys.executable, str(ROOT / "benchmarks" / "training.py"), "--help"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "--updates" in done.stdout
 
 
 def test_efficiency_is_relative_to_one_process_and_a_median():

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from benchmarks import standard_tasks
-from benchmarks.standard_tasks import TASKS, SeedResult, Task, summary
+from benchmarks.standard_tasks import HEAD, TASKS, SeedResult, Task, summary, task_rows
 from sparring.configs.load import load
 
 RETURNS = np.array([-171.0, -180.0, -199.0, -613.0, -175.0])
@@ -21,6 +21,18 @@ def test_mean_median_and_interquartile_mean_of_seeds():
     assert iqm == f"{(-175.0 - 180.0 - 199.0) / 3:.1f}"  # without the highest and the lowest
     low, high = map(float, interval.split(" to "))
     assert -613.0 < low < float(iqm) < high <= -171.0
+
+
+def test_a_row_for_what_each_source_publishes():
+    task = next(task for task in TASKS if task.name == "Hopper-v5")
+    results = [
+        SeedResult("Hopper-v5", seed, [], *returns, 999_424) for seed, returns in ((1, (1.5, 2.5)), (2, (1.25, 2.25)))
+    ]
+    sampled, deterministic = task_rows(task, results)
+    assert len(sampled) == len(deterministic) == len(HEAD)
+    assert sampled[:5] == ["Hopper-v5", "2", "999 k", "last 100 training episodes", "1.375 ± 1.588"]
+    assert sampled[-1].startswith("CleanRL 2382.9")
+    assert deterministic[-1].startswith("SB3 zoo 2410")
 
 
 def test_finished_seeds_are_kept_and_shown_but_not_repeated(tmp_path, monkeypatch):

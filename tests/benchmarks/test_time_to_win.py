@@ -42,6 +42,12 @@ def test_the_first_policy_that_wins_against_every_bot_counts(run, monkeypatch, s
     assert found.speed == pytest.approx(96 / 6.0)
 
 
+def test_policies_really_play(run):
+    found = measure("ppo", 1, args(0.0))
+    assert found.env_steps == 32
+    assert set(found.win_rates) == set(BOTS)
+
+
 def test_a_median_is_given_where_most_runs_got_there():
     def reached(trainer, minutes, enough):
         return Reached(trainer, 1, 1.0, minutes, 1, {}, enough)

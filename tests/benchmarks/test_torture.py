@@ -36,6 +36,18 @@ def test_a_killed_run_ends_as_the_undisturbed_one(place):
     assert (ended.result, ended.words[:40]) == (HARMLESS, "1 whole run equal to the undisturbed one")
 
 
+def test_a_run_killed_before_its_first_state_may_begin_anew(place, monkeypatch):
+    """And only such a run."""
+    victim = kills.Victim(RUNS["diplomacy"], place, random.Random(1))
+    begun = victim.folder / "config.yaml"
+    monkeypatch.setattr(victim, "_until_the_moment", lambda running, _: kills._wait(running, begun.exists))
+    assert victim.life().words == "killed in the start-up after update -1"
+    assert victim.early == 1
+    victim.early = 0
+    assert victim.end().words.endswith("diplomacy: from the beginning")
+    shutil.rmtree(victim.root)
+
+
 def test_a_flipped_bit_in_a_state_does_not_matter(place):
     verdict = files._try(place, "resume", "state/state.pt", "flip", 0.5, 3)
     assert (verdict.result, verdict.kind) == (HARMLESS, "announced, same end")
@@ -93,3 +105,10 @@ def test_the_exit_code_and_the_page_say_what_failed(tmp_path, monkeypatch, capsy
     assert f"| a group | 1 | 0 | {1 - code} | {code} | 0 |" in page
     assert ("- FAILED: a group, a thing: the &lt;reason>" in page) == bool(code)
     capsys.readouterr()
+
+
+def test_no_time_left_is_said(monkeypatch, capsys):
+    step = Step("a group", "a thing", lambda: Verdict(HARMLESS))
+    monkeypatch.setattr(torture.disk, "steps", lambda place: iter([step]))
+    assert torture.main(["--only", "disk", "--minutes", "0"]) == 0
+    assert "| a group | 1 | 0 | 0 | 0 | 1 |" in capsys.readouterr().out

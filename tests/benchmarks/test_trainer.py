@@ -24,3 +24,7 @@ def test_a_row_compares_with_sb3_and_with_the_floor():
     part = {"steps": 100.0, "simulate": 0.5, "act": 0.5, "learn": 0.75, "peak": 10.0}
     medians = {name: part | {"total": total} for name, total in (("SB3", 4.0), ("ours", 2.0), ("floor", 1.0))}
     assert trainer.row("ours", medians) == ["ours", "50", "2.00", "50%", "0.50", "0.50", "0.75", "0.25", "10"]
+
+
+def test_medians_are_taken_part_by_part():
+    assert trainer.middle([{"a": 1.0, "b": 9.0}, {"a": 3.0, "b": 7.0}, {"a": 2.0, "b": 8.0}]) == {"a": 2.0, "b": 8.0}

@@ -12,10 +12,11 @@ import pytest
 from PIL import Image
 
 from sparring.agents.opponents import players
-from sparring.eval.curves import USUAL, main
+from sparring.eval.curves import USUAL, CurveOptions, main
+from sparring.eval.options import parse
 from sparring.eval.plots import panels
 from sparring.eval.plots.history import Curve, PhaseMark, mean, read_history
-from sparring.eval.plots.panels import COLORS, Bundle, CurveChart, Panel, draw
+from sparring.eval.plots.panels import COLORS, Bundle, CurveChart, Panel, draw, open_gaps
 
 ROOT = Path(__file__).resolve().parents[2]
 WIN = "rollout/win_rate"
@@ -59,6 +60,15 @@ def points(curve):
 def cells(text, first):
     line = next(line for line in text.splitlines() if line.startswith(f"| {first} "))
     return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def pixels(data):
+    with Image.open(io.BytesIO(data)) as picture:
+        return {color: count for count, color in picture.convert("RGB").getcolors(picture.width * picture.height)}
+
+
+def rgb(color):
+    return tuple(bytes.fromhex(color[1:]))
 
 
 def chart(*bundles, **more):
@@ -111,6 +121,11 @@ def test_a_moment_that_was_logged_twice_counts_as_it_was_last(make_run):
     again = [{"env_steps": 2 * STEPS, WIN: 0.7}, {"env_steps": 2 * STEPS, "event": "old runs had them here"}]
     make_run("a", [0.1, 0.2, 0.3], end="".join(json.dumps(row) + "\n" for row in again))
     assert points(read_history("a").curve(WIN)) == {1: 0.1, 2: 0.7, 3: 0.3}
+
+
+def test_the_line_that_a_live_run_is_writing_is_left_out(make_run):
+    make_run("a", [0.1, 0.2], end='{"env_steps": 3000000, "rollout/win')
+    assert points(read_history("a").curve(WIN)) == {1: 0.1, 2: 0.2}
 
 
 @pytest.mark.parametrize("line", ["", "{", '{"env_steps": 1', "\0", "[" * 100_000, "[1]", "{}", '{"env_steps": 1.5}'])
@@ -175,6 +190,15 @@ def test_the_usual_metric_is_one_that_the_runs_have(metric, make_run, drawn, cap
     assert [panel.metric for panel in drawn[0].panels] == [metric]
 
 
+def test_the_first_run_is_marked_unless_that_is_not_wanted(make_run, drawn):
+    for name in "ab":
+        make_run(name, [0.1, 0.2], curriculum__phase=[0.0, 1.0], curriculum__stage=[0.0, 0.0])
+    for more in ([], ["--no-events"]):
+        assert main(["b", "a", *more]) == 0
+    assert [len(chart.marks) for chart in drawn] == [2, 0]
+    assert [chart.note.endswith("vertical lines: phases (dotted: stages) of b") for chart in drawn] == [True, False]
+
+
 def test_the_picture_shows_every_run_and_mean(make_run):
     rising, falling = bundle([0.1, 0.2, 0.3], [0.3, 0.4, 0.5]), bundle([0.9, 0.5, 0.1])
     figure = panels._figure(chart(rising, falling))
@@ -188,6 +212,35 @@ def test_the_picture_shows_every_run_and_mean(make_run):
     assert lines[2].get_linewidth() > 2 * lines[0].get_linewidth()
 
 
+def test_the_png_has_the_colours_of_its_groups_and_no_others(tmp_path):
+    seen = pixels(draw(chart(bundle([0.1, 0.9]), bundle([0.9, 0.1])), "png"))
+    assert all(seen.get(rgb(color), 0) > 200 for color in COLORS[:2])
+    assert not any(rgb(color) in seen for color in COLORS[2:6])
+
+
+def test_more_groups_than_colours_differ_in_their_dashes():
+    looks = [tuple(panels._look(index).values()) for index in range(panels.MOST_GROUPS)]
+    assert len(set(looks)) == panels.MOST_GROUPS > 20
+
+
+def test_a_long_legend_makes_the_picture_higher_and_not_its_panels_lower():
+    panel = Panel(WIN, [bundle([0.1, 0.2])])
+    short, long = (
+        panels._figure(CurveChart([letter * 60 for letter in letters], [panel])) for letters in ("a", "abcdef")
+    )
+    assert panels._legend_columns(["a", "b", "c"]) == 3
+    assert long.get_figheight() == pytest.approx(short.get_figheight() + 5 * 0.21)
+
+
+def test_a_line_is_open_where_nothing_was_measured_for_long():
+    steps = np.array([1, 2, 3, 23, 24, 27]) * STEPS
+    places, values = open_gaps(Curve(steps, np.arange(6.0)))
+    assert np.isnan(places).tolist() == np.isnan(values).tolist() == [False] * 3 + [True] + [False] * 3
+    one = Curve(steps[:1], np.ones(1))
+    assert open_gaps(one)[1].tolist() == [1.0]
+    assert panels._figure(chart(Bundle([one], one))).axes[0].lines[0].get_marker() == "."  # else it would not show
+
+
 def test_phases_are_lines_with_names_and_stages_dotted():
     marks = [PhaseMark(0, True, "first"), PhaseMark(STEPS, False), PhaseMark(2 * STEPS, True, "second")]
     axes = panels._figure(chart(bundle([0.1] * 3), marks=marks)).axes[0]
@@ -195,6 +248,14 @@ def test_phases_are_lines_with_names_and_stages_dotted():
         *((0.0, "-"), (1.0, ":"), (2.0, "-"))
     ]
     assert [text.get_text() for text in axes.texts] == ["first", "second"]
+
+
+def test_names_of_phases_that_are_close_stand_in_rows():
+    names = {0: "a first one", 1: "second", 2: "third", 10: "fourth"}
+    marks = [PhaseMark(at * STEPS, True, name) for at, name in names.items()]
+    texts = panels._figure(chart(bundle([0.1] * 20), marks=marks)).axes[0].texts
+    rows = [text.get_position()[1] for text in texts]
+    assert rows[1] > rows[0] == rows[2] == rows[3]
 
 
 def test_only_what_is_asked_for_is_logarithmic_and_all_panels_share_their_steps():
@@ -267,6 +328,13 @@ def test_bad_input_is_one_line(arguments, words, make_run, tmp_path, capsys):
     assert not list(tmp_path.glob("*.png"))
 
 
+def test_a_run_may_be_given_by_its_folder(make_run, tmp_path, drawn, capsys):
+    make_run("elsewhere/a", [0.1, 0.2])
+    for text in ("elsewhere/a", str(tmp_path / "elsewhere" / "a")):
+        assert main([text]) == 0
+        assert cells(capsys.readouterr().out, "a")[1:3] == ["1", "2"]
+
+
 def test_a_missing_package_is_named(make_run, monkeypatch, capsys):
     make_run("a", [0.1])
     monkeypatch.delitem(sys.modules, "sparring.eval.plots.panels")
@@ -286,3 +354,10 @@ def test_help_is_narrow_and_neither_it_nor_drawing_needs_torch(capsys, monkeypat
     }
     code = "import sys, eval.curves, eval.plots.panels; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+def test_the_defaults():
+    options = parse(CurveOptions, ["a", "two words=b,c"])
+    assert options.groups == (("", ("a",)), ("two words", ("b", "c")))
+    assert (options.metrics, options.log, options.smooth, options.no_events) == ((), (), 5, False)
+    assert (options.title, options.out) == ("", None)

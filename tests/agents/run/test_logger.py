@@ -19,11 +19,12 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 from sparring.agents.ppo.tasks import dogfight
 from sparring.agents.run.log_files import JsonLines, LoggerError
-from sparring.agents.run.logger import open_logger
+from sparring.agents.run.logger import VideoThreads, open_logger
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.core.session import LoggerConfig
 from sparring.configs.schema import EvaluationConfig
+from sparring.eval.analysis.sources.tensorboard_files import read_folder
 from sparring.eval.analysis.sources.wandb_offline import WandBOffline
 from tests.agents.ppo.small_run import ENVS, STEPS, config, metrics, state_of, untimed
 
@@ -100,6 +101,11 @@ def test_off_never_imports_wandb(tmp_path, monkeypatch):
     run_logger(tmp_path)
 
 
+def test_an_unknown_mode_names_the_choices(tmp_path):
+    with pytest.raises(UnknownNameError, match=r"unknown logger\.wandb 'on': choose from off, online, offline"):
+        run_logger(tmp_path, "on")
+
+
 @pytest.mark.parametrize("mode", ["none", "disabled", "False"])
 def test_what_other_programs_call_off_is_meant_as_off(tmp_path, mode):
     """By its letters "none" is nearer to "online", which would send the run."""
@@ -151,6 +157,15 @@ def test_a_failing_start_costs_one_warning_and_no_training(tmp_path, monkeypatch
     assert "no API key configured" in warnings[0]
 
 
+def test_a_connection_lost_later_costs_one_warning(tmp_path, monkeypatch, capsys):
+    run = FakeRun(failing=True)
+    fake_wandb(monkeypatch, run)
+    run_logger(tmp_path, "online")
+    assert run.attempts == 1
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 2
+
+
 def animation():
     """An animated GIF of three colours."""
     written = BytesIO()
@@ -180,6 +195,16 @@ def test_offline_mode_of_the_real_package_writes_the_run(tmp_path, monkeypatch):
     assert history.damage == ()
     (record,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
     assert b"video-file" in record.read_bytes()
+
+
+def test_a_video_that_wandb_refuses_is_one_warning(tmp_path, monkeypatch, capsys):
+    fake_wandb(monkeypatch, FakeRun())  # a stand-in without Video
+    logger = open_logger(LoggerConfig(wandb="online"), tmp_path, "dark-ghost", {})
+    logger.video(512, "eval/video", animation())
+    logger.close()
+    (warning,) = capsys.readouterr().err.splitlines()
+    assert warning.startswith("warning: Weights & Biases is off for the rest of this run: ")
+    assert EventAccumulator(str(tmp_path)).Reload().Images("eval/video")[0].encoded_image_string == animation()
 
 
 def test_a_resumed_logger_forgets_what_came_after_the_state(tmp_path):
@@ -314,6 +339,12 @@ def test_hyperparameters_are_those_of_the_run_itself(filmed, events):
     assert not [path for path in (filmed / "small").iterdir() if path.is_dir() and list(path.glob("events.*"))]
 
 
+def test_the_projects_own_reader_finds_the_scalars(filmed):
+    history = read_folder(filmed / "small")
+    assert history.damage == ()
+    assert set(history.columns) == {key for row in metrics(filmed) for key in row} - {"env_steps"}
+
+
 def test_a_drawing_that_fails_is_an_alert(tmp_path, monkeypatch):
     def fail(*_, **__):
         raise OSError("no font\nis found")
@@ -324,3 +355,20 @@ def test_a_drawing_that_fails_is_an_alert(tmp_path, monkeypatch):
     alerts = [line["event"] for line in lines if line["kind"] == "alert"]
     steps = 3 * STEPS * ENVS
     assert alerts == [f"eval/video at {steps} env steps is not drawn (no font is found); training goes on"]
+
+
+def test_without_other_evaluations_those_of_one_bot_are_filmed(tmp_path):
+    root = trained(tmp_path, every=0, check_every=1, video_every=3)
+    events = EventAccumulator(str(root / "small")).Reload()
+    assert [image.step for image in events.Images("eval/video")] == [3 * STEPS * ENVS]
+
+
+def test_videos_come_in_order_once_and_can_be_dropped():
+    threads = VideoThreads()
+    for number in range(3):
+        threads.start(number, "video", lambda number=number: bytes([number]))
+    assert [video.gif for video in threads.finished(wait=True)] == [b"\x00", b"\x01", b"\x02"]
+    assert list(threads.finished(wait=True)) == []
+    threads.start(4, "video", bytes)
+    threads.discard()
+    assert list(threads.finished(wait=True)) == []

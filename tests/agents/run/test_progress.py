@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from sparring.agents.run import progress as module
-from sparring.agents.run.progress import Pace, Progress, duration
+from sparring.agents.run.progress import Pace, Progress, counted, duration, forecast
 
 
 def on_terminal(monkeypatch):
@@ -36,6 +36,11 @@ def clock(monkeypatch):
 )
 def test_durations_read_as_people_say_them(seconds, text):
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.1, ""), (4.9, ""), (5.1, "about 5 s on this machine; ")])
+def test_a_run_of_a_moment_is_not_forecast(seconds, text):
+    assert forecast(seconds) == text
 
 
 def test_the_bar_shows_phase_opponents_win_rates_and_speed(monkeypatch, capsys):
@@ -76,6 +81,14 @@ def test_the_bar_goes_on_where_the_run_does(monkeypatch, capsys, updates):
     assert not any("0/6" in state or "-" in state.split("[")[-1].split("ace")[0] for state in states)
 
 
+@pytest.mark.parametrize(
+    ("number", "unit", "text"),
+    [(1, "update", "1 update"), (0, "step", "0 steps"), (20_000, "bot", "20,000 bots")],
+)
+def test_one_is_singular(number, unit, text):
+    assert counted(number, unit) == text
+
+
 def pace_of(seconds):
     pace, now = Pace(), 100.0
     pace.tick(now)
@@ -90,6 +103,15 @@ def test_one_slow_update_hardly_moves_the_pace():
     assert pace_of([1.0] * 59 + [600.0]) == pytest.approx(62 / 60)
 
 
+def test_the_pace_follows_a_lasting_change():
+    """600 s of updates of 2 s are remembered, and none of those of 1 s before."""
+    assert pace_of([1.0] * 500 + [2.0] * 300) == 2.0
+
+
+def test_the_pace_of_slow_updates_is_that_of_the_last_eight():
+    assert pace_of([100.0] * 5 + [900.0] * 8) == 900.0
+
+
 def test_the_pace_is_unknown_before_the_second_update_and_leaves_out_a_restart():
     pace = Pace()
     pace.tick(5.0)
@@ -98,6 +120,20 @@ def test_the_pace_is_unknown_before_the_second_update_and_leaves_out_a_restart()
     pace.restart()
     pace.tick(1000.0)
     assert pace.per_update() == 1.0
+
+
+def test_the_bar_shows_the_time_left(clock, monkeypatch, capsys):
+    """100 updates of 4 s, of which 20 are done: 320 s are left, although one of them took a minute."""
+    on_terminal(monkeypatch)
+    progress = Progress(100, shown=True)
+    for update in range(20):
+        clock[0] += 60.0 if update == 10 else 4.0
+        progress.advance("transition", "ace")
+        progress._bar.refresh()
+    last = capsys.readouterr().err.split("\r")[-1]
+    assert "20/100 [" in last
+    assert "<05:53, 4.4 s/update" in last  # (18 x 4 + 12) / 19 = 4.42 s, times 80
+    progress.close()
 
 
 @pytest.mark.parametrize("stream", [None, "stdout", "stderr"])

@@ -2,15 +2,18 @@
 
 import json
 import shlex
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
+import yaml
 
 import sparring
 from sparring import train
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.sweeps.launch import table
 from sparring.configs.core.errors import InputError
+from sparring.configs.sweeps.file import LAUNCHERS, launchers
 from sparring.configs.sweeps.plan import read_grid
 
 ROOT = Path(train.__file__).parent
@@ -54,6 +57,13 @@ def test_joblib_runs_them_side_by_side_and_a_failure_is_a_line_of_the_table(tmp_
     assert load_checkpoint(tmp_path / "tiny-0" / "final.pt").training["update"] == 1
 
 
+def test_a_call_names_what_it_trains():
+    with pytest.raises(InputError, match="give either a sweep file"):
+        sparring.sweep()
+    with pytest.raises(InputError, match=r"unknown sweep 'stabilty_ablation': .*did you mean 'stability_ablation'"):
+        sparring.sweep("stabilty_ablation")
+
+
 def test_submitit_does_as_well_and_a_repeated_sweep_continues_its_runs(tmp_path, capsys):
     pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
     code, out = launched(tmp_path, capsys, "seed=1,2", "launcher=local")
@@ -66,6 +76,13 @@ def test_submitit_does_as_well_and_a_repeated_sweep_continues_its_runs(tmp_path,
     assert code == 0, out
     assert "resumed after update 1" in (tmp_path / "tiny-sweep" / "tiny-1.log").read_text()
     assert json.loads((tmp_path / "tiny-sweep" / "tiny-1.json").read_text())["updates"] == 2
+
+
+def test_the_options_for_slurm_are_ones_that_the_launcher_has():
+    config = pytest.importorskip("hydra_plugins.hydra_submitit_launcher.config")
+    options = yaml.safe_load((LAUNCHERS / "slurm.yaml").read_text())["options"]
+    assert options.keys() <= {field.name for field in fields(config.SlurmQueueConf)}
+    assert launchers() == ["joblib", "local", "slurm"]
 
 
 def test_the_commands_of_the_scaling_page_are_understood():

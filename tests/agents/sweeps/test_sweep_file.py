@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from sparring import train
+from sparring.configs.core.errors import InputError
 from sparring.configs.sweeps import file as sweep_file
 
 TINY = ("threads=1", "hydra.launcher.n_jobs=1", "hydra.launcher.backend=threading")
@@ -129,6 +130,21 @@ def test_every_value_of_a_search_is_checked_before_the_first_trial(launch):
     code, said = launch({**SEARCH, "search": {"trials": 1, "space": space}})
     assert code == 2
     assert "mine: search.space: ppo.clip=7.0: must be in (0, 1]" in said.err
+
+
+def test_cfg_prints_the_runs_and_starts_none(launch, tmp_path):
+    code, said = launch(FILE, "--cfg", "runs=A")
+    assert code == 0
+    assert yaml.safe_load(said.out)["A-seed0"]["max_updates"] == 2
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_missing_optuna_is_one_line(monkeypatch):
+    from sparring.agents.sweeps import launch as module
+
+    monkeypatch.setattr(module, "find_spec", lambda name: None if name == "optuna" else object())
+    with pytest.raises(InputError, match=r'a search needs optuna: pip install -e "\.\[search\]"'):
+        module._check_packages(searches=True)
 
 
 def test_a_signal_to_the_launching_process_ends_the_sweep_and_not_only_its_run(launch, tmp_path, monkeypatch):

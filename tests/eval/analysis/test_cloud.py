@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("wandb")
 
 from sparring.eval import runs as command
-from sparring.eval.analysis.record import RunNetworkError
+from sparring.eval.analysis.record import RunNetworkError, RunNotFoundError
 from sparring.eval.analysis.sources import wandb_cloud
 from sparring.eval.analysis.sources.wandb_cloud import WandBCloud
 from tests.eval.analysis.wandb_server import WandBServer, run_of
@@ -89,6 +89,11 @@ def test_a_server_that_is_not_there(server, tmp_path, monkeypatch):
         cloud(tmp_path, timeout=2).runs()
 
 
+def test_an_unknown_run(server, tmp_path):
+    with pytest.raises(RunNotFoundError, match="did you mean calm-cat"):
+        cloud(tmp_path).record("calm-cut")
+
+
 def test_the_cache_answers_and_counts(server, tmp_path, monkeypatch):
     first = cloud(tmp_path)
     first.history("calm-cat")
@@ -112,6 +117,13 @@ def test_the_cache_answers_and_counts(server, tmp_path, monkeypatch):
     assert (offline.cache.hits, len(server.asked)) == (2, asked)
     with pytest.raises(RunNetworkError, match="--offline: the cache has no answer"):
         offline.history("bold-bee")
+
+
+def test_a_damaged_cache_is_asked_for_again(server, tmp_path):
+    cloud(tmp_path).runs()
+    for path in (tmp_path / "cache").iterdir():
+        path.write_bytes(path.read_bytes()[:50])
+    assert len(cloud(tmp_path).runs()) == 5
 
 
 def test_commands_and_exit_codes(server, tmp_path, capsys, monkeypatch):

@@ -124,6 +124,16 @@ def test_a_damaged_run_is_shown_with_exit_code_4(capsys, tmp_path):
     assert (code, json.loads(out)["runs"][0]["health"]) == (4, "bad")
 
 
+def test_export(capsys, root, tmp_path):
+    for name in ("a.json", "a.csv"):
+        assert call(capsys, root, "export", "-r", "dark-ghost", "--output", str(tmp_path / name))[0] == 0
+    found = json.loads((tmp_path / "a.json").read_text())
+    assert {"config", "summary", "history", "events", "artifacts", "schema_version"} <= found.keys()
+    rows = list(csv.DictReader((tmp_path / "a.csv").open()))
+    assert float(rows[7]["eval/win_rate"]) == 0.2
+    assert rows[0]["eval/win_rate"] == ""
+
+
 def test_watch_ends_with_the_run(capsys, root):
     code, out, _ = call(capsys, root, "watch", "-r", "dark-ghost", "-m", "train/loss", "--json")
     rows = [json.loads(line) for line in out.splitlines()]
@@ -137,6 +147,29 @@ def test_watch_names_metrics_that_a_run_lacks(capsys, root):
     assert error.count("did you mean 'train/loss'?") == 1
     code, _, error = call(capsys, root, *shlex.split("watch --run-id dark-ghost -m train/los"))
     assert (code, "no value of metric 'train/los'" in error) == (3, True)
+
+
+def test_watch_shows_the_time_as_a_date(capsys, root):
+    _, out, _ = call(capsys, root, "watch", "--run-id", "dark-ghost")
+    (line,) = (line for line in out.splitlines() if "_timestamp" in line)
+    assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d", line)
+
+
+def test_search_names_options_and_tags_that_no_run_has(capsys, root):
+    line = "search --config gama=0.99 --config seed=4 --tag quickstrt --json"
+    code, out, error = call(capsys, root, *shlex.split(line))
+    assert (code, json.loads(out)["runs"]) == (0, [])
+    assert error.splitlines() == [
+        "warning: --config: no run has the option 'gama'; did you mean 'gamma'?",
+        "warning: --tag: no run has the tag 'quickstrt'; did you mean 'quickstart'?",
+    ]
+
+
+def test_health_counts_alerts(capsys, tmp_path):
+    write_run(tmp_path, "killed-run", ended="")
+    code, out, _ = call(capsys, tmp_path, "health", "--json")
+    (run,) = json.loads(out)["runs"]
+    assert (code, run["health"], run["reasons"]) == (0, "bad", ["the run was killed"])
 
 
 def test_cache_figures(capsys, tmp_path):
@@ -161,3 +194,10 @@ def test_cache_figures(capsys, tmp_path):
     found = json.loads(out)
     assert (found["enabled"], found["hit_rate_mean"], found["hit_rate_overall"]) == (True, 0.5, 0.5)
     assert (found["total_hits"], found["tokens_saved"]) == (100.0, 200.0)
+
+
+def test_control_characters_do_not_reach_the_terminal(capsys, tmp_path):
+    write_run(tmp_path, "odd", ended="\x1b[2J done")
+    (tmp_path / "odd" / "config.yaml").write_text('run: "a\\u001b[31mred"\n')
+    _, out, _ = call(capsys, tmp_path, "get-run", "-r", "odd")
+    assert "\x1b" not in out

@@ -1,10 +1,12 @@
 """The register: rows derived from folders, planned ones from files, and a page that is up to date."""
 
 import json
+import re
 
 import pytest
 import yaml
 
+from sparring.agents.run.folder import read_origin, write_origin
 from sparring.configs.core.errors import InputError
 from sparring.configs.load import load
 from sparring.configs.serialization import to_plain
@@ -67,6 +69,19 @@ def test_files_without_a_run_are_planned():
     assert names["mlp_stability-D"].changes == "grpo.use_ppo_clipping=true grpo.kl_beta=0.02"
 
 
+def test_a_recorded_run_is_no_longer_planned(tmp_path):
+    folder(tmp_path, "mine", "+run=quickstart")
+    assert "quickstart" not in {row.name for row in planned_rows(rows_of_runs(tmp_path))}
+
+
+def test_a_strange_folder_does_not_end_the_others(tmp_path):
+    folder(tmp_path, "mine", "+run=quickstart", events=["done after 2 updates"])
+    (folder(tmp_path, "odd", "+run=quickstart") / "metrics.jsonl").write_bytes(b"\xff\xfe\n")
+    rows = {row.name: row for row in rows_of_runs(tmp_path)}
+    assert rows["mine"].status == "completed"
+    assert re.fullmatch(r"cannot be read \(.*no text in UTF-8.*\)", rows["odd"].result)
+
+
 def test_names_choose_rows_and_unknown_ones_are_refused(tmp_path):
     for name in ("one", "two"):
         folder(tmp_path, name, "+run=quickstart")
@@ -103,3 +118,11 @@ def test_the_reference_rows_are_read_with_their_keys_checked(tmp_path):
     path.write_text("- {name: a, source: b, status: completed, resultt: c}\n")
     with pytest.raises(InputError, match=r"resultt: unknown key.*did you mean 'result'"):
         page.read_reference(path)
+
+
+def test_the_origin_is_the_commit_or_unknown(tmp_path):
+    write_origin(tmp_path)
+    commit = read_origin(tmp_path).get("commit", "")
+    assert commit == "" or len(commit.removesuffix("+")) == 9
+    (tmp_path / "origin.json").write_text('{"commit": "`rm`"}')
+    assert read_origin(tmp_path) == {}

@@ -65,6 +65,13 @@ def test_a_file_that_repeats_steps_hides_the_earlier_ones_and_is_named(tmp_path,
     )
 
 
+def test_a_step_that_falls_within_a_file_is_said(tmp_path):
+    write_events(tmp_path / "one", [(1, 1.0), (2, 2.0), (1, 3.0), (2, 4.0)])
+    history = TensorBoardFiles(tmp_path).history("one")
+    assert points_of(history, "return") == [(1, 1), (1, 3), (2, 2), (2, 4)]
+    assert "falls 1 times" in history.notes[0]
+
+
 @pytest.mark.parametrize(
     ("rows", "loss", "reward", "note"),
     [
@@ -128,3 +135,11 @@ def test_a_run_that_is_resumed_counts_each_step_once(tmp_path):
     assert history.step.tolist() == list(range(7))
     assert history.columns["loss"].tolist() == [0, 1, 2, 103, 104, 105, 106]
     assert "2 of 9 rows are left out" in history.notes[0]
+
+
+def test_a_name_in_two_sources_is_said(tmp_path, capsys):
+    write_rows(tmp_path / "one", [{"env_steps": 1, "loss": 1.0}])
+    write_events(tmp_path / "events" / "one", [(1, 1.0)])
+    source, _ = find_run("one", [RunFolders(tmp_path), TensorBoardFiles(tmp_path / "events")])
+    assert source.name == "folder"
+    assert "'one' is in folder and in tensorboard; folder is read" in capsys.readouterr().err

@@ -4,7 +4,7 @@ import pytest
 
 from sparring.configs.core.errors import InputError
 from sparring.eval.analysis.record import RunRecord
-from sparring.eval.analysis.search import SearchError, config_test, parse
+from sparring.eval.analysis.search import SearchError, config_test, parse, unused_names
 
 RUN = RunRecord(
     id="dark-ghost",
@@ -74,6 +74,12 @@ def test_errors_point_at_the_column(text, column, problem):
     assert f"search, column {column}: {problem}" in str(error.value)
 
 
+@pytest.mark.parametrize("text", ["__import__('os').system('x')", "().__class__", "seed = 3; import os", "lambda: 1"])
+def test_python_is_text_or_refused(text):
+    with pytest.raises(SearchError):
+        parse(text)
+
+
 def test_config_pairs():
     assert config_test("lora_rank=16")(RUN)
     assert config_test("model.name=smollm2")(RUN)
@@ -81,3 +87,10 @@ def test_config_pairs():
     for text in ("seed", "=3"):
         with pytest.raises(InputError, match='write "KEY=VALUE"'):
             config_test(text)
+
+
+def test_names_that_no_run_has_are_named():
+    assert unused_names("status = a and seeed = 2", [RUN]) == (
+        "search, column 16: no run has 'seeed'; did you mean 'seed'?"
+    )
+    assert unused_names("seed = missing", [RUN]) == ""

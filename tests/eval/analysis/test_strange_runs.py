@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import struct
 
 import pytest
@@ -11,6 +12,7 @@ from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 from sparring.configs.core.errors import one_line
 from sparring.eval import runs
 from sparring.eval.analysis.output import csv_text, html_text, markdown_text
+from sparring.eval.analysis.record import MOST_BITS
 from sparring.eval.analysis.sources.run_folders import RunFolders
 from sparring.eval.analysis.sources.tensorboard_files import TensorBoardFiles
 
@@ -78,6 +80,16 @@ def test_damage_is_named_and_the_rest_is_read(tmp_path, capsys, strange, kept, d
         names = [] if command == "list" else ["odd"]
         assert runs.main([command, *names, "--dir", str(tmp_path), "--json"]) == (4 if damage else 0)
         assert damage in capsys.readouterr().err
+
+
+def test_a_folder_or_a_link_in_place_of_a_log_is_named(tmp_path):
+    for name in ("folder", "link"):
+        (write(tmp_path, name) / "metrics.jsonl").unlink()
+    (tmp_path / "folder" / "metrics.jsonl").mkdir()
+    os.symlink("/dev/zero", tmp_path / "link" / "metrics.jsonl")
+    damage = {run.id: run.damage[0] for run in RunFolders(tmp_path).runs()}
+    assert "is a folder, and must be a regular file" in damage["folder"]
+    assert "is a link, and must be a regular file" in damage["link"]
 
 
 @pytest.mark.parametrize("command", ["list", "health"])
@@ -164,3 +176,7 @@ def test_text_of_a_run_reaches_no_output_as_it_is(tmp_path, capsys):
 )
 def test_text_is_cleaned_where_it_leaves(clean, text, shown):
     assert clean(text) == shown
+
+
+def test_the_limits_are_within_float64():
+    assert float(2**MOST_BITS) < float("inf")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import signal
 import socket
@@ -21,6 +22,7 @@ from websockets.sync.client import connect
 from sparring.configs.core.errors import InputError
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.game import load
 from sparring.eval import play
 from sparring.eval.browser import server
 from sparring.eval.browser.connection import answer
@@ -28,6 +30,7 @@ from sparring.eval.browser.dogfight.command import DEFAULT_OPPONENT, find_oppone
 from sparring.eval.browser.dogfight.live_match import LiveMatch
 from sparring.eval.browser.dogfight.session import FlightSession, Stage
 from sparring.eval.browser.server import Gate, listen
+from sparring.eval.options import parse_known
 from tests.eval.browser.browser import browser
 from tests.eval.dogfight.test_replay import ROOT, browse, needs_chromium, selftest
 
@@ -249,6 +252,21 @@ def test_a_connection_that_sends_no_whole_request_is_closed(monkeypatch, sent):
         assert client.recv(100) == b""
 
 
+def test_an_answered_connection_is_closed_in_the_middle_of_its_next_request(monkeypatch):
+    with serving_here(monkeypatch, 0.2) as address, socket.create_connection(address, timeout=60) as client:
+        client.sendall(HOST_LINE + b"\r\n")
+        answer = client.recv(1000)
+        assert answer.startswith(b"HTTP/1.1 403")
+        client.sendall(HOST_LINE)
+        while more := client.recv(1000):  # the rest of the answer, then the end
+            assert not more.startswith(b"HTTP/1.1")
+
+
+def test_the_server_listens_on_loopback_only():
+    with listen(0) as one:
+        assert one.getsockname()[0] == "127.0.0.1"
+
+
 def test_the_cookie_of_one_server_opens_no_other():
     one, other = Gate(1), Gate(1)
     key = one.exchange(one.token)
@@ -310,6 +328,19 @@ def test_it_fits_a_phone(tmp_path):
 # ---- errors
 
 
+def test_a_port_in_use_is_one_line(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert play.main(["--port", str(port), "--quiet"]) == 2
+    assert f"eval/play.py: --port {port}: Address already in use; give another, or 0" in capsys.readouterr().err
+
+
+def test_a_missing_extra_is_one_line(monkeypatch, capsys):
+    monkeypatch.setattr(server, "find_spec", lambda name: None if name == "uvicorn" else name)
+    assert play.main(["--quiet"]) == 2
+    assert 'uvicorn is not installed; run pip install -e ".[play]"' in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -339,9 +370,24 @@ def test_bad_options_are_one_line(arguments, words, capsys):
     ],
 )
 def test_the_game_is_that_of_the_opponent(arguments, env):
-    assert play.env_of(arguments) == env
+    assert parse_known(play.PlayChoice, arguments).game is load(play.COMMANDS[env])
+
+
+def test_an_unknown_game_is_one_line(capsys):
+    assert play.main(["--env", "dogfigth"]) == 2
+    assert "did you mean 'dogfight'?" in capsys.readouterr().err
 
 
 def test_an_opponent_of_other_rules_is_refused():
     with pytest.raises(InputError, match="rules=classic and cannot play with rules=challenge"):
         LiveMatch(opponent(), regime="default", seed=0, rules="challenge")
+
+
+def test_help_names_every_option():
+    command = [sys.executable, str(ROOT / "eval" / "play.py"), "--help"]
+    text = subprocess.run(
+        command, capture_output=True, text=True, check=True, env=os.environ | {"COLUMNS": "120"}
+    ).stdout
+    assert {"--opponent", "--rules", "--port", "--replays", "--static", "--no-browser"} <= set(
+        re.findall(r"--[a-z-]+", text)
+    )

@@ -9,6 +9,7 @@ import torch
 
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.policy import Policy
+from sparring.configs.core.errors import InputError
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
@@ -120,6 +121,21 @@ def test_the_simulator_agrees_with_the_kernel_for_600_ticks(both):
                 assert off[index] <= tolerance, name
 
 
+def test_the_matches_contain_what_the_rules_know(released):
+    """Shots, hits, stalls and soft walls all occur in the compared matches."""
+    found = set()
+    for seed, regime in enumerate(REGIMES):
+        states = played(released, regime, seed)[2]
+        for seat in range(2):
+            column = {name: states[:, COLUMN[f"{name}_{seat}"]] for name in ("x", "y", "hp", "cooldown", "stall")}
+            found |= {"shot"} if (np.diff(column["cooldown"]) > 0).any() else set()
+            found |= {"hit"} if (np.diff(column["hp"]) < 0).any() else set()
+            found |= {"stall"} if (column["stall"] > 0).any() else set()
+            high = column["y"] > game.HEIGHT - game.WALL_BAND
+            found |= {"wall"} if (np.abs(column["x"]) > game.HALF_WIDTH - game.WALL_BAND).any() or high.any() else set()
+    assert found == {"shot", "hit", "stall", "wall"}
+
+
 @needs_chromium
 def test_the_observations_agree(both):
     for (_, _, _, seen), told in both:
@@ -197,6 +213,9 @@ def opened(tab):
     return tab
 
 
+YAW = "Math.atan2(play.state().last.fighters[0].sin, play.state().last.fighters[0].cos)"
+
+
 @needs_chromium
 def test_a_match_is_flown_by_keys(opened):
     assert opened.value("[play.state().paused, play.state().last.tick]") == [True, 0]
@@ -224,6 +243,16 @@ def test_a_match_is_flown_by_keys(opened):
     opened.key("r")
     assert opened.value("play.state().last.tick") == 0
     assert opened.console == []
+
+
+@needs_chromium
+def test_a_turn_to_the_left_is_counter_clockwise(opened):
+    before = opened.value(YAW)
+    opened.key("a", "keyDown")
+    opened.mouse("#play")
+    opened.until("play.state().last.tick > 20 && play.toggle() === undefined")
+    opened.key("a", "keyUp")
+    assert 0 < (opened.value(YAW) - before) % (2 * np.pi) < np.pi
 
 
 @needs_chromium
@@ -285,3 +314,9 @@ def test_bad_input_is_one_line(arguments, words, tmp_path, capsys):
     line = capsys.readouterr().err.strip().splitlines()[-1]
     assert words in line
     assert not (tmp_path / "page.html").exists()
+
+
+def test_a_policy_of_challenge_rules_is_refused(released):
+    other = Policy(released.network, released.contract | {"rules": "challenge", "mirror": False}, name="mine")
+    with pytest.raises(InputError, match="mine: plays challenge rules"):
+        static_page(other)

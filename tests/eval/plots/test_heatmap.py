@@ -1,9 +1,13 @@
 """The picture of a payoff matrix: colours, numbers and ratings, and the same bytes each time."""
 
+import io
+
+import matplotlib as mpl
 import numpy as np
 import pytest
+from PIL import Image
 
-from sparring.eval.plots.heatmap import EVEN, GRID, LOSES, WINS, MatrixChart, heatmap_figure
+from sparring.eval.plots.heatmap import EVEN, GRID, LOSES, WINS, MatrixChart, draw_heatmap, heatmap_figure
 
 
 def chart(shares, policies=1):
@@ -44,3 +48,13 @@ def test_ratings_stand_beside_their_rows():
     assert words(ratings) == ["0, fixed", "+100"]
     assert ratings.get_ylim() == matrix.get_ylim() == (1.5, -0.5)
     assert [tuple(point) for point in ratings.lines[0].get_xydata()] == [(0.0, 0.0), (100.0, 1.0)]
+
+
+def test_more_players_need_a_larger_picture_and_settings_change_nothing():
+    charts = [chart(np.full((k, k), 0.5).tolist()) for k in (2, 5)]
+    small, large = (Image.open(io.BytesIO(draw_heatmap(one))) for one in charts)
+    assert large.height - small.height == pytest.approx(3 * 56, abs=2)
+    with mpl.rc_context({"font.size": 20, "savefig.dpi": 30}):
+        assert draw_heatmap(charts[0]) == draw_heatmap(chart([[0.5, 0.5], [0.5, 0.5]]))
+        again = draw_heatmap(charts[0])
+    assert again == draw_heatmap(charts[0])

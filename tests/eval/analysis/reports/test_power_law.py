@@ -43,6 +43,22 @@ def test_the_interval_of_dependent_updates_covers_the_exponent():
     assert naive < 65
 
 
+def test_points_without_a_logarithm_are_counted():
+    compute = np.arange(20.0)
+    law = fit_run(compute, np.where(compute < 5, -1.0, compute))
+    assert (law.points, law.left_out) == (15, 5)
+    with pytest.raises(PowerLawError, match="0 of 20 points have positive"):
+        fit_run(compute, -compute)
+
+
+def test_a_constant_reward_has_no_exponent():
+    compute = np.geomspace(1, 100, 30)
+    with pytest.raises(PowerLawError, match=r"all 30 rewards are 0\.3: a constant has no exponent"):
+        fit_run(compute, np.full(30, 0.3))
+    with pytest.raises(PowerLawError, match=r"all 90 rewards are 0\.3"):
+        fit_runs([(compute, np.full(30, 0.3))] * 3)
+
+
 def test_runs_of_a_sweep_are_the_unit_of_the_interval():
     """Three runs with different levels: many points each do not make the interval narrow."""
     compute = np.geomspace(1, 100, 1000)

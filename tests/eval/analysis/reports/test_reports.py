@@ -1,22 +1,33 @@
 """`analyze` and `compare` on recorded runs: content, files, exit codes, and texts that must not be interpreted."""
 
+import csv
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import yaml
 
 from sparring.eval import runs
 from sparring.eval.analysis.reports.comparison import (
+    ComparedRun,
     ComparisonOptions,
+    SeedGroup,
     common_limit,
     difference,
     grouped,
     load_compared,
 )
-from sparring.eval.analysis.reports.power_law import difference_of_means, mean_of
+from sparring.eval.analysis.reports.comparison_report import _group_value
+from sparring.eval.analysis.reports.power_law import ComputeChoice, compute_of, difference_of_means, mean_of
+from sparring.eval.analysis.reports.rendering import draw_svg, sparkline
+from sparring.eval.analysis.reports.report import LinePlot, PlotLine, number
+from sparring.eval.analysis.reports.rules import RULES
 from sparring.eval.analysis.sources.run_folders import RunFolders
+from sparring.eval.stats.aggregate import Estimate
 
 
 class Tags(HTMLParser):
@@ -153,6 +164,19 @@ def test_seeds_are_grouped_and_paired(seeds, capsys, tmp_path):
     assert "<svg" in (tmp_path / "c.html").read_text()
 
 
+def test_options_take_several_values_in_a_row(seeds, capsys):
+    """As in `compare --run-ids A B C --metrics X Y --output-format csv`."""
+    root, names = seeds()
+    metrics = ["--metrics", "benchmark/loss", "benchmark/reward_mean"]
+    command = ["compare", "--run-ids", *names[:3], "--dir", str(root), *metrics, "--output-format", "csv"]
+    assert runs.main(command) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("section,row,column,value,low,high\nRuns,a0,group,A,,\nRuns,a0,seed,0,,\n")
+    half = 4.302652729696142 / 3**0.5  # Student's t, two degrees of freedom, of 2, 3 and 4
+    (values,) = (row[3:] for row in csv.reader(shown.splitlines()) if row[1:3] == [metrics[2], "a0 and 2 more seeds"])
+    assert [float(value) for value in values] == pytest.approx([3.0, 3.0 - half, 3.0 + half])
+
+
 def test_scripts_get_numbers_not_words(run_folder, capsys):
     """JSON and CSV of a report have the values of metrics.jsonl in full precision, not the four digits for people."""
     folder = run_folder("sick_learning_rate")
@@ -238,6 +262,21 @@ def test_a_verdict_needs_six_seeds(run_folder, count, verdict):
     assert found.verdict == verdict
 
 
+def test_a_table_that_is_piped_is_not_folded(seeds, capsys):
+    """A name stays on one line for grep, as in the tables of the other commands."""
+    root, names = seeds()
+    assert runs.main(["compare", *names, "--dir", str(root)]) == 0
+    rows = [line.split()[:4] for line in capsys.readouterr().out.splitlines() if line.startswith("a0 ")]
+    assert ["a0", "A", "0", "killed"] in rows
+
+
+def test_plots_of_a_page_fit_a_narrow_window(run_folder, tmp_path):
+    """A plot has a fixed width of 520 pixels, more than a telephone shows."""
+    page = tmp_path / "a.html"
+    assert runs.main(["analyze", str(run_folder("sick_guard")), "--html", str(page)]) == 0
+    assert "svg{max-width:100%;height:auto}" in page.read_text()
+
+
 def test_runs_are_compared_where_both_have_been(run_folder):
     """The shorter run decides: values later than its end are not used."""
     root = run_folder("healthy_grpo").parent
@@ -260,6 +299,21 @@ def test_one_run_a_side_is_compared_by_windows(run_folder):
     assert "windows" in found.basis
 
 
+@pytest.mark.parametrize(
+    ("metric", "values", "expected"),
+    [("rollout/win_rate", (0.0, 0.9), 0.45), ("rollout/win_rate", (0.0, 0.9, 0.9), (0.0, 1.0)), ("x", (0.9,), 0.9)],
+)
+def test_rates_stay_in_0_to_1_and_two_seeds_have_no_interval(read_run, metric, values, expected):
+    record, history = read_run("healthy_cartpole")
+    x = np.arange(1.0, 11.0)
+    rows = [replace(history, columns={metric: np.full(10, value)}) for value in values]
+    group = SeedGroup(
+        "g", tuple(ComparedRun(record, one, compute_of(record, one, ComputeChoice()), x, "steps") for one in rows)
+    )
+    cell = _group_value(group, metric, 10.0)
+    assert (cell.interval if isinstance(cell, Estimate) else cell) == expected
+
+
 def test_bootstrap_intervals_agree_with_students_t():
     """For 60 normal values both are the mean and about 1.96 standard errors."""
     values = np.random.default_rng(3).normal(1.0, 2.0, 60)
@@ -269,3 +323,24 @@ def test_bootstrap_intervals_agree_with_students_t():
     gap = difference_of_means(values + 1.0, values)
     assert gap.value == pytest.approx(1.0)
     assert gap.interval[0] < 1.0 < gap.interval[1]
+
+
+def test_a_plot_is_well_formed_and_inside_its_frame():
+    line = PlotLine("<&>", (1.0, 10.0, 1000.0), (0.5, 2.0, -1.0))
+    for log in (False, True):
+        text = draw_svg(LinePlot("<title>", "x", (line,), log=log, marks=(5.0,)))
+        root = ElementTree.fromstring(text)
+        points = next(part for part in root if part.tag == "polyline").get("points").split()
+        assert len(points) == (2 if log else 3)  # -1 has no logarithm
+        assert all(0 <= float(value) <= 520 for point in points for value in point.split(","))
+
+
+def test_sparklines_and_numbers():
+    assert sparkline((0.0, 0.5, 1.0)) == "▁▅█"
+    assert [number(value) for value in (None, 3.0, 0.12345, 12345.6, 2e12, float("nan"))] == [
+        *("-", "3", "0.1235", "12,346", "2e+12", "-")
+    ]
+
+
+def test_the_rules_of_the_package_are_plain_yaml():
+    assert yaml.safe_load(RULES.read_text())["rules"]

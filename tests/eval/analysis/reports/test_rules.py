@@ -8,7 +8,7 @@ import pytest
 from sparring.configs.core.errors import InputError
 from sparring.eval.analysis.record import History
 from sparring.eval.analysis.reports.detectors import DETECTORS, Plateau
-from sparring.eval.analysis.reports.rules import apply_rules, load_rules, skipped_rules
+from sparring.eval.analysis.reports.rules import PATTERNS, apply_rules, load_rules, skipped_rules
 from sparring.eval.analysis.reports.series import Series, curriculum_shifts, with_derived
 
 
@@ -92,6 +92,27 @@ BROKEN = {
 @pytest.mark.parametrize("rule", BROKEN)
 def test_a_fault_put_into_a_recorded_run_is_found(fired, rule):
     assert rule in fired("healthy_grpo", edit=BROKEN[rule])
+
+
+def test_a_run_without_cache_metrics_is_told_so(fired):
+    def edit(number, row):
+        for key in [key for key in row if key.startswith("cache/")]:
+            del row[key]
+
+    assert set(fired("healthy_grpo", edit=edit)) == {"cache_absent"}
+
+
+def test_a_forgotten_bot_is_found(fired):
+    def edit(number, row):
+        if number > 200:
+            row["curriculum/do_nothing/win_rate"] = 0.3
+
+    assert set(fired("healthy_quickstart", edit=edit)) == {"bot_forgotten"}
+
+
+def test_every_pattern_of_the_workflow_has_a_rule():
+    assert {rule.pattern for rule in load_rules()} == set(PATTERNS)
+    assert len({rule.name for rule in load_rules()}) == len(load_rules())
 
 
 def test_shifts_of_the_curriculum(read_run):
@@ -190,6 +211,14 @@ def test_an_unknown_option_leaves_it_to_the_metrics(config, fires, said):
     texts = [finding.text for finding in apply_rules(load_rules(), rows, config)]
     assert bool(texts) is fires
     assert said in (texts[0] if fires else dict(skipped_rules(load_rules(), rows, config))["no_overlap"])
+
+
+def test_rules_that_a_run_cannot_be_asked_are_listed_with_the_reason():
+    rules, rows = load_rules(), history(benchmark__reward_mean=np.arange(12.0))
+    skipped = dict(skipped_rules(rules, rows, {}))
+    assert skipped["kl_max_high"] == "the run has no kl/max"
+    assert skipped["reward_flat"] == "benchmark/reward_mean has 12 values, fewer than 20"
+    assert "reward_collapse" not in skipped  # looked at, and not seen
 
 
 RULE = "rules: [{name: x, pattern: cache, severity: info, finding: a, next: b, signs: [%s]}]"
