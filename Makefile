@@ -66,7 +66,6 @@ $(BASE_STAMP): pyproject.toml constraints.txt
 $(STAMP): $(BASE_STAMP)
 	@echo "Next: install the extras and the test tools into .venv, a few minutes the first time."
 	$(PIP_INSTALL) -e ".[dev,wandb]"
-	@mkdir -p .venv/import && ln -sfn ../.. .venv/import/sparring  # mypy does not follow editable installs
 	@touch $(STAMP)
 	@echo "Installed. To use it in this shell: source .venv/bin/activate"
 
@@ -103,7 +102,7 @@ $(CURDIR)/.venv-vllm/bin/python:
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	MYPYPATH=.venv/import:. $(BIN)/mypy
+	$(BIN)/mypy
 
 bench: kernels
 	$(BIN)/python benchmarks/dogfight.py

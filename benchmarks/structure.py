@@ -25,7 +25,8 @@ from benchmarks.command import run_script
 from benchmarks.report import publish, table
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("agents", "configs", "curriculum", "envs", "eval", "train.py", "__init__.py")
+ROOMS = ("agents", "configs", "curriculum", "envs", "eval", "train.py", "sparring/__init__.py", "__init__.py")
+"""The package's own names are in its folder, in older checkouts at the top."""
 PROSE = ("docs", "checkpoints", "README.md", "CHANGELOG.md", "Makefile", "pyproject.toml", ".ci/run")
 WORDS = ("nobody", "somebody", "anybody", "everybody", "whoever", "whom", "anew", "lately", "begun", "thereof")
 BANNED = re.compile(rf"\b({'|'.join(WORDS)})\b", re.IGNORECASE)

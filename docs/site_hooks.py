@@ -1,17 +1,14 @@
 """Hooks of the documentation site (mkdocs.yml): navigation, links to the repository, sources of the API reference.
 
-The pages are written to be read in the repository as well. Three things differ in the site:
-the navigation, which is read from the tables of docs/README.md; links that leave docs/, which lead to pages made from
-the files they name, so that the site needs no server for source code; and the package, whose folders lie at the top of
-the repository and are shown to mkdocstrings as one folder `sparring`.
+The pages are written to be read in the repository as well. Two things differ in the site: the navigation, which is
+read from the tables of docs/README.md, and links that leave docs/, which lead to pages made from the files they name,
+so that the site needs no server for source code. mkdocstrings reads the folder `sparring` of the repository.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,7 +22,6 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS, REPOSITORY = "docs", "repository"
 """Folder of the pages; folder in the site of the pages made from other files."""
 INDEX = "README.md"
-PACKAGES = ("__init__.py", "agents", "configs", "curriculum", "envs", "eval", "train.py")
 FOLDERS = {"results/README.md": "Results", "lab_notes.md": ""}
 """Indexes whose pages stand below them in the navigation, with the name of that section, if it is one of its own."""
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".json": "json", ".toml": "toml", ".cff": "yaml"}
@@ -33,21 +29,12 @@ FENCE = re.compile(r"(^```.*?^```)", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 TABLE = re.compile(r"^\| (?P<title>[\w ]+?) \|.*\n\| ---.*\n(?P<rows>(?:\|.*\n?)+)", re.MULTILINE)
 
-_package = ""
-"""Temporary folder that holds the package under its name."""
-
 
 @event_priority(100)  # before mkdocstrings reads its search path
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Set the navigation and the search path of the API reference."""
-    global _package
     config.nav = navigation()
-    _package = tempfile.mkdtemp(prefix="sparring-docs-")
-    folder = Path(_package, "sparring")
-    folder.mkdir()
-    for name in PACKAGES:
-        (folder / name).symlink_to(ROOT / name)
-    config.plugins["mkdocstrings"].config["handlers"]["python"]["paths"] = [_package]
+    config.plugins["mkdocstrings"].config["handlers"]["python"]["paths"] = [str(ROOT)]
     return config
 
 
@@ -70,11 +57,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Return the page with its relative links changed to those of the site."""
     return rewrite(markdown, page.file.src_uri)
-
-
-def on_post_build(config: MkDocsConfig) -> None:
-    """Remove the temporary folder; its links are removed, not what they lead to."""
-    shutil.rmtree(_package, ignore_errors=True)
 
 
 def navigation() -> list[Any]:

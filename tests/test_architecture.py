@@ -15,9 +15,20 @@ from benchmarks import structure
 ROOT = Path(__file__).resolve().parents[1]
 
 TOP_LEVEL = {
-    *("train.py", "envs", "agents", "curriculum", "configs", "eval", "checkpoints", "tests", "docs", "benchmarks"),
     *(
-        "__init__.py",
+        "train.py",
+        "envs",
+        "agents",
+        "curriculum",
+        "configs",
+        "eval",
+        "checkpoints",
+        "tests",
+        "docs",
+        "benchmarks",
+        "sparring",
+    ),
+    *(
         "README.md",
         "CHANGELOG.md",
         "CITATION.cff",
@@ -29,7 +40,6 @@ TOP_LEVEL = {
         "constraints.txt",
         ".ci",
         ".gitignore",
-        "py.typed",
     ),
 }
 MAY_IMPORT = {
@@ -244,13 +254,13 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 67_768,
+    "product lines": 67_766,
     "product files": 407,
     "import lines, % of product lines": 8.1,
     "files with one importer": 79,
     "files with one importer and at most 80 lines": 6,
     "`found` as a name, per 1,000 lines": 0.7,
-    "test lines": 60_824,
+    "test lines": 61_668,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""
@@ -275,11 +285,11 @@ def test_files_entered_only_fall(name):
 
 def test_figures_of_the_structure_are_counted(tmp_path):
     """A product of two files, counted by hand."""
-    for room in (*structure.ROOMS, "tests"):
+    for room in ("sparring", *structure.ROOMS, "tests"):
         (tmp_path / room).touch() if "." in room else (tmp_path / room).mkdir()
     one = "import os\nfrom sparring.eval import (\n    two,\n)\nfound = two.two(os)\n"
     (tmp_path / "eval" / "one.py").write_text(one)
     (tmp_path / "eval" / "two.py").write_text("def two(found):\n    return found\n\n\nfoundation = 3\n")
     (tmp_path / "tests" / "test_one.py").write_text("found = 1\n")
     figures = structure.counts(tmp_path)
-    assert [figures[name] for name in RATCHET] == ["10", "4", "40.0", "1", "1", "300.0", "1"]
+    assert [figures[name] for name in RATCHET] == ["10", "5", "40.0", "1", "1", "300.0", "1"]

@@ -19,10 +19,11 @@ ROOMS = ("agents", "configs", "curriculum", "envs", "eval")
 def wheel(tmp_path_factory):
     """The path of a wheel built from a copy of the sources, so that building leaves nothing in the repository."""
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    for name in ("__init__.py", "py.typed", "train.py", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("train.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    for folder in (*ROOMS, "checkpoints/released"):
-        shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in (*ROOMS, "checkpoints/released", "sparring"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / folder, source / folder, symlinks=True, ignore=ignored)
     command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(target)]
     subprocess.run([*command, str(source)], check=True)
     return next(target.glob("*.whl"))

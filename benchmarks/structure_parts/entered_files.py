@@ -64,7 +64,8 @@ def main() -> None:
     root = os.path.realpath(root)
     path = str(Path(root) / script)
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "sparring").symlink_to(root)
+        package = Path(root) / "sparring"  # older checkouts are the package themselves
+        (Path(folder) / "sparring").symlink_to(package if package.is_dir() else root)
         sys.argv, sys.path[:1] = [path, *arguments], [str(Path(path).parent), folder]
         trace = CallTrace(root, whole=window == "all")
         threading.setprofile(trace)

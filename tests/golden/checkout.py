@@ -22,6 +22,8 @@ from typing import Any
 
 import yaml
 
+PACKAGE = "sparring"
+"""Folder that holds the whole package, as links, where there is one."""
 FIXED = {
     "PYTHONHASHSEED": "0",
     "PYTHONNOUSERSITE": "1",
@@ -65,6 +67,8 @@ class Checkout:
         tool = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8")).get("tool", {})
         packages = dict(tool.get("setuptools", {}).get("package-dir", {}))
         packages.pop("", None)
+        if (folder / PACKAGE / "__init__.py").is_file():
+            packages = {PACKAGE: PACKAGE}
         imports.mkdir(parents=True)
         (imports / "sitecustomize.py").write_text(NO_FINDER, encoding="utf-8")
         for name in sorted(packages):
@@ -75,7 +79,8 @@ class Checkout:
     def games(self) -> str:
         """Name of the package that holds the games."""
         names = {Path(place): name for name, place in self.packages.items()}
-        inside_root = f"{names[Path()]}.envs" if Path() in names else "envs"
+        root = next((names[place] for place in (Path(), Path(PACKAGE)) if place in names), "")
+        inside_root = f"{root}.envs" if root else "envs"
         return names.get(Path("envs"), inside_root)
 
     @property
@@ -113,9 +118,9 @@ def copy_working_tree(root: Path, to: Path) -> None:
     """Copy what git would commit now: tracked files as they are, and new ones it does not ignore."""
     names = _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard").decode().split("\0")
     for name in filter(None, names):
-        if (root / name).is_file():  # a deleted one is still listed
+        if (root / name).is_file() or (root / name).is_symlink():  # a deleted one is still listed
             (to / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(root / name, to / name)
+            shutil.copy2(root / name, to / name, follow_symlinks=False)
 
 
 def copy_commit(root: Path, revision: str, to: Path) -> str:

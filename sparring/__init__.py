@@ -3,7 +3,7 @@
 Importing it registers the games with Gymnasium and nothing more; the simulator (Warp, torch) loads with the first
 environment or call. The names below are the whole Python API, documented in docs/api.md; `train.py` and the commands
 of `eval/` run the same code. The rooms are the packages `sparring.envs`, `sparring.agents`,
-`sparring.curriculum`, `sparring.configs` and `sparring.eval`, which lie as folders of these names beside this file.
+`sparring.curriculum`, `sparring.configs` and `sparring.eval`: links beside this file, to folders at the top.
 """
 
 from importlib import import_module
