@@ -10,13 +10,11 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
-
-from tqdm import tqdm
+from typing import Any
 
 from sparring.configs.core.errors import InputError, printable
 from sparring.configs.core.files import read_regular, write_atomically
@@ -28,7 +26,6 @@ BAD_INPUT = 2
 INTERRUPTED = 130
 NUMBERED = r"%s-(\d{4,})\.json"
 """Names of earlier results, after the name of the latest."""
-Cell = TypeVar("Cell")
 
 
 @dataclass(frozen=True)
@@ -138,14 +135,6 @@ def use_machine(device: str, threads: int, *, quiet: bool) -> tuple[str, int]:
     from sparring.configs.core.device import choose_device
 
     return str(choose_device(device)), set_threads(threads)
-
-
-def show_cells(cells: Sequence[Cell], name: Callable[[Cell], str], *, shown: bool) -> Iterator[Cell]:
-    """Yield the cells of a table one by one, with a progress bar that names the current cell."""
-    with tqdm(cells, unit="cell", disable=not shown) as bar:
-        for cell in bar:
-            bar.set_description(name(cell))
-            yield cell
 
 
 def make_folders(folders: Iterable[Path | None], *, files: Iterable[Path | None] = ()) -> None:

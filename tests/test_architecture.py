@@ -254,7 +254,7 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 67_766,
+    "product lines": 67_769,
     "product files": 407,
     "import lines, % of product lines": 8.1,
     "files with one importer": 79,

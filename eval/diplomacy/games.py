@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from tqdm import tqdm
 
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
+from sparring.envs.diplomacy.board.positions import FIRST_YEAR
 from sparring.envs.diplomacy.records.timeline import Phase, phases_of
-from sparring.eval.command import show_cells
 from sparring.eval.diplomacy.options import DiplomacyOptions
 
 if TYPE_CHECKING:
@@ -45,17 +48,36 @@ def play_bots(
     players = {name: open_player(name) for name in options.opponents}
     batch = make_batch(options, options.games, 0, device, threads)
     records = []
-    for one, six in show_cells(options.cells, " vs six ".join, shown=not options.quiet):
+    own, bar = one_of_seven(batch.num_games), game_years(options, len(options.cells))
+    for one, six in options.cells:
+        bar.set_description(f"{one} vs six {six}")
+        after_phase = partial(advance, bar, batch, bar.n)
         if isinstance(player, PolicyOrders):
             play_against(batch, player.network, players[six], seed=options.seed)
+            after_phase()
         else:
-            own = one_of_seven(batch.num_games)
-            play_to_end(batch, [(player or players.get(one, one), own), (players[six], ~own)], seed=options.seed)
+            seats = [(player or players.get(one, one), own), (players[six], ~own)]
+            play_to_end(batch, seats, seed=options.seed, after_phase=after_phase)
         records.append(record(one, six, batch.owner, batch.year, by_power=player is not None))
+    bar.close()
     phases = phases_of(batch.past()) if isinstance(batch, WatchedBatch) else []
     batch.close()
     one, six = options.cells[-1]
     return Played(records, phases, [one, *[six] * (NUM_POWERS - 1)])
+
+
+def game_years(options: DiplomacyOptions, cells: int) -> tqdm[NoReturn]:
+    """Return a bar over the years of the games of all cells."""
+    years = cells * options.games * (options.last_year - FIRST_YEAR + 1)
+    return tqdm(total=years, unit="game-year", disable=options.quiet)
+
+
+def advance(bar: tqdm[NoReturn], batch: DiplomacyBatch, before: float) -> None:
+    """Advance the bar by years; a finished game counts all, so that the bar ends with the games."""
+    over = int((batch.done > 0).sum())
+    years = int((batch.year[batch.done == 0].long() - FIRST_YEAR).sum())
+    bar.set_postfix_str(f"{over} of {batch.num_games} games over", refresh=False)
+    bar.update(before + years + over * (batch.last_year - FIRST_YEAR + 1) - bar.n)
 
 
 def make_batch(options: DiplomacyOptions, games: int, watched: int, device: str, threads: int) -> DiplomacyBatch:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from sparring.agents.llm.endpoint.backend import EndpointBackend
 from sparring.agents.llm.endpoint.retry import fallbacks_of
@@ -25,11 +24,10 @@ from sparring.agents.opponents.language import POLICY
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
-from sparring.envs.diplomacy.board.positions import FIRST_YEAR
 from sparring.envs.diplomacy.records.history import WatchedBatch
 from sparring.envs.diplomacy.records.timeline import Odds, Phase, phases_of
 from sparring.envs.diplomacy.rollouts.games import ModelOrders, play_to_end, seats_of_pairs
-from sparring.eval.diplomacy.games import Played, make_batch
+from sparring.eval.diplomacy.games import Played, advance, game_years, make_batch
 from sparring.eval.diplomacy.options import DiplomacyOptions
 from sparring.eval.diplomacy.results import PowerRecord, record
 
@@ -83,8 +81,7 @@ def _rounds(
     options: DiplomacyOptions, player: LanguagePlayer, cells: Cells, played: Played, machine: tuple[str, int]
 ) -> Iterator[Ends]:
     """Play all rounds; the game to watch is in the first and is stored in `played`."""
-    years = len(cells) * options.games * (options.last_year - FIRST_YEAR + 1)
-    with tqdm(total=years, unit="game-year", disable=options.quiet) as bar:
+    with game_years(options, len(cells)) as bar:
         for games in rounds_of(options.games, len(cells), player.at_a_time):
             round_options = replace(options, replay=None) if games.start else options
             watched = (len(cells) - (2 if (options.protocol or "both") == "both" else 1)) * len(games)
@@ -108,7 +105,7 @@ def _play_round(
     before = bar.n
 
     def after_phase() -> None:
-        _advance(bar, batch, before)
+        advance(bar, batch, before)
         if keeper:
             keeper.after_phase()
 
@@ -155,14 +152,6 @@ def _records(options: DiplomacyOptions, cells: Cells, ends: Sequence[Ends]) -> l
     owner, year = (torch.cat(parts, dim=1) for parts in zip(*ends, strict=True))
     shown = [(_shown(options, one), _shown(options, six)) for one, six in cells]
     return [record(one, six, owner[cell], year[cell], by_power=True) for cell, (one, six) in enumerate(shown)]
-
-
-def _advance(bar: Any, batch: DiplomacyBatch, before: int) -> None:
-    """Advance the bar by years; a finished game counts all, so that the bar ends with the games."""
-    over = int((batch.done > 0).sum())
-    years = int((batch.year[batch.done == 0].long() - FIRST_YEAR).sum())
-    bar.set_postfix_str(f"{over} of {batch.num_games} games over", refresh=False)
-    bar.update(before + years + over * (batch.last_year - FIRST_YEAR + 1) - bar.n)
 
 
 def _shown(options: DiplomacyOptions, name: str) -> str:

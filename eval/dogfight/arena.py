@@ -22,7 +22,6 @@ from sparring.configs.core.errors import InputError
 from sparring.curriculum.sprt import SCORES, Hypotheses, SPRTVerdict, count_pairs, judge
 from sparring.envs.dogfight.recording import Recorder, Recording
 from sparring.envs.dogfight.rules import ACTION_REPEAT, TICKS_PER_SECOND, ranges
-from sparring.eval.command import show_cells
 from sparring.eval.stats.tables import Counts, MatchRecord
 
 Pair = tuple[Entrant, Entrant]
@@ -172,4 +171,8 @@ def _check_policies(policies: Iterable[Policy], setting: MatchSettings) -> None:
 
 
 def _shown(cells: Sequence[tuple[str, Pair]], plan: ArenaPlan) -> Iterator[tuple[str, Pair]]:
-    return show_cells(cells, lambda cell: f"{cell[1][0].name} vs {cell[1][1].name}, {cell[0]}", shown=plan.progress)
+    """Yield the cells of a table one by one, with a progress bar that names the current one."""
+    with tqdm(cells, unit="cell", disable=not plan.progress) as bar:
+        for regime, (one, other) in bar:
+            bar.set_description(f"{one.name} vs {other.name}, {regime}")
+            yield regime, (one, other)
