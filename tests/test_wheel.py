@@ -70,8 +70,8 @@ def test_it_holds_code_data_models_and_scripts(wheel):
     text = zipfile.ZipFile(wheel).read(scripts).decode()
     assert "sparring-train = sparring.train:main" in text
     commands = [path.stem for path in (ROOT / "eval").glob("*.py") if "\ndef main(" in path.read_text()]
-    assert len(commands) == 11  # with episodes, the command of eval/run.py for Gymnasium
-    for name in {*commands} - {"episodes"}:
+    assert len(commands) == 10
+    for name in commands:
         assert f"{console_script(name)} = sparring.eval.{name}:main" in text
 
 
