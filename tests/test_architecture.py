@@ -254,13 +254,13 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 67_769,
+    "product lines": 67_764,
     "product files": 407,
     "import lines, % of product lines": 8.1,
     "files with one importer": 79,
     "files with one importer and at most 80 lines": 6,
     "`found` as a name, per 1,000 lines": 0.7,
-    "test lines": 61_668,
+    "test lines": 61_673,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""

@@ -17,7 +17,7 @@ from sparring.configs.load import load, runs
 from sparring.configs.serialization import from_plain, to_plain
 from sparring.eval.run import env_of
 
-SCRIPT = Path(train.__file__)
+SCRIPT = Path(train.__file__).resolve()
 
 
 @pytest.fixture

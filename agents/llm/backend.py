@@ -76,6 +76,10 @@ class Decision:
         return self.free_text or "\n".join(option.text for option in self.chosen)
 
 
+class ModelError(InputError):
+    """A model that cannot be loaded or used; the message is one line naming it and what to do."""
+
+
 class PromptError(InputError):
     """Prompts that a model cannot read; `places` are the indices of their requests in the batch."""
 

@@ -13,16 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from sparring.agents.llm.backend import Decision, PromptError, check_temperature
+from sparring.agents.llm.backend import Decision, ModelError, PromptError, check_temperature
 from sparring.agents.llm.decoding.constraint import Constraint, Steps, Walks, beginning, decode, encode
-from sparring.agents.llm.decoding.forward import (
-    CacheCounts,
-    ModelError,
-    check_context,
-    check_head,
-    plain,
-    without_dropout,
-)
+from sparring.agents.llm.decoding.forward import CacheCounts, check_context, check_head, plain, without_dropout
 from sparring.agents.llm.decoding.sampling import FreeRequests, sample, sample_free_text, seeds_of
 from sparring.agents.llm.decoding.scoring import LineOdds, line_odds
 from sparring.configs.language import LanguageModelConfig

@@ -14,9 +14,8 @@ import torch
 
 from benchmarks.gpu_parts.part import Found, PartOptions, wait
 from benchmarks.llm_parts.work import TEMPERATURE, Size, requests_of
-from sparring.agents.llm.backend import STOP, Decision
+from sparring.agents.llm.backend import STOP, Decision, ModelError
 from sparring.agents.llm.decoding.constraint import Constraint
-from sparring.agents.llm.decoding.forward import ModelError
 from sparring.agents.llm.decoding.scoring import collate, score
 from sparring.agents.llm.models.load import load_model
 from sparring.agents.llm.models.tiny import game_tokenizer

@@ -20,10 +20,11 @@ import numpy as np
 
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.distributed.threads import keep_freed_memory, make_deterministic, set_threads
+from sparring.agents.llm.backend import ModelError
 from sparring.agents.llm.cloning.dataset import CloneDataset, batches, halve, pack
 from sparring.agents.llm.cloning.held_out import HeldOut, HeldOutText
 from sparring.agents.llm.cloning.imitation import Imitator, learning_rate
-from sparring.agents.llm.decoding.forward import ModelError, check_context, check_finite, check_head
+from sparring.agents.llm.decoding.forward import check_context, check_finite, check_head
 from sparring.agents.llm.models.adapters import language_model_sha256
 from sparring.agents.llm.models.load import load_model
 from sparring.agents.llm.models.saved_model import save_model

@@ -30,11 +30,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
-from sparring.configs.core.errors import InputError
-
-
-class ModelError(InputError):
-    """A model that cannot be loaded or used; the message is one line naming it and what to do."""
+from sparring.agents.llm.backend import ModelError
 
 
 @contextmanager

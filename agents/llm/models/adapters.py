@@ -32,7 +32,8 @@ from torch.nn import Module
 from torch.nn.functional import cross_entropy
 from typing_extensions import TypedDict
 
-from sparring.agents.llm.decoding.forward import ModelError, all_logits, backbone, plain, without_dropout
+from sparring.agents.llm.backend import ModelError
+from sparring.agents.llm.decoding.forward import all_logits, backbone, plain, without_dropout
 from sparring.agents.run.fidelity import minibatch_sha256
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.manifest import ManifestError, TrainingStateError, read_listed, write_listed

@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 
-from sparring.agents.llm.decoding.forward import ModelError
+from sparring.agents.llm.backend import ModelError
 from sparring.agents.llm.models.saved_model import is_ours, verify_model
 from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import InputError, suggestion

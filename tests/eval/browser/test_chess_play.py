@@ -11,6 +11,7 @@ import pytest
 from websockets.sync.client import connect
 
 from sparring.configs.core.errors import InputError
+from sparring.envs.game import load
 from sparring.eval import play
 from sparring.eval.browser.chess.opponents import ChessOpponents, MoveAnswer, saved_opponent
 from sparring.eval.browser.chess.person_game import PersonGame, name_players, new_game, read_fen, read_move, resume_game
@@ -19,6 +20,7 @@ from sparring.eval.browser.chess.table import ChessTable, TableRules
 from sparring.eval.browser.connection import answer
 from sparring.eval.chess.games import RandomPlayer
 from sparring.eval.chess.options import find_chess_player
+from sparring.eval.options import parse_known
 from tests.eval.browser.test_live import ask, serving
 
 ROOK_ENDING = "7k/8/8/8/8/8/P7/R3K2R w KQ - 0 1"
@@ -344,7 +346,8 @@ def test_bad_options_of_chess_are_one_line(arguments, words, capsys, monkeypatch
 
 
 def test_the_game_of_a_chess_engine_is_chess():
-    assert [play.env_of(["--opponent", name]) for name in ("stockfish:3", "bot:builtin")] == ["chess"] * 2
+    chosen = [parse_known(play.PlayChoice, ["--opponent", name]).game for name in ("stockfish:3", "bot:builtin")]
+    assert chosen == [load(play.COMMANDS["chess"])] * 2
 
 
 def test_the_command_serves_a_game(tmp_path):

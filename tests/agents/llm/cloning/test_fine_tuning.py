@@ -11,9 +11,9 @@ pytest.importorskip("chess")
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from sparring.agents.llm.backend import ModelError
 from sparring.agents.llm.cloning.dataset import CloneDataset
 from sparring.agents.llm.cloning.trainer import CloneTrainer, first_model
-from sparring.agents.llm.decoding.forward import ModelError
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError, InputError

@@ -5,8 +5,8 @@ import pytest
 import torch
 from transformers import GenerationConfig, TopPLogitsWarper
 
+from sparring.agents.llm.backend import ModelError
 from sparring.agents.llm.decoding.constraint import Constraint
-from sparring.agents.llm.decoding.forward import ModelError
 from sparring.agents.llm.decoding.sampling import draw_tokens, in_nucleus
 from sparring.agents.llm.decoding.scoring import collate, score
 from sparring.agents.llm.transformers_backend import TransformersBackend

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import MambaConfig, MambaForCausalLM, MistralConfig, MistralForCausalLM
 
-from sparring.agents.llm.decoding.forward import Context, ModelError, check_context, check_finite, check_head
+from sparring.agents.llm.backend import ModelError
+from sparring.agents.llm.decoding.forward import Context, check_context, check_finite, check_head
 from tests.agents.llm.toys import gpt2, llama, word_tokenizer
 
 MODELS = {"llama": llama(word_tokenizer()), "gpt2": gpt2(word_tokenizer())}

@@ -6,8 +6,8 @@ import hashlib
 import pytest
 import torch
 
+from sparring.agents.llm.backend import ModelError
 from sparring.agents.llm.decoding.constraint import Constraint
-from sparring.agents.llm.decoding.forward import ModelError
 from sparring.agents.llm.decoding.scoring import collate, score
 from sparring.agents.llm.models.adapters import (
     BASE,

@@ -9,8 +9,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from sparring.agents.llm.backend import ModelError
 from sparring.agents.llm.decoding.constraint import Constraint
-from sparring.agents.llm.decoding.forward import ModelError, allowed_logits, check_head
+from sparring.agents.llm.decoding.forward import allowed_logits, check_head
 from sparring.agents.llm.decoding.scoring import collate, score
 from sparring.agents.llm.models import load as loading
 from sparring.agents.llm.models.load import TINY, load_model
