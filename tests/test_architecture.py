@@ -254,7 +254,7 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 67_764,
+    "product lines": 67_761,
     "product files": 407,
     "import lines, % of product lines": 8.1,
     "files with one importer": 79,

@@ -21,8 +21,6 @@ from sparring.envs.diplomacy.board.board import standard_board
 from sparring.envs.diplomacy.board.tensors import board_tensors
 
 Change = tuple[tuple[int, int], ...]
-FLEETS = 2
-"""Most fleets of one convoy."""
 
 
 class OwnOrders:
