@@ -34,6 +34,7 @@ PLACES = {
     "ppo": ("sparring.agents.ppo.trainer:PPOTrainer", FIT),
     "grpo": ("sparring.agents.grpo.trainer:GRPOTrainer", "sparring.agents.grpo.trainer:fit"),
     "clone": ("sparring.agents.llm.cloning.trainer:CloneTrainer", FIT),
+    "distill": ("sparring.agents.distill.trainer:DistillTrainer", FIT),
     "sb3": ("sparring.agents.ppo.trainer:PPOTrainer", "sparring.agents.baselines.sb3:fit"),
 }
 """Trainer class and training loop of every `trainer=`."""

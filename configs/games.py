@@ -36,6 +36,7 @@ GAME_ID = Form(
 KWARGS = Form(r".*", "a mapping of the game's own options, as in env.kwargs.board_size=3")
 FUNCTION = Form(r"([A-Za-z_][\w.-]*(:[A-Za-z_]\w*)?)?", "module:name of a Python function")
 PROGRAM = Form(r"[^\x00\n]+", "a UCI engine: the name of a program on PATH, or its path")
+PLAYER = Form(r"[^\x00\n]+", "a player of Diplomacy, such as search:positions=2000, a run or a policy")
 PATH = Form(r"[^\x00\n]+", "a path")
 NOT_IN_CHESS = (
     "model.backend", "model.compact", "model.show_valid_moves", "model.show_board_context", "model.show_map_windows",
@@ -303,3 +304,31 @@ def module_of(env: EnvConfig) -> str:
 
 def _bare(env_id: str) -> str:
     return env_id.rpartition(":")[2]
+
+
+@dataclass
+class DistillConfig:
+    """Imitation of a teacher of Diplomacy (`trainer=distill`)."""
+
+    teacher: str = option("search:positions=2000", PLAYER)
+    """Who names the orders to imitate: any player of Diplomacy but a bot."""
+    player: str = option("", Form(f"({PLAYER.pattern})?", PLAYER.text))
+    """Who plays the games that the teacher comments; empty: the teacher."""
+    games: int = option(1120, "[0, 10000000]")
+    """Games with new labels, rounded up to whole files of 56; 0 makes none and takes `data` alone."""
+    slips: float = option(0.15, PROBABILITY)
+    """Part of the phases played with DumbBot's orders, so that students see positions after a mistake."""
+    data: list[str] = field(default_factory=list, metadata={"allowed": PATH})
+    """Folders of further labels, as runs leave them in data/."""
+    epochs: int = option(20, "[1, 100000]")
+    """Passes over all labels; an update is one pass."""
+    batch_size: int = option(256, "[1, 1000000]")
+    """Decisions of a step."""
+    learning_rate: float = option(2e-3, "(0, 1]")
+    """Step size of AdamW at its highest; it warms up, then falls along a cosine to zero."""
+    weight_decay: float = option(0.02, "[0, 100]")
+    """Decay of the weight matrices."""
+    value_share: float = option(0.25, PROBABILITY)
+    """Part of the steps in which the value learns too: the power's share of the squares at the end of the game."""
+    held_out: float = option(0.08, "[0, 0.9]")
+    """Part of the games that is kept for the measured accuracy."""

@@ -23,7 +23,7 @@ from sparring.configs.validate import unmet_needs
 
 MOMENTS = (
     *("max_updates", "grpo.steps", "grpo.kl_beta_start_step", "grpo.kl_beta_warmup_steps"),
-    *("league.cold_start_steps", "league.final_at", "clone.updates"),
+    *("league.cold_start_steps", "league.final_at", "clone.updates", "distill.epochs"),
 )
 """Moments of language-model runs; others have them in phases: `updates`, every `at`, the end of every `over`."""
 INTERVALS = {
@@ -46,6 +46,7 @@ SIZES = {
     "grpo.groups": 2,
     "grpo.minibatch_samples": 8,
     "clone.games_per_update": 2,
+    "distill.games": 56,
 }
 """With floors: 512 steps are nearly half of the dogfight's longest match, so that matches finish."""
 PLAYED_BY_ALL = ("env.num_envs", "evaluation.games")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from sparring.configs.core.allowed import Form, option
-from sparring.configs.core.session import GuardConfig, LoggerConfig
+from sparring.configs.core.session import GuardConfig, LoggerConfig, NetworkConfig
 from sparring.configs.games import (
     CHESS,
     DIPLOMACY,
@@ -21,6 +21,7 @@ from sparring.configs.games import (
     ChessEnvConfig,
     ChessTasksConfig,
     DiplomacyEnvConfig,
+    DistillConfig,
     DogfightEnvConfig,
     EnvConfig,
     GymnasiumEnvConfig,
@@ -50,8 +51,7 @@ REGIMES = (
 PRECISIONS = ("auto", "fp32", "fp16", "bf16")
 EVICTIONS = ("oldest", "weakest")
 SAMPLINGS = ("hard", "variance")
-TRAINERS = ("ppo", "sb3", "grpo", "clone")
-ACTIVATIONS = ("relu", "tanh")
+TRAINERS = ("ppo", "sb3", "grpo", "clone", "distill")
 
 DOGFIGHT_CHECKS = (
     "evaluation.check_bot",
@@ -78,32 +78,6 @@ SNAPSHOT = Form(
 LABEL = Form(r"[A-Za-z][A-Za-z0-9_-]{0,63}", "letters, digits, '_' and '-', a letter first")
 OPPONENT = Form(r"[^\x00\n]+", "a bot, a checkpoint, an ONNX file, or module:Name of a Python object")
 TEXT = Form(r"[^\x00\n]+", "text of one line")
-
-
-@dataclass
-class NetworkConfig:
-    """The "256h/0b" family: separate actor and critic of hidden width / pre-norm residual blocks."""
-
-    hidden: int = option(256, "[1, 8192]")
-    """Width of the hidden layers, in units."""
-    blocks: int = option(0, "[0, 64]")
-    """Residual blocks of the actor and of the critic."""
-    activation: str = option("relu", ACTIVATIONS)
-    """Activation function between the layers."""
-    log_std_init: float = option(-1.0, "[-20, 5]")
-    """Logarithm of the standard deviation of continuous actions at the start."""
-    log_std_min: float = option(-2.0, "[-20, 5]")
-    """Lower bound of the log standard deviation."""
-    log_std_max: float = option(0.0, "[-20, 5]")
-    """Upper bound of the log standard deviation."""
-    gsde: bool = False
-    """State-dependent exploration: noise is a linear function of the actor's last features (arXiv:2005.05719). The
-    log-std is that of its weights, whose effects add up over the features."""
-    encoder: str = option("auto", ("auto", "small", "nature", "impala"))
-    """Convolutions for a picture: nature (from 36 x 36 on), impala, or small, three layers of 3x3 for boards and views.
-    auto is nature where it fits, else small."""
-    memory: str = option("none", ("none", "gru", "lstm"))
-    """Recurrent cell of actor and critic, `hidden` wide, for games that do not show everything at once."""
 
 
 @dataclass
@@ -303,7 +277,7 @@ class RunConfig:
     """Folder of all runs, relative to the repository."""
     trainer: str = option("ppo", TRAINERS)
     """ppo is built in; sb3 is Stable-Baselines3's PPO on the same matches and bots, a baseline. grpo trains a language
-    model, clone makes a small one by imitation first."""
+    model, clone makes a small one by imitation first. distill makes a policy of Diplomacy by imitation of a search."""
     seed: int = option(1, "[0, 2147483647]")
     """Seed of every random number of the run."""
     device: str = option("auto", DEVICE)
@@ -473,6 +447,23 @@ class DiplomacyCloneRunConfig(CloneRunConfig):
 
 
 @dataclass
+class DiplomacyDistillRunConfig(RunConfig):
+    """A policy of Diplomacy imitates a teacher, such as the search."""
+
+    trainers = ("distill",)
+    game, title, seats, multiple = DIPLOMACY, "Diplomacy", 7, 7
+    lacks = (*DiplomacyRunConfig.lacks, "env.num_envs", "evaluation.video_every")
+
+    trainer: str = option("distill", TRAINERS)
+    env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)
+    init_from: str = option("", TEXT)
+    """A policy whose weights a new run begins with: a file or a run's name."""
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    distill: DistillConfig = field(default_factory=DistillConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+
+
+@dataclass
 class ChessGRPORunConfig(GRPORunConfig):
     """GRPO trains a language model on the text tasks of chess, one answer to a prompt."""
 
@@ -496,5 +487,5 @@ class ChessCloneRunConfig(CloneRunConfig):
 
 RUNS = (
     DogfightRunConfig, DiplomacyRunConfig, GymnasiumRunConfig, ImportedRunConfig, DiplomacyGRPORunConfig,
-    DiplomacyCloneRunConfig, ChessGRPORunConfig, ChessCloneRunConfig,
+    DiplomacyCloneRunConfig, DiplomacyDistillRunConfig, ChessGRPORunConfig, ChessCloneRunConfig,
 )  # fmt: skip

@@ -228,6 +228,7 @@ def test_class_names_are_unique():
 
 GAMES = ("sparring.envs.dogfight", "sparring.envs.diplomacy")
 ADAPTERS = {
+    "sparring.agents.distill.trainer",
     "sparring.agents.opponents.diplomacy",
     "sparring.agents.opponents.dogfight.held_out",
     "sparring.agents.opponents.dogfight.load",
@@ -254,13 +255,13 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 67_761,
-    "product files": 407,
+    "product lines": 68_533,
+    "product files": 410,
     "import lines, % of product lines": 8.1,
     "files with one importer": 79,
     "files with one importer and at most 80 lines": 6,
     "`found` as a name, per 1,000 lines": 0.7,
-    "test lines": 61_673,
+    "test lines": 62_035,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""

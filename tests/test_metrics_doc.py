@@ -12,8 +12,10 @@ from sparring.configs.language import DIPLOMACY_BOTS
 from sparring.configs.schema import (
     CloneConfig,
     DiplomacyCloneRunConfig,
+    DiplomacyDistillRunConfig,
     DiplomacyEnvConfig,
     DiplomacyRunConfig,
+    DistillConfig,
     DogfightEnvConfig,
     DogfightRunConfig,
     EvaluationConfig,
@@ -141,6 +143,18 @@ def clone_rows(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def distill_rows(tmp_path_factory):
+    return trained(
+        DiplomacyDistillRunConfig,
+        tmp_path_factory.mktemp("distill"),
+        network=NetworkConfig(hidden=8),
+        env=DiplomacyEnvConfig(last_year=1901),
+        distill=DistillConfig(teacher="dumbbot", games=1, epochs=2, value_share=1.0),
+        evaluation=EvaluationConfig(every=2, games=7),
+    )
+
+
+@pytest.fixture(scope="module")
 def rows(tmp_path_factory):
     """The rows of a run of two updates with self-play and every check on. A match is over after at most 90 steps."""
     return trained(
@@ -191,16 +205,16 @@ def test_the_page_lists_keys_of_every_group():
 
 
 def test_every_written_key_is_documented_once(
-    rows, gymnasium_rows, diplomacy_rows, imported_rows, clone_rows, grpo_rows
+    rows, gymnasium_rows, diplomacy_rows, imported_rows, clone_rows, distill_rows, grpo_rows
 ):
-    runs = (rows, gymnasium_rows, diplomacy_rows, imported_rows, clone_rows, grpo_rows)
-    assert [len(run) for run in runs] == [2] * 6
+    runs = (rows, gymnasium_rows, diplomacy_rows, imported_rows, clone_rows, distill_rows, grpo_rows)
+    assert [len(run) for run in runs] == [2] * 7
     for key in set().union(*(row for run in runs for row in run)) - {"env_steps"}:
         assert len([known for known in documented() if matches(known, key)]) == 1, key
 
 
-def test_every_documented_key_is_written(rows, gymnasium_rows, diplomacy_rows, imported_rows, clone_rows):
-    written = set().union(*rows, *gymnasium_rows, *diplomacy_rows, *imported_rows, *clone_rows)
+def test_every_documented_key_is_written(rows, gymnasium_rows, diplomacy_rows, imported_rows, clone_rows, distill_rows):
+    written = set().union(*rows, *gymnasium_rows, *diplomacy_rows, *imported_rows, *clone_rows, *distill_rows)
     assert [known for known in of_ppo() if not any(matches(known, key) for key in written)] == []
 
 

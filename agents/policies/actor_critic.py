@@ -206,7 +206,7 @@ def shape_options(config: NetworkConfig) -> dict[str, Any]:
     return {key: value for key, value in asdict(config).items() if key not in LATER or value != LATER[key]}
 
 
-LATER = {"gsde": False, "encoder": "auto", "memory": "none"}
+LATER = {"gsde": False, "encoder": "auto", "memory": "none", "in_turn": False}
 """Options that earlier shapes lack, with the values that mean the same."""
 
 

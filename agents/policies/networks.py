@@ -104,6 +104,8 @@ def check_shape(shape: Mapping[str, Any]) -> None:
         for name in ("obs_dim", "continuous", "binary"):
             require(shape[name] == usual[name], f"{name}={shape[name]}: this version has {usual[name]}")
         require("categorical" not in shape, "categorical: is of no network of this family")
+    else:
+        require("in_turn" not in shape, "in_turn: is of no network of this family")
     if "masked" in sizes and "family" not in sizes:
         _check_seats(shape)
     else:
@@ -160,4 +162,4 @@ def _sizes(shape: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
         return weight_sizes(shape)
     from sparring.agents.policies.order_network import order_weight_sizes
 
-    return order_weight_sizes(shape["hidden"], shape["blocks"])
+    return order_weight_sizes(shape["hidden"], shape["blocks"], in_turn=shape.get("in_turn", False))

@@ -2,17 +2,23 @@
 
 An encoder passes messages between neighbouring provinces for `blocks` rounds. Each unit then scores its K = 37 choices
 (`envs/diplomacy/orders/order_choices.py`) by dot products with their target provinces. Illegal choices have probability
-zero, computed from the observation alone. Units choose independently, so log-probabilities and entropies are sums over
-units. B is a batch of observations, D = P x 62 their size (`envs/diplomacy/observation.py`, flat), U = 17 the most
-units of a power, P = 75 provinces, H `hidden`.
+zero, computed from the observation alone. Units choose apart, so log-probabilities and entropies are sums over units;
+or with `in_turn` one after the other by province, each seeing what those before it do (`Turns`), so that they agree:
+
+    log pi(a | s) = sum over units u of log pi(a_u | s, a_1 ... a_(u - 1))
+
+The entropy is then the sum of those of the conditionals at the given actions, an unbiased estimate of the joint one.
+B is a batch of observations, D = P x 62 their size (`envs/diplomacy/observation.py`, flat), U = 17 the most units of a
+power, P = 75 provinces, H `hidden`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -27,6 +33,9 @@ from sparring.envs.diplomacy.observation import SHAPE
 from sparring.envs.diplomacy.orders.order_choices import CHOICES, SIDES, rows_of, units_of
 
 FAMILY = "orders"
+EVENTS = 5
+"""What orders do to a province: a unit enters, leaves or stays; one that stays, or one that enters, is supported."""
+ENTERS, LEAVES, STAYS, STAY_HELPED, ENTRY_HELPED = range(EVENTS)
 OBS_DIM = math.prod(SHAPE)
 
 
@@ -64,17 +73,74 @@ class Actor(nn.Module):
         self.hold = linear(hidden, 1, generator, gain=0.01)
         self.ask = linear(hidden, 3 * hidden, generator, gain=0.1)
 
-    def forward(self, seen: Tensor, places: Tensor, targets: Tensor) -> Tensor:
-        """Score choices from units' provinces `places` [B, U] and `targets` [B, U, 24] of moves, then supports."""
-        h = self.encoder(seen)
+    def forward(self, h: Tensor, places: Tensor, targets: Tensor, told: Told | None = None) -> Tensor:
+        """Score choices from provinces `h` [B, P, H], for units in `places` [B, U] with `targets` [B, U, 24].
+
+        The targets are those of moves, then of supports. `told` is what the units know of each other's orders.
+        """
         hidden = h.shape[-1]
         own = h.gather(1, places.unsqueeze(-1).expand(-1, -1, hidden))
+        if told is not None:
+            own = told.informed(own)
         questions = self.ask(own).unflatten(-1, (3, hidden))
         answers = questions.flatten(1, 2) @ h.transpose(1, 2) / math.sqrt(hidden)
         moving, helping = targets.split(SIDES, dim=2)
         chosen = torch.stack([moving, helping, helping], dim=2)
         scores = answers.unflatten(1, questions.shape[1:3]).gather(3, chosen)
+        if told is not None:
+            scores = scores + told.scores(questions)
         return torch.cat([self.hold(own), scores.flatten(2)], dim=-1)
+
+
+class Turns(nn.Module):
+    """What units make of the orders before theirs: counts of `EVENTS` by province, [B, U, P, E]."""
+
+    near: Tensor
+
+    def __init__(self, hidden: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.register_buffer("near", board_tensors(generator.device).near, persistent=False)
+        self.around = linear(hidden + 2 * EVENTS, hidden, generator, gain=1.0)
+        self.there = linear(hidden, EVENTS, generator, gain=0.1)
+
+    def told(self, counts: Tensor, places: Tensor, targets: Tensor) -> Told:
+        """Return what the units in `places` [B, U] know of their own, neighbouring and target provinces."""
+        here = counts.gather(2, places[..., None, None].expand(-1, -1, 1, EVENTS)).squeeze(2)
+        beside = torch.einsum("bup,bupe->bue", self.near[places], counts)
+        there = counts.gather(2, targets.unsqueeze(-1).expand(-1, -1, -1, EVENTS))
+        return Told(self, torch.cat([here, beside], dim=-1), there)
+
+
+@dataclass(frozen=True)
+class Told:
+    """Events in the units' provinces and around them [B, U, 2 E], and in their targets [B, U, 24, E]."""
+
+    turns: Turns
+    around: Tensor
+    there: Tensor
+
+    def informed(self, own: Tensor) -> Tensor:
+        """Return the features [B, U, H] of the units' provinces with what they know."""
+        return own + F.relu(self.turns.around(torch.cat([own, self.around], dim=-1)))
+
+    def scores(self, questions: Tensor) -> Tensor:
+        """Return what the events in the targets add to the scores [B, U, 3, 12] of `questions` [B, U, 3, H]."""
+        moving, helping = self.there.split(SIDES, dim=2)
+        events = torch.stack([moving, helping, helping], dim=2)
+        return torch.einsum("buke,bukse->buks", self.turns.there(questions), events)
+
+
+def events_of(choices: Tensor, places: Tensor, targets: Tensor, present: Tensor) -> Tensor:
+    """Return the events of each unit's choice [B, U] by province, float [B, U, P, E], zero where none is `present`."""
+    kind, side = (choices - 1).div(SIDES, rounding_mode="floor"), (choices - 1) % SIDES
+    goal = targets.gather(2, (side + SIDES * (kind > 0)).unsqueeze(-1)).squeeze(-1)
+    moves, acts = kind == 0, choices > 0
+    there = goal * EVENTS + torch.where(moves, ENTERS, torch.where(kind == 1, STAY_HELPED, ENTRY_HELPED))
+    here = places * EVENTS + torch.where(moves, LEAVES, STAYS)
+    events = torch.zeros(*choices.shape, SHAPE[0] * EVENTS, device=choices.device)
+    events.scatter_add_(2, there.unsqueeze(-1), (acts & present).unsqueeze(-1).float())
+    events.scatter_add_(2, here.unsqueeze(-1), present.unsqueeze(-1).float())
+    return events.unflatten(2, (SHAPE[0], EVENTS))
 
 
 class Critic(nn.Module):
@@ -88,6 +154,15 @@ class Critic(nn.Module):
     def forward(self, seen: Tensor) -> Tensor:
         """Map [B, P, 62] to [B, 1]."""
         return self.head(self.encoder(seen).mean(1))
+
+
+class Units(NamedTuple):
+    """Provinces of units [B, U], their targets [B, U, 24], legal choices [B, U, K], and which are in use [B, U]."""
+
+    places: Tensor
+    targets: Tensor
+    legal: Tensor
+    present: Tensor
 
 
 class OrderNetwork(nn.Module):
@@ -104,6 +179,7 @@ class OrderNetwork(nn.Module):
         generator = torch.Generator().manual_seed(seed)
         self.actor = Actor(config.hidden, config.blocks, generator)
         self.critic = Critic(config.hidden, config.blocks, generator)
+        self.turns = Turns(config.hidden, generator) if config.in_turn else None
         self.log_std = nn.Parameter(torch.zeros(0))
         board = board_tensors(generator.device)
         self.register_buffer("goals", board.goals, persistent=False)
@@ -119,13 +195,18 @@ class OrderNetwork(nn.Module):
         self, obs: Tensor, *, deterministic: bool = False, generator: torch.Generator | ShardedGenerator | None = None
     ) -> tuple[Tensor, Tensor]:
         """Return choices [B, U] and their joint log-probability [B] for observations [B, D]."""
-        log_probs, present = self._answer(obs)
-        if deterministic:
-            chosen = log_probs.argmax(-1)
+        units = self._units(obs)
+        noise = None
+        if not deterministic:
+            uniform = draw(torch.rand, units.legal.shape, generator, obs.device)
+            noise = -(-uniform.clamp_min(1e-20).log()).clamp_min(1e-20).log()
+        h = self.actor.encoder(obs.unflatten(1, SHAPE))
+        if self.turns is None:
+            log_probs = self._log_probs(h, units)
+            chosen = (log_probs if noise is None else log_probs + noise).argmax(-1)
         else:
-            uniform = draw(torch.rand, log_probs.shape, generator, log_probs.device)
-            chosen = (log_probs - (-uniform.clamp_min(1e-20).log()).clamp_min(1e-20).log()).argmax(-1)
-        return chosen.float(), _total(log_probs, chosen, present)
+            log_probs, chosen = self._in_turn(h, units, noise)
+        return chosen.float(), _total(log_probs, chosen, units.present)
 
     def value(self, obs: Tensor) -> Tensor:
         """Return V(s), float32 [B], for observations [B, D]."""
@@ -133,9 +214,20 @@ class OrderNetwork(nn.Module):
 
     def evaluate(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
         """Return the log-probability of choices [B, U] and the entropy, [B] each."""
-        log_probs, present = self._answer(obs)
+        log_probs, present = self.log_probs(obs, actions.long())
         entropy = -(log_probs.exp() * log_probs).sum(-1)
         return _total(log_probs, actions.long(), present), (entropy * present).sum(-1)
+
+    def log_probs(self, obs: Tensor, choices: Tensor) -> tuple[Tensor, Tensor]:
+        """Return log-probabilities [B, n, K] of every choice, and the mask of present units [B, n].
+
+        In turn they are those after the `choices` int64 [B, n] of the units before. n is at least the most units.
+        """
+        units, counts = Units(*(values[:, : choices.shape[1]] for values in self._units(obs))), None
+        if self.turns is not None:
+            events = events_of(choices, units.places, units.targets, units.present)
+            counts = events.cumsum(1) - events
+        return self._log_probs(self.actor.encoder(obs.unflatten(1, SHAPE)), units, counts), units.present
 
     def reset_log_std(self, log_std: float) -> None:
         """There is none."""
@@ -143,16 +235,34 @@ class OrderNetwork(nn.Module):
     def clamp_log_std(self) -> None:
         """There is none."""
 
-    def _answer(self, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """Return log-probabilities [B, U, K] of every choice, and the mask of present units [B, U]."""
-        seen = obs.unflatten(1, SHAPE)
-        rows = rows_of(seen)
+    def _units(self, obs: Tensor) -> Units:
+        rows = rows_of(obs.unflatten(1, SHAPE))
         places, present = units_of(rows)
         own = rows.gather(1, places).clamp_min(0)
         goals, reach = self.goals[own], self.reach[own]
-        scores = self.actor(seen, places, torch.cat([goals, reach], dim=-1).clamp_min(0)).float()
         legal = self._legal(rows, goals, reach, present)
-        return scores.masked_fill(~legal, -1e9).log_softmax(-1), present
+        return Units(places, torch.cat([goals, reach], dim=-1).clamp_min(0), legal, present)
+
+    def _log_probs(self, h: Tensor, units: Units, counts: Tensor | None = None) -> Tensor:
+        """Return log-probabilities [B, U, K]; `counts` [B, U, P, E] are the events of the orders before."""
+        told = None
+        if counts is not None:
+            assert self.turns is not None
+            told = self.turns.told(counts, units.places, units.targets)
+        scores = self.actor(h, units.places, units.targets, told).float()
+        return scores.masked_fill(~units.legal, -1e9).log_softmax(-1)
+
+    def _in_turn(self, h: Tensor, units: Units, noise: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return log-probabilities [B, U, K] and choices [B, U], the likeliest after `noise` [B, U, K] is added."""
+        counts = torch.zeros(len(h), 1, SHAPE[0], EVENTS, device=h.device)
+        made, chosen = [], []
+        for number in range(SLOTS):
+            unit = Units(*(values[:, number : number + 1] for values in units))
+            made.append(self._log_probs(h, unit, counts))
+            marks = made[-1] if noise is None else made[-1] + noise[:, number : number + 1]
+            chosen.append(marks.argmax(-1))
+            counts = counts + events_of(chosen[-1], unit.places, unit.targets, unit.present)
+        return torch.cat(made, dim=1), torch.cat(chosen, dim=1)
 
     def _legal(self, rows: Tensor, goals: Tensor, reach: Tensor, present: Tensor) -> Tensor:
         """Return the mask of legal choices, bool [B, U, K]; holding is always legal."""
@@ -172,9 +282,12 @@ def order_network_shape(config: NetworkConfig) -> dict[str, Any]:
     return {"family": FAMILY, "obs_dim": OBS_DIM, "continuous": 0, "binary": 0} | shape_options(config)
 
 
-def order_weight_sizes(hidden: int, rounds: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+def order_weight_sizes(hidden: int, rounds: int, *, in_turn: bool = False) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Yield name and shape of every weight of an `OrderNetwork`, without building it."""
     provinces, columns = SHAPE
+    for name, sizes in (("around", (hidden, hidden + 2 * EVENTS)), ("there", (EVENTS, hidden))) if in_turn else ():
+        yield f"turns.{name}.weight", sizes
+        yield f"turns.{name}.bias", sizes[:1]
     layers = {"encoder.input": (columns, hidden)}
     yield "log_std", (0,)
     for half, heads in (("actor", {"hold": 1, "ask": 3 * hidden}), ("critic", {"head": 1})):

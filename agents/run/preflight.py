@@ -53,6 +53,7 @@ FILES_OF_A_START = (
     OLD_LOCK,
     file.FILE + BEFORE,
     "adapters",
+    "data",
 )
 EMPTY_AT_FIRST = (METRICS, "pool", "state")
 """Created before the first update, and empty until then, but for the index of a pool without snapshots."""

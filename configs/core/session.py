@@ -1,4 +1,4 @@
-"""Options of what surrounds the updates of every run: the guard, the bar and the logs."""
+"""Options of what surrounds the updates of every run: the guard, the bar, the logs; and the sizes of networks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sparring.configs.core.allowed import Form, option
 
+ACTIVATIONS = ("relu", "tanh")
 WANDB_MODES = ("off", "online", "offline")
 POSITIVE = "[1, 10000000]"
 TEXT = Form(r"[^\x00\n]+", "text of one line")
@@ -35,3 +36,31 @@ class LoggerConfig:
     """Project of W&B in which the run appears."""
     progress: bool = True
     """Show a bar, or a line every 30 s where the output is no terminal."""
+
+
+@dataclass
+class NetworkConfig:
+    """The "256h/0b" family: separate actor and critic of hidden width / pre-norm residual blocks."""
+
+    hidden: int = option(256, "[1, 8192]")
+    """Width of the hidden layers, in units."""
+    blocks: int = option(0, "[0, 64]")
+    """Residual blocks of the actor and of the critic."""
+    activation: str = option("relu", ACTIVATIONS)
+    """Activation function between the layers."""
+    log_std_init: float = option(-1.0, "[-20, 5]")
+    """Logarithm of the standard deviation of continuous actions at the start."""
+    log_std_min: float = option(-2.0, "[-20, 5]")
+    """Lower bound of the log standard deviation."""
+    log_std_max: float = option(0.0, "[-20, 5]")
+    """Upper bound of the log standard deviation."""
+    gsde: bool = False
+    """State-dependent exploration: noise is a linear function of the actor's last features (arXiv:2005.05719). The
+    log-std is that of its weights, whose effects add up over the features."""
+    encoder: str = option("auto", ("auto", "small", "nature", "impala"))
+    """Convolutions for a picture: nature (from 36 x 36 on), impala, or small, three layers of 3x3 for boards and views.
+    auto is nature where it fits, else small."""
+    memory: str = option("none", ("none", "gru", "lstm"))
+    """Recurrent cell of actor and critic, `hidden` wide, for games that do not show everything at once."""
+    in_turn: bool = False
+    """Units of a power in Diplomacy order one after the other, seeing the orders before theirs; else all at once."""

@@ -36,6 +36,12 @@ BESIDE_WRITERS = codes.BOTS.index("dumbbot")
 """Bot that decides the retreats and adjustments of an open seat among writers."""
 
 
+def movement_contract(last_year: int) -> dict[str, Any]:
+    """Return what a policy that orders by choices is trained for: game, sizes, and the last year."""
+    sizes = {"obs_dim": SHAPE[0] * SHAPE[1], "continuous": 0, "binary": 0}
+    return {"id": codes.ENV_ID, "version": 1, **sizes, "last_year": last_year}
+
+
 class OrderWriter(Protocol):
     """A player that writes the orders of its powers into a batch."""
 
@@ -83,8 +89,7 @@ class MovementBatch:
     @property
     def contract(self) -> dict[str, Any]:
         """Game, sizes, and the last year."""
-        sizes = {"obs_dim": self.obs.shape[-1], "continuous": 0, "binary": 0}
-        return {"id": codes.ENV_ID, "version": 1, **sizes, "last_year": self.batch.last_year}
+        return movement_contract(self.batch.last_year)
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Apply choices [N, 7, 17]; return reward [N, 7], terminated [N], truncated [N] and outcome [N]."""

@@ -16,6 +16,7 @@ from sparring.configs.schema import (
     ChessCloneRunConfig,
     ChessGRPORunConfig,
     DiplomacyCloneRunConfig,
+    DiplomacyDistillRunConfig,
     DiplomacyGRPORunConfig,
     DiplomacyRunConfig,
     DogfightRunConfig,
@@ -36,6 +37,7 @@ from sparring.configs.validate import validate
         ({"env": {"id": "sparring:sparring/Dogfight-v0"}}, DogfightRunConfig),
         ({"trainer": "grpo"}, DiplomacyGRPORunConfig),
         ({"trainer": "clone", "env": {"id": DIPLOMACY}}, DiplomacyCloneRunConfig),
+        ({"trainer": "distill"}, DiplomacyDistillRunConfig),
         ({"trainer": "grpo", "env": {"id": CHESS}}, ChessGRPORunConfig),
         ({"trainer": "clone", "env": {"id": CHESS}}, ChessCloneRunConfig),
         ({"trainer": ["grpo"], "env": 3}, DogfightRunConfig),
@@ -105,7 +107,7 @@ def test_a_file_with_the_sections_of_all_kinds_is_read_as_what_it_is(run):
     old = yaml.safe_load(yaml.safe_dump(everything))
     for key, value in to_plain(config).items():
         old[key] = {**old[key], **value} if isinstance(value, dict) else value
-    if config.trainer in ("grpo", "clone"):
+    if config.trainer in ("grpo", "clone", "distill"):
         old["phases"] = to_plain(DogfightRunConfig())["phases"]
     elif config.env.id != DogfightRunConfig().env.id:
         old["phases"] = [{"randomization": [], "scripted_end": 1.0, **phase} for phase in old["phases"]]

@@ -47,6 +47,30 @@ def write_orders(choices: Tensor, rows: Tensor, orders: Tensor) -> None:
     orders.copy_(written.to(orders.dtype))
 
 
+def read_choices(orders: Tensor, rows: Tensor) -> Tensor:
+    """Return the choices int64 [G, U] that `write_orders` writes as `orders` [G, 75], -1 for orders it cannot write.
+
+    Those are convoys, moves by convoy, and supports of other powers. Unused entries are 0.
+    """
+    places, present = units_of(rows)
+    board = board_tensors(orders.device)
+    own = rows.gather(1, places).clamp_min(0)
+    given = orders.long().gather(1, places)
+    kind, target = given & codes.KIND_MASK, given >> codes.TARGET_SHIFT & codes.LOCATION_MASK
+    other, via = given >> codes.OTHER_SHIFT & codes.LOCATION_MASK, given >> codes.VIA_SHIFT & 1
+    landing = board.landings[own] == target.unsqueeze(-1)
+    side = (board.reach[own] == board.province_of[target].unsqueeze(-1)).int()  # a support names a province's location
+    ours = rows >= 0
+    moves = (kind == codes.MOVE) & (via == 0) & landing.any(-1)
+    held = (kind == codes.SUPPORT) & side.any(-1) & ours.gather(1, board.province_of[target])
+    joined = (kind == codes.SUPPORT_MOVE) & side.any(-1) & ours.gather(1, other.clamp_max(codes.NUM_PROVINCES - 1))
+    choices = torch.where(kind == codes.HOLD, 0, -1)
+    choices = torch.where(moves, 1 + landing.int().argmax(-1), choices)
+    choices = torch.where(held, 1 + SIDES + side.argmax(-1), choices)
+    choices = torch.where(joined, 1 + 2 * SIDES + side.argmax(-1), choices)
+    return torch.where(present, choices, 0)
+
+
 def rows_of(seen: Tensor) -> Tensor:
     """Return the `Tables.landings` rows int64 [G, 75] of the observer's units, -1 elsewhere; `seen`: observations."""
     forms = seen[..., AT["unit_form"]].argmax(-1, keepdim=True)

@@ -1,0 +1,1 @@
+"""Small policies of Diplomacy that learn the orders of a search."""
