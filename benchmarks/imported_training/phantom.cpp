@@ -1,0 +1,137 @@
+// Values and best responses of phantom games on nine cells, exactly. phantom.py compiles this and explains the games.
+//
+// A sequence of a player is a list of moves (cell, placed or found occupied); sequences are numbered depth first, so a
+// parent comes before its children. Histories are visited once, by depth-first recursion on sets of nine bits; nothing
+// is looked up but a child's number. sf is the probability that a player plays a sequence and then a cell, [n, 9];
+// g is the derivative of its expected return by that, [n, 9], so that a best response is a sweep from the last sequence
+// to the first.
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace {
+
+constexpr int32_t NONE = -1;
+
+struct Game {
+    bool abrupt;  // the turn passes after a cell that was found occupied, too
+    unsigned cells;          // in play
+    const uint8_t* wins[2];  // whether a set of cells wins for a player, [512]
+    std::vector<uint64_t> key[2];   // moves from the first to the last in five bits each: 2 (cell + 1) + placed
+    std::vector<int32_t> child[2];  // [n, 9, 2]: next sequence after a cell was found occupied, or was placed on
+    std::vector<int32_t> parent[2];
+    std::vector<uint8_t> legal[2];  // [n, 9]
+
+    // Whether a player with these stones and these cells found occupied may have to decide: a superset of what happens.
+    bool decides(int p, unsigned own, unsigned found) const {
+        if (wins[p][own] || wins[1 - p][found]) return false;
+        const int stones = __builtin_popcount(own), seen = __builtin_popcount(found);
+        const int moves = (abrupt ? stones + seen : stones) + p;  // that the other player has made
+        const int fewest = abrupt ? std::max(seen, moves - stones) : moves;
+        return seen <= moves && stones + fewest < __builtin_popcount(cells);
+    }
+
+    int32_t number(int p, unsigned own, unsigned found, uint64_t moves, int32_t before) {
+        const auto id = static_cast<int32_t>(key[p].size());
+        key[p].push_back(moves);
+        parent[p].push_back(before);
+        child[p].resize(child[p].size() + 18, NONE);
+        for (int cell = 0; cell < 9; ++cell) legal[p].push_back((cells & ~(own | found)) >> cell & 1);
+        for (int cell = 0; cell < 9; ++cell) {
+            const unsigned bit = 1u << cell;
+            if (!(cells & ~(own | found) & bit)) continue;
+            for (unsigned placed = 0; placed < 2; ++placed) {
+                const unsigned stones = placed ? own | bit : own, seen = placed ? found : found | bit;
+                if (!decides(p, stones, seen)) continue;
+                const int32_t next = number(p, stones, seen, moves << 5 | (cell + 1) << 1 | placed, id * 9 + cell);
+                child[p][id * 18 + cell * 2 + placed] = next;
+            }
+        }
+        return id;
+    }
+};
+
+struct Walk {
+    const Game& game;
+    const double* sf[2];
+    double* g[2];
+
+    // P decides; the other player's last decision was `other_last`, an index of [n, 9].
+    template <bool ABRUPT, int P>
+    void visit(unsigned own, unsigned other, unsigned tried, unsigned other_tried, int32_t at, int32_t other_at,
+               int32_t other_last) {
+        double won = 0.0;
+        for (unsigned left = game.cells & ~tried; left; left &= left - 1) {
+            const int cell = __builtin_ctz(left);
+            const unsigned bit = 1u << cell;
+            const int32_t last = at * 9 + cell;
+            const int32_t* next = &game.child[P][at * 18 + cell * 2];
+            if (other & bit) {
+                if constexpr (ABRUPT)
+                    visit<true, 1 - P>(other, own, other_tried, tried | bit, other_at, next[0], last);
+                else
+                    visit<false, P>(own, other, tried | bit, other_tried, next[0], other_at, other_last);
+                continue;
+            }
+            const unsigned stones = own | bit;
+            if (game.wins[P][stones]) {
+                won += sf[P][last];
+                g[P][last] += sf[1 - P][other_last];
+            } else if ((stones | other) != game.cells) {
+                visit<ABRUPT, 1 - P>(other, stones, other_tried, tried | bit, other_at, next[1], last);
+            }
+        }
+        g[1 - P][other_last] -= won;
+    }
+};
+
+}  // namespace
+
+extern "C" {
+
+Game* make_game(int abrupt, int cells, const uint8_t* first_wins, const uint8_t* second_wins) {
+    auto* game = new Game{abrupt != 0, static_cast<unsigned>(cells), {first_wins, second_wins}, {}, {}, {}, {}};
+    for (int p = 0; p < 2; ++p) game->number(p, 0, 0, 0, NONE);
+    return game;
+}
+
+void free_game(Game* game) { delete game; }
+
+int64_t count_sequences(const Game* game, int player) { return static_cast<int64_t>(game->key[player].size()); }
+
+void copy_sequences(const Game* game, int player, uint64_t* keys, uint8_t* legal) {
+    std::copy(game->key[player].begin(), game->key[player].end(), keys);
+    std::copy(game->legal[player].begin(), game->legal[player].end(), legal);
+}
+
+// Turn the probabilities of cells [n, 9] of both players into sf in place; write the first player's value and the values
+// of both best responses to `values`.
+void evaluate(const Game* game, double* first, double* second, double* values) {
+    double* sf[2] = {first, second};
+    std::vector<double> g[2];
+    for (int p = 0; p < 2; ++p) {
+        const auto count = static_cast<int64_t>(game->key[p].size());
+        g[p].assign(count * 9, 0.0);
+        for (int64_t id = 1; id < count; ++id)
+            for (int cell = 0; cell < 9; ++cell) sf[p][id * 9 + cell] *= sf[p][game->parent[p][id]];
+    }
+    Walk walk{*game, {first, second}, {g[0].data(), g[1].data()}};
+    if (game->abrupt)
+        walk.visit<true, 0>(0, 0, 0, 0, 0, 0, 0);
+    else
+        walk.visit<false, 0>(0, 0, 0, 0, 0, 0, 0);
+    values[0] = 0.0;
+    for (size_t i = 0; i < g[0].size(); ++i) values[0] += first[i] * g[0][i];
+    for (int p = 0; p < 2; ++p)
+        for (auto id = static_cast<int64_t>(game->key[p].size()) - 1; id >= 0; --id) {
+            double best = -1e300;
+            for (int cell = 0; cell < 9; ++cell)
+                if (game->legal[p][id * 9 + cell]) best = std::max(best, g[p][id * 9 + cell]);
+            if (id)
+                g[p][game->parent[p][id]] += best;
+            else
+                values[1 + p] = best;
+        }
+}
+}

@@ -1,0 +1,255 @@
+"""Exact exploitability of a policy in phantom tic-tac-toe and dark hex on nine cells, classical and abrupt.
+
+    python -m benchmarks.imported_training.phantom --ckpt RUN
+    python -m benchmarks.imported_training.phantom --game dark_hex      # uniform play
+
+Nobody sees the other's stones: a player names a cell, which is taken unless the other has it. If it has, the player
+goes on (classical), or the turn passes (abrupt). What a player knows is the sequence of its moves and of how they
+ended, some four million of them (abrupt: more), in 2e10 histories. That is too much for the tree of
+`sparring.envs.imported.tree`, so phantom.cpp, compiled by g++ (or `CXX`), visits the histories: some minutes on one
+core. Sequences are a superset of those that happen; the others have probability 0 and change nothing.
+
+Exploitability is the mean of what two best responses win: 0.916 for uniform play in classical dark hex, as exp-a-spiel
+has it (https://github.com/gabrfarina/exp-a-spiel), the referee of arXiv:2502.08938.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.command import run_script
+from benchmarks.report import heading, publish, table
+from sparring.configs.core.errors import InputError
+
+CELLS = 9
+ALL_CELLS = 2**CELLS - 1
+LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
+ROWS_AT_ONCE = 1 << 16
+SOURCE = Path(__file__).with_name("phantom.cpp")
+FLAGS = ("-O3", "-march=native")
+
+
+class Values(NamedTuple):
+    """What both players' policies are worth, in games won minus games lost."""
+
+    first: float
+    """The first player's expected return."""
+    responses: tuple[float, float]
+    """Expected return of a best response of each player to the other's policy."""
+
+    @property
+    def exploitability(self) -> float:
+        """Mean over the players of what a best response gains over the policy."""
+        return sum(self.responses) / 2
+
+
+class PhantomGame:
+    """The sequences of both players, and what policies over them are worth. n is a player's number of sequences.
+
+    Raises `InputError` without a compiler.
+    """
+
+    def __init__(self, game: str, *, abrupt: bool, cells: int = ALL_CELLS, flags: Sequence[str] = FLAGS) -> None:
+        """Make the game of `GAMES` in which only the set `cells` of cells, a number of nine bits, is in play."""
+        self._library, _ = _compiled(tuple(flags))
+        self._wins = winning_sets(game)
+        self._game = self._library.make_game(int(abrupt), cells, *(_address(one) for one in self._wins))
+
+    def close(self) -> None:
+        """Free the sequences."""
+        self._library.free_game(self._game)
+
+    def sequences(self, player: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the sequences of a player, uint64 [n], and which cells may follow, bool [n, 9].
+
+        A sequence has five bits for each move, the first one highest: twice the cell from 1, plus 1 if it was taken.
+        """
+        count = self._library.count_sequences(self._game, player)
+        keys, legal = np.empty(count, dtype=np.uint64), np.empty((count, CELLS), dtype=np.uint8)
+        self._library.copy_sequences(self._game, player, _address(keys), _address(legal))
+        return keys, legal.astype(bool)
+
+    def evaluate(self, tables: Sequence[np.ndarray]) -> Values:
+        """Return what both players' probabilities of cells, float64 [n, 9], are worth."""
+        copies = [np.array(one, dtype=np.float64, order="C") for one in tables]
+        values = np.zeros(3)
+        self._library.evaluate(self._game, *(_address(one) for one in copies), _address(values))
+        return Values(float(values[0]), (float(values[1]), float(values[2])))
+
+
+def winning_sets(game: str) -> np.ndarray:
+    """Return whether each set of cells wins, uint8 [2, 512] for both players."""
+    wins = [[GAMES[game].wins(cells, player) for cells in range(ALL_CELLS + 1)] for player in (0, 1)]
+    return np.array(wins, dtype=np.uint8)
+
+
+def moves_of(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the cells of sequences [n] in their order, int64 [n, 9] with -1 after the last, and which were taken."""
+    groups = np.array([keys >> np.uint64(5 * back) & np.uint64(31) for back in range(CELLS)], dtype=np.int64).T
+    length = (groups > 0).sum(1)
+    back = length[:, None] - 1 - np.arange(CELLS)
+    moves = np.where(back >= 0, np.take_along_axis(groups, np.maximum(back, 0), 1), 0)
+    return (moves >> 1) - 1, (moves & 1).astype(bool)
+
+
+def information_states(game: str, player: int, keys: np.ndarray) -> np.ndarray:
+    """Return OpenSpiel's information state tensors of a player's sequences [n], float32 [n, F]."""
+    cells, taken = moves_of(keys)
+    owner, order = np.full((len(keys), CELLS), -1), np.zeros((len(keys), CELLS, CELLS), dtype=np.float32)
+    row, move = np.nonzero(cells >= 0)
+    cell = cells[row, move]
+    owner[row, cell] = np.where(taken[row, move], player, 1 - player)
+    order[row, move, cell] = 1.0
+    board = GAMES[game].board(owner).reshape(len(keys), -1)
+    return np.concatenate([board, order.reshape(len(keys), -1)], axis=1, dtype=np.float32)
+
+
+def policy_table(network: Any, game: str, player: int, keys: np.ndarray, legal: np.ndarray) -> np.ndarray:
+    """Return a network's probabilities of cells after a player's sequences, float64 [n, 9]."""
+    import torch
+
+    parts = []
+    for start in range(0, len(keys), ROWS_AT_ONCE):
+        some = slice(start, start + ROWS_AT_ONCE)
+        rows = np.concatenate([information_states(game, player, keys[some]), legal[some].astype(np.float32)], axis=1)
+        with torch.no_grad():
+            (logs,) = network.log_probabilities(torch.from_numpy(rows))
+        parts.append(np.where(legal[some], np.exp(logs.double().numpy()), 0.0))
+    found = np.concatenate(parts)
+    return found / found.sum(1, keepdims=True)  # float32 leaves a sum of 1 only to seven digits
+
+
+def uniform_table(legal: np.ndarray) -> np.ndarray:
+    """Return the probabilities of uniform play, float64 [n, 9]."""
+    return legal / legal.sum(1, keepdims=True)
+
+
+def _line(cells: int, player: int) -> bool:
+    return any(all(cells >> one & 1 for one in line) for line in LINES)
+
+
+def _connected(cells: int, player: int) -> bool:
+    """Return whether cells connect the first row with the last (player 0), or the first column with the last."""
+    at = {divmod(cell, 3) for cell in range(CELLS) if cells >> cell & 1}
+    open_ = [place for place in at if place[player] == 0]
+    at -= set(open_)
+    while open_:
+        row, column = open_.pop()
+        if (row, column)[player] == 2:
+            return True
+        near = {(row + down, column + right) for down, right in product((-1, 0, 1), repeat=2) if down != right} & at
+        at -= near
+        open_ += near
+    return False
+
+
+def _planes(owner: np.ndarray) -> np.ndarray:
+    """Return the board of phantom tic-tac-toe from the owners of cells [n, 9]: free, player 1's, player 0's."""
+    return np.stack([owner == side for side in (-1, 1, 0)], axis=1)
+
+
+def _states(owner: np.ndarray) -> np.ndarray:
+    """Return the board of dark hex: nine states for each cell, of which three occur. It shows no connections."""
+    states = np.zeros((*owner.shape, CELLS), dtype=bool)
+    for side, state in ((-1, 4), (1, 3), (0, 5)):
+        states[..., state] = owner == side
+    return states
+
+
+class Rules(NamedTuple):
+    """What differs between the games."""
+
+    wins: Callable[[int, int], bool]
+    board: Callable[[np.ndarray], np.ndarray]
+    abrupt: str
+    """Value of OpenSpiel's `gameversion` for the abrupt game."""
+
+
+GAMES: Mapping[str, Rules] = {
+    "phantom_ttt": Rules(_line, _planes, "abrupt"),
+    "dark_hex": Rules(_connected, _states, "adh"),
+}
+
+
+@cache
+def _compiled(flags: tuple[str, ...]) -> tuple[ctypes.CDLL, tempfile.TemporaryDirectory[str]]:
+    """Return the compiled code, and the folder with its file, which is removed when the process ends."""
+    compiler = shutil.which(os.environ.get("CXX", "g++"))
+    if compiler is None:
+        raise InputError("no C++ compiler: install g++, or name one in the environment variable CXX")
+    folder = tempfile.TemporaryDirectory()
+    out = f"{folder.name}/phantom.so"
+    subprocess.run([compiler, "-std=c++17", "-shared", "-fPIC", *flags, "-o", out, str(SOURCE)], check=True)
+    library, address, number = ctypes.CDLL(out), ctypes.c_void_p, ctypes.c_int
+    library.make_game.restype, library.count_sequences.restype = address, ctypes.c_int64
+    library.make_game.argtypes = [number, number, address, address]
+    library.free_game.argtypes = [address]
+    library.count_sequences.argtypes = [address, number]
+    library.copy_sequences.argtypes = [address, number, address, address]
+    library.evaluate.argtypes = [address] * 4
+    return library, folder
+
+
+def _address(array: np.ndarray) -> int:
+    return int(array.ctypes.data)
+
+
+def _game_of(args: argparse.Namespace) -> tuple[str, bool, Any]:
+    """Return the game, whether it is the abrupt one, and the network, which is None for uniform play."""
+    if not args.ckpt:
+        return args.game, args.abrupt, None
+    from sparring.agents.opponents.players import find_checkpoint
+    from sparring.eval.imported.policy import load_policy
+
+    player, game = load_policy(find_checkpoint(args.ckpt), "cpu")
+    if game.package != "openspiel" or game.id not in GAMES:
+        raise InputError(f"{args.ckpt}: plays {game.name}; this measures {' and '.join(GAMES)} of openspiel")
+    if player.memory_size:
+        raise InputError(f"{args.ckpt}: has a memory, which this cannot follow; train with network.memory=none")
+    return game.id, game.kwargs.get("gameversion") == GAMES[game.id].abrupt, player.network
+
+
+def measure(game: str, *, abrupt: bool, network: Any) -> Values:
+    """Return what the policy `network`, or uniform play, is worth against itself and best responses."""
+    tree = PhantomGame(game, abrupt=abrupt)
+    tables = []
+    for player in (0, 1):
+        keys, legal = tree.sequences(player)
+        tables.append(uniform_table(legal) if network is None else policy_table(network, game, player, keys, legal))
+    values = tree.evaluate(tables)
+    tree.close()
+    return values
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="exact exploitability in phantom tic-tac-toe and dark hex 3x3")
+    parser.add_argument("--ckpt", help="run or checkpoint; without it uniform play")
+    parser.add_argument("--game", choices=GAMES, default="phantom_ttt", help="of uniform play; default: %(default)s")
+    parser.add_argument("--abrupt", action="store_true", help="of uniform play: the turn passes after every move")
+    parser.add_argument("--out", type=Path, help="markdown file to write as well")
+    args = parser.parse_args()
+    game, abrupt, network = _game_of(args)
+    values = measure(game, abrupt=abrupt, network=network)
+    name = f"{game}, {'abrupt' if abrupt else 'classical'}"
+    figures = [f"{one:.3f}" for one in (values.exploitability, values.first, *values.responses)]
+    columns = ("policy", "game", "exploitability", "first player", "best first player", "best second player")
+    row = [args.ckpt or "uniform play", name, *figures]
+    publish("\n".join([heading("Exact exploitability", ["torch"]), table(columns, [row])]), args.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_script(main, "benchmarks.imported_training.phantom"))

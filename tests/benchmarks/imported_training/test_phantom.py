@@ -1,0 +1,119 @@
+"""Phantom games: rows and rules against OpenSpiel, and values on four cells against a plain search of the histories."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from benchmarks.imported_training.phantom import GAMES, PhantomGame, information_states, moves_of, winning_sets
+
+CELLS = 0b000011011
+"""A square, on which nobody can win."""
+LINE = 0b000010111
+"""The first row and the centre: wins for both in tic-tac-toe, and for the second player in dark hex."""
+
+
+def played(history, player):
+    """The sequence of a player as a number, from (player, cell, taken) moves."""
+    key = 0
+    for who, cell, taken in history:
+        if who == player:
+            key = key << 5 | (cell + 1) << 1 | taken
+    return key
+
+
+@pytest.mark.parametrize(("game", "version"), [(game, name) for game in GAMES for name in ("classical", "abrupt")])
+def test_rows_are_those_of_openspiel(game, version):
+    pyspiel = pytest.importorskip("pyspiel")
+    names = {"phantom_ttt": version, "dark_hex": {"classical": "cdh", "abrupt": "adh"}[version]}
+    size = {"board_size": 3} if game == "dark_hex" else {}
+    spiel = pyspiel.load_game(game, {"gameversion": names[game], **size})
+    wins, random = winning_sets(game), np.random.default_rng(0)
+    for _ in range(12):
+        state, history, stones = spiel.new_initial_state(), [], [0, 0]
+        while not state.is_terminal():
+            player = state.current_player()
+            keys = np.array([played(history, player)], dtype=np.uint64)
+            assert np.array_equal(information_states(game, player, keys)[0], state.information_state_tensor(player))
+            cell = int(random.choice(state.legal_actions()))
+            taken = not stones[1 - player] >> cell & 1
+            stones[player] |= taken << cell
+            history.append((player, cell, taken))
+            state.apply_action(cell)
+            assert state.is_terminal() == bool(wins[player, stones[player]] or stones[0] | stones[1] == 511)
+        assert int(wins[0, stones[0]]) - int(wins[1, stones[1]]) == state.returns()[0]
+
+
+class Plain:
+    """Histories one by one; policies are dictionaries from sequences to probabilities of cells."""
+
+    def __init__(self, game, abrupt, cells, policies):
+        self.wins, self.abrupt, self.cells, self.policies = winning_sets(game), abrupt, cells, policies
+
+    def leaves(self, stones=(0, 0), tried=(0, 0), keys=(0, 0), p=0, plays=()):
+        """Every history: the decisions (player, sequence, cell) of it, and the first player's return."""
+        for cell in range(9):
+            if not self.cells & ~tried[p] & 1 << cell:
+                continue
+            taken = not stones[1 - p] >> cell & 1
+            now, seen, known = list(stones), list(tried), list(keys)
+            now[p] |= taken << cell
+            seen[p] |= 1 << cell
+            known[p] = keys[p] << 5 | (cell + 1) << 1 | taken
+            made = (*plays, (p, keys[p], cell))
+            if self.wins[p, now[p]]:
+                yield made, 1 - 2 * p
+            elif now[0] | now[1] == self.cells:
+                yield made, 0
+            else:
+                after = 1 - p if taken or self.abrupt else p
+                yield from self.leaves(now, seen, known, after, made)
+
+    def reached(self, plays, players):
+        return np.prod([self.policies[p][key][cell] for p, key, cell in plays if p in players])
+
+    def value(self):
+        return sum(self.reached(plays, (0, 1)) * won for plays, won in self.leaves())
+
+    def response(self, player):
+        """Value of a best response, from the player's longest sequences to its empty one."""
+        sums = {}
+        for plays, won in self.leaves():
+            own = [(key, cell) for p, key, cell in plays if p == player]
+            weight = self.reached(plays, (1 - player,)) * (won if player == 0 else -won)
+            if own:
+                sums.setdefault(own[-1][0], {}).setdefault(own[-1][1], 0.0)
+                sums[own[-1][0]][own[-1][1]] += weight
+            for key, cell in own:
+                sums.setdefault(key, {}).setdefault(cell, 0.0)
+        for key in sorted(sums, reverse=True):
+            if key:
+                sums[key >> 5][(key & 31) // 2 - 1] += max(sums[key].values())
+        return max(sums[0].values())
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+@pytest.mark.parametrize("game", GAMES)
+def test_values_are_those_of_a_plain_search(game):
+    random = np.random.default_rng(1)
+    for abrupt in (False, True):
+        for cells in (CELLS, LINE):
+            tree = PhantomGame(game, abrupt=abrupt, cells=cells, flags=("-O0",))
+            tables, policies = [], []
+            for player in (0, 1):
+                keys, legal = tree.sequences(player)
+                table = random.random(legal.shape) * legal
+                table /= table.sum(1, keepdims=True)
+                tables.append(table)
+                policies.append(dict(zip(keys.tolist(), table, strict=True)))
+            values, plain = tree.evaluate(tables), Plain(game, abrupt, cells, policies)
+            tree.close()
+            assert values.first == pytest.approx(plain.value(), abs=1e-12)
+            assert values.responses == pytest.approx([plain.response(player) for player in (0, 1)], abs=1e-12)
+            assert values.exploitability >= 0
+
+
+def test_a_sequence_is_read_in_its_order():
+    cells, taken = moves_of(np.array([0, (3 << 1 | 1) << 5 | 9 << 1], dtype=np.uint64))
+    assert cells[:, :3].tolist() == [[-1, -1, -1], [2, 8, -1]]
+    assert taken[1, :2].tolist() == [True, False]
