@@ -21,7 +21,7 @@ import typer
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.files import unusable_text
 from sparring.configs.core.status import as_called, say
-from sparring.eval.analysis import report_commands, run_commands
+from sparring.eval.analysis import mcp_server, report_commands, run_commands
 from sparring.eval.analysis.options import as_command
 from sparring.eval.analysis.output import Answer, code_of, versioned
 from sparring.eval.command import INTERRUPTED
@@ -46,6 +46,7 @@ ACTIONS: dict[str, Callable[..., int]] = {
     "export": run_commands.export,
     "watch": run_commands.watch,
     "register": report_commands.register_runs,
+    "mcp": mcp_server.serve,
 }
 app = typer.Typer(
     no_args_is_help=True,
