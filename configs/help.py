@@ -89,7 +89,7 @@ SECTIONS = {
     "self_play": "the pool of snapshots, and the draw from it",
     "evaluation": "evaluations during training",
     "guard": "what happens when an update breaks the policy",
-    "logger": "progress bar and W&B; metrics.jsonl and TensorBoard are always written",
+    "logger": "progress bar, W&B and trackio; metrics.jsonl and TensorBoard are always written",
     "model": "the language model of grpo and clone",
     "endpoint": "a server that samples from the language model",
     "grpo": "rollouts, rewards, advantages and loss of grpo",

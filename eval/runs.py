@@ -1,7 +1,7 @@
 """Ask recorded runs: `python eval/runs.py --help` lists the commands; docs/runs_cli.md has examples.
 
-Run folders, W&B offline files, TensorBoard events and the W&B cloud are read through one interface. Exit codes: 0 done,
-2 bad input, 3 no such run or metric, 4 damaged but partly read, 5 network, 130 stopped with Ctrl-C.
+Run folders, W&B offline files, TensorBoard events, trackio and the W&B cloud are read through one interface. Exit
+codes: 0 done, 2 bad input, 3 no such run or metric, 4 damaged but partly read, 5 network, 130 stopped with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ app = typer.Typer(
 
 @app.callback()
 def commands() -> None:
-    """Ask recorded runs, in run folders, W&B offline files, TensorBoard events and the W&B cloud."""
+    """Ask recorded runs, in run folders, W&B offline files, TensorBoard events, trackio and the W&B cloud."""
 
 
 for name, answering in ANSWERS.items():

@@ -1,4 +1,4 @@
-"""Logs of a run: JSON lines and TensorBoard always, Weights & Biases if configured; and videos drawn beside training.
+"""Logs of a run: JSON lines and TensorBoard always, W&B and trackio if configured; and videos drawn beside training.
 
 The x-axis is env steps everywhere. The files are truncated to the state's position when a run resumes, and compared
 with the length and SHA-256 in the state. Weights & Biases receives env steps as a separate metric, because its internal
@@ -16,8 +16,9 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from threading import Thread
 from typing import Any, Protocol
@@ -28,7 +29,7 @@ from sparring.configs.core.files import read_regular_text, write_atomically
 from sparring.configs.core.session import WANDB_MODES, LoggerConfig
 
 WANDB_ID = "wandb_id"
-WANDB = "Weights & Biases"
+WANDB, TRACKIO = "Weights & Biases", "trackio"
 LONGEST_TAG = 64
 """Characters that the server of Weights & Biases takes."""
 LONGEST_WAIT_SECONDS = 10.0
@@ -152,13 +153,13 @@ def open_logger(
     `hashes` are the files' at that position. `plain_config` is the run's configuration, which
     TensorBoard and Weights & Biases show as hyperparameters.
 
-    Raises `UnknownNameError` for an unknown `logger.wandb`, and `LoggerError` if its package is missing.
+    Raises `UnknownNameError` for an unknown `logger.wandb`, and `LoggerError` if the package of a logger is missing.
     """
     position = state or {"env_steps": 0, "bytes": {"metrics.jsonl": 0, "events.jsonl": 0}}
-    wandb = _open_wandb(config, folder, run_name, plain_config)
+    hubs = _open_wandb(config, folder, run_name, plain_config) + _open_trackio(config, run_name, plain_config)
     lines = JsonLines(folder, position["bytes"], hashes or {})
     tensorboard = TensorBoard(folder, position["env_steps"] + 1, dict(hyperparameters(plain_config)))
-    return Logger(lines, [tensorboard, *wandb], position["env_steps"])
+    return Logger(lines, [tensorboard, *hubs], position["env_steps"])
 
 
 class WandB:
@@ -193,6 +194,34 @@ class WandB:
         self._run.finish()
 
 
+class Trackio:
+    """A run of trackio, in its folder on this machine unless its environment variables name a server."""
+
+    name, lasting = TRACKIO, False
+
+    def __init__(self, run: Any) -> None:
+        self._run = run
+
+    def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
+        """Send one row."""
+        self._run.log({"env_steps": env_steps, **metrics})
+
+    def event(self, env_steps: int, kind: str, text: str) -> None:
+        """Send an event as a text value."""
+        self._run.log({"env_steps": env_steps, kind: text})
+
+    def video(self, env_steps: int, name: str, gif: bytes) -> None:
+        """Do nothing: trackio takes videos as files that stay."""
+
+    def rewind(self, env_steps: int) -> None:
+        """Do nothing: rows of reverted updates stay beside their replacements, as in W&B."""
+
+    def close(self) -> None:
+        """Finish the run, which writes the remaining rows."""
+        with redirect_stdout(StringIO()):
+            importlib.import_module("trackio").finish()  # the run's own method would be called again at exit
+
+
 def run_tags(config: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what people select runs by: the run file, the trainer and the environment of a plain configuration."""
     env = config.get("env")
@@ -224,6 +253,31 @@ def _open_wandb(config: LoggerConfig, folder: Path, run_name: str, plain_config:
         return [WandB(run)]
     except Exception as error:
         warn(_off(WANDB, error))
+        return []
+
+
+def _open_trackio(config: LoggerConfig, run_name: str, plain_config: Mapping[str, Any]) -> list[LogSink]:
+    if not config.trackio:
+        return []
+    try:
+        trackio = importlib.import_module("trackio")
+    except ImportError as error:
+        raise LoggerError(f'logger.trackio=true needs trackio ({error}): pip install -e ".[trackio]"') from error
+    try:
+        # It prints how its dashboard is opened; standard output is the run's own.
+        with redirect_stdout(StringIO()):
+            run = trackio.init(
+                project=config.wandb_project,
+                name=run_name,
+                config=dict(plain_config),
+                resume="allow",
+                embed=False,
+                auto_log_gpu=False,
+                auto_log_cpu=False,
+            )
+        return [Trackio(run)]
+    except Exception as error:
+        warn(_off(TRACKIO, error))
         return []
 
 

@@ -33,7 +33,9 @@ class LoggerConfig:
     wandb: str = option("off", WANDB_MODES)
     """Weights & Biases: off, online or offline."""
     wandb_project: str = option("sparring", TEXT)
-    """Project of W&B in which the run appears."""
+    """Project of W&B and of trackio in which the run appears."""
+    trackio: bool = False
+    """Log to trackio as well, on this machine."""
     progress: bool = True
     """Show a bar, or a line every 30 s where the output is no terminal."""
 

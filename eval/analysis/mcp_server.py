@@ -126,8 +126,13 @@ def _content(answer: Answer) -> dict[str, Any]:
 
 
 def _one(run: str, where: SourceOptions) -> RunOptions:
-    sources = {"project": where.project, "root": where.root, "source": where.source, "offline": where.offline}
-    return RunOptions(run=_inside(run, where), **sources)
+    return RunOptions(
+        project=where.project,
+        root=where.root,
+        source=where.source,
+        offline=where.offline,
+        run=_inside(run, where),
+    )
 
 
 def _inside(run: str, where: SourceOptions) -> str:
@@ -146,8 +151,10 @@ def _between(name: str, value: int, low: int, high: int) -> int:
 def _thinned(series: Mapping[str, Any], points: int) -> dict[str, Any]:
     """Return a series with at most `points` of its values, evenly spaced, the first and the last among them."""
     x, y = np.asarray(series["x"]), np.asarray(series["y"])
-    chosen = np.unique(np.linspace(0, len(x) - 1, min(points, len(x))).round().astype(int)) if len(x) else []
-    return {**series, "x": x[chosen], "y": y[chosen], "values": len(x)} if len(x) else dict(series)
+    if not len(x):
+        return dict(series)
+    chosen = np.unique(np.linspace(0, len(x) - 1, min(points, len(x))).round().astype(int))
+    return {**series, "x": x[chosen], "y": y[chosen], "values": len(x)}
 
 
 def bounded_json(content: Mapping[str, Any], *, entries: int = MOST_ENTRIES, most_bytes: int = MOST_BYTES) -> str:

@@ -21,6 +21,7 @@ from sparring.eval.analysis.reports.power_law import ComputeChoice, Price
 from sparring.eval.analysis.sources.folder_files import is_run_folder
 from sparring.eval.analysis.sources.run_folders import RunFolders
 from sparring.eval.analysis.sources.tensorboard_files import TensorBoardFiles
+from sparring.eval.analysis.sources.trackio_files import TrackioFiles
 from sparring.eval.analysis.sources.wandb_cloud import WandBCloud, has_key
 from sparring.eval.analysis.sources.wandb_offline import WandBOffline
 
@@ -32,6 +33,7 @@ class SourceName(StrEnum):
     FOLDER = "folder"
     OFFLINE = "wandb-offline"
     TENSORBOARD = "tensorboard"
+    TRACKIO = "trackio"
     CLOUD = "wandb"
 
 
@@ -45,7 +47,8 @@ class SourceOptions:
     """Options that say where runs are looked for."""
 
     project: Annotated[
-        str, typer.Option("--project", "-p", help="W&B project, NAME or ENTITY/NAME; run folders have none")
+        str,
+        typer.Option("--project", "-p", help="project of W&B (NAME, ENTITY/NAME) or trackio; run folders have none"),
     ] = ""
     root: Root = CHECKPOINTS
     source: Annotated[SourceName, typer.Option("--source", help="where to look; auto: all of them, the cloud last")] = (
@@ -54,7 +57,7 @@ class SourceOptions:
     offline: Annotated[bool, typer.Option("--offline", help="of the W&B cloud use the local cache only")] = False
 
     def find(self) -> list[RunSource]:
-        """Return the sources to ask, in this order: run folders, W&B offline files, TensorBoard events, W&B cloud.
+        """Return the sources in this order: run folders, W&B offline files, TensorBoard events, trackio, W&B cloud.
 
         With auto the cloud is asked if a project is named and there is a key, or its cache may be used (`offline`).
         Raises `InputError` for a root that does not exist, or for the cloud without a project.
@@ -64,6 +67,7 @@ class SourceOptions:
             SourceName.FOLDER: RunFolders(root),
             SourceName.OFFLINE: WandBOffline(root, self.project, beside_folders=every),
             SourceName.TENSORBOARD: TensorBoardFiles(root, beside_folders=every),
+            SourceName.TRACKIO: TrackioFiles(root, self.project, beside_folders=every),
         }
         if self.source is not SourceName.CLOUD and not root.is_dir() and root != CHECKPOINTS:
             raise InputError(f"--dir {root}: is no folder; give the folder that holds the runs")

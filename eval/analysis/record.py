@@ -50,7 +50,7 @@ class RunRecord:
     id: str
     """Name of the run, unique in its source; NAME:ID where several have the name."""
     source: str
-    """folder, wandb-offline, tensorboard or wandb."""
+    """folder, wandb-offline, tensorboard, trackio or wandb."""
     path: str
     """Folder, file, or ENTITY/PROJECT/ID in the cloud."""
     status: Status

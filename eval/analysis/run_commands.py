@@ -52,6 +52,7 @@ from sparring.eval.analysis.record import (
     wide_rows,
 )
 from sparring.eval.analysis.search import config_test, parse, unknown_conditions, unused_names
+from sparring.eval.analysis.sources import trackio_files
 from sparring.eval.command import make_folders, write
 
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="runs shown at most")]
@@ -234,17 +235,23 @@ def cache_statistics(history: History) -> dict[str, Any]:
 
 
 def export(
-    output: Annotated[Path, typer.Option("--output", "-o", help="file: .json for everything, .csv for the history")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="file: .json for all, .csv for the history, .db for trackio")
+    ],
     include_history: Annotated[bool, typer.Option("--include-history/--no-history", help="with all rows")] = True,
     *,
     options: RunOptions,
 ) -> int:
     """Write a run to one file: configuration, summary, history, events and list of files."""
-    if output.suffix not in (".json", ".csv"):
-        raise InputError(f"--output {output}: must end with .json or .csv")
+    if output.suffix not in (".json", ".csv", trackio_files.SUFFIX):
+        raise InputError(f"--output {output}: must end with .json, .csv or .db")
     make_folders([], files=[output])
     run = options.find_run()
     history = run.history
+    if output.suffix == trackio_files.SUFFIX:
+        trackio_files.append_run(output, run.record, history)
+        print(f"Wrote {output}", file=sys.stderr)
+        return exit_code(run.damage, history.notes)
     if output.suffix == ".csv":
         keys = sorted(history.columns)
         columns = [axis.tolist() for axis in (*history.axes.values(), *(history.columns[key] for key in keys))]

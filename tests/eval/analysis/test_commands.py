@@ -89,7 +89,7 @@ def test_statistics(capsys, root):
         ("search 'seed ='", 2, "search, column 7: expected a value"),
         ("get-run -r dark-gost", 3, "did you mean dark-ghost?"),
         ("get-metrics -r dark-ghost -m train/los", 3, "did you mean 'train/loss'?"),
-        ("export -r dark-ghost -o x.txt", 2, "must end with .json or .csv"),
+        ("export -r dark-ghost -o x.txt", 2, "must end with .json, .csv or .db"),
         ("list --source wandb --project p --offline", 5, "--offline: the cache has no answer"),
     ],
 )
