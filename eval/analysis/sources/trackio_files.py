@@ -38,9 +38,8 @@ from sparring.eval.analysis.sources.run_folders import ENDINGS
 SUFFIX = ".db"
 DIRECTORY = "TRACKIO_DIR"
 """Environment variable of trackio: where it keeps its files."""
-NEWEST_VERSION, WRITTEN_VERSION = 2, 1
-"""Newest layout that is read, `PRAGMA user_version`, 0 before layouts had numbers; and that of new files, which trackio
-brings up to date when it logs to them."""
+NEWEST_VERSION = 2
+"""Newest layout that is known, `PRAGMA user_version`, 0 before layouts had numbers."""
 RESERVED = "_"
 """First character of trackio's own keys in a configuration: _Username, _Created, _Group."""
 LAYOUT = """
@@ -166,7 +165,7 @@ def append_run(path: Path, record: RunRecord, history: History) -> None:
             if file.execute("SELECT 1 FROM metrics WHERE run_name = ?", (record.id,)).fetchone():
                 raise InputError(f"--output {path}: has a run {record.id!r} already; give another file")
             if new:
-                file.execute(f"PRAGMA user_version = {WRITTEN_VERSION}")
+                file.execute(f"PRAGMA user_version = {NEWEST_VERSION}")
             file.executemany(
                 "INSERT INTO metrics (run_id, timestamp, run_name, step, metrics) VALUES (?, ?, ?, ?, ?)",
                 [(id, time, record.id, step, cells) for time, step, cells in [*rows, *texts]],
@@ -222,7 +221,7 @@ def _check_version(file: sqlite3.Connection) -> int:
 
 
 def _run_key(file: sqlite3.Connection) -> str:
-    """Return the column that names a run; files before trackio 0.20 have no ids."""
+    """Return the column that names a run; files before trackio 0.24 may have no ids."""
     columns = {row[1] for row in file.execute("PRAGMA table_info(metrics)")}
     return "run_id" if "run_id" in columns else "run_name"
 
