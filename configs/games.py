@@ -44,11 +44,13 @@ NOT_IN_CHESS = (
 )  # fmt: skip
 """Options of language models for other games; the tasks have temperatures of their own."""
 NOT_SAMPLED = tuple(f"tasks.{task}.{name}" for task in ("analysis", "arbiter") for name in ("temperature", "top_p"))
+MEMORY = ("network.memory", "ppo.sequence_length")
+"""Options of recurrent networks."""
 ONLY_IMPORTED = (
-    "network.encoder", "network.memory", "ppo.sequence_length", "self_play.both_seats", "self_play.pool_share",
+    "network.encoder", "self_play.both_seats", "self_play.pool_share",
     "ppo.magnet_coefficient", "ppo.magnet_rate", "ppo.proximal_coefficient",
 )  # fmt: skip
-"""Options of games whose seats are played by one network, with masks, pictures and memory."""
+"""Options of games whose seats are played by one network, with masks and pictures."""
 GAME_SHARES = ("random_share", "engine_share", "self_play_share")
 
 

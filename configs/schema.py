@@ -15,6 +15,7 @@ from sparring.configs.games import (
     DIPLOMACY,
     DOGFIGHT,
     FUNCTION,
+    MEMORY,
     NOT_IN_CHESS,
     NOT_SAMPLED,
     ONLY_IMPORTED,
@@ -54,11 +55,8 @@ SAMPLINGS = ("hard", "variance")
 TRAINERS = ("ppo", "sb3", "grpo", "clone", "distill")
 
 DOGFIGHT_CHECKS = (
-    "evaluation.check_bot",
-    "evaluation.check_every",
-    "evaluation.check_alert",
-    "evaluation.regimes_every",
-)
+    "evaluation.check_bot", "evaluation.check_every", "evaluation.check_alert", "evaluation.regimes_every",
+)  # fmt: skip
 
 CHECKED = "evaluation.check_every above 0"
 
@@ -354,7 +352,7 @@ class DiplomacyRunConfig(NamedOpponentsRunConfig):
     lacks = (
         "network.activation", "network.log_std_init", "network.log_std_min", "network.log_std_max", "network.gsde",
         "ppo.gsde_every", "phases.scripted_start", "phases.scripted_end", "phases.randomization",
-        "phases.events.log_std", "self_play", *DOGFIGHT_CHECKS, *ONLY_IMPORTED,
+        "phases.events.log_std", "self_play", *DOGFIGHT_CHECKS, *MEMORY, *ONLY_IMPORTED,
     )  # fmt: skip
 
     env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)
@@ -367,7 +365,7 @@ class GymnasiumRunConfig(PPORunConfig):
     game, title = GYMNASIUM, "Gymnasium"
     lacks = (
         "phases.stages", "phases.scripted_start", "phases.scripted_end", "phases.randomization", "self_play",
-        "evaluation", *ONLY_IMPORTED,
+        "evaluation", *MEMORY, *ONLY_IMPORTED,
     )  # fmt: skip
 
     env: GymnasiumEnvConfig = field(default_factory=GymnasiumEnvConfig)

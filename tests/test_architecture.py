@@ -255,13 +255,13 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 69_086,
+    "product lines": 69_259,
     "product files": 412,
     "import lines, % of product lines": 8.1,
     "files with one importer": 79,
     "files with one importer and at most 80 lines": 6,
     "`found` as a name, per 1,000 lines": 0.7,
-    "test lines": 62_424,
+    "test lines": 62_680,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""

@@ -151,15 +151,19 @@ class _Table:
         batch.match_id.copy_(match % (n // 2))
         batch.reset(seed)
         self.actions = torch.zeros(n, 2, 3, device=device)
+        self.memory = [torch.zeros(n, policy.memory_size, device=device) for policy, _ in self.players]
         self.hp_rows = torch.stack(rows)
         self.record = torch.full((4, n), -1, dtype=torch.int32, device=device)  # outcome, length, both hp
 
     def step(self) -> None:
         """Step with both contestants' actions, and record the matches that ended for the first time."""
         batch, obs, actions = self.batch, self.batch.obs.flatten(0, 1), self.actions.flatten(0, 1)
-        for policy, rows in self.players:
-            actions.index_copy_(0, rows, policy.act(obs.index_select(0, rows)))
+        for index, (policy, rows) in enumerate(self.players):
+            chosen, self.memory[index] = policy.step(obs.index_select(0, rows), self.memory[index])
+            actions.index_copy_(0, rows, chosen)
         batch.step(self.actions)
+        for memory in self.memory:  # of the next matches
+            memory.masked_fill_((batch.outcome >= 0).unsqueeze(1), 0.0)
         hp = batch.final_hp.flatten()[self.hp_rows]
         ended = torch.cat([torch.stack([batch.outcome, batch.length]), hp])
         fresh = (batch.outcome >= 0) & (self.record[0] < 0)

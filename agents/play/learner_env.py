@@ -11,6 +11,10 @@ With several processes, an environment steps its shard of the run's matches. Opp
 of the run, so the course of a match does not depend on the number of processes.
 N is `num_envs`, S the seats, D the observation size, A the action size, K the slots, O = bots + players + K the
 opponents.
+
+Recurrent policies have a memory for every match, that of the learner beside that of its opponent. Both are zeros from
+the step on which a match ends or restarts, as it does when its opponent changes. `SeatRollout` carries the learner's:
+its lanes are the N matches, which all decide in every step.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ import torch
 from torch import Tensor
 
 from sparring.agents.distributed.processes import ALONE, Processes, Shard, ShardedGenerator, restore_generator
+from sparring.agents.policies.memory import NONE, state_size
 from sparring.agents.policies.stacked import StackedActors
 from sparring.configs.core.tensor_file import check_tensor, check_tensors
 from sparring.envs.batched import ACTIONS, BatchedGame, SeatView
@@ -156,9 +161,18 @@ class LearnerEnv(OpponentSeats, Copyable):
             raise ValueError(f"players={list(players)}: play two-seat games only, this one has {self._seats} seats")
         for player in self._players:
             player.check(batch.contract)
+        self.lanes, self.rows = n, torch.arange(n)
+        learner = network_shape or {}
+        recurrent = 2 * state_size(learner.get("memory", NONE), learner.get("hidden", 0))
+        self.memory, self.fresh = torch.zeros(n, recurrent), torch.ones(n, dtype=torch.bool)
+        sizes = [player.memory_size for player in self._players]
+        widest = max([self._actors.memory_size if self._actors and slots else 0, *sizes])
+        self._opponent_memory = torch.zeros(n + 1, widest, device=device)  # one more, for padding
         self._match = match = torch.arange(n, device=device)
         seat = (self.share.first + match) % self._seats
-        self.rows = self._mine = self._seats * match + seat  # the learner's rows among the [N * S] seats of the batch
+        self.seat_rows = self._mine = (
+            self._seats * match + seat
+        )  # the learner's rows among the [N * S] seats of the batch
         self._snapshot_rows = torch.zeros(0, dtype=torch.int64, device=device)
         self._snapshot_obs = torch.zeros(slots, 0, self.obs.shape[-1], device=device)
         self._snapshot_side = torch.ones(slots, 0, device=device)
@@ -196,6 +210,9 @@ class LearnerEnv(OpponentSeats, Copyable):
             reward = self.own_reward.end(reward)
         reward = self._quarantine(reward)
         self._count(reward)
+        if self._memories():
+            self.fresh.fill_(False)
+            self._forget(self.batch.terminated | self.batch.truncated)
         return self.obs, reward, self.batch.terminated, self.batch.truncated
 
     def rehearse(self) -> None:
@@ -222,7 +239,7 @@ class LearnerEnv(OpponentSeats, Copyable):
             "sums": self._sums,
             "return": self._return,
             "quarantined": self.quarantined,
-        }
+        } | ({"memories": self._memories()} if self._memories() else {})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from the `state_dict` of an environment of the same sizes; raises `ContentError` for another."""
@@ -230,6 +247,7 @@ class LearnerEnv(OpponentSeats, Copyable):
         slots = check_tensors(state["slots"], self._actors.weights if self._actors else {}, "slots")
         for name, tensor in {"sums": self._sums, "return": self._return, "quarantined": self.quarantined}.items():
             check_tensor(state[name], tensor, name)
+        memories = check_tensors(state.get("memories", {}), self._memories(), "memories")
         restore_generator(self._generator, state["generator"], "generator")
         self.opponents = state["opponents"].cpu().numpy()
         for name, weights in slots.items():
@@ -239,6 +257,8 @@ class LearnerEnv(OpponentSeats, Copyable):
         self._seat_opponents(np.zeros(self.share.total, dtype=bool))
         self._return.copy_(state["return"])
         self.quarantined.copy_(state["quarantined"])
+        for name, tensor in self._memories().items():
+            tensor.copy_(memories[name])
         self.batch.load_state_dict(state["batch"])
         self._write_obs()
 
@@ -246,11 +266,29 @@ class LearnerEnv(OpponentSeats, Copyable):
         """End the batch's threads."""
         self.batch.close()
 
+    def _memories(self) -> dict[str, Tensor]:
+        """Return what is carried from step to step; empty if neither the learner nor an opponent has a memory."""
+        memories = {"learner": self.memory, "opponents": self._opponent_memory, "fresh": self.fresh}
+        return memories if self.memory.shape[1] + self._opponent_memory.shape[1] else {}
+
+    def _forget(self, begin: Tensor) -> None:
+        """Empty the memories of the matches that begin, bool [N]."""
+        self._opponent_memory[:-1].masked_fill_(begin.unsqueeze(1), 0.0)
+        begin = begin.cpu()
+        self.memory.masked_fill_(begin.unsqueeze(1), 0.0)
+        self.fresh |= begin
+
     def _act_snapshots(self) -> None:
         """Compute the actions of all snapshots in one forward."""
         assert self._actors is not None
         self._write_snapshot_obs()
-        actions = self._actors.act(self._snapshot_obs, generator=self._noise)
+        if size := self._actors.memory_size:
+            match = self._scatter.flatten() // 2
+            memory = self._opponent_memory[match, :size].unflatten(0, self._scatter.shape)
+            actions, after = self._actors.step(self._snapshot_obs, memory, generator=self._noise)
+            self._opponent_memory[match, :size] = after.flatten(0, 1)
+        else:
+            actions = self._actors.act(self._snapshot_obs, generator=self._noise)
         if self._view:
             actions = self._view.back(actions, self._snapshot_side)
         self._flat_actions.index_copy_(0, self._scatter.flatten(), actions.flatten(0, 1))
@@ -263,7 +301,11 @@ class LearnerEnv(OpponentSeats, Copyable):
         start, obs = time.perf_counter(), self.batch.obs.flatten(0, 1)
         with torch.autocast(self.device.type, enabled=False):
             for player, rows in self._playing:
-                self._flat_actions.index_copy_(0, rows, player.act(obs.index_select(0, rows)))
+                match = rows // 2
+                memory = self._opponent_memory[match, : player.memory_size]
+                actions, after = player.step(obs.index_select(0, rows), memory)
+                self._flat_actions.index_copy_(0, rows, actions)
+                self._opponent_memory[match, : player.memory_size] = after
         self.player_seconds += time.perf_counter() - start
 
     def _bind(self) -> None:
@@ -340,6 +382,7 @@ class LearnerEnv(OpponentSeats, Copyable):
         self.batch.assign(torch.from_numpy(bots), again)
         self._opponent = torch.from_numpy(opponents).to(self.device)
         self._return.masked_fill_(again, 0.0)
+        self._forget(again)
         self._playing = list(self._seated(opponents))
         self._group()
         self._write_obs()

@@ -108,6 +108,11 @@ class ActorCritic(nn.Module):
         return self.continuous + self.binary + len(self.categorical)
 
     @property
+    def memory_size(self) -> int:
+        """Columns of memory: none."""
+        return 0
+
+    @property
     def shape(self) -> dict[str, Any]:
         """Plain dict from which `from_shape` builds a network that accepts this one's weights."""
         return network_shape(self.obs_dim, self.continuous, self.binary, self.config, categorical=self.categorical)

@@ -204,7 +204,7 @@ def _check_contract(path: Path, contract: Mapping[str, Any], shape: Mapping[str,
         if contract.get(key, 0) != shape.get(key, 0):
             ours, theirs = contract.get(key), shape.get(key)
             raise CheckpointError(f"{path}: {key} is {ours} in the contract, {theirs} in the network")
-    seats = contract_keys(contract) if "masked" in contract else {}
+    seats = contract_keys(contract) if "masked" in contract or "masked" in shape else {}
     for key in SEAT_KEYS:
         if seats.get(key) != shape.get(key):
             raise CheckpointError(f"{path}: {key} is {seats.get(key)} in the contract, {shape.get(key)} in the network")

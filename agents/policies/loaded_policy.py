@@ -1,8 +1,9 @@
 """A trained policy in a script: `predict` on observations of its environment as numpy, `act` on tensors.
 
 `predict` has the signature of Stable-Baselines3, so that its helpers (`evaluate_policy`, wrappers for videos) take such
-a policy. Policies here have no memory: `state` and `episode_start` are accepted and ignored.
-B is a batch of observations, D the size of a flattened one, A the size of a network's action.
+a policy, and a recurrent one of Stable-Baselines3 in its place: `state` goes from call to call, and `episode_start`
+empties it. Without memory both are accepted and ignored.
+B is a batch of observations, D the size of a flattened one, A the size of a network's action, M that of the memory.
 """
 
 from __future__ import annotations
@@ -71,10 +72,18 @@ class LoadedPolicy:
     ) -> tuple[Any, tuple[np.ndarray, ...] | None]:
         """Return the action for an observation of `observation_space`, or a batch of both, and `state` as given.
 
-        Raises `PolicyError` for an observation of another shape.
+        With memory, `state` (float32 [B, M],) is what the last call returned, or None where all episodes begin;
+        `episode_start` bool [B] marks those that begin. Raises `PolicyError` for an observation of another shape, and
+        for a state of another one.
         """
         rows, single = self._rows(observation)
-        actions = self.act(torch.from_numpy(rows).to(self.policy.device), deterministic=deterministic)
+        if not self.policy.memory_size:
+            actions = self.act(torch.from_numpy(rows).to(self.policy.device), deterministic=deterministic)
+        else:
+            memory = self._memory(len(rows), state, episode_start)
+            obs = self.spaces.encode(torch.from_numpy(rows).to(self.policy.device))
+            actions, after = self.policy.step(obs, memory, deterministic=deterministic)
+            state = (after.cpu().numpy(),)
         taken = self.spaces.to_actions(actions.cpu().numpy())
         return (taken[0] if single else taken), state
 
@@ -91,6 +100,18 @@ class LoadedPolicy:
     def seed(self, seed: int) -> None:
         """Restart the sequence of sampled actions."""
         self.policy.reseed(seed)
+
+    def _memory(self, count: int, state: tuple[np.ndarray, ...] | None, begins: np.ndarray | None) -> Tensor:
+        """Return the memory [B, M] before a decision."""
+        shape = (count, self.policy.memory_size)
+        given = np.zeros(shape, np.float32) if state is None else np.array(state[0], np.float32)
+        if given.shape != shape:
+            raise PolicyError(
+                f"{self.name}: the state has shape {given.shape}; give what the last call returned, {shape}"
+            )
+        if begins is not None:
+            given[np.asarray(begins, dtype=bool).reshape(count)] = 0.0
+        return torch.from_numpy(given).to(self.policy.device)
 
     def _rows(self, observation: Any) -> tuple[np.ndarray, bool]:
         """Return flattened observations [B, D], and whether there is a single one."""

@@ -70,15 +70,22 @@ class Memory(nn.Module):
         return state.to(self.weight_ih.dtype).split(self.hidden, dim=-1)
 
     def _next(self, inputs: Tensor, parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        h = parts[0]
-        recurrent = F.linear(h, self.weight_hh, self.bias_hh)
-        if self.kind == LSTM:
-            i, f, g, o = (inputs + recurrent).chunk(4, dim=-1)
-            c = torch.addcmul(f.sigmoid() * parts[1], i.sigmoid(), g.tanh())
-            return o.sigmoid() * c.tanh(), c
-        both = 2 * self.hidden
-        r, z = (inputs[..., :both] + recurrent[..., :both]).sigmoid().chunk(2, dim=-1)
-        return (torch.lerp(torch.addcmul(inputs[..., both:], r, recurrent[..., both:]).tanh(), h, z),)
+        return cell(inputs, F.linear(parts[0], self.weight_hh, self.bias_hh), parts)
+
+
+def cell(inputs: Tensor, recurrent: Tensor, parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Return h' of a GRU, or h' and c' of an LSTM, from `parts`, which are h, or h and c, [..., H].
+
+    `inputs` and `recurrent` [..., gates * H] are W_i x + b_i and W_h h + b_h.
+    """
+    h, *c = parts
+    if c:
+        i, f, g, o = (inputs + recurrent).chunk(4, dim=-1)
+        after = torch.addcmul(f.sigmoid() * c[0], i.sigmoid(), g.tanh())
+        return o.sigmoid() * after.tanh(), after
+    both = 2 * h.shape[-1]
+    r, z = (inputs[..., :both] + recurrent[..., :both]).sigmoid().chunk(2, dim=-1)
+    return (torch.lerp(torch.addcmul(inputs[..., both:], r, recurrent[..., both:]).tanh(), h, z),)
 
 
 def memory_weight_sizes(kind: str, hidden: int) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 
 from sparring.agents.policies.actor_critic import LATER, ActorCritic, alternatives, network_shape, weight_sizes
 from sparring.agents.policies.encoders import AUTO, NATURE, NATURE_SIDE, Picture
+from sparring.agents.policies.memory import NONE
 from sparring.agents.policies.seat_network import (
     SeatNetwork,
     feature_count,
@@ -49,10 +50,10 @@ class StoredShape(TypedDict):
 def shape_for(contract: Mapping[str, Any], config: NetworkConfig) -> dict[str, Any]:
     """Return the network shape for `contract`: the game's own family, `SeatNetwork` or `ActorCritic`.
 
-    A contract with the key `masked` is one of seats. Raises `ConfigError` for gSDE without continuous actions, and for
-    other options that do not suit the game.
+    A contract with the key `masked` is one of seats; recurrent networks are `SeatNetwork`s too. Raises `ConfigError`
+    for gSDE without continuous actions, and for other options that do not suit the game.
     """
-    if "masked" in contract:
+    if "masked" in contract or config.memory != NONE:
         return seat_shape(contract, config)
     if config.gsde and not contract["continuous"]:
         raise ConfigError(f"network.gsde=true: {contract['id']} has no continuous actions; leave it out")

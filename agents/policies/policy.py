@@ -4,6 +4,9 @@ A policy has the contract it was trained under and refuses matches with other ru
 observations. One difference is allowed: a policy trained without the physics parameters observes 46 floats, the first
 46 of 59, so in matches with all 59 it uses only those.
 
+A recurrent policy has M columns of memory for each seat that it plays, zeros where a match begins. Whoever plays
+matches carries it with `step`; `act` refuses such a policy.
+
 A policy of an old environment version plays only if that is configured (`agents.policies.checkpoint`).
 """
 
@@ -18,6 +21,7 @@ from torch import Tensor
 
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import game_of_policy, is_old, load_checkpoint, old_version_message
+from sparring.agents.policies.seat_network import SeatNetwork
 from sparring.configs.core.errors import InputError
 from sparring.envs.game import load
 
@@ -53,6 +57,7 @@ class Policy:
         self.name = name
         self.deterministic = deterministic
         self.device = network.log_std.device
+        self.memory_size = network.memory_size if isinstance(network, SeatNetwork) else 0
         game = game_of_policy(self.contract) if self.contract.get("mirror", False) else None
         self._mirror = load(game.mirror)(self.contract["rules"], network.obs_dim, self.device) if game else None
         self._generator = torch.Generator(self.device)
@@ -87,26 +92,43 @@ class Policy:
     def act(self, obs: Tensor, *, deterministic: bool | None = None) -> Tensor:
         """Return actions [B, A] for observations [B, D] of matches that passed `check`.
 
-        `deterministic` defaults to the policy's own setting.
+        `deterministic` defaults to the policy's own setting. Raises `PolicyError` for a policy with memory.
         """
+        self.refuse_memory("which this use does not carry")
+        return self.step(obs, obs[:, :0], deterministic=deterministic)[0]
+
+    def refuse_memory(self, reason: str) -> None:
+        """Raise `PolicyError` with the `reason` for a policy with memory."""
+        if self.memory_size:
+            kind = self.network.config.memory
+            raise PolicyError(f"{self.name}: has a memory (network.memory={kind}), {reason}; name a policy without one")
+
+    @torch.no_grad()
+    def step(self, obs: Tensor, memory: Tensor, *, deterministic: bool | None = None) -> tuple[Tensor, Tensor]:
+        """Return what `act` does, and the memory [B, M] after it, from the memory [B, M] after the last decisions."""
         seen = self._encode(obs[:, : self.network.obs_dim])
         deterministic = self.deterministic if deterministic is None else deterministic
         if self._mirror is None:
-            return self._answer(seen, deterministic=deterministic)
+            return self._answer(seen, memory, deterministic=deterministic)
         shown, side = self._mirror.show(seen)
-        return self._mirror.back(self._answer(shown, deterministic=deterministic), side)
+        actions, after = self._answer(shown, memory, deterministic=deterministic)
+        return self._mirror.back(actions, side), after
 
     @torch.no_grad()
     def value(self, obs: Tensor) -> Tensor | None:
-        """Return V(s), float32 [B], for observations as in `act`; None for a network without a critic."""
-        if not isinstance(self.network, ActorCritic):
+        """Return V(s), float32 [B], for observations as in `act`; None without a critic, and with memory."""
+        if not isinstance(self.network, ActorCritic) or self.memory_size:
             return None
         seen = self._encode(obs[:, : self.network.obs_dim])
         return self.network.value(seen if self._mirror is None else self._mirror.show(seen)[0])
 
-    def _answer(self, obs: Tensor, *, deterministic: bool) -> Tensor:
-        actions, _ = self.network.act(obs, deterministic=deterministic, generator=self._generator)
-        return actions
+    def _answer(self, obs: Tensor, memory: Tensor, *, deterministic: bool) -> tuple[Tensor, Tensor]:
+        how: dict[str, Any] = {"deterministic": deterministic, "generator": self._generator}
+        if not self.memory_size:
+            return self.network.act(obs, **how)[0], memory
+        assert isinstance(self.network, SeatNetwork)
+        actions, _, after = self.network.step(obs, memory, critic=False, **how)
+        return actions, after
 
     def _sees(self, contract: Mapping[str, Any]) -> bool:
         return all(self.contract[key] == contract[key] for key in OBSERVATION_KEYS)

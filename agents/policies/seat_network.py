@@ -349,7 +349,7 @@ SEAT_KEYS = ("masked", "roles", "picture")
 
 
 def seat_shape(contract: Mapping[str, Any], config: NetworkConfig) -> dict[str, Any]:
-    """Return the `SeatNetwork.shape` for a contract with the keys `masked`, `roles` (of each seat) and `picture`.
+    """Return the `SeatNetwork.shape` for a contract, which may have `masked`, `roles` (of each seat), `picture`.
 
     Raises `ConfigError` for options of the network that do not suit the game.
     """
@@ -365,7 +365,7 @@ def seat_shape(contract: Mapping[str, Any], config: NetworkConfig) -> dict[str, 
 def contract_keys(contract: Mapping[str, Any]) -> dict[str, Any]:
     """Return the `SEAT_KEYS` of the shape for a contract."""
     roles = max(contract.get("roles", ()), default=0) + 1
-    return seat_keys(contract["masked"], roles, contract.get("picture", ()))
+    return seat_keys(contract.get("masked", False), roles, contract.get("picture", ()))
 
 
 def seat_keys(masked: bool, roles: int, picture: Sequence[int]) -> dict[str, Any]:
@@ -394,7 +394,12 @@ def seat_weight_sizes(shape: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int
 
 def _check_options(env_id: str, config: NetworkConfig, picture: Sequence[int]) -> None:
     if config.gsde:
-        raise ConfigError(f"network.gsde=true: the networks of {env_id} have none; leave it out")
+        own = (
+            f"a network with memory ({config.memory}) has"
+            if config.memory != NONE
+            else f"the networks of {env_id} have"
+        )
+        raise ConfigError(f"network.gsde=true: {own} none; leave it out")
     if config.encoder == AUTO:
         return
     if not picture:

@@ -2,7 +2,8 @@
 
 The weights of the K slots are stacked, so a linear layer of all slots is one batched product, x_k W_k^T + b_k, without
 a Python loop over opponents. Changing the snapshot of a slot copies weights and rebuilds nothing. The layers are those
-of `ActorCritic.actor`, applied in order.
+of `ActorCritic.actor`, applied in order. The actors of recurrent networks also take and return a state per observation,
+S columns, or none of them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from torch import Tensor, nn
 
 from sparring.agents.distributed.processes import ShardedGenerator
 from sparring.agents.policies.actor_critic import ActorCritic, Residual, log_spread, sample
+from sparring.agents.policies.memory import cell
+from sparring.agents.policies.role_trunks import Trunk
+from sparring.agents.policies.seat_network import SeatNetwork
 
 
 class StackedActors:
@@ -26,7 +30,9 @@ class StackedActors:
 
     def __init__(self, slots: int, network_shape: dict[str, Any], device: torch.device | str) -> None:
         self.slots = slots
-        self.template = ActorCritic.from_shape(network_shape)
+        kind = SeatNetwork if "masked" in network_shape else ActorCritic
+        self.template = kind.from_shape(network_shape)
+        self.memory_size = self.template.memory_size // 2  # S: the critic's half is not needed
         self.names = [name for name, _ in self.template.named_parameters() if not name.startswith("critic.")]
         state = self.template.state_dict()
         self.weights = {name: torch.zeros(slots, *_stored(state[name]).shape, device=device) for name in self.names}
@@ -47,6 +53,29 @@ class StackedActors:
                 )
         for name in self.names:
             self.weights[name][slot].copy_(_stored(state_dict[name]))
+
+    @torch.no_grad()
+    def step(
+        self,
+        obs: Tensor,
+        state: Tensor,
+        *,
+        generator: torch.Generator | ShardedGenerator | None = None,
+        deterministic: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        """Return actions [K, M, A] and states [K, M, S] after obs [K, M, D] and states [K, M, S], S > 0."""
+        (trunk,) = self.template.actor
+        assert isinstance(trunk, Trunk)
+        x, weights, hidden = self._forward(trunk.body, "actor.0.body", obs), self.weights, trunk.memory.hidden
+        with torch.autocast(obs.device.type, enabled=False):  # as in `Memory`
+            parts = state.split(hidden, dim=-1)
+            inputs, recurrent = (
+                torch.baddbmm(weights[f"actor.0.memory.bias_{half}"], of, weights[f"actor.0.memory.weight_{half}"])
+                for half, of in (("ih", x.float()), ("hh", parts[0]))
+            )
+            after = torch.cat(cell(inputs, recurrent, parts), dim=-1)
+        output = self._forward(trunk.head, "actor.0.head", after[..., :hidden])
+        return sample(output.float(), weights["log_std"], deterministic=deterministic, generator=generator), after
 
     @torch.no_grad()
     def act(

@@ -28,13 +28,12 @@ from torch import Tensor
 from torch.nn.utils import get_total_norm
 
 from sparring.agents.distributed.processes import ALONE, ParallelHalves, Processes, Shard, restore_generator
-from sparring.agents.play.seats_env import SeatsEnv
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.seat_network import SeatNetwork
 from sparring.agents.policies.sequences import Sequences
 from sparring.agents.ppo.losses import Magnet, explained_variance, surrogate, value_loss
 from sparring.agents.ppo.rollout import Joint, Minibatch, Rollout, Samples, minibatches, parts
-from sparring.agents.ppo.seat_rollout import SeatRollout, SequenceSamples
+from sparring.agents.ppo.seat_rollout import LaneEnv, SeatRollout, SequenceSamples
 from sparring.agents.ppo.tasks.task import TrainingEnv
 from sparring.configs.core.errors import ConfigError, choose
 from sparring.configs.core.tensor_file import check_optimizer, check_tensors
@@ -86,9 +85,8 @@ class PPOLearner:
 
     def new_rollout(self, env: TrainingEnv, steps: int) -> Rollout | SeatRollout:
         """Create the storage for `steps` steps of an environment."""
-        if isinstance(env, SeatsEnv):
-            assert isinstance(self.network, SeatNetwork)
-            return SeatRollout(self.network, steps, env, sequence_length=self.config.sequence_length)
+        if isinstance(self.network, SeatNetwork):
+            return SeatRollout(self.network, steps, cast(LaneEnv, env), sequence_length=self.config.sequence_length)
         return Rollout.of(self.network, steps, env.num_envs, longest_episode=env.longest_episode)
 
     def finish(self, rollout: Rollout | SeatRollout, number: int) -> None:

@@ -1,13 +1,14 @@
-"""Rollout storage of games whose seats act in turn: every lane's decisions one after the other.
+"""Rollout storage by lane: of games whose seats act in turn, and of all recurrent networks.
 
-A lane decides in some of the T moves of a rollout. Its k-th decision is row k, whatever move that was, so that
+A lane is a seat of a match, and in the dogfight a match; its decisions are stored one after the other. It decides in
+some of the T moves of a rollout, in the dogfight in all. Its k-th decision is row k, whatever move that was, so that
 advantages, returns and sequences for recurrent networks are those of `rollout.py` on consecutive rows. The reward of a
 decision is what reaches its seat until its next decision, or its end; a seat that has ended takes no more samples.
 
 Where a rollout ends, a lane that is to decide has a last row without an action, whose value ends the estimate. A lane
 that waits for others has an open decision, whose reward is not known yet: it is that last row instead, and no sample.
 
-The game runs on the host, and so does this storage; the network has its own device.
+The storage is on the host, as most games are; the network has its own device.
 
 L is the number of lanes, K = T + 1 the rows, D, A and M the columns of observations, actions and memory.
 """
@@ -16,17 +17,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sparring.agents.distributed.processes import ShardedGenerator
-from sparring.agents.play.seats_env import SeatsEnv
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.seat_network import SeatNetwork
 from sparring.agents.policies.sequences import Sequences
-from sparring.agents.ppo.rollout import Minibatch, Samples, gae, normalize, parts
+from sparring.agents.ppo.rollout import BatchEnv, Minibatch, Samples, gae, normalize, parts
 from sparring.agents.ppo.tasks.task import TrainingEnv
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import PPOConfig
@@ -35,10 +36,23 @@ SeatCritic = Callable[[Sequences, Tensor, Tensor], tuple[Tensor, Tensor]]
 """V of all decisions of sequences, and of final observations [R2, D] after their rows [R2]."""
 
 
+class LaneEnv(BatchEnv, Protocol):
+    """Environment of L lanes, of which some decide in a move: `SeatsEnv` and `LearnerEnv`."""
+
+    num_envs: int
+    lanes: int
+    rows: Tensor
+    """Lanes that decide next, int64 [R]."""
+    memory: Tensor
+    """[L, M] of the learner, on the host; the rollout writes it, and the environment empties that of new episodes."""
+    fresh: Tensor
+    """bool [L], on the host: an episode begins with the lane's next decision."""
+
+
 class SeatRollout:
     """Storage of T = `steps` moves of an environment, reused for every update: `collect`, `finish`, then `flat`."""
 
-    def __init__(self, network: SeatNetwork, steps: int, env: SeatsEnv, *, sequence_length: int) -> None:
+    def __init__(self, network: SeatNetwork, steps: int, env: LaneEnv, *, sequence_length: int) -> None:
         rows, lanes = steps + 1, env.lanes
         self.steps, self.num_envs, self.lanes = steps, env.num_envs, lanes
         self.device = network.log_std.device
@@ -62,19 +76,19 @@ class SeatRollout:
 
         The bookkeeping is in NumPy, on the tensors' own memory: on so few numbers torch's operations cost more.
         """
-        assert isinstance(env, SeatsEnv)
         assert isinstance(network, SeatNetwork)
+        game = cast(LaneEnv, env)
         for tensor in (self.count, self._reward, self.terminated, self.truncated):
             tensor.zero_()
         self._final.clear()
         unresolved = np.zeros(self.lanes, dtype=bool)  # whose last decision waits for its reward
         for _ in range(self.steps):
-            rows, place, obs = self._observe(env)
+            rows, place, obs = self._observe(game)
             unresolved[rows] = True
-            actions = self._decide(env, network, generator, rows, place, obs)
-            _, reward, terminated, truncated = env.step(actions)
-            self._resolve(env, unresolved, reward.numpy(), terminated.numpy(), truncated.numpy())
-        rows, *_ = self._observe(env)
+            actions = self._decide(game, network, generator, rows, place, obs)
+            _, *result = game.step(actions)
+            self._resolve(game, unresolved, *(one.cpu().numpy() for one in result))
+        rows, *_ = self._observe(game)
         waiting = torch.from_numpy(unresolved)
         self._complete = self.count - waiting.index_fill(0, torch.from_numpy(rows), False).long()
         self._open = waiting & (self._complete >= 0)
@@ -83,7 +97,7 @@ class SeatRollout:
 
     def _decide(
         self,
-        env: SeatsEnv,
+        env: LaneEnv,
         network: SeatNetwork,
         generator: torch.Generator | ShardedGenerator,
         rows: np.ndarray,
@@ -103,7 +117,7 @@ class SeatRollout:
         self.count.numpy()[rows] += 1
         return actions
 
-    def _observe(self, env: SeatsEnv) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _observe(self, env: LaneEnv) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Write the observations of the lanes that decide to their next rows.
 
         Returns these lanes [R], their places in the storage [R] and the observations [R, D].
@@ -111,7 +125,7 @@ class SeatRollout:
         rows = env.rows.numpy()
         index = self.count.numpy()[rows]
         place = index * self.lanes + rows
-        obs = env.obs.numpy()[rows]
+        obs = env.obs.cpu().numpy()[rows]
         self.obs.flatten(0, 1).numpy()[place] = obs
         self.fresh.view(-1).numpy()[place] = env.fresh.numpy()[rows]
         if self.memory.shape[-1]:
@@ -121,7 +135,7 @@ class SeatRollout:
         return rows, place, obs
 
     def _resolve(
-        self, env: SeatsEnv, unresolved: np.ndarray, reward: np.ndarray, terminated: np.ndarray, truncated: np.ndarray
+        self, env: LaneEnv, unresolved: np.ndarray, reward: np.ndarray, terminated: np.ndarray, truncated: np.ndarray
     ) -> None:
         """Add a move's rewards to the decisions that wait for them, and end episodes."""
         lanes = np.flatnonzero(unresolved)
@@ -136,7 +150,7 @@ class SeatRollout:
         self.truncated.view(-1).numpy()[place] = cut
         unresolved[lanes] = False
         if cut.any():
-            self._final.append((torch.from_numpy(place[cut]), env.final_obs[torch.from_numpy(lanes[cut])]))
+            self._final.append((torch.from_numpy(place[cut]), env.final_obs.cpu()[torch.from_numpy(lanes[cut])]))
 
     @torch.no_grad()
     def finish(self, critic: SeatCritic, gamma: float, lam: float) -> None:

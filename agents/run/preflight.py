@@ -193,6 +193,8 @@ def check_sb3(config: PPORunConfig) -> None:
         raise ConfigError(f"init_from={config.init_from}: trainer=sb3 begins with random weights; use trainer=ppo")
     if config.network.blocks:
         raise ConfigError(f"network.blocks={config.network.blocks}: trainer=sb3 knows plain layers only; use 0")
+    if config.network.memory != "none":
+        raise ConfigError(f"network.memory={config.network.memory}: trainer=sb3 has no memory; use trainer=ppo")
     if config.ppo.adaptive_kl:
         raise ConfigError(f"ppo.adaptive_kl={config.ppo.adaptive_kl}: trainer=sb3 anneals by the clock only; use 0")
     for index, phase in enumerate(config.phases):

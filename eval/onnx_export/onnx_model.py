@@ -1,9 +1,12 @@
 """Export of a policy's deterministic actor to ONNX, built layer by layer, one operator each.
 
-The model is stateless. It maps `observation` float32 [N, D], D from the checkpoint's contract (59, 46, or under
-challenge rules 224: four frames of 56, newest first, zeros for missing frames), to `action` float32 [N, 3]. N is free,
+The model maps `observation` float32 [N, D], D from the checkpoint's contract (59, 46, or under challenge rules 224:
+four frames of 56, newest first, zeros for missing frames), to `action` float32 [N, 3]. N is free,
 or 1 as the public challenge asks. An action is turn clamped to [-1, 1], throttle to [0, 1], and shoot, 1 if the policy
 fires (p > 1/2) and 0 otherwise. The mirror of a policy trained with one is included, the critic is not.
+
+It is stateless, but a policy with memory also takes `memory` float32 [N, S] and returns `next_memory`: zeros at the
+first decision of a match, then what the last decision of this seat returned. S are the columns of the actor's state.
 """
 
 from __future__ import annotations
@@ -27,7 +30,10 @@ from sparring.agents.opponents.dogfight.onnx_file import (
 from sparring.agents.policies.actor_critic import ActorCritic, Residual
 from sparring.agents.policies.checkpoint import Checkpoint
 from sparring.agents.policies.encoders import ImpalaBlock
+from sparring.agents.policies.memory import LSTM, Memory
 from sparring.agents.policies.policy import Policy
+from sparring.agents.policies.role_trunks import Trunk
+from sparring.agents.policies.seat_network import SeatNetwork
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.envs.dogfight.mirror import Mirror
@@ -38,6 +44,8 @@ OPSET = 17
 """First opset with LayerNormalization."""
 IR_VERSION = 8
 
+DECISIONS = 4
+"""Decisions in a row whose memory is compared with torch's."""
 ACTIONS = 3
 STEERING = 2
 """Number of steering outputs: turn and throttle. The third (Bernoulli logit or Gaussian mean) fires above 0."""
@@ -91,8 +99,18 @@ def build(network: ActorCritic, contract: Mapping[str, Any], *, free: bool = Fal
     graph = ModelGraph(export_package("onnx"))
     mirror = Mirror(contract["rules"], network.obs_dim) if contract["mirror"] else None
     shown = _add_mirror(graph, mirror) if mirror else "observation"
-    _add_action(graph, graph.layer(network.actor, shown), mirrored=mirror is not None)
-    return graph.model({"observation": network.obs_dim}, {"action": ACTIONS}, contract, batch=batch)
+    inputs, outputs = {"observation": network.obs_dim}, {"action": ACTIONS}
+    if isinstance(network, SeatNetwork):  # here all of them are recurrent
+        inputs["memory"] = outputs["next_memory"] = network.memory_size // 2
+        (trunk,) = network.actor
+        assert isinstance(trunk, Trunk)
+        state = graph.cell(trunk.memory, graph.layer(trunk.body, shown), "memory")
+        graph.add("Identity", state, outputs=["next_memory"])
+        output = graph.layer(trunk.head, graph.columns(state, 0, network.config.hidden))
+    else:
+        output = graph.layer(network.actor, shown)
+    _add_action(graph, output, mirrored=mirror is not None)
+    return graph.model(inputs, outputs, contract, batch=batch)
 
 
 def disagreement(checkpoint: Checkpoint, data: bytes, *, observations: int = 256, seed: int = 0) -> float:
@@ -101,14 +119,19 @@ def disagreement(checkpoint: Checkpoint, data: bytes, *, observations: int = 256
     Infinite if the two differ in shooting and torch's logit is not within rounding of zero.
     """
     generator = torch.Generator().manual_seed(seed)
-    obs = torch.randn(observations, checkpoint.network.obs_dim, generator=generator)
-    expected, logit = _torch_actions(checkpoint, obs)
-    largest = 0.0
-    for size in (1, observations):
-        actual = run_model(data, obs.numpy(), size=size)
-        fires = (actual[:, STEERING:] != expected[:, STEERING:]) & (np.abs(logit) > TOLERANCE)
-        steering = np.abs(actual - expected)[:, :STEERING]
-        largest = float("inf") if fires.any() else float(np.maximum(largest, steering.max()))  # NaN stays NaN
+    columns = getattr(checkpoint.network, "memory_size", 0)
+    memory, largest = torch.zeros(observations, columns), 0.0
+    given = {size: memory[:, : columns // 2].numpy() for size in (1, observations)}
+    for _ in range(DECISIONS if columns else 1):
+        obs = torch.randn(observations, checkpoint.network.obs_dim, generator=generator)
+        expected, logit, memory = _torch_actions(checkpoint, obs, memory)
+        for size, state in given.items():
+            actual, given[size] = run_recurrent(data, obs.numpy(), state, size=size)
+            fires = (actual[:, STEERING:] != expected[:, STEERING:]) & (np.abs(logit) > TOLERANCE)
+            steering = np.abs(actual - expected)[:, :STEERING].max()
+            kept = np.abs(given[size] - memory[:, : columns // 2].numpy()).max(initial=0.0)
+            worst = float(np.max([largest, steering, kept]))  # NaN stays NaN
+            largest = float("inf") if fires.any() else worst
     return largest
 
 
@@ -117,13 +140,30 @@ def run_model(data: bytes, observations: np.ndarray, *, size: int = 1) -> np.nda
 
     A model of batch 1 takes them one by one.
     """
+    return run_recurrent(data, observations, np.zeros((len(observations), 0), np.float32), size=size)[0]
+
+
+def run_recurrent(
+    data: bytes, obs: np.ndarray, memory: np.ndarray, *, size: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return actions [B, A] and memory [B, S] of the model `data` after rows [B, D] and memory [B, S]; S may be 0.
+
+    It runs `size` rows at once, by default all; a model of batch 1 takes them one by one.
+    """
     runtime = export_package("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
     session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    size = 1 if session.get_inputs()[0].shape[0] == 1 else size
-    rows = [observations[start : start + size] for start in range(0, len(observations), size)]
-    return np.concatenate([session.run(["action"], {"observation": each})[0] for each in rows])
+    size = 1 if session.get_inputs()[0].shape[0] == 1 else size or len(obs)
+    names = [value.name for value in session.get_inputs()]
+    actions: list[np.ndarray] = []
+    states: list[np.ndarray] = []
+    for start in range(0, len(obs), size):
+        rows = {"observation": obs[start : start + size], "memory": memory[start : start + size]}
+        action, *after = session.run(None, {name: rows[name] for name in names})
+        actions.append(action)
+        states.extend(after or [rows["memory"]])
+    return np.concatenate(actions), np.concatenate(states)
 
 
 class ModelGraph:
@@ -176,6 +216,31 @@ class ModelGraph:
             return self.add("LayerNormalization", x, scale, bias, axis=-1, epsilon=module.eps)
         raise TypeError(f"{type(module).__name__} has no ONNX counterpart here")
 
+    def cell(self, memory: Memory, x: str, state: str) -> str:
+        """Add `Memory.step`: the state after the input `x` and the state before it."""
+        h = self.columns(state, 0, memory.hidden)
+        given, recurrent = (
+            self.add("Gemm", of, self.constant(weight), self.constant(bias), transB=1)
+            for of, weight, bias in ((x, memory.weight_ih, memory.bias_ih), (h, memory.weight_hh, memory.bias_hh))
+        )
+        parts = lambda gates, count: [  # noqa: E731
+            self.columns(gates, part * memory.hidden, (part + 1) * memory.hidden) for part in range(count)
+        ]
+        if memory.kind == LSTM:
+            i, f, g, o = parts(self.add("Add", given, recurrent), 4)
+            i, f, o = (self.add("Sigmoid", gate) for gate in (i, f, o))
+            kept = self.add("Mul", f, self.columns(state, memory.hidden, 2 * memory.hidden))
+            c = self.add("Add", kept, self.add("Mul", i, self.add("Tanh", g)))
+            return self.add("Concat", self.add("Mul", o, self.add("Tanh", c)), c, axis=1)
+        (r_x, z_x, n_x), (r_h, z_h, n_h) = (parts(gates, 3) for gates in (given, recurrent))
+        r, z = (self.add("Sigmoid", self.add("Add", *pair)) for pair in ((r_x, r_h), (z_x, z_h)))
+        n = self.add("Tanh", self.add("Add", n_x, self.add("Mul", r, n_h)))
+        return self.add("Add", n, self.add("Mul", z, self.add("Sub", h, n)))
+
+    def columns(self, x: str, start: int, stop: int) -> str:
+        """Add the slice of columns from `start` to before `stop`."""
+        return self.add("Slice", x, *(self.constant([one]) for one in (start, stop, 1)))
+
     def model(
         self, inputs: Mapping[str, int], outputs: Mapping[str, int], contract: Mapping[str, Any], *, batch: int | str
     ) -> bytes:
@@ -225,13 +290,17 @@ def _add_action(graph: ModelGraph, output: str, *, mirrored: bool) -> None:
 
 
 @torch.no_grad()
-def _torch_actions(checkpoint: Checkpoint, obs: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """Return torch's actions, clamped as in the environment, and the shoot logits."""
+def _torch_actions(checkpoint: Checkpoint, obs: Tensor, memory: Tensor) -> tuple[np.ndarray, np.ndarray, Tensor]:
+    """Return torch's actions, clamped as in the environment, the shoot logits, and the memory."""
     network = checkpoint.network.cpu().eval()
-    actions = Policy(network, checkpoint.contract).act(obs)
+    actions, after = Policy(network, checkpoint.contract).step(obs, memory)
     steering = actions[:, :STEERING]
     actions[:, STEERING:] = (actions[:, STEERING:] > 0.0).float()
     steering.copy_(torch.maximum(torch.minimum(steering, torch.tensor(ACTION_HIGH)), torch.tensor(ACTION_LOW)))
     mirror = Mirror(checkpoint.contract["rules"], network.obs_dim) if checkpoint.contract["mirror"] else None
     shown = mirror.show(obs)[0] if mirror else obs
-    return actions.numpy(), network.actor(shown)[:, STEERING:].numpy()
+    if isinstance(network, SeatNetwork):
+        output = network.actor.heads(after[:, : network.config.hidden], None)
+    else:
+        output = network.actor(shown)
+    return actions.numpy(), output[:, STEERING:].numpy(), after

@@ -21,14 +21,11 @@ from torch import Tensor
 from sparring.agents.opponents.dogfight.onnx_file import export_package
 from sparring.agents.policies.checkpoint import Checkpoint
 from sparring.agents.policies.encoders import PictureEncoder
-from sparring.agents.policies.memory import LSTM, Memory
 from sparring.agents.policies.role_trunks import Trunk
 from sparring.agents.policies.seat_network import SeatNetwork
 from sparring.agents.policies.sequences import Sequences
-from sparring.eval.onnx_export.onnx_model import ModelGraph, write_model
+from sparring.eval.onnx_export.onnx_model import DECISIONS, ModelGraph, run_recurrent, write_model
 
-DECISIONS = 4
-"""Decisions in a row whose memory is compared with torch's."""
 END = 2**31 - 1
 """End of a slice up to the last column."""
 
@@ -50,13 +47,15 @@ def export_seats(checkpoint: Checkpoint, path: Path, *, free: bool = True) -> fl
 def build_seats(network: SeatNetwork, checkpoint: Checkpoint, *, free: bool) -> bytes:
     """Return the greedy policy as a serialized, checked ONNX model with its contract as metadata."""
     graph = ModelGraph(export_package("onnx"))
-    features = _columns(graph, "observation", 0, network.features)
+    features = graph.columns("observation", 0, network.features)
     inputs, outputs = {"observation": network.obs_dim}, {"action": network.action_size}
     if network.memory_size:
         inputs["memory"] = outputs["next_memory"] = network.memory_size // 2
-        state = _by_role(graph, network, lambda trunk: _add_step(graph, trunk, features))
+        state = _by_role(
+            graph, network, lambda trunk: graph.cell(trunk.memory, _add_rows(graph, trunk, features), "memory")
+        )
         graph.add("Identity", state, outputs=["next_memory"])
-        hidden = _columns(graph, state, 0, network.config.hidden)
+        hidden = graph.columns(state, 0, network.config.hidden)
         output = _by_role(graph, network, lambda trunk: graph.layer(trunk.head, hidden))
     else:
         output = _by_role(graph, network, lambda trunk: graph.layer(trunk.head, _add_rows(graph, trunk, features)))
@@ -76,7 +75,7 @@ def seat_disagreement(network: SeatNetwork, data: bytes, *, lanes: int = 64, see
     given, largest = memory[:, :half].numpy(), 0.0
     for _ in range(DECISIONS if network.memory_size else 1):
         obs = random_rows(network, lanes, generator)
-        actions, given = run_seat_model(data, obs.numpy(), given)
+        actions, given = run_recurrent(data, obs.numpy(), given)
         decision = Sequences(obs.unsqueeze(0), memory, torch.zeros(1, lanes, dtype=torch.bool), torch.arange(lanes))
         likelihood, _ = network.evaluate(decision, torch.from_numpy(actions))
         expected, best, memory = network.step(obs, memory, deterministic=True)
@@ -84,24 +83,6 @@ def seat_disagreement(network: SeatNetwork, data: bytes, *, lanes: int = 64, see
         parts = (means, np.abs(given - memory[:, :half].numpy()), (best - likelihood).abs().numpy())
         largest = float(np.max([largest, *(part.max(initial=0.0) for part in parts)]))  # NaN stays NaN
     return largest
-
-
-def run_seat_model(data: bytes, obs: np.ndarray, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return actions [B, A] and memory [B, S] of the model `data` after rows [B, D] and memory [B, S]; S may be 0."""
-    runtime = export_package("onnxruntime")
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = 1
-    session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    size = 1 if session.get_inputs()[0].shape[0] == 1 else len(obs)
-    names = [value.name for value in session.get_inputs()]
-    actions: list[np.ndarray] = []
-    states: list[np.ndarray] = []
-    for start in range(0, len(obs), size):
-        rows = {"observation": obs[start : start + size], "memory": memory[start : start + size]}
-        action, *after = session.run(None, {name: rows[name] for name in names})
-        actions.append(action)
-        states.extend(after or [rows["memory"]])
-    return np.concatenate(actions), np.concatenate(states)
 
 
 def random_rows(network: SeatNetwork, count: int, generator: torch.Generator) -> Tensor:
@@ -122,7 +103,7 @@ def _by_role(graph: ModelGraph, network: SeatNetwork, add: Callable[[Trunk], str
     outputs = [add(trunk) for trunk in network.actor if isinstance(trunk, Trunk)]
     chosen = outputs[0]
     if len(outputs) > 1:
-        role = _columns(graph, "observation", network.obs_dim - 1, network.obs_dim)
+        role = graph.columns("observation", network.obs_dim - 1, network.obs_dim)
     for number, output in enumerate(outputs[1:], start=1):
         own = graph.add("Equal", role, graph.constant([float(number)]))
         chosen = graph.add("Where", own, output, chosen)
@@ -140,40 +121,12 @@ def _add_picture(graph: ModelGraph, encoder: PictureEncoder, features: str) -> s
     picture = encoder.picture
     size = [picture.height, picture.width]
     size = [picture.channels, *size] if picture.channels_first else [*size, picture.channels]
-    pixels = graph.add("Reshape", _columns(graph, features, picture.start, picture.stop), graph.constant([-1, *size]))
+    pixels = graph.add("Reshape", graph.columns(features, picture.start, picture.stop), graph.constant([-1, *size]))
     if not picture.channels_first:
         pixels = graph.add("Transpose", pixels, perm=[0, 3, 1, 2])
     encoded = graph.add("Flatten", graph.layer(encoder.layers, pixels), axis=1)
-    before = _columns(graph, features, 0, picture.start)
-    return graph.add("Concat", encoded, before, _columns(graph, features, picture.stop, END), axis=1)
-
-
-def _add_step(graph: ModelGraph, trunk: Trunk, features: str) -> str:
-    """Add `Trunk.step`: the state after the features and "memory"."""
-    memory = trunk.memory
-    x, h = _add_rows(graph, trunk, features), _columns(graph, "memory", 0, memory.hidden)
-    given = graph.add("Gemm", x, graph.constant(memory.weight_ih), graph.constant(memory.bias_ih), transB=1)
-    recurrent = graph.add("Gemm", h, graph.constant(memory.weight_hh), graph.constant(memory.bias_hh), transB=1)
-    return (
-        _add_lstm(graph, memory, given, recurrent)
-        if memory.kind == LSTM
-        else _add_gru(graph, memory, given, recurrent, h)
-    )
-
-
-def _add_gru(graph: ModelGraph, memory: Memory, given: str, recurrent: str, h: str) -> str:
-    (r_x, z_x, n_x), (r_h, z_h, n_h) = (_parts(graph, memory, gates, 3) for gates in (given, recurrent))
-    r, z = (graph.add("Sigmoid", graph.add("Add", *pair)) for pair in ((r_x, r_h), (z_x, z_h)))
-    n = graph.add("Tanh", graph.add("Add", n_x, graph.add("Mul", r, n_h)))
-    return graph.add("Add", n, graph.add("Mul", z, graph.add("Sub", h, n)))
-
-
-def _add_lstm(graph: ModelGraph, memory: Memory, given: str, recurrent: str) -> str:
-    i, f, g, o = _parts(graph, memory, graph.add("Add", given, recurrent), 4)
-    i, f, o = (graph.add("Sigmoid", gate) for gate in (i, f, o))
-    kept = graph.add("Mul", f, _columns(graph, "memory", memory.hidden, 2 * memory.hidden))
-    c = graph.add("Add", kept, graph.add("Mul", i, graph.add("Tanh", g)))
-    return graph.add("Concat", graph.add("Mul", o, graph.add("Tanh", c)), c, axis=1)
+    before = graph.columns(features, 0, picture.start)
+    return graph.add("Concat", encoded, before, graph.columns(features, picture.stop, END), axis=1)
 
 
 def _add_greedy(graph: ModelGraph, network: SeatNetwork, output: str) -> None:
@@ -181,27 +134,17 @@ def _add_greedy(graph: ModelGraph, network: SeatNetwork, output: str) -> None:
     number, columns = graph.onnx.TensorProto.FLOAT, []
     own = network.continuous + network.binary
     if network.continuous:
-        columns.append(_columns(graph, output, 0, network.continuous))
+        columns.append(graph.columns(output, 0, network.continuous))
     if network.binary:
-        logits = _columns(graph, output, network.continuous, own)
+        logits = graph.columns(output, network.continuous, own)
         columns.append(graph.add("Cast", graph.add("Greater", logits, graph.constant([0.0])), to=number))
     mask = network.features - own
     for count in network.categorical:
-        logits = _columns(graph, output, own, own + count)
+        logits = graph.columns(output, own, own + count)
         if network.masked:
-            legal = _columns(graph, "observation", mask + own, mask + own + count)
+            legal = graph.columns("observation", mask + own, mask + own + count)
             illegal = graph.add("Less", legal, graph.constant([0.5]))
             logits = graph.add("Where", illegal, graph.constant([-math.inf]), logits)
         columns.append(graph.add("Cast", graph.add("ArgMax", logits, axis=1, keepdims=1), to=number))
         own += count
     graph.add("Concat", *columns, outputs=["action"], axis=1)
-
-
-def _parts(graph: ModelGraph, memory: Memory, gates: str, count: int) -> list[str]:
-    """Add the split of gates into `count` parts."""
-    return [_columns(graph, gates, part * memory.hidden, (part + 1) * memory.hidden) for part in range(count)]
-
-
-def _columns(graph: ModelGraph, x: str, start: int, stop: int) -> str:
-    """Add the slice of columns from `start` to before `stop`."""
-    return graph.add("Slice", x, *(graph.constant([one]) for one in (start, stop, 1)))

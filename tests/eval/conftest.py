@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from sparring.agents.opponents import players
-from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import save_checkpoint
+from sparring.agents.policies.networks import build_network, shape_for
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.dogfight.rules import ENV_ID, VERSION
 
@@ -35,15 +35,13 @@ def checkpoints(tmp_path, monkeypatch):
 def make_checkpoint(checkpoints):
     """Save an untrained policy under `name` and return its path; its actions are far from zero."""
 
-    def make(name="pupil/final.pt", *, hidden=8, blocks=0, seed=1, gain=100.0, **contract):
+    def make(name="pupil/final.pt", *, hidden=8, blocks=0, memory="none", seed=1, gain=100.0, **contract):
         agreed = CONTRACT | contract
-        network = ActorCritic(
-            *(agreed[size] for size in ("obs_dim", "continuous", "binary")),
-            NetworkConfig(hidden=hidden, blocks=blocks),
-            seed=seed,
-        )
+        config = NetworkConfig(hidden=hidden, blocks=blocks, memory=memory)
+        network = build_network(shape_for(agreed, config), seed=seed)
+        head = network.actor[-1] if memory == "none" else network.actor[0].head
         with torch.no_grad():
-            network.actor[-1].weight.mul_(gain)
+            head.weight.mul_(gain)
         path = checkpoints / name
         path.parent.mkdir(exist_ok=True)
         save_checkpoint(path, network, contract=agreed, training={"run": path.parent.name, "env_steps": 7})

@@ -27,14 +27,14 @@ RELEASED = "released/dogfight_bots_only"
 def observations():
     """What the released policy observed in a match of the evaluation, and its actions there [T, 59] and [T, 3]."""
     entrant = load_policy(sparring.load(RELEASED).path, "cpu")
-    act, seen, done = entrant.contestant.act, [], []
+    step, seen, done = entrant.contestant.step, [], []
 
-    def spy(obs):
+    def spy(obs, memory):
         seen.append(obs.clone())
-        done.append(act(obs).clone())
-        return done[-1]
+        done.append(step(obs, memory)[0].clone())
+        return done[-1], memory
 
-    entrant.contestant.act = spy
+    entrant.contestant.step = spy
     play(entrant.contestant, "ace", games=2, seed=5, setting=MatchSettings(max_ticks=2400, threads=1))
     return seen, done
 
@@ -66,6 +66,27 @@ def test_a_policy_plays_the_environment():
             over = terminated or truncated
         wins += info["outcome"] > 0
     assert wins == 3
+
+
+def test_the_state_of_a_recurrent_policy_goes_from_call_to_call(make_checkpoint):
+    policy = sparring.load(make_checkpoint(memory="lstm", observe_physics=False, obs_dim=46))
+    first, second = np.random.default_rng(0).uniform(-1, 1, (2, 4, 46))
+    taken, state = policy.predict(first)
+    assert [part.shape for part in state] == [(4, policy.policy.memory_size)]
+    after, later = policy.predict(second, state)
+    begins = np.array([True, False, False, True])
+    again, mixed = policy.predict(second, state, begins)
+    fresh, beginning = policy.predict(second)
+    assert np.array_equal(mixed[0], np.where(begins[:, None], beginning[0], later[0]))
+    assert np.array_equal(again, np.where(begins[:, None], fresh, after))
+    assert np.abs(after - fresh).max() > 0.01
+    assert np.allclose(policy.predict(first[0], None)[0], taken[0], atol=1e-5)
+    with pytest.raises(
+        sparring.InputError, match=r"the state has shape \(4, 32\); give what the last call returned, \(1"
+    ):
+        policy.predict(first[0], state)
+    with pytest.raises(sparring.InputError, match="has a memory"):
+        policy.act(torch.zeros(1, 46))
 
 
 def test_sampled_actions_differ_and_repeat_from_a_seed(observations):

@@ -46,6 +46,7 @@ class PlannerPlayer(PythonPolicy):
             raise PolicyError(
                 f"{self.name} plans against the weights of a checkpoint, and {name} is none; name a policy"
             )
+        opponent.refuse_memory("which its plans do not carry")
         actions = plan(opponent, samples=self.samples, games=games, seed=seed, setting=setting, left=left)
         return PythonPolicy(PlannedActions(actions), name=self.name, device=actions.device)
 

@@ -20,6 +20,7 @@ from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.play.own_reward import OwnReward
 from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.memory import NONE
 from sparring.agents.policies.networks import shape_for
 from sparring.agents.policies.policy import Policy
 from sparring.agents.ppo.evaluation import BotEvaluation
@@ -35,6 +36,7 @@ from sparring.agents.ppo.self_play import (
 )
 from sparring.agents.ppo.tasks.task import VIDEO, Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
+from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.configs.games import DogfightEnvConfig
 from sparring.configs.schema import DogfightRunConfig
@@ -69,6 +71,9 @@ class DogfightTask:
         seeds: Mapping[str, int],
         processes: Processes = ALONE,
     ) -> None:
+        if config.network.memory != NONE and not processes.alone:
+            given = f"network.memory={config.network.memory}"
+            raise ConfigError(f"{given}: learns in one process; start it without torchrun, or give network.memory=none")
         self.config, self.processes, self._seeds = config, processes, seeds
         share = processes.share(config.env.num_envs)
         shown = config.logger.progress and processes.first
@@ -90,7 +95,7 @@ class DogfightTask:
             contract=contract | {"mirror": config.env.mirror},
         )
         if config.reward:
-            self.env.own_reward = OwnReward(config.reward, self.batch, self.env.rows, config.ppo.gamma)
+            self.env.own_reward = OwnReward(config.reward, self.batch, self.env.seat_rows, config.ppo.gamma)
         self._setting = match_settings(config.env, device, threads)
         self._win_rates: dict[str, float] = {}  # broadcast by process 0, in the others
         self._player_share = 0.0

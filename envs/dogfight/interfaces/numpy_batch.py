@@ -260,6 +260,7 @@ class NumpyBatch(Copyable):
             player = load(GAME.open_player)(opponent, self.batch.device).opponent()
             if not isinstance(player, str):
                 player.check(self.batch.contract)
+                player.refuse_memory("which an environment does not carry for an opponent")
             self._open[key] = (player, opponent)  # the object is kept, so that its id stays its own
         return self._open[key][0]
 

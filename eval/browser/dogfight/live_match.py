@@ -71,6 +71,7 @@ class LiveMatch:
         self.max_hp = int(self._batch.snapshot()["fighters"][0, 0]["hp"])
         self._recorder, self._actions = Recorder(1), torch.zeros(1, 2, 3)
         self._rows: deque[np.ndarray] = deque()
+        self._memory = torch.zeros(1, self._policy.memory_size if self._policy else 0)
         self._value: float | None = None
         self._outcome = -1
         self._decide()
@@ -113,7 +114,8 @@ class LiveMatch:
         """Set the policy's action for the next ticks, and its value."""
         if self._policy:
             obs = self._batch.obs[:, _OPPONENT]
-            self._actions[0, _OPPONENT] = self._policy.act(obs)[0]
+            actions, self._memory = self._policy.step(obs, self._memory)
+            self._actions[0, _OPPONENT] = actions[0]
             value = self._policy.value(obs)
             self._value = None if value is None else round(float(value[0]), 3)
 

@@ -85,6 +85,7 @@ def stored_policy(policy: Contestant) -> dict[str, Any]:
     contract, network = policy.contract, policy.network
     if not isinstance(network, ActorCritic):
         raise InputError(f"{policy.name}: is no network of this project, which a page needs; give a checkpoint (.pt)")
+    policy.refuse_memory("which a page without a server does not carry")
     if contract["rules"] != RULES:
         raise InputError(f"{policy.name}: plays {contract['rules']} rules; a page without a server knows only {RULES}")
     mirror = Mirror(contract["rules"], network.obs_dim) if contract.get("mirror") else None

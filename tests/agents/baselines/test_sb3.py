@@ -156,6 +156,8 @@ def test_what_it_cannot_have_is_refused(tmp_path):
         train(config(tmp_path, trainer="sb3"))
     with pytest.raises(ConfigError, match=r"network\.blocks=2: trainer=sb3 knows plain layers only"):
         train(replace(bots_only(tmp_path), network=NetworkConfig(hidden=16, blocks=2)))
+    with pytest.raises(ConfigError, match=r"network\.memory=gru: trainer=sb3 has no memory; use trainer=ppo"):
+        train(replace(bots_only(tmp_path), network=NetworkConfig(hidden=16, memory="gru")))
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ def run_signalled(root, place, numbers, **options):
     owner, name = {
         "rollout": (LearnerEnv, "step"),
         "update": (PPOLearner, "_step"),
-        "check": (Policy, "act"),
+        "check": (Policy, "step"),
         "save of a policy": (os, "fsync"),
         "save of a state": (os, "fsync"),
     }[place]

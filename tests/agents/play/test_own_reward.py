@@ -41,7 +41,7 @@ def learner(function, *, rules="classic", mirror=False, reward=WEIGHTS):
     view = Mirror(rules, batch.obs_dim) if mirror else None
     env = LearnerEnv(batch, bots=BOTS, seed=0, view=view)
     registry.register_opponent("own")(function)
-    env.own_reward = OwnReward("own", batch, env.rows, 0.99)
+    env.own_reward = OwnReward("own", batch, env.seat_rows, 0.99)
     env.assign(np.arange(N) % len(BOTS))
     return env
 

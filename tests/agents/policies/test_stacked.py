@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.networks import build_network, shape_for
 from sparring.agents.policies.stacked import StackedActors
 from sparring.configs.schema import NetworkConfig
 
@@ -36,6 +37,23 @@ def test_deterministic_actions_equal_each_actor_alone(blocks):
     torch.testing.assert_close(actions, alone, atol=1e-5, rtol=0)
     assert alone.std() > 0.1
     assert (alone[0] - alone[1]).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("memory", ["gru", "lstm"])
+def test_recurrent_actors_equal_each_alone(memory):
+    contract = {"id": "any", "obs_dim": 5, "continuous": 2, "binary": 1}
+    nets = [build_network(shape_for(contract, NetworkConfig(hidden=8, memory=memory)), seed=seed) for seed in range(3)]
+    stacked, size = stack(nets), nets[0].memory_size
+    states, alone = torch.zeros(3, 7, size // 2), torch.zeros(3, 7, size)
+    for seed in range(3):
+        obs = some_obs() + seed
+        actions, states = stacked.step(obs, states, deterministic=True)
+        steps = [net.step(obs[k], alone[k], deterministic=True, critic=False) for k, net in enumerate(nets)]
+        expected, alone = (torch.stack([step[part] for step in steps]) for part in (0, 2))
+        torch.testing.assert_close(actions, expected, atol=1e-5, rtol=0)
+        torch.testing.assert_close(states, alone[..., : size // 2], atol=1e-5, rtol=0)
+    assert states.abs().max() > 0.1
+    assert (states[0] - states[1]).abs().max() > 0.1
 
 
 def test_each_slot_has_its_own_spread():

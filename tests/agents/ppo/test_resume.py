@@ -13,7 +13,8 @@ from sparring.agents.run.states import StateError
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.resume import drift
-from tests.agents.ppo.small_run import LONG, config, flat, long, metrics, state_of, untimed
+from sparring.configs.schema import NetworkConfig, PPOConfig
+from tests.agents.ppo.small_run import LONG, STEPS, config, flat, long, metrics, state_of, untimed
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +34,19 @@ def test_a_cut_run_goes_on_bit_for_bit(whole, tmp_path, cut):
     for name in ("final.pt", "before.pt", "best.pt"):
         weights = [load_checkpoint(root / "small" / name).network.state_dict() for root in (tmp_path, whole)]
         assert flat(weights[0]) == flat(weights[1])
+
+
+def test_a_recurrent_run_goes_on_bit_for_bit(tmp_path):
+    """Its second update begins within matches, whose memories are in the state, and meets snapshots."""
+    network = NetworkConfig(hidden=8, memory="lstm")
+    short = PPOConfig(rollout_steps=STEPS, epochs=1, minibatch_size=64, sequence_length=4, precision="fp32")
+    for name, cuts in (("whole", (0,)), ("cut", (2, 0))):
+        for updates in cuts:
+            train(config(tmp_path / name, network=network, ppo=short, max_updates=updates))
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    assert state_of(cut) == state_of(whole)
+    assert untimed(metrics(cut)) == untimed(metrics(whole))
+    assert any(key.startswith("/duel/memories/opponents") for key in state_of(whole))
 
 
 def test_on_two_threads_it_ends_with_the_bits_of_one(whole, tmp_path):

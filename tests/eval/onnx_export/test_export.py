@@ -9,14 +9,14 @@ import onnxruntime
 import pytest
 import torch
 
-from sparring.agents.opponents.dogfight.onnx_file import parameter_count, read_onnx
+from sparring.agents.opponents.dogfight.onnx_file import OnnxError, parameter_count, read_onnx
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint, save_checkpoint
 from sparring.agents.policies.policy import Policy
 from sparring.configs.schema import NetworkConfig
 from sparring.eval.export import main
 from sparring.eval.onnx_export import onnx_model as module
-from sparring.eval.onnx_export.onnx_model import ExportError, build, disagreement, export, run_model
+from sparring.eval.onnx_export.onnx_model import ExportError, build, disagreement, export, run_model, run_recurrent
 
 CHALLENGE = {"rules": "challenge", "obs_dim": 224}
 LESS = {"obs_dim": 46, "observe_physics": False}
@@ -43,6 +43,25 @@ def test_the_model_acts_as_torch_does(contract, blocks, make_checkpoint, tmp_pat
     assert (expected[:, :2] < low[:2]).any()
     assert (expected[:, :2] > high[:2]).any()
     assert set(actions[:, 2]) == {0.0, 1.0}
+
+
+@pytest.mark.parametrize("memory", ["gru", "lstm"])
+def test_a_memory_is_an_input_and_an_output(memory, make_checkpoint, tmp_path):
+    checkpoint, path = load_checkpoint(make_checkpoint(memory=memory, **LESS, **MIRROR)), tmp_path / "agent.onnx"
+    export(checkpoint, path, free=True)
+    policy, data = Policy(checkpoint.network, checkpoint.contract), path.read_bytes()
+    kept = torch.zeros(32, policy.memory_size)
+    state = np.zeros((32, policy.memory_size // 2), np.float32)
+    for step in range(3):
+        obs = torch.randn(32, 46, generator=torch.Generator().manual_seed(step))
+        expected, kept = policy.step(obs, kept)
+        actions, state = run_recurrent(data, obs.numpy(), state)
+        assert np.abs(actions[:, :2] - np.clip(expected[:, :2], [-1, 0], 1).numpy()).max() < 1e-4
+        assert np.abs(state - kept[:, : state.shape[1]].numpy()).max() < 1e-5
+        assert (actions[:, 2] == (expected[:, 2] > 0).numpy()).all()
+    assert np.abs(state).max() > 0.1
+    with pytest.raises(OnnxError, match=r"has 2 inputs \(observation, memory\)"):
+        read_onnx(path)
 
 
 @pytest.mark.parametrize("contract", SEEN.values(), ids=SEEN.keys())

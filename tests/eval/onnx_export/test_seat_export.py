@@ -11,7 +11,8 @@ from sparring.agents.policies.checkpoint import load_checkpoint, save_checkpoint
 from sparring.agents.policies.networks import build_network, shape_for
 from sparring.configs.schema import NetworkConfig
 from sparring.eval.export import main
-from sparring.eval.onnx_export.seat_model import build_seats, random_rows, run_seat_model, seat_disagreement
+from sparring.eval.onnx_export.onnx_model import run_recurrent
+from sparring.eval.onnx_export.seat_model import build_seats, random_rows, seat_disagreement
 
 F = 63
 BOARD = [2, 4, 5, 3]
@@ -59,7 +60,7 @@ def test_the_model_acts_as_torch_does(given, options, free, tmp_path):
     for _ in range(3):
         obs = random_rows(network, 12, generator)
         expected, _, memory = network.step(obs, memory, deterministic=True)
-        actions, state = run_seat_model(data, obs.numpy(), state)
+        actions, state = run_recurrent(data, obs.numpy(), state)
         np.testing.assert_allclose(actions, expected.numpy(), atol=1e-5)
         np.testing.assert_allclose(state, memory[:, : state.shape[1]].numpy(), atol=1e-6)
 
