@@ -255,13 +255,13 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 69_259,
-    "product files": 412,
+    "product lines": 71_549,
+    "product files": 433,
     "import lines, % of product lines": 8.1,
-    "files with one importer": 79,
+    "files with one importer": 84,
     "files with one importer and at most 80 lines": 6,
     "`found` as a name, per 1,000 lines": 0.7,
-    "test lines": 62_680,
+    "test lines": 63_420,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""

@@ -1,0 +1,1 @@
+"""Airframes as data: tables and constants, each with its source."""

@@ -1,0 +1,37 @@
+"""The airframe of the point-mass model: the F-16's polar, lift and thrust, as a few numbers in SI units.
+
+The polar and the lift curve are fits to the trimmed tables of `f16_tables.py` (centre of gravity at 0.35 chords); the
+quadratic holds from -2.5 to 15 degrees, the quartic at high lift. Lags and limits are those of a fly-by-wire fighter.
+"""
+
+from __future__ import annotations
+
+STANDARD_GRAVITY = 9.80665
+"""m/s^2."""
+MASS = 9299.0
+"""kg."""
+WING_AREA = 27.87
+"""m^2."""
+LIFT_AT_ZERO, LIFT_SLOPE = 0.087, 0.064
+"""Lift coefficient at alpha 0, and per degree."""
+LIFT_MOST, LIFT_LEAST = 1.546, -0.6
+"""Lift coefficients at the limits of alpha."""
+POLAR = (0.02293, -0.03191, 0.17862)
+"""Drag coefficient by powers of the lift coefficient."""
+POLAR_HIGH = (0.02968, -0.12414, 0.52608, -0.48385, 0.22250)
+"""The same at high lift, above `POLAR_FROM`, where it exceeds the quadratic."""
+POLAR_FROM = 0.9
+LOAD_MOST, LOAD_LEAST = 9.0, -3.0
+"""Structural load factors, g."""
+LOAD_LAG_S = 0.35
+LOAD_RATE = 6.0
+"""Greatest rate of the load factor, g/s."""
+ROLL_MOST = 3.8
+"""Roll rate in rad/s, about 220 degrees/s; less at high lift and low dynamic pressure."""
+ROLL_LAG_S = 0.25
+ROLL_PRESSURE = 6000.0
+"""Dynamic pressure, Pa, below which the roll rate falls in proportion."""
+ROLL_LOST = 0.6
+"""Part of the roll rate lost at the greatest lift."""
+POUND_FORCE = 4.4482216
+"""Newtons in a lbf."""

@@ -1,0 +1,103 @@
+"""One tick of the point mass: a velocity, a lift direction, and load factor and roll rate behind first-order lags.
+
+The velocity is a vector and the lift direction is carried along it without twist, so that no attitude is singular. A
+tick turns the velocity by lift for half of it, moves under gravity, thrust and drag, and turns for the other half
+(Strang's splitting). Turning keeps the speed and the middle step keeps m g h + m v^2 / 2 exactly, so that without
+thrust and drag the energy is constant at any length of the tick.
+"""
+
+# Annotations stay unquoted in files with Warp functions: Warp reads them as objects.
+import math
+
+import warp as wp
+
+from sparring.envs.air_combat import rules
+from sparring.envs.air_combat.airframe import f16, fighter
+from sparring.envs.air_combat.kernels.state import Command, Plane, Scales
+from sparring.envs.air_combat.kernels.tables import (
+    AirframeTables,
+    commanded_power,
+    power_rate,
+    standard_air,
+    thrust_lbf,
+    wave_drag,
+)
+
+DT = wp.constant(rules.DT)
+G = wp.constant(fighter.STANDARD_GRAVITY)
+PER_FT = wp.constant(1.0 / f16.FT)
+NEWTONS = wp.constant(fighter.POUND_FORCE)
+INVERSE_MASS = wp.constant(1.0 / fighter.MASS)
+WEIGHT = wp.constant(fighter.MASS * fighter.STANDARD_GRAVITY)
+AREA = wp.constant(fighter.WING_AREA)
+LIFT_MOST = wp.constant(fighter.LIFT_MOST)
+LIFT_LEAST = wp.constant(fighter.LIFT_LEAST)
+LIFT_AT_ZERO = wp.constant(fighter.LIFT_AT_ZERO)
+ALPHA_PER_LIFT = wp.constant(math.radians(1.0 / fighter.LIFT_SLOPE))
+POLAR_0, POLAR_1, POLAR_2 = (wp.constant(value) for value in fighter.POLAR)
+HIGH_0, HIGH_1, HIGH_2, HIGH_3, HIGH_4 = (wp.constant(value) for value in fighter.POLAR_HIGH)
+POLAR_FROM = wp.constant(fighter.POLAR_FROM)
+LOAD_STEP = wp.constant(fighter.LOAD_RATE * rules.DT)
+LOAD_PART = wp.constant(1.0 - math.exp(-rules.DT / fighter.LOAD_LAG_S))  # Part of the way covered in a tick.
+ROLL_PART = wp.constant(1.0 - math.exp(-rules.DT / fighter.ROLL_LAG_S))
+ROLL_PRESSURE = wp.constant(fighter.ROLL_PRESSURE)
+ROLL_LOST = wp.constant(fighter.ROLL_LOST)
+SLOWEST = wp.constant(1.0)  # m/s; a plane that hangs still keeps a direction.
+
+
+@wp.func
+def drag_coefficient(lift: float) -> float:
+    """Return the drag coefficient at a lift coefficient, without wave drag."""
+    drag = POLAR_0 + lift * (POLAR_1 + lift * POLAR_2)
+    if lift > POLAR_FROM:
+        high = HIGH_0 + lift * (HIGH_1 + lift * (HIGH_2 + lift * (HIGH_3 + lift * HIGH_4)))
+        drag = wp.max(drag, high)
+    return drag
+
+
+@wp.func
+def fly_point_mass(tables: AirframeTables, plane: Plane, command: Command, scales: Scales) -> Plane:
+    """Return the plane after a tick."""
+    speed = wp.max(wp.length(plane.vel), SLOWEST)
+    ahead = plane.vel / speed
+    lifting = wp.normalize(plane.up - ahead * wp.dot(plane.up, ahead))
+    height = -plane.pos[2]
+    air = standard_air(height)
+    mach = speed / air[1]
+    pressure = 0.5 * air[0] * speed * speed
+    surface = pressure * AREA
+    push = scales.thrust * NEWTONS * thrust_lbf(tables, mach, height * PER_FT, plane.power)
+    # Load factor: lag, rate limit, and the lift that there is at this speed.
+    raised = push * wp.dot(plane.nose, lifting)  # sin(alpha) of the last tick
+    load = plane.load + wp.clamp((command.load - plane.load) * LOAD_PART, -LOAD_STEP, LOAD_STEP)
+    lift = wp.clamp((load * WEIGHT - raised) / surface, LIFT_LEAST, LIFT_MOST)
+    load = (lift * surface + raised) / WEIGHT
+    plane.alpha = (lift - LIFT_AT_ZERO) * ALPHA_PER_LIFT
+    up = wp.sin(plane.alpha)
+    level = wp.sqrt(1.0 - up * up)
+    drag = scales.drag * surface * (drag_coefficient(lift) + wave_drag(mach))
+    thrust = (push * level - drag) * INVERSE_MASS
+    # Roll about the velocity.
+    grip = wp.clamp(pressure / ROLL_PRESSURE, 0.1, 1.0) * (1.0 - ROLL_LOST * wp.clamp(lift / LIFT_MOST, 0.0, 1.0))
+    plane.roll_rate = plane.roll_rate + (command.roll_rate * grip - plane.roll_rate) * ROLL_PART
+    roll = plane.roll_rate * DT
+    lifting = lifting * (1.0 - 0.5 * roll * roll) + wp.cross(ahead, lifting) * roll
+    # Half a turn, the move, half a turn. A turn rotates both directions in their plane, by atan(half / speed).
+    half = load * G * 0.5 * DT
+    part = 1.0 / wp.sqrt(speed * speed + half * half)
+    turned = (ahead * speed + lifting * half) * part
+    lifting = (lifting * speed - ahead * half) * part
+    moved = turned * (speed + thrust * DT) + wp.vec3(0.0, 0.0, G * DT)
+    plane.pos = plane.pos + (turned * speed + moved) * (0.5 * DT)
+    speed = wp.max(wp.length(moved), SLOWEST)
+    ahead = moved / speed
+    lifting = lifting - ahead * wp.dot(lifting, ahead)
+    part = 1.0 / wp.sqrt(speed * speed + half * half)
+    turned = (ahead * speed + lifting * half) * part
+    lifting = (lifting * speed - ahead * half) * part
+    plane.vel = turned * speed
+    plane.load = load
+    plane.nose = turned * level + lifting * up
+    plane.up = lifting * level - turned * up
+    plane.power = plane.power + DT * power_rate(plane.power, commanded_power(command.throttle))
+    return plane

@@ -1,0 +1,137 @@
+"""The airframe's tables as Warp arrays, and the two atmospheres.
+
+What is looked up together lies together: a row of a table is a vector of all its coefficients, so that one
+interpolation reads them all. Beyond its cells a table keeps its outer value (the textbook extrapolates).
+"""
+
+# Annotations stay unquoted in files with Warp functions: Warp reads them as objects.
+import numpy as np
+import warp as wp
+
+from sparring.envs.air_combat.airframe import f16, f16_tables
+
+Row10 = wp.types.vector(length=10, dtype=float)
+"""CXq, CYr, CYp, CZq, Clr, Clp, Cmq, Cnr, Cnp, CZ."""
+
+WAVE_START = wp.constant(f16.WAVE_DRAG[0][0])
+WAVE_SLOPE = wp.constant(f16.WAVE_DRAG[1] / (f16.WAVE_DRAG[0][1] - f16.WAVE_DRAG[0][0]))
+WAVE_RISE = wp.constant(f16.WAVE_DRAG[1])
+
+
+@wp.struct
+class AirframeTables:
+    """Coefficients by alpha (12 cells of 5 degrees from -10), and thrust."""
+
+    by_alpha: wp.array[Row10]
+    by_elevator: wp.array2d[wp.vec2]
+    """CX and Cm [12, 5]; elevator from -24 degrees in steps of 12."""
+    by_slip: wp.array2d[wp.vec2]
+    """Cl and Cn [12, 7], odd in beta; |beta| in steps of 5 degrees."""
+    by_beta: wp.array2d[wp.vec4]
+    """Cl and Cn of 20 degrees of aileron, Cl and Cn of 30 degrees of rudder [12, 7]; beta from -30 in steps of 10."""
+    thrust: wp.array2d[wp.vec3]
+    """Idle, military and maximum thrust, lbf [6, 6]; Mach in steps of 0.2, height in steps of 10,000 ft."""
+
+
+def load_tables(device: object) -> AirframeTables:
+    """Return the tables in the memory of a Warp device."""
+
+    def stacked(*parts: f16_tables.Table) -> np.ndarray:
+        return np.stack([np.asarray(part, dtype=np.float32).T for part in parts], axis=-1)
+
+    t = f16_tables
+    tables = AirframeTables()
+    rows = np.asarray((*t.DAMPING, t.NORMAL), dtype=np.float32).T
+    increments = (t.ROLLING_AILERON, t.YAWING_AILERON, t.ROLLING_RUDDER, t.YAWING_RUDDER)
+    engine = [np.asarray(part, dtype=np.float32) for part in (t.THRUST_IDLE, t.THRUST_MILITARY, t.THRUST_MAXIMUM)]
+    tables.by_alpha = wp.array(np.ascontiguousarray(rows), dtype=Row10, device=device)
+    tables.by_elevator = wp.array(stacked(t.AXIAL, t.PITCHING), dtype=wp.vec2, device=device)
+    tables.by_slip = wp.array(stacked(t.ROLLING, t.YAWING), dtype=wp.vec2, device=device)
+    tables.by_beta = wp.array(stacked(*increments), dtype=wp.vec4, device=device)
+    tables.thrust = wp.array(np.stack(engine, axis=-1), dtype=wp.vec3, device=device)
+    return tables
+
+
+@wp.func
+def cell(at: float, last: int) -> int:
+    """Return the number of the cell that holds a coordinate in steps of the table, 0 to last."""
+    return wp.clamp(int(wp.floor(at)), 0, last)
+
+
+@wp.func
+def thrust_lbf(tables: AirframeTables, mach: float, height_ft: float, power: float) -> float:
+    """Return the thrust at a power of 0 to 100 %: idle at 0, military at 50, full afterburner at 100."""
+    m = wp.clamp(mach * 5.0, 0.0, 5.0)
+    h = wp.clamp(height_ft * 1.0e-4, 0.0, 5.0)
+    i = cell(m, 4)
+    j = cell(h, 4)
+    s = m - float(i)
+    t = h - float(j)
+    low = tables.thrust[i, j] * (1.0 - t) + tables.thrust[i, j + 1] * t
+    high = tables.thrust[i + 1, j] * (1.0 - t) + tables.thrust[i + 1, j + 1] * t
+    row = low * (1.0 - s) + high * s
+    if power < 50.0:
+        return row[0] + (row[1] - row[0]) * power * 0.02
+    return row[1] + (row[2] - row[1]) * (power - 50.0) * 0.02
+
+
+@wp.func
+def wave_drag(mach: float) -> float:
+    """Return the rise of the drag coefficient near the speed of sound, which the tables lack."""
+    return wp.clamp((mach - WAVE_START) * WAVE_SLOPE, 0.0, WAVE_RISE)
+
+
+@wp.func
+def logarithm(ratio: float) -> float:
+    """Return ln(ratio) by a series, within 0.003 for 0.65 <= ratio <= 1."""
+    d = ratio - 1.0
+    return d * (1.0 + d * (-0.5 + d * (0.33333333 + d * (-0.25 + d * 0.2))))
+
+
+@wp.func
+def book_air(height_ft: float) -> wp.vec2:
+    """Return density (slug/ft^3) and speed of sound (ft/s) of the textbook's atmosphere."""
+    ratio = 1.0 - 0.703e-5 * height_ft
+    temperature = wp.where(height_ft >= 35000.0, 390.0, 519.0 * ratio)
+    # ratio^4.14 = ratio^4 ratio^(1/8) ratio^0.015, the last by a series: a power costs more than all the rest.
+    squared = ratio * ratio
+    density = 2.377e-3 * squared * squared * wp.sqrt(wp.sqrt(wp.sqrt(ratio))) * (1.0 + 0.015 * logarithm(ratio))
+    return wp.vec2(density, wp.sqrt(1.4 * 1716.3 * temperature))
+
+
+@wp.func
+def standard_air(height: float) -> wp.vec2:
+    """Return density (kg/m^3) and speed of sound (m/s) of the standard atmosphere, height in m, up to 20 km."""
+    temperature = 288.15 - 0.0065 * wp.min(height, 11000.0)
+    density = float(0.0)
+    if height <= 11000.0:
+        ratio = temperature / 288.15  # ratio^4.25588 = ratio^4 ratio^(1/4) ratio^0.00588
+        squared = ratio * ratio
+        density = 1.225 * squared * squared * wp.sqrt(wp.sqrt(ratio)) * (1.0 + 0.00588 * logarithm(ratio))
+    else:
+        density = 0.36391 * wp.exp((11000.0 - height) / 6341.62)
+    return wp.vec2(density, wp.sqrt(1.4 * 287.053 * temperature))
+
+
+@wp.func
+def commanded_power(throttle: float) -> float:
+    """Return the power that a throttle (0 to 1) commands, %."""
+    return wp.where(throttle <= 0.77, 64.94 * throttle, 217.38 * throttle - 117.38)
+
+
+@wp.func
+def spool_rate(difference: float) -> float:
+    """Return the inverse time constant of the engine below military power, 1/s."""
+    return wp.clamp(1.9 - 0.036 * difference, 0.1, 1.0)
+
+
+@wp.func
+def power_rate(power: float, commanded: float) -> float:
+    """Return the rate of the engine's power, % per s."""
+    if commanded >= 50.0:
+        if power >= 50.0:
+            return 5.0 * (commanded - power)
+        return spool_rate(60.0 - power) * (60.0 - power)
+    if power >= 50.0:
+        return 5.0 * (40.0 - power)
+    return spool_rate(commanded - power) * (commanded - power)
