@@ -15,6 +15,8 @@ TORTURE_ARGS ?=
 
 # Waiting OpenMP threads must not spin: that slows every other process on the same cores.
 export OMP_WAIT_POLICY ?= PASSIVE
+# What is installed without bytecode is compiled once, not again in each of the processes that tests start.
+export PYTHONDONTWRITEBYTECODE =
 
 # Without an NVIDIA GPU the CPU build of torch, as the usual one brings several GB of CUDA. Where pip has a configuration
 # of its own that names an index or a folder of wheels, that decides. TORCH_INDEX= takes the usual build.

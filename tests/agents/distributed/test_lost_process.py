@@ -1,6 +1,7 @@
 """One of two processes is killed or asked to stop: the run ends at once, saved, and goes on in one process."""
 
 import json
+import os
 import signal
 import time
 from dataclasses import replace
@@ -23,13 +24,13 @@ def endless(folder, **options):
 @pytest.fixture
 def two(tmp_path):
     """Two processes in the middle of a long run."""
-    processes = start(endless(tmp_path), 2)
+    members = start(endless(tmp_path), 2, tmp_path)
     rows = tmp_path / "small" / "metrics.jsonl"
     while not rows.exists() or rows.read_text().count("\n") < 3:
-        assert [process.poll() for process in processes] == [None, None], end(processes)
+        assert [process.exitcode for process, _ in members] == [None, None], end(members)
         time.sleep(0.01)
-    yield processes
-    for process in processes:
+    yield members
+    for process, _ in members:
         process.kill()
 
 
@@ -38,8 +39,8 @@ def final(root):
 
 
 def test_a_killed_process_ends_the_run_with_a_checkpoint_to_go_on_from(two, tmp_path, capsys):
-    two[1].send_signal(signal.SIGKILL)
-    (code, out, _), (killed, _, _) = end(two)
+    two[1].process.kill()
+    (code, out), (killed, _) = end(two)
     assert (code, killed) == (75, -signal.SIGKILL)
     assert "process 0 of 2: another process of the run is gone" in out
     assert "continue with: python train.py resume=small" in out
@@ -54,16 +55,16 @@ def test_a_killed_process_ends_the_run_with_a_checkpoint_to_go_on_from(two, tmp_
 
 
 def test_if_the_first_is_killed_another_saves_the_policy(two, tmp_path):
-    two[0].send_signal(signal.SIGKILL)
-    (killed, _, _), (code, out, _) = end(two)
+    two[0].process.kill()
+    (killed, _), (code, out) = end(two)
     assert (killed, code) == (-signal.SIGKILL, 75)
     assert "the policy after" in out
     assert final(tmp_path)["update"] >= 2
 
 
 def test_a_signal_to_any_process_stops_all_after_the_same_update(two, tmp_path):
-    two[1].send_signal(signal.SIGTERM)
-    (first, out, _), (second, _, _) = end(two)
+    os.kill(two[1].process.pid, signal.SIGTERM)
+    (first, out), (second, _) = end(two)
     assert (first, second) == (75, 75)
     assert "interrupted after" in out
     (state,) = sorted((tmp_path / "small" / "state").glob("update_*[1-9]*"))

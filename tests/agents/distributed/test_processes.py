@@ -2,9 +2,11 @@
 
 import copy
 import json
+import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 import torch
@@ -30,11 +32,11 @@ from sparring.configs.schema import (
     PhaseConfig,
     PPOConfig,
 )
-from sparring.configs.serialization import to_plain
-from tests.agents.distributed.launch_processes import CODE, ROOT, end, start, start_code
-from tests.agents.ppo.small_run import PHASES, config, metrics
+from tests.agents.distributed.launch_processes import end, start
+from tests.agents.ppo.small_run import config, metrics
 from tests.agents.ppo.test_resume import long, untimed
 
+ROOT = Path(__file__).resolve().parents[3]
 CLOSE = {"rtol": 1e-6, "atol": 1e-6}
 
 
@@ -71,7 +73,7 @@ def without_bytes(state):
 
 def succeed(processes):
     ended = end(processes)
-    assert [code for code, _, _ in ended] == [0] * len(processes), ended
+    assert [code for code, _ in ended] == [0] * len(processes), ended
     return ended
 
 
@@ -87,7 +89,7 @@ def one(tmp_path_factory):
 def two(tmp_path_factory):
     """Five updates of it in two processes: a curriculum, an event, snapshots, and self-play against them."""
     root = tmp_path_factory.mktemp("two")
-    ended = succeed(start(long(root, max_updates=5), 2))
+    ended = succeed(start(long(root, max_updates=5), 2, root))
     assert "done after 5 updates" in ended[0][1]
     assert ended[1][1] == ""  # only the first one speaks
     return root
@@ -105,31 +107,36 @@ def test_one_process_continues_what_two_began(one, two, capsys):
     compare(without_bytes(content(two, 8)), without_bytes(content(one, 8)))
 
 
-THREADS_AFTER = (
-    "from pathlib import Path\n"
-    "print('threads', [path.read_text().strip() for path in Path('/proc/self/task').glob('*/comm')])"
-)
+LIST_THREADS = """
+import atexit, os
+from pathlib import Path
+
+def listed():
+    threads = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
+    Path(os.environ["SPARRING_TEST_THREADS"], os.environ["RANK"]).write_text("\\n".join(threads))
+
+if "RANK" in os.environ and os.path.isdir("/proc/self/task"):
+    atexit.register(listed)
+"""
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="threads are listed by /proc")
-def test_no_thread_of_the_connection_remains_after_the_run(tmp_path):
+def test_torchrun_needs_nothing_else_and_no_thread_of_the_connection_remains(tmp_path):
     """A thread of gloo that lives on can abort the process while its interpreter ends."""
-    arguments = [str(ROOT), json.dumps(to_plain(config(tmp_path, phases=PHASES[:1])))]
-    for _, out, _ in succeed(start_code(f"{CODE}\n{THREADS_AFTER}", arguments, 2)):
-        threads = out.splitlines()[-1]
-        assert threads.startswith("threads ["), out
-        assert "gloo" not in threads
-
-
-def test_torchrun_needs_nothing_else(tmp_path):
     sizes = ["env.num_envs=8", "ppo.rollout_steps=4", "ppo.minibatch_size=32", "max_updates=1", "device=cpu"]
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command = [*torchrun, "train.py", "+run=quickstart", *sizes, "logger.progress=false", f"checkpoint_dir={tmp_path}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    (tmp_path / "sitecustomize.py").write_text(LIST_THREADS)
+    (tmp_path / "threads").mkdir()
+    paths = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    env = os.environ | {"PYTHONPATH": paths, "SPARRING_TEST_THREADS": str(tmp_path / "threads")}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("done after 1 update:") == 1
     (final,) = tmp_path.glob("*/final.pt")
     assert load_checkpoint(final).training["env_steps"] == 32
+    if sys.platform == "linux":  # threads are listed by /proc
+        assert sorted(path.name for path in (tmp_path / "threads").iterdir()) == ["0", "1"]
+        assert not [path for path in (tmp_path / "threads").iterdir() if "gloo" in path.read_text()]
 
 
 def cart_poles(root):
@@ -145,7 +152,7 @@ def cart_poles(root):
 
 
 def test_environments_of_gymnasiums_share_their_statistics(tmp_path):
-    succeed(start(cart_poles(tmp_path / "two"), 2))
+    succeed(start(cart_poles(tmp_path / "two"), 2, tmp_path))
     train(cart_poles(tmp_path / "one"))
     found, expected = (content(tmp_path / name, 3) for name in ("two", "one"))
     for state in (found, expected):
