@@ -20,7 +20,19 @@ Measured in 400 other games: 0.848 and 0.970, then 0.948 and 0.962.
 """
 
 
-@pytest.mark.parametrize("name", ["dogfight_bots_only", "dogfight_quickstart", "dogfight_strong"])
+FIXED = ["dogfight_bots_only", "dogfight_quickstart", "dogfight_strong"]
+
+
+@pytest.mark.parametrize("name", [*FIXED, *LEAST_UNDER_FULL])
+def test_the_released_policy_beats_brawler(name):
+    """A contract, a simulator or weights that have changed lose far more games than chance does in sixty."""
+    setting = MatchSettings(ranges=ranges("full")) if name in LEAST_UNDER_FULL else MatchSettings()
+    results = play(Policy.load(RELEASED / f"{name}.pt"), "brawler", games=60, seed=20, setting=setting)
+    assert results.wins >= 54, f"{results.wins} wins, {results.draws} draws, {results.losses} losses"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FIXED)
 @pytest.mark.parametrize("bot", BOTS)
 def test_the_released_policy_beats(name, bot):
     results = play(Policy.load(RELEASED / f"{name}.pt"), bot, games=400, seed=20)
@@ -28,6 +40,7 @@ def test_the_released_policy_beats(name, bot):
     assert low >= 0.95, f"{results.wins} wins, {results.draws} draws, {results.losses} losses against {bot}"
 
 
+@pytest.mark.slow
 def test_the_strong_one_beats_the_one_that_it_began_with():
     strong, first = (Policy.load(RELEASED / f"dogfight_{name}.pt") for name in ("strong", "bots_only"))
     results = play(strong, first, games=400, seed=20)
@@ -35,6 +48,7 @@ def test_the_strong_one_beats_the_one_that_it_began_with():
     assert low >= 0.95, f"{results.wins} wins, {results.draws} draws, {results.losses} losses"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEAST_UNDER_FULL)
 @pytest.mark.parametrize("bot", BOTS)
 def test_the_released_policy_of_random_physics_beats(name, bot):

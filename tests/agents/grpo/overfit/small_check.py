@@ -15,7 +15,7 @@ from sparring.envs.chess.rollouts.sources import positions_of
 
 PAY = {"a": 1.0, "b": 0.5, "c": 0.2}
 SHARES = {"a": 0.2, "b": 0.22, "c": 0.25, "d": 0.33}
-STEPS, WINDOW = 40, 10
+STEPS, WINDOW = 20, 5
 OPTIONS = (
     "tasks.analysis_share=0", "tasks.arbiter.max_tokens=3", "tasks.arbiter.temperature=1", "tasks.arbiter.top_p=1",
     f"grpo.steps={STEPS}", "grpo.groups=2", "grpo.samples_per_group=8", "grpo.minibatch_samples=16",

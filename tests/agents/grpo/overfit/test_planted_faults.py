@@ -36,7 +36,7 @@ def test_a_fault_fails_its_own_criterion(fault, model, tmp_path):
     criterion = {"shuffled": "reward slope", "reference": "reference", "end": "end of text"}[fault]
     assert code == 1
     assert criterion in failures(report)
-    assert fault == "shuffled" or failures(report) == [criterion]
+    assert fault != "reference" or failures(report) == [criterion]
 
 
 @pytest.mark.parametrize("fault", ["mask", "dropout"])
