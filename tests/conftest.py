@@ -95,6 +95,15 @@ def toy(tmp_path_factory):
 
 
 @pytest.fixture(scope="session", autouse=True)
+def no_waiting_for_the_disk():
+    """Let fsync return at once: no test cuts the power, and those of failing disks replace the function in victims."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr(os, "fsync", lambda descriptor: None)
+    yield
+    patch.undo()
+
+
+@pytest.fixture(scope="session", autouse=True)
 def one_thread():
     """Small tensors on one thread: a test run shares the machine, and threads that wait for each other are slow."""
     import torch  # not where nothing runs, as in the process that hands out tests

@@ -26,6 +26,8 @@ SMALL = (
 GRPO = [run for run in runs() if run_config(run).trainer == "grpo" and run_config(run).env.id == DIPLOMACY]
 """Those of chess begin with a model that has to be trained first; tests/envs/chess trains a small one."""
 FROM_AN_ADAPTER = ("diplomacy_exp2",)
+IN_EVERY_TEST_RUN = ("diplomacy_quickstart", "diplomacy_exp2", "diplomacy_exp4", "diplomacy_exp7", "diplomacy_exp8")
+"""`make slow` trains the others, which differ from these in numbers."""
 
 
 def given_adapter(config, path):
@@ -41,7 +43,14 @@ def test_the_eight_experiments_and_the_quickstart_are_among_them():
     assert set(GRPO) >= experiments | {"diplomacy_quickstart"}
 
 
-@pytest.mark.parametrize("run", [run for run in GRPO if not run.endswith("_quick")])
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(run, marks=() if run in IN_EVERY_TEST_RUN else pytest.mark.slow)
+        for run in GRPO
+        if not run.endswith("_quick")
+    ],
+)
 def test_one_step(run, toy, tmp_path):
     """Four games are played and learned from: Adam's first step moves the adapter by the run's own learning rate."""
     options = [f"+run={run}", *SMALL, f"model.name={toy}", f"checkpoint_dir={tmp_path}", "name=once"]

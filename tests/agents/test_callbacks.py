@@ -53,7 +53,7 @@ def test_the_environment_steps_are_those_of_the_metrics(tmp_path):
     assert [run.env_steps for run, _ in recorder.of("update")] == [row["env_steps"] for row in metrics(tmp_path)]
 
 
-@pytest.mark.parametrize("update", [1, 4, 7])
+@pytest.mark.parametrize("update", [4])
 def test_a_run_that_a_callback_stops_goes_on_bit_for_bit(undisturbed, tmp_path, update):
     final = train(long(tmp_path), callbacks=[Recorder(stop_at=update)])
     assert load_checkpoint(final).training["interrupted"] is True

@@ -175,12 +175,12 @@ def test_the_page_names_the_machine_the_commit_and_what_went_wrong():
 
 def test_the_script_runs_parts_on_a_cpu_from_any_folder(tmp_path):
     out = tmp_path / "found" / "gpu.md"
-    options = ["--device", "cpu", "--parts", "captured,diplomacy", "--out", str(out), "--commit", "abc", "--seed", "2"]
+    options = ["--device", "cpu", "--parts", "captured", "--out", str(out), "--commit", "abc", "--seed", "2"]
     command = [sys.executable, str(ROOT / "benchmarks" / "gpu.py"), *options]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads(out.with_suffix(".json").read_text())
-    assert [(part["name"], part["status"]) for part in report["parts"]] == [("captured", PASSED), ("diplomacy", PASSED)]
+    assert [(part["name"], part["status"]) for part in report["parts"]] == [("captured", PASSED)]
     assert (report["commit"], report["seed"], report["quick"]) == ("abc", 2, True)
     assert report["machine"]["packages"]["torch"] == torch.__version__
     assert out.read_text() in done.stdout

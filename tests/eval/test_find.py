@@ -208,23 +208,19 @@ def test_names_in_tables(root, tmp_path):
         assert display_name(path) == str(path)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_name_that_does_not_exist_is_answered_before_torch_loads(command):
-    code = f"import sys; from eval.{command} import main; code = main({COMMANDS[command]})\n"
-    code += "print(code, {'torch', 'warp', 'scipy'} & set(sys.modules))"
+def test_a_name_that_does_not_exist_is_answered_before_torch_loads():
+    code = "import sys\n"
+    for command, arguments in COMMANDS.items():
+        code += f"from sparring.eval.{command} import main\nprint(main({arguments}))\n"
+    code += "from sparring.eval.run import main\n"
+    code += "print(main(['--ckpt', 'bot:ace', '--opponents', 'brawlr']), {'torch', 'warp', 'scipy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.stdout == "2 set()\n"
-    assert done.stderr.startswith(f"eval/{command}.py: no")
-    assert "no-name" in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
-def test_so_is_an_opponent():
-    code = "import sys; from sparring.eval.run import main; main(['--ckpt', 'bot:ace', '--opponents', 'brawlr'])\n"
-    code += "print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.stdout == "False\n"
-    assert "did you mean 'brawler'" in done.stderr
+    assert done.stdout == "2\n" * len(COMMANDS) + "2 set()\n"
+    *lines, opponent = done.stderr.splitlines()
+    for command, line in zip(COMMANDS, lines, strict=True):
+        assert line.startswith(f"eval/{command}.py: no")
+        assert "no-name" in line
+    assert "did you mean 'brawler'" in opponent
 
 
 def test_a_released_policy_keeps_its_name_where_only_the_package_is_installed(tmp_path, monkeypatch):

@@ -18,14 +18,15 @@ from tests.agents.ppo.small_run import LONG, STEPS, config, flat, long, metrics,
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """A run that was never cut."""
+def whole(undisturbed, tmp_path_factory):
+    """A copy of a run that was never cut; started once more, so that its policy names this folder."""
     root = tmp_path_factory.mktemp("whole")
+    shutil.copytree(undisturbed / "small", root / "small")
     train(long(root))
     return root
 
 
-@pytest.mark.parametrize("cut", [1, 2, 3, 4, 5, 7])
+@pytest.mark.parametrize("cut", [1, 3, 5])
 def test_a_cut_run_goes_on_bit_for_bit(whole, tmp_path, cut):
     train(long(tmp_path, max_updates=cut))
     train(long(tmp_path))
@@ -89,10 +90,17 @@ def test_a_finished_run_has_nothing_left_to_do(whole, capsys):
     assert {path: path.read_bytes() for path in (whole / "small").glob("*.pt")} == before
 
 
+@pytest.fixture(scope="module")
+def three_updates(tmp_path_factory):
+    root = tmp_path_factory.mktemp("three")
+    train(replace(long(root, max_updates=3), checkpoint_every=1))
+    return root
+
+
 @pytest.fixture
-def half(tmp_path):
+def half(three_updates, tmp_path):
     """A run with states after updates 1, 2 and 3."""
-    train(replace(long(tmp_path, max_updates=3), checkpoint_every=1))
+    shutil.copytree(three_updates / "small", tmp_path / "small")
     return tmp_path
 
 
