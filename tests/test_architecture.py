@@ -2,8 +2,6 @@
 
 import ast
 import re
-import subprocess
-import sys
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
@@ -115,11 +113,6 @@ def test_every_import_of_a_room_is_under_the_name_of_the_package():
     for file in python_files(*MAY_IMPORT, "tests", "benchmarks", "docs"):
         wrong = {name for name in imported(file.read_text(), "") if name.split(".")[0] in rooms}
         assert not wrong, f"{file.relative_to(ROOT)} imports {', '.join(sorted(wrong))}"
-
-
-def test_importing_envs_stays_light():
-    code = "import sys, sparring; sys.exit(bool({'torch', 'warp'} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
 @pytest.mark.parametrize("room", MAY_IMPORT)
@@ -279,7 +272,10 @@ def test_figures_of_the_structure_only_fall():
     assert {name: figure for name, figure in measured.items() if figure > RATCHET[name]} == {}
 
 
-@pytest.mark.parametrize("name", ENTERED)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if "GRPO" in name else ()) for name in ENTERED],  # half a minute
+)
 def test_files_entered_only_fall(name):
     assert 0 < len(structure.entered(ROOT, structure.TRACED[name])) <= ENTERED[name]
 

@@ -30,6 +30,10 @@ IN_EVERY_TEST_RUN = ("diplomacy_quickstart", "diplomacy_exp2", "diplomacy_exp4",
 """`make slow` trains the others, which differ from these in numbers."""
 
 
+def rehearsed(runs):
+    return [pytest.param(run, marks=() if run in IN_EVERY_TEST_RUN else pytest.mark.slow) for run in runs]
+
+
 def given_adapter(config, path):
     """Write an adapter for the toy whose every second half is 0.1, where a new one's are zeros."""
     adapters = Adapters(llama(word_tokenizer()), LoraShape.of(config.model))
@@ -43,14 +47,7 @@ def test_the_eight_experiments_and_the_quickstart_are_among_them():
     assert set(GRPO) >= experiments | {"diplomacy_quickstart"}
 
 
-@pytest.mark.parametrize(
-    "run",
-    [
-        pytest.param(run, marks=() if run in IN_EVERY_TEST_RUN else pytest.mark.slow)
-        for run in GRPO
-        if not run.endswith("_quick")
-    ],
-)
+@pytest.mark.parametrize("run", rehearsed(run for run in GRPO if not run.endswith("_quick")))
 def test_one_step(run, toy, tmp_path):
     """Four games are played and learned from: Adam's first step moves the adapter by the run's own learning rate."""
     options = [f"+run={run}", *SMALL, f"model.name={toy}", f"checkpoint_dir={tmp_path}", "name=once"]

@@ -1,14 +1,10 @@
 """Every run file trains: a hundredth of each to its end, and two updates with networks of the real size, on a CPU."""
 
 import json
-import signal
-import subprocess
-import sys
 from itertools import groupby
 
 import pytest
 
-from sparring import train as command
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.trainers import train
 from sparring.configs.load import load
@@ -196,26 +192,3 @@ def test_the_large_run_says_once_on_a_cpu_what_it_does_instead_of_fp16(tmp_path,
     streams = capfd.readouterr()
     assert (streams.out.count(words), streams.err.count("precision")) == (1, 0)
     assert (final.parent / "events.jsonl").read_text().count(words) == 1
-
-
-def test_ctrl_c_at_the_command_line_exits_with_130_and_leaves_a_policy(tmp_path):
-    """The real script, and a real signal in the middle of its schedule."""
-    sizes = [option for option in SMALL if not option.startswith("max_updates")]
-    started = subprocess.Popen(
-        [sys.executable, command.__file__, "+run=quickstart", *sizes, "name=stopped", f"checkpoint_dir={tmp_path}"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    said = []
-    while not (said and said[-1].startswith("phase ")):  # now it trains
-        said.append(started.stdout.readline())
-        assert said[-1], "".join(said) + started.stderr.read()
-    started.send_signal(signal.SIGINT)
-    rest, errors = started.communicate()
-    assert started.returncode == 130, errors
-    assert "interrupted after " in rest
-    assert "stopping after this update" in errors
-    checkpoint = load_checkpoint(tmp_path / "stopped" / "final.pt")
-    assert checkpoint.training["interrupted"] is True
-    assert checkpoint.training["update"] >= 1

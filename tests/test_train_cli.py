@@ -71,7 +71,8 @@ def test_without_arguments_it_names_six_commands_that_work(trained, capsys):
         assert load(words.split()) if script == "train.py" else env_of(words.split()) == "dogfight"
 
 
-REFUSED_LATE = {
+REFUSED = {
+    "+run=quickstart seed=x": "seed=x: ",
     "+run=diplomacy_ppo trainer=sb3": "env.id=sparring/Diplomacy-v0: trainer=sb3 plays sparring/Dogfight",
     "resume=started env.last_year=1920": "env.last_year=1920: the run was started with 1910",
     "+run=diplomacy_ppo name=started seed=9": "seed=9: the run was started with 1",
@@ -79,18 +80,18 @@ REFUSED_LATE = {
 
 
 def test_what_the_trainer_would_refuse_is_refused_before_torch_is_loaded(tmp_path):
-    """Without torch: importing it fails here, and nothing has been said about loading it."""
+    """Without torch and Warp: importing them fails here, and nothing has been said about loading them."""
     folder = tmp_path / "started"
     folder.mkdir()
     stored = load(["+run=diplomacy_ppo", "name=started", f"checkpoint_dir={tmp_path}"])
     (folder / "config.yaml").write_text(yaml.safe_dump(to_plain(stored)))
     (folder / "metrics.jsonl").write_text("{}\n")  # an update was done
-    code = "import sys; sys.modules['torch'] = None; from sparring.train import main\n"
+    code = "import sys; sys.modules |= {'torch': None, 'warp': None}; from sparring.train import main\n"
     code += "print([main([*words.split(), sys.argv[1]]) for words in sys.argv[2:]])"
-    command = [sys.executable, "-c", code, f"checkpoint_dir={tmp_path}", *REFUSED_LATE]
+    command = [sys.executable, "-c", code, f"checkpoint_dir={tmp_path}", *REFUSED]
     done = subprocess.run(command, capture_output=True, text=True, cwd=SCRIPT.parent, check=False)
-    assert done.stdout == "[2, 2, 2]\n"
-    for line, words in zip(done.stderr.splitlines(), REFUSED_LATE.values(), strict=True):
+    assert done.stdout == "[2, 2, 2, 2]\n"
+    for line, words in zip(done.stderr.splitlines(), REFUSED.values(), strict=True):
         assert words in line
     assert sorted(path.name for path in folder.iterdir()) == ["config.yaml", "metrics.jsonl"]
 
@@ -162,12 +163,6 @@ def test_from_another_directory_as_a_script(tmp_path):
     )
     assert (done.returncode, done.stderr) == (2, "train.py: ppo.clip=7: must be in (0, 1]; the default is 0.2\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["agents", "configs"]
-
-
-def test_bad_input_is_answered_before_torch_and_warp_load():
-    code = "import sys, train; train.main(['+run=quickstart', 'seed=x']); print({'torch', 'warp'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=SCRIPT.parent, capture_output=True, text=True)
-    assert done.stdout == "set()\n"
 
 
 OTHERS = [f"eval/{name}.py --help" for name in ("seeds", "export", "payoff", "check", "diplomacy_replay")]

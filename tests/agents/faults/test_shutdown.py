@@ -43,7 +43,10 @@ def goes_on(root, undisturbed):
 @pytest.mark.parametrize("place", ["update", "check", "save of a policy"])
 def test_one_signal_finishes_the_update_and_saves(undisturbed, tmp_path, place):
     number, code = ((TERM, 75), (INT, 130))[PLACES.index(place) % 2]
-    assert signalled(tmp_path, place, number)[0] == code
+    ended, said = signalled(tmp_path, place, number)
+    assert ended == code
+    assert "stopping after this update" in said
+    assert "interrupted after 6 updates" in said
     assert newest(tmp_path) == 6
     assert leftovers(tmp_path) == []
     goes_on(tmp_path, undisturbed)
