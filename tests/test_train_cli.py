@@ -165,9 +165,6 @@ def test_from_another_directory_as_a_script(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["agents", "configs"]
 
 
-OTHERS = [f"eval/{name}.py --help" for name in ("seeds", "export", "payoff", "check", "diplomacy_replay")]
-
-
 @pytest.mark.parametrize(
     ("command", "code"),
     [
@@ -175,7 +172,6 @@ OTHERS = [f"eval/{name}.py --help" for name in ("seeds", "export", "payoff", "ch
         ("eval/run.py --env diplomacy -h", 0),
         ("eval/curves.py --help", 0),
         ("benchmarks/gpu.py --help", 0),
-        *(pytest.param(command, 0, marks=pytest.mark.slow) for command in ("train.py --help", *OTHERS)),
     ],
 )
 def test_a_reader_that_has_gone_ends_a_command_quietly(command, code):

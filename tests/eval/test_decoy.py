@@ -41,14 +41,8 @@ def test_an_evaluation_runs_on_our_own_packages_from_any_directory(decoys):
     assert json.loads((decoys / "here" / "eval.json").read_text())["player"] == "brawler"
 
 
-def test_another_command_starts_on_our_own_packages(decoys):
-    done = call("export.py", "--help", cwd=decoys)
-    assert done.returncode == 0, done.stderr
-    assert "ONNX" in done.stdout
-
-
 def test_every_command_finds_our_own_packages_first():
-    """In the words of the two that are started here, before any import of ours."""
+    """In the words of the one that is started here, before any import of ours."""
     commands = [path for path in (ROOT / "eval").glob("*.py") if "\ndef main(" in path.read_text()]
     assert len(commands) > 9
     for path in commands:
