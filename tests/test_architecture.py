@@ -63,13 +63,21 @@ def python_files(*places):
     return sorted(file for place in found for file in ([place] if place.suffix == ".py" else place.rglob("*.py")))
 
 
-parsed = cache(ast.parse)
+def statements(nodes):
+    """All statements below `nodes`, where imports are; walking through the expressions as well takes seconds."""
+    for node in nodes:
+        yield node
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            yield from statements(getattr(node, part, ()))
+
+
+parsed = cache(lambda source: [*statements(ast.parse(source).body)])
 
 
 def imported(source, room):
     """Full names of what Python source imports, wherever in the file; a relative import is of its own room."""
     names = set()
-    for node in ast.walk(parsed(source)):
+    for node in parsed(source):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -153,7 +161,7 @@ def modules():
 def imports_of(source, known):
     """Modules among `known` that Python source imports by full names; those of `if TYPE_CHECKING` too."""
     found = set()
-    for node in ast.walk(parsed(source)):
+    for node in parsed(source):
         if isinstance(node, ast.ImportFrom):
             names = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= {name if name in known else str(node.module) for name in names} & set(known)
