@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import structure
+from tests.configs.run_configs import slow_but
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -280,10 +281,7 @@ def test_figures_of_the_structure_only_fall():
     assert {name: figure for name, figure in measured.items() if figure > RATCHET[name]} == {}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=pytest.mark.slow if "GRPO" in name else ()) for name in ENTERED],  # half a minute
-)
+@pytest.mark.parametrize("name", slow_but([name for name in ENTERED if "GRPO" not in name], ENTERED))
 def test_files_entered_only_fall(name):
     assert 0 < len(structure.entered(ROOT, structure.TRACED[name])) <= ENTERED[name]
 

@@ -16,7 +16,7 @@ from sparring.configs.schema import DIPLOMACY
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import CHALLENGER
 from tests.agents.llm.toys import llama, word_tokenizer
-from tests.configs.run_configs import run_config
+from tests.configs.run_configs import run_config, slow_but
 
 SMALL = (
     *("device=cpu", "threads=1", "logger.progress=false", "env.last_year=1901"),
@@ -28,10 +28,6 @@ GRPO = [run for run in runs() if run_config(run).trainer == "grpo" and run_confi
 FROM_AN_ADAPTER = ("diplomacy_exp2",)
 IN_EVERY_TEST_RUN = ("diplomacy_quickstart", "diplomacy_exp2", "diplomacy_exp4", "diplomacy_exp7", "diplomacy_exp8")
 """`make slow` trains the others, which differ from these in numbers."""
-
-
-def rehearsed(runs):
-    return [pytest.param(run, marks=() if run in IN_EVERY_TEST_RUN else pytest.mark.slow) for run in runs]
 
 
 def given_adapter(config, path):
@@ -47,7 +43,7 @@ def test_the_eight_experiments_and_the_quickstart_are_among_them():
     assert set(GRPO) >= experiments | {"diplomacy_quickstart"}
 
 
-@pytest.mark.parametrize("run", rehearsed(run for run in GRPO if not run.endswith("_quick")))
+@pytest.mark.parametrize("run", slow_but(IN_EVERY_TEST_RUN, (run for run in GRPO if not run.endswith("_quick"))))
 def test_one_step(run, toy, tmp_path):
     """Four games are played and learned from: Adam's first step moves the adapter by the run's own learning rate."""
     options = [f"+run={run}", *SMALL, f"model.name={toy}", f"checkpoint_dir={tmp_path}", "name=once"]

@@ -12,7 +12,7 @@ from sparring.configs.schema import DOGFIGHT
 from sparring.curriculum.schedule import Schedule, SchedulePosition
 from sparring.envs.dogfight.rules import REGIMES
 from sparring.eval import run as eval_run
-from tests.configs.run_configs import PPO, run_config
+from tests.configs.run_configs import PPO, run_config, slow_but
 
 SMALL = (
     *("device=cpu", "threads=1", "max_updates=2", "logger.progress=false"),
@@ -28,15 +28,12 @@ ONE_OF_A_KIND = (
 )
 """One for every game and kind of network."""
 THREE_PHASES = [run for run in PPO if len(run_config(run).phases) == 3]
+OTHERS = [run for run in PPO if run not in (*THREE_PHASES, "best_response")]
 IN_EVERY_TEST_RUN = (
     *("curriculum_floor", "self_play", "mean_knight_production", "gymnasium", "gymnasium_continuous"),
     *("frozen_lake", "diplomacy_ppo", "unified_dr_cpu"),
 )
 """Every kind of schedule, action and observation; `make slow` trains the others, whose sizes and shares differ."""
-
-
-def rehearsed(runs):
-    return [pytest.param(run, marks=() if run in IN_EVERY_TEST_RUN else pytest.mark.slow) for run in runs]
 
 
 def need_packages(run):
@@ -105,7 +102,7 @@ def check_dogfight(run, config, folder, rows):
     assert len(list(folder.glob("step_*.pt"))) == len(rows) // config.checkpoint_every
 
 
-@pytest.mark.parametrize("run", rehearsed(run for run in PPO if run not in (*THREE_PHASES, "best_response")))
+@pytest.mark.parametrize("run", slow_but(IN_EVERY_TEST_RUN, OTHERS))
 def test_a_hundredth_of_it_trains_to_the_end(run, tmp_path):
     need_packages(run)
     config, folder, rows = rehearse(run, tmp_path)
@@ -118,7 +115,7 @@ def test_a_hundredth_of_it_trains_to_the_end(run, tmp_path):
         check_dogfight(run, config, folder, rows)
 
 
-@pytest.mark.parametrize("run", rehearsed(THREE_PHASES))
+@pytest.mark.parametrize("run", slow_but(IN_EVERY_TEST_RUN, THREE_PHASES))
 def test_three_phases_at_a_hundredth(run, tmp_path, capsys):
     """With rollouts in which matches end; exploration begins elsewhere than at the -1 that events set it back to.
 

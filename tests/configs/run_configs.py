@@ -2,6 +2,8 @@
 
 from functools import cache
 
+import pytest
+
 from sparring.configs.load import load, runs
 
 
@@ -11,3 +13,8 @@ def run_config(run):
 
 
 PPO = [run for run in runs() if run_config(run).trainer == "ppo"]
+
+
+def slow_but(kept, runs):
+    """Parameters of a test: `runs`, of which `make test` takes those in `kept`."""
+    return [pytest.param(run, marks=() if run in kept else pytest.mark.slow) for run in runs]
