@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import reduce
 
 from sparring.configs.kinds import knows
-from sparring.configs.schema import GRPORunConfig, PhaseConfig, PPORunConfig, RandomizationConfig, RunConfig
+from sparring.configs.schema import PhaseConfig, PPORunConfig, RandomizationConfig, RunConfig
 from sparring.configs.validate import unmet_needs
 
 MOMENTS = (
@@ -26,6 +26,8 @@ MOMENTS = (
     *("league.cold_start_steps", "league.final_at", "clone.updates", "distill.epochs"),
 )
 """Moments of language-model runs; others have them in phases: `updates`, every `at`, the end of every `over`."""
+LENGTHS = ("grpo.steps", "clone.updates", "distill.epochs")
+"""Number of updates of those runs."""
 INTERVALS = {
     "checkpoint_every": 1,
     "ppo.warmup_updates": 1,
@@ -156,7 +158,7 @@ def _span(config: RunConfig, key: str) -> int:
             return max(sum(fought) - 2, 1)
         total = sum(phase.updates for phase in config.phases)
     else:
-        total = _get(config, "grpo.steps" if isinstance(config, GRPORunConfig) else "clone.updates")
+        total = _get(config, next(key for key in LENGTHS if knows(type(config), key)))
     return min(total, config.max_updates or total)
 
 
