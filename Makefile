@@ -62,12 +62,12 @@ $(BASE_STAMP): pyproject.toml constraints.txt
 		{ echo "$(PYTHON) cannot create environments: install its venv package (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
 	@echo "Next: install torch, Warp and a few more into .venv, 1.4 GB on disk with a CPU build of torch; a few minutes."
 	$(PYTHON) -m venv .venv
-	$(PIP_INSTALL) --no-compile -e .
+	$(PIP_INSTALL) --no-compile -e ".[train]"
 	@touch $(BASE_STAMP)
 
 $(STAMP): $(BASE_STAMP)
 	@echo "Next: install the extras and the test tools into .venv, a few minutes the first time."
-	$(PIP_INSTALL) -e ".[dev,wandb]"
+	$(PIP_INSTALL) -e ".[train,dev,wandb]"
 	@touch $(STAMP)
 	@echo "Installed. To use it in this shell: source .venv/bin/activate"
 

@@ -14,19 +14,19 @@ PACKAGES = {
     "gymnasium": "gymnasium",
     "hydra-core": "hydra",
     "numpy": "numpy",
-    "pettingzoo": "pettingzoo",
     "pillow": "PIL",
     "pydantic": "pydantic",
     "rich": "rich",
     "scipy": "scipy",
-    "tensorboard": "tensorboard",
-    "torch": "torch",
     "tqdm": "tqdm",
     "typer": "typer",
+    "pettingzoo": "pettingzoo",
+    "tensorboard": "tensorboard",
+    "torch": "torch",
     "warp-lang": "warp",
     "sparring": "sparring",
 }
-"""Dependencies in pyproject.toml, then the project itself: package to import name."""
+"""Dependencies in pyproject.toml and those of its extra `train`, then the project itself: package to import name."""
 
 
 def check_installed(script: str) -> None:

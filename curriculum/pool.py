@@ -19,9 +19,10 @@ from typing import Any
 import torch
 from typing_extensions import TypedDict
 
+from sparring.configs.core.archive import TensorFileError
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.files import check_folder, make_folder, read_regular, read_regular_text, write_atomically
-from sparring.configs.core.tensor_file import TensorFileError, Tensors, pack, sha256, unpack
+from sparring.configs.core.tensor_file import Tensors, pack, sha256, unpack
 from sparring.configs.core.typed import Count, Digest, Text, naming, read, require, shown
 from sparring.configs.schema import EVICTIONS
 

@@ -80,6 +80,8 @@ class Game:
     """`gymnasium.Space` of one seat's native action, made without arguments."""
     mirror: str = ""
     """Symmetry (`envs.batched.SeatView`) of policies with `mirror` in their contract."""
+    array_mirror: str = ""
+    """The same on arrays of NumPy, for policies that play without torch."""
     contract_keys: tuple[str, ...] = ()
     """Keys of its policies' contracts, in addition to ids and sizes."""
     network_shape: str = ""

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from sparring.agents.opponents.players import find_player, trains_language_model
+from sparring.agents.opponents.players import display_name, find_player, trains_language_model
+from sparring.agents.policies.array_actor import ArrayActor, read_actor
 from sparring.configs.core.errors import InputError, listed
 from sparring.configs.core.files import user_path
 from sparring.configs.games import PACKAGES
@@ -96,21 +97,36 @@ def _named(player: Any) -> Any:
     return getattr(player, "path", None) or player
 
 
+@overload
 def load(
     policy: str | Path, *, device: str = "cpu", module: str = "", vecnormalize: str | Path | None = None
-) -> LoadedPolicy | LoadedSeatPolicy:
+) -> LoadedPolicy | LoadedSeatPolicy: ...
+
+
+@overload
+def load(policy: str | Path, *, device: Literal["numpy"]) -> ArrayActor: ...
+
+
+def load(
+    policy: str | Path, *, device: str = "cpu", module: str = "", vecnormalize: str | Path | None = None
+) -> LoadedPolicy | LoadedSeatPolicy | ArrayActor:
     """Load a trained policy, named as in `eval/run.py --ckpt`.
 
     `policy` is a file (.pt, an ONNX agent, a .zip of Stable-Baselines3), a run's name, `final.pt` for the run that
     saved last, or a released policy, such as `released/dogfight_quickstart`. `module` may be imported to make an
     environment named "module:id", or a game of PettingZoo that is not of its own package; no code that only a file
     names is run. `vecnormalize` is the file of SB3's `VecNormalize` that belongs to a .zip; one beside it under a usual
-    name is read by itself.
+    name is read by itself. With `device="numpy"` a policy of this project needs no torch and has only `act(obs)`,
+    deterministic actions of arrays.
 
     Raises `InputError`, in one line, for an unknown name, a damaged file, and players that take no observations: bots
     and language models.
     """
     player = find_player(str(policy))
+    if device == "numpy":
+        if not isinstance(player, Path) or player.suffix != ".pt":
+            raise InputError(f"{policy}: device='numpy' takes a policy of this project (.pt)")
+        return read_actor(player, display_name(player))
     if vecnormalize is not None and Path(str(player)).suffix != ".zip":
         raise InputError(f"vecnormalize={vecnormalize}: goes with a zip of Stable-Baselines3; {policy} is none")
     prepare_torch()

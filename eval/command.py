@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,11 @@ def run_command(name: str, command: Callable[[Sequence[str]], int], arguments: S
 
 
 def prepare_torch() -> None:
-    """Prepare the process for torch, before it is imported."""
+    """Prepare the process for torch, before it is imported. Raises `InputError` if it is not installed."""
+    if find_spec("torch") is None:
+        raise InputError(
+            f"torch is not installed for {sys.executable}; run `sparring install train`, or `make install`"
+        )
     # Threads that spin while waiting make playing ten times slower on a machine with other load.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from sparring.configs.core.status import console_script
-
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("agents", "configs", "curriculum", "envs", "eval")
 
@@ -68,11 +66,7 @@ def test_it_holds_code_data_models_and_scripts(wheel):
     assert "sparring/checkpoints/released/tiny/model.safetensors" in names
     scripts = next(name for name in names if name.endswith("entry_points.txt"))
     text = zipfile.ZipFile(wheel).read(scripts).decode()
-    assert "sparring-train = sparring.train:main" in text
-    commands = [path.stem for path in (ROOT / "eval").glob("*.py") if "\ndef main(" in path.read_text()]
-    assert len(commands) == 10
-    for name in commands:
-        assert f"{console_script(name)} = sparring.eval.{name}:main" in text
+    assert "sparring = sparring.__main__:main" in text
 
 
 def test_runs_go_to_the_working_directory(installed, tmp_path):
@@ -93,10 +87,10 @@ def test_its_texts_name_its_own_commands_and_a_run_file_lies_in_any_folder(insta
     for module, words in (("sparring.train", ["+run=nope"]), ("sparring.eval.run", ["--ckpt", "nope"])):
         done = call(installed, module, *words, cwd=tmp_path)
         assert done.returncode == 2
-        assert done.stderr.startswith(f"sparring-{'eval' if 'eval' in module else 'train'}: ")
+        assert done.stderr.startswith(f"sparring {'eval' if 'eval' in module else 'train'}: ")
         assert ".py" not in done.stderr
     text = call(installed, "sparring.train", "--help", "all", cwd=tmp_path).stdout
-    assert ("train.py" in text, "eval/" in text, "sparring-train +run=NAME" in text) == (False, False, True)
+    assert ("train.py" in text, "eval/" in text, "sparring train +run=NAME" in text) == (False, False, True)
 
 
 def test_released_models_come_with_it(installed, tmp_path):

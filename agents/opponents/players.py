@@ -161,8 +161,9 @@ def results_place(player: Player, kind: str = "eval") -> tuple[Path, str] | None
 
 def content_of(path: Path) -> dict[str, Any]:
     """Return the content of a tensor file, empty if it is not one (loading it later raises). Loads torch."""
+    from sparring.configs.core.archive import TensorFileError
     from sparring.configs.core.files import read_regular
-    from sparring.configs.core.tensor_file import TensorFileError, unpack
+    from sparring.configs.core.tensor_file import unpack
 
     try:
         return unpack(read_regular(path))

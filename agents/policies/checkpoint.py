@@ -24,10 +24,11 @@ from typing_extensions import TypedDict
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.networks import build_network, check_shape, check_weights
 from sparring.agents.policies.seat_network import SEAT_KEYS, contract_keys
+from sparring.configs.core.archive import TensorFileError
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import user_path
 from sparring.configs.core.manifest import ManifestError, TrainingStateError, read_listed, write_listed
-from sparring.configs.core.tensor_file import TensorFileError, Tensors, check_finite, pack, unpack
+from sparring.configs.core.tensor_file import Tensors, check_finite, pack, unpack
 from sparring.configs.core.typed import (
     Count,
     Flag,

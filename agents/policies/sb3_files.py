@@ -29,9 +29,10 @@ from torch import Tensor, nn
 
 from sparring.agents.policies.actor_critic import ActorCritic, network_shape
 from sparring.agents.policies.networks import check_weights
+from sparring.configs.core.archive import TensorFileError, check_members
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import read_regular
-from sparring.configs.core.tensor_file import TensorFileError, check_members, unpack
+from sparring.configs.core.tensor_file import unpack
 from sparring.configs.schema import NetworkConfig
 
 LAYERS = {

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sparring.configs.core.archive import TensorFileError
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import (
     IrregularFileError,
@@ -26,7 +27,7 @@ from sparring.configs.core.files import (
     remove_leftovers,
 )
 from sparring.configs.core.manifest import MANIFEST, STATE, STATE_FORMAT
-from sparring.configs.core.tensor_file import TensorFileError, pack, sha256, unpack
+from sparring.configs.core.tensor_file import pack, sha256, unpack
 from sparring.configs.core.typed import ContentError
 
 FORMAT_VERSION = 2

@@ -34,6 +34,7 @@ from sparring.agents.sweeps.sweep_folder import (
 from sparring.agents.sweeps.training import guarded, train_recorded
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.files import ROOT
+from sparring.configs.core.status import as_called
 from sparring.configs.foreign_names import in_our_words
 from sparring.configs.overrides import as_override, override_texts
 from sparring.configs.sweeps.file import parse_sweep
@@ -115,7 +116,7 @@ def launch_sweep(plan: SweepPlan) -> SweepOutcome:
     if searches:
         print("\n".join(search_summary(folder)))
     if plan.file:
-        print(f"analysis: sparring-runs analyze-sweep {name}")
+        print(as_called(f"analysis: python eval/runs.py analyze-sweep {name}"))
     runs = [outcome | {"varied": varied} for outcome, varied in zip(outcomes, plan.varied, strict=True)]
     return SweepOutcome(folder.path, runs, interrupted)
 

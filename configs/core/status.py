@@ -29,18 +29,18 @@ CLOSED_PIPE = 141
 
 
 def as_called(text: str) -> str:
-    """Return `text` with commands as the user calls them: sparring-eval for `python eval/run.py` where installed.
+    """Return `text` with commands as the user calls them: sparring eval for `python eval/run.py` where installed.
 
-    That is in a console script, and where there is no repository and so no file of that name.
+    That is in the console script, and where there is no repository and so no file of that name.
     """
-    if not Path(sys.argv[0]).stem.startswith("sparring-") and (PACKAGE / "pyproject.toml").is_file():
+    if Path(sys.argv[0]).stem != "sparring" and (PACKAGE / "pyproject.toml").is_file():
         return text
     return SCRIPT.sub(lambda match: console_script(match[1] or "train"), text)
 
 
 def console_script(name: str) -> str:
-    """Return the console script of train.py or of a file in eval/."""
-    return f"sparring-{'eval' if name == 'run' else name.replace('_', '-')}"
+    """Return the command of train.py or of a file in eval/, by its name without suffix."""
+    return f"sparring {'eval' if name == 'run' else name.replace('_', '-')}"
 
 
 def say(text: str, *, shown: bool = True) -> None:

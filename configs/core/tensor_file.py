@@ -18,7 +18,6 @@ import hashlib
 import io
 import math
 import pickle
-import zipfile
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
@@ -27,9 +26,9 @@ from pydantic import AfterValidator
 from torch import Tensor
 from torch.optim import Optimizer
 
+from sparring.configs.core.archive import TensorFileError, check_archive
 from sparring.configs.core.typed import ContentError, read, require, shown
 
-ZIP_MAGIC = b"PK\x03\x04"
 DEEPEST = 32
 """Levels of nested content."""
 LARGEST = 2**128
@@ -38,10 +37,6 @@ DTYPES = (
     *(torch.float64, torch.float32, torch.float16, torch.bfloat16),
     *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool),
 )
-
-
-class TensorFileError(ValueError):
-    """Bytes that are damaged, or were never written by `pack`. The message is a phrase for after a file's name."""
 
 
 def pack(content: Mapping[str, Any]) -> bytes:
@@ -60,7 +55,7 @@ def unpack(data: bytes, device: str | torch.device = "cpu") -> dict[str, Any]:
     Raises `TensorFileError` for truncated or altered bytes, for files that would expand, and for those that hold more
     than tensors and plain data.
     """
-    _check_archive(data)
+    check_archive(data)
     try:
         content = torch.load(io.BytesIO(data), map_location=device, weights_only=True)
     except pickle.UnpicklingError as error:
@@ -91,31 +86,6 @@ def _copy(value: Any, texts: dict[str, str]) -> Any:
     if value is None or type(value) in (bool, int, float):
         return value
     raise TypeError(f"{type(value).__name__} is neither a tensor nor plain data: {value!r}")
-
-
-def _check_archive(data: bytes) -> None:
-    if not data.startswith(ZIP_MAGIC):
-        raise TensorFileError("is empty" if not data else "is not a file of tensors")
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            check_members(archive.infolist(), len(data))
-            broken = archive.testzip()
-    except TensorFileError:
-        raise
-    except Exception as error:  # a flipped bit can change compression, encryption or size
-        raise TensorFileError("is truncated or damaged") from error
-    if broken is not None:
-        raise TensorFileError(f"is damaged: {broken} fails its checksum")
-
-
-def check_members(members: list[zipfile.ZipInfo], size: int) -> None:
-    """Raise `TensorFileError` for members of a zip of `size` bytes that would expand, before any is read."""
-    if packed := next((one for one in members if one.compress_type != zipfile.ZIP_STORED), None):
-        raise TensorFileError(f"is compressed ({packed.filename}), which no file of this project is; save it again")
-    if (whole := sum(one.file_size for one in members)) > size:
-        raise TensorFileError(f"claims to hold {whole} bytes and has {size}; it is damaged, or was made to expand")
-    if len({one.filename for one in members}) < len(members):
-        raise TensorFileError("is damaged: two of its members have one name")
 
 
 def _check_content(content: Any, size: int) -> None:

@@ -23,6 +23,7 @@ GAME = Game(
     randomized=True,
     action_space="sparring.envs.dogfight.interfaces.spaces:action_space",
     mirror="sparring.envs.dogfight.mirror:Mirror",
+    array_mirror="sparring.envs.dogfight.array_mirror:ArrayMirror",
     contract_keys=("rules", "observe_physics", "action_repeat", "mirror"),
     ppo_task="sparring.agents.ppo.tasks.dogfight:DogfightTask",
     open_player="sparring.agents.opponents.dogfight.load:open_player",

@@ -44,17 +44,6 @@ from sparring.envs.dogfight.validation import check_bots, check_number, check_ra
 from sparring.envs.launcher import Copyable, Launcher
 
 ACTION_SIZE = 3
-_FIGHTER_TRACE = ("x", "y", "cos_yaw", "sin_yaw", "speed", "hp", "cooldown", "stall")
-TRACE_FIELDS: tuple[str, ...] = (
-    *(f"{name}_{seat}" for seat in range(2) for name in _FIGHTER_TRACE),
-    *(f"bullet_{slot}_{name}" for slot in range(2 * game.BULLETS_PER_FIGHTER) for name in ("x", "y", "life")),
-    "tick",
-)
-"""Columns of `DogfightBatch.trace`.
-
-Positions in m, speeds in m/s, cooldown, stall and life in ticks. Hp is 0 for a dead fighter, also for one that crashed
-with hp left. Bullets 0 and 1 belong to seat 0, 2 and 3 to seat 1; life 0 marks a free slot.
-"""
 
 RESULTS = (
     "obs",
@@ -361,7 +350,7 @@ class DogfightBatch(Copyable):
         self.length = new(n, dtype=torch.int32)
         self.final_hp = new(n, 2, dtype=torch.int32)
         self.invalid_actions = new(n, dtype=torch.int32)
-        self.trace = new(trace, self.action_repeat, len(TRACE_FIELDS))
+        self.trace = new(trace, self.action_repeat, len(game.TRACE_FIELDS))
         self.bots = torch.full((n, 2), game.ACTIONS, dtype=torch.int32, device=self.device)
         self.match_id = torch.arange(n, dtype=torch.int32, device=self.device)
         self.ranges = new(len(game.PARAMETERS), 2)

@@ -15,31 +15,20 @@ import torch
 import warp as wp
 from torch import Tensor
 
-from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.array_mirror import ArrayMirror
 from sparring.envs.dogfight.kernels import mirroring
 from sparring.envs.launcher import Launcher
-
-OPPONENT_X = {"classic": 6, "challenge": 8}
-"""Column of the opponent's relative x; of the four challenge frames the newest one decides for all."""
-_NEGATED = {"classic": (1, 6, 9), "challenge": (1, 6, 8, 11, 16, 18, 51, 52, 53)}
-"""Columns that change sign in the mirror: horizontal components, turn rates and signed angles."""
-_BULLETS = {"classic": 13, "challenge": 19}
-_BULLET_SIZE = 4
 
 
 class Mirror:
     """Mirrors observations of `rule_set` so that the opponent is on the right, and maps actions back."""
 
     def __init__(self, rule_set: str, obs_dim: int, device: torch.device | str = "cpu") -> None:
-        frames = rules.CHALLENGE_FRAMES if rule_set == "challenge" else 1
-        first, beyond = _BULLETS[rule_set], _BULLETS[rule_set] + _BULLET_SIZE * rules.OBSERVED_BULLETS
-        self.opponent_x = OPPONENT_X[rule_set]
-        columns = torch.arange(obs_dim, device=device).view(frames, -1)
-        self.bullet_x = columns[:, first:beyond:_BULLET_SIZE].flatten()
-        self.bearing = columns[:, first + 3 : beyond : _BULLET_SIZE].flatten()
-        negated = columns[:, list(_NEGATED[rule_set])].flatten()
-        self.sign = torch.ones(obs_dim, device=device)
-        self.sign[torch.cat([negated, self.bullet_x, self.bearing])] = -1.0
+        columns = ArrayMirror(rule_set, obs_dim)
+        self.opponent_x = columns.opponent_x
+        self.bullet_x, self.bearing, self.sign = (
+            torch.from_numpy(column).to(device) for column in (columns.bullet_x, columns.bearing, columns.sign)
+        )
         Launcher(self.sign.device, 1, 1).load(mirroring)
 
     def show(self, obs: Tensor) -> tuple[Tensor, Tensor]:

@@ -109,6 +109,19 @@ REGIMES: dict[str, dict[str, float]] = {
 }
 
 
+_FIGHTER_TRACE = ("x", "y", "cos_yaw", "sin_yaw", "speed", "hp", "cooldown", "stall")
+TRACE_FIELDS: tuple[str, ...] = (
+    *(f"{name}_{seat}" for seat in range(2) for name in _FIGHTER_TRACE),
+    *(f"bullet_{slot}_{name}" for slot in range(2 * BULLETS_PER_FIGHTER) for name in ("x", "y", "life")),
+    "tick",
+)
+"""Columns of `DogfightBatch.trace`, a row per tick.
+
+Positions in m, speeds in m/s, cooldown, stall and life in ticks. Hp is 0 for a dead fighter, also for one that crashed
+with hp left. Bullets 0 and 1 belong to seat 0, 2 and 3 to seat 1; life 0 marks a free slot.
+"""
+
+
 def defaults() -> np.ndarray:
     """Return the default parameters, float32 [13], in the order of `PARAMETERS`."""
     return np.array([parameter.default for parameter in PARAMETERS], dtype=np.float32)

@@ -88,7 +88,7 @@ def rows_of_runs(root: Path, names: Iterable[str] | None = None) -> list[Registe
     known = {*records, *(sweep.name for sweep in sweeps)}
     chosen = known if names is None else set(names)
     if unknown := sorted(chosen - known):
-        raise InputError(f"{unknown[0]}: is neither a run nor a sweep in {root}; see `sparring-runs list`")
+        raise InputError(f"{unknown[0]}: is neither a run nor a sweep in {root}; see `sparring runs list`")
     searches = [sweep for sweep in sweeps if _is_search(sweep)]
     rows = [
         _row_or_damage(record, sweep)

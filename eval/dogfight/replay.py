@@ -18,8 +18,8 @@ import numpy as np
 from sparring.configs.core.files import write_atomically
 from sparring.envs.dogfight import camera, render
 from sparring.envs.dogfight import rules as game
-from sparring.envs.dogfight.batch import TRACE_FIELDS
 from sparring.envs.dogfight.recording import Recording, short_names
+from sparring.envs.dogfight.rules import TRACE_FIELDS
 from sparring.eval.command import fill_page, join_files
 
 SAMPLE_TICKS = 3

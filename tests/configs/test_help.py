@@ -51,8 +51,8 @@ def test_the_overview_fits_one_screen_and_names_where_the_rest_is():
 def test_commands_are_called_as_the_user_calls_them(monkeypatch):
     text = "python train.py +run=x; see python eval/run.py, eval/diplomacy_replay.py: no, or /home/me/train.py"
     assert as_called(text) == text
-    monkeypatch.setattr("sys.argv", ["/usr/bin/sparring-train", "--help"])
-    called = "sparring-train +run=x; see sparring-eval, sparring-diplomacy-replay: no, or /home/me/train.py"
+    monkeypatch.setattr("sys.argv", ["/usr/bin/sparring", "--help"])
+    called = "sparring train +run=x; see sparring eval, sparring diplomacy-replay: no, or /home/me/train.py"
     assert as_called(text) == called
 
 

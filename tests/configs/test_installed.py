@@ -34,5 +34,6 @@ def test_with_everything_there_nothing_is_said(capsys):
 
 def test_the_packages_are_those_of_the_project():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    needed = [re.split(r"[<>=]", requirement)[0] for requirement in project["dependencies"]]
+    stated = [*project["dependencies"], *project["optional-dependencies"]["train"]]
+    needed = [re.split(r"[<>=]", requirement)[0] for requirement in stated]
     assert list(PACKAGES) == [*needed, project["name"]]

@@ -35,9 +35,10 @@ from typing_extensions import TypedDict
 from sparring.agents.llm.backend import ModelError
 from sparring.agents.llm.decoding.forward import all_logits, backbone, plain, without_dropout
 from sparring.agents.run.fidelity import minibatch_sha256
+from sparring.configs.core.archive import TensorFileError
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.manifest import ManifestError, TrainingStateError, read_listed, write_listed
-from sparring.configs.core.tensor_file import TensorFileError, Tensors, check_tensor, pack, unpack
+from sparring.configs.core.tensor_file import Tensors, check_tensor, pack, unpack
 from sparring.configs.core.typed import Count, NotNegative, Plain, Positive, Text, naming, read, require, shown
 from sparring.configs.language import ADAPTER, LORA_TARGETS, LanguageModelConfig
 

@@ -22,9 +22,10 @@ from sparring.configs.core.errors import choose, nearest
 from sparring.configs.games import RewardConfig
 from sparring.envs.dogfight import GAME
 from sparring.envs.dogfight import rules as game
-from sparring.envs.dogfight.batch import RESULTS, TRACE_FIELDS, DogfightBatch
+from sparring.envs.dogfight.batch import RESULTS, DogfightBatch
 from sparring.envs.dogfight.frame import TICK
 from sparring.envs.dogfight.recording import short_names
+from sparring.envs.dogfight.rules import TRACE_FIELDS
 from sparring.envs.game import load
 from sparring.envs.launcher import Copyable
 

@@ -187,7 +187,7 @@ def keep_end(world: World, results: StepResults, ends: MatchEnds, match: int, se
 
 @wp.func
 def trace_fighter(trace: wp.array3d[float], match: int, row: int, at: int, f: Fighter) -> None:
-    """Write eight values of a fighter (`batch.TRACE_FIELDS`); hp is 0 for a dead fighter, also after a crash."""
+    """Write eight values of a fighter (`rules.TRACE_FIELDS`); hp is 0 for a dead fighter, also after a crash."""
     trace[match, row, at] = f.x
     trace[match, row, at + 1] = f.y
     trace[match, row, at + 2] = f.cos_yaw

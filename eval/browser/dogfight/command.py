@@ -7,13 +7,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparring.agents.opponents.players import RELEASED, Player, check_game, find_player, released_of, runs_of
+from sparring.agents.opponents.players import (
+    RELEASED,
+    Player,
+    check_game,
+    display_name,
+    find_player,
+    released_of,
+    runs_of,
+)
+from sparring.agents.policies.array_actor import ArrayActor, read_actor
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import CHECKPOINTS, write_atomically
 from sparring.envs.dogfight import GAME
 from sparring.envs.dogfight.rules import RULES
 from sparring.eval.browser.server import AFTER_EXAMPLES, SCRIPT, BrowserGame, HostedGame, ServerOptions, serve_game
-from sparring.eval.command import announce_loading, make_folders, use_machine, write_asked
+from sparring.eval.command import make_folders, use_machine, write_asked
 from sparring.eval.options import CommandText, argument, check_page
 
 if TYPE_CHECKING:
@@ -73,6 +82,16 @@ def load_opponent(opponent: Player) -> Entrant:
     return open_player(opponent, "cpu", old_version=True)
 
 
+def opponent_of_page(opponent: Player) -> ArrayActor:
+    """Read a located opponent without torch. Raises `InputError` for all but policies of this project."""
+    if isinstance(opponent, str):
+        raise InputError(f"{opponent}: a bot has no network to put into a page; give a checkpoint")
+    name = display_name(opponent)
+    if opponent.suffix != ".pt":
+        raise InputError(f"{name}: is no network of this project, which a page needs; give a checkpoint (.pt)")
+    return read_actor(opponent, name)
+
+
 def known_opponents(first: str) -> tuple[str, ...]:
     """Return the names that a page offers: `first`, the bots, released policies, and runs with a final policy."""
     names = (first, *GAME.bots, *released_of(GAME, CHECKPOINTS), *runs_of(GAME, CHECKPOINTS))
@@ -89,11 +108,10 @@ def play(options: DogfightPlayOptions) -> None:
 
 
 def _write_static(options: DogfightPlayOptions, opponent: Player, path: Path) -> None:
-    make_folders([], files=[path])
-    announce_loading(quiet=options.quiet)
     from sparring.eval.browser.dogfight.pages import static_page
 
-    text = static_page(load_opponent(opponent).contestant)
+    make_folders([], files=[path])
+    text = static_page(opponent_of_page(opponent))
     write_asked(path, lambda file: write_atomically(file, text), quiet=options.quiet)
 
 

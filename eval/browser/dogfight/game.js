@@ -94,6 +94,16 @@ function pace() {
   show();
 }
 function begin() { source.begin({ opponent: $("#opponent").value, regime: $("#regime").value }); }
+// The policy flies both aircraft, one match after the other, on pages that hold it.
+const AGAIN_SECONDS = 3;
+let watching = false, ended = null;
+function setWatching(on) {
+  watching = on;
+  source.autopilot(on);
+  $("#watch").setAttribute("aria-pressed", String(on));
+  begin();
+  if (on) pause(false);
+}
 function pause(to) { paused = to; pace(); }
 function toggle() { if (over()) begin(); else pause(!paused); }
 function setSpeed(value) { speed = SPEEDS.includes(value) ? value : 1; pace(); }
@@ -120,11 +130,21 @@ fill($("#speed"), SPEEDS, (value) => setSpeed(Number(value)));
 [...$("#speed").options].forEach((option) => { option.textContent += "×"; });
 document.addEventListener("visibilitychange", () => { if (document.hidden && !over()) pause(true); });
 controls.listen(document.querySelectorAll("[data-hold]"));
-const watch = () => { requestAnimationFrame(watch); if (controls.started()) toggle(); };
-requestAnimationFrame(watch);
+const look = (now) => {
+  requestAnimationFrame(look);
+  if (controls.started()) toggle();
+  ended = watching && over() ? ended || now : null;
+  if (ended && now - ended > 1000 * AGAIN_SECONDS) setWatching(true);
+};
+requestAnimationFrame(look);
 new ResizeObserver(() => { arena.resize(); arena.repaint(); }).observe($("canvas"));
 
 const source = makeSource(config, page);
 window.play = { source, begin, toggle, setSpeed, state: () => ({ match, last, paused, speed, flashes, view: arena.view(), action: controls.action() }) };
 arena.resize();
-if (source.ready) source.ready(begin); else begin();
+const asked = () => location.hash === "#watch";
+if ($("#watch")) {
+  $("#watch").addEventListener("click", () => { setWatching(!watching); $("#watch").blur(); });
+  window.addEventListener("hashchange", () => setWatching(asked()));
+}
+if (source.ready) source.ready(begin); else if (asked()) setWatching(true); else begin();

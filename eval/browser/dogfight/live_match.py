@@ -30,7 +30,7 @@ class LiveFrame:
     """State after a tick, the actions of both seats (None for a bot), and the opponent's value of its observation."""
 
     row: np.ndarray
-    """float32 [29], columns as in `envs.dogfight.batch.TRACE_FIELDS`."""
+    """float32 [29], columns as in `envs.dogfight.rules.TRACE_FIELDS`."""
     outcome: int
     """-1 while playing, 0 for a draw, else 1 + the winning seat."""
     actions: tuple[list[float], list[float] | None]

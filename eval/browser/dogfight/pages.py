@@ -6,19 +6,15 @@ The policy is plain data for `network.js`: layers, float32 weights in base64, an
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+import numpy as np
 
-from sparring.agents.play.dogfight_matches import Contestant
-from sparring.agents.policies.actor_critic import ActorCritic, Residual
-from sparring.agents.policies.policy import Policy
+from sparring.agents.policies.array_actor import NORM_EPSILON, ArrayActor, Layer, Linear, Residual
 from sparring.configs.core.errors import InputError
 from sparring.envs.dogfight import rules as game
-from sparring.envs.dogfight.mirror import Mirror
 from sparring.envs.dogfight.recording import short_name
 from sparring.eval.command import fill_page, join_files
 from sparring.eval.dogfight.replay import arena_constants, arena_parts
@@ -27,17 +23,18 @@ RULES = "classic"
 """The only rules that `simulator.js` knows."""
 _FOLDER = Path(__file__).parent
 _ABOUT = "Sparring · dogfight"
+_WATCH = '<button id="watch" type="button" aria-pressed="false" title="The policy flies both aircraft">Watch</button>'
 _SAVE = '<button id="save" type="button" title="After the end of the match">Save replay</button>'
 
 
-def static_page(policy: Contestant) -> str:
+def static_page(policy: ArrayActor) -> str:
     """Return a page on which one plays against `policy` without a server.
 
-    Raises `InputError` for a bot, a policy of challenge rules, or one from another library.
+    Raises `InputError` for a policy of challenge rules.
     """
     stored = stored_policy(policy)
     config = {"rules": simulator_constants(), "policy": stored, "opponents": [stored["name"]]}
-    return _page(("simulator.js", "network.js", "local.js"), config)
+    return _page(("simulator.js", "network.js", "local.js"), config, extra=_WATCH)
 
 
 def live_page(opponents: Sequence[str], socket: str) -> str:
@@ -78,50 +75,38 @@ def simulator_constants() -> dict[str, Any]:
     }
 
 
-def stored_policy(policy: Contestant) -> dict[str, Any]:
+def stored_policy(policy: ArrayActor) -> dict[str, Any]:
     """Return what `makePolicy` of `network.js` takes. Raises `InputError` for a policy that a page cannot run."""
-    if not isinstance(policy, Policy):
-        raise InputError(f"{policy}: a bot has no network to put into a page; give a checkpoint")
-    contract, network = policy.contract, policy.network
-    if not isinstance(network, ActorCritic):
-        raise InputError(f"{policy.name}: is no network of this project, which a page needs; give a checkpoint (.pt)")
-    policy.refuse_memory("which a page without a server does not carry")
-    if contract["rules"] != RULES:
-        raise InputError(f"{policy.name}: plays {contract['rules']} rules; a page without a server knows only {RULES}")
-    mirror = Mirror(contract["rules"], network.obs_dim) if contract.get("mirror") else None
+    if policy.contract["rules"] != RULES:
+        there = f"plays {policy.contract['rules']} rules; a page without a server knows only {RULES}"
+        raise InputError(f"{policy.name}: {there}")
+    mirror = policy.mirror
     return {
         "name": policy.name,
         "short": short_name(policy.name),
-        "obsDim": network.obs_dim,
-        "layers": _layers(network.actor),
+        "obsDim": policy.shape["obs_dim"],
+        "layers": [_layer(layer) for layer in policy.layers],
         "mirror": mirror and _columns(mirror),
     }
 
 
-def _layers(layers: Iterable[nn.Module]) -> list[dict[str, Any]]:
-    return [_layer(layer) for layer in layers]
-
-
-def _layer(layer: nn.Module) -> dict[str, Any]:
+def _layer(layer: Layer) -> dict[str, Any]:
     match layer:
-        case nn.Linear():
-            return {"kind": "linear", "outputs": layer.out_features, "weights": _floats(layer.bias, layer.weight)}
-        case nn.LayerNorm():
-            size, weights = layer.normalized_shape[0], _floats(layer.bias, layer.weight)
-            return {"kind": "norm", "size": size, "epsilon": layer.eps, "weights": weights}
+        case Linear():
+            return {"kind": "linear", "outputs": len(layer.bias), "weights": _floats(layer.bias, layer.weight)}
         case Residual():
-            return {"kind": "residual", "layers": _layers(layer.branch)}
-        case nn.ReLU() | nn.Tanh():
-            return {"kind": type(layer).__name__.lower()}
-    raise TypeError(f"{type(layer).__name__}: a layer that network.js does not know")
+            norm = {"kind": "norm", "size": len(layer.scale), "epsilon": NORM_EPSILON}
+            branch = [_layer(part) for part in (layer.first, layer.activation, layer.second)]
+            return {"kind": "residual", "layers": [norm | {"weights": _floats(layer.shift, layer.scale)}, *branch]}
+    return {"kind": layer.name}
 
 
-def _floats(*tensors: Tensor) -> str:
-    flat = torch.cat([tensor.detach().float().cpu().flatten() for tensor in tensors])
-    return base64.b64encode(flat.numpy().astype("<f4").tobytes()).decode("ascii")
+def _floats(*arrays: np.ndarray) -> str:
+    flat = np.concatenate([array.ravel() for array in arrays])
+    return base64.b64encode(flat.astype("<f4").tobytes()).decode("ascii")
 
 
-def _columns(mirror: Mirror) -> dict[str, Any]:
+def _columns(mirror: Any) -> dict[str, Any]:
     return {
         "opponentX": mirror.opponent_x,
         "sign": [int(sign) for sign in mirror.sign.tolist()],

@@ -18,8 +18,9 @@ from sparring.agents.policies.sb3_files import LAYERS, SB3Error, read_zip
 from sparring.agents.run.folder import RunFolder
 from sparring.agents.run.states import StateError, StateFolder, read_state
 from sparring.agents.trainers import train
+from sparring.configs.core.archive import TensorFileError
 from sparring.configs.core.errors import ConfigError, InputError
-from sparring.configs.core.tensor_file import TensorFileError, pack, unpack
+from sparring.configs.core.tensor_file import pack, unpack
 from sparring.configs.load import load
 from sparring.configs.schema import NetworkConfig
 from sparring.curriculum.pool import Pool, PoolError, read_rows

@@ -64,7 +64,7 @@ def test_finished_runs_are_skipped_and_a_failure_stops_no_other(launch, tmp_path
     ]  # fmt: skip
     assert ["failed: device=cuda:99" in line for line in lines[-4:-1]] == [False, True, False]
     assert "count(train/entropy) 2" in lines[-2]
-    assert lines[-1] == "analysis: sparring-runs analyze-sweep mine"
+    assert lines[-1] == "analysis: python eval/runs.py analyze-sweep mine"
     before = logs(tmp_path)
     (tmp_path / "runs" / "mine-C-seed0" / "final.pt").unlink()  # as if it had been stopped
     _, said = launch(FILE, "seed=0,1", "runs=A,C")

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from sparring.configs.core.tensor_file import TensorFileError, pack, unpack
+from sparring.configs.core.archive import TensorFileError
+from sparring.configs.core.tensor_file import pack, unpack
 
 
 def content():

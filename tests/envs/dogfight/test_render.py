@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from sparring.envs.dogfight import frame as frames
-from sparring.envs.dogfight.batch import TRACE_FIELDS
 from sparring.envs.dogfight.frame import BulletView, FighterView, Frame, frame_from_trace
 from sparring.envs.dogfight.render import SEAT_COLORS, draw, to_pixels
+from sparring.envs.dogfight.rules import TRACE_FIELDS
 
 LEFT = FighterView(x=-200.0, y=300.0, yaw=0.0, speed=50.0, hp=5, stalled=False)
 RIGHT = FighterView(x=200.0, y=300.0, yaw=np.pi, speed=50.0, hp=5, stalled=False)

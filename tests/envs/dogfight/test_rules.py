@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from sparring.envs.dogfight import rules
-from sparring.envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
+from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.rules import TRACE_FIELDS
 from tests.envs.dogfight.worlds import IDLE, live_bullets, play, scene
 
 DT = 1.0 / 120.0

@@ -8,13 +8,15 @@ import pytest
 import torch
 
 from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.array_actor import actor_of
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import InputError
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.dogfight import rules as game
-from sparring.envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
+from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.rules import TRACE_FIELDS
 from sparring.eval import play
-from sparring.eval.browser.dogfight.command import DEFAULT_OPPONENT, find_opponent, load_opponent
+from sparring.eval.browser.dogfight.command import DEFAULT_OPPONENT, find_opponent, load_opponent, opponent_of_page
 from sparring.eval.browser.dogfight.pages import static_page
 from tests.eval.browser.browser import browser
 from tests.eval.dogfight.test_replay import ROOT, browse, needs_chromium, selftest
@@ -31,8 +33,13 @@ def released():
 
 
 @pytest.fixture(scope="module")
-def page(released):
-    return static_page(released)
+def page():
+    return static_page(opponent_of_page(find_opponent(DEFAULT_OPPONENT)))
+
+
+def arrays(policy):
+    weights = {name: tensor.numpy() for name, tensor in policy.network.state_dict().items()}
+    return actor_of(policy.name, policy.contract, policy.network.shape, weights)
 
 
 def played(policy, regime, seed):
@@ -176,7 +183,7 @@ def test_every_network_agrees_with_torch(activation, blocks, obs_dim, released, 
     obs = torch.randn(20, 59, generator=torch.Generator().manual_seed(2))
     file = tmp_path / "page.html"
     driver = OUTPUT.replace("DATA", json.dumps(obs.tolist()))
-    file.write_text(static_page(policy).replace("</body>", driver + "</body>"))
+    file.write_text(static_page(arrays(policy)).replace("</body>", driver + "</body>"))
     with torch.no_grad():
         expected = network.actor(obs[:, :obs_dim]).numpy()
     assert np.abs(expected).max() > 0.1
@@ -282,6 +289,18 @@ def test_a_match_ends_and_starts_again(opened):
 
 
 @needs_chromium
+def test_the_policy_flies_both_aircraft_on_request(tab):
+    tab.open(f"file://{ROOT / 'docs' / 'fly.html'}#watch")
+    tab.until("play.state().last.tick > 30")
+    assert tab.value("document.querySelector('#board .seat0 .name').textContent") == "strong 1"
+    assert tab.value("play.state().last.actions[0]") != [0, 0.7, 0]
+    tab.mouse("#watch")
+    assert tab.value("document.querySelector('#board .seat0 .name').textContent") == "You"
+    assert tab.value("play.state().paused")
+    assert tab.console == []
+
+
+@needs_chromium
 def test_it_fits_a_phone_whose_buttons_fly(tab):
     tab.open(f"file://{ROOT / 'docs' / 'fly.html'}", width=400, height=800, mobile=True)
     assert tab.value("document.documentElement.scrollWidth") <= 400
@@ -319,4 +338,4 @@ def test_bad_input_is_one_line(arguments, words, tmp_path, capsys):
 def test_a_policy_of_challenge_rules_is_refused(released):
     other = Policy(released.network, released.contract | {"rules": "challenge", "mirror": False}, name="mine")
     with pytest.raises(InputError, match="mine: plays challenge rules"):
-        static_page(other)
+        static_page(arrays(other))

@@ -21,10 +21,11 @@ from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.envs.dogfight import render
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.animation import HOLD_MS, write_gif
-from sparring.envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
+from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.camera import FightCamera
 from sparring.envs.dogfight.frame import turn_rate
 from sparring.envs.dogfight.recording import Recorder, Recording, short_names
+from sparring.envs.dogfight.rules import TRACE_FIELDS
 from sparring.eval.dogfight.replay import SAMPLE_TICKS, encode, page, write_replay
 
 ROOT = Path(__file__).resolve().parents[3]

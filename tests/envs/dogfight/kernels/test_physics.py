@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from sparring.envs.dogfight import rules
-from sparring.envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
+from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.rules import TRACE_FIELDS
 from tests.envs.dogfight.reference import wrap_angle, wrap_x
 from tests.envs.dogfight.worlds import scene, to_match
 

@@ -1,0 +1,119 @@
+"""Archives of tensors: what makes one sound, and how it is read without torch.
+
+`torch.save` writes a zip with one pickle, `data.pkl`, and the raw bytes of each tensor, `data/0` and so on. Here the
+members are stored, not compressed, no two have one name, and each has its CRC-32. `read_arrays` takes the pickle apart
+with an unpickler that knows tensors and ordered dicts and nothing else, so no code of a file runs.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import zipfile
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+
+ZIP_MAGIC = b"PK\x03\x04"
+STORAGES = {
+    "DoubleStorage": "<f8",
+    "FloatStorage": "<f4",
+    "HalfStorage": "<f2",
+    "LongStorage": "<i8",
+    "IntStorage": "<i4",
+    "ShortStorage": "<i2",
+    "CharStorage": "<i1",
+    "ByteStorage": "<u1",
+    "BoolStorage": "?",
+}
+"""NumPy's types of torch's storages, little-endian; bfloat16 is no type of NumPy."""
+
+
+class TensorFileError(ValueError):
+    """Bytes that are damaged, or no file of tensors. The message is a phrase for after a file's name."""
+
+
+def check_archive(data: bytes) -> None:
+    """Raise `TensorFileError` unless `data` is a whole archive in which every member passes its checksum."""
+    if not data.startswith(ZIP_MAGIC):
+        raise TensorFileError("is empty" if not data else "is not a file of tensors")
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            check_members(archive.infolist(), len(data))
+            broken = archive.testzip()
+    except TensorFileError:
+        raise
+    except Exception as error:  # a flipped bit can change compression, encryption or size
+        raise TensorFileError("is truncated or damaged") from error
+    if broken is not None:
+        raise TensorFileError(f"is damaged: {broken} fails its checksum")
+
+
+def check_members(members: list[zipfile.ZipInfo], size: int) -> None:
+    """Raise `TensorFileError` for members of a zip of `size` bytes that would expand, before any is read."""
+    if packed := next((one for one in members if one.compress_type != zipfile.ZIP_STORED), None):
+        raise TensorFileError(f"is compressed ({packed.filename}), which no file of this project is; save it again")
+    if (whole := sum(one.file_size for one in members)) > size:
+        raise TensorFileError(f"claims to hold {whole} bytes and has {size}; it is damaged, or was made to expand")
+    if len({one.filename for one in members}) < len(members):
+        raise TensorFileError("is damaged: two of its members have one name")
+
+
+def read_arrays(data: bytes) -> dict[str, Any]:
+    """Return the content of a file of tensors, as arrays of NumPy, plain data, lists and dicts.
+
+    Raises `TensorFileError` for what `check_archive` refuses, and for anything but arrays and plain data in it.
+    """
+    check_archive(data)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        pickled = next((name for name in archive.namelist() if name.endswith("/data.pkl")), None)
+        if pickled is None:
+            raise TensorFileError("is not a file of tensors")
+        folder = pickled.removesuffix("data.pkl")
+        order = f"{folder}byteorder"
+        if order in archive.namelist() and archive.read(order) != b"little":
+            raise TensorFileError("was written by a big-endian machine; read it with torch")
+        try:
+            content = _Unpickler(archive, folder).load()
+        except pickle.UnpicklingError as error:
+            raise TensorFileError("holds something other than tensors and plain data, so it was not opened") from error
+        except Exception as error:  # a crafted pickle can raise any exception
+            raise TensorFileError("is not a file of tensors") from error
+    if not isinstance(content, dict):
+        raise TensorFileError("is not a file of named tensors")
+    return content
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reader of `data.pkl`: tensors become arrays; any other class is refused."""
+
+    def __init__(self, archive: zipfile.ZipFile, folder: str) -> None:
+        super().__init__(io.BytesIO(archive.read(f"{folder}data.pkl")))
+        self._archive, self._folder = archive, folder
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Return what stands for a class of torch, or the ordered dict."""
+        if module == "torch" and name in STORAGES:
+            return np.dtype(STORAGES[name])
+        known = {("torch._utils", "_rebuild_tensor_v2"): _array, ("collections", "OrderedDict"): OrderedDict}
+        if (module, name) not in known:
+            raise pickle.UnpicklingError(f"{module}.{name}")
+        return known[module, name]
+
+    def persistent_load(self, reference: Any) -> np.ndarray:
+        """Return the numbers of a storage, one axis, from ("storage", type, member, device, count)."""
+        _, kind, member, _, count = reference
+        numbers = np.frombuffer(self._archive.read(f"{self._folder}data/{member}"), kind)
+        if len(numbers) != count:
+            raise pickle.UnpicklingError(f"{member}: holds {len(numbers)} numbers, not {count}")
+        return numbers
+
+
+def _array(storage: np.ndarray, start: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: Any) -> np.ndarray:
+    """Return a tensor's numbers in its shape. Raises `UnpicklingError` if they are not in a row."""
+    whole = storage[start : start + int(np.prod(shape, dtype=np.int64))].reshape(shape)
+    given = zip(shape, strides, (step // max(storage.itemsize, 1) for step in whole.strides), strict=True)
+    if whole.size and any(size > 1 and step != plain for size, step, plain in given):
+        raise pickle.UnpicklingError("a tensor whose numbers do not follow each other")
+    return whole

@@ -1,0 +1,179 @@
+"""The command `sparring`: `sparring play`, `sparring train +run=quickstart`; without arguments it lists what there is.
+
+`play` and `watch` without options open one page in the browser, in which the released policy flies; they, `policies`
+and `runs` need the base package only. The other commands are the files of the repository, `train.py` and those of
+`eval/`, and need the extra `train`: `sparring install train`.
+Exit codes: those of the command; 2 for bad input or a package missing (one line on stderr).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import webbrowser
+from collections.abc import Sequence
+from importlib import import_module, metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from sparring.configs.core.errors import InputError, choose
+from sparring.configs.core.files import SHIPPED, write_atomically
+
+BAD_INPUT = 2
+
+
+class Command(NamedTuple):
+    """A command of the repository: its module, what it does, and whether it needs the extra `train`."""
+
+    module: str
+    what: str
+    trains: bool = True
+
+
+COMMANDS = {
+    "play": Command("sparring.eval.play", "fly against the released policy; with options against anybody, in any game"),
+    "watch": Command("", "the released policy, or the policy file given, flies both aircraft", trains=False),
+    "policies": Command("", "released policies, and how strong and how exploitable they are", trains=False),
+    "train": Command("sparring.train", "train: sparring train +run=quickstart, or your own game"),
+    "eval": Command("sparring.eval.run", "wins, draws and losses with intervals; replays"),
+    "check": Command("sparring.eval.check", "check a game of PettingZoo or OpenSpiel before it is learned"),
+    "exploit": Command("sparring.eval.exploit", "train best responses to a policy"),
+    "payoff": Command("sparring.eval.payoff", "a run's snapshots against each other"),
+    "seeds": Command("sparring.eval.seeds", "several seeds as one result"),
+    "curves": Command("sparring.eval.curves", "learning curves of several runs"),
+    "export": Command("sparring.eval.export", "a policy as ONNX"),
+    "diplomacy-replay": Command("sparring.eval.diplomacy_replay", "a game of Diplomacy on the map"),
+    "runs": Command("sparring.eval.runs", "recorded runs: list, search, metrics, health", trains=False),
+    "install": Command("", "install what an extra needs into this Python: sparring install train", trains=False),
+}
+TRAINING = ("torch", "warp")
+"""Packages of the extra `train` whose absence tells that it is not installed."""
+SIZE = "1.4 GB with a CPU build of torch"
+RELEASED = "released/dogfight_strong"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line (`sys.argv` by default) and return the exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _run(words)
+    except InputError as error:
+        print(f"sparring: {error}", file=sys.stderr)
+        return BAD_INPUT
+
+
+def overview() -> str:
+    """Return the list of commands."""
+    rows = "\n".join(f"  {name:17} {command.what}" for name, command in COMMANDS.items())
+    return f"usage: sparring COMMAND ...\n\n{rows}\n\nsparring COMMAND --help says more."
+
+
+def released() -> str:
+    """Return a table of the released policies in plain text, from their cards."""
+    rows = []
+    for card in sorted((SHIPPED / "released").glob("*.md")):
+        facts = dict(re.findall(r"^\| ([^|]+?) \| (.+?) \|$", card.read_text(encoding="utf-8"), re.MULTILINE))
+        held_out = next((value for key, value in facts.items() if key.startswith("held out")), "not measured")
+        best = next((f"{key[14:]}: {value}" for key, value in facts.items() if key.startswith("best response")), "")
+        attack = facts.get("strongest attack", "not measured").partition(" (")[0]
+        lines = {
+            "bots, win %": facts["win % of 400 games"].partition(" (")[0],
+            "held out, win %": held_out.partition(";")[0],
+            "best response": best.partition(" (")[0] or "not measured",
+            "strongest attack": attack,
+        }
+        rows.append(f"released/{card.stem}\n" + "\n".join(f"  {key:16} {value}" for key, value in lines.items()))
+    return "\n\n".join(rows) + "\n\nAgainst one: sparring play --opponent released/NAME"
+
+
+def _run(words: list[str]) -> int:
+    if not words or words[0] in ("--help", "-h"):
+        print(overview())
+        return 0
+    name, options = choose("command", words[0], COMMANDS), words[1:]
+    command = COMMANDS[name]
+    sys.argv = ["sparring", *words]  # messages name the command as it was called
+    if options in (["--help"], ["-h"]) and not command.module:
+        print(f"usage: sparring {name}{' [POLICY]' if name == 'watch' else ''}\n\n{command.what}")
+    elif name == "watch" or (name == "play" and not options):
+        _open_page(options, watching=name == "watch")
+    elif name == "policies":
+        if options:
+            raise InputError(f"policies {options[0]}: takes no options")
+        print(released())
+    elif name == "install":
+        return _install(options)
+    else:
+        if command.trains:
+            _require_training(name)
+        sys.argv = ["sparring", *options]
+        return int(import_module(command.module).main())
+    return 0
+
+
+def _open_page(options: list[str], *, watching: bool) -> None:
+    """Write the page of a policy, the released one by default, and open it in the browser."""
+    if len(options) > 1:
+        raise InputError(f"watch {' '.join(options)}: takes one policy: a file, a run's name, or released/NAME")
+    from sparring.eval.browser.dogfight.command import find_opponent, opponent_of_page
+    from sparring.eval.browser.dogfight.pages import static_page
+
+    policy = opponent_of_page(find_opponent(options[0] if options else RELEASED))
+    path = _cache() / f"fly-{re.sub(r'[^A-Za-z0-9_.-]+', '-', policy.name)[-80:]}.html"
+    write_atomically(path, static_page(policy))
+    address = path.as_uri() + ("#watch" if watching else "")
+    if webbrowser.open(address):
+        print(f"Opened {address} in the browser: {policy.name}, with simulator and network on one page.")
+    else:
+        print(f"No browser opens from here; open this file in one, on any machine: {path}")
+
+
+def _cache() -> Path:
+    """Return a folder for pages that exists and can be written to."""
+    for base in (os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", tempfile.gettempdir()):
+        folder = Path(base) / "sparring"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK):
+            return folder
+    raise InputError("neither the cache folder nor the temporary one can be written to; set XDG_CACHE_HOME")
+
+
+def _require_training(name: str) -> None:
+    if missing := [package for package in TRAINING if find_spec(package) is None]:
+        raise InputError(
+            f"{name}: needs the extra train, and {missing[0]} is not installed for {sys.executable}; run "
+            f"`sparring install train` ({SIZE}) or pip install 'sparring[train]'"
+        )
+
+
+def _install(extras: list[str]) -> int:
+    """Install the requirements of `extras` with this Python's pip."""
+    known = metadata.metadata("sparring").get_all("Provides-Extra") or []
+    if not extras:
+        raise InputError(f"install: name an extra: {', '.join(known)}")
+    needed = [one for extra in extras for one in requirements(choose("extra", extra, known))]
+    if find_spec("pip") is None:
+        raise InputError(
+            f"install: this Python has no pip; with uv: uvx --with {' --with '.join(map(repr, needed))} ..."
+        )
+    print(f"Installing {', '.join(needed)} into {sys.prefix}")
+    return subprocess.run([sys.executable, "-m", "pip", "install", *needed], check=False).returncode
+
+
+def requirements(extra: str) -> list[str]:
+    """Return what the installed package says that `extra` needs, each as pip takes it."""
+    stated = [one.partition(";") for one in metadata.requires("sparring") or []]
+    return [
+        need.strip() for need, _, marker in stated if re.search(rf"extra\s*==\s*['\"]{re.escape(extra)}['\"]", marker)
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""The command `sparring`: its list, pages without torch, what is missing, and that it calls what the files do."""
+
+import subprocess
+import sys
+import webbrowser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sparring
+from sparring import __main__ as command
+
+ROOT = Path(__file__).resolve().parents[1]
+WITHOUT_TORCH = """
+import sys
+class Absent:
+    def find_spec(self, name, *_):
+        if name.split(".")[0] in ("torch", "warp", "pettingzoo", "tensorboard"):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Absent())
+import importlib.util, webbrowser
+known = importlib.util.find_spec
+importlib.util.find_spec = lambda name: None if name in ("torch", "warp") else known(name)
+webbrowser.open = lambda address: print("asked for", address) or True
+from sparring.__main__ import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def opened(tmp_path, monkeypatch):
+    """Addresses that would be opened in the browser; pages go to a folder of the test."""
+    addresses = []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(webbrowser, "open", lambda address: addresses.append(address) or True)
+    monkeypatch.setattr(sys, "argv", ["sparring"])
+    return addresses
+
+
+def bare(*words, cwd):
+    done = [sys.executable, "-c", WITHOUT_TORCH, *words]
+    return subprocess.run(done, cwd=cwd, env={"XDG_CACHE_HOME": str(cwd)}, capture_output=True, text=True, check=False)
+
+
+def test_without_words_it_lists_every_command(capsys):
+    assert command.main([]) == 0
+    listed = capsys.readouterr().out
+    assert all(f"  {name} " in listed for name in command.COMMANDS)
+    scripts = {path.stem for path in (ROOT / "eval").glob("*.py") if "\ndef main(" in path.read_text()}
+    assert {one.module.rpartition(".")[2] for one in command.COMMANDS.values() if ".eval." in one.module} == scripts
+
+
+def test_the_page_of_the_released_policy_is_the_one_of_the_documentation(opened, tmp_path, capsys):
+    assert command.main(["play"]) == command.main(["watch"]) == 0
+    page = tmp_path / "sparring" / "fly-released-dogfight_strong.html"
+    assert opened == [page.as_uri(), page.as_uri() + "#watch"]
+    assert page.read_text() == (ROOT / "docs" / "fly.html").read_text()
+    assert command.main(["watch", "released/dogfight_quickstart"]) == 0
+    assert opened[-1].endswith("fly-released-dogfight_quickstart.html#watch")
+    assert "released/dogfight_quickstart, with simulator and network on one page" in capsys.readouterr().out
+
+
+def test_without_a_browser_the_file_is_named(opened, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(webbrowser, "open", lambda address: False)
+    assert command.main(["play"]) == 0
+    assert f"open this file in one, on any machine: {tmp_path}" in capsys.readouterr().out
+
+
+def test_without_torch_it_flies_and_says_what_training_needs(tmp_path):
+    flown = bare("play", cwd=tmp_path)
+    assert (flown.returncode, flown.stderr) == (0, "")
+    assert flown.stdout.startswith("asked for file://")
+    listed = bare("runs", "list", cwd=tmp_path)
+    assert (listed.returncode, "Traceback" in listed.stderr) == (0, False)
+    for words in (["train", "+run=quickstart"], ["play", "--opponent", "ace"]):
+        refused = bare(*words, cwd=tmp_path)
+        assert refused.returncode == 2
+        line = f"sparring: {words[0]}: needs the extra train, and torch is not installed"
+        assert (refused.stderr.startswith(line), refused.stderr.count("\n")) == (True, 1)
+
+
+def test_policies_are_listed_with_what_beats_them(capsys):
+    assert command.main(["policies"]) == 0
+    said = capsys.readouterr().out
+    strong = said.split("released/dogfight_strong\n")[1].split("\n\n")[0]
+    assert "worst 0.0 (runner)" in strong
+    assert "97.5 %, planner" in strong
+    assert said.count("released/dogfight") == len(list((ROOT / "checkpoints" / "released").glob("*.md")))
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["trian"], "unknown command 'trian'"),
+        (["watch", "a", "b"], "watch a b: takes one policy"),
+        (["watch", "ace"], "ace: a bot has no network to put into a page"),
+        (["policies", "all"], "policies all: takes no options"),
+        (["install"], "install: name an extra"),
+        (["install", "trian"], "unknown extra 'trian'"),
+    ],
+)
+def test_bad_input_is_one_line(words, line, opened, capsys):
+    assert command.main(words) == 2
+    said = capsys.readouterr().err
+    assert (said.startswith(f"sparring: {line}"), said.count("\n")) == (True, 1)
+    assert opened == []
+
+
+def test_commands_are_called_with_their_options(opened, capsys):
+    assert command.main(["train", "--help"]) == 0
+    assert "sparring train +run=" in capsys.readouterr().out
+    assert command.main(["eval", "--ckpt", "nope"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith("sparring eval: ")
+    assert command.main(["watch", "--help"]) == 0
+    assert capsys.readouterr().out.startswith("usage: sparring watch [POLICY]")
+
+
+def test_the_requirements_of_an_extra_are_those_of_the_package(monkeypatch):
+    stated = ["numpy>=2", 'torch>=2.6; extra == "train"', "warp-lang>=1.10 ; extra == 'train'", 'x; extra == "trainer"']
+    monkeypatch.setattr(command.metadata, "requires", lambda _: stated)
+    assert command.requirements("train") == ["torch>=2.6", "warp-lang>=1.10"]
+
+
+def test_numpy_is_a_device_of_load():
+    obs = np.zeros((2, 59), np.float32)
+    given = sparring.load("released/dogfight_strong", device="numpy").act(obs)
+    expected = sparring.load("released/dogfight_strong").predict(obs)[0]
+    np.testing.assert_allclose(np.clip(given, [-1, 0, 0], 1), np.clip(expected, [-1, 0, 0], 1), atol=1e-6)
+    with pytest.raises(sparring.InputError, match="device='numpy' takes a policy of this project"):
+        sparring.load("bot:ace", device="numpy")
