@@ -35,7 +35,7 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "play": Command("sparring.eval.play", "fly against the released policy; with options against anybody, in any game"),
+    "play": Command("sparring.eval.play", "fly against the released policy; with options any player, in any game"),
     "watch": Command("", "the released policy, or the policy file given, flies both aircraft", trains=False),
     "policies": Command("", "released policies, and how strong and how exploitable they are", trains=False),
     "train": Command("sparring.train", "train: sparring train +run=quickstart, or your own game"),

@@ -257,13 +257,13 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 71_549,
-    "product files": 433,
+    "product lines": 72_032,
+    "product files": 436,
     "import lines, % of product lines": 8.1,
     "files with one importer": 84,
     "files with one importer and at most 80 lines": 6,
     "`found` as a name, per 1,000 lines": 0.7,
-    "test lines": 63_417,
+    "test lines": 63_718,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""
@@ -295,4 +295,4 @@ def test_figures_of_the_structure_are_counted(tmp_path):
     (tmp_path / "eval" / "two.py").write_text("def two(found):\n    return found\n\n\nfoundation = 3\n")
     (tmp_path / "tests" / "test_one.py").write_text("found = 1\n")
     figures = structure.counts(tmp_path)
-    assert [figures[name] for name in RATCHET] == ["10", "5", "40.0", "1", "1", "300.0", "1"]
+    assert [figures[name] for name in RATCHET] == ["10", "6", "40.0", "1", "1", "300.0", "1"]

@@ -26,7 +26,7 @@ NORM_EPSILON = 1e-5
 
 
 @dataclass(frozen=True)
-class Linear:
+class ArrayLinear:
     """x to W x + b."""
 
     weight: np.ndarray
@@ -39,7 +39,7 @@ class Linear:
 
 
 @dataclass(frozen=True)
-class Activation:
+class ArrayActivation:
     """ReLU or tanh, by torch's name in lower case."""
 
     name: str
@@ -50,14 +50,14 @@ class Activation:
 
 
 @dataclass(frozen=True)
-class Residual:
+class ArrayResidual:
     """x + second(activation(first(norm(x)))), with the norm's scale and shift over the last axis."""
 
     scale: np.ndarray
     shift: np.ndarray
-    first: Linear
-    activation: Activation
-    second: Linear
+    first: ArrayLinear
+    activation: ArrayActivation
+    second: ArrayLinear
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """[B, hidden] to the same shape."""
@@ -66,7 +66,7 @@ class Residual:
         return x + self.second(self.activation(self.first(normal)))
 
 
-Layer = Linear | Activation | Residual
+Layer = ArrayLinear | ArrayActivation | ArrayResidual
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def actor_of(
     """
     if other := next((key for key in ("family", "masked", "gsde", "memory") if shape.get(key)), None):
         raise InputError(f"{name}: a network with {other} plays with torch only; pip install 'sparring[train]'")
-    hidden, blocks, activation = shape["hidden"], shape["blocks"], Activation(shape["activation"])
+    hidden, blocks, activation = shape["hidden"], shape["blocks"], ArrayActivation(shape["activation"])
     outputs = shape["continuous"] + shape["binary"] + sum(_alternatives(shape))
 
     def array(key: str, *size: int) -> np.ndarray:
@@ -137,8 +137,8 @@ def actor_of(
             raise InputError(f"{name}: actor.{key} is missing, not finite, or not of shape {size}")
         return stored
 
-    def linear(key: str, inputs: int, columns: int) -> Linear:
-        return Linear(array(f"{key}.weight", columns, inputs), array(f"{key}.bias", columns))
+    def linear(key: str, inputs: int, columns: int) -> ArrayLinear:
+        return ArrayLinear(array(f"{key}.weight", columns, inputs), array(f"{key}.bias", columns))
 
     layers: list[Layer] = [linear("0", shape["obs_dim"], hidden), activation]
     if not blocks:
@@ -147,7 +147,7 @@ def actor_of(
         branch = f"{2 + number}.branch"
         norm = array(f"{branch}.0.weight", hidden), array(f"{branch}.0.bias", hidden)
         first, second = (linear(f"{branch}.{at}", hidden, hidden) for at in (1, 3))
-        layers.append(Residual(*norm, first, activation, second))
+        layers.append(ArrayResidual(*norm, first, activation, second))
     layers.append(linear(str(2 + blocks if blocks else 4), hidden, outputs))
     return ArrayActor(name, contract, shape, tuple(layers))
 

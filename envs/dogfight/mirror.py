@@ -15,8 +15,8 @@ import torch
 import warp as wp
 from torch import Tensor
 
-from sparring.envs.dogfight.array_mirror import ArrayMirror
 from sparring.envs.dogfight.kernels import mirroring
+from sparring.envs.dogfight.rules import ArrayMirror
 from sparring.envs.launcher import Launcher
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sparring.agents.policies.array_actor import NORM_EPSILON, ArrayActor, Layer, Linear, Residual
+from sparring.agents.policies.array_actor import NORM_EPSILON, ArrayActor, ArrayLinear, ArrayResidual, Layer
 from sparring.configs.core.errors import InputError
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.recording import short_name
@@ -92,9 +92,9 @@ def stored_policy(policy: ArrayActor) -> dict[str, Any]:
 
 def _layer(layer: Layer) -> dict[str, Any]:
     match layer:
-        case Linear():
+        case ArrayLinear():
             return {"kind": "linear", "outputs": len(layer.bias), "weights": _floats(layer.bias, layer.weight)}
-        case Residual():
+        case ArrayResidual():
             norm = {"kind": "norm", "size": len(layer.scale), "epsilon": NORM_EPSILON}
             branch = [_layer(part) for part in (layer.first, layer.activation, layer.second)]
             return {"kind": "residual", "layers": [norm | {"weights": _floats(layer.shift, layer.scale)}, *branch]}

@@ -10,6 +10,7 @@ from sparring.agents.distributed.processes import Processes
 from sparring.agents.opponents.dogfight.planner import PlannerPlayer
 from sparring.agents.play.dogfight_matches import MatchSettings, _Table
 from sparring.agents.play.learner_env import LearnerEnv
+from sparring.agents.policies.array_actor import actor_of
 from sparring.agents.policies.networks import build_network, shape_for
 from sparring.agents.policies.policy import Policy, PolicyError
 from sparring.agents.policies.sequences import Sequences
@@ -19,7 +20,6 @@ from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.schema import DogfightRunConfig, NetworkConfig
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.interfaces.gymnasium_env import DogfightEnv
-from sparring.eval.browser.dogfight.pages import stored_policy
 
 N, LONGEST, H = 8, 5, 8
 """Matches, decisions in one, and the width of the networks."""
@@ -167,8 +167,8 @@ def test_who_does_not_carry_a_memory_refuses_the_policy():
     assert policy.value(env.obs) is None
     with pytest.raises(PolicyError, match="which an environment does not carry for an opponent"):
         DogfightEnv(opponent=policy, observe_physics=False).reset(seed=0)
-    with pytest.raises(InputError, match="which a page without a server does not carry"):
-        stored_policy(policy)
+    with pytest.raises(InputError, match="a network with memory plays with torch only"):
+        actor_of(policy.name, policy.contract, policy.network.shape, {})
     env.close()
 
 

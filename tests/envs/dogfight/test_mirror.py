@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from sparring.envs.dogfight import rules
-from sparring.envs.dogfight.array_mirror import OPPONENT_X
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.mirror import Mirror
+from sparring.envs.dogfight.rules import OPPONENT_X
 from tests.envs.dogfight.kernels.test_physics import mirrored
 
 MODES = [("classic", True), ("classic", False), ("challenge", True)]

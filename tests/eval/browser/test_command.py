@@ -11,7 +11,7 @@ import pytest
 import sparring
 from sparring import __main__ as command
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[3]
 WITHOUT_TORCH = """
 import sys
 class Absent:
