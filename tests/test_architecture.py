@@ -257,13 +257,13 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 72_032,
-    "product files": 436,
+    "product lines": 72_217,
+    "product files": 437,
     "import lines, % of product lines": 8.1,
     "files with one importer": 84,
     "files with one importer and at most 80 lines": 6,
     "`found` as a name, per 1,000 lines": 0.7,
-    "test lines": 63_718,
+    "test lines": 63_828,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""

@@ -71,7 +71,7 @@ class AirClock:
 
     tick: int
     matches: int
-    """Matches begun in this row, which choose its draws."""
+    """Matches started in this row, which choose its draws."""
 
 
 @wp.struct

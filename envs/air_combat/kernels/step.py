@@ -1,7 +1,7 @@
 """One step of a match, by one thread: pilots decide, aircraft fly, guns fire, the match ends or goes on.
 
-Draws depend on (seed, match id, number of matches begun in the row) only. A match that ends is followed by the next one
-in the same step; its last observations are kept in `final_obs`. Reward of a seat and step:
+Draws depend on (seed, match id, number of matches started in the row) only. A match that ends is followed by the next
+one in the same step; its last observations are kept in `final_obs`. Reward of a seat and step:
 
     r = damage_dealt d_it - damage_taken d_me + shaping (gamma phi' - phi) + result,
     phi = (cos off_nose + cos off_tail) / 2 * exp(-distance / 3 km)

@@ -1,0 +1,193 @@
+"""The PettingZoo interface: one match of air combat as a `ParallelEnv` with both aircraft as agents.
+
+    python train.py +run=pettingzoo env.id=sparring.envs.air_combat.parallel_env
+
+trains on it by self-play. With `opponent` a scripted pilot flies the second aircraft, and `player_0` is the only agent.
+
+A match can be recorded as a text file of Tacview, a viewer of flights (ACMI 2.2): a line of `#seconds` begins a frame,
+a line of an object has its number and what changed, T being longitude and latitude relative to a reference, altitude (m),
+roll, pitch and yaw (degrees). The flat world is laid onto the equator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium.error import ResetNeeded
+from gymnasium.spaces import Box
+from pettingzoo import ParallelEnv
+
+from sparring.configs.core.errors import InputError
+from sparring.envs.air_combat import rules
+from sparring.envs.air_combat.batch import ACTION_SIZE, OBS_SIZE, AirCombatBatch
+
+PLAYERS = ("player_0", "player_1")
+RENDER_MODES = ("acmi",)
+HEADER = (
+    "FileType=text/acmi/tacview",
+    "FileVersion=2.2",
+    "0,ReferenceTime=2000-01-01T12:00:00Z",
+    "0,ReferenceLongitude=0",
+    "0,ReferenceLatitude=0",
+    "0,Title=Air combat",
+)
+METRES_PER_DEGREE = 111_319.49
+"""Of longitude on the equator, and taken for latitude there."""
+COLORS = ("Blue", "Red")
+
+
+def parallel_env(**options: Any) -> AirCombatParallelEnv:
+    """Return a match with the arguments of `AirCombatParallelEnv`."""
+    return AirCombatParallelEnv(**options)
+
+
+class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
+    """Agents `player_0` and `player_1`: 40 numbers observed (`rules.OBSERVATION`), 4 acted (`rules.ACTION_NAMES`).
+
+    Args:
+        opponent: a scripted pilot of `rules.BOTS` for the second aircraft; empty for two agents.
+        render_mode: "acmi" records every step; `render` returns the match as the text of a Tacview file.
+        options: arguments of `AirCombatBatch`, such as model, gun, action_repeat, max_ticks, reward.
+
+    The step that ends the match puts `outcome` (1 win, 0 draw, -1 loss), `ticks` and `hp` into each agent's info.
+    Raises `UnknownNameError` for an unknown pilot, model or gun, and `ConfigError` for a value out of range.
+
+    """
+
+    metadata = {"name": "air_combat_v0", "render_modes": RENDER_MODES, "is_parallelizable": True}  # noqa: RUF012
+
+    def __init__(self, *, opponent: str = "", render_mode: str | None = None, **options: Any) -> None:
+        if render_mode not in (None, *RENDER_MODES):
+            raise InputError(f"render_mode={render_mode}: must be None or acmi, the text of a Tacview file")
+        pilot = rules.bot_id(opponent) if opponent else rules.ACTIONS
+        self._batch = AirCombatBatch(1, threads=1, **options)
+        self._batch.assign(torch.tensor([[rules.ACTIONS, pilot]]))
+        self.render_mode, self._log = render_mode, FlightLog()
+        self.possible_agents = list(PLAYERS[: 1 if opponent else 2])
+        self.agents: list[str] = []
+        self._random = np.random.default_rng()
+        self.observation_spaces = {
+            agent: Box(-np.inf, np.inf, (OBS_SIZE,), np.float32) for agent in self.possible_agents
+        }
+        self.action_spaces = {agent: Box(-1.0, 1.0, (ACTION_SIZE,), np.float32) for agent in self.possible_agents}
+
+    def observation_space(self, agent: str) -> Box:
+        """Return the agent's observation space, the same object at every call."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> Box:
+        """Return the agent's action space, the same object at every call."""
+        return self.action_spaces[agent]
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, np.ndarray], dict[str, dict[str, Any]]]:
+        """Start a new match; a seed decides this match and all later ones. There are no `options`."""
+        if seed is not None:
+            self._random = np.random.default_rng(seed)
+        self._batch.reset(int(self._random.integers(2**31)))
+        self.agents = list(self.possible_agents)
+        self._log = FlightLog()
+        self._record()
+        return self._rows(self._batch.obs), {agent: {} for agent in self.agents}
+
+    def step(
+        self, actions: dict[str, np.ndarray]
+    ) -> tuple[dict[str, np.ndarray], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
+        """Play one step. Raises `ValueError` for a missing agent or an action of another shape or not finite."""
+        if not self.agents:
+            raise ResetNeeded("no match is running: call reset() before step()")
+        if set(actions) != set(self.agents):
+            raise ValueError(f"actions for {sorted(actions)}: give one for each of {', '.join(self.agents)}")
+        for seat, agent in enumerate(self.agents):
+            action = np.asarray(actions[agent], dtype=np.float32)
+            if action.shape != (ACTION_SIZE,) or not np.isfinite(action).all():
+                raise ValueError(f"action of {agent} is {action}: must be {ACTION_SIZE} finite numbers in [-1, 1]")
+            self._batch.actions[0, seat] = torch.from_numpy(action)
+        batch = self._batch
+        batch.step(batch.actions)
+        terminated, truncated = bool(batch.terminated[0]), bool(batch.truncated[0])
+        over = terminated or truncated
+        infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
+        if over:
+            code = int(batch.outcome[0])
+            for seat in np.flatnonzero(batch.final_hp[0].numpy() <= 0.0).tolist():
+                self._log.lose(seat)
+            for seat, agent in enumerate(self.agents):
+                result = 0 if code == 0 else 1 if code == 1 + seat else -1
+                infos[agent] = {"outcome": result, "ticks": int(batch.length[0]), "hp": float(batch.final_hp[0, seat])}
+        else:
+            self._record()
+        rewards = {agent: float(batch.reward[0, seat]) for seat, agent in enumerate(self.agents)}
+        ends = [dict.fromkeys(self.agents, flag) for flag in (terminated, truncated)]
+        rows = self._rows(batch.final_obs if over else batch.obs)
+        if over:
+            self.agents = []
+        return rows, rewards, *ends, infos
+
+    def render(self) -> str | None:
+        """Return the match so far as the text of a Tacview file; None without a render mode."""
+        return self._log.text() if self.render_mode else None
+
+    def close(self) -> None:
+        """Release the simulator."""
+        self._batch.close()
+
+    def _rows(self, obs: torch.Tensor) -> dict[str, np.ndarray]:
+        return {agent: obs[0, seat].numpy().copy() for seat, agent in enumerate(self.possible_agents)}
+
+    def _record(self) -> None:
+        if self.render_mode:
+            state = self._batch.snapshot()
+            self._log.add(float(state["clock"]["tick"][0]) * rules.DT, state["planes"][0])
+
+
+@dataclass
+class FlightLog:
+    """Frames of two aircraft, and their text."""
+
+    names: tuple[str, str] = ("player_0", "player_1")
+    lines: list[str] = field(default_factory=list)
+    _lost: set[int] = field(default_factory=set)
+
+    def add(self, seconds: float, planes: np.ndarray) -> None:
+        """Add a frame at a time: planes [2], structs `kernels.state.Plane`. One without hp ends as destroyed."""
+        first = not self.lines
+        self.lines.append(f"#{seconds:.3f}")
+        for seat, plane in enumerate(planes):
+            number = seat + 1
+            if number in self._lost:
+                continue
+            about = f",Type=Air+FixedWing,Name=F-16C,Pilot={_escaped(self.names[seat])},Color={COLORS[seat]}"
+            self.lines.append(f"{number},{transform(plane)}{about if first else ''}")
+            if plane["hp"] <= 0.0:
+                self.lose(seat)
+
+    def lose(self, seat: int) -> None:
+        """Remove an aircraft as destroyed in the current frame."""
+        self._lost.add(seat + 1)
+        self.lines += [f"0,Event=Destroyed|{seat + 1}|", f"-{seat + 1}"]
+
+    def text(self) -> str:
+        """Return the file's content."""
+        return "\n".join((*HEADER, *self.lines)) + "\n"
+
+
+def transform(plane: np.ndarray) -> str:
+    """Return a plane's place and angles as the property T, degrees and m."""
+    north, east, down = (float(value) for value in plane["pos"])
+    nose, up = plane["nose"].astype(float), plane["up"].astype(float)
+    right = np.cross(nose, up)
+    yaw = np.degrees(np.arctan2(nose[1], nose[0])) % 360.0
+    pitch = np.degrees(np.arcsin(np.clip(-nose[2], -1.0, 1.0)))
+    roll = np.degrees(np.arctan2(right[2], -up[2]))
+    place = f"{east / METRES_PER_DEGREE:.7f}|{north / METRES_PER_DEGREE:.7f}|{-down:.2f}"
+    angles = "|".join(f"{round(float(angle), 2) + 0.0:.2f}" for angle in (roll, pitch, yaw))  # no -0.00
+    return f"T={place}|{angles}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace(",", "\\,").replace("\n", " ")

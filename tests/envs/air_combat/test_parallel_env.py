@@ -1,0 +1,113 @@
+"""The PettingZoo interface, flight files, and the seams that trainers use."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from pettingzoo.test import parallel_api_test
+
+from sparring.agents.play.learner_env import LearnerEnv
+from sparring.configs.core.errors import InputError, UnknownNameError
+from sparring.envs.air_combat import rules
+from sparring.envs.air_combat.batch import AirCombatBatch
+from sparring.envs.air_combat.parallel_env import FlightLog, parallel_env
+from sparring.envs.imported.pettingzoo import make
+from tests.envs.air_combat import flights
+
+NOTHING = np.array([0.0, 0.0, 0.5, -1.0], dtype=np.float32)
+
+
+@pytest.mark.parametrize("model", rules.MODELS)
+def test_interface_of_pettingzoo(model):
+    env = parallel_env(model=model, max_ticks=40)
+    parallel_api_test(env, num_cycles=25)
+    env.close()
+
+
+def test_a_match_against_a_pilot_ends_with_its_result():
+    env = parallel_env(opponent="straight", max_ticks=8)
+    obs, _ = env.reset(seed=3)
+    assert list(obs) == ["player_0"]
+    env.step({"player_0": NOTHING})
+    obs, rewards, terminated, truncated, infos = env.step({"player_0": NOTHING})
+    assert truncated == {"player_0": True}
+    assert terminated == {"player_0": False}
+    assert infos == {"player_0": {"outcome": 0, "ticks": 8, "hp": 1.0}}
+    assert obs["player_0"][rules.OBSERVATION.index("time_left")] == 0.0
+    assert rewards["player_0"] == pytest.approx(-1.5, abs=0.3)
+
+
+def test_a_seed_decides_the_match():
+    first, second = (parallel_env() for _ in range(2))
+    same = [env.reset(seed=7)[0]["player_0"] for env in (first, second)]
+    assert np.array_equal(*same)
+    assert not np.array_equal(first.reset()[0]["player_0"], same[0])
+
+
+def test_bad_input_is_refused():
+    with pytest.raises(UnknownNameError, match="dogfigter"):
+        parallel_env(opponent="dogfigter")
+    with pytest.raises(InputError, match="render_mode=human: must be None or acmi"):
+        parallel_env(render_mode="human")
+    env = parallel_env(opponent="ace")
+    env.reset(seed=1)
+    with pytest.raises(ValueError, match=r"player_0 is .*: must be 4 finite numbers in \[-1, 1\]"):
+        env.step({"player_0": np.full(4, np.nan)})
+    with pytest.raises(ValueError, match=r"actions for \[\]: give one for each of player_0"):
+        env.step({})
+
+
+def test_trainers_of_imported_games_read_it():
+    match = make("sparring.envs.air_combat.parallel_env", {"model": "point_mass"})
+    assert match.seats == ("player_0", "player_1")
+    assert match.action_spaces[0].shape == (4,)
+
+
+def test_batch_is_a_learners_environment():
+    """`LearnerEnv` steps it against every pilot, reads last observations and counts results."""
+    batch = AirCombatBatch(16, threads=1, max_ticks=12, seed=2)
+    env = LearnerEnv(batch, bots=tuple(rules.BOTS), seed=1)
+    env.assign(np.arange(16) % len(rules.BOTS))
+    for _ in range(3):
+        _, reward, terminated, truncated = env.step(torch.zeros(16, batch.action_size))
+    assert truncated.all() or (terminated | truncated).all()
+    assert env.final_obs.isfinite().all()
+    assert env.final_obs[:, rules.OBSERVATION.index("time_left")].abs().max() < 0.5
+    assert reward.shape == (16,)
+    assert env.harvest().games.tolist() == [2] * len(rules.BOTS)
+
+
+def test_flight_file_is_read_back():
+    """Header, frames and angles as the format says, by a reader of its own."""
+    env = parallel_env(opponent="turning", render_mode="acmi")
+    env.reset(seed=5)
+    for _ in range(30):
+        env.step({"player_0": NOTHING})
+    lines = env.render().splitlines()
+    assert lines[:2] == ["FileType=text/acmi/tacview", "FileVersion=2.2"]
+    times = [float(line[1:]) for line in lines if line.startswith("#")]
+    assert np.diff(times) == pytest.approx([4 / 60] * 30, abs=2e-3)
+    rows = [re.fullmatch(r"2,T=([-\d.|]+)(,.*)?", line) for line in lines]
+    track = np.array([[float(part) for part in row[1].split("|")] for row in rows if row])
+    assert track.shape == (31, 6)
+    flown = np.linalg.norm(np.diff(track[:, :2] * 111_319.49, axis=0), axis=1).sum() / 2.0
+    assert 170 < flown < 280
+    assert track[-1, 3] > 20.0  # banked to the right
+    assert sum("Name=F-16C" in line for line in lines) == 2
+
+
+def test_flight_file_angles_and_the_end_of_an_aircraft():
+    planes = flights.level(2, heading=np.array([0.5, -0.5]), bank=np.array([0.3, -0.3]))
+    planes["pos"][1] = (111_319.49, -111_319.49, -1234.5)
+    log = FlightLog(names=("one, two", "b"))
+    log.add(0.0, planes)
+    planes["hp"][1] = 0.0
+    log.add(0.5, planes)
+    log.add(1.0, planes)
+    lines = log.text().splitlines()
+    assert lines[7].startswith("1,T=0.0000000|0.0000000|5000.00|17.19|0.00|28.65,Type=Air+FixedWing,Name=F-16C")
+    assert "Pilot=one\\, two" in lines[7]
+    assert lines[8].startswith("2,T=-1.0000000|1.0000000|1234.50|-17.19|0.00|331.35,")
+    assert lines[-5:] == [lines[-5], "0,Event=Destroyed|2|", "-2", "#1.000", lines[-1]]
+    assert lines[-1].startswith("1,")
