@@ -131,7 +131,12 @@ def test_every_module_can_be_imported_under_another_name(room):
         parts = file.relative_to(ROOT).with_suffix("").parts
         name = ".".join(["sparring", *(part for part in parts if part != "__init__")])
         names = {}
-        exec(f"import {name} as found", names)
+        try:
+            exec(f"import {name} as found", names)
+        except InputError as missing:  # the form of a game for a hub whose package is not installed
+            if ".envs.hubs." not in name or "pip install -e" not in str(missing):
+                raise
+            continue
         assert names["found"].__name__ == name
 
 
@@ -257,13 +262,13 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 72_217,
-    "product files": 437,
+    "product lines": 72_632,
+    "product files": 441,
     "import lines, % of product lines": 8.1,
-    "files with one importer": 84,
+    "files with one importer": 85,
     "files with one importer and at most 80 lines": 6,
     "`found` as a name, per 1,000 lines": 0.7,
-    "test lines": 63_828,
+    "test lines": 64_092,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""

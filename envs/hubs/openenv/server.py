@@ -1,0 +1,128 @@
+"""The OpenEnv environment of the text matches, and its server: `python -m sparring.envs.hubs.openenv.server`.
+
+`reset` takes the seed and the options of a match, such as `game="diplomacy", power="FRANCE"`; `step` takes the text of
+an answer. Every session has a match of its own. The class is thin: rules, rewards and checks are those of `matches.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+from typing import Any
+from uuid import uuid4
+
+from sparring.configs.core.errors import InputError
+
+try:
+    from openenv.core.env_server.http_server import create_app
+    from openenv.core.env_server.interfaces import Environment
+    from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
+except ImportError as error:
+    raise InputError(f'openenv 0.10 or later is needed ({error}): pip install -e ".[openenv]"') from error
+
+from pydantic import Field
+
+from sparring.envs.hubs.matches import LARGEST_SEED, MatchTurn, TextMatch, open_match
+
+SESSIONS = 64
+"""Sessions that one server takes at a time."""
+
+
+class AnswerAction(Action):
+    """A completion of the prompt."""
+
+    text: str = Field(description="the answer: for Diplomacy one order a line, then </orders>")
+    cut: bool | None = Field(default=None, description="whether it was cut off; null: only the text shows")
+
+
+class TurnObservation(Observation):
+    """A `MatchTurn`, with `done` and `reward` where OpenEnv has them."""
+
+    prompt: str = ""
+    seat: int = -1
+    legal: list[list[str]] = Field(default_factory=list, description="legal lines, a list for each line of the answer")
+    rewards: dict[str, float] = Field(default_factory=dict, description="reward of each of the caller's seats")
+    answer: str = Field(default="", description="read, illegal, incomplete or truncated")
+    problems: list[str] = Field(default_factory=list)
+    facts: dict[str, Any] = Field(default_factory=dict)
+
+
+class MatchEnvironment(Environment):  # type: ignore[misc]
+    """One session."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._match: TextMatch | None = None
+        self._options: dict[str, Any] = {}
+        self._state = State()
+
+    def reset(
+        self, seed: int | None = None, episode_id: str | None = None, game: str = "diplomacy", **options: Any
+    ) -> TurnObservation:
+        """Begin a match; without a seed a random one, which the state tells. Raises `InputError`."""
+        seed = secrets.randbelow(LARGEST_SEED) if seed is None else seed
+        options = {"game": game, **options}
+        if self._match is None or options != self._options:
+            self.close()
+            self._match, self._options = open_match(**options), options
+        turn = self._match.start(seed)
+        self._state = State(episode_id=episode_id or str(uuid4()), step_count=0, seed=seed, **options)
+        return _observed(turn)
+
+    def step(self, action: AnswerAction, timeout_s: float | None = None, **options: Any) -> TurnObservation:
+        """Play an answer. Raises `InputError` before `reset` and after the end."""
+        if self._match is None:
+            raise InputError("no match has begun: call reset")
+        turn = self._match.answer(action.text, cut=action.cut)
+        self._state.step_count += 1
+        return _observed(turn)
+
+    @property
+    def state(self) -> State:
+        """Episode, steps, seed and options."""
+        return self._state
+
+    def get_metadata(self) -> EnvironmentMetadata:
+        """Return name and description."""
+        text = "Diplomacy and text tasks of chess, with seeds, legal orders and verified rewards"
+        return EnvironmentMetadata(name="sparring", description=text, version="0.2.0")
+
+    def close(self) -> None:
+        """End the match."""
+        if self._match is not None:
+            self._match.close()
+        self._match = None
+
+
+def _observed(turn: MatchTurn) -> TurnObservation:
+    return TurnObservation(
+        done=turn.done,
+        reward=turn.reward,
+        prompt=turn.prompt,
+        seat=turn.seat,
+        legal=[list(lines) for lines in turn.legal],
+        rewards={str(seat): reward for seat, reward in turn.rewards.items()},
+        answer=turn.answer,
+        problems=list(turn.problems),
+        facts=dict(turn.facts),
+    )
+
+
+app = create_app(MatchEnvironment, AnswerAction, TurnObservation, env_name="sparring", max_concurrent_envs=SESSIONS)
+
+
+def main() -> None:
+    """Serve until Ctrl-C, on this machine only unless --host says otherwise."""
+    import uvicorn
+
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8000)
+    options = parser.parse_args()
+    uvicorn.run(app, host=options.host, port=options.port)
+
+
+if __name__ == "__main__":
+    main()
