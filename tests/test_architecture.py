@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import structure
+from sparring.configs.core.errors import InputError
 from tests.configs.run_configs import slow_but
 
 ROOT = Path(__file__).resolve().parents[1]
