@@ -69,15 +69,14 @@ def test_it_holds_code_data_models_and_scripts(wheel):
     assert "sparring = sparring.__main__:main" in text
 
 
-def test_runs_go_to_the_working_directory(installed, tmp_path):
+def test_runs_go_to_the_working_directory_and_meet_released_models(installed, tmp_path):
     done = call(installed, "sparring.train", "+run=quickstart", "scale=0.001", "name=first", "threads=1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "checkpoints" / "first" / "final.pt").is_file()
-    played = call(
-        installed, "sparring.eval.run", "--ckpt", "first", "--opponents", "chaser", "--games", "2", cwd=tmp_path
-    )
+    options = ["--ckpt", "first", "--opponents", "chaser", "released/dogfight_bots_only", "--games", "2"]
+    played = call(installed, "sparring.eval.run", *options, cwd=tmp_path)
     assert played.returncode == 0, played.stderr
-    assert (tmp_path / "checkpoints" / "first" / "eval.json").is_file()
+    assert "dogfight_bots_only" in (tmp_path / "checkpoints" / "first" / "eval.json").read_text()
 
 
 def test_its_texts_name_its_own_commands_and_a_run_file_lies_in_any_folder(installed, tmp_path):
@@ -89,12 +88,5 @@ def test_its_texts_name_its_own_commands_and_a_run_file_lies_in_any_folder(insta
         assert done.returncode == 2
         assert done.stderr.startswith(f"sparring {'eval' if 'eval' in module else 'train'}: ")
         assert ".py" not in done.stderr
-    text = call(installed, "sparring.train", "--help", "all", cwd=tmp_path).stdout
+    text = call(installed, "sparring.train", "--help", cwd=tmp_path).stdout
     assert ("train.py" in text, "eval/" in text, "sparring train +run=NAME" in text) == (False, False, True)
-
-
-def test_released_models_come_with_it(installed, tmp_path):
-    options = ["--ckpt", "released/dogfight_bots_only", "--opponents", "chaser", "--games", "2", "--out", "here"]
-    done = call(installed, "sparring.eval.run", *options, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "here").is_dir()

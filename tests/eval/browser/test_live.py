@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import re
 import signal
 import socket
@@ -310,19 +309,14 @@ def test_a_match_is_played_and_saved(tmp_path):
         page.until("document.querySelector('#banner b').textContent")
         page.mouse("#save")
         page.until("document.querySelector('#note').textContent.startsWith('saved')")
+        page.open(address.split("?")[0], width=400, height=800, mobile=True)
+        page.until("play.state().last")
+        assert page.value("document.documentElement.scrollWidth") <= 400  # it fits a phone
         assert page.console == []
     saved = tmp_path / "replays" / "match-1.html"
     state = selftest(browse(saved, "t=999&selftest", "--dump-dom"))
     assert state["names"] == ["You", DEFAULT_OPPONENT]
     assert state["ended"]
-
-
-@needs_chromium
-def test_it_fits_a_phone(tmp_path):
-    with serving(tmp_path, "--opponent", "ace") as (address, _), browser(tmp_path / "profile") as page:
-        page.open(address, width=400, height=800, mobile=True)
-        page.until("play.state().last")
-        assert page.value("document.documentElement.scrollWidth") <= 400
 
 
 # ---- errors
@@ -383,11 +377,11 @@ def test_an_opponent_of_other_rules_is_refused():
         LiveMatch(opponent(), regime="default", seed=0, rules="challenge")
 
 
-def test_help_names_every_option():
-    command = [sys.executable, str(ROOT / "eval" / "play.py"), "--help"]
-    text = subprocess.run(
-        command, capture_output=True, text=True, check=True, env=os.environ | {"COLUMNS": "120"}
-    ).stdout
+def test_help_names_every_option(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "120")
+    with pytest.raises(SystemExit):
+        play.main(["--help"])
+    text = capsys.readouterr().out
     assert {"--opponent", "--rules", "--port", "--replays", "--static", "--no-browser"} <= set(
         re.findall(r"--[a-z-]+", text)
     )

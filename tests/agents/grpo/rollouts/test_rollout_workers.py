@@ -37,14 +37,17 @@ def workers(**options):
         players.close()
 
 
-def test_a_worker_computes_as_the_trainer_does_and_its_fault_is_raised_after_the_batch_before_it():
+def test_a_worker_plays_all_plans_before_a_result_is_requested_and_its_fault_is_raised_after_the_batches_before_it():
+    """One worker and five plans: the others are played when the first is taken, not when they are asked for."""
     with workers(threads=3, deterministic=True) as players:
-        for step, what in enumerate(("report", "fault")):
+        for step, what in enumerate(("report", "report", "report", "fault")):
             players.submit(RolloutJob(SimpleNamespace(step=step, what=what), b""))
+        assert players.next() == (3, True)  # it computes as the trainer does
         with players._changed:
             assert players._changed.wait_for(lambda: players._error is not None, timeout=60.0)
-        assert players.next() == (3, True)
-        with pytest.raises(RolloutError, match=r"^rollout of step 1: ValueError: two lines") as caught:
+            assert sorted(players._done) == [1, 2]
+        assert [players.next() for _ in range(2)] == [(3, True)] * 2
+        with pytest.raises(RolloutError, match=r"^rollout of step 3: ValueError: two lines") as caught:
             players.next()
         assert "in fault" in caught.value.__notes__[0]
 
@@ -52,17 +55,6 @@ def test_a_worker_computes_as_the_trainer_does_and_its_fault_is_raised_after_the
 def test_what_a_worker_refuses_is_refused_in_its_words():
     with workers() as players, pytest.raises(InputError, match=r"^model\.name=x: is no model$"):
         play(players, 2, "refuse")
-
-
-def test_a_worker_plays_all_plans_before_a_result_is_requested():
-    """One worker and four plans: the others are played when the first is taken, not when they are asked for."""
-    with workers() as players:
-        for step in range(4):
-            players.submit(RolloutJob(SimpleNamespace(step=step, what="report"), b""))
-        assert players.next()[0] == 1
-        with players._changed:
-            assert players._changed.wait_for(lambda: sorted(players._done) == [1, 2, 3], timeout=60.0)
-        assert [players.next()[0] for _ in range(3)] == [1, 1, 1]
 
 
 def test_a_worker_that_dies_is_heard_of_in_the_trainers_thread():

@@ -68,8 +68,8 @@ def test_what_a_run_leaves_behind(whole):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("cut", [1, 2, 4])
-def test_a_cut_run_goes_on_bit_for_bit(whole, tmp_path, cut, capsys):
+def test_a_cut_run_goes_on_bit_for_bit(whole, tmp_path, capsys):
+    cut = 3
     train(config(tmp_path, f"max_updates={cut}"))
     assert verify_model(tmp_path / "clone" / "final")["updates"] == cut
     train(config(tmp_path))
@@ -98,20 +98,19 @@ def test_it_learns(tmp_path):
     assert rows[-1]["train/answer_loss"] < 3.5
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 75)])
-def test_a_signal_finishes_the_update_saves_and_says_how_to_go_on(whole, tmp_path, monkeypatch, capsys, number, code):
+def test_a_signal_finishes_the_update_saves_and_says_how_to_go_on(whole, tmp_path, monkeypatch, capsys):
     learn, steps = Imitator.learn, []
 
     def interrupted(self, batch, rate):
         steps.append(rate)
         if len(steps) == 2:
-            signal.raise_signal(number)
+            signal.raise_signal(signal.SIGTERM)
         return learn(self, batch, rate)
 
     monkeypatch.setattr(Imitator, "learn", interrupted)
     with pytest.raises(Stopped) as stopped:
         train(config(tmp_path))
-    assert stopped.value.code == code
+    assert stopped.value.code == 75
     assert "continue with: python train.py resume=clone" in capsys.readouterr().out
     assert verify_model(tmp_path / "clone" / "final")["interrupted"] is True
     monkeypatch.undo()

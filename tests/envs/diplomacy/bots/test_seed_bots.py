@@ -1,7 +1,7 @@
 """The variants of the bots against what the bots of the seed's system were seen to choose from, in all its rows."""
 
 from collections import Counter
-from itertools import permutations, product
+from itertools import islice, permutations, product
 
 import numpy as np
 import pytest
@@ -43,7 +43,10 @@ def asked(batch, jobs):
             taken[number, : len(given)] = given
         numbers = [[row.game, row.power, int(aim), goal] for row, aim, goal, _, _ in part]
         found, values = best_orders(batch, *np.array(numbers).T, turns, taken)
-        yield from zip(part, ([key(orders).tolist() for orders in one] for one in found), values, strict=True)
+        keys = iter(key(np.concatenate([orders for one in found for orders in one])).tolist())
+        yield from zip(
+            part, ([list(islice(keys, len(orders))) for orders in one] for one in found), values, strict=True
+        )
 
 
 def agree(row, unit, found, wanted):
