@@ -21,13 +21,15 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.util import Finalize
 from threading import Condition, Thread
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sparring.agents.distributed.threads import end_with_parent, make_deterministic, set_threads
-from sparring.agents.grpo.rollouts.rollout import RolloutBatch, RolloutJob
 from sparring.configs.core.errors import InputError, one_line
 from sparring.configs.schema import GRPORunConfig
 from sparring.envs.text import RolloutPlan
+
+if TYPE_CHECKING:
+    from sparring.agents.grpo.rollouts.rollout import RolloutBatch, RolloutJob
 
 EXIT_TIMEOUT_S = 10.0
 """Seconds that an unresponsive process has to exit by itself, so that its exit code shows the cause."""

@@ -6,11 +6,20 @@ Kept apart from the tests, because a new process imports the module of its playe
 import os
 import time
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import NamedTuple
 
 import torch
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.schema import DiplomacyGRPORunConfig
+
+
+class Job(NamedTuple):
+    """Stands for a `RolloutJob`, whose module needs a language model."""
+
+    plan: SimpleNamespace
+    weights: bytes
 
 
 def idle_config(*, workers=1, threads=1, deterministic=False):

@@ -15,16 +15,15 @@ from types import SimpleNamespace
 import pytest
 
 from sparring.agents.grpo.rollouts import workers as rollout_workers
-from sparring.agents.grpo.rollouts.rollout import RolloutJob
 from sparring.agents.grpo.rollouts.workers import RolloutError, Worker, Workers
 from sparring.configs.core.errors import InputError
-from tests.agents.grpo.rollouts.idle_players import Actor, Patient, idle_config
+from tests.agents.grpo.rollouts.idle_players import Actor, Job, Patient, idle_config
 
 ROOT = Path(__file__).resolve().parents[4]
 
 
 def play(players, step, what):
-    players.submit(RolloutJob(SimpleNamespace(step=step, what=what), b""))
+    players.submit(Job(SimpleNamespace(step=step, what=what), b""))
     return players.next()
 
 
@@ -41,7 +40,7 @@ def test_a_worker_plays_all_plans_before_a_result_is_requested_and_its_fault_is_
     """One worker and five plans: the others are played when the first is taken, not when they are asked for."""
     with workers(threads=3, deterministic=True) as players:
         for step, what in enumerate(("report", "report", "report", "fault")):
-            players.submit(RolloutJob(SimpleNamespace(step=step, what=what), b""))
+            players.submit(Job(SimpleNamespace(step=step, what=what), b""))
         assert players.next() == (3, True)  # it computes as the trainer does
         with players._changed:
             assert players._changed.wait_for(lambda: players._error is not None, timeout=60.0)
@@ -62,9 +61,9 @@ def test_a_worker_that_dies_is_heard_of_in_the_trainers_thread():
     config = idle_config()
     players = Workers(config, Actor, lambda text: heard.append((text, threading.current_thread())))
     try:
-        players.submit(RolloutJob(SimpleNamespace(step=0, what="report"), b""))
+        players.submit(Job(SimpleNamespace(step=0, what="report"), b""))
         players.next()
-        players.submit(RolloutJob(SimpleNamespace(step=1, what="wait"), b""))
+        players.submit(Job(SimpleNamespace(step=1, what="wait"), b""))
         while players._workers[0].step is None:
             time.sleep(0.01)
         os.kill(players._workers[0].process.pid, signal.SIGKILL)
@@ -90,10 +89,10 @@ def test_a_worker_leaves_signals_to_the_trainer(tmp_path):
     worker = Worker(multiprocessing.get_context("spawn"), idle_config(), Patient)
     for number in (signal.SIGINT, signal.SIGTERM):
         os.kill(worker.process.pid, number)
-    worker.give(RolloutJob(SimpleNamespace(step=0), b"weights"))
+    worker.give(Job(SimpleNamespace(step=0), b"weights"))
     assert worker.pipe.recv() == b"weights"
     os.kill(worker.process.pid, signal.SIGTERM)
-    worker.give(RolloutJob(SimpleNamespace(step=1), b"again"))
+    worker.give(Job(SimpleNamespace(step=1), b"again"))
     assert worker.pipe.recv() == b"again"
     worker.end()
     assert not worker.process.is_alive()
@@ -105,12 +104,11 @@ def left():
     leaving = (
         "import sys; from pathlib import Path; from types import SimpleNamespace; "
         "from sparring.agents.grpo.rollouts.workers import Workers; "
-        "from sparring.agents.grpo.rollouts.workers import RolloutJob; "
-        "from tests.agents.grpo.rollouts.idle_players import Actor, idle_config; "
+        "from tests.agents.grpo.rollouts.idle_players import Actor, Job, idle_config; "
         "players = Workers(idle_config(workers=2), Actor, print); "
         "texts = [Path(f'/proc/{worker.process.pid}/status').read_text() for worker in players._workers]; "
         "print([line.split()[1] for text in texts for line in text.splitlines() if line.startswith('SigBlk')]); "
-        "players.submit(RolloutJob(SimpleNamespace(step=0, what='play_for_long'), b'')); sys.exit(3)"
+        "players.submit(Job(SimpleNamespace(step=0, what='play_for_long'), b'')); sys.exit(3)"
     )
     return subprocess.run([sys.executable, "-c", leaving], cwd=ROOT, timeout=120, check=False, capture_output=True)
 
@@ -134,11 +132,10 @@ def test_a_busy_worker_ends_with_a_killed_trainer():
     training = (
         "import time; from types import SimpleNamespace; "
         "from sparring.agents.grpo.rollouts.workers import Workers; "
-        "from sparring.agents.grpo.rollouts.workers import RolloutJob; "
-        "from tests.agents.grpo.rollouts.idle_players import Actor, idle_config; "
+        "from tests.agents.grpo.rollouts.idle_players import Actor, Job, idle_config; "
         "players = Workers(idle_config(), Actor, print); "
-        "players.submit(RolloutJob(SimpleNamespace(step=0, what='report'), b'')); players.next(); "
-        "players.submit(RolloutJob(SimpleNamespace(step=1, what='play_for_long'), b'')); time.sleep(1.0); "
+        "players.submit(Job(SimpleNamespace(step=0, what='report'), b'')); players.next(); "
+        "players.submit(Job(SimpleNamespace(step=1, what='play_for_long'), b'')); time.sleep(1.0); "
         "print(players._workers[0].process.pid, flush=True); time.sleep(600)"
     )
     trainer = subprocess.Popen([sys.executable, "-c", training], cwd=ROOT, stdout=subprocess.PIPE)
