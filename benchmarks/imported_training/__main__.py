@@ -10,8 +10,8 @@ what the game reaches alone, stepped by hand with random legal actions on one co
 steps it in its own process.
 
 "All seats learn" has the peer's samples, but for the last decisions of a rollout whose reward is still to come. "Run
-file" is what `+run=pettingzoo` or `+run=openspiel` does: some matches are against a random player and snapshots, whose
-moves are played and are no samples.
+file" is what `+run=pettingzoo` or `+run=openspiel` does; in the first, some matches are against a random player and
+snapshots, whose moves are played and are no samples.
 
 Peers need `pip install sb3-contrib supersuit`; games whose packages are missing are skipped, and the report says so.
 """

@@ -30,7 +30,14 @@ def train(folder, name, game, *options, updates=4):
 
 KUHN = ["env=openspiel", "env.id=kuhn_poker"]
 TICTACTOE = ["env=pettingzoo"]
-RECURRENT = ["network.memory=lstm", "ppo.sequence_length=3", "self_play.both_seats=false"]
+RECURRENT = [
+    *("network.memory=lstm", "ppo.sequence_length=3", "self_play.both_seats=false", "self_play.pool_share=0.2"),
+]
+LARGER_STEPS = [  # than the run file's, which takes ten times as many moves
+    *("ppo.clip=0.2", "ppo.value_coefficient=0.5", "ppo.max_grad_norm=0.5", "phases.0.updates=480"),
+    *("ppo.final_learning_rate_fraction=0.1", "ppo.final_entropy_fraction=0.3"),
+    *("self_play.pool_share=0.2", "phases.0.scripted_start=0.1"),
+]
 TESTED = ["self_play.promotion=sprt", "self_play.promotion_games=8"]
 
 
@@ -50,7 +57,8 @@ def test_a_resumed_run_equals_one_that_was_never_stopped(tmp_path, game, options
 
 
 def test_kuhn_poker_is_learned(tmp_path):
-    _, rows = train(tmp_path, "kuhn", KUHN, "evaluation.every=40", "ppo.entropy_coefficient=0.1", updates=80)
+    options = ["evaluation.every=40", "ppo.entropy_coefficient=0.1", *LARGER_STEPS]
+    _, rows = train(tmp_path, "kuhn", KUHN, *options, updates=80)
     _, last = (row["eval/exploitability"] for row in rows if "eval/exploitability" in row)
     assert last < 0.12 < 0.458  # uniform play
 
