@@ -98,13 +98,13 @@ def _named(player: Any) -> Any:
 
 
 @overload
-def load(
-    policy: str | Path, *, device: str = "cpu", module: str = "", vecnormalize: str | Path | None = None
-) -> LoadedPolicy | LoadedSeatPolicy: ...
+def load(policy: str | Path, *, device: Literal["numpy"]) -> ArrayActor: ...
 
 
 @overload
-def load(policy: str | Path, *, device: Literal["numpy"]) -> ArrayActor: ...
+def load(
+    policy: str | Path, *, device: str = "cpu", module: str = "", vecnormalize: str | Path | None = None
+) -> LoadedPolicy | LoadedSeatPolicy: ...
 
 
 def load(
