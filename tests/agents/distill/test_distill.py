@@ -56,6 +56,27 @@ def test_it_learns_and_a_cut_run_goes_on_bit_for_bit(tmp_path):
     assert player.network.config.in_turn
 
 
+def test_labels_that_were_interrupted_are_continued(tmp_path, monkeypatch):
+    options = ("distill.games=28", "max_updates=1")
+    played, part = [], labelled.Labeller.part
+
+    def cut_at_the_second(labeller, number):
+        if number and not played[-1]:
+            raise KeyboardInterrupt
+        return part(labeller, number)
+
+    monkeypatch.setattr(
+        labelled.Labeller, "part", lambda *given: (cut_at_the_second(*given), played.append(given[1]))[0]
+    )
+    with pytest.raises((KeyboardInterrupt, SystemExit)):
+        train(config(tmp_path, *options))
+    assert played == [0]
+    played.append(1)
+    train(config(tmp_path, *options))
+    assert played == [0, 1, 1]
+    assert labelled.read_card(tmp_path / "student" / "data")["parts"] == 2
+
+
 def test_labels_and_weights_of_another_run_are_taken(tmp_path):
     first = train(config(tmp_path, "max_updates=1"))
     options = ("name=second", "distill.games=0", f"distill.data=[{first.parent / 'data'}]", "max_updates=1")
