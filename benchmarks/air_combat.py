@@ -11,6 +11,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ def speed(matches: int) -> str:
         ids = [rules.bot_id(name) for name in FIGHTING]
         game.assign(torch.from_numpy(np.random.default_rng(SEED).choice(ids, (matches, 2))))
         steps = max(1, 160_000 // matches)
-        ticks = best_rate(lambda game=game: game.step(game.actions), steps) * matches * rules.ACTION_REPEAT / 1e6
+        ticks = best_rate(partial(game.step, game.actions), steps) * matches * rules.ACTION_REPEAT / 1e6
         rows.append([f"{model}, {matches:,} matches", f"{ticks:.2f}", f"{2 * ticks:.2f}"])
     if find_spec("jsbsim"):
         rate = best_rate(jsbsim_f16().run, 20_000) / 1e6

@@ -38,6 +38,10 @@ COUNTS = {
     "seed": "[0, 2147483647]",
 }
 _STRUCTS: dict[str, Any] = {"planes": Plane, "rounds": Round, "clock": AirClock}
+RESULTS = (
+    "obs", "final_obs", "reward", "terminated", "truncated", "outcome", "length", "final_hp", "invalid_actions",
+)  # fmt: skip
+"""Tensors that a step overwrites, the fields of `kernels.step.AirResults`."""
 _CARRIED = ("obs", "bots", "match_id", "invalid_actions", "clamped")
 
 
@@ -77,6 +81,8 @@ class AirCombatBatch:
 
     """
 
+    _recorded: list[Any]
+    """The step's launches."""
     action_size = ACTION_SIZE
     stat_names: tuple[str, ...] = ("length", "hp")
 
@@ -238,15 +244,16 @@ class AirCombatBatch:
         self.actions = new(n, 2, ACTION_SIZE)
         self._restart = new(n, dtype=torch.bool)
         self._launcher.load(step)
-        self._recorded: list[Any] = []
+        self._recorded = []
         self._world, self._results = AirWorld(), AirResults()
         slots = 2 * game.SLOTS if self._settings.single_rounds else 0
         with self._launcher.stream():
             self._world.tables = load_tables(device)
             for name, shape in {"planes": (n, 2), "rounds": (n, slots), "clock": (n,)}.items():
                 setattr(self._world, name, wp.zeros(shape, dtype=_STRUCTS[name], device=device))
-        self._world.bots, self._world.match_id = wp.from_torch(self.bots), wp.from_torch(self.match_id)
-        for name in AirResults.vars:
+        for name in ("bots", "match_id"):
+            setattr(self._world, name, wp.from_torch(getattr(self, name)))
+        for name in RESULTS:
             tensor = getattr(self, name)
             setattr(self._results, name, wp.from_torch(tensor.flatten(0, 1) if tensor.dim() == 3 else tensor))
         self._wp_actions = wp.from_torch(self.actions, dtype=wp.vec4)

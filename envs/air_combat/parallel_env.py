@@ -5,8 +5,8 @@
 trains on it by self-play. With `opponent` a scripted pilot flies the second aircraft, and `player_0` is the only agent.
 
 A match can be recorded as a text file of Tacview, a viewer of flights (ACMI 2.2): a line of `#seconds` begins a frame,
-a line of an object has its number and what changed, T being longitude and latitude relative to a reference, altitude (m),
-roll, pitch and yaw (degrees). The flat world is laid onto the equator.
+a line of an object has its number and what changed, T being longitude and latitude relative to a reference, altitude
+(m), roll, pitch and yaw (degrees). The flat world is laid onto the equator.
 """
 
 from __future__ import annotations

@@ -61,9 +61,9 @@ SLOTS = ROUND_TICKS // BURST_TICKS
 """Bursts of a seat in the air at once."""
 
 BOTS = {
-    "do_nothing": "hands off: 1 g and no roll, wherever the nose points",
-    "straight": "flies level on its heading",
-    "turning": "a level turn to the right at 3 g",
+    "do_nothing": "hands off: 1 g and no roll, wherever the nose points, at a quarter of the throttle",
+    "straight": "flies level on its heading at about 200 m/s",
+    "turning": "a level turn to the right at 3 g and about 200 m/s",
     "chaser": "points its velocity at the opponent, full throttle, fires when the opponent is ahead",
     "dogfighter": "points its nose ahead of the opponent, and dives to gain speed when it is slow",
     "ace": "as dogfighter, but flies at its best turning speed and pulls up out of the plane of an overshoot",

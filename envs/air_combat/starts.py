@@ -6,6 +6,8 @@ extrapolated them would be wrong without a word.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from sparring.envs.air_combat import rules
@@ -29,7 +31,8 @@ def clamp_planes(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return rows, moved
 
 
-def _clamp(plane: np.void) -> bool:
+def _clamp(plane: Any) -> bool:
+    """Move one struct into the tables and return whether it was outside."""
     height = -float(plane["pos"][2])
     allowed = min(max(height, LOWEST), rules.CEILING - LOWEST)
     velocity = plane["vel"].astype(float)
@@ -50,7 +53,7 @@ def _clamp(plane: np.void) -> bool:
     return True
 
 
-def _align(plane: np.void, direction: np.ndarray, up: np.ndarray) -> None:
+def _align(plane: Any, direction: np.ndarray, up: np.ndarray) -> None:
     """Point the nose along `direction`, with the roof as near to `up` as it can be, and stop all rotation."""
     roof = up - direction * (up @ direction)
     if np.linalg.norm(roof) < 1e-3:

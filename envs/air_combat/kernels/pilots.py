@@ -22,11 +22,14 @@ STRAIGHT, TURNING, CHASER, DOGFIGHTER, ACE, BRAWLER, EVADER = (
     for name in ("straight", "turning", "chaser", "dogfighter", "ace", "brawler", "evader")
 )
 MILITARY = wp.constant(0.77)
+CRUISE = wp.constant(0.25)  # Throttle of level flight at about 200 m/s.
+CRUISE_SPEED = wp.constant(200.0)  # m/s.
 SAFE_HEIGHT = wp.constant(450.0)  # m, below which a dive is always broken off.
 TOP_HEIGHT = wp.constant(rules.CEILING - 1500.0)
 SLOW = wp.constant(140.0)  # m/s, below which an energy fighter dives.
 BEST_TURN = wp.constant(215.0)  # m/s, near the greatest sustained rate of turn at medium height.
 FIRE_RANGE = wp.constant(900.0)  # m.
+CONE_COS = wp.constant(rules.CONE_COS)
 
 
 @wp.func
@@ -44,7 +47,9 @@ def steer(me: Plane, wanted: wp.vec3, most: float, throttle: float) -> Command:
         side = wp.where(cosine > 0.0, side, lift)
         length = wp.max(wp.length(side), 1.0e-4)
     angle = wp.acos(cosine)
-    pull = side * (TURN_GAIN * angle * wp.length(me.vel) / (G * length))
+    # The turn gets what the limit leaves beside gravity's share, or a long turn would sink.
+    turn = wp.min(TURN_GAIN * angle * wp.length(me.vel) / G, wp.sqrt(wp.max(most * most - 1.0, 0.25)))
+    pull = side * (turn / length)
     roof = wp.vec3(0.0, 0.0, -1.0)
     pull = pull + roof - ahead * wp.dot(roof, ahead)
     across = wp.dot(pull, right)
@@ -70,6 +75,12 @@ def level(direction: wp.vec3, climb: float) -> wp.vec3:
 
 
 @wp.func
+def cruise(me: Plane) -> float:
+    """Return the throttle that holds the cruising speed."""
+    return wp.clamp(CRUISE + 0.03 * (CRUISE_SPEED - wp.length(me.vel)), 0.0, 1.0)
+
+
+@wp.func
 def keep_out(me: Plane, c: Command) -> Command:
     """Return a pull-out instead where a dive would meet the ground, and a descent near the ceiling."""
     height = -me.pos[2]
@@ -89,8 +100,11 @@ def keep_out(me: Plane, c: Command) -> Command:
 
 
 @wp.func
-def aimed(me: Plane, v: View, cosine: float) -> bool:
-    """Return whether to fire: in range, with the nose near the point of aim."""
+def aimed(me: Plane, v: View, lead: bool) -> bool:
+    """Return whether to fire: in range, within the cone, and with single rounds on a course to pass within 12 m."""
+    cosine = CONE_COS
+    if lead:
+        cosine = wp.max(cosine, 1.0 - 0.5 * (12.0 / v.distance) * (12.0 / v.distance))
     return v.distance < FIRE_RANGE and wp.dot(me.nose, v.aim) > cosine
 
 
@@ -104,7 +118,7 @@ def track(me: Plane, v: View) -> wp.vec3:
 
 
 @wp.func
-def fly_dogfighter(me: Plane, it: Plane, v: View) -> Command:
+def fly_dogfighter(me: Plane, v: View, lead: bool) -> Command:
     """Lead pursuit close in, pure pursuit far out; slow and not about to fire, it dives towards the opponent."""
     wanted = v.bearing
     if v.distance < 1500.0:
@@ -112,12 +126,12 @@ def fly_dogfighter(me: Plane, it: Plane, v: View) -> Command:
     c = steer(me, wanted, LOAD_MOST, 1.0)
     if wp.length(me.vel) < SLOW and v.off_nose < 0.9:
         c = steer(me, level(v.bearing, -0.25), 4.0, 1.0)
-    c.trigger = aimed(me, v, 0.9994)
+    c.trigger = aimed(me, v, lead)
     return c
 
 
 @wp.func
-def fly_ace(me: Plane, it: Plane, v: View) -> Command:
+def fly_ace(me: Plane, v: View, lead: bool) -> Command:
     """Hold the best turning speed; against an overshoot pull up out of the plane, far behind cut the corner low."""
     speed = wp.length(me.vel)
     wanted = v.bearing
@@ -132,7 +146,7 @@ def fly_ace(me: Plane, it: Plane, v: View) -> Command:
     c = steer(me, wanted, most, throttle)
     if speed < 120.0 and v.off_nose < 0.9:
         c = steer(me, level(v.bearing, -0.35), 3.0, 1.0)
-    c.trigger = aimed(me, v, 0.9994)
+    c.trigger = aimed(me, v, lead)
     return c
 
 
@@ -154,26 +168,26 @@ def decide(bot: int, me: Plane, it: Plane, lead: bool) -> Command:
     """Return a scripted pilot's command; with `lead` its gun fires rounds that take time."""
     c = Command()
     c.load = 1.0
-    c.throttle = MILITARY
+    c.throttle = CRUISE
     if bot == 0:
         return c
     if bot == STRAIGHT:
-        return keep_out(me, steer(me, level(me.vel, 0.0), 4.0, MILITARY))
+        return keep_out(me, steer(me, level(me.vel, 0.0), 4.0, cruise(me)))
     if bot == TURNING:
         flat = level(me.vel, 0.0)
         aside = wp.vec3(-flat[1], flat[0], 0.0)
-        return keep_out(me, steer(me, wp.normalize(flat + aside), 3.0, 1.0))
+        return keep_out(me, steer(me, wp.normalize(flat + aside), 3.0, cruise(me)))
     v = see(me, it, lead)
     if bot == CHASER:
         c = steer(me, v.bearing, LOAD_MOST, 1.0)
-        c.trigger = aimed(me, v, 0.999)
+        c.trigger = aimed(me, v, lead)
     elif bot == DOGFIGHTER:
-        c = fly_dogfighter(me, it, v)
+        c = fly_dogfighter(me, v, lead)
     elif bot == ACE:
-        c = fly_ace(me, it, v)
+        c = fly_ace(me, v, lead)
     elif bot == BRAWLER:
         c = steer(me, track(me, v), LOAD_MOST, wp.where(wp.length(me.vel) > 200.0, 0.3, 1.0))
-        c.trigger = aimed(me, v, 0.996)
+        c.trigger = v.distance < FIRE_RANGE and wp.dot(me.nose, v.aim) > 0.996
     else:
         c = fly_evader(me, it, v)
     return keep_out(me, c)
