@@ -67,6 +67,18 @@ def test_a_match_against_a_policy_is_that_of_the_batch():
         one.close()
 
 
+def test_a_recurrent_policy_remembers_the_match(make_checkpoint):
+    entrant = opponent(str(make_checkpoint(memory="gru", hidden=8)))
+    network, match = entrant.contestant.network, LiveMatch(entrant, regime="none", seed=3)
+    remembered = torch.zeros(1, network.memory_size)
+    for _ in range(4):  # it has decided once before the first tick
+        remembered = network.step(match._batch.obs[:, 1], remembered, critic=False)[2]
+        assert torch.equal(match._memory, remembered)
+        fly(match, [0.0, 1.0, 0.0], ticks=10)
+    assert remembered.abs().max() > 0.01
+    match.close()
+
+
 @pytest.mark.parametrize("rules", ["classic", "challenge"])
 def test_a_match_against_a_bot_ends_and_becomes_a_replay(rules):
     match = LiveMatch(opponent("ace"), regime="default", seed=1, rules=rules)
