@@ -122,11 +122,11 @@ class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
         else:
             self._record()
         rewards = {agent: float(batch.reward[0, seat]) for seat, agent in enumerate(self.agents)}
-        ends = [dict.fromkeys(self.agents, flag) for flag in (terminated, truncated)]
+        ended, cut = dict.fromkeys(self.agents, terminated), dict.fromkeys(self.agents, truncated)
         rows = self._rows(batch.final_obs if over else batch.obs)
         if over:
             self.agents = []
-        return rows, rewards, *ends, infos
+        return rows, rewards, ended, cut, infos
 
     def render(self) -> str | None:
         """Return the match so far as the text of a Tacview file; None without a render mode."""
