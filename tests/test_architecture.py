@@ -263,7 +263,7 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 72_668,
+    "product lines": 72_674,
     "product files": 441,
     "import lines, % of product lines": 8.1,
     "files with one importer": 85,
