@@ -21,7 +21,7 @@ from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.status import LOADING, say
 from sparring.configs.load import load_named
 from sparring.configs.opponents import opponent_text
-from sparring.configs.schema import DogfightRunConfig, LanguageRunConfig, PPORunConfig, RunConfig
+from sparring.configs.schema import LanguageRunConfig, PPORunConfig, RunConfig
 from sparring.configs.validate import idle_options, validate
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def train_run(
             )
         text = opponent_text(reward)
         if isinstance(run, RunConfig):
-            if not isinstance(run, DogfightRunConfig):
+            if not hasattr(run, "reward"):
                 raise ConfigError(f"reward={text}: only the dogfight takes a reward of one's own")
             run = replace(run, reward=text)
         elif isinstance(overrides, Mapping):

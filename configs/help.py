@@ -15,9 +15,8 @@ from typing import Any, get_args, get_type_hints
 
 from sparring.configs.core.allowed import describe, field_texts
 from sparring.configs.core.errors import choose
-from sparring.configs.kinds import declared, owners
+from sparring.configs.kinds import declared, owners, run_kinds
 from sparring.configs.load import ROOTS, runs
-from sparring.configs.schema import RUNS
 from sparring.configs.sweeps.file import sweep_files
 
 WIDTH = 120
@@ -166,7 +165,7 @@ def meaning(key: str) -> str:
 
 def _options() -> dict[str, Field[Any]]:
     """Return the options of all kinds of run by bare key, in the order of their sections."""
-    keys = {key: declared(owners(key)[0])[key] for kind in RUNS for key in declared(kind)}
+    keys = {key: declared(owners(key)[0])[key] for kind in run_kinds() for key in declared(kind)}
     return dict(sorted(keys.items(), key=lambda item: ROOTS.index(item[0].split(".")[0])))
 
 
@@ -202,9 +201,10 @@ def _meaning_lines(key: str) -> Iterator[str]:
 def _only(key: str) -> str:
     """Return the games or trainers of an option, empty if all have it."""
     kinds = owners(key)
-    policies = [kind for kind in RUNS if "ppo" in kind.trainers]
-    if len(kinds) == len(RUNS) or kinds == policies:
-        return "" if len(kinds) == len(RUNS) else "; ppo and sb3 only"
+    every = len(kinds) == len(run_kinds())
+    policies = [kind for kind in run_kinds() if "ppo" in kind.trainers]
+    if every or kinds == policies:
+        return "" if every else "; ppo and sb3 only"
     if any(kind in policies for kind in kinds):
         return f"; {_and(kind.title for kind in kinds)} only"
     return f"; {_and(trainer for kind in kinds for trainer in kind.trainers)} only"

@@ -1,4 +1,4 @@
-"""Kinds of run, the members of `schema.RUNS`, and the options of each by dotted key.
+"""Kinds of run, and the options of each by dotted key.
 
 Keys are written as they are typed on the command line: `phases.0.stages.1.at` is the second stage of the first phase.
 """
@@ -9,22 +9,40 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import Field, fields, is_dataclass
 from functools import cache
+from importlib import import_module
 from typing import Any, get_args, get_type_hints
 
-from sparring.configs.games import is_imported, is_retired
-from sparring.configs.schema import GYMNASIUM, IMPORTED, RUNS, RunConfig
+from sparring.configs.games import PACKAGES, is_imported, is_retired
+from sparring.configs.schema import GYMNASIUM, IMPORTED, GymnasiumRunConfig, ImportedRunConfig, RunConfig
+
+
+@cache
+def run_kinds() -> tuple[type[RunConfig], ...]:
+    """Return all kinds of run, PPO's first: those of the games and those of other packages."""
+    # By name, since `envs` imports this room.
+    envs = import_module("sparring.envs.game")
+    kinds = [kind for game in envs.games() if game.runs for kind in envs.load(game.runs)]
+    return tuple(sorted([*kinds, GymnasiumRunConfig, ImportedRunConfig], key=lambda kind: "ppo" not in kind.trainers))
+
+
+@cache
+def first_runs() -> dict[str, str]:
+    """Return the run file of `env=NAME` where no run is named."""
+    games = import_module("sparring.envs.game").games()
+    others = {name: name for name in ("gymnasium", *PACKAGES)}
+    return others | {game.name: game.first_run for game in games if game.ppo_task}
 
 
 def run_kind(plain: Mapping[str, Any]) -> type[RunConfig]:
     """Return the kind of run that `trainer` and `env.id` choose; unknown ones are refused when read."""
     trainer, env = plain.get("trainer", "ppo"), plain.get("env")
-    kinds = [kind for kind in RUNS if trainer in kind.trainers] or RUNS
+    kinds = [kind for kind in run_kinds() if trainer in kind.trainers] or run_kinds()
     env_id = env.get("id") if isinstance(env, Mapping) else None
     game = GYMNASIUM
     if isinstance(env_id, str) and (env_id.lower().startswith("sparring/") or is_retired(env_id)):
         game = env_id
     elif isinstance(env, Mapping) and is_imported(env):
-        return next(kind for kind in RUNS if kind.game == IMPORTED)  # its trainer is checked later
+        return next(kind for kind in run_kinds() if kind.game == IMPORTED)  # its trainer is checked later
     elif not isinstance(env_id, str):
         return kinds[0]
     return next((kind for kind in kinds if kind.game == game), kinds[0])
@@ -72,7 +90,7 @@ def siblings(kind: type[RunConfig], key: str) -> list[str]:
 
 def owners(key: str) -> list[type[RunConfig]]:
     """Return the kinds of run that have an option or section; none if the key is unknown."""
-    return [kind for kind in RUNS if knows(kind, key)]
+    return [kind for kind in run_kinds() if knows(kind, key)]
 
 
 def games(kinds: Sequence[type[RunConfig]]) -> list[str]:
@@ -92,7 +110,7 @@ def belongs_elsewhere(kind: type[RunConfig], key: str, plain: Mapping[str, Any])
         whose, name, place = games(same_trainer or others), game, ""
     else:
         whose, name = list(dict.fromkeys(one for other in others for one in other.trainers)), f"trainer={trainer}"
-        theirs = [one for one in RUNS if {*one.trainers} & {*whose}]
+        theirs = [one for one in run_kinds() if {*one.trainers} & {*whose}]
         place = f" with {_and(games(others))}" if {*games(theirs)} - {*games(others)} else ""
     instead = "leave it out, --cfg prints what would be run" if key == "dry_run" else "leave it out"
     return f"is an option of {_and(whose)}{place}, not of {name}; {instead}" if others else ""

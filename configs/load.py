@@ -27,22 +27,17 @@ from sparring.configs.core.errors import ConfigError, choose, listed, suggestion
 from sparring.configs.core.files import IrregularFileError, read_regular_text, user_path
 from sparring.configs.foreign_names import in_our_words
 from sparring.configs.games import OWN, is_retired, module_of, run_message
-from sparring.configs.kinds import declared
+from sparring.configs.kinds import declared, first_runs, run_kinds
 from sparring.configs.opponents import code_to_type
 from sparring.configs.overrides import override_texts, parse_override
-from sparring.configs.resume import engine_program, missing_opponents, resume_call
+from sparring.configs.resume import missing_opponents, resume_call
 from sparring.configs.scale import shrink
-from sparring.configs.schema import LABEL, RUNS, RunConfig
+from sparring.configs.schema import LABEL, RunConfig
 from sparring.configs.serialization import from_plain, from_stored, read_options, to_plain, unknown_key
 from sparring.configs.validate import validate
 
 CONFIG_DIR = Path(__file__).resolve().parent
-ROOTS = tuple(dict.fromkeys(key.split(".")[0] for kind in RUNS for key in declared(kind)))
-RUN_OF_ENV = {
-    "gymnasium": "gymnasium", "pettingzoo": "pettingzoo", "openspiel": "openspiel",
-    "dogfight": "quickstart", "diplomacy": "diplomacy_ppo",
-}  # fmt: skip
-"""Run file of `env=NAME` where no run is named."""
+ROOTS = tuple(dict.fromkeys(key.split(".")[0] for kind in run_kinds() for key in declared(kind)))
 RUN_HELP = "`python train.py --help runs` describes them; env=gymnasium env.id=ID trains on an environment of Gymnasium"
 Run = TypeVar("Run", bound=RunConfig)
 COMPOSING_ERRORS = (
@@ -185,7 +180,7 @@ def _check_typed(config: RunConfig, typed: Sequence[Override]) -> None:
             f"{source}: its environment is {config.env.id}, and making that runs the code of the module {module}; if "
             f"you trust it, add env.id={config.env.id}"
         )
-    if (program := engine_program(config)) and "env.engine.path" not in keys:
+    if (program := config.env.program) and "env.engine.path" not in keys:
         raise ConfigError(
             f"{source}: its engine is the program {program}; if you trust it, add env.engine.path={program}"
         )
@@ -209,7 +204,8 @@ def _kind_of_env(overrides: Sequence[str]) -> list[str]:
     run = next((text for text in rest if text.lstrip("+").startswith(("run=", "resume="))), "")
     if run:
         raise ConfigError(f"{envs[-1]}: {run.lstrip('+')} has its game already; leave out one of the two")
-    name = RUN_OF_ENV[choose("env", envs[-1].partition("=")[2], RUN_OF_ENV)]
+    first = first_runs()
+    name = first[choose("env", envs[-1].partition("=")[2], first)]
     if name == "gymnasium":  # one of the project's ids would choose the game with its opponents
         own = re.compile(r"(\+*env\.id=)(sparring/.*)")
         matches = [(text, own.fullmatch(text)) for text in rest]

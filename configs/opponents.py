@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import InputError, suggestion
-from sparring.configs.schema import LABEL, DiplomacyRunConfig, DogfightRunConfig, NamedOpponentsRunConfig, RunConfig
+from sparring.configs.kinds import run_kinds
+from sparring.configs.schema import LABEL, NamedOpponentsRunConfig, RunConfig
 
 REFERENCE = re.compile(r"(?!bot:|held_out:|stochastic:)[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*")
 """`module:Name`; `bot:NAME` is a bot, `held_out:NAME` a held-out opponent, `stochastic:NAME` a checkpoint."""
@@ -31,7 +32,7 @@ def register_opponent(name: str) -> Callable[[Source], Source]:
     """
     if wrong := complaint(name, LABEL):
         raise InputError(f"register_opponent({name!r}): {wrong}")
-    if name in (*DogfightRunConfig.bots, *DiplomacyRunConfig.bots):
+    if any(name in kind.bots for kind in run_kinds()):
         raise InputError(f"register_opponent({name!r}): is a bot's name; choose another")
 
     def register(source: Source) -> Source:

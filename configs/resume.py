@@ -17,7 +17,7 @@ from typing import Any
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.files import CHECKPOINTS, ROOT
 from sparring.configs.core.status import as_called
-from sparring.configs.games import ChessEnvConfig, module_of
+from sparring.configs.games import module_of
 from sparring.configs.language import SHARED, LeagueConfig
 from sparring.configs.opponents import code_to_type, named_opponents, registered
 from sparring.configs.schema import GRPORunConfig, PPORunConfig, RunConfig
@@ -44,19 +44,13 @@ def resume_hint(config: RunConfig, name: str) -> str:
         given.append(f"checkpoint_dir={config.checkpoint_dir}")
     if module_of(config.env):
         given.append(f"env.id={config.env.id}")
-    if program := engine_program(config):
+    if program := config.env.program:
         given.append(f"env.engine.path={program}")
     given += dict.fromkeys(code_to_type(config, []).values())
     names = [name for name in _plain_words(config) if name in registered()]
     if names:
         return f"continue with: {resume_call(given)} in the script that registers {', '.join(names)}"
     return as_called(f"continue with: python train.py {shlex.join(given)}")
-
-
-def engine_program(config: RunConfig) -> str:
-    """Return the program that a run of chess starts as its engine, empty for Stockfish and the built-in search."""
-    program = config.env.engine.path if isinstance(config.env, ChessEnvConfig) else ""
-    return program if program not in ("stockfish", "builtin") else ""
 
 
 def resume_call(options: Iterable[str]) -> str:

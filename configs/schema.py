@@ -1,6 +1,7 @@
 """Options of a training run, as dataclasses: names, types, defaults and allowed values.
 
-Every option is defined here; YAML files under `run/` hold differences. `trainer` and `env.id` choose among `RUNS`.
+Options of all games are here, those of one in `envs/<game>/config.py`; YAML files under `run/` hold differences.
+`trainer` and `env.id` choose among `kinds.run_kinds()`.
 """
 
 from __future__ import annotations
@@ -10,29 +11,9 @@ from typing import ClassVar
 
 from sparring.configs.core.allowed import Form, option
 from sparring.configs.core.session import GuardConfig, LoggerConfig, NetworkConfig
-from sparring.configs.games import (
-    CHESS,
-    DIPLOMACY,
-    DOGFIGHT,
-    FUNCTION,
-    MEMORY,
-    NOT_IN_CHESS,
-    NOT_SAMPLED,
-    ONLY_IMPORTED,
-    ChessEnvConfig,
-    ChessTasksConfig,
-    DiplomacyEnvConfig,
-    DistillConfig,
-    DogfightEnvConfig,
-    EnvConfig,
-    GymnasiumEnvConfig,
-    ImportedEnvConfig,
-)
+from sparring.configs.games import MEMORY, ONLY_IMPORTED, EnvConfig, GymnasiumEnvConfig, ImportedEnvConfig
 from sparring.configs.language import (
-    DIPLOMACY_BOTS,
-    NEEDS_OPPONENTS,
     ONLY_ADAPTERS,
-    SEED_BOTS,
     CloneConfig,
     EndpointConfig,
     GRPOConfig,
@@ -251,7 +232,7 @@ class EvaluationConfig:
 
 @dataclass
 class RunConfig:
-    """Options of every training run; `RUNS` are the kinds of run."""
+    """Options of every training run; `kinds.run_kinds()` are the kinds of run."""
 
     trainers: ClassVar[tuple[str, ...]] = ()
     game: ClassVar[str] = ""
@@ -266,6 +247,8 @@ class RunConfig:
     """Divides the matches played at once and the games of an evaluation, so that every seat is played alike."""
     lacks: ClassVar[tuple[str, ...]] = ()
     """Keys, without item numbers, that its sections share with other kinds and that have no effect here."""
+    idle: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = ()
+    """Rows of `validate.IDLE` of this kind alone: what is set, and the beginnings of the options then idle."""
 
     run: str | None = option(None, LABEL)
     """Name of the run file chosen with +run=NAME."""
@@ -304,6 +287,9 @@ class RunConfig:
     env: EnvConfig = field(default_factory=EnvConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
 
+    def check(self) -> None:
+        """Refuse options of the kind that do not fit together; raises `ConfigError` with one line."""
+
 
 @dataclass
 class PPORunConfig(RunConfig):
@@ -330,32 +316,6 @@ class NamedOpponentsRunConfig(PPORunConfig):
     """The only opponent, in place of the bots of every stage: what a stage's `bots` take. Empty keeps the stages."""
     opponents: list[str] = field(default_factory=list, metadata={"allowed": OPPONENT})
     """Further opponents. One that a stage names plays there, any other joins the bots of every stage."""
-
-
-@dataclass
-class DogfightRunConfig(NamedOpponentsRunConfig):
-    """PPO in the dogfight. The defaults alone are a small valid run: all five bots from the start."""
-
-    game, title, bots, seats = DOGFIGHT, "the dogfight", BOTS, 2
-    lacks = ONLY_IMPORTED
-
-    env: DogfightEnvConfig = field(default_factory=DogfightEnvConfig)
-    reward: str = option("", FUNCTION)
-    """Function of your own in place of the simulator's reward, module:name (docs/tutorials/own_reward.md)."""
-
-
-@dataclass
-class DiplomacyRunConfig(NamedOpponentsRunConfig):
-    """PPO in Diplomacy: orders are chosen, all six other powers of a game are the same opponent."""
-
-    game, title, bots, seats, multiple = DIPLOMACY, "Diplomacy", (*DIPLOMACY_BOTS, *SEED_BOTS), 7, 7
-    lacks = (
-        "network.activation", "network.log_std_init", "network.log_std_min", "network.log_std_max", "network.gsde",
-        "ppo.gsde_every", "phases.scripted_start", "phases.scripted_end", "phases.randomization",
-        "phases.events.log_std", "self_play", *DOGFIGHT_CHECKS, *MEMORY, *ONLY_IMPORTED,
-    )  # fmt: skip
-
-    env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)
 
 
 @dataclass
@@ -422,68 +382,3 @@ class CloneRunConfig(LanguageRunConfig):
 
     trainer: str = option("clone", TRAINERS)
     clone: CloneConfig = field(default_factory=CloneConfig)
-
-
-@dataclass
-class DiplomacyGRPORunConfig(GRPORunConfig):
-    """GRPO trains a language model to play Diplomacy."""
-
-    game, title, seats, multiple = DIPLOMACY, "Diplomacy", 7, 7
-    lacks = (*GRPORunConfig.lacks, "dry_run", "overfit")
-
-    env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)
-
-
-@dataclass
-class DiplomacyCloneRunConfig(CloneRunConfig):
-    """A language model clones a bot of Diplomacy."""
-
-    game, title, seats, multiple = DIPLOMACY, "Diplomacy", 7, 7
-    lacks = (*CloneRunConfig.lacks, "dry_run")
-
-    env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)
-
-
-@dataclass
-class DiplomacyDistillRunConfig(RunConfig):
-    """A policy of Diplomacy imitates a teacher, such as the search."""
-
-    trainers = ("distill",)
-    game, title, seats, multiple = DIPLOMACY, "Diplomacy", 7, 7
-    lacks = (*DiplomacyRunConfig.lacks, "env.num_envs", "evaluation.video_every")
-
-    trainer: str = option("distill", TRAINERS)
-    env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)
-    init_from: str = option("", TEXT)
-    """A policy whose weights a new run begins with: a file or a run's name."""
-    network: NetworkConfig = field(default_factory=NetworkConfig)
-    distill: DistillConfig = field(default_factory=DistillConfig)
-    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
-
-
-@dataclass
-class ChessGRPORunConfig(GRPORunConfig):
-    """GRPO trains a language model on the text tasks of chess, one answer to a prompt."""
-
-    game, title, seats = CHESS, "chess", 1
-    lacks = (*GRPORunConfig.lacks, *NOT_IN_CHESS, *NEEDS_OPPONENTS, "league")
-
-    env: ChessEnvConfig = field(default_factory=ChessEnvConfig)
-    tasks: ChessTasksConfig = field(default_factory=ChessTasksConfig)
-
-
-@dataclass
-class ChessCloneRunConfig(CloneRunConfig):
-    """A language model learns the text tasks of chess from the rules and from the engine's analyses."""
-
-    game, title, seats = CHESS, "chess", 1
-    lacks = (*CloneRunConfig.lacks, *NOT_IN_CHESS, *NOT_SAMPLED, "clone.bot", "tasks.mixed")
-
-    env: ChessEnvConfig = field(default_factory=ChessEnvConfig)
-    tasks: ChessTasksConfig = field(default_factory=ChessTasksConfig)
-
-
-RUNS = (
-    DogfightRunConfig, DiplomacyRunConfig, GymnasiumRunConfig, ImportedRunConfig, DiplomacyGRPORunConfig,
-    DiplomacyCloneRunConfig, DiplomacyDistillRunConfig, ChessGRPORunConfig, ChessCloneRunConfig,
-)  # fmt: skip

@@ -34,9 +34,19 @@ from sparring.configs.core.allowed import Form, complaint, describe
 from sparring.configs.core.errors import ConfigError, choices, nearest
 from sparring.configs.core.files import unusable_text
 from sparring.configs.foreign_names import translation
-from sparring.configs.kinds import bare, belongs_elsewhere, declared, knows, members, owners, run_kind, siblings
+from sparring.configs.kinds import (
+    bare,
+    belongs_elsewhere,
+    declared,
+    knows,
+    members,
+    owners,
+    run_kind,
+    run_kinds,
+    siblings,
+)
 from sparring.configs.language import LeagueConfig
-from sparring.configs.schema import RUNS, RunConfig
+from sparring.configs.schema import RunConfig
 
 UNKNOWN = ("extra_forbidden", "invalid_key")
 """Pydantic's errors about a key; a section and a list have others."""
@@ -99,7 +109,7 @@ def with_texts(value: Any, typed: Any, key: str = "", *, option: Callable[[str],
 @cache
 def text_keys() -> frozenset[str]:
     """Return the bare keys of all options whose values are text, or lists of text."""
-    every = {key: option for kind in RUNS for key, option in declared(kind).items()}
+    every = {key: option for kind in run_kinds() for key, option in declared(kind).items()}
     return frozenset(key for key, option in every.items() if option.type in ("str", "str | None", "list[str]"))
 
 
@@ -158,7 +168,7 @@ def unknown_key(key: str, known: Sequence[str]) -> ConfigError:
 
     For a name of another library it is our name for that.
     """
-    everywhere = [*known, *(option for kind in RUNS for option in declared(kind))]
+    everywhere = [*known, *(option for kind in run_kinds() for option in declared(kind))]
     if meant := translation(key):
         return ConfigError(f"unknown key {key!r}: {meant}")
     near = nearest(key, everywhere, likeness=0.65) or ""
@@ -194,7 +204,7 @@ def _kept(kind: type[RunConfig], value: Any, key: str) -> Any:
 
 @cache
 def _adapter() -> TypeAdapter[Any]:
-    kinds = tuple(Annotated[_form(kind, kind.lacks), Tag(kind.__name__)] for kind in RUNS)
+    kinds = tuple(Annotated[_form(kind, kind.lacks), Tag(kind.__name__)] for kind in run_kinds())
     union: Any = Annotated[Union[kinds], Discriminator(lambda plain: run_kind(plain).__name__)]  # noqa: UP007
     return TypeAdapter(union)
 
@@ -326,7 +336,7 @@ _READERS = {bool: _read_bool, int: _read_int, float: _read_float, str: _read_str
 
 def _option(key: str) -> Field[Any] | None:
     """Return the field that declares an option or its list, in any kind of run."""
-    return next((declared(kind)[bare(key)] for kind in RUNS if bare(key) in declared(kind)), None)
+    return next((declared(kind)[bare(key)] for kind in run_kinds() if bare(key) in declared(kind)), None)
 
 
 def _shown(value: object, option: Field[Any] | None = None) -> str:

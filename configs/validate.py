@@ -12,18 +12,14 @@ from typing import Any
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import ConfigError, choose
 from sparring.configs.core.files import CHECKPOINTS, holds
-from sparring.configs.games import GAME_SHARES, ChessDataConfig, id_message, is_retired
-from sparring.configs.kinds import bare, declared, games
+from sparring.configs.games import id_message, is_retired
+from sparring.configs.kinds import bare, declared, games, run_kinds
 from sparring.configs.language import SHARED, CloneConfig, EndpointConfig, GRPOConfig, LeagueConfig
 from sparring.configs.opponents import is_code, registered
 from sparring.configs.schema import (
     GYMNASIUM,
     IMPORTED,
-    RUNS,
-    ChessCloneRunConfig,
-    ChessGRPORunConfig,
     CloneRunConfig,
-    DogfightRunConfig,
     EvaluationConfig,
     GRPORunConfig,
     ImportedRunConfig,
@@ -36,7 +32,8 @@ from sparring.configs.schema import (
 )
 from sparring.configs.serialization import from_plain, options, to_plain
 
-IDLE: tuple[tuple[type[RunConfig], str, tuple[str, ...]], ...] = (
+IdleRow = tuple[type[RunConfig], str, tuple[str, ...]]
+POLICY_IDLE: tuple[IdleRow, ...] = (
     (PPORunConfig, "trainer=sb3", (
         "evaluation.", "guard.", "checkpoint_minutes", "network.log_std_min", "network.log_std_max",
         "ppo.final_entropy_fraction", "ppo.log_ratio_clamp", "ppo.precision", "ppo.warmup_updates",
@@ -46,12 +43,8 @@ IDLE: tuple[tuple[type[RunConfig], str, tuple[str, ...]], ...] = (
     (PPORunConfig, "ppo.adaptive_kl above 0", ("ppo.final_learning_rate_fraction",)),
     (PPORunConfig, "ppo.precision=fp32", ("ppo.warmup_updates",)),
     (PPORunConfig, "ppo.target_kl=0.0", ("guard.restore_kl",)),
-    (DogfightRunConfig, "phases.scripted_start=1.0 and phases.scripted_end=1.0", (
-        "self_play.snapshot_every", "self_play.promotion", "self_play.sampling", "self_play.deal_every",
-        "self_play.pool_size",
-    )),
-    (DogfightRunConfig, "env.reward.shaping=0.0", ("env.reward.exposure",)),
-    (DogfightRunConfig, "env.rules=challenge", ("env.observe_physics",)),
+)  # fmt: skip
+IDLE: tuple[IdleRow, ...] = (
     (RunConfig, "evaluation.every=0 and evaluation.check_every=0 and evaluation.regimes_every=0", (
         "evaluation.games",
     )),
@@ -82,7 +75,7 @@ def validate(config: RunConfig, *, started: bool = False) -> None:
     if is_retired(config.env.id):
         raise ConfigError(id_message(config.env.id))
     if config.env.id.lower().startswith("sparring/"):
-        choose("env.id", config.env.id, [game for game in games(RUNS) if game not in (GYMNASIUM, IMPORTED)])
+        choose("env.id", config.env.id, [game for game in games(run_kinds()) if game not in (GYMNASIUM, IMPORTED)])
         _check_trainer(config)
     if isinstance(config, ImportedRunConfig):
         _check_trainer(config)
@@ -123,10 +116,10 @@ def unmet_needs(config: RunConfig) -> dict[str, str]:
 
 
 def idle_options(config: RunConfig) -> list[str]:
-    """Return a line for each row of `IDLE` that holds and has options with another value than the default."""
+    """Return a line for each row of `IDLE`, and of the kind's own, that holds and has options off the default."""
     known, values = declared(type(config)), options(config)
     lines = []
-    for kind, condition, starts in IDLE:
+    for kind, condition, starts in (*POLICY_IDLE, *((type(config), *row) for row in config.idle), *IDLE):
         changed = [
             key
             for key, value in values.items()
@@ -156,7 +149,7 @@ def _given(need: str, values: Mapping[str, Any]) -> bool:
 def _check_trainer(config: RunConfig) -> None:
     """Refuse a trainer that the game does not have."""
     game = IMPORTED if isinstance(config, ImportedRunConfig) else config.env.id
-    able = [name for kind in RUNS if kind.game == game for name in kind.trainers]
+    able = [name for kind in run_kinds() if kind.game == game for name in kind.trainers]
     if config.trainer not in able:
         raise ConfigError(
             f"trainer={config.trainer}: does not train env.id={config.env.id}; choose {' or '.join(able)}"
@@ -302,10 +295,7 @@ def _check_language(config: LanguageRunConfig) -> None:
     """Refuse an impossible language-model run; raises `ConfigError` with one line."""
     if isinstance(config, CloneRunConfig):
         _check_clone(config.clone)
-    if isinstance(config, ChessGRPORunConfig | ChessCloneRunConfig):
-        _check_chess_data(config.env.data)
-    if isinstance(config, ChessGRPORunConfig):
-        _check_one_batch(config)
+    config.check()
     _check_backend(config)
     if isinstance(config, GRPORunConfig):
         _check_grpo(config.grpo)
@@ -362,25 +352,6 @@ def _check_grpo(grpo: GRPOConfig) -> None:
         raise ConfigError(
             f"grpo.rollout_long_horizon_years={grpo.rollout_long_horizon_years}: must be at least "
             f"grpo.rollout_horizon_years, {grpo.rollout_horizon_years}"
-        )
-
-
-def _check_chess_data(data: ChessDataConfig) -> None:
-    shares = {f"env.data.{name}": getattr(data, name) for name in GAME_SHARES}
-    if abs(sum(shares.values()) - 1.0) > 1e-6:
-        raise ConfigError(
-            f"{', '.join(shares)}: are {list(shares.values())}, which sum to {sum(shares.values()):g}; they must sum"
-            " to 1"
-        )
-
-
-def _check_one_batch(config: ChessGRPORunConfig) -> None:
-    """Refuse a check on one batch whose task changes in training."""
-    share, mixed = config.tasks.analysis_share, config.tasks.mixed
-    if config.overfit.enabled and not mixed and share not in (0.0, 1.0):
-        raise ConfigError(
-            f"tasks.analysis_share={share}: overfit.enabled=true trains on one batch, but its task would change; give"
-            " 0, 1 or tasks.mixed=true"
         )
 
 

@@ -1,7 +1,7 @@
 """Descriptor of a game for the rest of the project, defined in the game's own `__init__.py`.
 
-Registries, `--env`, lists of bots, suggestions and the trainers' adapters read it: a new game needs its package, its
-name in `ROOMS` and its options in `configs/`. Heavy objects are named as "module:name" and imported on first use:
+Registries, `--env`, lists of bots, suggestions and the trainers' adapters read it: a new game needs its package and its
+name in `ROOMS`. Heavy objects are named as "module:name" and imported on first use:
 the descriptors need neither torch nor Warp.
 """
 
@@ -86,6 +86,8 @@ class Game:
     """Keys of its policies' contracts, in addition to ids and sizes."""
     network_shape: str = ""
     """Shape of its own network for a `NetworkConfig`; empty if it uses the common network."""
+    runs: str = ""
+    """Kinds of run, a tuple of `RunConfig` classes, each with the game's section `env`."""
     ppo_task: str = ""
     """Adapter for PPO training (`agents/ppo/tasks`)."""
     open_player: str = ""

@@ -9,8 +9,7 @@ import pytest
 
 import sparring
 from sparring.configs.foreign_names import POLICIES
-from sparring.configs.kinds import declared
-from sparring.configs.schema import RUNS
+from sparring.configs.kinds import declared, run_kinds
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "checkpoints").glob("*.md")]
@@ -160,7 +159,7 @@ def test_the_model_zoo_has_the_best_response_of_the_card():
 def test_names_of_other_libraries_lead_to_options_that_exist():
     """Also to the options that an unknown name of theirs is answered with."""
     page = PAGES["docs/coming_from.md"]
-    keys = {key for kind in RUNS for key in declared(kind)}
+    keys = {key for kind in run_kinds() for key in declared(kind)}
     named = set(re.findall(r"`((?:ppo|env|network|logger)\.\w+)`", page))
     assert len(named) > 20
     assert named <= keys

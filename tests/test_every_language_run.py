@@ -12,9 +12,9 @@ import torch
 from sparring.agents.llm.models.adapters import Adapters, LoraShape, load_adapter, save_adapter
 from sparring.agents.trainers import train
 from sparring.configs.load import load, runs
-from sparring.configs.schema import DIPLOMACY
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import CHALLENGER
+from sparring.envs.diplomacy.config import DIPLOMACY
 from tests.agents.llm.toys import llama, word_tokenizer
 from tests.configs.run_configs import run_config, slow_but
 

@@ -7,8 +7,8 @@ import pytest
 
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.trainers import train
+from sparring.configs.games import DOGFIGHT
 from sparring.configs.load import load
-from sparring.configs.schema import DOGFIGHT
 from sparring.curriculum.schedule import Schedule, SchedulePosition
 from sparring.envs.dogfight.rules import REGIMES
 from sparring.eval import run as eval_run

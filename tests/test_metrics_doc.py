@@ -11,13 +11,6 @@ from sparring.configs.core.session import LoggerConfig
 from sparring.configs.language import DIPLOMACY_BOTS
 from sparring.configs.schema import (
     CloneConfig,
-    DiplomacyCloneRunConfig,
-    DiplomacyDistillRunConfig,
-    DiplomacyEnvConfig,
-    DiplomacyRunConfig,
-    DistillConfig,
-    DogfightEnvConfig,
-    DogfightRunConfig,
     EvaluationConfig,
     GymnasiumEnvConfig,
     GymnasiumRunConfig,
@@ -30,6 +23,14 @@ from sparring.configs.schema import (
     StageConfig,
 )
 from sparring.curriculum.league.matchmaking import CATEGORIES
+from sparring.envs.diplomacy.config import (
+    DiplomacyCloneRunConfig,
+    DiplomacyDistillRunConfig,
+    DiplomacyEnvConfig,
+    DiplomacyRunConfig,
+    DistillConfig,
+)
+from sparring.envs.dogfight.config import DogfightEnvConfig, DogfightRunConfig
 from sparring.envs.dogfight.rules import BOTS, REGIMES
 from tests.agents.grpo.rollouts.small_games import small_config
 from tests.agents.grpo.toy_folder import toy_folder

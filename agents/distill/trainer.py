@@ -42,10 +42,10 @@ from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.files import ROOT
 from sparring.configs.core.tensor_file import check_optimizer, check_tensors, pack, sha256
-from sparring.configs.schema import DiplomacyDistillRunConfig
 from sparring.configs.serialization import to_plain
 from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
+from sparring.envs.diplomacy.config import DiplomacyDistillRunConfig
 from sparring.envs.diplomacy.movement_batch import OrderWriter, movement_contract
 from sparring.envs.diplomacy.observation import observe
 from sparring.envs.diplomacy.orders.order_choices import read_choices, rows_of

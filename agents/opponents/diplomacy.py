@@ -216,7 +216,7 @@ def _overridden(config: LanguageModelConfig, settings: Settings) -> LanguageMode
     """Override a model's options by `settings`; raises `InputError` for those of a server."""
     if "endpoint" in settings:
         raise InputError("--set endpoint: is for servers; give --ckpt its address, such as http://127.0.0.1:8000/v1")
-    overrides = configured(settings).model
+    overrides = configured(codes.ENV_ID, settings).model
     return replace(config, **{name: getattr(overrides, name) for name in settings.get("model", {})})
 
 
@@ -225,7 +225,8 @@ def _served_model(url: str, options: LanguageOptions) -> LanguagePlayer:
     from sparring.agents.llm.endpoint.backend import open_endpoint
 
     settings = options.settings
-    config = configured({**settings, "endpoint": {**settings.get("endpoint", {}), "url": url}})
+    served = {**settings, "endpoint": {**settings.get("endpoint", {}), "url": url}}
+    config = configured(codes.ENV_ID, served)
     config.model.temperature = options.temperature
     backend = open_endpoint(config, DIPLOMACY_TEXT)
     about, at_a_time = {"model": backend.name}, config.endpoint.concurrency

@@ -18,7 +18,7 @@ from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.files import holds
 from sparring.configs.language import ADAPTER, LanguageModelConfig
-from sparring.configs.schema import DiplomacyGRPORunConfig, LanguageRunConfig
+from sparring.configs.schema import GRPORunConfig, LanguageRunConfig
 from sparring.configs.serialization import from_plain, from_stored
 from sparring.configs.validate import validate
 
@@ -99,9 +99,9 @@ def config_of(run: Path) -> LanguageModelConfig:
     return config.model
 
 
-def configured(settings: Settings) -> DiplomacyGRPORunConfig:
-    """Build a configuration of Diplomacy from settings; raises `InputError` for unknown options and wrong values."""
-    config = from_plain({"trainer": "grpo", "env": {"id": DiplomacyGRPORunConfig.game}, **settings})
+def configured(env_id: str, settings: Settings) -> GRPORunConfig:
+    """Build a configuration of a game from settings; raises `InputError` for unknown options and wrong values."""
+    config = from_plain({"trainer": "grpo", "env": {"id": env_id}, **settings})
     validate(config)
-    assert isinstance(config, DiplomacyGRPORunConfig)
+    assert isinstance(config, GRPORunConfig)
     return config

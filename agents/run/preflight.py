@@ -34,10 +34,11 @@ from sparring.configs.core.manifest import MANIFEST, OLD_LOCK, STATE, refuse_tra
 from sparring.configs.games import is_retired, run_message
 from sparring.configs.language import GIVE_ADAPTER
 from sparring.configs.resume import differences, drift
-from sparring.configs.schema import DIPLOMACY, DOGFIGHT, GRPORunConfig, PPORunConfig, RunConfig
+from sparring.configs.schema import GRPORunConfig, PPORunConfig, RunConfig
 from sparring.configs.serialization import from_stored, to_plain
 from sparring.curriculum.league import file
 from sparring.curriculum.league.file import LeagueError, LeagueFile
+from sparring.envs.game import game_of, games
 
 WANDB, TENSORBOARD = "wandb", "events.out.tfevents."
 BEFORE = ".before"
@@ -187,8 +188,10 @@ def initial_policy(config: PPORunConfig) -> Path:
 
 def check_sb3(config: PPORunConfig) -> None:
     """Refuse options that SB3's PPO does not support here."""
-    if config.env.id == DIPLOMACY:
-        raise ConfigError(f"env.id={config.env.id}: trainer=sb3 plays {DOGFIGHT} and Gymnasium's environments only")
+    game = game_of(config.env.id)
+    if game and not game.vector_env:
+        able = ", ".join(one.id for one in games() if one.vector_env)
+        raise ConfigError(f"env.id={config.env.id}: trainer=sb3 plays {able} and Gymnasium's environments only")
     if config.init_from:
         raise ConfigError(f"init_from={config.init_from}: trainer=sb3 begins with random weights; use trainer=ppo")
     if config.network.blocks:

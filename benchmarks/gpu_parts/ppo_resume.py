@@ -14,7 +14,8 @@ import torch
 
 from benchmarks.gpu_parts.part import Found, PartOptions
 from sparring.configs.load import load_kind
-from sparring.configs.schema import DogfightRunConfig, PhaseConfig, RandomizationConfig, StageConfig
+from sparring.configs.schema import PhaseConfig, RandomizationConfig, StageConfig
+from sparring.envs.dogfight.config import DogfightRunConfig
 
 RUN = "unified_dr_gpu_v3"
 UPDATES, STOP = 6, 2

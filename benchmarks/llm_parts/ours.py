@@ -23,9 +23,9 @@ from sparring.agents.llm.models.adapters import BASE, Adapters
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.language import DIPLOMACY_BOTS
 from sparring.configs.load import load_kind
-from sparring.configs.schema import DiplomacyGRPORunConfig
 from sparring.curriculum.league.league import new_league
 from sparring.curriculum.league.matchmaking import Opponents
+from sparring.envs.diplomacy.config import DiplomacyGRPORunConfig
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.diplomacy.rollouts.task import DiplomacyTextTask
 from sparring.envs.text import RolloutPlan

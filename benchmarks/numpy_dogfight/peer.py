@@ -15,8 +15,8 @@ from benchmarks.numpy_dogfight.observation import observe
 from benchmarks.numpy_dogfight.physics import tick
 from benchmarks.numpy_dogfight.reward import reward, standing
 from benchmarks.numpy_dogfight.state import Array, Memory, State
-from sparring.configs.games import RewardConfig
 from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.config import RewardConfig
 
 
 class NumpyDogfight:

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.numpy_dogfight.sensing import Sight, lead_point, sight
 from benchmarks.numpy_dogfight.state import Array, State
-from sparring.configs.games import RewardConfig
+from sparring.envs.dogfight.config import RewardConfig
 
 FACING_COS = 0.866
 

@@ -6,7 +6,7 @@ Importing this package needs neither python-chess nor an engine; its modules nee
 from importlib.util import find_spec
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.games import CHESS as ENV_ID
+from sparring.envs.chess.config import CHESS as ENV_ID
 from sparring.envs.game import Game
 
 ARBITER_ID = "sparring/ChessArbiter-v0"
@@ -22,6 +22,7 @@ GAME = Game(
     first_run="rookworld_sft",
     aec_env="sparring.envs.chess.interfaces.aec_env:ChessAECEnv",
     text_envs=((ARBITER_ID, "sparring.envs.chess.interfaces.arbiter_env:ChessArbiterEnv"),),
+    runs="sparring.envs.chess.config:RUNS",
     open_player="sparring.eval.chess.players:open_player",
     evaluation="sparring.eval.chess.command:EVALUATION",
     play="sparring.eval.browser.chess.command:BROWSER",

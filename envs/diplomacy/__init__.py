@@ -18,6 +18,7 @@ GAME = Game(
     parallel_env="sparring.envs.diplomacy.interfaces.parallel_env:DiplomacyParallelEnv",
     win="most centres",
     network_shape="sparring.agents.policies.order_network:order_network_shape",
+    runs="sparring.envs.diplomacy.config:RUNS",
     ppo_task="sparring.agents.ppo.tasks.diplomacy:DiplomacyTask",
     action_space="sparring.envs.diplomacy.interfaces.slots:choice_space",
     policy_loader="sparring.agents.opponents.diplomacy:load_observing_policy",

@@ -25,6 +25,7 @@ GAME = Game(
     mirror="sparring.envs.dogfight.mirror:Mirror",
     array_mirror="sparring.envs.dogfight.rules:ArrayMirror",
     contract_keys=("rules", "observe_physics", "action_repeat", "mirror"),
+    runs="sparring.envs.dogfight.config:RUNS",
     ppo_task="sparring.agents.ppo.tasks.dogfight:DogfightTask",
     open_player="sparring.agents.opponents.dogfight.load:open_player",
     policy_loader="sparring.agents.opponents.dogfight.load:load_observing_policy",

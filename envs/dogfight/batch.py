@@ -18,8 +18,8 @@ import warp as wp
 from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import choose
 from sparring.configs.core.tensor_file import check_tensor, check_tensors
-from sparring.configs.games import RewardConfig
 from sparring.envs.dogfight import rules as game
+from sparring.envs.dogfight.config import RewardConfig
 from sparring.envs.dogfight.kernels import step
 from sparring.envs.dogfight.kernels.state import (
     BotMemory,

@@ -13,6 +13,7 @@ import numpy as np
 
 from sparring.configs import games, schema
 from sparring.configs.core.errors import choose
+from sparring.envs.dogfight import config
 from sparring.envs.game import HELD_OUT_PREFIX
 
 ENV_ID = games.DOGFIGHT
@@ -55,7 +56,7 @@ CHALLENGE_CEILING_MIN_SPEED = 20.0
 CHALLENGE_FRAMES = 4
 CHALLENGE_FRAME_SIZE = 56
 
-RULES, BOT_RATES, SPAWNS = games.RULES, games.BOT_RATES, games.SPAWNS
+RULES, BOT_RATES, SPAWNS = config.RULES, config.BOT_RATES, config.SPAWNS
 BOTS, LEVELS = schema.BOTS, schema.LEVELS
 ACTIONS = -1
 """In place of a bot id, its index in `BOTS`: the seat is played by actions."""

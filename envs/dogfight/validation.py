@@ -15,8 +15,8 @@ import torch
 
 from sparring.configs.core.allowed import complaint, inside
 from sparring.configs.core.errors import ConfigError
-from sparring.configs.games import RewardConfig
 from sparring.envs.dogfight import rules as game
+from sparring.envs.dogfight.config import RewardConfig
 
 SEED = "[0, 2147483647]"
 COUNTS = {

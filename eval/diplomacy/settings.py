@@ -16,6 +16,7 @@ from sparring.agents.opponents.players import content_of
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import InputError
 from sparring.configs.serialization import read_yaml, with_texts
+from sparring.envs.diplomacy.board.codes import ENV_ID
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR, LAST_YEAR
 from sparring.envs.diplomacy.validation import check_whole
 
@@ -30,7 +31,7 @@ def read_settings(pairs: Iterable[tuple[str, str]]) -> Settings:
         if not (dot and option) or section not in SECTIONS:
             raise InputError("--set: give model.OPTION=VALUE or endpoint.OPTION=VALUE, such as model.compact=false")
         settings.setdefault(section, {})[option] = with_texts(read_yaml(value), value, name)
-    configured(settings)
+    configured(ENV_ID, settings)
     return settings
 
 

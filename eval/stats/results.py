@@ -17,8 +17,9 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import holds, read_regular_text
 from sparring.configs.core.typed import Count, Flag, Positive, Text, read, require
 from sparring.configs.games import DOGFIGHT_V0
-from sparring.configs.schema import DIPLOMACY, DogfightEnvConfig
 from sparring.configs.serialization import check_option
+from sparring.envs.diplomacy.config import DIPLOMACY
+from sparring.envs.dogfight.config import DogfightEnvConfig
 from sparring.eval.stats.tables import SCHEMA_VERSION
 
 RESULTS = "eval.json"

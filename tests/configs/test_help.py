@@ -7,13 +7,12 @@ import pytest
 from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.core.status import as_called
 from sparring.configs.help import OVERVIEW, SECTIONS, help_on, help_text, meaning, section_help
-from sparring.configs.kinds import declared
+from sparring.configs.kinds import declared, run_kinds
 from sparring.configs.load import runs
-from sparring.configs.schema import RUNS
 
 
 def test_each_option_has_a_meaning():
-    keys = {key for kind in RUNS for key in declared(kind)}
+    keys = {key for kind in run_kinds() for key in declared(kind)}
     assert [key for key in keys if not meaning(key)] == []
     assert [key for key in keys if not meaning(key).endswith((".", ")", "..."))] == []
 
@@ -23,7 +22,7 @@ def test_a_meaning_can_be_read_alone():
     leaning = re.compile(
         r"^(The same|As for|Such|Also|Of|Per|For|At|Added|0|Above 0)\b|\b(that case|such tokens|they hold)\b"
     )
-    keys = {key for kind in RUNS for key in declared(kind)}
+    keys = {key for kind in run_kinds() for key in declared(kind)}
     assert [(key, meaning(key)) for key in sorted(keys) if leaning.search(meaning(key))] == []
 
 
@@ -31,7 +30,7 @@ def test_the_full_help_has_every_option_with_its_meaning_in_one_section():
     text = help_text()
     for section, about in SECTIONS.items():
         assert f"\n\n{section}: {about}\n{section_help(section)}" in text
-    keys = {key for kind in RUNS for key in declared(kind)}
+    keys = {key for kind in run_kinds() for key in declared(kind)}
     assert sum(len(re.findall(r"^  [a-z]\S*=", section_help(name), re.MULTILINE)) for name in SECTIONS) == len(keys)
 
 
@@ -39,7 +38,7 @@ def test_the_overview_fits_one_screen_and_names_where_the_rest_is():
     lines = OVERVIEW.splitlines()
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 120
-    keys = {key for kind in RUNS for key in declared(kind)}
+    keys = {key for kind in run_kinds() for key in declared(kind)}
     assert len({key for line in lines if (key := line.strip().partition("=")[0]) in keys}) == 10
     named = re.findall(r"--help (\S+?),? ", OVERVIEW)
     assert {"runs", "options", "ppo", "ppo.clip", "all"} <= set(named)

@@ -11,8 +11,8 @@ import yaml
 from sparring import train
 from sparring.configs.core.errors import InputError
 from sparring.configs.load import load
-from sparring.configs.schema import DogfightRunConfig
 from sparring.configs.serialization import to_plain
+from sparring.envs.dogfight.config import DogfightRunConfig
 
 SECRET = "canary-4f1d6b"
 LONG = "x" * 10_000

@@ -7,9 +7,8 @@ import yaml
 
 from sparring.agents import trainers
 from sparring.configs.core.errors import ConfigError
-from sparring.configs.kinds import bare, declared
+from sparring.configs.kinds import bare, declared, run_kinds
 from sparring.configs.load import load, runs
-from sparring.configs.schema import RUNS
 from sparring.configs.serialization import to_plain
 from sparring.configs.validate import idle_options
 
@@ -79,7 +78,7 @@ def test_it_is_refused_by_both_names_and_either_cure_of_the_line_works(options, 
 
 
 def test_every_option_with_needs_is_tried_above():
-    needing = {key for kind in RUNS for key, option in declared(kind).items() if option.metadata.get("needs")}
+    needing = {key for kind in run_kinds() for key, option in declared(kind).items() if option.metadata.get("needs")}
     assert needing == {bare(options[0].split("=")[0]) for options, _ in IDLE}
 
 

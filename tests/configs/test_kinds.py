@@ -7,24 +7,20 @@ import pytest
 import yaml
 
 from sparring.configs.help import help_text
-from sparring.configs.kinds import declared, knows, owners, run_kind
+from sparring.configs.kinds import declared, knows, owners, run_kind, run_kinds
 from sparring.configs.load import load, runs
-from sparring.configs.schema import (
-    CHESS,
+from sparring.configs.schema import GymnasiumRunConfig, ImportedRunConfig
+from sparring.configs.serialization import from_stored, migrate, to_plain
+from sparring.configs.validate import validate
+from sparring.envs.chess.config import CHESS, ChessCloneRunConfig, ChessGRPORunConfig
+from sparring.envs.diplomacy.config import (
     DIPLOMACY,
-    RUNS,
-    ChessCloneRunConfig,
-    ChessGRPORunConfig,
     DiplomacyCloneRunConfig,
     DiplomacyDistillRunConfig,
     DiplomacyGRPORunConfig,
     DiplomacyRunConfig,
-    DogfightRunConfig,
-    GymnasiumRunConfig,
-    ImportedRunConfig,
 )
-from sparring.configs.serialization import from_stored, migrate, to_plain
-from sparring.configs.validate import validate
+from sparring.envs.dogfight.config import DogfightRunConfig
 
 
 @pytest.mark.parametrize(
@@ -47,7 +43,7 @@ def test_the_trainer_and_the_game_choose_the_kind(plain, kind):
     assert run_kind(plain) is kind
 
 
-@pytest.mark.parametrize("kind", RUNS)
+@pytest.mark.parametrize("kind", run_kinds())
 def test_the_defaults_alone_are_of_their_kind(kind):
     plain = to_plain(kind())
     assert run_kind(plain) is kind
@@ -58,20 +54,20 @@ def test_the_defaults_alone_are_of_their_kind(kind):
 
 def test_options_and_their_kinds():
     games = (DogfightRunConfig, DiplomacyRunConfig, GymnasiumRunConfig, ImportedRunConfig)
-    assert owners("seed") == owners("env.id") == list(RUNS)
+    assert owners("seed") == owners("env.id") == list(run_kinds())
     assert owners("ppo.clip") == owners("phases.0.updates") == owners("env.num_envs") == list(games)
     assert owners("env.reward.win") == owners("env.rules") == owners("evaluation.check_bot") == [DogfightRunConfig]
     assert owners("self_play.slots") == owners("phases.0.scripted_end") == [DogfightRunConfig, ImportedRunConfig]
     assert owners("phases.3.stages.0.bots.1") == [DogfightRunConfig, DiplomacyRunConfig, ImportedRunConfig]
     assert owners("env.kwargs.board_size") == owners("network.encoder") == [ImportedRunConfig]
     assert owners("network.memory") == owners("ppo.sequence_length") == [DogfightRunConfig, ImportedRunConfig]
-    assert owners("evaluation.every") == [kind for kind in RUNS if kind is not GymnasiumRunConfig]
+    assert owners("evaluation.every") == [kind for kind in run_kinds() if kind is not GymnasiumRunConfig]
     assert owners("env.normalize_obs") == [GymnasiumRunConfig]
     assert owners("no.such") == []
 
 
 def test_what_a_kind_lacks_is_an_option_of_another():
-    for kind in RUNS:
+    for kind in run_kinds():
         for key in kind.lacks:
             assert owners(key), key
             assert not knows(kind, key), key
@@ -97,7 +93,7 @@ def test_a_file_with_the_sections_of_all_kinds_is_read_as_what_it_is(run):
     """As every config.yaml was written once."""
     config = load([f"+run={run}"])
     everything: dict = {}
-    for kind in RUNS:
+    for kind in run_kinds():
         for key in declared(kind):
             if "phases" not in key and key != "env.package":  # which is younger
                 *groups, name = key.split(".")
@@ -123,12 +119,20 @@ def test_what_belongs_to_none_stays_to_be_refused():
 
 
 NEW_GAME = """
-import sparring.configs.schema as schema
+import sys
+from types import ModuleType
+
+from sparring.configs import schema
+from sparring.envs import game
 
 class NewRunConfig(schema.PPORunConfig):
     game, title, bots, seats = "sparring/New-v0", "the new game", ("idle", "keen"), 2
 
-schema.RUNS += (NewRunConfig,)
+room = sys.modules["sparring.envs.new"] = ModuleType("sparring.envs.new")
+room.RUNS, about = (NewRunConfig,), {"title": "the new game", "seats": 2, "bots": NewRunConfig.bots, "first_run": ""}
+room.GAME = game.Game(name="new", id="sparring/New-v0", runs="sparring.envs.new:RUNS", **about)
+game.ROOMS += ("new",)
+game.games.cache_clear()
 
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.help import help_text
@@ -153,6 +157,6 @@ for arguments, message in ((("ace", {}), "choose from idle, keen"), (("keen", {"
 """
 
 
-def test_a_game_is_added_in_the_schema_alone():
+def test_a_game_is_its_folder_and_its_name_in_rooms():
     done = subprocess.run([sys.executable, "-c", NEW_GAME], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -11,12 +11,12 @@ import yaml
 
 from sparring.configs.core.errors import ConfigError, InputError, UnknownNameError
 from sparring.configs.foreign_names import LANGUAGE_MODELS, POLICIES
-from sparring.configs.kinds import declared
+from sparring.configs.kinds import declared, run_kinds
 from sparring.configs.load import CONFIG_DIR, load, load_named, runs
-from sparring.configs.schema import RUNS, DogfightRunConfig
 from sparring.configs.serialization import read_options, to_plain
 from sparring.configs.sweeps.file import option_of
 from sparring.configs.sweeps.plan import read_grid
+from sparring.envs.dogfight.config import DogfightRunConfig
 from sparring.eval.exploit import ExploitOptions
 from sparring.eval.options import parse
 from sparring.train import main
@@ -180,7 +180,7 @@ def test_a_name_of_another_trainer_in_a_section_of_ours_is_not_taken_for_it():
 
 
 def test_every_translation_is_an_option():
-    options = {key for kind in RUNS for key in declared(kind)}
+    options = {key for kind in run_kinds() for key in declared(kind)}
     known = POLICIES | LANGUAGE_MODELS
     assert {found.key for found in known.values()} <= options
     assert not set(known) & options
@@ -190,7 +190,7 @@ def test_every_translation_is_an_option():
 def test_what_stable_baselines_calls_its_options_is_known():
     """Every argument of its PPO that is no option of ours by the same name, but for those without a counterpart."""
     stable_baselines3 = pytest.importorskip("stable_baselines3")
-    ours = {key.rpartition(".")[2] for kind in RUNS for key in declared(kind)}
+    ours = {key.rpartition(".")[2] for kind in run_kinds() for key in declared(kind)}
     none = {"policy", "env", "normalize_advantage", "rollout_buffer_class", "rollout_buffer_kwargs", "self"}
     none |= {"stats_window_size", "tensorboard_log", "_init_setup_model"}
     arguments = set(inspect.signature(stable_baselines3.PPO.__init__).parameters)

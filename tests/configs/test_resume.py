@@ -8,8 +8,10 @@ from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.session import LoggerConfig
 from sparring.configs.language import GRPOConfig, LeagueConfig
 from sparring.configs.resume import drift
-from sparring.configs.schema import DiplomacyGRPORunConfig, DogfightEnvConfig, DogfightRunConfig, PPOConfig
+from sparring.configs.schema import PPOConfig
 from sparring.configs.serialization import from_stored, to_plain
+from sparring.envs.diplomacy.config import DiplomacyGRPORunConfig
+from sparring.envs.dogfight.config import DogfightEnvConfig, DogfightRunConfig
 
 
 def grpo(**options):

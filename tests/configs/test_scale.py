@@ -9,15 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.configs.core.errors import ConfigError
+from sparring.configs.games import DOGFIGHT
 from sparring.configs.help import help_text
-from sparring.configs.kinds import declared, knows
+from sparring.configs.kinds import declared, knows, run_kinds
 from sparring.configs.load import CONFIG_DIR, load, runs
 from sparring.configs.resume import drift
 from sparring.configs.scale import INTERVALS, MOMENTS, SIZES, ScaleClock, shrink
-from sparring.configs.schema import DOGFIGHT, RUNS, DogfightRunConfig
 from sparring.configs.serialization import from_plain, options, to_plain
 from sparring.configs.validate import validate
 from sparring.curriculum.schedule import Schedule, SchedulePosition
+from sparring.envs.dogfight.config import DogfightRunConfig
 from tests.configs.run_configs import PPO, run_config
 
 IN_PHASES = {"updates", "stages.at", "randomization.at", "randomization.over", "randomization.steps", "events.at"}
@@ -64,7 +65,7 @@ def course(config):
 
 
 def test_every_whole_number_is_scaled_or_left_on_purpose():
-    whole = {key for kind in RUNS for key, option in declared(kind).items() if option.type == "int"}
+    whole = {key for kind in run_kinds() for key, option in declared(kind).items() if option.type == "int"}
     assert whole == SCALED | LEFT
     assert not SCALED & LEFT
 

@@ -1,21 +1,25 @@
 """The schema's own promises: every option says what it may hold, and names agree with the rooms that own them."""
 
 import re
+import sys
 from dataclasses import MISSING, fields, is_dataclass
 
 import pytest
 
 from sparring.agents.ppo.learner import PRECISIONS
-from sparring.configs import schema
+from sparring.configs import games, schema
 from sparring.configs.core.allowed import complaint
+from sparring.configs.kinds import run_kinds
 from sparring.configs.validate import validate
 from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.config import DogfightRunConfig
 
-CLASSES = [
-    kind
-    for kind in vars(schema).values()
+CLASSES = {
+    kind: None
+    for module in [schema, games, *(sys.modules[kind.__module__] for kind in run_kinds())]
+    for kind in vars(module).values()
     if isinstance(kind, type) and is_dataclass(kind) and kind.__name__.endswith("Config")
-]
+}
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
@@ -34,14 +38,14 @@ def test_every_default_is_allowed(kind):
 
 
 def test_the_defaults_alone_are_a_valid_run():
-    validate(schema.DogfightRunConfig())
+    validate(DogfightRunConfig())
 
 
 def test_defaults_are_not_shared_between_objects():
     schema.StageConfig().bots.append("ace")
-    schema.DogfightRunConfig().phases[0].stages[0].bots.clear()
+    DogfightRunConfig().phases[0].stages[0].bots.clear()
     assert schema.StageConfig().bots == []
-    assert schema.DogfightRunConfig().phases[0].stages[0].bots == list(schema.BOTS)
+    assert DogfightRunConfig().phases[0].stages[0].bots == list(schema.BOTS)
 
 
 def test_names_agree_with_the_rooms_that_own_them():

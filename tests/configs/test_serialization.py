@@ -5,8 +5,9 @@ import yaml
 
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load, runs
-from sparring.configs.schema import DogfightRunConfig, PhaseConfig
+from sparring.configs.schema import PhaseConfig
 from sparring.configs.serialization import from_plain, from_stored, to_plain
+from sparring.envs.dogfight.config import DogfightRunConfig
 
 
 def refusal(plain):

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from sparring.configs.kinds import declared
-from sparring.configs.schema import RUNS
+from sparring.configs.kinds import declared, run_kinds
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "algorithms").glob("*.md")}
 REFERENCE = re.compile(r"\]\(\.\./\.\./([\w/]+\.py)\): ((?:`\w+`(?:, )?)+)")
-OPTIONS = {key: field for kind in RUNS for key, field in declared(kind).items()}
+OPTIONS = {key: field for kind in run_kinds() for key, field in declared(kind).items()}
 
 
 @pytest.mark.parametrize("page", sorted(PAGES))
@@ -37,7 +36,8 @@ def test_options_have_the_defaults_stated(page):
     ]
     assert len(stated) >= 5
     for key, value in stated:
-        defaults = [declared(kind)[key].default for kind in RUNS if key in declared(kind)]  # games differ in some
+        kinds = [kind for kind in run_kinds() if key in declared(kind)]
+        defaults = [declared(kind)[key].default for kind in kinds]  # games differ in some
         assert MISSING not in defaults, key
         assert any(str(default) == value or float(value) == default for default in defaults), key
 

@@ -10,8 +10,9 @@ import pytest
 from sparring.agents.opponents import players
 from sparring.agents.opponents.players import display_name, find_checkpoint, find_player, find_run
 from sparring.configs.core.errors import UnknownNameError
-from sparring.configs.schema import DIPLOMACY, DOGFIGHT
+from sparring.configs.games import DOGFIGHT
 from sparring.envs import diplomacy, dogfight
+from sparring.envs.diplomacy.config import DIPLOMACY
 from sparring.envs.game import games, load
 
 DOGFIGHT_GAME, DIPLOMACY_GAME = dogfight.GAME, diplomacy.GAME

@@ -16,10 +16,11 @@ from sparring.agents.policies.order_network import OrderNetwork
 from sparring.configs import opponents
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.tensor_file import pack
-from sparring.configs.games import DOGFIGHT_V0
-from sparring.configs.schema import DIPLOMACY, DOGFIGHT, NetworkConfig
+from sparring.configs.games import DOGFIGHT, DOGFIGHT_V0
+from sparring.configs.schema import NetworkConfig
 from sparring.configs.serialization import from_plain, to_plain
 from sparring.envs import dogfight
+from sparring.envs.diplomacy.config import DIPLOMACY
 from sparring.eval.run import env_of
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -18,7 +18,6 @@ from sparring.agents.ppo.tasks.task import VIDEO, Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.status import COMPILING, said_if_long
-from sparring.configs.schema import DiplomacyRunConfig
 from sparring.curriculum.league.file import read_league, write_league
 from sparring.curriculum.league.league import CHALLENGER, known_win_rates, new_league, record
 from sparring.curriculum.opponents import deal
@@ -27,6 +26,7 @@ from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import BOTS, NUM_POWERS
+from sparring.envs.diplomacy.config import DiplomacyRunConfig
 from sparring.envs.diplomacy.drawing.render import gif_bytes
 from sparring.envs.diplomacy.movement_batch import MovementBatch
 from sparring.envs.diplomacy.records.history import PhaseRecord, WatchedBatch

@@ -38,14 +38,13 @@ from sparring.agents.ppo.tasks.task import VIDEO, Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.status import COMPILING, said_if_long
-from sparring.configs.games import DogfightEnvConfig
-from sparring.configs.schema import DogfightRunConfig
 from sparring.curriculum.league.file import LeagueFile, read_league
 from sparring.curriculum.league.league import CHALLENGER, known_win_rates
 from sparring.curriculum.pool import Pool
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.dogfight.animation import gif_bytes
 from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.config import DogfightEnvConfig, DogfightRunConfig
 from sparring.envs.dogfight.mirror import Mirror
 from sparring.envs.dogfight.recording import Recorder as MatchRecorder
 from sparring.envs.dogfight.rules import BOTS, REGIMES, ranges

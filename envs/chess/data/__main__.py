@@ -20,7 +20,7 @@ import yaml
 
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import InputError, choose
-from sparring.configs.games import GAME_SHARES, ChessDataConfig
+from sparring.envs.chess.config import GAME_SHARES, ChessDataConfig
 from sparring.envs.chess.data.positions import SPLITS, draw_positions, needs_engine
 from sparring.envs.chess.data.samples import StoredPositions, label, write_positions
 from sparring.envs.chess.engines.engine import open_engine

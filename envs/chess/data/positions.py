@@ -16,9 +16,9 @@ import chess
 import numpy as np
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.games import ChessDataConfig
 from sparring.envs.chess.analysis import Truth
 from sparring.envs.chess.arbiter import HISTORY
+from sparring.envs.chess.config import ChessDataConfig
 
 TRAIN, VALIDATION, HELD_OUT = "train", "validation", "held_out"
 SPLITS = (HELD_OUT, VALIDATION, TRAIN)

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.games import ChessDataConfig
-from sparring.configs.schema import ChessCloneRunConfig, ChessEnvConfig
 from sparring.envs.chess.analysis import EVALUATIONS_WIDTH, FEN_WIDTH, MOVES_WIDTH, Analysis
 from sparring.envs.chess.arbiter import DRAW, ILLEGAL, LEGAL, MATE
+from sparring.envs.chess.config import ChessCloneRunConfig, ChessDataConfig, ChessEnvConfig
 from sparring.envs.chess.data.positions import PositionRecord, play_game
 from sparring.envs.chess.data.samples import ANALYSIS, ARBITER, ChessSample, analysis_sample, arbiter_sample, label
 from sparring.envs.chess.rollouts.sources import engine_of, free_text, positions_of

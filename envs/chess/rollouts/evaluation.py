@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import chess
 import numpy as np
 
-from sparring.configs.schema import ChessCloneRunConfig, ChessGRPORunConfig
 from sparring.envs.chess.analysis import (
     LONGEST_ANSWER,
     MOST_MOVES,
@@ -22,6 +21,7 @@ from sparring.envs.chess.analysis import (
     score_analysis,
 )
 from sparring.envs.chess.arbiter import PART_COUNT, read_arbiter_prompt, score_transition, split_answer, true_transition
+from sparring.envs.chess.config import ChessCloneRunConfig, ChessGRPORunConfig
 from sparring.envs.chess.data.positions import HELD_OUT, TRAIN, PositionRecord
 from sparring.envs.chess.data.samples import ANALYSIS, ARBITER, ChessSample, analysis_sample, arbiter_sample
 from sparring.envs.chess.positions import (

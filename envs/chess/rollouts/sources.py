@@ -16,9 +16,8 @@ from typing import Any
 import chess
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.games import AnalysisConfig, ArbiterConfig, ChessDataConfig, ChessTasksConfig
-from sparring.configs.schema import ChessEnvConfig
 from sparring.envs.chess.analysis import MOST_MOVES, analysis_prompt, read_analysis, read_analysis_prompt
+from sparring.envs.chess.config import AnalysisConfig, ArbiterConfig, ChessDataConfig, ChessEnvConfig, ChessTasksConfig
 from sparring.envs.chess.data.positions import PositionRecord, draw_positions, needs_engine
 from sparring.envs.chess.data.samples import ANALYSIS, ARBITER, StoredPositions, arbiter_sample, read_positions
 from sparring.envs.chess.engines.engine import Engine, open_engine

@@ -22,9 +22,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparring.configs import games, language
+from sparring.configs import language
+from sparring.envs.diplomacy import config
 
-ENV_ID = games.DIPLOMACY
+ENV_ID = config.DIPLOMACY
 DEFAULT_BOTS, SEED_BOTS = language.DIPLOMACY_BOTS, language.SEED_BOTS
 BOTS = (*DEFAULT_BOTS, *SEED_BOTS)
 """Bots that may play a power, by number. Results between them: docs/results/diplomacy_bots.md."""

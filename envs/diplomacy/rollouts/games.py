@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from sparring.configs.schema import DiplomacyGRPORunConfig
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.config import DiplomacyGRPORunConfig
 from sparring.envs.diplomacy.movement_batch import OrderWriter
 from sparring.envs.diplomacy.prompts.prompts import PromptRules
 from sparring.envs.diplomacy.prompts.requests import pending_requests, written_orders

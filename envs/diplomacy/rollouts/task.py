@@ -18,10 +18,10 @@ import numpy as np
 import torch
 
 from sparring.configs.language import GRPOConfig, plain_bot
-from sparring.configs.schema import DiplomacyCloneRunConfig, DiplomacyGRPORunConfig
 from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
+from sparring.envs.diplomacy.config import DiplomacyCloneRunConfig, DiplomacyGRPORunConfig
 from sparring.envs.diplomacy.prompts.prompts import PromptRules
 from sparring.envs.diplomacy.prompts.requests import (
     DIPLOMACY_TEXT,

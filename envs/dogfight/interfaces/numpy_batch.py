@@ -19,10 +19,10 @@ import numpy as np
 import torch
 
 from sparring.configs.core.errors import choose, nearest
-from sparring.configs.games import RewardConfig
 from sparring.envs.dogfight import GAME
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.batch import RESULTS, DogfightBatch
+from sparring.envs.dogfight.config import RewardConfig
 from sparring.envs.dogfight.frame import TICK
 from sparring.envs.dogfight.recording import short_names
 from sparring.envs.dogfight.rules import TRACE_FIELDS

@@ -19,7 +19,8 @@ if not __package__:
 from sparring.agents.run import session
 from sparring.agents.run.states import FORMAT_VERSION
 from sparring.agents.trainers import train
-from sparring.configs.schema import DogfightEnvConfig, DogfightRunConfig, NetworkConfig, PPOConfig, SelfPlayConfig
+from sparring.configs.schema import NetworkConfig, PPOConfig, SelfPlayConfig
+from sparring.envs.dogfight.config import DogfightEnvConfig, DogfightRunConfig
 from tests.agents.ppo import small_run
 
 GOLDEN = Path(__file__).resolve().parent

@@ -19,9 +19,10 @@ from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.session import LoggerConfig
 from sparring.configs.load import load
 from sparring.configs.resume import resume_hint
-from sparring.configs.schema import DogfightEnvConfig, DogfightRunConfig, EvaluationConfig, PhaseConfig, StageConfig
+from sparring.configs.schema import EvaluationConfig, PhaseConfig, StageConfig
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.opponents import label_of, labelled_phases, opponent_labels, opponent_phases
+from sparring.envs.dogfight.config import DogfightEnvConfig, DogfightRunConfig
 from sparring.envs.dogfight.rules import BOTS
 from tests.agents.opponents import players
 from tests.agents.ppo.small_run import config, metrics, state_of, untimed

@@ -15,10 +15,9 @@ from sparring.agents.play.own_reward import OwnReward
 from sparring.agents.trainers import train
 from sparring.configs import opponents as registry
 from sparring.configs.core.errors import ConfigError
-from sparring.configs.games import RewardConfig
 from sparring.configs.load import load
-from sparring.configs.schema import DogfightEnvConfig
 from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.config import DogfightEnvConfig, RewardConfig
 from sparring.envs.dogfight.mirror import Mirror
 from sparring.envs.dogfight.rules import BOTS
 from tests.agents.play.own_rewards import events

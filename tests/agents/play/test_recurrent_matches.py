@@ -17,8 +17,9 @@ from sparring.agents.policies.sequences import Sequences
 from sparring.agents.ppo.seat_rollout import SeatRollout
 from sparring.agents.ppo.tasks.dogfight import DogfightTask
 from sparring.configs.core.errors import ConfigError, InputError
-from sparring.configs.schema import DogfightRunConfig, NetworkConfig
+from sparring.configs.schema import NetworkConfig
 from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.config import DogfightRunConfig
 from sparring.envs.dogfight.interfaces.gymnasium_env import DogfightEnv
 
 N, LONGEST, H = 8, 5, 8

@@ -8,8 +8,6 @@ import torch
 from sparring.agents.run.states import read_state
 from sparring.configs.core.session import LoggerConfig
 from sparring.configs.schema import (
-    DogfightEnvConfig,
-    DogfightRunConfig,
     EvaluationConfig,
     EventConfig,
     NetworkConfig,
@@ -20,6 +18,7 @@ from sparring.configs.schema import (
     StageConfig,
 )
 from sparring.configs.validate import validate
+from sparring.envs.dogfight.config import DogfightEnvConfig, DogfightRunConfig
 
 STEPS, ENVS = 16, 8
 PHASES = [

@@ -18,9 +18,9 @@ if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[3])
 
 from sparring.agents.trainers import train
-from sparring.configs.schema import DogfightRunConfig
 from sparring.configs.serialization import from_plain
 from sparring.configs.validate import validate
+from sparring.envs.dogfight.config import DogfightRunConfig
 
 HERE = Path(__file__).resolve().parent
 RUNS = 20

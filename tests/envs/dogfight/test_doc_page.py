@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparring.configs.games import RewardConfig
 from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.config import RewardConfig
 from sparring.envs.dogfight.interfaces.gymnasium_env import DogfightEnv
 from sparring.envs.dogfight.interfaces.numpy_batch import RENDER_MODES, MatchOptions
 from sparring.envs.dogfight.interfaces.spaces import SLACK, action_space, observation_space

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from sparring.configs.core.errors import InputError, UnknownNameError
-from sparring.configs.games import RewardConfig
 from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.config import RewardConfig
 from sparring.envs.dogfight.interfaces.gymnasium_env import DogfightEnv
 from sparring.envs.dogfight.interfaces.parallel_env import parallel_env
 from sparring.envs.dogfight.interfaces.vector_env import DogfightVectorEnv

@@ -8,7 +8,7 @@ import pytest
 from sparring.agents.grpo.overfit import OverfitRow, banner, judge, line, moving_average, outcome, slope
 from sparring.configs.language import OverfitConfig
 from sparring.configs.load import load
-from sparring.configs.schema import ChessGRPORunConfig
+from sparring.envs.chess.config import ChessGRPORunConfig
 
 STEPS = 60
 CONFIG = OverfitConfig(enabled=True, window=20)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.schema import DiplomacyGRPORunConfig
+from sparring.envs.diplomacy.config import DiplomacyGRPORunConfig
 
 
 class Job(NamedTuple):

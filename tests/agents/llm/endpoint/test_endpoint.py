@@ -10,7 +10,7 @@ from sparring.agents.llm.decoding.scoring import collate, score
 from sparring.agents.llm.endpoint.backend import open_endpoint
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig
-from sparring.configs.schema import DiplomacyGRPORunConfig
+from sparring.envs.diplomacy.config import DiplomacyGRPORunConfig
 from sparring.envs.diplomacy.orders.choices import Choices
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.text import Prompt

@@ -15,7 +15,8 @@ from sparring.agents.trainers import train
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import SHIPPED
 from sparring.configs.load import load
-from sparring.configs.schema import DogfightEnvConfig, NetworkConfig
+from sparring.configs.schema import NetworkConfig
+from sparring.envs.dogfight.config import DogfightEnvConfig
 from tests.agents.ppo.small_run import ENVS, PHASES, config, flat, metrics, state_of, untimed
 
 ENV = DogfightEnvConfig(num_envs=ENVS, action_repeat=120)

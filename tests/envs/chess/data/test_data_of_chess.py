@@ -7,9 +7,9 @@ import chess
 import pytest
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.games import ChessDataConfig
 from sparring.envs.chess.analysis import Analysis, score_analysis
 from sparring.envs.chess.arbiter import score_transition
+from sparring.envs.chess.config import ChessDataConfig
 from sparring.envs.chess.data.__main__ import main, read_command
 from sparring.envs.chess.data.positions import SHARED_PLIES, SPLITS, draw_positions, play_game
 from sparring.envs.chess.data.samples import (

@@ -9,12 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.configs.core.errors import ConfigError, InputError
-from sparring.configs.games import ChessTasksConfig
 from sparring.configs.load import load
-from sparring.configs.schema import DogfightEnvConfig, DogfightRunConfig
 from sparring.configs.validate import validate
 from sparring.envs.chess.analysis import write_analysis
 from sparring.envs.chess.arbiter import score_transition
+from sparring.envs.chess.config import ChessTasksConfig
 from sparring.envs.chess.data.positions import SPLITS
 from sparring.envs.chess.data.samples import arbiter_sample, label
 from sparring.envs.chess.engines.engine import Engine
@@ -22,6 +21,7 @@ from sparring.envs.chess.rollouts.demonstrations import PIECES
 from sparring.envs.chess.rollouts.evaluation import arbiter_facts
 from sparring.envs.chess.rollouts.sources import engine_of, phases, positions_of, task_of_group
 from sparring.envs.chess.rollouts.task import CHESS, reward_of
+from sparring.envs.dogfight.config import DogfightEnvConfig, DogfightRunConfig
 from sparring.envs.text import GroupPlan, RolloutPlan
 
 DATA = ("env.data.train=8", "env.data.validation=2", "env.data.held_out=5", "env.engine.path=builtin")

@@ -13,9 +13,9 @@ from gymnasium.error import ResetNeeded
 
 import sparring  # noqa: F401 - registers the id
 from sparring.configs.core.errors import UnknownNameError
-from sparring.configs.games import RewardConfig
 from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.config import RewardConfig
 from sparring.envs.dogfight.interfaces.gymnasium_env import DogfightEnv
 from sparring.envs.dogfight.interfaces.numpy_batch import learner_result
 from sparring.envs.dogfight.interfaces.parallel_env import PLAYERS, parallel_env

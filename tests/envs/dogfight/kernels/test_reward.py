@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from benchmarks.numpy_dogfight.peer import NumpyDogfight
-from sparring.configs.games import RewardConfig
 from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.config import RewardConfig
 from tests.envs.dogfight.worlds import IDLE, scene, to_numpy
 
 LEFT = {"x": -200.0, "y": 300.0, "yaw": 0.0, "speed": 100.0}

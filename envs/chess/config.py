@@ -1,0 +1,163 @@
+"""Options of chess: engine, positions and text tasks, and its kinds of run.
+
+There are two text tasks: P (analysis of a position) and A (arbiter: the next position and its result).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sparring.configs.core.allowed import option
+from sparring.configs.core.errors import ConfigError
+from sparring.configs.games import ENV_ID, PATH, PROBABILITY, PROGRAM, EnvConfig
+from sparring.configs.language import NEEDS_OPPONENTS
+from sparring.configs.schema import CloneRunConfig, GRPORunConfig
+
+CHESS = "sparring/Chess-v0"
+NOT_IN_CHESS = (
+    "model.backend", "model.compact", "model.show_valid_moves", "model.show_board_context", "model.show_map_windows",
+    "model.show_action_counts", "model.temperature", "endpoint",
+)  # fmt: skip
+"""Options of language models for other games; the tasks have temperatures of their own."""
+NOT_SAMPLED = tuple(f"tasks.{task}.{name}" for task in ("analysis", "arbiter") for name in ("temperature", "top_p"))
+GAME_SHARES = ("random_share", "engine_share", "self_play_share")
+
+
+@dataclass
+class EngineConfig:
+    """Engine that analyses positions: labels and rewards of the P task, and games for the data."""
+
+    path: str = option("", PROGRAM)
+    """Empty takes Stockfish if it is installed (apt-get install stockfish), else the built-in search, which the run
+    names; builtin takes that."""
+    depth: int = option(10, "[1, 60]")
+    """Search depth in half-moves."""
+    processes: int = option(1, "[1, 256]")
+    """Engines that search at once."""
+    cache: str = option("", PATH)
+    """File with the engine's values, kept between runs; empty keeps them in memory."""
+
+
+@dataclass
+class ChessDataConfig:
+    """Positions, in games played for them: equal options give equal positions; no position is in two splits."""
+
+    folder: str = option("", PATH)
+    """Positions that `python -m sparring.envs.chess.data` wrote; empty plays the games when a run starts."""
+    seed: int = option(42, "[0, 2147483647]")
+    """Seed of the games and of the split."""
+    plies: int = option(8, "[4, 300]")
+    """Length of a game, in half-moves."""
+    random_share: float = option(1.0, PROBABILITY)
+    """Share of games of random moves."""
+    engine_share: float = option(0.0, PROBABILITY)
+    """Share of games of the engine against random moves."""
+    self_play_share: float = option(0.0, PROBABILITY)
+    """Share of games of the engine against itself, drawing among its best moves. The three shares sum to 1."""
+    train: int = option(2000, "[1, 10000000]")
+    """Positions to train on."""
+    validation: int = option(200, "[1, 1000000]")
+    """Positions to measure on during training."""
+    held_out: int = option(500, "[1, 1000000]")
+    """Positions to measure on afterwards."""
+
+
+@dataclass
+class ChessEnvConfig(EnvConfig):
+    """Chess as text tasks: the engine that is the truth, and the positions."""
+
+    id: str = option(CHESS, ENV_ID)
+    engine: EngineConfig = field(default_factory=EngineConfig)
+    data: ChessDataConfig = field(default_factory=ChessDataConfig)
+
+    @property
+    def program(self) -> str:
+        """The engine's program, empty for Stockfish and the built-in search."""
+        return self.engine.path if self.engine.path not in ("stockfish", "builtin") else ""
+
+
+@dataclass
+class AnalysisConfig:
+    """Answers to the P task."""
+
+    temperature: float = option(0.5, "(0, 10]")
+    """Sampling temperature."""
+    top_p: float = option(0.9, "(0, 1]")
+    """Draw from the likeliest tokens with this total probability; 1 from all."""
+    max_tokens: int = option(256, "[1, 100000]")
+    """Most tokens of an answer."""
+    padded: bool = True
+    """Fields of a fixed width, as the published models use; false: one space between fields."""
+
+
+@dataclass
+class ArbiterConfig:
+    """Answers to the A task."""
+
+    temperature: float = option(0.95, "(0, 10]")
+    """Sampling temperature."""
+    top_p: float = option(0.95, "(0, 1]")
+    """Draw from the likeliest tokens with this total probability; 1 from all."""
+    max_tokens: int = option(256, "[1, 100000]")
+    """Most tokens of an answer."""
+
+
+@dataclass
+class ChessTasksConfig:
+    """Shares of the two tasks, and the sampling of each."""
+
+    analysis_share: float = option(0.5, PROBABILITY)
+    """Part of the training on P; the rest is on A."""
+    mixed: bool = False
+    """Both tasks in every step; else first all steps of P, then all of A."""
+    analysis: AnalysisConfig = field(default_factory=AnalysisConfig)
+    arbiter: ArbiterConfig = field(default_factory=ArbiterConfig)
+
+
+@dataclass
+class ChessGRPORunConfig(GRPORunConfig):
+    """GRPO trains a language model on the text tasks of chess, one answer to a prompt."""
+
+    game, title, seats = CHESS, "chess", 1
+    lacks = (*GRPORunConfig.lacks, *NOT_IN_CHESS, *NEEDS_OPPONENTS, "league")
+
+    env: ChessEnvConfig = field(default_factory=ChessEnvConfig)
+    tasks: ChessTasksConfig = field(default_factory=ChessTasksConfig)
+
+    def check(self) -> None:
+        """Refuse shares that do not sum to 1, and a check on one batch whose task changes in training."""
+        _check_shares(self.env.data)
+        share, mixed = self.tasks.analysis_share, self.tasks.mixed
+        if self.overfit.enabled and not mixed and share not in (0.0, 1.0):
+            raise ConfigError(
+                f"tasks.analysis_share={share}: overfit.enabled=true trains on one batch, but its task would change; "
+                "give 0, 1 or tasks.mixed=true"
+            )
+
+
+@dataclass
+class ChessCloneRunConfig(CloneRunConfig):
+    """A language model learns the text tasks of chess from the rules and from the engine's analyses."""
+
+    game, title, seats = CHESS, "chess", 1
+    lacks = (*CloneRunConfig.lacks, *NOT_IN_CHESS, *NOT_SAMPLED, "clone.bot", "tasks.mixed")
+
+    env: ChessEnvConfig = field(default_factory=ChessEnvConfig)
+    tasks: ChessTasksConfig = field(default_factory=ChessTasksConfig)
+
+    def check(self) -> None:
+        """Refuse shares that do not sum to 1."""
+        _check_shares(self.env.data)
+
+
+def _check_shares(data: ChessDataConfig) -> None:
+    shares = {f"env.data.{name}": getattr(data, name) for name in GAME_SHARES}
+    if abs(sum(shares.values()) - 1.0) > 1e-6:
+        raise ConfigError(
+            f"{', '.join(shares)}: are {list(shares.values())}, which sum to {sum(shares.values()):g}; they must sum"
+            " to 1"
+        )
+
+
+RUNS = (ChessGRPORunConfig, ChessCloneRunConfig)
+"""Kinds of run of chess."""

@@ -1,0 +1,115 @@
+"""Options of Diplomacy: its section of the environment and its kinds of run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sparring.configs.core.allowed import Form, option
+from sparring.configs.core.session import NetworkConfig
+from sparring.configs.games import ENV_ID, MEMORY, ONLY_IMPORTED, PATH, PROBABILITY, EnvConfig
+from sparring.configs.language import DIPLOMACY_BOTS, SEED_BOTS
+from sparring.configs.schema import (
+    DOGFIGHT_CHECKS,
+    TEXT,
+    TRAINERS,
+    CloneRunConfig,
+    EvaluationConfig,
+    GRPORunConfig,
+    NamedOpponentsRunConfig,
+    RunConfig,
+)
+
+DIPLOMACY = "sparring/Diplomacy-v0"
+PLAYER = Form(r"[^\x00\n]+", "a player of Diplomacy, such as search:positions=2000, a run or a policy")
+
+
+@dataclass
+class DiplomacyEnvConfig(EnvConfig):
+    """Games of Diplomacy."""
+
+    id: str = option(DIPLOMACY, ENV_ID)
+    last_year: int = option(1910, "[1901, 30000]")
+    """Last game year: a game of Diplomacy ends with it."""
+
+
+@dataclass
+class DistillConfig:
+    """Imitation of a teacher of Diplomacy (`trainer=distill`)."""
+
+    teacher: str = option("search:positions=2000", PLAYER)
+    """Who names the orders to imitate: any player of Diplomacy but a bot."""
+    player: str = option("", Form(f"({PLAYER.pattern})?", PLAYER.text))
+    """Who plays the games that the teacher comments; empty: the teacher."""
+    games: int = option(1120, "[0, 10000000]")
+    """Games with new labels, rounded up to whole files of 56; 0 makes none and takes `data` alone."""
+    slips: float = option(0.15, PROBABILITY)
+    """Part of the phases played with DumbBot's orders, so that students see positions after a mistake."""
+    data: list[str] = field(default_factory=list, metadata={"allowed": PATH})
+    """Folders of further labels, as runs leave them in data/."""
+    epochs: int = option(20, "[1, 100000]")
+    """Passes over all labels; an update is one pass."""
+    batch_size: int = option(256, "[1, 1000000]")
+    """Decisions of a step."""
+    learning_rate: float = option(2e-3, "(0, 1]")
+    """Step size of AdamW at its highest; it warms up, then falls along a cosine to zero."""
+    weight_decay: float = option(0.02, "[0, 100]")
+    """Decay of the weight matrices."""
+    value_share: float = option(0.25, PROBABILITY)
+    """Part of the steps in which the value learns too: the power's share of the squares at the end of the game."""
+    held_out: float = option(0.08, "[0, 0.9]")
+    """Part of the games that is kept for the measured accuracy."""
+
+
+@dataclass
+class DiplomacyRunConfig(NamedOpponentsRunConfig):
+    """PPO in Diplomacy: orders are chosen, all six other powers of a game are the same opponent."""
+
+    game, title, bots, seats, multiple = DIPLOMACY, "Diplomacy", (*DIPLOMACY_BOTS, *SEED_BOTS), 7, 7
+    lacks = (
+        "network.activation", "network.log_std_init", "network.log_std_min", "network.log_std_max", "network.gsde",
+        "ppo.gsde_every", "phases.scripted_start", "phases.scripted_end", "phases.randomization",
+        "phases.events.log_std", "self_play", *DOGFIGHT_CHECKS, *MEMORY, *ONLY_IMPORTED,
+    )  # fmt: skip
+
+    env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)
+
+
+@dataclass
+class DiplomacyGRPORunConfig(GRPORunConfig):
+    """GRPO trains a language model to play Diplomacy."""
+
+    game, title, seats, multiple = DIPLOMACY, "Diplomacy", 7, 7
+    lacks = (*GRPORunConfig.lacks, "dry_run", "overfit")
+
+    env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)
+
+
+@dataclass
+class DiplomacyCloneRunConfig(CloneRunConfig):
+    """A language model clones a bot of Diplomacy."""
+
+    game, title, seats, multiple = DIPLOMACY, "Diplomacy", 7, 7
+    lacks = (*CloneRunConfig.lacks, "dry_run")
+
+    env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)
+
+
+@dataclass
+class DiplomacyDistillRunConfig(RunConfig):
+    """A policy of Diplomacy imitates a teacher, such as the search."""
+
+    trainers = ("distill",)
+    game, title, seats, multiple = DIPLOMACY, "Diplomacy", 7, 7
+    lacks = (*DiplomacyRunConfig.lacks, "env.num_envs", "evaluation.video_every")
+
+    trainer: str = option("distill", TRAINERS)
+    env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)
+    init_from: str = option("", TEXT)
+    """A policy whose weights a new run begins with: a file or a run's name."""
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    distill: DistillConfig = field(default_factory=DistillConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+
+
+RUNS = (DiplomacyRunConfig, DiplomacyGRPORunConfig, DiplomacyCloneRunConfig, DiplomacyDistillRunConfig)
+"""Kinds of run of Diplomacy."""

@@ -1,0 +1,88 @@
+"""Options of the dogfight: its section of the environment and its kind of run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sparring.configs.core.allowed import option
+from sparring.configs.games import DOGFIGHT, FUNCTION, ONLY_IMPORTED, PROBABILITY, EnvConfig
+from sparring.configs.schema import BOTS, NamedOpponentsRunConfig
+
+RULES = ("classic", "challenge")
+BOT_RATES = ("tick", "agent")
+SPAWNS = ("random", "fixed")
+WEIGHT = "[-1000, 1000]"
+
+
+@dataclass
+class RewardConfig:
+    """Reward weights of the dogfight; see `envs/dogfight/kernels/reward.py` for each term."""
+
+    damage_dealt: float = option(3.0, WEIGHT)
+    """Reward for each hp taken from the opponent."""
+    damage_taken: float = option(1.0, WEIGHT)
+    """Reward subtracted for each hp lost."""
+    win: float = option(5.0, WEIGHT)
+    """Reward at the end of a won match."""
+    lose: float = option(5.0, WEIGHT)
+    """Reward subtracted at the end of a lost match."""
+    draw: float = option(0.0, WEIGHT)
+    """Reward at the end of a drawn match."""
+    approach: float = option(0.0001, WEIGHT)
+    """Reward for each metre by which the distance shrank."""
+    alive: float = option(0.0, WEIGHT)
+    """Reward for each step survived."""
+    proximity: float = option(0.001, WEIGHT)
+    """Reward for each step that ends within 250 m of the opponent."""
+    facing: float = option(0.0005, WEIGHT)
+    """Reward for each step that ends within 300 m of the opponent, with the nose at most 30 degrees off it."""
+    shaping: float = option(0.0, WEIGHT)
+    """Weight of the potential-based term, gamma * phi' - phi."""
+    exposure: float = option(0.0, PROBABILITY)
+    """Part of the potential's aim that counts only where a shot would pass the rear armour."""
+
+
+@dataclass
+class DogfightEnvConfig(EnvConfig):
+    """Matches of the dogfight."""
+
+    rules: str = option("classic", RULES)
+    """classic, or challenge: the observations and rules of the public challenge (docs/envs/dogfight.md)."""
+    action_repeat: int = option(10, "[1, 120]")
+    """Ticks of 1/120 s for which an action is held."""
+    bot_rate: str = option("tick", BOT_RATES)
+    """tick: bots decide 120 times a second; agent: once per step. Challenge rules always use agent."""
+    spawn: str = option("random", SPAWNS)
+    """Positions at the start of a match: drawn for each, or always the same."""
+    repeat_unwon: float = option(0.0, PROBABILITY)
+    """Chance that a match repeats the physics of the last one in its row that was not won against a bot, so that hard
+    physics are drawn more often. The draw is repeated; changed ranges scale it."""
+    observe_physics: bool = True
+    """Append the 13 parameters of the match's physics to the observation."""
+    mirror: bool = False
+    """Show every match with the opponent on the right, mirrored where needed, so that less is learned twice."""
+    reward: RewardConfig = field(default_factory=RewardConfig)
+
+
+@dataclass
+class DogfightRunConfig(NamedOpponentsRunConfig):
+    """PPO in the dogfight. The defaults alone are a small valid run: all five bots from the start."""
+
+    game, title, bots, seats = DOGFIGHT, "the dogfight", BOTS, 2
+    lacks = ONLY_IMPORTED
+    idle = (
+        ("phases.scripted_start=1.0 and phases.scripted_end=1.0", (
+            "self_play.snapshot_every", "self_play.promotion", "self_play.sampling", "self_play.deal_every",
+            "self_play.pool_size",
+        )),
+        ("env.reward.shaping=0.0", ("env.reward.exposure",)),
+        ("env.rules=challenge", ("env.observe_physics",)),
+    )  # fmt: skip
+
+    env: DogfightEnvConfig = field(default_factory=DogfightEnvConfig)
+    reward: str = option("", FUNCTION)
+    """Function of your own in place of the simulator's reward, module:name (docs/tutorials/own_reward.md)."""
+
+
+RUNS = (DogfightRunConfig,)
+"""Kinds of run of the dogfight."""
