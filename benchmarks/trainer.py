@@ -188,8 +188,8 @@ def plain(options: list[str]) -> list[Parts]:
     import numpy as np
 
     from benchmarks.plain_trainer import PlainTrainer
-    from sparring.agents.distributed.threads import set_threads
     from sparring.agents.ppo.trainer import PPOTrainer
+    from sparring.configs.core.device import set_threads
 
     config = configuration(options, "ppo.precision=fp32")
     ours = PPOTrainer(config)

@@ -136,8 +136,7 @@ def announce_loading(*, quiet: bool) -> None:
 def use_machine(device: str, threads: int, *, quiet: bool) -> tuple[str, int]:
     """Load torch and return the device and the number of threads. Call it after all checks that do not need torch."""
     announce_loading(quiet=quiet)
-    from sparring.agents.distributed.threads import set_threads
-    from sparring.configs.core.device import choose_device
+    from sparring.configs.core.device import choose_device, set_threads
 
     return str(choose_device(device)), set_threads(threads)
 

@@ -23,14 +23,7 @@ if not __package__:  # Run as a script, possibly before installation.
 
 import numpy as np
 
-from sparring.agents.opponents.players import (
-    Player,
-    check_game,
-    display_path,
-    find_player,
-    find_run,
-    trained_in,
-)
+from sparring.agents.opponents import players
 from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import InputError
 from sparring.configs.games import is_imported
@@ -116,10 +109,10 @@ class PayoffChoice(CommandOptions):
     def options(self) -> type[PlayerOptions]:
         """Options for the run: it may be in a game of PettingZoo or OpenSpiel."""
         try:
-            folder = find_run(self.ckpt)
+            folder = players.find_run(self.ckpt)
         except InputError:
             return PayoffOptions  # refused below, with the runs of the dogfight
-        if not is_imported({"id": trained_in(folder / "config.yaml")}):
+        if not is_imported({"id": players.trained_in(folder / "config.yaml")}):
             return PayoffOptions
         from sparring.eval.imported.payoff import SeatPayoffOptions
 
@@ -163,7 +156,7 @@ def payoff_json(payoffs: Payoffs) -> str:
     ages = [*payoffs.ages, *[None] * (len(payoffs.entrants) - len(payoffs.ages))]
     content = json.loads(to_json(payoffs.report)) | {"kind": "payoff", "run": payoffs.run}
     content["players"] = [
-        {"name": entrant.name, "env_steps": age, "file": display_path(entrant.path) if entrant.path else None}
+        {"name": entrant.name, "env_steps": age, "file": players.display_path(entrant.path) if entrant.path else None}
         for entrant, age in zip(payoffs.entrants, ages, strict=True)
     ]
     content["payoff"] = [[None if np.isnan(share) else share for share in row] for row in payoffs.shares.tolist()]
@@ -177,7 +170,7 @@ def payoff_markdown(payoffs: Payoffs, picture: str = "") -> str:
         [name, *("" if np.isnan(share) else percent(share) for share in row)]
         for name, row in zip(payoffs.names, payoffs.shares.tolist(), strict=True)
     ]
-    files = [[entrant.name, display_path(entrant.path)] for entrant in payoffs.entrants if entrant.path]
+    files = [[entrant.name, players.display_path(entrant.path)] for entrant in payoffs.entrants if entrant.path]
     parts = [
         f"# Payoff matrix of {payoffs.run}: {title(report)}",
         conditions(report),
@@ -218,7 +211,7 @@ def read(words: Sequence[str]) -> PlayerOptions:
     return parse(parse_known(PayoffChoice, words).options, words)
 
 
-def play(options: PayoffOptions, folder: Path, opponents: Sequence[Player]) -> Payoffs:
+def play(options: PayoffOptions, folder: Path, opponents: Sequence[players.Player]) -> Payoffs:
     """Load the players and play a round robin. Raises `InputError` if a player cannot take part."""
     device, threads = use_machine(options.device, options.threads, quiet=options.quiet)
     from sparring.agents.opponents.dogfight.load import frozen_policies, open_player
@@ -250,9 +243,9 @@ def payoff(options: PlayerOptions, *, keep: bool = True) -> CommandReport:
 
         assert isinstance(options, SeatPayoffOptions)
         return imported_payoff(options, keep=keep)
-    folder = find_run(options.ckpt, GAME)
-    opponents = [find_player(name, GAME, bare=GAME.bots) for name in options.opponents]
-    check_game(GAME, folder / FINAL, *opponents)
+    folder = players.find_run(options.ckpt, GAME)
+    opponents = [players.find_player(name, GAME, bare=GAME.bots) for name in options.opponents]
+    players.check_game(GAME, folder / FINAL, *opponents)
     picture = options.out or (folder / "payoff.png" if keep else None)
     make_folders([], files=[picture])
     if picture:

@@ -19,16 +19,7 @@ from runpy import run_path
 if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/run.py")
 
-from sparring.agents.opponents.players import (
-    MODEL_FOLDER,
-    ONNX,
-    RELEASED,
-    Player,
-    content_of,
-    find_player,
-    planner_samples,
-    trained_in,
-)
+from sparring.agents.opponents import players
 from sparring.configs.core.errors import choose
 from sparring.configs.games import PACKAGES, current_id, is_imported
 from sparring.configs.language import ADAPTER
@@ -62,10 +53,10 @@ class GameChoice(CommandOptions):
         """The game, a key of `COMMANDS`. Raises `InputError` for unknown names."""
         if self.env:
             return choose("game", self.env, COMMANDS)
-        if planner_samples(self.ckpt):
+        if players.planner_samples(self.ckpt):
             return games()[0].name
         if self.ckpt:
-            player = find_player(self.ckpt)
+            player = players.find_player(self.ckpt)
             if not is_code(player):  # a Python object plays any game; its opponents may say which
                 return env_of_player(player)
         if self.league:
@@ -97,7 +88,7 @@ def env_of(words: Sequence[str]) -> str:
     return (replace(choice, ckpt="") if {*HELP} & {*words} else choice).game
 
 
-def env_of_player(player: Player) -> str:
+def env_of_player(player: players.Player) -> str:
     """Return the game of a located player."""
     if isinstance(player, str):
         if is_code(player):
@@ -105,11 +96,11 @@ def env_of_player(player: Player) -> str:
         scripted = (g.name for g in games() if player in (*g.bots, *g.held_out) or g.builds(player))
         return next(scripted, _of_language_models())
     if player.is_dir():
-        run = player.parent if player.name == MODEL_FOLDER else player
-        return _named(trained_in(run / "config.yaml")) or _of_language_models()
-    if player.parent.name == RELEASED and (released := _prefix(player)):
+        run = player.parent if player.name == players.MODEL_FOLDER else player
+        return _named(players.trained_in(run / "config.yaml")) or _of_language_models()
+    if player.parent.name == players.RELEASED and (released := _prefix(player)):
         return released
-    return _named(trained_in(player.parent / "config.yaml")) or _said_by(player) or games()[0].name
+    return _named(players.trained_in(player.parent / "config.yaml")) or _said_by(player) or games()[0].name
 
 
 def _of_language_models() -> str:
@@ -130,9 +121,9 @@ def _named(env_id: str) -> str:
 
 def _said_by(file: Path) -> str:
     """Return the game stored in a policy file without a run, empty if there is none. Loads torch."""
-    if file.suffix == ONNX:
+    if file.suffix == players.ONNX:
         return ""
-    content = content_of(file)
+    content = players.content_of(file)
     contract = content.get("contract")
     if isinstance(contract, dict):
         return _named(str(contract.get("id", "")))

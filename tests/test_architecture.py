@@ -242,7 +242,6 @@ ADAPTERS = {
     "sparring.agents.opponents.dogfight.load",
     "sparring.agents.opponents.dogfight.onnx_actor",
     "sparring.agents.opponents.dogfight.onnx_file",
-    "sparring.agents.play.diplomacy_matches",
     "sparring.agents.play.dogfight_matches",
     "sparring.agents.play.own_reward",
     "sparring.agents.policies.order_network",

@@ -28,17 +28,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sparring.agents.distributed.processes import ALONE, Processes
-from sparring.agents.distributed.threads import keep_freed_memory, make_deterministic, set_threads
 from sparring.agents.opponents.diplomacy import PolicyOrders, open_player
-from sparring.agents.play.diplomacy_matches import play_against
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.order_network import OrderNetwork
 from sparring.agents.ppo.start import actor_critic_sha256
+from sparring.agents.ppo.tasks.diplomacy import play_against
 from sparring.agents.run.fidelity import machine
 from sparring.agents.run.progress import Timer, counted
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.states import TrainingState
-from sparring.configs.core.device import choose_device
+from sparring.configs.core.device import choose_device, keep_freed_memory, make_deterministic, set_threads
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.files import ROOT
 from sparring.configs.core.tensor_file import check_optimizer, check_tensors, pack, sha256

@@ -36,8 +36,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from sparring.agents.distributed.threads import backend
-from sparring.configs.core.device import choose_device
+from sparring.configs.core.device import backend, choose_device
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.tensor_file import check_tensor
 from sparring.configs.core.typed import ContentError, require

@@ -19,14 +19,7 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.nn.utils import clip_grad_norm_, get_total_norm
 
-from sparring.agents.grpo.objective.kl import (
-    Beta,
-    Reference,
-    in_place_of,
-    k3_times_ratio,
-    kl_to_reference,
-    log_ratio_kl,
-)
+from sparring.agents.grpo.objective import kl
 from sparring.agents.grpo.objective.loss import (
     NO_METRICS,
     LogProbs,
@@ -86,8 +79,8 @@ class GRPOLearner:
         self.model, self.parameters, self._run = model, parameters, config
         self.grpo = self.config = config.grpo  # the guard reads `config.target_kl`
         self.optimizer = torch.optim.AdamW(parameters.values(), lr=self.grpo.learning_rate, weight_decay=0.0)
-        self.reference = Reference(parameters, self.grpo, base=base, without_adapters=without_adapters)
-        self.beta = Beta(self.grpo)
+        self.reference = kl.Reference(parameters, self.grpo, base=base, without_adapters=without_adapters)
+        self.beta = kl.Beta(self.grpo)
         self.version = 0
         self._seed = seed
         self._device = next(iter(parameters.values())).device
@@ -124,7 +117,7 @@ class GRPOLearner:
         if not deciding:
             return {}
         batch = collate(deciding[:: -(-len(deciding) // COMPARED)]).to(self._device)
-        with in_place_of(self.parameters, {name: value.to(self._device) for name, value in weights.items()}):
+        with kl.in_place_of(self.parameters, {name: value.to(self._device) for name, value in weights.items()}):
             trainer = LogProbs(self._score(batch).logp, Source.TRAINER, "those that played")
         if not self.grpo.use_importance_correction:
             check_agreement(trainer, LogProbs(batch.sampled_logp, Source.SAMPLER, "sampler"), at_most=AGREEMENT)
@@ -223,11 +216,11 @@ class GRPOLearner:
         reference = self.reference.score(lambda: self._score(batch).logps)
         policy = LogProbs(scores.logps, Source.POLICY, self._weights)
         drawn = reference.values[batch.chosen]
-        tally.k3s.append(k3_times_ratio(scores.logp.detach(), drawn, batch.sampled_logp))
+        tally.k3s.append(kl.k3_times_ratio(scores.logp.detach(), drawn, batch.sampled_logp))
         form, weights = self.grpo.kl_form, self.reference.weights
         if form != "exact":
-            return log_ratio_kl(policy, reference, batch.chosen, form, weights=weights)
-        return kl_to_reference(policy, reference, scores.row, len(scores.logp), weights=weights)
+            return kl.log_ratio_kl(policy, reference, batch.chosen, form, weights=weights)
+        return kl.kl_to_reference(policy, reference, scores.row, len(scores.logp), weights=weights)
 
     def _score(self, batch: TokenBatch) -> Scores:
         return score(self.model, batch)

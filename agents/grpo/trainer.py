@@ -14,18 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from sparring.agents.distributed.processes import ALONE, Processes
-from sparring.agents.distributed.threads import keep_freed_memory, make_deterministic, set_threads
 from sparring.agents.grpo.learner import GRPOLearner
 from sparring.agents.grpo.objective.loss import DisagreementError
 from sparring.agents.grpo.overfit import OverfitCheck
-from sparring.agents.grpo.rollouts.rollout import (
-    AdapterRolloutWorker,
-    RolloutBatch,
-    RolloutJob,
-    draw_plan,
-    read_jobs,
-    write_jobs,
-)
+from sparring.agents.grpo.rollouts import rollout
 from sparring.agents.grpo.rollouts.workers import InProcess, Workers
 from sparring.agents.grpo.step import (
     ReferenceEvaluation,
@@ -39,17 +31,7 @@ from sparring.agents.grpo.step import (
     step_metrics,
 )
 from sparring.agents.llm.decoding.forward import check_finite
-from sparring.agents.llm.models.adapters import (
-    BASE,
-    AdapterError,
-    Adapters,
-    LoraShape,
-    base_identity,
-    first_identity,
-    language_model_sha256,
-    load_adapter,
-    save_adapter,
-)
+from sparring.agents.llm.models import adapters
 from sparring.agents.llm.models.load import load_model
 from sparring.agents.run.fidelity import machine
 from sparring.agents.run.fit import fit as common_fit
@@ -59,7 +41,7 @@ from sparring.agents.run.preflight import check_sources
 from sparring.agents.run.progress import counted
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.states import TrainingState
-from sparring.configs.core.device import choose_device
+from sparring.configs.core.device import choose_device, keep_freed_memory, make_deterministic, set_threads
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.tensor_file import pack, unpack
 from sparring.configs.language import plain_bot
@@ -89,18 +71,18 @@ class GRPOTrainer:
         self.slowest, self.slowest_reload = 0.0, 0.0
         """Seconds of the slowest rollout, and of the slowest change of its weights, since this process started."""
         model, tokenizer = load_model(config.model, device=config.device)
-        self.adapters = Adapters(model, LoraShape.of(config.model), seed=config.seed)
+        self.adapters = adapters.Adapters(model, adapters.LoraShape.of(config.model), seed=config.seed)
         if config.model.adapter and Path(config.model.adapter).is_file():  # of no use to a run with a training state
             self._start_from(Path(config.model.adapter))
         check_finite(self.adapters.model)
-        self.base = base_identity(self.adapters.model)
+        self.base = adapters.base_identity(self.adapters.model)
         self.evaluation = ReferenceEvaluation(config, self.adapters, tokenizer, threads=self.threads)
         self.learner = GRPOLearner(
             self.adapters.model,
             self.adapters.parameters(),
             config,
             base=self.base,
-            without_adapters=lambda: self.adapters.playing(BASE),
+            without_adapters=lambda: self.adapters.playing(adapters.BASE),
             seed=config.seed,
         )
         self.overfit = OverfitCheck(config, self.adapters, tokenizer) if config.overfit.enabled else None
@@ -108,11 +90,11 @@ class GRPOTrainer:
 
     def _start_from(self, path: Path) -> None:
         """Load the learner's adapter from a file."""
-        adapter = load_adapter(path.resolve(), self.adapters.model)
+        adapter = adapters.load_adapter(path.resolve(), self.adapters.model)
         try:
             self.adapters.restore(adapter.weights, adapter.shape)
-        except AdapterError as error:
-            raise AdapterError(f"model.adapter={path}: {error}") from error
+        except adapters.AdapterError as error:
+            raise adapters.AdapterError(f"model.adapter={path}: {error}") from error
 
     # ---- interface of `fit`
 
@@ -230,7 +212,7 @@ class GRPOTrainer:
         """Write the adapter; equal adapters give equal bytes, whether interrupted or not."""
         made = {"run": self.session.folder.name, "seed": self.config.seed}
         made |= {"step": self.updates_done, "decisions": self.decisions}
-        save_adapter(path, self.adapters.model, self.adapters.shape, self.adapters.weights(), training=made)
+        adapters.save_adapter(path, self.adapters.model, self.adapters.shape, self.adapters.weights(), training=made)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state between two steps."""
@@ -241,7 +223,7 @@ class GRPOTrainer:
             "base": self.base,
             "learner": self.learner.state_dict(),
             "league": write_league(self.league),
-            "tasks": write_jobs(self.players.tasks if self.players else []),
+            "tasks": rollout.write_jobs(self.players.tasks if self.players else []),
             **({"overfit": self.overfit.state_dict()} if self.overfit else {}),
         }
 
@@ -259,7 +241,7 @@ class GRPOTrainer:
         if self.overfit:
             self.overfit.load_state_dict(stored["overfit"])
         self.league = read_league(stored["league"])
-        jobs = read_jobs(stored["tasks"], self.league)
+        jobs = rollout.read_jobs(stored["tasks"], self.league)
         self.updates_done, self.decisions, self.years = stored["done"], stored["decisions"], stored["years"]
         lost = lost_checkpoints(self.league, self.session.folder.path, self.adapters.model)
         for name, reason in lost.items():
@@ -272,7 +254,7 @@ class GRPOTrainer:
 
     def summary(self) -> dict[str, Any]:
         """Return plain data for the manifest of a state."""
-        minibatch = partial(language_model_sha256, self.adapters.model, self.learner.parameters.values())
+        minibatch = partial(adapters.language_model_sha256, self.adapters.model, self.learner.parameters.values())
         described = machine(self.device, deterministic=self.config.deterministic, minibatch=minibatch)
         return {"env_steps": self.decisions, "pool": [], **described}
 
@@ -293,7 +275,7 @@ class GRPOTrainer:
         return self.players
 
     def _new_players(self) -> InProcess | Workers:
-        make = partial(AdapterRolloutWorker, folder=self.session.folder.path)
+        make = partial(rollout.AdapterRolloutWorker, folder=self.session.folder.path)
         if self.grpo.buffer_depth == 0:
             return InProcess(self.config, make)
         return Workers(self.config, make, self.session.alert)
@@ -303,9 +285,9 @@ class GRPOTrainer:
         assert self.players is not None
         planned = self.updates_done + len(self.players.tasks)
         for step in range(planned, min(self.updates_done + self.grpo.buffer_depth + 1, self.grpo.steps)):
-            self.players.submit(RolloutJob(self._plan(step), pack(self.adapters.weights())))
+            self.players.submit(rollout.RolloutJob(self._plan(step), pack(self.adapters.weights())))
 
-    def _planned_again(self, job: RolloutJob) -> RolloutJob:
+    def _planned_again(self, job: rollout.RolloutJob) -> rollout.RolloutJob:
         """Return an unfinished job with other opponents."""
         plan = self._plan(job.plan.step)
         return replace(job, plan=replace(plan, policy_version=job.plan.policy_version))
@@ -313,7 +295,7 @@ class GRPOTrainer:
     def _plan(self, step: int) -> RolloutPlan:
         """Return the plan of a step; in an overfit check every step has the groups of the first."""
         league, options, first = self.league, self.config.league, 0 if self.overfit else step
-        plan = draw_plan(
+        plan = rollout.draw_plan(
             self.grpo,
             seats=self.config.seats,
             step=first,
@@ -324,7 +306,7 @@ class GRPOTrainer:
         )
         return replace(plan, step=step)
 
-    def _learn(self, job: RolloutJob, batch: RolloutBatch) -> dict[str, float]:
+    def _learn(self, job: rollout.RolloutJob, batch: rollout.RolloutBatch) -> dict[str, float]:
         """Learn from the batch of `job`; end the run if trainer and sampler disagree."""
         try:
             agreed = self.learner.agreement([turn.decision for turn in batch.turns], unpack(job.weights))
@@ -336,7 +318,7 @@ class GRPOTrainer:
             reason = f"{error}; if they are meant to differ, use grpo.use_importance_correction=true"
             self.session.give_up(self.updates_done, {}, reason)
 
-    def _results(self, batch: RolloutBatch) -> dict[str, float]:
+    def _results(self, batch: rollout.RolloutBatch) -> dict[str, float]:
         """Record the games in the league and return their metrics."""
         assert self.players is not None
         met = league_results(batch)
@@ -379,7 +361,7 @@ class GRPOTrainer:
             names = tuple(variants.get(name, name) for name in names)
         league = new_league(names, self.base, initial_elo=config.initial_elo, ratings=ratings)
         if config.inherit:
-            also = (first_identity(self.adapters.model),)
+            also = (adapters.first_identity(self.adapters.model),)
             league = inherit(league, folder, folder.parent / config.inherit, also=also)
         return self.league_file.begin(league)
 

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from gymnasium.spaces import Box
 
+from sparring.agents.opponents import players
 from sparring.agents.opponents.language import (
     INSTEAD,
     POLICY,
@@ -29,14 +30,6 @@ from sparring.agents.opponents.language import (
     has_config,
     is_adapter,
     load_language_model,
-)
-from sparring.agents.opponents.players import (
-    NAMED_MODELS,
-    act_function,
-    display_name,
-    display_path,
-    find_player,
-    is_server,
 )
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import Checkpoint, load_checkpoint
@@ -112,7 +105,7 @@ class PythonOrders:
     bot = ""
 
     def __init__(self, source: Any, name: str) -> None:
-        self.name, self._ask = name, act_function(source, name)
+        self.name, self._ask = name, players.act_function(source, name)
 
     def write(self, batch: DiplomacyBatch, seats: torch.Tensor) -> None:
         """Write the orders of the powers `seats` bool [G, 7]. Raises `InputError` for an order that is not legal."""
@@ -144,7 +137,7 @@ def open_player(
             return _searcher(read_settings(x), device)
         if is_code(x):
             return _python(named_source(x), x)
-        x = find_player(x, GAME, bare=(*GAME.bots, *registered()), models=language is not None)
+        x = players.find_player(x, GAME, bare=(*GAME.bots, *registered()), models=language is not None)
     if not isinstance(x, str | Path):
         return _python(x, "")
     if x in GAME.bots:
@@ -178,7 +171,7 @@ def load_observing_policy(path: Path, device: str) -> LoadedPolicy:
     """Load the policy in the file `path` for `sparring.load`, with choices of `MovementBatch` as its actions."""
     if is_adapter(path):
         raise InputError(f"{path}: is a language model's adapter, which plays in text; use sparring.evaluate")
-    checkpoint, name = load_checkpoint(path, device), display_name(path)
+    checkpoint, name = load_checkpoint(path, device), players.display_name(path)
     policy = Policy(checkpoint.network, checkpoint.contract, name=name)
     spaces = PolicySpaces(Box(0.0, 1.0, SHAPE), choice_space(), lambda actions: actions.astype(np.int64))
     return LoadedPolicy(name, path, policy, spaces, checkpoint.training)
@@ -187,12 +180,12 @@ def load_observing_policy(path: Path, device: str) -> LoadedPolicy:
 def _open_model(player: str | Path, device: str, options: LanguageOptions) -> LanguagePlayer | PolicyOrders:
     """Load a language model or a policy, an adapter also against its rivals."""
     settings = options.settings
-    if isinstance(player, str) and is_server(player):
+    if isinstance(player, str) and players.is_server(player):
         return _served_model(player, options)
     if isinstance(player, str) or player.is_dir():
         config = _overridden(config_of_player(player), settings)
         model = load_language_model(player, config, device)
-        name = config.name if config.name in NAMED_MODELS else display_path(Path(config.name))
+        name = config.name if config.name in players.NAMED_MODELS else players.display_path(Path(config.name))
         return _player(model, {POLICY: "", BASE_MODEL: ""}, options, {"model": name})
     if settings:
         raise InputError(f"--set: {player} plays as it was trained; it is for models without an adapter, and servers")

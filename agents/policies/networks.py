@@ -14,15 +14,10 @@ from pydantic import Field, Strict
 from torch import Tensor
 from typing_extensions import TypedDict
 
+from sparring.agents.policies import seat_network
 from sparring.agents.policies.actor_critic import LATER, ActorCritic, alternatives, network_shape, weight_sizes
 from sparring.agents.policies.encoders import AUTO, NATURE, NATURE_SIDE, Picture
 from sparring.agents.policies.memory import NONE
-from sparring.agents.policies.seat_network import (
-    SeatNetwork,
-    feature_count,
-    seat_shape,
-    seat_weight_sizes,
-)
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.tensor_file import Tensors, check_tensor
 from sparring.configs.core.typed import Flag, Text, naming, read, require, within
@@ -54,7 +49,7 @@ def shape_for(contract: Mapping[str, Any], config: NetworkConfig) -> dict[str, A
     for gSDE without continuous actions, and for other options that do not suit the game.
     """
     if "masked" in contract or config.memory != NONE:
-        return seat_shape(contract, config)
+        return seat_network.seat_shape(contract, config)
     if config.gsde and not contract["continuous"]:
         raise ConfigError(f"network.gsde=true: {contract['id']} has no continuous actions; leave it out")
     game = game_of(contract["id"])
@@ -71,7 +66,7 @@ def build_network(shape: dict[str, Any], *, seed: int = 0) -> ActorCritic:
     shape has passed `check_shape`, and its weights `check_weights`.
     """
     if "masked" in shape:
-        return SeatNetwork.from_shape(shape, seed=seed)
+        return seat_network.SeatNetwork.from_shape(shape, seed=seed)
     if "family" not in shape:
         return ActorCritic.from_shape(shape, seed=seed)
     from sparring.agents.policies.order_network import FAMILY, OrderNetwork
@@ -120,7 +115,7 @@ def _check_seats(shape: Mapping[str, Any]) -> None:
     require("roles" not in shape or roles > 1, f"roles={roles}: must be at least 2, or missing for one role")
     require(bool(choices) or not shape["masked"], "masked=True: there is no choice whose alternatives could be masked")
     require(not shape.get("gsde"), "gsde: is of no network of this family")
-    features = feature_count(shape["obs_dim"], choices, masked=shape["masked"], roles=roles)
+    features = seat_network.feature_count(shape["obs_dim"], choices, masked=shape["masked"], roles=roles)
     require(features > 0, f"obs_dim={shape['obs_dim']}: leaves {features} features; must be at least 1")
     require(("encoder" in shape) == ("picture" in shape), "encoder and picture: must both be there, or neither")
     if picture is None:
@@ -158,7 +153,7 @@ def load_snapshot(pool: Pool, name: str, device: str | torch.device) -> dict[str
 def _sizes(shape: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Yield name and shape of every weight, in closed form."""
     if "masked" in shape:
-        return seat_weight_sizes(shape)
+        return seat_network.seat_weight_sizes(shape)
     if "family" not in shape:
         return weight_sizes(shape)
     from sparring.agents.policies.order_network import order_weight_sizes

@@ -18,7 +18,6 @@ import numpy as np
 import torch
 
 from sparring.agents.distributed.processes import ALONE, Processes, ShardedGenerator, restore_generator
-from sparring.agents.distributed.threads import keep_freed_memory, make_deterministic, set_threads
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.networks import build_network, shape_for
 from sparring.agents.ppo.learner import Autocast, PPOLearner
@@ -28,7 +27,7 @@ from sparring.agents.run.fidelity import machine
 from sparring.agents.run.progress import Timer, counted, forecast
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.states import TrainingState
-from sparring.configs.core.device import choose_device
+from sparring.configs.core.device import choose_device, keep_freed_memory, make_deterministic, set_threads
 from sparring.configs.schema import EventConfig, PPORunConfig
 from sparring.configs.serialization import to_plain
 from sparring.curriculum.opponents import labelled_phases

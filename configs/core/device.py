@@ -1,8 +1,17 @@
-"""Machine that a command runs on: its usable cores, and the device that a name means."""
+"""Machine that a command runs on: its cores and threads, the device that a name means, and the end of its processes.
+
+torch is imported late: options are read and refused without it. A killed trainer leaves no worker process behind. On
+Linux the kernel sends SIGKILL (`PR_SET_PDEATHSIG`); it acts when the *thread* that started the process ends, so that
+thread must last as long as the worker is needed. Elsewhere a worker ends when it next uses the pipe to its parent.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
+import signal
+import sys
 from typing import TYPE_CHECKING
 
 from sparring.configs.core.allowed import complaint
@@ -25,7 +34,7 @@ def choose_device(name: str, local_rank: int = 0) -> torch.device:
     Of several processes on this machine, `local_rank` 0, 1, ..., each gets the next device unless one is named. Raises
     `ConfigError` for any other name, and for a missing CUDA device.
     """
-    import torch  # here, since options are read and refused without it
+    import torch
 
     wrong = complaint(name, DEVICE)
     if wrong:
@@ -37,3 +46,58 @@ def choose_device(name: str, local_rank: int = 0) -> torch.device:
     if index >= count:
         raise ConfigError(f"device={name}: this machine has {count} CUDA devices; use device=cpu or device=auto")
     return torch.device("cuda", index)
+
+
+def make_deterministic() -> None:
+    """Make torch sum in a fixed order, at some cost on an accelerator; a CPU does so anyway.
+
+    The dogfight's kernels need no setting: each thread plays one match, and no two threads add to the same value.
+    """
+    import torch
+
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # required by cuBLAS, read at its start
+    torch.use_deterministic_algorithms(True)
+
+
+def keep_freed_memory() -> None:
+    """Configure glibc to reuse large freed blocks: page faults on new blocks take up to a quarter of an update."""
+    if platform.libc_ver()[0] == "glibc":
+        libc = ctypes.CDLL(None)
+        libc.mallopt(-3, 32 << 20)  # M_MMAP_THRESHOLD: blocks below 32 MiB come from the heap,
+        libc.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: which never shrinks
+
+
+def backend(device: torch.device, local_size: int) -> str:
+    """Return the `torch.distributed` backend: NCCL if each process of this machine has its own GPU, else gloo."""
+    import torch
+
+    own = device.type != "cpu" and torch.cuda.device_count() >= local_size
+    return "cpu:gloo,cuda:nccl" if own else "gloo"
+
+
+def set_threads(threads: int, local_size: int = 1, *, halves: bool = False) -> int:
+    """Set the number of CPU threads, by default one per usable core, and return it.
+
+    The default is divided evenly among the `local_size` processes that train together on this machine.
+
+    The simulator uses all of them. torch uses half by default, and with `halves` always: two computations run in
+    parallel, such as actor and critic, each on half. Splitting the matrix products of small networks gains nothing,
+    because threads synchronize after every product.
+    """
+    import torch
+
+    count = threads or max(usable_cores() // local_size, 1)
+    torch.set_num_threads(threads if threads and not halves else max(count // 2, 1))
+    return count
+
+
+PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent(parent: int) -> None:
+    """End this process when its parent ends, at once if that is no longer process `parent`. Linux only."""
+    if not sys.platform.startswith("linux"):
+        return
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it ended before the call
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -15,17 +15,8 @@ from dataclasses import dataclass
 
 import chess
 
+from sparring.envs.chess import positions
 from sparring.envs.chess.analysis import LONGEST_ANSWER
-from sparring.envs.chess.positions import (
-    FIELDS,
-    UCI,
-    check_position,
-    collapse,
-    possible_position,
-    read_legal_move,
-    read_position,
-    same_position,
-)
 
 SEPARATOR = "+"
 HISTORY = 10
@@ -74,7 +65,7 @@ def read_arbiter_prompt(prompt: str) -> ArbiterQuestion | None:
     if len(rest) < 2:
         return None
     history = tuple(rest[1].split()) if len(rest) > 2 else ()
-    return ArbiterQuestion(" ".join(fen.split()[:FIELDS]), rest[0].strip(), history)
+    return ArbiterQuestion(" ".join(fen.split()[: positions.FIELDS]), rest[0].strip(), history)
 
 
 def write_transition(transition: Transition) -> str:
@@ -93,8 +84,8 @@ def true_transition(fen: str, uci: str) -> Transition:
     The game ends without claims: mate, stalemate, insufficient material, 75 moves. A fivefold repetition takes more
     moves than a history has, so it cannot be seen. Raises `InputError` for an impossible position.
     """
-    board = check_position(fen)
-    move = read_legal_move(board, uci)
+    board = positions.check_position(fen)
+    move = positions.read_legal_move(board, uci)
     if move is None:
         return Transition(fen, ILLEGAL, "0", "1")
     board.push(move)
@@ -125,13 +116,13 @@ class TransitionScore:
 def score_transition(prompt: str, answer: str) -> TransitionScore:
     """Score an answer to a prompt; never raises for any text."""
     question = read_arbiter_prompt(prompt)
-    board = possible_position(question.fen) if question else None
-    if question is None or board is None or not UCI.fullmatch(question.move):
+    board = positions.possible_position(question.fen) if question else None
+    if question is None or board is None or not positions.UCI.fullmatch(question.move):
         return TransitionScore(BAD_PROMPT)
-    if read_legal_move(board, question.move) is None:
+    if positions.read_legal_move(board, question.move) is None:
         return TransitionScore(ILLEGAL_PROMPT)
     truth = true_transition(question.fen, question.move).fen
-    parts = split_answer(collapse(answer) if len(answer) <= LONGEST_ANSWER else "")
+    parts = split_answer(positions.collapse(answer) if len(answer) <= LONGEST_ANSWER else "")
     if len(parts) >= TWO_ANSWERS:
         parts = [""]
     position, form, validity = position_reward(parts[0], truth), form_reward(parts), validity_reward(parts[0], truth)
@@ -141,9 +132,9 @@ def score_transition(prompt: str, answer: str) -> TransitionScore:
 def position_reward(fen: str, truth: str) -> float:
     """Return the reward of the next position as text."""
     answer, true = fen.split(), truth.split()
-    if same_position(fen, truth):
+    if positions.same_position(fen, truth):
         return SAME
-    only_number = len(answer) >= FIELDS and answer[: FIELDS - 1] == true[: FIELDS - 1]
+    only_number = len(answer) >= positions.FIELDS and answer[: positions.FIELDS - 1] == true[: positions.FIELDS - 1]
     return OTHER_NUMBER if only_number else DIFFERENT
 
 
@@ -157,7 +148,7 @@ def form_reward(parts: list[str]) -> float:
 
 def validity_reward(fen: str, truth: str) -> float:
     """Return the reward of a possible position with one king a side, and of the right turn and castling rights."""
-    board, true = read_position(fen), chess.Board(truth)
+    board, true = positions.read_position(fen), chess.Board(truth)
     if board is None or any(len(board.pieces(chess.KING, side)) != 1 for side in chess.COLORS):
         return INVALID
     same = (board.turn == true.turn, board.castling_xfen() == true.castling_xfen())

@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from sparring.configs import schema
 from sparring.configs.core.allowed import Form, option
 from sparring.configs.core.session import NetworkConfig
 from sparring.configs.games import ENV_ID, MEMORY, ONLY_IMPORTED, PATH, PROBABILITY, EnvConfig
 from sparring.configs.language import DIPLOMACY_BOTS, SEED_BOTS
-from sparring.configs.schema import (
-    DOGFIGHT_CHECKS,
-    TEXT,
-    TRAINERS,
-    CloneRunConfig,
-    EvaluationConfig,
-    GRPORunConfig,
-    NamedOpponentsRunConfig,
-    RunConfig,
-)
 
 DIPLOMACY = "sparring/Diplomacy-v0"
 PLAYER = Form(r"[^\x00\n]+", "a player of Diplomacy, such as search:positions=2000, a run or a policy")
@@ -61,54 +52,54 @@ class DistillConfig:
 
 
 @dataclass
-class DiplomacyRunConfig(NamedOpponentsRunConfig):
+class DiplomacyRunConfig(schema.NamedOpponentsRunConfig):
     """PPO in Diplomacy: orders are chosen, all six other powers of a game are the same opponent."""
 
     game, title, bots, seats, multiple = DIPLOMACY, "Diplomacy", (*DIPLOMACY_BOTS, *SEED_BOTS), 7, 7
     lacks = (
         "network.activation", "network.log_std_init", "network.log_std_min", "network.log_std_max", "network.gsde",
         "ppo.gsde_every", "phases.scripted_start", "phases.scripted_end", "phases.randomization",
-        "phases.events.log_std", "self_play", *DOGFIGHT_CHECKS, *MEMORY, *ONLY_IMPORTED,
+        "phases.events.log_std", "self_play", *schema.DOGFIGHT_CHECKS, *MEMORY, *ONLY_IMPORTED,
     )  # fmt: skip
 
     env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)
 
 
 @dataclass
-class DiplomacyGRPORunConfig(GRPORunConfig):
+class DiplomacyGRPORunConfig(schema.GRPORunConfig):
     """GRPO trains a language model to play Diplomacy."""
 
     game, title, seats, multiple = DIPLOMACY, "Diplomacy", 7, 7
-    lacks = (*GRPORunConfig.lacks, "dry_run", "overfit")
+    lacks = (*schema.GRPORunConfig.lacks, "dry_run", "overfit")
 
     env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)
 
 
 @dataclass
-class DiplomacyCloneRunConfig(CloneRunConfig):
+class DiplomacyCloneRunConfig(schema.CloneRunConfig):
     """A language model clones a bot of Diplomacy."""
 
     game, title, seats, multiple = DIPLOMACY, "Diplomacy", 7, 7
-    lacks = (*CloneRunConfig.lacks, "dry_run")
+    lacks = (*schema.CloneRunConfig.lacks, "dry_run")
 
     env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)
 
 
 @dataclass
-class DiplomacyDistillRunConfig(RunConfig):
+class DiplomacyDistillRunConfig(schema.RunConfig):
     """A policy of Diplomacy imitates a teacher, such as the search."""
 
     trainers = ("distill",)
     game, title, seats, multiple = DIPLOMACY, "Diplomacy", 7, 7
     lacks = (*DiplomacyRunConfig.lacks, "env.num_envs", "evaluation.video_every")
 
-    trainer: str = option("distill", TRAINERS)
+    trainer: str = option("distill", schema.TRAINERS)
     env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)
-    init_from: str = option("", TEXT)
+    init_from: str = option("", schema.TEXT)
     """A policy whose weights a new run begins with: a file or a run's name."""
     network: NetworkConfig = field(default_factory=NetworkConfig)
     distill: DistillConfig = field(default_factory=DistillConfig)
-    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    evaluation: schema.EvaluationConfig = field(default_factory=schema.EvaluationConfig)
 
 
 RUNS = (DiplomacyRunConfig, DiplomacyGRPORunConfig, DiplomacyCloneRunConfig, DiplomacyDistillRunConfig)

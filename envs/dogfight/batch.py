@@ -19,7 +19,14 @@ from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import choose
 from sparring.configs.core.tensor_file import check_tensor, check_tensors
 from sparring.envs.dogfight import rules as game
-from sparring.envs.dogfight.config import RewardConfig
+from sparring.envs.dogfight.config import (
+    RewardConfig,
+    check_bots,
+    check_number,
+    check_ranges,
+    check_rewards,
+    check_whole,
+)
 from sparring.envs.dogfight.kernels import step
 from sparring.envs.dogfight.kernels.state import (
     BotMemory,
@@ -40,7 +47,6 @@ from sparring.envs.dogfight.kernels.step import (
     restart_kernel,
     step_kernel,
 )
-from sparring.envs.dogfight.validation import check_bots, check_number, check_ranges, check_rewards, check_whole
 from sparring.envs.launcher import Copyable, Launcher
 
 ACTION_SIZE = 3

@@ -13,7 +13,6 @@ import numpy as np
 
 from sparring.configs import games, schema
 from sparring.configs.core.errors import choose
-from sparring.envs.dogfight import config
 from sparring.envs.game import HELD_OUT_PREFIX
 
 ENV_ID = games.DOGFIGHT
@@ -56,7 +55,9 @@ CHALLENGE_CEILING_MIN_SPEED = 20.0
 CHALLENGE_FRAMES = 4
 CHALLENGE_FRAME_SIZE = 56
 
-RULES, BOT_RATES, SPAWNS = config.RULES, config.BOT_RATES, config.SPAWNS
+RULES = ("classic", "challenge")
+BOT_RATES = ("tick", "agent")
+SPAWNS = ("random", "fixed")
 BOTS, LEVELS = schema.BOTS, schema.LEVELS
 ACTIONS = -1
 """In place of a bot id, its index in `BOTS`: the seat is played by actions."""

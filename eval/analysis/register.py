@@ -18,15 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.agents.run.folder import read_origin
-from sparring.agents.sweeps.sweep_folder import (
-    FINISHED,
-    SUFFIX,
-    SweepFolder,
-    measured,
-    ranked_trials,
-    read_rows,
-    search_summary,
-)
+from sparring.agents.sweeps import sweep_folder
 from sparring.configs.core.errors import ConfigError, InputError, one_line
 from sparring.configs.core.files import PACKAGE, read_regular_text, write_atomically
 from sparring.configs.load import load, runs
@@ -83,7 +75,7 @@ def rows_of_runs(root: Path, names: Iterable[str] | None = None) -> list[Registe
     Raises `InputError` for a name that is neither.
     """
     records = {record.id: record for record in RunFolders(root).runs()}
-    sweeps = [SweepFolder(path) for path in sorted(root.glob(f"*{SUFFIX}")) if path.is_dir()]
+    sweeps = [sweep_folder.SweepFolder(path) for path in sorted(root.glob(f"*{sweep_folder.SUFFIX}")) if path.is_dir()]
     owner = {run: sweep for sweep in sweeps for run in sweep.runs()}
     known = {*records, *(sweep.name for sweep in sweeps)}
     chosen = known if names is None else set(names)
@@ -155,7 +147,7 @@ def written(rows: Sequence[RegisterRow]) -> str:
     return "".join(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in sorted(rows, key=lambda one: one.name))
 
 
-def _row_or_damage(record: RunRecord, sweep: SweepFolder | None) -> RegisterRow:
+def _row_or_damage(record: RunRecord, sweep: sweep_folder.SweepFolder | None) -> RegisterRow:
     """Return the row of a run, or one that says why there is none: a strange folder does not end the others."""
     try:
         return _row(record, sweep)
@@ -164,7 +156,7 @@ def _row_or_damage(record: RunRecord, sweep: SweepFolder | None) -> RegisterRow:
         return RegisterRow(record.id, STATUS[record.status], "unknown", "", result=why)
 
 
-def _row(record: RunRecord, sweep: SweepFolder | None) -> RegisterRow:
+def _row(record: RunRecord, sweep: sweep_folder.SweepFolder | None) -> RegisterRow:
     folder = Path(record.path)
     origin = read_origin(folder)
     file = _file(sweep)
@@ -187,11 +179,11 @@ def _row(record: RunRecord, sweep: SweepFolder | None) -> RegisterRow:
     )
 
 
-def _search_row(sweep: SweepFolder, records: Mapping[str, RunRecord]) -> RegisterRow:
-    trials, file = ranked_trials(sweep), _file(sweep)
+def _search_row(sweep: sweep_folder.SweepFolder, records: Mapping[str, RunRecord]) -> RegisterRow:
+    trials, file = sweep_folder.ranked_trials(sweep), _file(sweep)
     assert file is not None
     running = any(trial["run"] in records and records[trial["run"]].status == "running" for trial in trials)
-    finished = all(trial["outcome"] in FINISHED for trial in trials)
+    finished = all(trial["outcome"] in sweep_folder.FINISHED for trial in trials)
     status = "running" if running else "completed" if finished else "failed"
     folder = sweep.run_folder(trials[0]["run"]) if trials else sweep.path
     command = f"python train.py +sweep={_file_name(sweep)}"
@@ -202,7 +194,7 @@ def _search_row(sweep: SweepFolder, records: Mapping[str, RunRecord]) -> Registe
         changes=_search_space(file),
         command=command,
         commit=read_origin(folder).get("commit", ""),
-        result="; ".join(search_summary(sweep)),
+        result="; ".join(sweep_folder.search_summary(sweep)),
         lessons=_lessons(sweep.path),
         of=_file_name(sweep),
     )
@@ -221,9 +213,9 @@ def _changes(config: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _result(record: RunRecord, folder: Path, file: SweepFile | None) -> str:
-    rows = read_rows(folder)
+    rows = sweep_folder.read_rows(folder)
     measures = [file.primary.measure] if file else [read_measure(text) for text in KEY_RESULTS]
-    results = ((measure, measured(rows, measure)) for measure in measures)
+    results = ((measure, sweep_folder.measured(rows, measure)) for measure in measures)
     said = next((f"{measure} = {value:.4g}" for measure, value in results if value == value), "")
     stopped = record.status in ("killed", "failed", "empty")
     return ", ".join(filter(None, [said, f"{record.status} after {len(rows)} updates" if stopped else ""]))
@@ -237,16 +229,16 @@ def _lessons(folder: Path) -> str:
     return text if len(text) <= LONGEST_LESSON else f"{text[:LONGEST_LESSON]}..."
 
 
-def _file(sweep: SweepFolder | None) -> SweepFile | None:
+def _file(sweep: sweep_folder.SweepFolder | None) -> SweepFile | None:
     content = sweep.content() if sweep else {}
     return parse_sweep(sweep.name, content, sweep.path) if sweep and content else None
 
 
-def _is_search(sweep: SweepFolder) -> bool:
+def _is_search(sweep: sweep_folder.SweepFolder) -> bool:
     return "search" in sweep.content()
 
 
-def _file_name(sweep: SweepFolder) -> str:
+def _file_name(sweep: sweep_folder.SweepFolder) -> str:
     """Return the sweep file with this content, else the sweep's own name."""
     if sweep.name in sweep_files():
         return sweep.name
@@ -254,7 +246,7 @@ def _file_name(sweep: SweepFolder) -> str:
     return next((name for name in sweep_files() if read_sweep_file(name).plain == content), sweep.name)
 
 
-def _letter(run: str, sweep: SweepFolder | None, file: SweepFile | None) -> str:
+def _letter(run: str, sweep: sweep_folder.SweepFolder | None, file: SweepFile | None) -> str:
     letter = run.removeprefix(f"{sweep.name}-").rpartition("-seed")[0] if sweep else ""
     return letter if file and letter in file.runs else ""
 

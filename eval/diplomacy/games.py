@@ -40,7 +40,7 @@ def play_bots(
 ) -> Played:
     """Play bots, a policy, a search or a Python object against six equal ones, of any kind but a policy."""
     from sparring.agents.opponents.diplomacy import PolicyOrders, open_player
-    from sparring.agents.play.diplomacy_matches import play_against
+    from sparring.agents.ppo.tasks.diplomacy import play_against
     from sparring.envs.diplomacy.records.history import WatchedBatch
     from sparring.envs.diplomacy.rollouts.games import one_of_seven, play_to_end
     from sparring.eval.diplomacy.results import record

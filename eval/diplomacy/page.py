@@ -22,23 +22,15 @@ from sparring.envs.diplomacy.drawing.arrows import DISLODGED_SHIFT, OrderMark, m
 from sparring.envs.diplomacy.drawing.outlines import HEIGHT, WIDTH, is_sea, standard_drawing
 from sparring.envs.diplomacy.drawing.render import HULL, SAIL
 from sparring.envs.diplomacy.orders.notation import unit_location
+from sparring.envs.diplomacy.records import timeline
 from sparring.envs.diplomacy.records.game_log import POWER_NAMES, result
-from sparring.envs.diplomacy.records.timeline import (
-    Odds,
-    Phase,
-    centre_counts,
-    counts_by_year,
-    order_outcomes,
-    phase_title,
-    winner,
-)
 from sparring.eval.command import fill_page, join_files
 
 UNKNOWN = "unknown"
 _FOLDER = Path(__file__).parent
 
 
-def page(phases: Sequence[Phase], *, players: Sequence[str], title: str = "", note: str = "") -> str:
+def page(phases: Sequence[timeline.Phase], *, players: Sequence[str], title: str = "", note: str = "") -> str:
     """Return the page of a recorded game; `players` are those of the seven powers in order, "" if unknown.
 
     `note` describes the odds of phases, if any. Titles and players' names cannot end their element or start
@@ -73,15 +65,15 @@ def lineup(players: Sequence[str]) -> str:
     return "Diplomacy: " + ", ".join(few + ([f"{most} elsewhere"] if len(powers[most]) >= 4 else []))
 
 
-def encode(phases: Sequence[Phase], players: Sequence[str], title: str, note: str = "") -> dict[str, Any]:
+def encode(phases: Sequence[timeline.Phase], players: Sequence[str], title: str, note: str = "") -> dict[str, Any]:
     """Return the data for the page's script."""
     noted = {"note": note} if note else {}
     return noted | {
         "title": title,
         "result": result(phases),
-        "winner": winner(phases),
+        "winner": timeline.winner(phases),
         "players": list(players),
-        "years": counts_by_year(phases),
+        "years": timeline.counts_by_year(phases),
         "phases": [encode_phase(phase, after) for phase, after in zip(phases, [*phases[1:], None], strict=True)],
         **board_data(),
     }
@@ -101,7 +93,7 @@ def board_data() -> dict[str, Any]:
 
 
 def write_replay(
-    path: str | Path, phases: Sequence[Phase], *, players: Sequence[str], title: str = "", note: str = ""
+    path: str | Path, phases: Sequence[timeline.Phase], *, players: Sequence[str], title: str = "", note: str = ""
 ) -> None:
     """Write the page of a recorded game to `path`, atomically; a missing folder is created."""
     text = page(phases, players=players, title=title, note=note)
@@ -136,9 +128,9 @@ def _map_parts() -> Iterator[str]:
         yield f'<defs><path id="{name}" d="{_path(np.array(shape, dtype=float))}Z"/></defs>'
 
 
-def encode_phase(phase: Phase, after: Phase | None) -> dict[str, Any]:
+def encode_phase(phase: timeline.Phase, after: timeline.Phase | None) -> dict[str, Any]:
     """Return the page's data of a phase; for the last one, without a successor, only the position."""
-    done = order_outcomes(phase, after) if after else []
+    done = timeline.order_outcomes(phase, after) if after else []
     made = {id(mark.outcome): mark for mark in marks(phase, done)}
     odds = {(line["power"], line["text"]): _odds(line) for line in phase.get("odds", [])}
     outcomes = [_outcome(made[id(outcome)]) | odds.pop((outcome.power, outcome.text), {}) for outcome in done]
@@ -146,24 +138,24 @@ def encode_phase(phase: Phase, after: Phase | None) -> dict[str, Any]:
     idle = [{"power": power, "text": text, **line} for (power, text), line in odds.items()] if after else []
     return {
         "name": phase["name"],
-        "title": phase_title(phase["name"]),
+        "title": timeline.phase_title(phase["name"]),
         "units": _units(phase["units"]),
         "dislodged": _units(phase["dislodged"]),
         "owner": phase["owner"],
-        "counts": centre_counts(phase),
+        "counts": timeline.centre_counts(phase),
         "outcomes": outcomes,
     } | ({"idle": idle} if idle else {})
 
 
-def encode_orders(phase: Phase) -> list[dict[str, Any]]:
+def encode_orders(phase: timeline.Phase) -> list[dict[str, Any]]:
     """Return the marks of orders that have not been carried out, as if they were all to succeed."""
     province_of, ordered = standard_board().province_of, phase["orders"]
-    hoped: Phase = {**phase, "results": [codes.DONE] * codes.NUM_PROVINCES}
-    done = [outcome for outcome in order_outcomes(hoped, hoped) if ordered[int(province_of[outcome.start])]]
+    hoped: timeline.Phase = {**phase, "results": [codes.DONE] * codes.NUM_PROVINCES}
+    done = [outcome for outcome in timeline.order_outcomes(hoped, hoped) if ordered[int(province_of[outcome.start])]]
     return [_outcome(mark) for mark in marks(hoped, done)]
 
 
-def _odds(line: Odds) -> dict[str, Any]:
+def _odds(line: timeline.Odds) -> dict[str, Any]:
     """Round probabilities to 0.01 %."""
     others = [[text, round(share, 4)] for text, share in line["others"]]
     more, share = line["rest"]

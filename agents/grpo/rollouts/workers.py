@@ -23,7 +23,7 @@ from multiprocessing.util import Finalize
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sparring.agents.distributed.threads import end_with_parent, make_deterministic, set_threads
+from sparring.configs.core.device import end_with_parent, make_deterministic, set_threads
 from sparring.configs.core.errors import InputError, one_line
 from sparring.configs.schema import GRPORunConfig
 from sparring.envs.text import RolloutPlan

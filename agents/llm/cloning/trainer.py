@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from sparring.agents.distributed.processes import ALONE, Processes
-from sparring.agents.distributed.threads import keep_freed_memory, make_deterministic, set_threads
 from sparring.agents.llm.backend import ModelError
 from sparring.agents.llm.cloning.dataset import CloneDataset, batches, halve, pack
 from sparring.agents.llm.cloning.held_out import HeldOut, HeldOutText
@@ -33,7 +32,7 @@ from sparring.agents.run.fidelity import machine
 from sparring.agents.run.progress import Timer, counted
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.states import TrainingState
-from sparring.configs.core.device import choose_device, usable_cores
+from sparring.configs.core.device import choose_device, keep_freed_memory, make_deterministic, set_threads, usable_cores
 from sparring.configs.language import NEW_MODEL
 from sparring.configs.schema import CloneRunConfig
 from sparring.configs.serialization import to_plain

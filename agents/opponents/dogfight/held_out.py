@@ -14,16 +14,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from sparring.envs.dogfight.rules import (
-    CHALLENGE_FRAME_SIZE,
-    CHALLENGE_FRAMES,
-    MAX_TICKS,
-    PARAMETER_INDEX,
-    PARAMETERS,
-)
+from sparring.envs.dogfight import rules
 from sparring.envs.game import HELD_OUT_PREFIX
 
-_CHALLENGE = CHALLENGE_FRAMES * CHALLENGE_FRAME_SIZE
+_CHALLENGE = rules.CHALLENGE_FRAMES * rules.CHALLENGE_FRAME_SIZE
 _PHYSICS = 46
 """First column of the physics parameters, in observations of 59 floats."""
 _GAIN = 3.0
@@ -119,7 +113,7 @@ class SampledActions:
         else:
             self._match = self._match + (left > self._left)
         self._left = left
-        ticks = ((1.0 - left) * MAX_TICKS + 0.5).long()
+        ticks = ((1.0 - left) * rules.MAX_TICKS + 0.5).long()
         window = ticks // _WINDOW
         row = torch.arange(len(left), device=left.device)
         match = _mix(_mix(row + (self._seed << 20)) + self._match)
@@ -172,10 +166,10 @@ def _relative(obs: Tensor) -> Tensor:
 
 def _physics(obs: Tensor, name: str) -> Tensor | float:
     """Return a parameter of the matches, [N], in its own unit; the default where it is not observed."""
-    parameter = PARAMETERS[PARAMETER_INDEX[name]]
-    if obs.shape[1] != _PHYSICS + len(PARAMETERS):
+    parameter = rules.PARAMETERS[rules.PARAMETER_INDEX[name]]
+    if obs.shape[1] != _PHYSICS + len(rules.PARAMETERS):
         return parameter.default
-    return obs[:, _PHYSICS + PARAMETER_INDEX[name]] * parameter.normalizer
+    return obs[:, _PHYSICS + rules.PARAMETER_INDEX[name]] * parameter.normalizer
 
 
 def _cross(a: Tensor, b: Tensor) -> Tensor:

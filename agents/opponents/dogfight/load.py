@@ -17,19 +17,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from sparring.agents.opponents import players
 from sparring.agents.opponents.dogfight.held_out import HELD_OUT_SOURCES
 from sparring.agents.opponents.dogfight.onnx_actor import contract_of, make_policy, notes_on
 from sparring.agents.opponents.dogfight.onnx_file import read_onnx
 from sparring.agents.opponents.dogfight.planner import PlannerPlayer
-from sparring.agents.opponents.players import (
-    ONNX,
-    SAMPLED_PREFIX,
-    display_name,
-    find_checkpoint,
-    find_player,
-    other_game,
-    planner_samples,
-)
 from sparring.agents.opponents.python_policy import PythonPolicy
 from sparring.agents.opponents.snapshots import Frozen, frozen_players
 from sparring.agents.policies.actor_critic import ActorCritic
@@ -94,14 +86,14 @@ def open_player(
     if isinstance(x, Policy):
         return Entrant(x.name, x)
     if isinstance(x, str):
-        if planner and (samples := planner_samples(x)):
+        if planner and (samples := players.planner_samples(x)):
             return Entrant(x, PlannerPlayer(samples, name=x, device=device))
         if is_code(x):
             return _python(named_source(x), device, name=x)
-        if x.startswith(SAMPLED_PREFIX):
-            path = find_checkpoint(x.removeprefix(SAMPLED_PREFIX), GAME)
+        if x.startswith(players.SAMPLED_PREFIX):
+            path = players.find_checkpoint(x.removeprefix(players.SAMPLED_PREFIX), GAME)
             return load_policy(path, device, deterministic=False, old_version=old_version)
-        x = find_player(x, GAME, bare=(*GAME.bots, *registered()))
+        x = players.find_player(x, GAME, bare=(*GAME.bots, *registered()))
     if isinstance(x, str):
         return Entrant(x, PythonPolicy(HELD_OUT_SOURCES[x], name=x, device=device) if x in HELD_OUT_SOURCES else x)
     if isinstance(x, Path):
@@ -122,7 +114,9 @@ def frozen_policies(
         return load_policy(path, device, deterministic=deterministic, old_version=old_version)
 
     def with_network(entrant: Entrant, network: ActorCritic, path: Path) -> Entrant:
-        policy = Policy(network, _policy(entrant).contract, name=display_name(path), deterministic=deterministic)
+        policy = Policy(
+            network, _policy(entrant).contract, name=players.display_name(path), deterministic=deterministic
+        )
         return Entrant(policy.name, policy, path)
 
     return frozen_players(folder, device, opened, lambda entrant: _policy(entrant).network, with_network)
@@ -158,9 +152,9 @@ def load_policy(
     any.
     Raises `InputError` if it is unusable, or, unless `old_version`, of an old version of the environment.
     """
-    if path.suffix == ONNX:
+    if path.suffix == players.ONNX:
         return _load_onnx(path, device, deterministic=deterministic, old_version=old_version)
-    name = display_name(path)
+    name = players.display_name(path)
     if path.suffix == SB3:
         return _load_zip(path, device, deterministic=deterministic, vecnormalize=vecnormalize)
     checkpoint = load_checkpoint(path, device)
@@ -175,7 +169,7 @@ def _python(source: Any, device: str | torch.device, name: str = "") -> Entrant:
 
 
 def _load_zip(path: Path, device: str | torch.device, *, deterministic: bool, vecnormalize: Path | None) -> Entrant:
-    name, network = display_name(path), read_zip(path).to(device).eval()
+    name, network = players.display_name(path), read_zip(path).to(device).eval()
     contract = _usual_contract(path, network.obs_dim, network.continuous, network.binary)
     normalized = was_normalized(path)
     file = vecnormalize or (None if normalized is False else find_statistics(path))
@@ -197,7 +191,7 @@ def _missing_statistics(name: str, stem: str, *, shown: bool) -> str:
 
 
 def _load_onnx(path: Path, device: str | torch.device, *, deterministic: bool, old_version: bool) -> Entrant:
-    name, file = display_name(path), read_onnx(path)
+    name, file = players.display_name(path), read_onnx(path)
     contract, notes = _todays(path, contract_of(file), old_version=old_version)
     policy = make_policy(file, contract, name=name, device=device)
     return Entrant(name, policy, path, notes=notes + notes_on(file, name, deterministic=deterministic))
@@ -208,10 +202,10 @@ def _todays(path: Path, contract: dict[str, Any], *, old_version: bool) -> tuple
     if is_old(contract):
         if not old_version:
             raise OldVersionError(old_version_message(path, contract))
-        note = f"{display_name(path)} was trained in {contract['id']}, whose bots differed"
+        note = f"{players.display_name(path)} was trained in {contract['id']}, whose bots differed"
         return admitted(contract, path), (note,)
     if contract["id"] != ENV_ID:
-        raise CheckpointError(other_game(path, contract["id"], GAME))
+        raise CheckpointError(players.other_game(path, contract["id"], GAME))
     return contract, ()
 
 

@@ -11,7 +11,6 @@ import torch
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.opponents.diplomacy import open_player
 from sparring.agents.opponents.training import open_opponents
-from sparring.agents.play.diplomacy_matches import play_against
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.tasks.task import VIDEO, Film, TaskStatus
@@ -28,7 +27,7 @@ from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import BOTS, NUM_POWERS
 from sparring.envs.diplomacy.config import DiplomacyRunConfig
 from sparring.envs.diplomacy.drawing.render import gif_bytes
-from sparring.envs.diplomacy.movement_batch import MovementBatch
+from sparring.envs.diplomacy.movement_batch import MovementBatch, OrderWriter
 from sparring.envs.diplomacy.records.history import PhaseRecord, WatchedBatch
 from sparring.envs.diplomacy.records.timeline import phases_of
 from sparring.envs.diplomacy.rewards.scoring import count_centres, sum_of_squares
@@ -168,3 +167,22 @@ class DiplomacyTask:
         games = {name: stored[name] for name in ("games", "length", "draws")}
         opponents = stored["opponent"].int()
         self.env.load_state_dict(self.env.state_dict() | {"batch": games, "opponents": opponents})
+
+
+@torch.no_grad()
+def play_against(batch: DiplomacyBatch, network: ActorCritic, opponent: str | OrderWriter, *, seed: int) -> None:
+    """Play every game of `batch` from start to end, the deterministic policy in seat i % 7 of game i.
+
+    A bot as the opponent also decides the policy's retreats and adjustments, as in training; beside another opponent a
+    DumbBot does. The results are in `batch`.
+    """
+    batch.reset()
+    writers = () if isinstance(opponent, str) else (opponent,)
+    movements = MovementBatch(batch, seed=seed, autoreset=False, writers=writers)
+    env = LearnerEnv(movements, bots=(*BOTS, *map(str, writers)), seed=0)
+    number = BOTS.index(opponent) if isinstance(opponent, str) else len(BOTS)
+    env.assign(np.full(batch.num_games, number))
+    while not bool(batch.done.all()):
+        actions, _ = network.act(env.obs, deterministic=True)
+        env.step(actions)
+    batch.check()

@@ -14,18 +14,8 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Text
 
 from sparring.configs.core.errors import InputError, choose
+from sparring.envs.chess import arbiter
 from sparring.envs.chess.analysis import LONGEST_ANSWER
-from sparring.envs.chess.arbiter import (
-    BAD_PROMPT,
-    SAME,
-    ArbiterQuestion,
-    arbiter_prompt,
-    question_of,
-    read_arbiter_prompt,
-    score_transition,
-    true_transition,
-    write_transition,
-)
 from sparring.envs.chess.positions import check_position, random_move, random_position
 
 LONGEST_PROMPT = 256
@@ -118,12 +108,12 @@ class ChessArbiterEnv(gymnasium.Env[str, str]):
         if not isinstance(action, str):
             raise InputError(f"action of type {type(action).__name__}: must be a text (str)")
         self._open = False
-        score, question = score_transition(self._prompt, action), read_arbiter_prompt(self._prompt)
+        score, question = arbiter.score_transition(self._prompt, action), arbiter.read_arbiter_prompt(self._prompt)
         assert question is not None
-        expected = true_transition(question.fen, question.move)
+        expected = arbiter.true_transition(question.fen, question.move)
         info: dict[str, Any] = {name: getattr(score, name) for name in INFO}
-        info["expected"] = write_transition(expected)
-        info["exact"] = score.position == SAME
+        info["expected"] = arbiter.write_transition(expected)
+        info["exact"] = score.position == arbiter.SAME
         return self._prompt, score.total, True, False, info
 
     def render(self) -> str | None:  # type: ignore[override]
@@ -134,7 +124,9 @@ class ChessArbiterEnv(gymnasium.Env[str, str]):
         board = random_position(self.np_random, int(self.np_random.integers(self.plies + 1)))
         move = random_move(board, self.np_random)
         assert move is not None
-        return arbiter_prompt(question_of(board, move.uci(), [earlier.uci() for earlier in board.move_stack]))
+        return arbiter.arbiter_prompt(
+            arbiter.question_of(board, move.uci(), [earlier.uci() for earlier in board.move_stack])
+        )
 
     def _asked(self, options: dict[str, Any]) -> str:
         """Return the prompt of given options, checked by reading it."""
@@ -144,7 +136,9 @@ class ChessArbiterEnv(gymnasium.Env[str, str]):
         history = options.get("history", ())
         moves = tuple(history.split() if isinstance(history, str) else map(str, history))
         check_position(fen, "options fen")
-        prompt = arbiter_prompt(ArbiterQuestion(fen, move, moves or (move,)))
-        if score_transition(prompt, "").total == BAD_PROMPT or not self.observation_space.contains(prompt):
+        prompt = arbiter.arbiter_prompt(arbiter.ArbiterQuestion(fen, move, moves or (move,)))
+        if arbiter.score_transition(prompt, "").total == arbiter.BAD_PROMPT or not self.observation_space.contains(
+            prompt
+        ):
             raise InputError(f"options move={move!r}: give a move in UCI, as in e2e4, and a short history")
         return prompt

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import chess
 import numpy as np
 
+from sparring.envs.chess import positions
 from sparring.envs.chess.analysis import (
     LONGEST_ANSWER,
     MOST_MOVES,
@@ -24,15 +25,6 @@ from sparring.envs.chess.arbiter import PART_COUNT, read_arbiter_prompt, score_t
 from sparring.envs.chess.config import ChessCloneRunConfig, ChessGRPORunConfig
 from sparring.envs.chess.data.positions import HELD_OUT, TRAIN, PositionRecord
 from sparring.envs.chess.data.samples import ANALYSIS, ARBITER, ChessSample, analysis_sample, arbiter_sample
-from sparring.envs.chess.positions import (
-    collapse,
-    edit_similarity,
-    position_after,
-    possible_position,
-    read_legal_move,
-    read_position,
-    same_position,
-)
 from sparring.envs.chess.rollouts.demonstrations import labelled
 from sparring.envs.chess.rollouts.sources import (
     engine_of,
@@ -121,14 +113,14 @@ def arbiter_facts(prompt: str, text: str) -> dict[str, float]:
     question = read_arbiter_prompt(prompt)
     assert question is not None
     truth = true_transition(question.fen, question.move)
-    parts = split_answer(collapse(text[:LONGEST_ANSWER]))
+    parts = split_answer(positions.collapse(text[:LONGEST_ANSWER]))
     valid = len(parts) == PART_COUNT
     fen, reward, terminated, truncated = parts if valid else ("", "", "", "")
-    board = read_position(fen) if fen else None
+    board = positions.read_position(fen) if fen else None
     facts = {
-        "arbiter_exact": same_position(fen, truth.fen),
+        "arbiter_exact": positions.same_position(fen, truth.fen),
         "arbiter_legal": board is not None and board.is_valid(),
-        "arbiter_similarity": edit_similarity(fen, truth.fen),
+        "arbiter_similarity": positions.edit_similarity(fen, truth.fen),
         "arbiter_reward_text": reward == truth.reward,
         "arbiter_terminated": terminated == truth.terminated,
         "arbiter_truncated": truncated == truth.truncated,
@@ -144,11 +136,11 @@ def arbiter_facts(prompt: str, text: str) -> dict[str, float]:
 
 def analysis_facts(prompt: str, text: str, label: Analysis, truth: Truth) -> dict[str, float]:
     """Compare an answer to the P task with the engine's `label`. Never raises for any text."""
-    board = possible_position(read_analysis_prompt(prompt))
+    board = positions.possible_position(read_analysis_prompt(prompt))
     assert board is not None
-    analysis = read_analysis(collapse(text))
+    analysis = read_analysis(positions.collapse(text))
     values = {
-        "analysis_best_legal": read_legal_move(board, analysis.best) is not None,
+        "analysis_best_legal": positions.read_legal_move(board, analysis.best) is not None,
         "analysis_best_equal": analysis.best == label.best,
         "analysis_top_five": len({*analysis.moves} & {*label.moves}) / MOST_MOVES,
         "analysis_invalid": not (analysis.best and analysis.moves and analysis.evaluations),
@@ -215,7 +207,7 @@ class LabelTruth:
     def __init__(self, analyses: Mapping[str, Analysis]) -> None:
         self._analyses = dict(analyses)
         self._after = {
-            position_after(chess.Board(fen), chess.Move.from_uci(move)).fen(): -value
+            positions.position_after(chess.Board(fen), chess.Move.from_uci(move)).fen(): -value
             for fen, analysis in analyses.items()
             for move, value in zip(analysis.moves, analysis.evaluations, strict=True)
         }

@@ -20,17 +20,9 @@ from sparring.envs.chess.config import ChessCloneRunConfig, ChessGRPORunConfig
 from sparring.envs.chess.data.positions import TRAIN
 from sparring.envs.chess.data.samples import ANALYSIS, ARBITER
 from sparring.envs.chess.engines.engine import Engine
+from sparring.envs.chess.rollouts import sources
 from sparring.envs.chess.rollouts.demonstrations import PIECES, ChessDemonstrations, corpus
 from sparring.envs.chess.rollouts.evaluation import preview, references
-from sparring.envs.chess.rollouts.sources import (
-    Answer,
-    engine_of,
-    free_text,
-    positions_of,
-    prompt_text,
-    search_ahead,
-    task_of_group,
-)
 from sparring.envs.text import (
     Answered,
     DecidePrompts,
@@ -48,8 +40,8 @@ class ChessTask:
     """Prompts of the training positions, plan after plan; see `envs.text.TextTask`. A game is one answer."""
 
     def __init__(self, config: ChessGRPORunConfig, *, threads: int = 1) -> None:
-        self._config, self._records = config, positions_of(config.env).positions[TRAIN]
-        self._engine: Engine | None = engine_of(config.env) if config.tasks.analysis_share > 0 else None
+        self._config, self._records = config, sources.positions_of(config.env).positions[TRAIN]
+        self._engine: Engine | None = sources.engine_of(config.env) if config.tasks.analysis_share > 0 else None
 
     def reset(self, plan: RolloutPlan, decide: DecidePrompts) -> None:
         """Choose a position for each group by its seed, a different one for every group while there are enough."""
@@ -59,8 +51,8 @@ class ChessTask:
         numbers = _different([group.seed for group in plan.groups], len(self._records))
         self._asked = []
         for place, number in enumerate(numbers):
-            task = task_of_group(self._config.tasks, step=plan.step, steps=steps, group=place, groups=groups)
-            self._asked.append((task, prompt_text(self._config.tasks, task, self._records[number])))
+            task = sources.task_of_group(self._config.tasks, step=plan.step, steps=steps, group=place, groups=groups)
+            self._asked.append((task, sources.prompt_text(self._config.tasks, task, self._records[number])))
 
     @property
     def over(self) -> bool:
@@ -75,7 +67,7 @@ class ChessTask:
         """Score the answers; a game whose position the engine cannot search fails."""
         answers = {prompt.game: (self._task(prompt.game), prompt.text, answer.text) for prompt, answer in answered}
         if self._engine:
-            search_ahead(list(answers.values()), self._engine)
+            sources.search_ahead(list(answers.values()), self._engine)
         for game, answer in answers.items():
             self._score(game, answer)
         self._over = True
@@ -118,14 +110,14 @@ class ChessTask:
         planned = self._plan.groups[group]
         return Prompt(
             text=text,
-            menu=free_text(self._config.tasks, task),
+            menu=sources.free_text(self._config.tasks, task),
             seed=mix(planned.seed, self._plan.step, game),
             game=game,
             player=planned.players[0],
             facts=GroupFacts(group, 0, 0, (), crc32(text.encode())),
         )
 
-    def _score(self, game: int, answer: Answer) -> None:
+    def _score(self, game: int, answer: sources.Answer) -> None:
         try:
             self._rewards[game] = reward_of(answer, self._engine)
         except InputError as error:
@@ -146,7 +138,7 @@ def _different(seeds: list[int], count: int) -> list[int]:
     return taken
 
 
-def reward_of(answer: Answer, truth: Truth | None) -> float:
+def reward_of(answer: sources.Answer, truth: Truth | None) -> float:
     """Return the reward of an answer; `truth` may be None for the A task. Raises `InputError` if the engine fails."""
     task, prompt, text = answer
     if task != ANALYSIS:

@@ -17,27 +17,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import standard_board
-from sparring.envs.diplomacy.drawing import palette
-from sparring.envs.diplomacy.drawing.arrows import (
-    ARROW,
-    DISLODGED_SHIFT,
-    DOT,
-    RING,
-    UNIT_RADIUS,
-    OrderMark,
-    dashes,
-    marks,
-)
-from sparring.envs.diplomacy.drawing.outlines import (
-    COAST_LINE,
-    HEIGHT,
-    LAND_BORDER,
-    NO_PROVINCE,
-    SEA_BORDER,
-    WIDTH,
-    is_sea,
-    standard_drawing,
-)
+from sparring.envs.diplomacy.drawing import arrows, outlines, palette
 from sparring.envs.diplomacy.drawing.palette import INK, Color
 from sparring.envs.diplomacy.orders.notation import unit_location
 from sparring.envs.diplomacy.records.timeline import Phase, order_outcomes, phase_title
@@ -47,9 +27,9 @@ HULL = ((-11, 2), (11, 2), (6, 9), (-6, 9))
 SAIL = ((-2, 0), (-2, -10), (7, 0))
 _SUPERSAMPLE = 2
 _BORDERS = {
-    COAST_LINE: (palette.COAST_INK, 1.4),
-    LAND_BORDER: (palette.LAND_INK, 1.0),
-    SEA_BORDER: (palette.SEA_INK, 1.0),
+    outlines.COAST_LINE: (palette.COAST_INK, 1.4),
+    outlines.LAND_BORDER: (palette.LAND_INK, 1.0),
+    outlines.SEA_BORDER: (palette.SEA_INK, 1.0),
 }
 _DASHES = {"support": (7.0, 5.0), "retreat": (2.5, 4.0)}
 COLORS = 48
@@ -62,8 +42,8 @@ def draw_position(
     owner: Sequence[int] | np.ndarray,
     *,
     dislodged: Sequence[int] | np.ndarray = (),
-    orders: Iterable[OrderMark] = (),
-    size: tuple[int, int] = (WIDTH, HEIGHT),
+    orders: Iterable[arrows.OrderMark] = (),
+    size: tuple[int, int] = (outlines.WIDTH, outlines.HEIGHT),
 ) -> np.ndarray:
     """Return the image of a position, uint8 [H, W, 3]; `size` is (W, H), and the map keeps its proportions.
 
@@ -78,7 +58,7 @@ def draw_position(
     canvas.board(owner)
     for province, unit in enumerate(dislodged):
         if unit:
-            canvas.unit(int(unit), province, DISLODGED_SHIFT)
+            canvas.unit(int(unit), province, arrows.DISLODGED_SHIFT)
     for province, unit in enumerate(units):
         if unit:
             canvas.unit(int(unit), province)
@@ -99,8 +79,8 @@ class _MapCanvas:
         if min(size) < 64:
             raise ValueError(f"size={size}: a picture needs at least 64 x 64 pixels")
         width, height = size[0] * _SUPERSAMPLE, size[1] * _SUPERSAMPLE
-        self.scale = min(width / WIDTH, height / HEIGHT)
-        self.shift = np.array([width - WIDTH * self.scale, height - HEIGHT * self.scale]) / 2
+        self.scale = min(width / outlines.WIDTH, height / outlines.HEIGHT)
+        self.shift = np.array([width - outlines.WIDTH * self.scale, height - outlines.HEIGHT * self.scale]) / 2
         self.image = Image.new("RGB", (width, height), palette.SEA)
         self.pen = ImageDraw.Draw(self.image)
 
@@ -121,12 +101,12 @@ class _MapCanvas:
 
     def board(self, owner: Sequence[int] | np.ndarray) -> None:
         """Draw land in its owners' colours, water, borders, supply centres and names."""
-        drawing, board = standard_drawing(), standard_board()
-        colors = {NO_PROVINCE: palette.NOWHERE}
+        drawing, board = outlines.standard_drawing(), standard_board()
+        colors = {outlines.NO_PROVINCE: palette.NOWHERE}
         for number, code in enumerate(board.provinces):
             centre = int(board.centre_of[number])
             colors[code] = palette.land_color(int(owner[centre]) if centre >= 0 else -1)
-            self.fill(drawing.outlines[code], palette.SEA if is_sea(code) else colors[code])
+            self.fill(drawing.outlines[code], palette.SEA if outlines.is_sea(code) else colors[code])
         for outline in drawing.nowhere:
             self.fill(outline, palette.NOWHERE)
         for outline in drawing.water:
@@ -147,7 +127,7 @@ class _MapCanvas:
 
     def unit(self, unit: int, province: int, shift: np.ndarray | float = 0.0) -> None:
         """Draw an army or a fleet, outlined in red if it has to retreat."""
-        place = standard_drawing().units[unit_location(unit, province)] + shift
+        place = outlines.standard_drawing().units[unit_location(unit, province)] + shift
         ink = palette.INK if np.isscalar(shift) else palette.FAILURE
         self.piece(place, (unit - 1) % codes.NUM_POWERS, fleet=unit > codes.NUM_POWERS, ink=ink)
 
@@ -163,30 +143,30 @@ class _MapCanvas:
         for corner in (0, 1):
             self.line(place + half[[corner, corner + 2]], ink, 1.0)
 
-    def mark(self, mark: OrderMark) -> None:
+    def mark(self, mark: arrows.OrderMark) -> None:
         """Draw an order, with a dark edge for contrast with its power's own land."""
         color = palette.POWER_COLORS[mark.outcome.power]
         for ink, width in ((palette.INK, 4.6), (color, 2.6)):
             for piece in self.pieces(mark):
                 self.line(piece, ink, width)
-            if mark.head == ARROW and len(mark.line):
+            if mark.head == arrows.ARROW and len(mark.line):
                 self.head(mark.line, ink, 1.0 if ink == palette.INK else 0.0)
-            elif mark.head == DOT and len(mark.line):
+            elif mark.head == arrows.DOT and len(mark.line):
                 self.disc(mark.line[-1], 3.6 if ink == palette.INK else 2.6, ink)
         if mark.outcome.kind == "build":
             self.piece(mark.at, mark.outcome.power, fleet=mark.outcome.text.startswith("F"))
-        if mark.head == RING:
-            self.disc(mark.at, UNIT_RADIUS + 3, None, ink=palette.INK)
+        if mark.head == arrows.RING:
+            self.disc(mark.at, arrows.UNIT_RADIUS + 3, None, ink=palette.INK)
         if mark.outcome.dislodged:
-            self.disc(mark.at, UNIT_RADIUS + 4, None, ink=palette.FAILURE)
+            self.disc(mark.at, arrows.UNIT_RADIUS + 4, None, ink=palette.FAILURE)
         if mark.cross is not None:
             for slope in (1, -1):
                 self.line(mark.cross + np.array([[-5, -5 * slope], [5, 5 * slope]]), palette.FAILURE, 3.2)
 
-    def pieces(self, mark: OrderMark) -> list[np.ndarray]:
+    def pieces(self, mark: arrows.OrderMark) -> list[np.ndarray]:
         if not len(mark.line):
             return []
-        return dashes(mark.line, *_DASHES[mark.outcome.kind]) if mark.outcome.kind in _DASHES else [mark.line]
+        return arrows.dashes(mark.line, *_DASHES[mark.outcome.kind]) if mark.outcome.kind in _DASHES else [mark.line]
 
     def head(self, line: np.ndarray, color: Color, more: float) -> None:
         """Draw a triangle with its tip at the line's end."""
@@ -214,7 +194,7 @@ def gif_bytes(phases: Sequence[Phase], *, size: tuple[int, int] = (640, 480)) ->
 
 def _picture(phase: Phase, after: Phase | None, size: tuple[int, int]) -> Image.Image:
     """Draw a phase with its title, and with its orders if the phase `after` it is given."""
-    orders = marks(phase, order_outcomes(phase, after)) if after else []
+    orders = arrows.marks(phase, order_outcomes(phase, after)) if after else []
     picture = Image.fromarray(
         draw_position(phase["units"], phase["owner"], dislodged=phase["dislodged"], orders=orders, size=size)
     )

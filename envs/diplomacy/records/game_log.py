@@ -19,43 +19,38 @@ from sparring.configs.core.errors import printable
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, location_name, standard_board
 from sparring.envs.diplomacy.orders.notation import unit_name, write_unit
-from sparring.envs.diplomacy.records.timeline import (
-    OrderOutcome,
-    Phase,
-    centre_counts,
-    counts_by_year,
-    is_over,
-    order_outcomes,
-    phase_title,
-    winner,
-)
+from sparring.envs.diplomacy.records import timeline
 
 POWER_NAMES = tuple(power.capitalize() for power in POWERS)
 _WIDTH = max(map(len, POWER_NAMES))
 
 
-def game_log(phases: Sequence[Phase], *, players: Sequence[str] = ()) -> str:
+def game_log(phases: Sequence[timeline.Phase], *, players: Sequence[str] = ()) -> str:
     """Return the whole game, ending in a newline; `players` names the players of the seven powers in order."""
     lines = [f'[{name} "{_quoted(player)}"]' for name, player in zip(POWER_NAMES, players, strict=False)]
     lines += [f'[Result "{result(phases)}"]']
     if not _is_opening(phases[0]):
         lines += ["", "Start", *_standing(phases[0])]
-    years = counts_by_year(phases)
+    years = timeline.counts_by_year(phases)
     for phase, after in pairwise(phases):
-        lines += ["", f"{phase['name']}  {phase_title(phase['name'])}", *_by_power(order_outcomes(phase, after))]
+        lines += [
+            "",
+            f"{phase['name']}  {timeline.phase_title(phase['name'])}",
+            *_by_power(timeline.order_outcomes(phase, after)),
+        ]
         if phase["name"][0] == "F" and after["name"][0] != "F":
             year = int(phase["name"][1:-1])
             lines += ["", f"Centres after {year}: {_counted(years[year])}"]
-    if not is_over(phases):
-        lines += ["", f"{phases[-1]['name']}  {phase_title(phases[-1]['name'])}", "  is next"]
+    if not timeline.is_over(phases):
+        lines += ["", f"{phases[-1]['name']}  {timeline.phase_title(phases[-1]['name'])}", "  is next"]
     return "\n".join(lines) + "\n"
 
 
-def result(phases: Sequence[Phase]) -> str:
+def result(phases: Sequence[timeline.Phase]) -> str:
     """Return the result of a game in words."""
-    if not is_over(phases):
+    if not timeline.is_over(phases):
         return "unfinished"
-    victor, counts = winner(phases), centre_counts(phases[-1])
+    victor, counts = timeline.winner(phases), timeline.centre_counts(phases[-1])
     if victor >= 0:
         return f"{POWER_NAMES[victor]} wins with {counts[victor]} centres"
     if not any(counts):
@@ -64,12 +59,12 @@ def result(phases: Sequence[Phase]) -> str:
     return f"draw of {len(alive)}: {', '.join(alive)}" if len(alive) < len(POWER_NAMES) else "draw of all seven"
 
 
-def outcome_text(outcome: OrderOutcome) -> str:
+def outcome_text(outcome: timeline.OrderOutcome) -> str:
     """Return an order as text, followed by its note in brackets if it did not succeed."""
     return f"{outcome.text} ({outcome.note})" if outcome.note else outcome.text
 
 
-def _is_opening(phase: Phase) -> bool:
+def _is_opening(phase: timeline.Phase) -> bool:
     """Return whether units and centres are those of spring 1901."""
     board = standard_board()
     start = {(power, unit_name(kind, location)) for power, kind, location in board.start}
@@ -84,7 +79,7 @@ def _units(units: Sequence[int]) -> Iterator[tuple[int, str]]:
             yield (unit - 1) % codes.NUM_POWERS, write_unit(unit, province)
 
 
-def _standing(phase: Phase) -> Iterator[str]:
+def _standing(phase: timeline.Phase) -> Iterator[str]:
     """Yield a line for every power with units or centres."""
     board = standard_board()
     for power, name in enumerate(POWER_NAMES):
@@ -95,7 +90,7 @@ def _standing(phase: Phase) -> Iterator[str]:
             yield f"  {name:{_WIDTH}}  {', '.join(units) or 'no units'}; centres {' '.join(centres) or 'none'}"
 
 
-def _by_power(done: Sequence[OrderOutcome]) -> Iterator[str]:
+def _by_power(done: Sequence[timeline.OrderOutcome]) -> Iterator[str]:
     if not done:
         yield "  nothing was ordered"
     for power, name in enumerate(POWER_NAMES):

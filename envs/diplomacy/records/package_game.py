@@ -19,18 +19,9 @@ from sparring.envs.diplomacy.board.board import NOTHING, find_location, standard
 from sparring.envs.diplomacy.board.positions import Position
 from sparring.envs.diplomacy.board.tensors import due
 from sparring.envs.diplomacy.orders.notation import LETTERS, Order, read_unit, unit_location
+from sparring.envs.diplomacy.records import phase_format
 from sparring.envs.diplomacy.records.history import PhaseRecord
 from sparring.envs.diplomacy.records.history_consistency import check_origins, check_retreating, check_victor
-from sparring.envs.diplomacy.records.phase_format import (
-    absent_results,
-    check_result,
-    read_centres,
-    read_orders,
-    read_phase_name,
-    read_position,
-    read_power,
-    read_units,
-)
 
 END = "COMPLETED"
 RESULTS = {
@@ -82,7 +73,7 @@ def _holds(field: Field | None) -> bool:
 
 
 def _phase(field: Field, *, carried_out: bool) -> PhaseRecord:
-    year, phase = read_phase_name(field["name"])
+    year, phase = phase_format.read_phase_name(field["name"])
     position = _position(field["state"], year, phase)
     field["state"]["centers"].read(check_victor, position)
     field["name"].read(check_retreating, position)
@@ -91,7 +82,7 @@ def _phase(field: Field, *, carried_out: bool) -> PhaseRecord:
     orders, reported = field.get("orders"), _reported(results) if (results := field.get("results")) else {}
     written = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
     if orders:
-        written = read_orders(orders, position, left_out=partial(_is_left_out, position, reported))
+        written = phase_format.read_orders(orders, position, left_out=partial(_is_left_out, position, reported))
     return PhaseRecord(position, written, _results(reported, position, written))
 
 
@@ -110,13 +101,13 @@ def _ended(field: Field, game: list[PhaseRecord]) -> PhaseRecord:
 def _position(field: Field, year: int, phase: int, *, over: bool = False) -> dict[str, torch.Tensor]:
     units, dislodged = (np.zeros(codes.NUM_PROVINCES, dtype=np.uint8) for _ in range(2))
     origin = np.full(codes.NUM_PROVINCES, codes.NOTHING)
-    read_units(field["units"], units, dislodged)
+    phase_format.read_units(field["units"], units, dislodged)
     if over:
         dislodged[:] = 0
     if dislodged.any():
         _mark_origins(field["retreats"], units, dislodged, origin)
-    owner = read_centres(field["centers"])
-    position = read_position(field, units, dislodged, origin, owner, year=year, phase=phase)
+    owner = phase_format.read_centres(field["centers"])
+    position = phase_format.read_position(field, units, dislodged, origin, owner, year=year, phase=phase)
     if dislodged.any():
         field["retreats"].read(check_origins, position)
     return position
@@ -144,7 +135,7 @@ def _retreats(field: Field, near: dict[int, set[int]]) -> dict[int, set[int]]:
     """Return the listed retreats of each dislodged unit, sets of provinces by its own province."""
     retreats: dict[int, set[int]] = {place: set() for place in near}
     for name, held in field.items():
-        power = read_power(field, name)
+        power = phase_format.read_power(field, name)
         for text, goals in held.items() if held.value is not None else ():
             place, _ = goals.read(read_unit, text.lstrip("*"), power)
             if place not in near:
@@ -198,7 +189,7 @@ def _is_left_out(position: Position, reported: Reported, power: int, order: Orde
 
 def _results(reported: Reported, position: Position, orders: np.ndarray) -> np.ndarray:
     """Return results uint8 [75] from words by unit: no word is success, no entry is `UNKNOWN`."""
-    results = absent_results(position, orders)
+    results = phase_format.absent_results(position, orders)
     for (letter, place), (words, known) in reported.items():
         kind, _, other, _ = codes.unpack(int(orders[place]))
         another = kind == codes.BUILD and LETTERS[other] != letter
@@ -206,7 +197,7 @@ def _results(reported: Reported, position: Position, orders: np.ndarray) -> np.n
         if known and (another or not kind) and set(known) <= silent:
             continue
         results[place] = _result(known, kind, codes.DONE if kind else codes.UNORDERED)
-        check_result(words, place, int(results[place]), position, int(orders[place]))
+        phase_format.check_result(words, place, int(results[place]), position, int(orders[place]))
     return results
 
 

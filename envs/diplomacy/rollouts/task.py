@@ -22,14 +22,8 @@ from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
 from sparring.envs.diplomacy.config import DiplomacyCloneRunConfig, DiplomacyGRPORunConfig
+from sparring.envs.diplomacy.prompts import requests
 from sparring.envs.diplomacy.prompts.prompts import PromptRules
-from sparring.envs.diplomacy.prompts.requests import (
-    DIPLOMACY_TEXT,
-    bot_answers,
-    pending_requests,
-    seat_bots,
-    written_orders,
-)
 from sparring.envs.diplomacy.rewards.sample_rewards import RewardRules, final_scores, sample_rewards
 from sparring.envs.diplomacy.rewards.scoring import Scorer, count_centres, first_influence, influence_after
 from sparring.envs.diplomacy.rollouts.demonstrations import BotGames, corpus
@@ -73,7 +67,7 @@ class ForkedGames:
         batch.load(start.positions)
         self.influence = start.influence
         self._players = [self.group(game).players for game in range(self.games)]
-        seat_bots(batch, self._players)
+        requests.seat_bots(batch, self._players)
         batch.game_id.copy_(torch.tensor([mix(self.group(game).seed, game) for game in range(self.games)]))
         self._begun = batch.year.cpu().numpy().astype(int)
         self._season = batch.phase.cpu().numpy().astype(int)
@@ -99,7 +93,7 @@ class ForkedGames:
         def draws(game: int, power: int) -> int:
             return mix(self.group(game).seed, game, phase, power)
 
-        prompts = pending_requests(self.batch, self._players, rules, draws)
+        prompts = requests.pending_requests(self.batch, self._players, rules, draws)
         return [self._known(one) if one.seat in self.group(one.game).heroes else one for one in prompts]
 
     def process(self, orders: torch.Tensor, phase: int) -> None:
@@ -171,7 +165,7 @@ def warmed_up(
     players: list[Sequence[str]] = [
         group.players if player == OWN_PLAYERS else [player] * codes.NUM_POWERS for group in groups
     ]
-    seat_bots(masters, players)
+    requests.seat_bots(masters, players)
     masters.game_id.copy_(torch.tensor([group.seed for group in groups]))
     phases = torch.tensor([group.warmup_phases for group in groups], device=masters.device)
     ended = torch.zeros(len(groups), dtype=torch.bool, device=masters.device)
@@ -186,8 +180,8 @@ def warmed_up(
         masters.done.copy_(waiting)
         before = masters.snapshot()
         draws = partial(_draws, groups, phase)
-        prompts = [one for one in pending_requests(masters, players, rules, draws) if one.game not in failed]
-        masters.orders.copy_(written_orders(masters, decide(prompts, fail)))
+        prompts = [one for one in requests.pending_requests(masters, players, rules, draws) if one.game not in failed]
+        masters.orders.copy_(requests.written_orders(masters, decide(prompts, fail)))
         masters.draw_orders(phase)
         masters.process()
         over = ~waiting & (masters.done > 0)
@@ -266,7 +260,7 @@ class DiplomacyTextTask:
 
     def apply(self, answered: Answered) -> None:
         """Adjudicate a phase and store every power's reward in it."""
-        self._table.process(written_orders(self._batch, answered), len(self._steps))
+        self._table.process(requests.written_orders(self._batch, answered), len(self._steps))
         earned = self._scorer.score(self._before, self._batch.state, self._batch.results)
         self._steps.append(earned * self._playing.to(earned.device).unsqueeze(1))
 
@@ -371,11 +365,11 @@ def demonstrations(config: DiplomacyCloneRunConfig, *, games: int, seed: int, th
 
 
 DIPLOMACY = TextGame(
-    format=DIPLOMACY_TEXT,
+    format=requests.DIPLOMACY_TEXT,
     corpus=corpus,
     task=DiplomacyTextTask,
     demonstrations=demonstrations,
     references=references,
-    bot_answers=bot_answers,
+    bot_answers=requests.bot_answers,
     headline={"centres": "game/avg_sc_count"},
 )

@@ -13,15 +13,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 
 from sparring.configs.core.errors import choose
-from sparring.envs.dogfight.interfaces.numpy_batch import (
-    RENDER_MODES,
-    MatchOptions,
-    NumpyBatch,
-    match_info,
-    match_seed,
-    read_options,
-    render_fps,
-)
+from sparring.envs.dogfight.interfaces import numpy_batch
 from sparring.envs.dogfight.interfaces.spaces import action_space, check_actions, observation_space
 
 SEATS = ("0", "1")
@@ -224,18 +216,18 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     | v1 | scripted bots, rewards of the dead, and the challenge's observations, ground and ceiling as in the original |
     """
 
-    metadata = {"render_modes": RENDER_MODES, "render_fps": 12}  # noqa: RUF012
+    metadata = {"render_modes": numpy_batch.RENDER_MODES, "render_fps": 12}  # noqa: RUF012
 
     def __init__(self, *, opponent: Any = "ace", seat: int = 0, **match: Any) -> None:
-        options = MatchOptions.of(match, own=("opponent", "seat"))
+        options = numpy_batch.MatchOptions.of(match, own=("opponent", "seat"))
         self._seat = int(choose("seat", str(seat), SEATS))
         self._opponent = opponent
-        self._batch = NumpyBatch(1, options, rendered=1)
+        self._batch = numpy_batch.NumpyBatch(1, options, rendered=1)
         self._row = np.array([self._seat])
         self._set_opponent(opponent)
         self._over = True
         self.render_mode = options.render_mode
-        self.metadata = {**self.metadata, "render_fps": render_fps(options)}
+        self.metadata = {**self.metadata, "render_fps": numpy_batch.render_fps(options)}
         self.action_space = action_space()
         self.observation_space = observation_space(options.rules, options.observe_physics)
 
@@ -244,11 +236,11 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """Start a new match; `options` may hold `opponent` and `regime`. Returns the observation and an empty info."""
         super().reset(seed=seed)
-        opponent, regime = read_options(options)
+        opponent, regime = numpy_batch.read_options(options)
         self._set_opponent(self._opponent if opponent is None else opponent)
         self._batch.set_regime(regime)
         self._over = False
-        return self._batch.reset(match_seed(seed, self.np_random))[0, self._seat].copy(), {}
+        return self._batch.reset(numpy_batch.match_seed(seed, self.np_random))[0, self._seat].copy(), {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Play one decision; `action` [3]. Raises `ValueError` for an invalid action, `ResetNeeded` without a match."""
@@ -260,7 +252,7 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         self._over = terminated or truncated
         # The batch has already started the next match; a Gymnasium caller expects the end of this one.
         obs = self._batch.last_obs(self._row)[0] if self._over else step.obs[0, self._seat].copy()
-        return obs, float(step.reward[0, self._seat]), terminated, truncated, match_info(step, self._seat)
+        return obs, float(step.reward[0, self._seat]), terminated, truncated, numpy_batch.match_info(step, self._seat)
 
     def render(self) -> np.ndarray | None:  # type: ignore[override]
         """Return a picture of the match, uint8 [H, W, 3]; None without a render mode, or with a window."""

@@ -15,15 +15,7 @@ from gymnasium.vector.utils import batch_space
 
 from sparring.configs.core.errors import choose
 from sparring.envs.dogfight import rules
-from sparring.envs.dogfight.interfaces.numpy_batch import (
-    MatchOptions,
-    NumpyBatch,
-    Step,
-    learner_result,
-    match_seed,
-    read_options,
-    render_fps,
-)
+from sparring.envs.dogfight.interfaces import numpy_batch
 from sparring.envs.dogfight.interfaces.spaces import action_space, check_actions, observation_space
 
 RENDERED_MATCHES = 4
@@ -55,13 +47,15 @@ class DogfightVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         threads: int = 0,
         **match: Any,
     ) -> None:
-        options = MatchOptions.of(match, own=("num_envs", "opponent", "seat", "threads"))
+        options = numpy_batch.MatchOptions.of(match, own=("num_envs", "opponent", "seat", "threads"))
         if options.render_mode is not None:
             choose("render_mode", options.render_mode, RENDER_MODES)
-        self._batch = NumpyBatch(num_envs, options, rendered=min(RENDERED_MATCHES, num_envs), threads=threads)
+        self._batch = numpy_batch.NumpyBatch(
+            num_envs, options, rendered=min(RENDERED_MATCHES, num_envs), threads=threads
+        )
         self.num_envs = num_envs
         self.render_mode = options.render_mode
-        self.metadata = {**self.metadata, "render_fps": render_fps(options)}
+        self.metadata = {**self.metadata, "render_fps": numpy_batch.render_fps(options)}
         self.single_action_space = action_space()
         self.single_observation_space = observation_space(options.rules, options.observe_physics)
         self.action_space = batch_space(self.single_action_space, num_envs)
@@ -76,11 +70,11 @@ class DogfightVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """Restart every match; `options` may hold `opponent` and `regime` for all matches until the next reset."""
         super().reset(seed=seed)
-        opponent, regime = read_options(options)
+        opponent, regime = numpy_batch.read_options(options)
         self._assign_opponents(self._default_opponent if opponent is None else opponent)
         self._batch.set_regime(regime)
         self._returns[:] = 0.0
-        return self._own(self._batch.reset(match_seed(seed, self.np_random))), {}
+        return self._own(self._batch.reset(numpy_batch.match_seed(seed, self.np_random))), {}
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Play one decision in every match; `actions` [N, 3]. Raises `ValueError` for an invalid shape or value."""
@@ -119,7 +113,7 @@ class DogfightVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         """Return a copy [N, ...] of the learner's rows of `seats` [N, 2, ...]."""
         return seats.reshape(2 * self.num_envs, *seats.shape[2:]).take(self._rows, axis=0)
 
-    def _infos(self, step: Step) -> dict[str, Any]:
+    def _infos(self, step: numpy_batch.Step) -> dict[str, Any]:
         """Return the infos of SAME_STEP autoreset, each key with its mask; empty unless a match finished."""
         done = step.terminated | step.truncated
         ended = done.nonzero()[0]
@@ -136,11 +130,11 @@ class DogfightVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         self._returns[ended] = 0.0
         return infos | {f"_{key}": done.copy() for key in infos}
 
-    def _final_info(self, step: Step, ended: np.ndarray) -> dict[str, np.ndarray]:
+    def _final_info(self, step: numpy_batch.Step, ended: np.ndarray) -> dict[str, np.ndarray]:
         decided = ended[step.outcome[ended] >= 0]
         own, hp = self._rows[decided], step.hp.reshape(-1)
         values = {
-            "outcome": learner_result(step.outcome[decided], self._seats[decided]),
+            "outcome": numpy_batch.learner_result(step.outcome[decided], self._seats[decided]),
             "ticks": step.ticks[decided].astype(np.int64),
             "hp": hp[own],
             "opponent_hp": hp[own ^ 1],
@@ -149,7 +143,7 @@ class DogfightVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         full = {key: self._spread(column, decided) for key, column in values.items()}
         return full | {f"_{key}": mask.copy() for key in values}
 
-    def _episode(self, step: Step, ended: np.ndarray) -> dict[str, np.ndarray]:
+    def _episode(self, step: numpy_batch.Step, ended: np.ndarray) -> dict[str, np.ndarray]:
         values = {"r": self._returns[ended], "l": step.decisions[ended], "t": step.ticks[ended] * rules.DT}
         return {key: self._spread(column, ended) for key, column in values.items()}
 

@@ -20,15 +20,7 @@ from sparring.agents.run.logger import run_tags
 from sparring.configs.core.files import open_regular, read_regular, read_regular_text
 from sparring.configs.serialization import read_yaml
 from sparring.eval.analysis.record import History, RunRecord, Status, newest_first, not_found, unusable_data
-from sparring.eval.analysis.sources.folder_files import (
-    CONFIG,
-    MOST_JSON,
-    MOST_LOG,
-    is_locked,
-    is_run_folder,
-    listed_hashes,
-    newest_state,
-)
+from sparring.eval.analysis.sources import folder_files
 from sparring.eval.analysis.sources.row_table import RowTable, last_values
 from sparring.eval.analysis.sources.tensorboard_files import times_by_step
 
@@ -75,7 +67,7 @@ class RunFolders:
     def artifacts(self, id: str) -> list[dict[str, Any]]:
         """Return the files of a run, apart from its logs in W&B."""
         folder = self._folder(id)
-        hashes = listed_hashes(folder)
+        hashes = folder_files.listed_hashes(folder)
         entries = []
         for place, folders, files in os.walk(folder):
             folders[:] = sorted(name for name in folders if name != "wandb")
@@ -92,11 +84,11 @@ class RunFolders:
     def _folders(self) -> list[Path]:
         if not self.root.is_dir():
             return []
-        return sorted(path for path in self.root.iterdir() if is_run_folder(path))
+        return sorted(path for path in self.root.iterdir() if folder_files.is_run_folder(path))
 
     def _folder(self, id: str) -> Path:
         path = self.root / id
-        if id and "/" not in id and is_run_folder(path):
+        if id and "/" not in id and folder_files.is_run_folder(path):
             return path
         raise not_found(id, (folder.name for folder in self._folders()), str(self.root))
 
@@ -105,11 +97,11 @@ class RunFolders:
 
     def _record(self, folder: Path, history: History) -> RunRecord:
         config, damage = _read_config(folder)
-        times = [path.stat().st_mtime for path in (folder / CONFIG, folder / METRICS) if path.is_file()]
+        times = [path.stat().st_mtime for path in (folder / folder_files.CONFIG, folder / METRICS) if path.is_file()]
         summary: dict[str, Any] = dict(last_values(history))
         if len(history.env_steps):
             summary |= {STEPS: int(history.env_steps[-1]), "updates": int(history.step[-1])}
-        state = newest_state(folder)
+        state = folder_files.newest_state(folder)
         summary |= {key: state[key] for key in ("device", "torch", "processes", "phase") if key in state}
         summary |= {"updates": state["update"]} if "update" in state else {}
         evaluation = _read_json(folder / "eval.json", damage)
@@ -129,7 +121,7 @@ class RunFolders:
         )
 
     def _rows(self, folder: Path, *, tail: int | None = None, times: bool = False) -> History:
-        running = is_locked(folder)
+        running = folder_files.is_locked(folder)
         damage: list[str] = []
         wall = times_by_step(folder) if times else {}
         table = RowTable()
@@ -157,7 +149,7 @@ class RunFolders:
 
 def status_of(folder: Path, history: History) -> Status:
     """Return what a run is doing, or how it ended."""
-    if is_locked(folder):
+    if folder_files.is_locked(folder):
         return "running"
     if (folder / "guard_report.json").is_file():
         return "failed"
@@ -180,7 +172,7 @@ def read_lines(path: Path, damage: list[str], *, running: bool, tail: int | None
     A cut-off last line is damage unless the run is `running`. With `tail`, only about that many bytes at the end.
     """
     try:
-        data = read_regular(path, most=MOST_LOG) if tail is None else _read_tail(path, tail)
+        data = read_regular(path, most=folder_files.MOST_LOG) if tail is None else _read_tail(path, tail)
     except FileNotFoundError:
         return
     except OSError as error:
@@ -223,7 +215,7 @@ def _read_tail(path: Path, size: int) -> bytes:
 
 
 def _read_config(folder: Path) -> tuple[dict[str, Any], list[str]]:
-    path = folder / CONFIG
+    path = folder / folder_files.CONFIG
     try:
         plain = read_yaml(read_regular_text(path, most=MOST_CONFIG).removeprefix("\ufeff"))
     except FileNotFoundError:
@@ -237,7 +229,7 @@ def _read_config(folder: Path) -> tuple[dict[str, Any], list[str]]:
 
 def _read_json(path: Path, damage: list[str]) -> Any:
     try:
-        content = json.loads(read_regular(path, most=MOST_JSON))
+        content = json.loads(read_regular(path, most=folder_files.MOST_JSON))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="on
 
 CHILD = """
 import os, sys, time
-from sparring.agents.distributed.threads import end_with_parent
+from sparring.configs.core.device import end_with_parent
 end_with_parent(int(sys.argv[1]))
 print(os.getpid(), flush=True)
 while True:

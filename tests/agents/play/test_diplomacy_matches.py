@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from sparring.agents.opponents.diplomacy import PolicyOrders
-from sparring.agents.play.diplomacy_matches import play_against
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.order_network import OrderNetwork
+from sparring.agents.ppo.tasks.diplomacy import play_against
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes

@@ -9,7 +9,6 @@ import time
 import pytest
 import torch
 
-from sparring.agents.distributed.threads import set_threads
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.ppo import trainer
 from sparring.agents.ppo import trainer as module
@@ -21,7 +20,7 @@ from sparring.agents.run.folder import RunFolderError
 from sparring.agents.run.signals import Stopped
 from sparring.agents.trainers import train
 from sparring.configs.core import status
-from sparring.configs.core.device import choose_device, usable_cores
+from sparring.configs.core.device import choose_device, set_threads, usable_cores
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.session import LoggerConfig
 from sparring.configs.schema import EvaluationConfig, EventConfig, PhaseConfig, PPOConfig

@@ -9,9 +9,9 @@ import pytest
 import torch
 from scipy import stats
 
-from sparring.agents.play.diplomacy_matches import play_against
 from sparring.agents.policies.checkpoint import load_checkpoint, save_checkpoint
 from sparring.agents.policies.order_network import OrderNetwork
+from sparring.agents.ppo.tasks.diplomacy import play_against
 from sparring.configs.core.errors import InputError
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.diplomacy.batch import DiplomacyBatch

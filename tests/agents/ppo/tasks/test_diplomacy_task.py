@@ -9,11 +9,11 @@ import torch
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from sparring.agents.play.diplomacy_matches import play_against
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.policies.networks import build_network
 from sparring.agents.policies.order_network import OrderNetwork
+from sparring.agents.ppo.tasks.diplomacy import play_against
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load
