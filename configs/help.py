@@ -94,6 +94,7 @@ SECTIONS = {
     "grpo": "rollouts, rewards, advantages and loss of grpo",
     "league": "opponents of grpo, and their ratings",
     "clone": "imitation of a bot, or of reference answers",
+    "distill": "imitation of a teacher, such as the search",
     "overfit": "a check that training can fit one batch",
     "tasks": "tasks of chess in text",
 }
