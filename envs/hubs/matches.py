@@ -240,8 +240,7 @@ class ChessMatch:
     """
 
     def __init__(self, task: str, *, positions: int = 2000) -> None:
-        from sparring.configs.games import ChessDataConfig, ChessTasksConfig
-        from sparring.configs.schema import ChessEnvConfig
+        from sparring.envs.chess.config import ChessDataConfig, ChessEnvConfig, ChessTasksConfig
         from sparring.envs.chess.data.positions import TRAIN
         from sparring.envs.chess.data.samples import ANALYSIS, ARBITER
         from sparring.envs.chess.rollouts.sources import engine_of, positions_of
