@@ -98,7 +98,7 @@ def _named(player: Any) -> Any:
 
 
 @overload
-def load(policy: str | Path, *, device: Literal["numpy"]) -> ArrayActor: ...
+def load(policy: str | Path, *, device: Literal["numpy"]) -> ArrayActor: ...  # type: ignore[overload-overlap]
 
 
 @overload

@@ -26,7 +26,7 @@ from sparring.configs.core.files import SHIPPED, write_atomically
 BAD_INPUT = 2
 
 
-class Command(NamedTuple):
+class SubCommand(NamedTuple):
     """A command of the repository: its module, what it does, and whether it needs the extra `train`."""
 
     module: str
@@ -35,20 +35,20 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "play": Command("sparring.eval.play", "fly against the released policy; with options any player, in any game"),
-    "watch": Command("", "the released policy, or the policy file given, flies both aircraft", trains=False),
-    "policies": Command("", "released policies, and how strong and how exploitable they are", trains=False),
-    "train": Command("sparring.train", "train: sparring train +run=quickstart, or your own game"),
-    "eval": Command("sparring.eval.run", "wins, draws and losses with intervals; replays"),
-    "check": Command("sparring.eval.check", "check a game of PettingZoo or OpenSpiel before it is learned"),
-    "exploit": Command("sparring.eval.exploit", "train best responses to a policy"),
-    "payoff": Command("sparring.eval.payoff", "a run's snapshots against each other"),
-    "seeds": Command("sparring.eval.seeds", "several seeds as one result"),
-    "curves": Command("sparring.eval.curves", "learning curves of several runs"),
-    "export": Command("sparring.eval.export", "a policy as ONNX"),
-    "diplomacy-replay": Command("sparring.eval.diplomacy_replay", "a game of Diplomacy on the map"),
-    "runs": Command("sparring.eval.runs", "recorded runs: list, search, metrics, health", trains=False),
-    "install": Command("", "install what an extra needs into this Python: sparring install train", trains=False),
+    "play": SubCommand("sparring.eval.play", "fly against the released policy; with options any player, in any game"),
+    "watch": SubCommand("", "the released policy, or the policy file given, flies both aircraft", trains=False),
+    "policies": SubCommand("", "released policies, and how strong and how exploitable they are", trains=False),
+    "train": SubCommand("sparring.train", "train: sparring train +run=quickstart, or your own game"),
+    "eval": SubCommand("sparring.eval.run", "wins, draws and losses with intervals; replays"),
+    "check": SubCommand("sparring.eval.check", "check a game of PettingZoo or OpenSpiel before it is learned"),
+    "exploit": SubCommand("sparring.eval.exploit", "train best responses to a policy"),
+    "payoff": SubCommand("sparring.eval.payoff", "a run's snapshots against each other"),
+    "seeds": SubCommand("sparring.eval.seeds", "several seeds as one result"),
+    "curves": SubCommand("sparring.eval.curves", "learning curves of several runs"),
+    "export": SubCommand("sparring.eval.export", "a policy as ONNX"),
+    "diplomacy-replay": SubCommand("sparring.eval.diplomacy_replay", "a game of Diplomacy on the map"),
+    "runs": SubCommand("sparring.eval.runs", "recorded runs: list, search, metrics, health", trains=False),
+    "install": SubCommand("", "install what an extra needs into this Python: sparring install train", trains=False),
 }
 TRAINING = ("torch", "warp")
 """Packages of the extra `train` whose absence tells that it is not installed."""

@@ -4,7 +4,7 @@ A policy has the contract it was trained under and refuses matches with other ru
 observations. One difference is allowed: a policy trained without the physics parameters observes 46 floats, the first
 46 of 59, so in matches with all 59 it uses only those.
 
-A recurrent policy has M columns of memory for each seat that it plays, zeros where a match begins. Whoever plays
+A recurrent policy has M columns of memory for each seat that it plays, zeros where a match begins. Who plays
 matches carries it with `step`; `act` refuses such a policy.
 
 A policy of an old environment version plays only if that is configured (`agents.policies.checkpoint`).

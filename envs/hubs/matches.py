@@ -56,7 +56,7 @@ class TextMatch(Protocol):
     """One match."""
 
     def start(self, seed: int) -> MatchTurn:
-        """Begin a match anew. Raises `InputError` for a seed outside [0, 2147483647]."""
+        """Start a new match. Raises `InputError` for a seed outside [0, 2147483647]."""
 
     def answer(self, text: str, *, cut: bool | None = None) -> MatchTurn:
         """Play a completion; `cut` says whether it was cut off, None if only the text shows. Raises `InputError`."""
@@ -147,7 +147,7 @@ class DiplomacyMatch:
         from sparring.envs.diplomacy.orders.completion import parse
 
         if not self._asked:
-            raise InputError("the match is over, or has not begun: start it with a seed")
+            raise InputError("the match is over, or has not started: start it with a seed")
         prompt = self._asked.pop(0)
         reading = parse(text, prompt.menu)  # type: ignore[arg-type]
         status = answer_status(text, complete=reading.complete, illegal=bool(reading.problems), cut=cut)
@@ -266,7 +266,7 @@ class ChessMatch:
         from sparring.envs.chess.rollouts.task import reward_of
 
         if not self._prompt:
-            raise InputError("the match is over, or has not begun: start it with a seed")
+            raise InputError("the match is over, or has not started: start it with a seed")
         reward = reward_of((self._task, self._prompt, text), self._engine)
         self._prompt = ""
         status = TRUNCATED if cut else READ

@@ -208,7 +208,7 @@ def _read_part(path: Path) -> Rows:
     try:
         content = unpack(read_listed(path, follow=True))
     except (OSError, ManifestError, TensorFileError) as error:
-        raise InputError(f"{path}: {error}; remove it and run the command again, which makes it anew") from error
+        raise InputError(f"{path}: {error}; remove it and run the command again, which makes it again") from error
     if content.get("schema") != SCHEMA:
         raise InputError(f"{path}: is no part of {SCHEMA}; remove it and run the command again")
     rows = content["rows"]

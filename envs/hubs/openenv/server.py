@@ -74,7 +74,7 @@ class MatchEnvironment(Environment):  # type: ignore[misc]
     def step(self, action: AnswerAction, timeout_s: float | None = None, **options: Any) -> TurnObservation:
         """Play an answer. Raises `InputError` before `reset` and after the end."""
         if self._match is None:
-            raise InputError("no match has begun: call reset")
+            raise InputError("no match is running: call reset")
         turn = self._match.answer(action.text, cut=action.cut)
         self._state.step_count += 1
         return _observed(turn)
