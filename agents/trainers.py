@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sparring.agents.callbacks import Callback, check_callbacks
 from sparring.agents.opponents.training import find_opponents
@@ -69,7 +69,7 @@ def train_run(
         if isinstance(run, RunConfig):
             if not hasattr(run, "reward"):
                 raise ConfigError(f"reward={text}: only the dogfight takes a reward of one's own")
-            run = replace(run, reward=text)
+            run = replace(cast(Any, run), reward=text)
         elif isinstance(overrides, Mapping):
             overrides = {**overrides, "reward": text}
         elif not isinstance(overrides, str):

@@ -139,7 +139,8 @@ class DiplomacyMatch:
         seat_bots(self._batch, [self._players])
         self._batch.game_id[0] = seed
         self._scorer.begin(self._batch.state)
-        self._asked, self._answered = self._prompts(), []
+        self._asked = self._prompts()
+        self._answered: list[tuple[Prompt, Any]] = []
         return self._turn({}, "", ())
 
     def answer(self, text: str, *, cut: bool | None = None) -> MatchTurn:

@@ -130,7 +130,7 @@ def test_bad_input_is_one_line(options, said):
 
 def test_the_order_of_calls():
     match = DiplomacyMatch(last_year=1901)
-    with pytest.raises(InputError, match="has not begun"):
+    with pytest.raises(InputError, match="has not started"):
         match.answer("A PAR H")
     with pytest.raises(InputError, match=r"seed=-1: must be a whole number in \[0, 2147483647\]"):
         match.start(-1)
