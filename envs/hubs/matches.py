@@ -126,6 +126,7 @@ class DiplomacyMatch:
         self._rules = PromptRules(compact=not full_prompts, show_valid_moves=full_prompts)
         self._batch = DiplomacyBatch(1, last_year=last_year, threads=1)
         self._asked: list[Prompt] = []
+        self._answered: list[tuple[Prompt, Any]] = []
 
     def start(self, seed: int) -> MatchTurn:
         """Begin a game in spring 1901."""
@@ -140,7 +141,11 @@ class DiplomacyMatch:
         self._batch.game_id[0] = seed
         self._scorer.begin(self._batch.state)
         self._asked = self._prompts()
+<<<<<<< HEAD
         self._answered: list[tuple[Prompt, Any]] = []
+=======
+        self._answered.clear()
+>>>>>>> 1cecc4c7 (Figures of the structure: product lines rise by 100, files by 2, test lines by 72; files with one importer as measured)
         return self._turn({}, "", ())
 
     def answer(self, text: str, *, cut: bool | None = None) -> MatchTurn:
@@ -177,7 +182,7 @@ class DiplomacyMatch:
         self._batch.draw_orders(self._seed)
         self._batch.process()
         self._batch.check()
-        self._answered = []
+        self._answered.clear()
         return self._scorer.score(before, self._batch.state, self._batch.results)[0]
 
     def _prompts(self) -> list[Prompt]:
