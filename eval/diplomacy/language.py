@@ -45,8 +45,8 @@ Ends = tuple[Tensor, Tensor]
 
 
 def cells_of(opponents: Sequence[str], protocol: str = "both") -> list[tuple[str, str]]:
-    """Pair the policy, alone, as six, or both, with every opponent."""
-    alone, six = protocol in ("both", "alone"), protocol in ("both", "six")
+    """Pair the policy, alone, as six, or both, with every opponent; in the benchmark alone."""
+    alone, six = protocol != "six", protocol in ("both", "six")
     return [pair for name in opponents for pair in ((POLICY, name),) * alone + ((name, POLICY),) * six]
 
 

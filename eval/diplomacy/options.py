@@ -33,7 +33,11 @@ YEARS = "[1901, 2000]"
 LAST_YEAR = 1920
 """The default where neither the command line nor the checkpoint has a year."""
 TEMPERATURE = "[0, 10]"
-PROTOCOLS = ("both", "alone", "six")
+BENCHMARK = "dumbbot-1v6"
+"""Protocol that fixes everything but the player, so that its figures can be compared between projects."""
+FIXED: dict[str, Any] = {"opponents": ("dumbbot",), "games": 140, "last_year": 1920, "seed": 0}
+"""What `BENCHMARK` fixes: 20 games with each power."""
+PROTOCOLS = ("both", "alone", "six", BENCHMARK)
 _PLAYERS = ("bot", "ckpt", "ladder", "league")
 _OF_GAMES = ("replay", "opponents", "games", "last_year", "seed", "temperature", "protocol", "set", "device", "threads")
 
@@ -50,6 +54,7 @@ examples:
   python eval/run.py --ckpt RUN --opponents OTHER_RUN   two adapters on the same model
   python eval/run.py --ckpt tiny --opponents dumbbot --temperature 0.8 --replay game.html
   python eval/run.py --ckpt http://127.0.0.1:8000/v1 --set model.name=MODEL --protocol alone
+  python eval/run.py --env diplomacy --protocol dumbbot-1v6 --ckpt tiny   140 fixed games against six DumbBots
   python eval/run.py --league quick-hawk-diplomacy_exp1   against the fixed references
 
 bots: {", ".join(DEFAULT_BOTS)};
@@ -92,7 +97,7 @@ class DiplomacyOptions(EvaluateOptions):
     temperature: float | None = argument(None, TEMPERATURE, metavar="T", group=CONDITIONS)
     """Of a language model (default: 0, always the likeliest token)."""
     protocol: str | None = argument(None, PROTOCOLS, metavar="P", group=CONDITIONS, noun="protocol")
-    """Of a language model: alone, one against six; six, six against one; or both (default)."""
+    """Of a language model: alone, one against six; six; or both (default). Of any player: dumbbot-1v6."""
     set: Pairs = argument((), metavar="K=V", group=CONDITIONS)
     """Options of a model or server: model.compact=false."""
     replay: Path | None = argument(None, metavar="HTML", group=RESULTS)
@@ -109,7 +114,7 @@ class DiplomacyOptions(EvaluateOptions):
         """Given options that only language models have, named as on the command line."""
         given = {
             "temperature": self.temperature is not None,
-            "protocol": self.protocol is not None,
+            "protocol": self.protocol not in (None, BENCHMARK),
             "set": bool(self.settings),
         }
         return [name for name, there in given.items() if there]
@@ -131,6 +136,7 @@ class DiplomacyOptions(EvaluateOptions):
         for name in filter(self.gives, _OF_GAMES) if self.league else ():
             option = name.replace("_", "-")
             raise InputError(f"--{option} does not go with --league, which plays nothing; leave one of them out")
+        fixed = self._fixed() if self.protocol == BENCHMARK else {}
         is_bot = self.ckpt.startswith(BOT_PREFIX) and not self.bot
         opponents = self.opponents or (BOTS if self.ladder else DEFAULT_BOTS)
         return {
@@ -140,7 +146,18 @@ class DiplomacyOptions(EvaluateOptions):
             "settings": read_settings(self.set),
             "last_year": LAST_YEAR if self.last_year is None else self.last_year,
             "last_year_given": self.last_year is not None,
+            **fixed,
         }
+
+    def _fixed(self) -> dict[str, Any]:
+        """Return what the benchmark fixes. Raises `InputError` for a given option that says otherwise."""
+        for name, value in FIXED.items():
+            if self.gives(name) and getattr(self, name) != value:
+                shown = ",".join(value) if isinstance(value, tuple) else value
+                raise InputError(f"--{name.replace('_', '-')}: --protocol {BENCHMARK} fixes it, {shown}; leave it out")
+        if self.ladder:
+            raise InputError(f"--ladder: --protocol {BENCHMARK} has one player; name it with --bot or --ckpt")
+        return {**FIXED, "last_year_given": True}
 
     def check(self) -> None:
         """Raise `InputError` for options that do not go together."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from sparring.agents.llm.endpoint.retry import fallbacks_of
+from sparring.agents.llm.endpoint.retry import PROBLEMS, fallbacks_of
 from sparring.curriculum.league.matchmaking import reference_table
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import NUM_CENTRES, NUM_POWERS
@@ -212,10 +212,12 @@ def _about(about: Mapping[str, Any]) -> list[str]:
 
 
 def _served(metrics: Mapping[str, float]) -> str:
-    """Return how often the fallback replaced a server."""
+    """Return how often the fallback replaced a server, its faulty answers by kind, and its cost in tokens."""
     if not metrics:
         return ""
-    return f" {fallbacks_of(metrics)}."
+    faulty = ", ".join(f"{metrics[f'endpoint/errors/{kind}']:,.0f} {kind}" for kind in PROBLEMS)
+    tokens = ", ".join(f"{metrics[f'endpoint/{kind}_tokens']:,.0f} {kind}" for kind in ("prompt", "completion"))
+    return f" {fallbacks_of(metrics)}. Answers that were no decision: {faulty}. Tokens: {tokens}."
 
 
 def _sides(rows: Sequence[tuple[str, str, Side]]) -> list[str]:

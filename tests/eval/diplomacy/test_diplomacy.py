@@ -18,7 +18,7 @@ from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import BOTS, DEFAULT_BOTS, ENV_ID
 from sparring.envs.diplomacy.rollouts.games import play_to_end, seats_of_pairs
 from sparring.eval.diplomacy import results
-from sparring.eval.diplomacy.options import DiplomacyOptions
+from sparring.eval.diplomacy.options import FIXED, DiplomacyOptions
 from sparring.eval.diplomacy.settings import last_year_of
 from sparring.eval.options import parse
 from sparring.eval.run import main as run_main
@@ -47,6 +47,12 @@ def run(capsys, *arguments):
         (["--league", "a", "--protocol", "alone"], "--protocol does not go with --league, which plays nothing"),
         (["--league", "a", "--last-year", "1905"], "--last-year does not go with --league, which plays nothing"),
         (["--league", "a", "--set", "model.compact=true"], "--set does not go with --league, which plays nothing"),
+        (
+            ["--bot", "random", "--protocol", "dumbbot-1v6", "--seed", "3"],
+            "--seed: --protocol dumbbot-1v6 fixes it",
+        ),
+        (["--bot", "random", "--protocol", "dumbbot-1v6", "--opponents", "chaos"], "fixes it, dumbbot; leave it out"),
+        (["--ladder", "--protocol", "dumbbot-1v6"], "has one player; name it with --bot or --ckpt"),
         (["--ladder", "--last-year", "1900"], "--last-year 1900: must be in [1901, 2000]"),
         (["--bot", "dumbot"], "did you mean 'dumbbot'?"),
         (["--ladder", "--opponents", "random", "choas"], "did you mean 'chaos'?"),
@@ -66,6 +72,17 @@ def test_slips_are_answered_in_one_line(capsys, arguments, words):
     assert err.startswith("eval/run.py: ")
     assert words in err
     assert err.count("\n") == 1
+
+
+def test_the_benchmark_is_one_pair_under_fixed_conditions(capsys, monkeypatch):
+    """With 7 short games it gives what the same options give one by one."""
+    monkeypatch.setitem(FIXED, "games", 7)
+    monkeypatch.setitem(FIXED, "last_year", 1901)
+    code, out, _ = run(capsys, "--bot", "random", "--protocol", "dumbbot-1v6", "--threads", "1")
+    assert code == 0
+    options = ["--opponents", "dumbbot", "--games", "7", "--last-year", "1901", "--seed", "0", "--threads", "1"]
+    _, direct, _ = run(capsys, "--bot", "random", *options)
+    assert out.split("Command:")[0] == direct.split("Command:")[0]
 
 
 def test_a_policy_for_another_game_is_refused(capsys):
