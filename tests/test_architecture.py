@@ -265,10 +265,10 @@ RATCHET = {
     "product lines": 72_530,
     "product files": 441,
     "import lines, % of product lines": 7.8,
-    "files with one importer": 86,
+    "files with one importer": 85,
     "files with one importer and at most 80 lines": 6,
     "`found` as a name, per 1,000 lines": 0.7,
-    "test lines": 64_145,
+    "test lines": 64_232,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""
