@@ -262,8 +262,8 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 72_530,
-    "product files": 441,
+    "product lines": 72_640,
+    "product files": 443,
     "import lines, % of product lines": 7.8,
     "files with one importer": 85,
     "files with one importer and at most 80 lines": 6,

@@ -141,11 +141,7 @@ class DiplomacyMatch:
         self._batch.game_id[0] = seed
         self._scorer.begin(self._batch.state)
         self._asked = self._prompts()
-<<<<<<< HEAD
-        self._answered: list[tuple[Prompt, Any]] = []
-=======
         self._answered.clear()
->>>>>>> 1cecc4c7 (Figures of the structure: product lines rise by 100, files by 2, test lines by 72; files with one importer as measured)
         return self._turn({}, "", ())
 
     def answer(self, text: str, *, cut: bool | None = None) -> MatchTurn:
