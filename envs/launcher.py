@@ -67,14 +67,10 @@ class Launcher:
         """Launch a kernel over all rows."""
         self.launch(self.record(kernel, inputs))
 
-    def run_once(self, kernel: Any, inputs: list[Any]) -> None:
-        """Launch a kernel with a single thread; its inputs contain the row to process."""
-        with self.stream():
-            wp.launch(kernel, dim=1, inputs=inputs, device=self.wp_device)
-
-    def record(self, kernel: Any, inputs: list[Any]) -> list[Any]:
-        """Prepare launches over all rows, one range per thread, for any number of calls of `launch`."""
-        bounds = np.linspace(0, self.size, self.threads + 1).astype(int).tolist()
+    def record(self, kernel: Any, inputs: list[Any], *, rows: int = 0) -> list[Any]:
+        """Prepare launches over all rows, or the first `rows`, a range per thread, for any number of `launch`es."""
+        rows = rows or self.size
+        bounds = np.linspace(0, rows, min(self.threads, rows) + 1).astype(int).tolist()
         return [
             wp.launch(kernel, dim=end - first, inputs=[*inputs, first], device=self.wp_device, record_cmd=True)
             for first, end in pairwise(bounds)
@@ -92,19 +88,24 @@ class Launcher:
             other.result()
 
     def stream(self) -> AbstractContextManager[Any]:
-        """Return a context in which Warp uses torch's current stream; a null context on a CPU.
-
-        Launches, copies and fills by Warp all need it: without it they use Warp's own stream, which is synchronized
-        with torch's default stream only.
-        """
-        if self.device.type != "cuda":
-            return nullcontext()
-        return wp.ScopedStream(wp.stream_from_torch(torch.cuda.current_stream(self.device)))
+        """Return `stream_of` this device."""
+        return stream_of(self.device)
 
     def close(self) -> None:
         """Stop the worker threads."""
         if self._workers is not None:
             self._workers.shutdown()
+
+
+def stream_of(device: torch.device) -> AbstractContextManager[Any]:
+    """Return a context in which Warp uses torch's current stream; a null context on a CPU.
+
+    Launches, copies and fills by Warp all need it: without it they use Warp's own stream, which is synchronized with
+    torch's default stream only.
+    """
+    if device.type != "cuda":
+        return nullcontext()
+    return wp.ScopedStream(wp.stream_from_torch(torch.cuda.current_stream(device)))
 
 
 @cache

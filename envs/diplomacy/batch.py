@@ -27,7 +27,7 @@ from sparring.envs.diplomacy.bots.dumbbot import dumbbot_kernel
 from sparring.envs.diplomacy.bots.seed_bots import seed_bots_kernel
 from sparring.envs.diplomacy.bots.seed_dumbbot_values import seed_neighbours
 from sparring.envs.diplomacy.bots.simple import bots_kernel
-from sparring.envs.diplomacy.orders.listing import Lister
+from sparring.envs.diplomacy.orders.listing import ListedOrders, Lister
 from sparring.envs.diplomacy.validation import check_players, check_whole
 from sparring.envs.launcher import Copyable, Launcher
 
@@ -153,6 +153,10 @@ class DiplomacyBatch(Copyable):
         """Return the legal orders of one game, int32 [n] by province (`listing.py`); empty once the game is over."""
         self._check_game(game)
         return self._lister(game)
+
+    def all_legal_orders(self) -> ListedOrders:
+        """Return the legal orders of all games on the device, until the next call; waits for the device."""
+        return self._lister.all()
 
     def copy(self, from_games: Sequence[int] | torch.Tensor, to_games: Sequence[int] | torch.Tensor) -> None:
         """Copy the games `from_games` onto `to_games`, pair by pair, orders and results included.

@@ -7,25 +7,21 @@ the PettingZoo interface and training use the same function.
 
 from __future__ import annotations
 
-from functools import cache
 from itertools import accumulate
+from typing import Any
 
 import torch
+import warp as wp
 from torch import Tensor
 
+from sparring.envs.diplomacy.adjudicator.calendar import FALL, SPRING, WINTER
 from sparring.envs.diplomacy.board import codes
-from sparring.envs.diplomacy.board.board import NOTHING
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR
-from sparring.envs.diplomacy.board.tensors import (
-    FORMS,
-    State,
-    board_tensors,
-    due,
-    form_of,
-    free_homes,
-    one_hot,
-    power_of,
-)
+from sparring.envs.diplomacy.board.state import POWERS, PROVINCES, Tables, tables
+from sparring.envs.diplomacy.board.tensors import FORMS, State, due
+from sparring.envs.launcher import stream_of
+
+wp.set_module_options({"enable_backward": False, "optimization_level": 3, "max_unroll": 1})
 
 COLUMNS = (
     ("unit_power", codes.NUM_POWERS),
@@ -51,70 +47,120 @@ AT = {
 """Column slice of each group."""
 
 
+_AT_HEAD = ("unit_power", "dislodged_power", "owner", "home", "terrain", "contested", "slot", "phase", "years_left")
+UNIT, DISLODGED, OWNER, HOME, TERRAIN, CONTESTED, SLOT, PHASE, YEARS = (
+    wp.constant(AT[name].start) for name in _AT_HEAD
+)
+BUILDS, DISBANDS, WIDTH = (wp.constant(at) for at in (AT["builds"].start, AT["disbands"].start, SHAPE[1]))
+STANDOFF, SLOTS = wp.constant(codes.CONTESTED), wp.constant(float(codes.SLOTS))
+
+
+@wp.struct
+class Seen:
+    """What an observation is made of: G games, and their observers."""
+
+    units: wp.array2d[wp.uint8]
+    dislodged: wp.array2d[wp.uint8]
+    origin: wp.array2d[wp.uint8]
+    owner: wp.array2d[wp.int8]
+    year: wp.array[wp.int16]
+    phase: wp.array[wp.int8]
+    done: wp.array[wp.uint8]
+    power: wp.array[int]
+    """[G] the observer."""
+    owed: wp.array2d[int]
+    """[G, 7] builds due in winter, negative: disbands; else 0."""
+
+
 def observe(state: State, power: Tensor, *, last_year: int) -> Tensor:
     """Return the observation of `power` int64 [G] in each game, float32 [G, 75, 62]; games end after `last_year`."""
-    units, dislodged, owner = (
-        _seen_from(power, powers)
-        for powers in (power_of(state["units"]), power_of(state["dislodged"]), state["owner"].long())
-    )
-    owed = due(state["units"], state["owner"]).gather(1, _cyclic_powers(power))
-    winter = (state["phase"] == codes.WINTER).unsqueeze(1)
-    seen = _scenery(power.device)[power]
-    seen[..., AT["unit_power"]] = one_hot(units, codes.NUM_POWERS)
-    seen[..., AT["unit_form"]] = one_hot(form_of(state["units"]), FORMS)
-    seen[..., AT["dislodged_power"]] = one_hot(dislodged, codes.NUM_POWERS)
-    seen[..., AT["dislodged_form"]] = one_hot(form_of(state["dislodged"]), FORMS)
-    owners = torch.where(owner == NOTHING, codes.NUM_POWERS, owner)
-    seen[:, board_tensors(power.device).centres, AT["owner"]] = one_hot(owners, codes.NUM_POWERS + 1).float()
-    contested = (state["origin"] == codes.CONTESTED) & (dislodged != NOTHING).any(1, keepdim=True)
-    seen[..., AT["contested"]] = contested.unsqueeze(-1)
-    own = torch.where(winter, _adjusted(state, power, units == 0, owed[:, :1]), _ordered(state, units, dislodged))
-    seen[..., AT["slot"]] = _numbers(own & (state["done"] == 0).unsqueeze(1)).unsqueeze(-1)
-    seen[..., AT["phase"].start :] = _whole(state, owed * winter, last_year).unsqueeze(1)
+    device = power.device
+    winter = state["phase"] == codes.WINTER
+    owed = torch.zeros(len(power), codes.NUM_POWERS, dtype=torch.int32, device=device)
+    if device.type != "cpu" or bool(winter.any()):  # on a GPU any() would synchronize
+        owed = (due(state["units"], state["owner"]) * winter.unsqueeze(1)).to(torch.int32)
+    seen = torch.zeros(len(power), *SHAPE, device=device)
+    arrays: dict[str, Any] = {**state, "power": power.to(torch.int32), "owed": owed}
+    games = Seen()
+    for name in Seen.vars:
+        setattr(games, name, wp.from_torch(arrays[name]))
+    where = wp.device_from_torch(device)
+    inputs = [games, tables(str(where)), float(last_year), float(max(1, last_year - FIRST_YEAR)), wp.from_torch(seen)]
+    with stream_of(device):
+        wp.launch(observe_kernel, dim=seen.shape[:2], inputs=inputs, device=where)
     return seen
 
 
-@cache
-def _scenery(device: torch.device) -> Tensor:
-    """Return the constant columns for each observer: home centres and terrain, all others 0, [7, 75, 62]."""
-    board, powers = board_tensors(device), torch.arange(codes.NUM_POWERS, device=device)
-    seen = torch.zeros(codes.NUM_POWERS, *SHAPE, device=device)
-    seen[..., AT["home"]] = one_hot(_seen_from(powers, board.home), codes.NUM_POWERS).float()
-    seen[..., AT["terrain"]] = one_hot(board.terrain, 3).float()
-    return seen
+@wp.func
+def from_seat(power: int, observer: int) -> int:
+    """Return a power as the observer counts it."""
+    return (power - observer + POWERS) % POWERS
 
 
-def _seen_from(power: Tensor, powers: Tensor) -> Tensor:
-    """Return `powers` [n] or [G, n] relative to `power` [G], which becomes 0; -1 stays -1."""
-    return torch.where(powers == NOTHING, NOTHING, (powers - power.unsqueeze(1)) % codes.NUM_POWERS)
+@wp.func
+def show_unit(row: wp.array[float], at: int, unit: int, observer: int) -> None:
+    """Mark a unit's power and form in the columns from `at` on."""
+    if unit > 0:
+        row[at + from_seat((unit - 1) % POWERS, observer)] = 1.0
+        row[at + POWERS + (unit - 1) // POWERS] = 1.0
 
 
-def _cyclic_powers(power: Tensor) -> Tensor:
-    """Return all powers [G, 7] in cyclic order from `power` [G] on."""
-    return (power.unsqueeze(1) + torch.arange(codes.NUM_POWERS, device=power.device)) % codes.NUM_POWERS
+@wp.func
+def is_slot(seen: Seen, board: Tables, game: int, province: int) -> bool:
+    """Return whether the observer may give an order for a province."""
+    power, phase = seen.power[game], int(seen.phase[game])
+    unit, centre = int(seen.units[game, province]), board.centre_of[province]
+    if phase == WINTER and seen.owed[game, power] >= 0:
+        if seen.owed[game, power] == 0 or centre < 0 or unit > 0 or board.home[province] != power:
+            return False
+        return int(seen.owner[game, centre]) == power
+    if phase != WINTER and phase != SPRING and phase != FALL:
+        unit = int(seen.dislodged[game, province])
+    return unit > 0 and (unit - 1) % POWERS == power
 
 
-def _ordered(state: State, units: Tensor, dislodged: Tensor) -> Tensor:
-    """Return the provinces with an own unit to order, in retreats with an own dislodged one: bool [G, 75]."""
-    moving = (state["phase"] == codes.SPRING) | (state["phase"] == codes.FALL)
-    return torch.where(moving.unsqueeze(1), units, dislodged) == 0
+@wp.func
+def slot_number(seen: Seen, board: Tables, game: int, province: int) -> float:
+    """Return the number of a province's slot, from 1, by the alphabet."""
+    number = float(1.0)
+    for before in range(province):
+        if is_slot(seen, board, game, before):
+            number += 1.0
+    return number
 
 
-def _adjusted(state: State, power: Tensor, own: Tensor, owed: Tensor) -> Tensor:
-    """Return the provinces to build in, or with a unit of `own` to disband, by `owed` [G, 1]: bool [G, 75]."""
-    centres = board_tensors(power.device).centres
-    homes = torch.zeros_like(own)
-    homes[:, centres] = free_homes(state["units"], state["owner"]) == power.unsqueeze(1)
-    return torch.where(owed > 0, homes, own & (owed < 0))
+@wp.func
+def retreats_are_due(seen: Seen, game: int) -> bool:
+    """Return whether any unit is dislodged."""
+    for province in range(PROVINCES):
+        if seen.dislodged[game, province] != wp.uint8(0):
+            return True
+    return False
 
 
-def _numbers(own: Tensor) -> Tensor:
-    """Number the slots `own` [G, 75] by province from 1, divided by the largest possible number."""
-    return own * own.cumsum(1) / codes.SLOTS
-
-
-def _whole(state: State, owed: Tensor, last_year: int) -> Tensor:
-    """Return the columns that all rows share, [G, 20]: phase, years left, builds and disbands."""
-    left = (last_year - state["year"].float()) / max(1, last_year - FIRST_YEAR)
-    phase = one_hot(state["phase"], len(codes.PHASES))
-    return torch.cat([phase, left.unsqueeze(1), owed.clamp_min(0) / codes.SLOTS, (-owed).clamp_min(0) / codes.SLOTS], 1)
+@wp.kernel
+def observe_kernel(seen: Seen, board: Tables, last_year: float, years: float, out: wp.array3d[float]) -> None:
+    """Write row `province` of the observation of a game, whose entries are 0."""
+    game, province = wp.tid()
+    observer, row = seen.power[game], out[game, province]
+    show_unit(row, UNIT, int(seen.units[game, province]), observer)
+    show_unit(row, DISLODGED, int(seen.dislodged[game, province]), observer)
+    centre, home = board.centre_of[province], board.home[province]
+    if centre >= 0:
+        owner = int(seen.owner[game, centre])
+        row[OWNER + wp.where(owner < 0, POWERS, from_seat(owner, observer))] = 1.0
+    if home >= 0:
+        row[HOME + from_seat(home, observer)] = 1.0
+    row[TERRAIN + board.terrain[province]] = 1.0
+    if int(seen.origin[game, province]) == STANDOFF:
+        if retreats_are_due(seen, game):
+            row[CONTESTED] = 1.0
+    if seen.done[game] == wp.uint8(0):
+        if is_slot(seen, board, game, province):
+            row[SLOT] = slot_number(seen, board, game, province) / SLOTS
+    row[PHASE + int(seen.phase[game])] = 1.0
+    row[YEARS] = (last_year - float(seen.year[game])) / years
+    for power in range(POWERS):
+        owed = float(seen.owed[game, power])
+        row[BUILDS + from_seat(power, observer)] = wp.max(owed, 0.0) / SLOTS
+        row[DISBANDS + from_seat(power, observer)] = wp.max(-owed, 0.0) / SLOTS

@@ -26,7 +26,7 @@ from sparring.envs.diplomacy.interfaces.slots import (
     OrderSpace,
     Slot,
     action_of,
-    info,
+    infos,
     joint_orders,
     living,
     observation_space,
@@ -212,7 +212,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
         self._batch = DiplomacyBatch(1, last_year=last_year, threads=1)
         self.last_year = last_year
         self._slots: dict[str, list[Slot]] = {}
-        self.render_mode = render_mode
+        self.render_mode, self._closed = render_mode, False
         self._window = RenderWindow("Sparring: Diplomacy", PHASES_PER_SECOND) if render_mode == "human" else None
         self._opponents = PowerOpponents(self._batch, opponents or {})
         self.possible_agents = [power for power in POWERS if power not in self._opponents.players]
@@ -243,17 +243,21 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
         else:
             self._batch.reset()
         self._scorer.begin(self._batch.state)
-        lives = living(self._batch)
+        row = self.row()
+        lives = living(row)
         self.agents = [agent for agent in self.possible_agents if lives[agent]]
         self._opponents.seed = seed or 0
-        self._list()
+        self._slots = slots_by_power(self._batch.legal_orders(0), row)
         self._show()
-        return observations(self._batch, self.agents, self._slots), self._infos(self.agents)
+        told = infos(row, self.agents, self._slots, staying=self.agents, lives=lives)
+        return observations(self._batch, self.agents, self._slots), told
 
     def step(
         self, actions: dict[str, np.ndarray]
     ) -> tuple[dict[str, Observation], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Info]]:
         """Play one phase. Raises `ValueError` for a missing agent or an invalid action, before anything changes."""
+        if self._closed:
+            raise ResetNeeded("the environment is closed: make a new one to play on")
         if not self.agents:
             raise ResetNeeded("no game is running: call reset() before step()")
         acting, before = list(self.agents), self._batch.snapshot()
@@ -263,18 +267,19 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
         self._batch.process()
         self._batch.check()
         rewards = self._scorer.score(before, self._batch.state, self._batch.results)[0]
-        won, over, lives = int(self._batch.winner[0]) >= 0, bool(self._batch.done[0]), living(self._batch)
+        row = self.row()
+        won, over, lives = int(row["winner"]) >= 0, bool(row["done"]), living(row)
         gone = {agent: won or not lives[agent] for agent in acting}
         cut = {agent: over and not gone[agent] for agent in acting}
         self.agents = [agent for agent in acting if not (gone[agent] or cut[agent])]
-        self._list()
+        self._slots = slots_by_power(self._batch.legal_orders(0), row)
         self._show()
         return (
             observations(self._batch, acting, self._slots),
             {agent: float(rewards[POWERS.index(agent)]) for agent in acting},
             gone,
             cut,
-            self._infos(acting),
+            infos(row, acting, self._slots, staying=self.agents, lives=lives),
         )
 
     def submit(self, agent: str, lines: Sequence[str]) -> tuple[np.ndarray, list[Line]]:
@@ -318,6 +323,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
         if self._window is not None:
             self._window.close()
         self._batch.close()
+        self._closed = True
 
     def _picture(self) -> np.ndarray:
         row = self.row()
@@ -326,10 +332,3 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
     def _show(self) -> None:
         if self._window is not None and not self._window.closed:
             self._window.show(self._picture())
-
-    def _list(self) -> None:
-        """Assign the listed orders to the slots of the powers."""
-        self._slots = slots_by_power(self._batch.legal_orders(0), self.row())
-
-    def _infos(self, agents: Sequence[str]) -> dict[str, Info]:
-        return {agent: info(self._batch, agent, self._slots, plays_on=agent in self.agents) for agent in agents}

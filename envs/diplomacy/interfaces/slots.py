@@ -24,7 +24,6 @@ from sparring.envs.diplomacy.orders.notation import read_order
 from sparring.envs.diplomacy.orders.order_choices import CHOICES
 from sparring.envs.diplomacy.orders.submit import Line, submit
 from sparring.envs.diplomacy.prompts.report import legal_alike
-from sparring.envs.diplomacy.rewards.scoring import alive, count_centres
 
 Slot = tuple[int, np.ndarray]
 """A province, and the orders int32 [n] listed for it."""
@@ -102,7 +101,7 @@ class OrderSpace(MultiDiscrete):
         """Draw a random action; with a mask int8 [17 * MAX_ORDERS] a legal one, uniform in every slot."""
         if not isinstance(mask, np.ndarray):
             return super().sample(mask, probability)
-        slots, orders = np.nonzero(mask.reshape(SLOTS, MAX_ORDERS))
+        slots, orders = np.divmod(np.flatnonzero(mask.astype(bool)), MAX_ORDERS)  # bytes are searched slowly
         counts = np.bincount(slots, minlength=SLOTS)
         picks = np.cumsum(counts) - counts + (self.np_random.random(SLOTS) * counts).astype(np.int64)
         return np.where(counts > 0, np.append(orders, 0)[np.minimum(picks, len(orders))], 0)
@@ -142,10 +141,10 @@ def check_action(action: Any, slots: Sequence[Slot], whose: str, *, lenient: boo
         raise ValueError(f"{whose}: shape {array.shape} is not ({SLOTS},); give the number of an order for every slot")
     if not np.issubdtype(array.dtype, np.integer):
         raise ValueError(f"{whose}: type {array.dtype} is no integer; give the numbers of listed orders")
-    most = np.array([len(listed) for _, listed in slots] + [1] * (SLOTS - len(slots)))
-    wrong = np.flatnonzero((array < 0) | (array >= most))
-    if len(wrong) and not lenient:
-        slot = int(wrong[0])
+    most = [len(listed) for _, listed in slots] + [1] * (SLOTS - len(slots))
+    wrong = [slot for slot, number in enumerate(array.tolist()) if not 0 <= number < most[slot]]
+    if wrong and not lenient:
+        slot = wrong[0]
         where = f" ({location_name(slots[slot][0])})" if slot < len(slots) else ", a slot without a unit,"
         raise ValueError(
             f"{whose}[{slot}]{where} = {array[slot]}: must be in [0, {most[slot] - 1}]; "
@@ -156,9 +155,10 @@ def check_action(action: Any, slots: Sequence[Slot], whose: str, *, lenient: boo
     return array
 
 
-def living(batch: DiplomacyBatch) -> dict[str, bool]:
-    """Return whether each power of the batch's only game is still in play."""
-    return dict(zip(POWERS, alive(batch.state)[0].tolist(), strict=True))
+def living(row: Row) -> dict[str, bool]:
+    """Return whether each power has a centre or a unit, dislodged ones included."""
+    there = {*codes.power_of(row["units"]).tolist(), *codes.power_of(row["dislodged"]).tolist(), *row["owner"].tolist()}
+    return {name: power in there for power, name in enumerate(POWERS)}
 
 
 def observations(batch: DiplomacyBatch, agents: Sequence[str], slots: Slots) -> dict[str, Observation]:
@@ -172,16 +172,20 @@ def observations(batch: DiplomacyBatch, agents: Sequence[str], slots: Slots) -> 
     }
 
 
-def info(batch: DiplomacyBatch, agent: str, slots: Slots, *, plays_on: bool) -> Info:
-    """Return an agent's centres and slots, and its result once it has left the game."""
-    power = POWERS.index(agent)
-    facts: Info = {
-        "centres": int(count_centres(batch.owner)[0, power]),
-        "provinces": np.array([province for province, _ in slots[agent]], dtype=np.int64),
-        "orders": [listed for _, listed in slots[agent]],
+def infos(
+    row: Row, agents: Sequence[str], slots: Slots, *, staying: Sequence[str], lives: Mapping[str, bool]
+) -> dict[str, Info]:
+    """Return the agents' centres and slots, and the results of those that are not `staying`; `lives` as `living`."""
+    held, winner = row["owner"].tolist(), int(row["winner"])
+    facts: dict[str, Info] = {
+        agent: {
+            "centres": held.count(POWERS.index(agent)),
+            "provinces": np.array([province for province, _ in slots[agent]], dtype=np.int64),
+            "orders": [listed for _, listed in slots[agent]],
+        }
+        for agent in agents
     }
-    if not plays_on:
-        winner = int(batch.winner[0])
-        lost = "lost" if winner >= 0 else "draw" if living(batch)[agent] else "eliminated"
-        facts["result"] = "won" if winner == power else lost
+    for agent in set(agents) - set(staying):
+        lost = "lost" if winner >= 0 else "draw" if lives[agent] else "eliminated"
+        facts[agent]["result"] = "won" if winner == POWERS.index(agent) else lost
     return facts

@@ -52,6 +52,8 @@ class OrderSink:
 
     tally: wp.array[int]
     listed: wp.array[int]
+    lists_only: int
+    """1 if none is to be kept, which saves the draws."""
     preference: int
     place: int
     """Province of the unit that is ordered; used by preferences only."""
@@ -111,6 +113,8 @@ def hand(sink: OrderSink, order: int) -> None:
     sink.tally[0] = before + 1
     if before < sink.listed.shape[0]:
         sink.listed[before] = order
+    if sink.lists_only != 0:
+        return
     if draw(sink, before + 1) == 0:
         sink.tally[1] = order
 
@@ -150,6 +154,8 @@ def hand_group(sink: OrderSink, order: int, shift: int, members: wp.uint64, prov
     sink.tally[0] = before + size
     if before < sink.listed.shape[0]:
         write_group(sink, before, order, shift, members, provinces)
+    if sink.lists_only != 0:
+        return
     # One draw for the whole group: a member is kept with probability size / (before + size), each equally likely.
     pick = draw(sink, before + size)
     if pick < size:

@@ -1,4 +1,4 @@
-"""Every legal order of one game, as a list for each unit: launch of the kernel, and lookup on the host.
+"""Every legal order of one game or of all, as a list for each unit: launch of the kernel, and lookup on the host.
 
 The lists have the sequence of `legal.py`, each order in one spelling. `find` also finds an order in another spelling of
 the same meaning: `A MAR - SPA/NC`, `F GAS S F MAO - SPA/NC`, `A LON - NWY` by sea without VIA.
@@ -6,11 +6,13 @@ the same meaning: `A MAR - SPA/NC`, `F GAS S F MAO - SPA/NC`, `A LON - NWY` by s
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import torch
 import warp as wp
+from torch import Tensor
 
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import standard_board
@@ -22,30 +24,77 @@ MAX_ORDERS = 1082
 """Most orders of a unit in any position: a fleet in a chain of 18 with 696 convoys and 386 other orders."""
 
 
-class Lister:
-    """Lists the legal orders of games on one device; `room` is the initial capacity per unit, grown on demand."""
+@dataclass(frozen=True)
+class ListedOrders:
+    """The legal orders of G games, on their device: a row of orders a game, province after province."""
 
-    def __init__(self, launcher: Launcher, games: Games, tables: Tables, *, room: int = 128) -> None:
-        self._launcher, self._games, self._tables = launcher, games, tables
-        self._make_room(room)
+    starts: Tensor
+    """int32 [G, 76]; the orders of province p are those from `starts[:, p]` up to `starts[:, p + 1]`."""
+    orders: Tensor
+    """int32 [G, room], as `codes.py` packs them; whatever follows the last one means nothing."""
+
+    @property
+    def counts(self) -> Tensor:
+        """Number of legal orders of each province, int32 [G, 75]; 0 where nothing can be ordered."""
+        return self.starts.diff(dim=1)
+
+    def mask(self, provinces: Tensor, size: int = MAX_ORDERS) -> Tensor:
+        """Return which of `size` indices are orders of `provinces` int64 [G, n], bool [G, n, size]."""
+        return torch.arange(size, device=self.starts.device) < self.counts.gather(1, provinces).unsqueeze(2)
+
+    def take(self, numbers: Tensor) -> Tensor:
+        """Return orders int32 [G, 75] from an index int64 [G, 75] into each province's list; 0 without a list."""
+        at = (self.starts[:, :-1] + numbers).clamp_max(self.orders.shape[1] - 1)
+        return self.orders.gather(1, at.long()).masked_fill(self.counts == 0, codes.NO_ORDER)
+
+
+class Lister:
+    """Lists the legal orders of games on one device; `room` is the initial capacity per game, grown on demand."""
+
+    def __init__(self, launcher: Launcher, games: Games, tables: Tables, *, room: int = 512) -> None:
+        self._launcher, self._games, self._tables, self._room = launcher, games, tables, room
+        self._one: Rows | None = None
+        self._all: Rows | None = None
 
     def __call__(self, game: int) -> dict[int, np.ndarray]:
         """Return copies of the legal orders int32 [n], by province; empty once the game is over."""
-        self._list(game)
-        most = int(self._counts.max())
-        if most > self._listed.shape[1]:
-            self._make_room(most)
-            self._list(game)
-        counts, listed = self._counts.cpu().numpy(), self._listed.cpu().numpy()
-        return {int(province): listed[province, : counts[province]].copy() for province in np.flatnonzero(counts)}
+        if self._one is None or not self._one.fill(game):
+            self._one = self._rows(1, self._one)
+            return self(game)
+        starts, orders = self._one.starts.cpu().numpy()[0], self._one.orders.cpu().numpy()[0]
+        places = np.flatnonzero(starts[1:] > starts[:-1]).tolist()
+        return {place: orders[starts[place] : starts[place + 1]].copy() for place in places}
 
-    def _make_room(self, room: int) -> None:
-        new = partial(torch.zeros, dtype=torch.int32, device=self._launcher.device)
-        self._counts, self._listed = new(codes.NUM_PROVINCES), new(codes.NUM_PROVINCES, room)
-        self._arrays = [wp.from_torch(self._counts), wp.from_torch(self._listed)]
+    def all(self) -> ListedOrders:
+        """Return the legal orders of all games, in memory that the next call writes into; waits for the device."""
+        if self._all is None or not self._all.fill(0):
+            self._all = self._rows(self._launcher.size, self._all)
+            return self.all()
+        return ListedOrders(self._all.starts, self._all.orders)
 
-    def _list(self, game: int) -> None:
-        self._launcher.run_once(list_kernel, [self._games, self._tables, game, *self._arrays])
+    def _rows(self, rows: int, full: Rows | None) -> Rows:
+        if full is not None:
+            self._room = max(self._room, int(full.starts[:, -1].max()))
+        return Rows(self._launcher, self._games, self._tables, rows, self._room)
+
+
+class Rows:
+    """Memory for the orders of `rows` games, and the launch that fills it."""
+
+    def __init__(self, launcher: Launcher, games: Games, tables: Tables, rows: int, room: int) -> None:
+        new = partial(torch.zeros, dtype=torch.int32, device=launcher.device)
+        self.starts, self.orders = new(rows, codes.NUM_PROVINCES + 1), new(rows, room)
+        self._launcher, self._one = launcher, rows < launcher.size
+        inputs = [games, tables, *(wp.from_torch(array) for array in (self.starts, self.orders)), 0]
+        self._commands = launcher.record(list_kernel, inputs, rows=rows)
+
+    def fill(self, base: int) -> bool:
+        """List the orders of the games from `base` on; return whether there was room for all."""
+        for command in self._commands if self._one else ():
+            for at in (4, 5):  # `base` and `first`
+                command.set_param_at_index(at, base)
+        self._launcher.launch(self._commands)
+        return int(self.starts[:, -1].max()) <= self.orders.shape[1]
 
 
 def find(order: int, listed: np.ndarray) -> int:

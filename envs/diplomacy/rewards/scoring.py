@@ -216,7 +216,8 @@ def reward_weights(reward: str | Mapping[str, float]) -> dict[str, float]:
 class Scorer:
     """Computes the rewards of G games after every phase.
 
-    It keeps the `influence` int64 [G, 75] (`scoring.influence_after`); a copied game needs that of its source.
+    For rewards of every phase it keeps the `influence` int64 [G, 75] (`influence_after`); a copied game needs that of
+    its source.
     """
 
     influence: Tensor
@@ -231,12 +232,16 @@ class Scorer:
     def score(self, before: State, after: State, results: Tensor) -> Tensor:
         """Return the rewards float64 [G, 7] of the phase between two positions, with final scores in games it ended."""
         ended = ((after["done"] > 0) & (before["done"] == 0)).unsqueeze(1)
-        total = torch.zeros_like(count_centres(after["owner"]), dtype=torch.float64)
+        total = torch.zeros(len(ended), codes.NUM_POWERS, dtype=torch.float64, device=ended.device)
+        going = ended.device.type == "cpu" and not bool(ended.any())  # on a GPU any() would synchronize
         for term, weight in self.weights.items():
+            if term in FINAL and going:
+                continue
             if term in FINAL:
                 total += weight * ended * FINAL[term](after["owner"])
             else:
                 strategic = term == "strategic"
                 total += weight * step_rewards(before, after, results, self.influence, strategic=strategic)
-        self.influence = influence_after(self.influence, before, after["units"])
+        if any(term in STEPS for term in self.weights):
+            self.influence = influence_after(self.influence, before, after["units"])
         return total

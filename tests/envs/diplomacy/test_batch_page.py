@@ -38,6 +38,7 @@ def test_orders_of_ones_own(after):
     assert (states[1]["orders"][:, names[1]["paris"]] > 0).all()
     assert {"A PAR H", "A PAR - BUR", "A PAR S MAR - BUR"} <= set(names[1]["choices"])
     assert "A PAR - LON" not in names[1]["choices"]
+    assert torch.equal(names[1]["first"] > 0, states[1]["units"] > 0)
 
 
 def test_forks_are_alike_and_game_5_has_gone_on(after):

@@ -177,7 +177,10 @@ def test_a_solo_ends_the_game_for_all():
     assert env.text().startswith("1902 is over: TURKEY has won\n")
     with pytest.raises(ResetNeeded, match="call reset"):
         env.step({})
+    env.reset()
     env.close()
+    with pytest.raises(ResetNeeded, match="the environment is closed: make a new one"):
+        env.step(hold(env))
 
 
 def test_who_has_nothing_left_leaves_and_the_others_play_on_to_a_draw():

@@ -280,6 +280,33 @@ def test_the_buffer_grows_and_nothing_is_cut():
     batch.close()
 
 
+def test_all_games_list_at_once_what_each_lists_alone():
+    games = DiplomacyBatch(9, last_year=1902, threads=2)
+    games.load(spread_out(2, 15, 19))
+    lister = Lister(games._launcher, games._games, games._tables, room=1)
+    numbers = torch.zeros(9, codes.NUM_PROVINCES, dtype=torch.int64)
+    places = torch.arange(codes.NUM_PROVINCES).expand(9, -1)
+    phases = set()
+    while not games.done.all():
+        phases |= set(games.phase.tolist())
+        together = lister.all()
+        counts, legal = together.counts, together.mask(places)
+        assert torch.equal(legal.sum(2), counts)
+        chosen = together.take(torch.where(counts > 0, (counts - 1).clamp_min(0), numbers))
+        for game in range(9):
+            alone, starts = games.legal_orders(game), together.starts[game].tolist()
+            assert alone.keys() == set(counts[game].nonzero().flatten().tolist())
+            for place, orders in alone.items():
+                assert together.orders[game, starts[place] : starts[place + 1]].tolist() == orders.tolist()
+                assert chosen[game, place] == orders[-1]
+            assert not chosen[game, counts[game] == 0].any()
+        games.draw_orders(len(phases))
+        games.process()
+    assert {codes.SPRING, codes.FALL, codes.WINTER} <= phases
+    assert not lister.all().counts.any()
+    games.close()
+
+
 def test_no_unit_can_have_more_orders_than_it_says():
     """The best chain of fleets for every number of them, by trying all chains of seas that hang together."""
     tables = board_tables(BOARD)
