@@ -125,29 +125,35 @@ def board_tables(board: Board) -> dict[str, np.ndarray]:
         "sea_next": touching[seas],
         "coasts": np.flatnonzero(board.terrain == COAST).astype(np.int32),
         "shore": np.where(board.terrain == SEA, 0, touching).astype(np.uint32),
-        "distance": distances(board, by_sea),
+        "distance": distances(board),
     }
 
 
-def distances(board: Board, by_sea: np.ndarray) -> np.ndarray:
-    """Return the moves from the nearest home centre of each power, uint8 [2, L, 7]: armies (by land or sea), fleets.
+def distances(board: Board) -> np.ndarray:
+    """Return the moves from the nearest home centre of each power, uint8 [2, L, 7]: armies (by land or sea), fleets."""
+    moves, home = moves_between(board), board.home[board.province_of]
+    return np.stack([moves[:, home == power].min(axis=1) for power in range(codes.NUM_POWERS)], axis=2)
 
-    `by_sea` bool [P, P] is the adjacency of fleets without regard to coasts.
-    """
+
+def moves_between(board: Board) -> np.ndarray:
+    """Return the moves from one location to another, uint8 [2, L, L]: armies (by land or sea), fleets; 255: no path."""
+    places, provinces = len(board.locations), len(board.provinces)
+    same = np.zeros((places, provinces), dtype=bool)
+    same[np.arange(places), board.province_of] = True
+    by_sea = (same.T.astype(int) @ board.fleet_next @ same) > 0  # without regard to coasts
     anywhere = np.zeros_like(board.fleet_next)
-    anywhere[: len(by_sea), : len(by_sea)] = board.army_next | by_sea
-    return np.stack([_spread(board, anywhere), _spread(board, board.fleet_next)])
+    anywhere[:provinces, :provinces] = board.army_next | by_sea
+    return np.stack([_spread(anywhere), _spread(board.fleet_next)])
 
 
-def _spread(board: Board, adjacent: np.ndarray) -> np.ndarray:
-    """Return breadth-first distances over `adjacent` [L, L] from the home centres of each power; 255: no path."""
-    distances = np.full((len(board.locations), codes.NUM_POWERS), 255, dtype=np.uint8)
-    for power in range(codes.NUM_POWERS):
-        near = board.home[board.province_of] == power
-        for distance in range(len(board.locations)):
-            distances[near & (distances[:, power] == 255), power] = distance
-            near = near | (adjacent[near].any(axis=0))
-    return distances
+def _spread(adjacent: np.ndarray) -> np.ndarray:
+    """Return breadth-first distances over `adjacent` [L, L], from the row's location; 255: no path."""
+    moves = np.full(adjacent.shape, 255, dtype=np.uint8)
+    near = np.eye(len(adjacent), dtype=bool)
+    for distance in range(len(adjacent)):
+        moves[near & (moves == 255)] = distance
+        near = near | ((near.astype(int) @ adjacent) > 0)
+    return moves
 
 
 @wp.func

@@ -7,24 +7,52 @@ is over, r being the units of the strongest other power that could be there next
     a centre the power holds       - THREATENED where r > n
     a centre it does not hold      + OPEN where n > r, + LEVEL where n = r > 0
 
+Before the last year, every unit of the power costs `AWAY` for each move, beyond one, to the nearest centre that the
+power does not hold: units behind the front have no other reason to come.
 18 centres after fall add `WON`. Weights are in centres.
 """
 
 from __future__ import annotations
 
+from functools import cache
+
+import numpy as np
 import warp as wp
 
 from sparring.envs.diplomacy.adjudicator.calendar import FALL, SPRING_RETREATS
 from sparring.envs.diplomacy.board import codes
-from sparring.envs.diplomacy.board.state import POWERS, PROVINCES, Games, Tables, power_of
+from sparring.envs.diplomacy.board.board import standard_board
+from sparring.envs.diplomacy.board.state import (
+    POWERS,
+    PROVINCES,
+    Games,
+    Tables,
+    form_of,
+    location_of,
+    moves_between,
+    power_of,
+)
 from sparring.envs.diplomacy.bots.dumbbot_values import row_of
 
 wp.set_module_options({"enable_backward": False, "optimization_level": 3, "max_unroll": 1})
 
 SOLO = wp.constant(codes.SOLO)
-INVADED, ENTERED, THREATENED, OPEN, LEVEL, WON = (wp.constant(index) for index in range(6))
-WEIGHTS = (0.3, 0.8, 0.35, 0.35, 0.1, 10.0)
+INVADED, ENTERED, THREATENED, OPEN, LEVEL, WON, AWAY = (wp.constant(index) for index in range(7))
+WEIGHTS = (0.3, 0.8, 0.35, 0.35, 0.1, 10.0, 0.04)
 """The weights named in the module's docstring, in centres."""
+FARTHEST = wp.constant(6)
+"""Most moves that count."""
+
+
+@cache
+def moves_to_centres() -> np.ndarray:
+    """Return the moves from a location to each centre, int32 [2, 81, 34]: of an army, by land or sea; of a fleet."""
+    board = standard_board()
+    moves = moves_between(board)
+    by_province = np.full((2, codes.NUM_LOCATIONS, codes.NUM_PROVINCES), 255)
+    for location, province in enumerate(board.province_of):
+        by_province[:, :, province] = np.minimum(by_province[:, :, province], moves[:, :, location])
+    return by_province[:, :, board.centres].astype(np.int32)
 
 
 @wp.func
@@ -65,9 +93,37 @@ def contested(near: wp.array[int], province: int, power: int, held: bool, weight
     return wp.where(own == rival and own > 0, weights[LEVEL], 0.0)
 
 
+@wp.func
+def moves_away(games: Games, tables: Tables, moves: wp.array3d[int], game: int, power: int) -> float:
+    """Return the sum over the units of a power of the moves beyond one to the nearest centre it does not hold."""
+    total = float(0.0)
+    for province in range(PROVINCES):
+        unit = games.units[game, province]
+        if unit != wp.uint8(0):
+            if power_of(unit) == power:
+                nearest = int(FARTHEST)
+                row = location_of(tables, unit, province)
+                kind = wp.min(form_of(unit), 1)
+                for goal in range(PROVINCES):
+                    centre = tables.centre_of[goal]
+                    if centre >= 0:
+                        if moves[kind, row, centre] < nearest:
+                            if holder_of(games, game, centre, goal) != power:
+                                nearest = moves[kind, row, centre]
+                total += wp.max(float(nearest) - 1.0, 0.0)
+    return total
+
+
 @wp.kernel
 def score_kernel(
-    games: Games, tables: Tables, powers: wp.array[int], weights: wp.array[float], scores: wp.array[float], first: int
+    games: Games,
+    tables: Tables,
+    powers: wp.array[int],
+    weights: wp.array[float],
+    moves: wp.array3d[int],
+    last_year: int,
+    scores: wp.array[float],
+    first: int,
 ) -> None:
     """Write the value of game `first + tid` to `powers[game]`; -1 skips the game."""
     game = first + wp.tid()
@@ -95,6 +151,8 @@ def score_kernel(
                 total += weights[ENTERED]
             if not over:
                 total += contested(near, province, power, held, weights)
+    if not over and int(games.year[game]) < last_year:
+        total -= weights[AWAY] * moves_away(games, tables, moves, game, power)
     if centres >= SOLO:
         total += weights[WON]
     scores[game] = total

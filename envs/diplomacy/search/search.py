@@ -4,8 +4,9 @@
    meets (common random numbers); the proposing bot's orders for the power itself, each once, are the first candidates.
 2. Screening: the value of a candidate is the mean of `score.py` over the samples after one adjudicated phase. The best
    `FINALISTS` are compared by playing on to the end of the next fall, all powers by the bot.
-3. Rounds: every change of the best orders (`changes.py`) is screened on half of the samples, the best `SHORTLIST` on
-   all of them. The best of these, and unions of those that gain, are compared by playing on, and the best is kept.
+3. Rounds: every change of the best orders (`changes.py`) is screened on some of the samples, the best ones on more of
+   them (`SCREENINGS`), and `SHORTLIST` of them on all. The best of these, and unions of those that gain, are compared by
+   playing on, and the best is kept.
    The search ends after `ROUNDS` rounds, without an improvement, or without budget.
 
 Games are searched side by side, each for a power of its own. With a budget of positions the result depends only on
@@ -32,6 +33,8 @@ from sparring.envs.diplomacy.search.settings import SearchSettings
 from sparring.envs.diplomacy.search.simulator import LONGEST, Simulator
 
 FINALISTS, SHORTLIST, UNIONS, ROUNDS = 6, 24, 6, 6
+SCREENINGS = ((4, 3 * SHORTLIST), (2, SHORTLIST))
+"""Before all samples are used, changes are screened on a part of them, and so many of the best are kept."""
 LEAST_SAMPLES, MOST_SAMPLES = 4, 64
 POSITIONS_PER_SAMPLE = 500
 """A budget has one sample for so many positions."""
@@ -142,15 +145,15 @@ class SearchTurn:
 
     def improve(self) -> None:
         """Try all changes of the games' orders once; a game without an improvement stops."""
-        few = max(self.search.samples // 2, LEAST_SAMPLES)
-        changes = {
-            number: game.own.changes(game.orders)[: max(self._left(number) // few - 1, 0)]
-            for number, game in enumerate(self.games)
-            if game.going
-        }
-        for number, gains in self._gains(changes, few).items():
-            most = min(SHORTLIST, max(self._left(number) // self.search.samples - 1, 0))
-            changes[number] = [changes[number][at] for at in _best(gains, most)]
+        changes = {number: game.own.changes(game.orders) for number, game in enumerate(self.games) if game.going}
+        for share, most in SCREENINGS:
+            few = max(self.search.samples // share, LEAST_SAMPLES)
+            affordable = {number: max(self._left(number) // few - 1, 0) for number in changes}
+            changes = {number: listed[: affordable[number]] for number, listed in changes.items()}
+            for number, gains in self._gains(changes, few).items():
+                changes[number] = [changes[number][at] for at in _best(gains, most)]
+        for number, listed in changes.items():
+            changes[number] = listed[: max(self._left(number) // self.search.samples - 1, 0)]
         finalists = {}
         for number, gains in self._gains(changes, self.search.samples).items():
             order = _best(gains, SHORTLIST)

@@ -15,7 +15,7 @@ from torch import Tensor
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.tensors import State
-from sparring.envs.diplomacy.search.score import score_kernel
+from sparring.envs.diplomacy.search.score import moves_to_centres, score_kernel
 
 STOPPED = 2
 LONGEST = {codes.SPRING: 4, codes.FALL: 7}
@@ -109,5 +109,6 @@ class Simulator:
             yield slice(start, end), end - start
 
     def _bind(self) -> None:
-        arrays = [wp.from_torch(array) for array in (self._powers, self._weights, self._scores)]
-        self._score = self.batch.prepare(score_kernel, arrays)
+        moves = torch.from_numpy(moves_to_centres())
+        powers, weights, away, scores = map(wp.from_torch, (self._powers, self._weights, moves, self._scores))
+        self._score = self.batch.prepare(score_kernel, [powers, weights, away, self.batch.last_year, scores])

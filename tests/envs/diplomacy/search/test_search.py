@@ -13,8 +13,10 @@ from sparring.envs.diplomacy.board.board import POWERS, find_location, standard_
 from sparring.envs.diplomacy.board.tensors import power_of
 from sparring.envs.diplomacy.orders.notation import read_order
 from sparring.envs.diplomacy.search.changes import apply, unions
+from sparring.envs.diplomacy.search.score import moves_to_centres
 from sparring.envs.diplomacy.search.search import OrderSearch, SearchOrders, SearchTurn
 from sparring.envs.diplomacy.search.settings import SearchSettings, read_settings
+from sparring.envs.diplomacy.search.simulator import Simulator
 from tests.envs.diplomacy.scenes import unit_row
 
 DUMBBOT = codes.BOTS.index("dumbbot")
@@ -186,6 +188,23 @@ def test_the_player_orders_moves_only(batch):
     player.write(batch, seats)
     assert not batch.orders.any()
     batch.reset()
+
+
+def test_moves_to_the_nearest_centre_that_is_not_held_cost_before_the_last_year(batch):
+    moves, centre_of = moves_to_centres(), standard_board().centre_of
+
+    def away(kind, start, goal):
+        return int(moves[kind, find_location(start), centre_of[find_location(goal)]])
+
+    assert [away(0, "PAR", "BRE"), away(0, "PAR", "MUN"), away(0, "LON", "BEL")] == [1, 2, 2]
+    assert [away(1, "BRE", "LON"), away(1, "BUL/EC", "GRE"), away(1, "BUL/SC", "GRE")] == [2, 3, 1]
+    place(batch, {"FRANCE": "A PAR"}, {"FRANCE": "PAR MAR BRE"}, phase=codes.SPRING)
+    state, power = {name: values[:1].clone() for name, values in batch.state.items()}, torch.tensor([2])
+    for last_year, value in ((1910, 2.5), (1905, 3.0)):
+        simulator = Simulator(last_year=last_year, bot=DUMBBOT, weights=(0.0,) * 6 + (0.5,), chunk=1)
+        holds = torch.zeros(1, codes.NUM_PROVINCES, dtype=torch.int32)
+        values, _ = simulator.screen(state, torch.tensor([0]), power, holds)
+        assert values.tolist() == [value]  # Belgium is two moves away
 
 
 def test_unions_join_changes_of_different_units():
