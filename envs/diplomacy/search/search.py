@@ -4,8 +4,8 @@
    meets (common random numbers); the proposing bot's orders for the power itself, each once, are the first candidates.
 2. Screening: the value of a candidate is the mean of `score.py` over the samples after one adjudicated phase. The best
    `FINALISTS` are compared by playing on to the end of the next fall, all powers by the bot.
-3. Rounds: every change of the best orders (`changes.py`) is screened on some of the samples, the best ones on more of
-   them (`SCREENINGS`), and `SHORTLIST` of them on all. The best of these, and unions of those that gain, are compared by
+3. Rounds: every change of the best orders (`changes.py`) is screened on some of the samples, the best on more of them
+   (`SCREENINGS`), and `SHORTLIST` of them on all. The best of these, and unions of those that gain, are compared by
    playing on, and the best is kept.
    The search ends after `ROUNDS` rounds, without an improvement, or without budget.
 
