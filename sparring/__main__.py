@@ -58,12 +58,15 @@ RELEASED = "released/dogfight_strong"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (`sys.argv` by default) and return the exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    called = sys.argv
+    words = list(called[1:] if arguments is None else arguments)
     try:
         return _run(words)
     except InputError as error:
         print(f"sparring: {error}", file=sys.stderr)
         return BAD_INPUT
+    finally:
+        sys.argv = called  # messages of this process name other commands as before
 
 
 def overview() -> str:

@@ -262,7 +262,7 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 72_819,
+    "product lines": 72_822,
     "product files": 443,
     "import lines, % of product lines": 7.8,
     "files with one importer": 85,

@@ -81,7 +81,7 @@ GAMES = {
         peers.CONNECT_FOUR, "pettingzoo", "MaskablePPO", peers.maskable_connect_four, ("pettingzoo", "sb3_contrib")
     ),
     "leduc_poker": TrainedGame(
-        peers.LEDUC, "openspiel", "MaskablePPO", peers.maskable_leduc, ("pyspiel", "sb3_contrib"), entropy=0.05
+        peers.LEDUC, "openspiel", "MaskablePPO", peers.maskable_leduc, ("pyspiel", "sb3_contrib"), entropy=0.2
     ),
     "leduc_poker_lstm": TrainedGame(
         peers.LEDUC,
@@ -90,7 +90,7 @@ GAMES = {
         peers.recurrent_leduc,
         ("pyspiel", "sb3_contrib"),
         ("network.memory=lstm",),
-        entropy=0.05,
+        entropy=0.2,
     ),
     "simple_spread": TrainedGame(
         peers.SIMPLE_SPREAD,

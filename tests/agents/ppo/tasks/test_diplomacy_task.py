@@ -100,7 +100,7 @@ def test_densities_are_those_of_independent_choices(table, network):
     again, entropy = network.evaluate(table.obs, actions)
     torch.testing.assert_close(again, log_prob)
     assert actions.shape == (28, codes.SLOTS)
-    log_probs, present = network._answer(table.obs)
+    log_probs, present = network.log_probs(table.obs, actions.long())
     assert log_probs.shape == (28, codes.SLOTS, CHOICES)
     torch.testing.assert_close(log_probs.exp().sum(-1), torch.ones(28, codes.SLOTS))
     units = present.sum(1)
@@ -110,7 +110,7 @@ def test_densities_are_those_of_independent_choices(table, network):
 
 def test_the_likeliest_choice_is_the_deterministic_one(table, network):
     actions, _ = network.act(table.obs, deterministic=True)
-    log_probs, _ = network._answer(table.obs)
+    log_probs, _ = network.log_probs(table.obs, actions.long())
     assert torch.equal(actions.long(), log_probs.argmax(-1))
 
 

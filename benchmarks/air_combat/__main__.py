@@ -16,9 +16,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-if not __package__:
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
-
 import numpy as np
 import torch
 

@@ -1,0 +1,1 @@
+"""Speed of air combat, and its pilots against each other."""
