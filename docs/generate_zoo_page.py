@@ -69,16 +69,18 @@ def policy_row(path: Path) -> list[str]:
     command = re.search(r"`[^`]+`", facts["trained by"])
     assert command, f"{card}: has no command under 'trained by'"
     link = f"[card](../checkpoints/released/{card.name})"
-    task = f"`{checkpoint.contract['id']}`, {checkpoint.contract['rules']} rules"
+    rules = checkpoint.contract.get("rules")
+    task = f"`{checkpoint.contract['id']}`" + (f", {rules} rules" if rules else "")
     best = next((f"{key}: {value}" for key, value in facts.items() if key.startswith("best response")), UNKNOWN)
     best = best.removeprefix("best response ").partition(" (")[0]  # without how it was measured, which the card says
     attack = facts.get("strongest attack", "not measured").partition(" (")[0]
-    held_out = facts.get("held out, win % of 400 games", "not measured").partition(";")[0]
+    held_out = facts.get("held out, win % of 400 games") or facts.get("other bots, 70 games each", "not measured")
+    held_out = held_out.partition(";")[0]
     return [
         f"`{path.stem}`",
         task,
         f"{weights:,}",
-        facts["win % of 400 games"],
+        facts.get("win % of 400 games") or facts["against six DumbBots"],
         held_out,
         best,
         attack,

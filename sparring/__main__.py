@@ -80,12 +80,12 @@ def released() -> str:
     rows = []
     for card in sorted((SHIPPED / "released").glob("*.md")):
         facts = dict(re.findall(r"^\| ([^|]+?) \| (.+?) \|$", card.read_text(encoding="utf-8"), re.MULTILINE))
-        held_out = next((value for key, value in facts.items() if key.startswith("held out")), "not measured")
+        held_out = next((facts[key] for key in facts if key.startswith(("held out", "other bots"))), "not measured")
         best = next((f"{key[14:]}: {value}" for key, value in facts.items() if key.startswith("best response")), "")
         attack = facts.get("strongest attack", "not measured").partition(" (")[0]
         lines = {
-            "bots, win %": facts["win % of 400 games"].partition(" (")[0],
-            "held out, win %": held_out.partition(";")[0],
+            "bots": facts.get("win % of 400 games", "").partition(" (")[0] or facts["against six DumbBots"],
+            "held out": held_out.partition(";")[0],
             "best response": best.partition(" (")[0] or "not measured",
             "strongest attack": attack,
         }

@@ -21,7 +21,7 @@ from sparring.configs.core.tensor_file import pack
 from sparring.configs.schema import NetworkConfig
 
 ROOT = Path(__file__).resolve().parents[3]
-RELEASED = sorted((ROOT / "checkpoints" / "released").glob("*.pt"))
+RELEASED = sorted((ROOT / "checkpoints" / "released").glob("dogfight_*.pt"))
 CONTRACT = {"id": "sparring/Dogfight-v1", "rules": "classic", "mirror": False}
 WITHOUT_TORCH = """
 import json, sys
