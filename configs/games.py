@@ -100,6 +100,8 @@ class Retired:
     successor: str
 
 
+POLICY_FORMAT, POLICY_FORMAT_VERSION = "sparring-checkpoint", 2
+"""Of a policy's file. 1: no policy uses mirrored observations. 2: the contract key `mirror` states whether it does."""
 DOGFIGHT_V0 = "sparring/Dogfight-v0"
 RETIRED = {
     DOGFIGHT_V0: Retired(

@@ -54,7 +54,10 @@ def parse_override(text: str) -> Override:
             typed = _TypedTexts(create_functions()).visit(parser.override())
             _keep_texts(override, typed)
     except (HydraException, ValueError, RecursionError) as error:
-        raise ConfigError(f"{text!r} cannot be read: write key=value, such as seed=3 or ppo.clip=0.1") from error
+        quoting = "; quote a value that holds =, as in 'key=\"a=b\"'" if text.count("=") > 1 else ""
+        raise ConfigError(
+            f"{text!r} cannot be read: write key=value, such as seed=3 or ppo.clip=0.1{quoting}"
+        ) from error
     return override
 
 

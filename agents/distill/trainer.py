@@ -34,7 +34,7 @@ from sparring.agents.policies.order_network import OrderNetwork
 from sparring.agents.ppo.start import actor_critic_sha256
 from sparring.agents.ppo.tasks.diplomacy import play_against
 from sparring.agents.run.fidelity import machine
-from sparring.agents.run.progress import Timer, counted
+from sparring.agents.run.progress import Timer, counted, nothing_left
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.states import TrainingState
 from sparring.configs.core.device import choose_device, keep_freed_memory, make_deterministic, set_threads
@@ -141,9 +141,7 @@ class DistillTrainer:
 
     def nothing_left(self) -> str:
         """Return the message of a run whose updates are all done."""
-        line = f"nothing left to do: {counted(self.updates_done, 'update')} done, {self.updates} asked for"
-        total = self.config.distill.epochs
-        return f"{line}; give max_updates=N to train on (distill.epochs={total})" if self.updates < total else line
+        return nothing_left(self.updates_done, self.updates, "distill.epochs", self.config.distill.epochs)
 
     def describe(self) -> Iterator[str]:
         """Yield a line with sizes, labels and the machine."""

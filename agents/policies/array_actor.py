@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,9 @@ import numpy as np
 from sparring.configs.core.archive import TensorFileError, read_arrays
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.manifest import read_listed
-from sparring.configs.games import current_id
+from sparring.configs.games import POLICY_FORMAT, POLICY_FORMAT_VERSION, current_id
 from sparring.envs.game import game_of, load
 
-FORMAT, NEWEST = "sparring-checkpoint", 2
 NORM_EPSILON = 1e-5
 """Of torch's LayerNorm."""
 
@@ -78,7 +78,7 @@ class ArrayActor:
     shape: Mapping[str, Any]
     layers: tuple[Layer, ...]
 
-    @property
+    @cached_property
     def mirror(self) -> Any:
         """The game's mirror for arrays, or None for a policy without one."""
         game = game_of(current_id(self.contract["id"])) if self.contract.get("mirror") else None
@@ -114,8 +114,9 @@ def read_actor(path: Path, name: str) -> ArrayActor:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
     except TensorFileError as error:
         raise InputError(f"{path}: {error}") from error
-    if content.get("format") != FORMAT or content.get("format_version") not in range(1, NEWEST + 1):
-        raise InputError(f"{path}: is no policy of this project in a format up to {NEWEST}")
+    versions = range(1, POLICY_FORMAT_VERSION + 1)
+    if content.get("format") != POLICY_FORMAT or content.get("format_version") not in versions:
+        raise InputError(f"{path}: is no policy of this project in a format up to {POLICY_FORMAT_VERSION}")
     return actor_of(name, content["contract"], content["shape"], content["weights"])
 
 

@@ -40,15 +40,20 @@ from sparring.configs.core.typed import (
     read,
     within,
 )
-from sparring.configs.games import DOGFIGHT_V0, LET_IT_PLAY, RETIRED, current_id, is_retired
+from sparring.configs.games import (
+    DOGFIGHT_V0,
+    LET_IT_PLAY,
+    POLICY_FORMAT,
+    POLICY_FORMAT_VERSION,
+    RETIRED,
+    current_id,
+    is_retired,
+)
 from sparring.configs.kinds import run_kind
 from sparring.configs.language import ADAPTER
 from sparring.configs.serialization import check_option
 from sparring.envs.game import Game, game_of, games
 
-FORMAT = "sparring-checkpoint"
-FORMAT_VERSION = 2
-"""1: no policy uses mirrored observations. 2: the contract key `mirror` states whether it does."""
 CONTRACT_KEYS = ("id", "version", "obs_dim", "continuous", "binary")
 """Keys of every contract; `Game.contract_keys` are those of one game."""
 
@@ -120,7 +125,7 @@ def save_checkpoint(
     _check_contract(path, contract, network.shape)
     with naming(path, CheckpointError, "it is not saved"):
         check_finite({"contract": contract, "training": training, "weights": network.state_dict()})
-    header = {"format": FORMAT, "format_version": FORMAT_VERSION}
+    header = {"format": POLICY_FORMAT, "format_version": POLICY_FORMAT_VERSION}
     belongings = {"shape": network.shape, "contract": contract, "training": training}
     try:
         write_listed(path, pack(header | belongings | {"weights": network.state_dict()}))
@@ -138,10 +143,12 @@ def load_checkpoint(path: str | Path, device: str | torch.device = "cpu") -> Che
     path = user_path("path", path)
     content = _read(path, device)
     version = content.get("format_version")
-    if content.get("format") != FORMAT or type(version) is not int or version < 1:
+    if content.get("format") != POLICY_FORMAT or type(version) is not int or version < 1:
         raise CheckpointError(f"{path}: {_other_content(content)}")
-    if version > FORMAT_VERSION:
-        raise CheckpointError(f"{path}: has format {version}, this Sparring reads up to {FORMAT_VERSION}; update it")
+    if version > POLICY_FORMAT_VERSION:
+        raise CheckpointError(
+            f"{path}: has format {version}, this Sparring reads up to {POLICY_FORMAT_VERSION}; update it"
+        )
     with naming(path, CheckpointError, "save it again or train a new policy"):
         stored = read(StoredPolicy, content)
         if version == 1:

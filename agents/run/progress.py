@@ -122,6 +122,12 @@ def counted(number: int, unit: str) -> str:
     return f"{number:,} {unit}{'' if number == 1 else 's'}"
 
 
+def nothing_left(done: int, asked: int, option: str, total: int) -> str:
+    """Return the message of a run whose `asked` updates are done; max_updates may be less than `option`, `total`."""
+    line = f"nothing left to do: {counted(done, 'update')} done, {asked} asked for"
+    return f"{line}; give max_updates=N to train on ({option}={total})" if asked < total else line
+
+
 def forecast(seconds: float) -> str:
     """Format a run's estimated duration; empty below `WORTH_SAYING` seconds, where start-up dominates."""
     return f"about {duration(seconds)} on this machine; " if seconds >= WORTH_SAYING else ""

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sparring.agents.policies.checkpoint import CONTRACT_KEYS, FORMAT, FORMAT_VERSION
+from sparring.agents.policies.checkpoint import CONTRACT_KEYS
 from sparring.agents.trainers import train
 from sparring.configs.core.tensor_file import unpack
+from sparring.configs.games import POLICY_FORMAT as FORMAT
+from sparring.configs.games import POLICY_FORMAT_VERSION as FORMAT_VERSION
 from sparring.configs.schema import EvaluationConfig
 from sparring.envs.dogfight import GAME
 from tests.agents.ppo.small_run import config

@@ -29,7 +29,7 @@ from sparring.agents.llm.models.load import load_model
 from sparring.agents.llm.models.saved_model import save_model
 from sparring.agents.llm.models.tiny import build_tiny, game_tokenizer
 from sparring.agents.run.fidelity import machine
-from sparring.agents.run.progress import Timer, counted
+from sparring.agents.run.progress import Timer, counted, nothing_left
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.states import TrainingState
 from sparring.configs.core.device import choose_device, keep_freed_memory, make_deterministic, set_threads, usable_cores
@@ -139,9 +139,7 @@ class CloneTrainer:
 
     def nothing_left(self) -> str:
         """Return the message of a run whose updates are all done."""
-        line = f"nothing left to do: {counted(self.updates_done, 'update')} done, {self.updates} asked for"
-        total = self.config.clone.updates
-        return f"{line}; give max_updates=N to train on (clone.updates={total})" if self.updates < total else line
+        return nothing_left(self.updates_done, self.updates, "clone.updates", self.config.clone.updates)
 
     def describe(self) -> Iterator[str]:
         """Yield a line with sizes, the bot, and the machine."""
