@@ -28,9 +28,10 @@ class Agreement:
     """Rows compared so far, by kind; `fields` counts the rows in which a field was different.
 
     `largest` is the largest difference of a float of the state in rows that are not different, `largest_seen` that of
-    observations and rewards.
+    observations and rewards. `tolerances` by field, "array.field", take the place of `TOLERANCE`.
     """
 
+    tolerances: Mapping[str, float] = field(default_factory=dict)
     rows: int = 0
     equal: int = 0
     different: int = 0
@@ -47,7 +48,8 @@ class Agreement:
         for name, mine, theirs in columns:
             same = (mine.view(_bits(mine)) == theirs.view(_bits(theirs))).reshape(rows, -1).all(axis=1)
             off, size = _gaps(mine, theirs)
-            far = (off > SEEN_TOLERANCE.get(name, TOLERANCE) * size).any(axis=1) if mine.dtype.kind == "f" else ~same
+            allowed = self.tolerances.get(name, SEEN_TOLERANCE.get(name, TOLERANCE))
+            far = (off > allowed * size).any(axis=1) if mine.dtype.kind == "f" else ~same
             equal &= same
             wrong |= far
             seen = name in SEEN_TOLERANCE

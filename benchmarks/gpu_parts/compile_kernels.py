@@ -14,6 +14,7 @@ from benchmarks.gpu_parts.part import Found, PartOptions
 
 MODULES = (
     "sparring.envs.dogfight.kernels.step",
+    "sparring.envs.air_combat.kernels.step",
     "sparring.envs.diplomacy.adjudicator.phase",
     "sparring.envs.diplomacy.bots.simple",
     "sparring.envs.diplomacy.bots.dumbbot",

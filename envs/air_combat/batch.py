@@ -137,7 +137,8 @@ class AirCombatBatch:
             _check_whole(seed=seed)
             self._settings.seed = seed
             self._recorded = []  # The seed is part of the recorded step.
-            self._world.clock.zero_()
+            with self._launcher.stream():
+                self._world.clock.zero_()
         self.invalid_actions.zero_()
         self.clamped.zero_()
         self._restart.fill_(True)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from benchmarks.gpu_parts import (
+    air_combat,
     captured_step,
     diplomacy_phases,
     dogfight_kernels,
@@ -118,6 +119,18 @@ def test_speeds_are_of_matches_that_go_on():
     assert all(found.checks.values())
     assert list(found.numbers) == ["4", "8"]
     assert all(row["ratio"] == row["device"] / row["cpu"] > 0 for row in found.numbers.values())
+
+
+def test_air_combat_agrees_with_itself_and_a_fault_in_one_is_found(monkeypatch):
+    assert air_combat.in_step("f16", QUICK, 2).equal_share == 1.0
+    step = air_combat._step
+
+    def faulty(batches, draws):
+        step(batches, draws)
+        batches[-1].outcome += 1
+
+    monkeypatch.setattr(air_combat, "_step", faulty)
+    assert air_combat.in_step("point_mass", QUICK, 1).different_share == 1.0
 
 
 def test_rate_waits_after_blocks_that_double(monkeypatch):
