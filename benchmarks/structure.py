@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import ast
 import io
+import json
 import re
 import subprocess
 import sys
@@ -54,6 +55,7 @@ TARGETS = {
     "class names with several meanings": "0",
     "banned words in code and docs": "< 20",
     "comment lines on kernels and numerics": "3-5 %",
+    "words of the main navigation": "<= 55,000",
 }
 _COMMON = "device=cpu threads=1 logger.progress=false name=traced checkpoint_every=1000 evaluation.every=0"
 _PPO = (
@@ -115,6 +117,7 @@ def counts(root: Path) -> dict[str, str]:
         "class names with several meanings": str(_shared_names(trees)),
         "banned words in code and docs": str(_banned(root)),
         "comment lines on kernels and numerics": _comment_share(sources),
+        "words of the main navigation": _navigation_words(root),
     }
 
 
@@ -202,6 +205,24 @@ def _is_page_or_code(file: Path, root: Path) -> bool:
     inside = file.relative_to(root)
     run = inside.parts[0] == "checkpoints" and inside.parts[1] not in ("README.md", "released")
     return not run and file.name != Path(__file__).name
+
+
+def _navigation_words(root: Path) -> str:
+    """Words of docs/README.md and of the pages it links to before the lab notes; of notebooks those of the cells."""
+    index = root / "docs" / "README.md"
+    if not index.is_file():
+        return "-"
+    navigation = index.read_text(encoding="utf-8").partition("| lab notes |")[0]
+    links = re.findall(r"\]\(([\w./]+\.(?:md|ipynb))", navigation)
+    pages = {index, *((index.parent / link).resolve() for link in links)}
+    return f"{sum(len(_text_of(page).split()) for page in pages):,}"
+
+
+def _text_of(page: Path) -> str:
+    text = page.read_text(encoding="utf-8")
+    if page.suffix == ".md":
+        return text
+    return "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"])
 
 
 def _comment_share(sources: dict[Path, str]) -> str:

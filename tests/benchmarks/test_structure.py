@@ -23,6 +23,8 @@ FILES = {
         "    late.used()\n\nmain()\n"
     ),
     "curriculum/steps.py": "def advance():\n    pass\n",
+    "docs/README.md": "[a page](one.md) and\n| lab notes |\n[another](two.md)\n",
+    "docs/one.md": "three more words\n",
 }
 
 
@@ -43,10 +45,11 @@ def test_counts(checkout):
     assert found["training loops"] == "1"
     assert found["classes that save the state of a run"] == "1"
     assert found["members of the PPO task protocol"] == "2"
-    assert found["product lines"] == str(sum(text.count("\n") for name, text in FILES.items() if name != "README.md"))
+    assert found["product lines"] == str(sum(text.count("\n") for name, text in FILES.items() if name.endswith(".py")))
     assert found["class names with several meanings"] == "1"
     assert found["banned words in code and docs"] == "2"
     assert found["comment lines on kernels and numerics"] == "33.3 %"
+    assert found["words of the main navigation"] == "11"
 
 
 def test_files_entered(checkout):
