@@ -7,8 +7,8 @@ commands are read from the files, so a model that is added or replaced appears h
 from __future__ import annotations
 
 import json
-import re
 import sys
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +18,35 @@ if not __package__:
 
 from safetensors import safe_open  # noqa: E402
 
-from sparring.agents.policies.checkpoint import load_checkpoint  # noqa: E402
+from sparring.eval.zoo.cards import NOT_MEASURED, NOT_RECORDED, columns  # noqa: E402
 
 PAGE = ROOT / "docs" / "model_zoo.md"
 RELEASED = ROOT / "checkpoints" / "released"
-UNKNOWN = "none: `eval/exploit.py` takes players of the dogfight only"
+STRENGTH = ("bots", "held out", "best response", "strongest attack", "other policies")
+ORIGIN = ("steps", "minutes", "command", "licence")
 HEAD = """\
 <!-- Written by docs/generate_zoo_page.py from checkpoints/released/: edit the cards there. -->
 
 # Model zoo
 
 Trained models that come with the repository and the package. `--ckpt released/NAME` and `--opponents released/NAME`
-name a policy in every command of `eval/`, `tiny` the language model. *Held out* are opponents that no run trains
-against ([opponents](opponents.md#held-out-opponents)): their mean and the worst of them. A *best response* is an
-opponent trained against the model alone, cold from random weights or warm from the model's own; its win rate measures
-what the table hides ([how](results/bots_only.md#best-responses-the-released-policy)), as does the strongest of several
+name a policy in every command of `eval/`, `tiny` the language model; `sparring.load("released/NAME")` loads one.
+*Held out* are opponents that no run trains against ([opponents](opponents.md#held-out-opponents)): their mean and the
+worst of them. A *best response* is an opponent trained against the model alone, cold from random weights or warm from
+the model's own; its win rate measures what the table hides
+([how](results/bots_only.md#best-responses-the-released-policy)), as does the strongest of several
 [attacks](results/self_play.md#the-maximum-of-several-attacks).
 
-| name | task | size, weights | table, win % | held out, win % | best response, win % | attack, win % | command | card |
-| --- | --- | ---: | --- | --- | --- | --- | --- | --- |
+| name | game | weights | bots, win % | held out, win % | best response, win % | attack, win % | others, win % |
+| --- | --- | ---: | --- | --- | --- | --- | --- |
+"""
+SECOND = """
+## How they were made
+
+Steps are those in the file. Minutes are the card's, not recorded where it has none.
+
+| name | steps | minutes | command to repeat | licence | file, SHA-256 | card |
+| --- | ---: | ---: | --- | --- | --- | --- |
 """
 TAIL = """
 ## Use one
@@ -48,6 +58,10 @@ python eval/run.py --env diplomacy --ckpt tiny --opponents dumbbot --games 70   
 python train.py +run=quickstart init_from=released/dogfight_quickstart            # begin with its weights
 ```
 
+Your own run beside them: `sparring policies add RUN --licence MIT` copies its policy to `checkpoints/zoo/`, with a card
+made from the run's files; `sparring.load("zoo/NAME")` loads it, `--opponents zoo/NAME` plays against it, and
+`sparring policies` prints both tables. A figure that the run has not measured is said to be missing.
+
 In Python: `sparring.load("released/dogfight_quickstart").predict(obs)`; see [first agent](tutorials/first_agent.md).
 Every file's SHA-256 is in a `manifest.json` beside it and is verified when the model is loaded.
 """
@@ -55,60 +69,52 @@ Every file's SHA-256 is in a `manifest.json` beside it and is verified when the 
 
 def page() -> str:
     """Return the page."""
-    rows = [policy_row(path) for path in sorted(RELEASED.glob("*.pt"))]
-    rows += [language_model_row(path.parent) for path in sorted(RELEASED.glob("*/manifest.json"))]
-    return HEAD + "".join(f"| {' | '.join(row)} |\n" for row in rows) + TAIL
-
-
-def policy_row(path: Path) -> list[str]:
-    """Return the row of a policy; its table, command and best response are those of its card."""
-    checkpoint = load_checkpoint(path, "cpu")
-    weights = sum(parameter.numel() for parameter in checkpoint.network.parameters())
-    card = path.with_suffix(".md")
-    facts = dict(re.findall(r"^\| ([^|]+?) \| (.+?) \|$", card.read_text(encoding="utf-8"), re.MULTILINE))
-    command = re.search(r"`[^`]+`", facts["trained by"])
-    assert command, f"{card}: has no command under 'trained by'"
-    link = f"[card](../checkpoints/released/{card.name})"
-    rules = checkpoint.contract.get("rules")
-    task = f"`{checkpoint.contract['id']}`" + (f", {rules} rules" if rules else "")
-    best = next((f"{key}: {value}" for key, value in facts.items() if key.startswith("best response")), UNKNOWN)
-    best = best.removeprefix("best response ").partition(" (")[0]  # without how it was measured, which the card says
-    attack = facts.get("strongest attack", "not measured").partition(" (")[0]
-    held_out = facts.get("held out, win % of 400 games") or facts.get("other bots, 70 games each", "not measured")
-    held_out = held_out.partition(";")[0]
-    return [
-        f"`{path.stem}`",
-        task,
-        f"{weights:,}",
-        facts.get("win % of 400 games") or facts["against six DumbBots"],
-        held_out,
-        best,
-        attack,
-        command[0],
-        link,
+    models = [policy(path) for path in sorted(RELEASED.glob("*.pt"))]
+    models += [language_model(path.parent) for path in sorted(RELEASED.glob("*/manifest.json"))]
+    strength = [[name, rows["game"], rows["weights"], *(rows[key] for key in STRENGTH)] for name, rows, _ in models]
+    origin = [
+        [
+            name,
+            rows["steps"],
+            rows["minutes"],
+            rows["command"],
+            rows["licence"],
+            f"`{rows['file']}` `{rows['SHA-256']}`",
+            card,
+        ]
+        for name, rows, card in models
     ]
+    return HEAD + _rows(strength) + SECOND + _rows(origin) + TAIL
 
 
-def language_model_row(folder: Path) -> list[str]:
-    """Return the row of a language model; what trained it is in its manifest."""
+def policy(path: Path) -> tuple[str, dict[str, str], str]:
+    """Return name, columns and link to the card of a policy."""
+    return f"`{path.stem}`", columns(path), f"[card](../checkpoints/released/{path.stem}.md)"
+
+
+def language_model(folder: Path) -> tuple[str, dict[str, str], str]:
+    """Return the same of a language model; what trained it is in its manifest."""
     manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     config = manifest["training"]["config"]
-    with safe_open(str(folder / "model.safetensors"), "pt") as tensors:
-        weights = sum(tensors.get_tensor(name).numel() for name in tensors.keys())  # noqa: SIM118 - not a dict
-    command = f"`python train.py +run={config['run']}`"
-    table = "[results](results/diplomacy.md)"
-    card = "[models](language_models.md#the-models)"
-    return [
-        f"`{folder.name}`",
-        f"`{config['env']['id']}`, text",
-        f"{weights:,}",
-        table,
-        "none",
-        UNKNOWN,
-        "not measured",
-        command,
-        card,
-    ]
+    weights = folder / "model.safetensors"
+    with safe_open(str(weights), "pt") as tensors:
+        size = sum(tensors.get_tensor(name).numel() for name in tensors.keys())  # noqa: SIM118 - not a dict
+    rows = dict.fromkeys(STRENGTH, NOT_MEASURED) | {
+        "game": f"`{config['env']['id']}`, text",
+        "weights": f"{size:,}",
+        "bots": "[results](results/diplomacy.md)",
+        "steps": NOT_RECORDED,
+        "minutes": NOT_RECORDED,
+        "command": f"`python train.py +run={config['run']}`",
+        "licence": "MIT",
+        "file": f"{folder.name}/{weights.name}",
+        "SHA-256": sha256(weights.read_bytes()).hexdigest(),
+    }
+    return f"`{folder.name}`", rows, "[models](language_models.md#the-models)"
+
+
+def _rows(rows: list[list[str]]) -> str:
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """The command `sparring`: `sparring play`, `sparring train +run=quickstart`; without arguments it lists what there is.
 
-`play` and `watch` without options open one page in the browser, in which the released policy flies; they, `policies`
-and `runs` need the base package only. The other commands are the files of the repository, `train.py` and those of
-`eval/`, and need the extra `train`: `sparring install train`.
+`play` and `watch` without options open one page in the browser, in which the released policy flies; they, `policies`,
+`bench` and `runs` need the base package only. The other commands are the files of the repository, `train.py` and those
+of `eval/`, and need the extra `train`: `sparring install train`.
 Exit codes: those of the command; 2 for bad input or a package missing (one line on stderr).
 """
 
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sparring.configs.core.errors import InputError, choose
-from sparring.configs.core.files import SHIPPED, write_atomically
+from sparring.configs.core.files import write_atomically
 
 BAD_INPUT = 2
 
@@ -37,7 +37,12 @@ class SubCommand(NamedTuple):
 COMMANDS = {
     "play": SubCommand("sparring.eval.play", "fly against the released policy; with options any player, in any game"),
     "watch": SubCommand("", "the released policy, or the policy file given, flies both aircraft", trains=False),
-    "policies": SubCommand("", "released policies, and how strong and how exploitable they are", trains=False),
+    "policies": SubCommand(
+        "sparring.eval.zoo.add",
+        "policies and their figures; policies add RUN puts your own run beside them",
+        trains=False,
+    ),
+    "bench": SubCommand("sparring.eval.bench.speed", "what this machine does, beside published machines", trains=False),
     "train": SubCommand("sparring.train", "train: sparring train +run=quickstart, or your own game"),
     "eval": SubCommand("sparring.eval.run", "wins, draws and losses with intervals; replays"),
     "check": SubCommand("sparring.eval.check", "check a game of PettingZoo or OpenSpiel before it is learned"),
@@ -75,24 +80,6 @@ def overview() -> str:
     return f"usage: sparring COMMAND ...\n\n{rows}\n\nsparring COMMAND --help says more."
 
 
-def released() -> str:
-    """Return a table of the released policies in plain text, from their cards."""
-    rows = []
-    for card in sorted((SHIPPED / "released").glob("*.md")):
-        facts = dict(re.findall(r"^\| ([^|]+?) \| (.+?) \|$", card.read_text(encoding="utf-8"), re.MULTILINE))
-        held_out = next((facts[key] for key in facts if key.startswith(("held out", "other bots"))), "not measured")
-        best = next((f"{key[14:]}: {value}" for key, value in facts.items() if key.startswith("best response")), "")
-        attack = facts.get("strongest attack", "not measured").partition(" (")[0]
-        lines = {
-            "bots": facts.get("win % of 400 games", "").partition(" (")[0] or facts["against six DumbBots"],
-            "held out": held_out.partition(";")[0],
-            "best response": best.partition(" (")[0] or "not measured",
-            "strongest attack": attack,
-        }
-        rows.append(f"released/{card.stem}\n" + "\n".join(f"  {key:16} {value}" for key, value in lines.items()))
-    return "\n\n".join(rows) + "\n\nAgainst one: sparring play --opponent released/NAME"
-
-
 def _run(words: list[str]) -> int:
     if not words or words[0] in ("--help", "-h"):
         print(overview())
@@ -104,10 +91,6 @@ def _run(words: list[str]) -> int:
         print(f"usage: sparring {name}{' [POLICY]' if name == 'watch' else ''}\n\n{command.what}")
     elif name == "watch" or (name == "play" and not options):
         _open_page(options, watching=name == "watch")
-    elif name == "policies":
-        if options:
-            raise InputError(f"policies {options[0]}: takes no options")
-        print(released())
     elif name == "install":
         return _install(options)
     else:

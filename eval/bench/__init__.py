@@ -1,0 +1,1 @@
+"""`sparring bench`: what this machine does, in a minute."""

@@ -1,0 +1,129 @@
+"""`sparring policies add`: the card says what the run's files say, and what is missing is said to be missing."""
+
+import json
+import shutil
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+import sparring
+from sparring import __main__ as command
+from sparring.agents.opponents import players
+from sparring.configs.core.archive import read_arrays
+from sparring.configs.core.errors import InputError
+from sparring.configs.load import load
+from sparring.configs.resume import differences
+from sparring.configs.serialization import from_stored
+from sparring.eval.options import parse
+from sparring.eval.zoo import add as adding
+from sparring.eval.zoo import cards
+
+ROOT = Path(__file__).resolve().parents[3]
+POLICY = ROOT / "checkpoints" / "released" / "dogfight_quickstart.pt"
+STRONG = POLICY.with_name("dogfight_strong.pt")
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A folder of runs with one run, whose policy is a released one."""
+    for module in (players, adding, cards):
+        monkeypatch.setattr(module, "CHECKPOINTS", tmp_path / "checkpoints")
+    run = tmp_path / "checkpoints" / "mine"
+    run.mkdir(parents=True)
+    shutil.copy(POLICY, run / "final.pt")
+    return tmp_path / "checkpoints"
+
+
+def added(*words):
+    card = adding.add(parse(adding.AddOptions, words))
+    return card, dict(cards.ROW.findall(card.read_text()))
+
+
+def evaluation(steps):
+    records = [{"opponent": "ace", "win_rate": 0.975}, {"opponent": "held_out:left", "win_rate": 0.5}]
+    held_out = {"none": {"mean": 0.5, "worst": 0.25, "worst_opponent": "held_out:runner"}}
+    about = {"command": "python eval/run.py --ckpt mine", "games": 40, "training": {"env_steps": steps}}
+    return json.dumps(about | {"records": records, "held_out": held_out})
+
+
+def test_a_run_without_figures_says_so(home):
+    card, facts = added("mine")
+    digest = sha256(POLICY.read_bytes()).hexdigest()
+    assert card == home / "zoo" / "mine.md"
+    assert facts["file"] == f"`mine.pt`, 128h/0b, 48,902 weights, SHA-256 `{digest}`"
+    assert (facts["licence"], facts["bots"], facts["held out"]) == ("not stated", "not measured", "not measured")
+    assert facts["machine"].startswith("not recorded minutes")
+    assert facts["best response"] == "not measured: run `sparring exploit`"
+    assert facts["trained by"].startswith("no command: the run's options are in the file")  # its run file is gone
+    assert "32.8 M steps" in facts["trained by"]
+    assert sparring.load("zoo/mine").env_id == "sparring/Dogfight-v1"
+    assert sparring.load("zoo/mine", device="numpy").name == "zoo/mine"
+
+
+def test_figures_of_the_run_are_on_the_card(home):
+    run, digest = home / "mine", sha256(POLICY.read_bytes()).hexdigest()
+    steps = cards.read_policy(POLICY).training["env_steps"]
+    (run / "eval.json").write_text(evaluation(steps))
+    rows = [{"env_steps": 6000, "time/steps_per_second": 100.0}, {"env_steps": 12000, "time/steps_per_second": 50.0}]
+    (run / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    for name, of in (("one", digest), ("other", "0" * 64)):
+        place = home / "exploit" / name
+        place.mkdir(parents=True)
+        curve = {"start": "warm", "points": [{"steps": 1000, "win_rate": 0.125 if of == digest else 1.0}]}
+        (place / "exploit.json").write_text(json.dumps({"sha256": of, "command": "exploit it", "curves": [curve]}))
+    _, facts = added("mine", "--name", "best", "--licence", "MIT")
+    assert facts["machine"] == "3.0 minutes of updates by the clock"
+    assert facts["bots"] == "ace 97.5 of 40 games, win %"
+    assert facts["held out"] == "mean 50.0, worst 25.0 (runner) of 40 games, win %"
+    assert facts["best response"] == "warm 12.5 % after 1,000 steps (`exploit it`)"
+    shown = cards.columns(home / "zoo" / "best.pt")
+    assert (shown["minutes"], shown["licence"], shown["best response"]) == (
+        "3.0",
+        "MIT",
+        "warm 12.5 % after 1,000 steps",
+    )
+    assert "zoo/best" in cards.policies()
+
+
+def test_an_evaluation_of_another_state_is_not_taken(home):
+    (home / "mine" / "eval.json").write_text(evaluation(1))
+    assert added("mine")[1]["bots"] == "not measured"
+
+
+def test_the_command_on_the_card_gives_the_options_of_the_run(home):
+    _, facts = added(str(STRONG))
+    words = facts["trained by"].split("`")[1].removeprefix("python train.py ")
+    stored = from_stored(read_arrays(STRONG.read_bytes())["training"]["config"])
+    left = differences(load(words.replace('"', "").split(" ")), stored)
+    assert [key for key in left if not key.startswith(adding.MACHINE_OPTIONS)] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ([], "--run is missing"),
+        (["nope"], "no checkpoint 'nope'"),
+        (["mine", "mine"], "mine mine: one run is added at a time"),
+        (["mine", "--name", "final"], "mine: a policy of the zoo cannot be named final"),
+        (["mine", "--licence", "a|b"], "--licence 'a|b': must be one line"),
+        (["tiny"], "no checkpoint 'tiny'"),
+    ],
+)
+def test_bad_input_is_one_line(words, line, home):
+    with pytest.raises(InputError, match="^" + line.replace("|", r"\|")):
+        added(*words)
+
+
+def test_a_name_that_is_taken_stays(home):
+    added("mine")
+    with pytest.raises(InputError, match="the zoo has another policy of this name"):
+        added(str(STRONG), "--name", "mine")
+    assert cards.read_policy(home / "zoo" / "mine.pt").training["run"] != ""
+
+
+def test_the_command_prints_the_card(home, capsys):
+    assert command.main(["policies", "add", "mine"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("# mine\n")
+    assert "sparring.load('zoo/mine') loads it." in printed
