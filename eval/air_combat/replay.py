@@ -1,0 +1,180 @@
+"""Replays of air combat in three dimensions, on a self-contained HTML page (`replay.html`) without network requests.
+
+For each match it has the aircraft's places and attitudes at every step (15 a second, about 90 KB for a minute), the
+bursts of the guns, and events. Between samples the page goes along a cubic that has the velocities of both. Vectors of
+the page are east, up and south. It draws with three.js (`three/three.min.js`, with its licence), in WebGL.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparring.configs.core.files import write_atomically
+from sparring.envs.air_combat import rules
+from sparring.envs.air_combat.recording import AirRecording
+from sparring.eval.command import fill_page, join_files
+
+PASS_DISTANCE = 400.0
+"""Metres: a nearest approach within it is an event."""
+FIRE_GAP = 30
+"""Ticks without a new burst that end an event of firing."""
+HIT_GAP = 15
+"""Ticks without damage that end an event of being hit."""
+_FOLDER = Path(__file__).parent
+_UNIT = 32767.0
+Event = dict[str, Any]
+
+
+def write_air_replay(path: str | Path, recordings: Sequence[AirRecording], *, title: str = "") -> None:
+    """Write the page with all `recordings` to `path` atomically, creating its folder if missing."""
+    if not recordings:
+        raise ValueError("recordings is empty: a replay needs at least one match")
+    titles = {recording.title for recording in recordings}
+    title = title or (titles.pop() if len(titles) == 1 else f"{len(recordings)} matches")
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(Path(path), air_page(f"{title} · Sparring replay", [encode(one) for one in recordings]))
+
+
+def air_page(title: str, games: list[dict[str, Any]]) -> str:
+    """Return the filled template. All texts in `games` are escaped and cannot inject markup."""
+    data = {"rules": scene_constants(), "games": games}
+    script = join_files(_FOLDER, "flight.js", "replay.js")
+    return fill_page(_FOLDER / "replay.html", title=title, data=data, script=script, **scene_parts())
+
+
+def scene_parts() -> dict[str, str]:
+    """Return what the replay and the page for flying share, as `fill_page` takes it: style, three.js and drawing."""
+    scene = join_files(_FOLDER, "aircraft.js", "scene.js", "board.js")
+    return {
+        "style": join_files(_FOLDER, "sky.css"),
+        "three": join_files(_FOLDER / "three", "three.min.js"),
+        "scene": scene,
+    }
+
+
+def scene_constants() -> dict[str, Any]:
+    """Return the constants of the rules that drawing needs, by their names in the pages."""
+    return {
+        "ticksPerSecond": rules.TICKS_PER_SECOND,
+        "roundDrag": rules.ROUND_DRAG,
+        "roundTicks": rules.ROUND_TICKS,
+        "burst": rules.BURST,
+        "coneFar": rules.CONE_FAR,
+        "floor": rules.FLOOR,
+        "ceiling": rules.CEILING,
+    }
+
+
+def encode(recording: AirRecording) -> dict[str, Any]:
+    """Return a recording in the format of the page: names, ticks, samples (base64), bursts, and events."""
+    planes = recording.planes
+    return {
+        "title": recording.title,
+        "notes": recording.notes,
+        "names": list(recording.names),
+        "model": recording.model,
+        "gun": recording.gun,
+        "outcome": recording.outcome,
+        "ticks": recording.ticks.tolist(),
+        "places": _text(_east_up_south(planes["pos"]).astype("<f4")),
+        "states": _text(_states(planes)),
+        "bursts": [
+            [burst.seat, burst.first, burst.last, int(burst.early), *_rounded(burst.pos), *_rounded(burst.vel)]
+            for burst in recording.bursts
+        ],
+        "events": sorted(_events(recording), key=lambda event: event["tick"]),
+    }
+
+
+def _states(planes: np.ndarray) -> np.ndarray:
+    """Return little-endian int16 [T, P, 15].
+
+    Velocity (0.05 m/s), nose and roof (unit), load (0.01 g), roll rate (0.001 rad/s), alpha (0.0001 rad), power (0.01),
+    hp (unit), rounds.
+    """
+    vectors = [
+        (_east_up_south(planes["vel"]), 20.0),
+        (_east_up_south(planes["nose"]), _UNIT),
+        (_east_up_south(planes["up"]), _UNIT),
+    ]
+    scalars = (("load", 100.0), ("roll_rate", 1e3), ("alpha", 1e4), ("power", 100.0), ("hp", _UNIT), ("rounds", 1.0))
+    columns = [vector * scale for vector, scale in vectors]
+    columns += [planes[name][..., None].astype(np.float64) * scale for name, scale in scalars]
+    return np.clip(np.rint(np.concatenate(columns, axis=-1)), -_UNIT, _UNIT).astype("<i2")
+
+
+def _east_up_south(vectors: np.ndarray) -> np.ndarray:
+    """Return vectors in north, east and down along the axes of the page."""
+    north, east, down = np.moveaxis(vectors.astype(np.float64), -1, 0)
+    return np.stack([east, -down, -north], axis=-1)
+
+
+def _rounded(vector: tuple[float, float, float]) -> list[float]:
+    return [round(float(part), 1) + 0.0 for part in _east_up_south(np.array(vector))]
+
+
+def _text(values: np.ndarray) -> str:
+    return base64.b64encode(values.tobytes()).decode("ascii")
+
+
+def _events(recording: AirRecording) -> Iterator[Event]:
+    """Yield events: `tick`, `end` where one lasts, `kind`, `seat` (who fires, is hit, is lost), and details."""
+    for seat in range(len(recording.names)):
+        yield from _fired(recording, seat)
+        yield from _hits(recording, seat)
+    if len(recording.names) == 2:
+        yield from _passes(recording)
+
+
+def _fired(recording: AirRecording, seat: int) -> Iterator[Event]:
+    """Yield what the gun fired in one go; the cone fires no rounds."""
+    spent = -np.diff(recording.planes["rounds"][:, seat], prepend=recording.planes["rounds"][0, seat])
+    for rows in _groups(recording.ticks, spent > 0, FIRE_GAP):
+        first, last = int(recording.ticks[rows[0] - 1]), int(recording.ticks[rows[-1]])
+        yield {"kind": "fire", "seat": seat, "tick": first, "end": last, "rounds": int(spent[rows].sum())}
+
+
+def _hits(recording: AirRecording, seat: int) -> Iterator[Event]:
+    """Yield damage taken in one go, and the loss of the aircraft with its cause: gun, ground or ceiling."""
+    hp = recording.planes["hp"][:, seat].astype(np.float64)
+    lost = -np.diff(hp, prepend=hp[0])
+    height = -float(recording.planes["pos"][-1, seat, 2])
+    down = int(np.argmax(hp <= 0.0)) if (hp <= 0.0).any() else None
+    cause = "ground" if height < rules.FLOOR + 60.0 else "ceiling" if height > rules.CEILING - 60.0 else "gun"
+    for rows in _groups(recording.ticks, lost > 1e-6, HIT_GAP):
+        if cause != "gun" and down in rows:
+            rows = rows[rows != down]
+        if rows.size:
+            first, last = int(recording.ticks[rows[0] - 1]), int(recording.ticks[rows[-1]])
+            left = round(float(hp[rows[-1]]), 3)
+            yield {
+                "kind": "hit",
+                "seat": seat,
+                "tick": first,
+                "end": last,
+                "lost": round(float(lost[rows].sum()), 3),
+                "hp": left,
+            }
+    if down is not None:
+        yield {"kind": "down", "seat": seat, "tick": int(recording.ticks[down]), "cause": cause}
+
+
+def _passes(recording: AirRecording) -> Iterator[Event]:
+    """Yield nearest approaches, on both aircraft: a merge, or an overshoot."""
+    place = recording.planes["pos"].astype(np.float64)
+    distance = np.linalg.norm(place[:, 1] - place[:, 0], axis=-1)
+    near = (distance[1:-1] < distance[:-2]) & (distance[1:-1] <= distance[2:]) & (distance[1:-1] < PASS_DISTANCE)
+    for row in np.flatnonzero(near) + 1:
+        yield {"kind": "pass", "seat": -1, "tick": int(recording.ticks[row]), "distance": round(float(distance[row]))}
+
+
+def _groups(ticks: np.ndarray, marked: np.ndarray, gap: int) -> Iterator[np.ndarray]:
+    """Yield the rows of each run of `marked` ones that are at most `gap` ticks apart."""
+    rows = np.flatnonzero(marked)
+    if rows.size:
+        yield from np.split(rows, np.flatnonzero(np.diff(ticks[rows]) > gap) + 1)

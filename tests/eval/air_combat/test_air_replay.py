@@ -1,0 +1,163 @@
+"""The replay of air combat in three dimensions: recorder, encoding, events, and the page in a browser."""
+
+import base64
+import json
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from sparring.envs.air_combat import rules
+from sparring.envs.air_combat.batch import AirCombatBatch
+from sparring.envs.air_combat.kernels.state import Plane
+from sparring.envs.air_combat.recording import AirRecorder, AirRecording, Burst
+from sparring.eval.air_combat.replay import air_page, encode, write_air_replay
+from tests.eval.dogfight.test_replay import browse, needs_chromium, selftest
+
+HOSTILE = '</script><script>document.title="owned"</script>{{data}}&amp;<!--'
+
+
+def level_flight(steps=31):
+    """Two aircraft fly north, side by side at 200 and 100 m/s, 4,000 and 3,000 m high; the first is hit at the end."""
+    ticks = np.arange(steps) * 4
+    planes = np.zeros((steps, 2), dtype=Plane.numpy_dtype())
+    planes["nose"][..., 0], planes["up"][..., 2], planes["hp"], planes["rounds"], planes["load"] = 1, -1, 1, 510, 1
+    for seat, (speed, height) in enumerate(((200.0, 4000.0), (100.0, 3000.0))):
+        planes["vel"][:, seat, 0] = speed
+        planes["pos"][:, seat] = np.stack(
+            [ticks / 60 * speed, np.full(steps, 500.0 * seat), np.full(steps, -height)], 1
+        )
+    planes["rounds"][10:, 1], planes["rounds"][12:, 1] = 505, 500
+    planes["hp"][-2, 0], planes["hp"][-1, 0] = 0.4, 0.0
+    return ticks, planes
+
+
+def recording(names=("a", "b"), **more):
+    ticks, planes = level_flight()
+    burst = Burst(1, 40, 88, (0.0, 500.0, -3000.0), (1130.0, 0.0, 0.0), True)
+    return AirRecording(names, "f16", "rounds", ticks, planes, (burst,), 2, **more)
+
+
+def decoded(text, kind):
+    return np.frombuffer(base64.b64decode(text), dtype=kind)
+
+
+def test_vectors_are_east_up_and_south():
+    told = encode(recording())
+    places = decoded(told["places"], "<f4").reshape(31, 2, 3)
+    np.testing.assert_allclose(places[15, 0], [0.0, 4000.0, -200.0])
+    np.testing.assert_allclose(places[15, 1], [500.0, 3000.0, -100.0])
+    states = decoded(told["states"], "<i2").reshape(31, 2, 15)
+    assert states[0, 0, :9].tolist() == [0, 0, -4000, 0, 0, -32767, 0, 32767, 0]
+    assert states[0, 0, 9:].tolist() == [100, 0, 0, 0, 32767, 510]
+    assert told["bursts"] == [[1, 40, 88, 1, 500.0, 3000.0, 0.0, 0.0, 0.0, -1130.0]]
+
+
+def test_events_are_what_happened():
+    kinds = [(e["kind"], e["seat"], e["tick"]) for e in encode(recording())["events"]]
+    assert kinds == [("fire", 1, 36), ("hit", 0, 112), ("down", 0, 120)]
+    fire, hit, down = encode(recording())["events"]
+    assert (fire["rounds"], fire["end"], hit["lost"], hit["hp"], down["cause"]) == (10, 48, 1.0, 0.0, "gun")
+
+
+def test_the_ground_is_a_cause_of_its_own_and_no_hit():
+    ticks, planes = level_flight()
+    planes["hp"][-2:, 0], planes["pos"][-1, 0, 2], planes["hp"][-1, 0] = 1.0, -3.0, 0.0
+    events = encode(AirRecording(("a", "b"), "f16", "rounds", ticks, planes, (), 2))["events"]
+    assert [e["kind"] for e in events] == ["fire", "down"]
+    assert events[-1]["cause"] == "ground"
+
+
+def test_a_pass_is_a_nearest_approach():
+    ticks, planes = level_flight()
+    planes["pos"][..., 2] = -3000.0
+    planes["pos"][:, 1, 0] = 200.0 - ticks / 60 * 100
+    planes["pos"][:, 1, 1] = 120.0
+    (event,) = [
+        e for e in encode(AirRecording(("a", "b"), "f16", "rounds", ticks, planes, (), 2))["events"] if e["seat"] < 0
+    ]
+    assert (event["kind"], event["tick"], event["distance"]) == ("pass", 40, 120)
+
+
+@pytest.fixture(scope="module")
+def flown():
+    """A recorded match of the chaser against do_nothing, and what the batch said of it."""
+    batch = AirCombatBatch(1, model="point_mass", gun="rounds", threads=1, max_ticks=300, seed=4)
+    batch.assign(torch.tensor([[rules.bot_id("chaser"), rules.bot_id("do_nothing")]]))
+    state = batch.snapshot()["planes"].copy()
+    state["pos"][0, 1] = state["pos"][0, 0] + 400.0 * state["nose"][0, 0]
+    state["vel"][0, 1], state["nose"][0, 1] = state["vel"][0, 0], state["nose"][0, 0]
+    batch.load({"planes": state})
+    recorder, passed = AirRecorder(batch), []
+    while not recorder.done:
+        batch.step(batch.actions)
+        passed.append(int(batch.outcome[0]))
+        recorder(batch)
+    length, hp = int(batch.length[0]), batch.final_hp[0].numpy().copy()
+    batch.close()
+    return recorder.recordings(("chaser", "do_nothing"))[0], length, hp, len(passed)
+
+
+def test_the_recorder_keeps_the_whole_match(flown):
+    recorded, length, hp, steps = flown
+    assert recorded.ticks[0] == 0
+    assert recorded.ticks[-1] == length
+    assert len(recorded.ticks) == steps + 1
+    np.testing.assert_array_equal(recorded.planes["hp"][-1], hp)
+    seconds = np.diff(recorded.ticks) / 60
+    moved = np.linalg.norm(np.diff(recorded.planes["pos"].astype(float), axis=0), axis=-1) / seconds[:, None]
+    np.testing.assert_allclose(moved, np.linalg.norm(recorded.planes["vel"][:-1], axis=-1), rtol=0.01)
+
+
+def test_bursts_are_as_many_as_the_gun_lost(flown):
+    recorded = flown[0]
+    spent = recorded.planes["rounds"][0] - recorded.planes["rounds"][-2]
+    assert len(recorded.bursts) == spent.sum() // rules.BURST > 0
+    assert all(burst.last - burst.first <= rules.ROUND_TICKS for burst in recorded.bursts)
+    assert sum(burst.early for burst in recorded.bursts) >= round((1 - recorded.planes["hp"][-1, 1]) / rules.HIT_DAMAGE)
+
+
+def test_no_text_in_the_page_becomes_markup():
+    text = air_page(HOSTILE, [encode(recording((HOSTILE, "b"), title=HOSTILE, notes=HOSTILE))])
+    assert text.count("</script>") == 3  # the data, three.js and the page's own
+    assert 'owned"' not in re.sub(r'<script type="application/json".*?</script>', "", text, flags=re.DOTALL)
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[1]
+    assert json.loads(data)["games"][0]["names"] == [HOSTILE, "b"]
+
+
+def test_the_page_loads_nothing():
+    text = air_page("t", [encode(recording())])
+    assert "default-src 'none'" in text
+    assert not re.search(r"""(src|href)\s*=\s*["'](?!data:)""", text)
+    assert "MIT License" in text
+    assert "three.js authors" in text
+
+
+def test_wrong_recordings_are_refused(tmp_path, flown):
+    with pytest.raises(ValueError, match="at least one match"):
+        write_air_replay(tmp_path / "r.html", [])
+    batch = AirCombatBatch(1, threads=1)
+    with pytest.raises(ValueError, match=r"games=2: must be in \[1, 1\]"):
+        AirRecorder(batch, games=2)
+    recorder = AirRecorder(batch)
+    with pytest.raises(ValueError, match="has not ended"):
+        recorder.recordings(("a", "b"))
+    batch.close()
+
+
+@needs_chromium
+def test_the_page_in_a_browser(tmp_path):
+    """The state at a tick between samples is that of the flight, and hostile names stay text."""
+    file = tmp_path / "page.html"
+    write_air_replay(file, [recording((HOSTILE, "b"), title="first"), recording(title=HOSTILE)])
+    dom = browse(file, "game=1&t=1.05&view=2&selftest", "--dump-dom")
+    told = selftest(dom)
+    assert told["names"] == [HOSTILE, "b"]
+    assert (told["games"], told["tick"], told["last"], told["playing"]) == (2, 63, 120, False)
+    first = told["planes"][0]
+    np.testing.assert_allclose(first["pos"], [0, 4000, -210], atol=0.01)
+    np.testing.assert_allclose(first["vel"], [0, 0, -200], atol=0.05)
+    assert told["told"].startswith("0.6 s · b fires 10 rounds")
+    assert told["bursts"] == 1
+    assert re.search(r"<b[^>]*>b wins</b><span>the other is down · 0 % : 100 % hp · 0:02.0</span>", dom)
