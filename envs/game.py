@@ -17,7 +17,7 @@ from sparring.configs.core.errors import InputError, choose
 if TYPE_CHECKING:
     from sparring.envs.text import TextGame
 
-ROOMS = ("dogfight", "diplomacy", "chess")
+ROOMS = ("dogfight", "diplomacy", "chess", "air_combat")
 """Packages next to this file that define a `GAME`."""
 
 EXTRAS = {"chess": "chess"}

@@ -234,17 +234,20 @@ def test_class_names_are_unique():
     assert {name: files for name, files in names.items() if len(files) > 1} == {}
 
 
-GAMES = ("sparring.envs.dogfight", "sparring.envs.diplomacy")
+GAMES = ("sparring.envs.air_combat", "sparring.envs.dogfight", "sparring.envs.diplomacy")
 ADAPTERS = {
     "sparring.agents.distill.trainer",
+    "sparring.agents.opponents.air_combat",
     "sparring.agents.opponents.diplomacy",
     "sparring.agents.opponents.dogfight.held_out",
     "sparring.agents.opponents.dogfight.load",
     "sparring.agents.opponents.dogfight.onnx_actor",
     "sparring.agents.opponents.dogfight.onnx_file",
+    "sparring.agents.play.air_combat_matches",
     "sparring.agents.play.dogfight_matches",
     "sparring.agents.play.own_reward",
     "sparring.agents.policies.order_network",
+    "sparring.agents.ppo.tasks.air_combat",
     "sparring.agents.ppo.tasks.diplomacy",
     "sparring.agents.ppo.tasks.dogfight",
     "sparring.curriculum.schedule",
@@ -262,13 +265,13 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 73_716,
-    "product files": 451,
+    "product lines": 74_345,
+    "product files": 457,
     "import lines, % of product lines": 7.8,
     "files with one importer": 86,
     "files with one importer and at most 80 lines": 6,
     "`found` as a name, per 1,000 lines": 0.7,
-    "test lines": 64_667,
+    "test lines": 64_670,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""

@@ -8,13 +8,15 @@ that ends; only the first result of every row counts, so short matches are not c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sparring.agents.policies.policy import Policy
+from sparring.envs.batched import ACTIONS
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.batch import DogfightBatch
 
@@ -22,7 +24,30 @@ LOOK_EVERY = 8
 """Steps between tests for the end of all matches; on an accelerator each test synchronizes."""
 
 Contestant = str | Policy
-Recorder = Callable[[DogfightBatch, int], None]
+
+
+class DuelSettings(Protocol):
+    """Conditions of matches of a game of two seats: `MatchSettings`, or those of another game."""
+
+    @property
+    def action_repeat(self) -> int:
+        """Ticks per step."""
+
+    @property
+    def max_ticks(self) -> int:
+        """Time limit."""
+
+    def batch(self, games: int) -> Any:
+        """Create a batch (`envs.batched.BatchedGame`) with `match_id`, `reset`, `bot_id`, `length` and `final_hp`."""
+
+    def under(self, ranges: np.ndarray) -> DuelSettings:
+        """Return these conditions in physics drawn from `ranges`."""
+
+    def filmed(self) -> DuelSettings:
+        """Return these conditions with the first match traced for a video."""
+
+
+Recorder = Callable[[Any, int], None]
 """Called after every step with the batch and the step's number from 0, for example to store `batch.trace`."""
 
 
@@ -60,6 +85,14 @@ class MatchSettings:
         )
         batch.set_ranges(game.ranges("none") if self.ranges is None else self.ranges)
         return batch
+
+    def under(self, ranges: np.ndarray) -> MatchSettings:
+        """Return these conditions in physics drawn from `ranges`."""
+        return replace(self, ranges=ranges)
+
+    def filmed(self) -> MatchSettings:
+        """Return these conditions with the first match traced."""
+        return replace(self, trace=1)
 
 
 @dataclass(frozen=True)
@@ -109,7 +142,7 @@ def play(
     *,
     games: int,
     seed: int,
-    setting: MatchSettings | None = None,
+    setting: DuelSettings | None = None,
     recorder: Recorder | None = None,
 ) -> MatchResults:
     """Play `games` matches (an even number, in seat-swapped pairs) between two contestants.
@@ -137,7 +170,7 @@ def play(
 class _Table:
     """Matches in progress: the players' seats, and the first result of each match."""
 
-    def __init__(self, batch: DogfightBatch, left: Contestant, right: Contestant, seed: int) -> None:
+    def __init__(self, batch: Any, left: Contestant, right: Contestant, seed: int) -> None:
         n, device = batch.num_envs, batch.device
         self.batch = batch
         match = torch.arange(n, device=device)
@@ -150,10 +183,10 @@ class _Table:
             policy.reseed(2 * seed + index)
         batch.match_id.copy_(match % (n // 2))
         batch.reset(seed)
-        self.actions = torch.zeros(n, 2, 3, device=device)
+        self.actions = torch.zeros(n, 2, batch.action_size, device=device)
         self.memory = [torch.zeros(n, policy.memory_size, device=device) for policy, _ in self.players]
         self.hp_rows = torch.stack(rows)
-        self.record = torch.full((4, n), -1, dtype=torch.int32, device=device)  # outcome, length, both hp
+        self.record = torch.full((4, n), -1, dtype=batch.final_hp.dtype, device=device)  # outcome, length, both hp
 
     def step(self) -> None:
         """Step with both contestants' actions, and record the matches that ended for the first time."""
@@ -183,8 +216,8 @@ class _Table:
         return MatchResults(outcome, length, left_hp, right_hp, seat, int(self.batch.invalid_actions.sum()))
 
 
-def _sit_down(batch: DogfightBatch, contestants: Sequence[Contestant], rows: Sequence[Tensor]) -> None:
+def _sit_down(batch: Any, contestants: Sequence[Contestant], rows: Sequence[Tensor]) -> None:
     """Assign each contestant to its rows of the flat [2N] seats."""
     for contestant, row in zip(contestants, rows, strict=True):
-        bot = game.ACTIONS if isinstance(contestant, Policy) else game.bot_id(contestant)
+        bot = ACTIONS if isinstance(contestant, Policy) else batch.bot_id(contestant)
         batch.bots.view(-1)[row] = bot

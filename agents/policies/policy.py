@@ -131,9 +131,9 @@ class Policy:
         return actions, after
 
     def _sees(self, contract: Mapping[str, Any]) -> bool:
-        return all(self.contract[key] == contract[key] for key in OBSERVATION_KEYS)
+        return all(self.contract.get(key) == contract.get(key) for key in OBSERVATION_KEYS)
 
     def _sees_less(self, contract: Mapping[str, Any]) -> bool:
         """Return whether the matches only add the physics parameters to this policy's observations."""
         fewer = self.contract["obs_dim"] < contract["obs_dim"]
-        return fewer and contract["observe_physics"] and not self.contract["observe_physics"]
+        return bool(fewer and contract.get("observe_physics") and not self.contract.get("observe_physics"))

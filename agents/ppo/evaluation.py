@@ -11,12 +11,11 @@ anyway, so that a run with videos is the same as one without.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from sparring.agents.play.dogfight_matches import MatchResults, MatchSettings, Recorder, play
+from sparring.agents.play.dogfight_matches import DuelSettings, MatchResults, Recorder, play
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.policy import Policy
 from sparring.configs.schema import EvaluationConfig
@@ -45,7 +44,7 @@ class BotEvaluation:
     def __init__(
         self,
         config: EvaluationConfig,
-        setting: MatchSettings,
+        setting: DuelSettings,
         regimes: Mapping[str, np.ndarray],
         alert: Callable[[str], None],
         *,
@@ -103,14 +102,14 @@ class BotEvaluation:
         policy: Policy,
         bot: str,
         update: int,
-        setting: MatchSettings | None = None,
+        setting: DuelSettings | None = None,
         recorder: Recorder | None = None,
     ) -> MatchResults:
         games, setting = self.config.games + self.config.games % 2, setting or self.setting
         opponent, seed = self._players.get(bot, bot), (self.seed + update) % 2**31
         if recorder is None:
             return play(policy, opponent, games=games, seed=seed, setting=setting)
-        return play(policy, opponent, games=games, seed=seed, setting=replace(setting, trace=1), recorder=recorder)
+        return play(policy, opponent, games=games, seed=seed, setting=setting.filmed(), recorder=recorder)
 
     def _all(self, policy: Policy, bots: list[str], update: int) -> dict[str, float]:
         recorders = self._recorders(update, bots)
@@ -138,7 +137,7 @@ class BotEvaluation:
 
     def _regime(self, policy: Policy, regime: str, update: int) -> dict[str, float]:
         bot = self.config.check_bot
-        results = self._play(policy, bot, update, replace(self.setting, ranges=self.regimes[regime]))
+        results = self._play(policy, bot, update, self.setting.under(self.regimes[regime]))
         return {f"eval/{bot}/{regime}/win_rate": results.win_rate}
 
 

@@ -2,3 +2,24 @@
 
 `airframe/` has the data, `reference/` the models in float64 NumPy, `kernels/` the simulator.
 """
+
+from sparring.envs.air_combat.rules import BOTS, ENV_ID, HELD_OUT, VERSION
+from sparring.envs.game import Game
+
+GAME = Game(
+    name="air_combat",
+    id=ENV_ID,
+    title="air combat",
+    seats=2,
+    bots=tuple(BOTS),
+    held_out=HELD_OUT,
+    first_run="air_combat_quickstart",
+    batch="sparring.envs.air_combat.batch:AirCombatBatch",
+    parallel_env="sparring.envs.air_combat.parallel_env:AirCombatParallelEnv",
+    version=VERSION,
+    contract_keys=("layout", "action_repeat"),
+    runs="sparring.envs.air_combat.config:RUNS",
+    ppo_task="sparring.agents.ppo.tasks.air_combat:AirCombatTask",
+    open_player="sparring.agents.opponents.air_combat:open_player",
+    evaluation="sparring.eval.air_combat.command:EVALUATION",
+)

@@ -6,7 +6,7 @@ One thread plays a match. The launches of a step are recorded once; on a CPU eac
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import partial
 from numbers import Integral
 from typing import Any
@@ -20,6 +20,7 @@ from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import ConfigError, choose
 from sparring.configs.core.tensor_file import check_tensor, check_tensors
 from sparring.envs.air_combat import rules as game
+from sparring.envs.air_combat.config import CombatReward
 from sparring.envs.air_combat.kernels import step
 from sparring.envs.air_combat.kernels.gun import Round
 from sparring.envs.air_combat.kernels.state import AirClock, CombatSettings, CombatWeights, Plane
@@ -43,18 +44,6 @@ RESULTS = (
 )  # fmt: skip
 """Tensors that a step overwrites, the fields of `kernels.step.AirResults`."""
 _CARRIED = ("obs", "bots", "match_id", "invalid_actions", "clamped")
-
-
-@dataclass(frozen=True)
-class CombatReward:
-    """Weights of the reward (`kernels/step.py`), each in [-1000, 1000]."""
-
-    damage_dealt: float = 1.0
-    damage_taken: float = 0.5
-    win: float = 1.5
-    lose: float = 1.5
-    draw: float = -1.5
-    shaping: float = 0.3
 
 
 class AirCombatBatch:
@@ -84,6 +73,7 @@ class AirCombatBatch:
     _recorded: list[Any]
     """The step's launches."""
     action_size = ACTION_SIZE
+    bot_id = staticmethod(game.bot_id)
     stat_names: tuple[str, ...] = ("length", "hp")
 
     def __init__(
@@ -124,7 +114,8 @@ class AirCombatBatch:
         """Properties of this batch that a policy must match; stored in every checkpoint."""
         return {
             "id": game.ENV_ID,
-            "version": 0,
+            "version": game.VERSION,
+            "layout": game.LAYOUT,
             "obs_dim": self.obs_dim,
             "continuous": 3,
             "binary": 1,

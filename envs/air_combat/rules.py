@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 from sparring.configs.core.errors import choose
 
-ENV_ID = "sparring/AirCombat-v0"
+ENV_ID = "sparring/AirCombat-v1"
+VERSION = 1
 TICKS_PER_SECOND = 60
 DT = 1.0 / TICKS_PER_SECOND
 """Length of a tick, s."""
@@ -85,6 +88,8 @@ OBSERVATION = (
     *("its_speed", "its_height", "its_load", "its_hp", "cos_off_nose", "cos_off_tail"),
 )
 """Columns of an observation. Vectors are in the observer's body axes: nose, right wing, belly."""
+LAYOUT = f"{len(OBSERVATION)}:{crc32(' '.join(OBSERVATION + ACTION_NAMES).encode()):08x}"
+"""Stands for the columns of observations and actions in the contract: a policy of others does not play."""
 
 
 def bot_id(name: str) -> int:

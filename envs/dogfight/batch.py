@@ -171,6 +171,7 @@ class DogfightBatch(Copyable):
     _recorded: list[Any]
     """The step's launches, or on a GPU its graph."""
     action_size = ACTION_SIZE
+    bot_id = staticmethod(game.bot_id)
     stat_names: tuple[str, ...] = ("length", "hp")
 
     @property

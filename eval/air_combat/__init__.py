@@ -1,1 +1,1 @@
-"""What shows air combat: the replay in three dimensions, and the drawing that the page for flying shares with it."""
+"""Evaluation of policies in air combat, and what shows it: the replay in three dimensions and its drawing."""

@@ -5,6 +5,7 @@ one in the same step; its last observations are kept in `final_obs`. Reward of a
 
     r = damage_dealt d_it - damage_taken d_me + shaping (gamma phi' - phi) + result,
     phi = (cos off_nose + cos off_tail) / 2 * exp(-distance / 3 km)
+        + (exp(-angle off_nose / 0.15) - exp(-angle off its nose / 0.15)) * exp(-distance / 1 km)
 
 phi' is 0 where a match was decided and stays at the time limit, where the trainer bootstraps.
 """
@@ -42,7 +43,8 @@ NEAR, FAR = (wp.constant(distance) for distance in rules.START_DISTANCE)
 PI = wp.constant(math.pi)
 MAGAZINE, BURST, BURST_TICKS = wp.constant(rules.MAGAZINE), wp.constant(rules.BURST), wp.constant(rules.BURST_TICKS)
 ROUNDS = wp.constant(2 * rules.SLOTS)
-SHAPING_RANGE = wp.constant(3000.0)
+SHAPING_RANGE = wp.constant(3000.0)  # m, of the angles.
+AIMING_RANGE, SHAPING_ANGLE = wp.constant(1000.0), wp.constant(0.15)  # m and rad, of the last degrees to a shot.
 START_ALPHA = wp.constant(0.06)
 START_ELEVATOR = wp.constant(-2.0)
 START_POWER = wp.constant(50.0)
@@ -178,7 +180,10 @@ def potential(me: Plane, it: Plane) -> float:
     gap = it.pos - me.pos
     distance = wp.max(wp.length(gap), 1.0)
     angles = wp.dot(me.nose + direction_of(it), gap) / distance
-    return 0.5 * angles * wp.exp(-distance / SHAPING_RANGE)
+    mine = wp.acos(wp.clamp(wp.dot(me.nose, gap) / distance, -1.0, 1.0))
+    its = wp.acos(wp.clamp(-wp.dot(it.nose, gap) / distance, -1.0, 1.0))
+    aims = wp.exp(-mine / SHAPING_ANGLE) - wp.exp(-its / SHAPING_ANGLE)
+    return 0.5 * angles * wp.exp(-distance / SHAPING_RANGE) + aims * wp.exp(-distance / AIMING_RANGE)
 
 
 @wp.func

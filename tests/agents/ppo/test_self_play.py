@@ -14,7 +14,7 @@ from sparring.agents.play.learner_env import LearnerEnv, MatchTally
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.ppo.self_play import Promotion, SelfPlay, keep_places
-from sparring.agents.ppo.tasks.dogfight import dogfight_duel
+from sparring.agents.ppo.tasks.duel import network_duel
 from sparring.configs.schema import NetworkConfig, PhaseConfig, SelfPlayConfig, StageConfig
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import CHALLENGER, record, win_rates
@@ -239,7 +239,7 @@ def test_the_test_tells_a_strong_learner_from_an_equal_one():
     strong = load_checkpoint(RELEASED / "dogfight_bots_only.pt")
     weak = ActorCritic.from_shape(strong.network.shape, seed=1)
     promotion = Promotion(
-        SelfPlayConfig(promotion_games=128), dogfight_duel(MatchSettings(threads=1), strong.contract), seed=3
+        SelfPlayConfig(promotion_games=128), network_duel(MatchSettings(threads=1), strong.contract), seed=3
     )
     verdict = promotion.test(strong.network, weak.state_dict(), 5, ranges("none"))
     assert verdict.accepted == "H1"
@@ -258,9 +258,9 @@ def test_both_sample_their_actions_in_the_test_of_a_promotion(monkeypatch):
         met.extend([left, right])
         return play(left, right, **options)
 
-    monkeypatch.setattr("sparring.agents.ppo.tasks.dogfight.play", noted)
+    monkeypatch.setattr("sparring.agents.ppo.tasks.duel.play", noted)
     promotion = Promotion(
-        SelfPlayConfig(promotion_games=4), dogfight_duel(MatchSettings(threads=1), strong.contract), seed=3
+        SelfPlayConfig(promotion_games=4), network_duel(MatchSettings(threads=1), strong.contract), seed=3
     )
     promotion.test(strong.network, strong.network.state_dict(), 5, ranges("none"))
     obs = torch.randn(64, strong.network.obs_dim, generator=torch.Generator().manual_seed(0))

@@ -1,0 +1,60 @@
+"""The one place where a name, a file or a Python object becomes a player of air combat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sparring.agents.opponents import players
+from sparring.agents.opponents.python_policy import PythonPolicy
+from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint
+from sparring.agents.policies.policy import Policy
+from sparring.configs.core.errors import InputError
+from sparring.configs.opponents import is_code, named_source, registered, registered_name, source_name
+from sparring.envs.air_combat import GAME
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """A scripted pilot by name, or a policy with its file and training metadata."""
+
+    name: str
+    contestant: str | Policy
+    path: Path | None = None
+    training: dict[str, Any] = field(default_factory=dict)
+
+
+def open_player(x: Any, device: str | torch.device = "cpu", *, deterministic: bool = True) -> Pilot:
+    """Return the player that `x` means: a scripted pilot, a checkpoint, a Python object or its name, or a `Policy`.
+
+    Raises `InputError` for an unknown name, and for one that cannot act.
+    """
+    if isinstance(x, Policy):
+        return Pilot(x.name, x)
+    if isinstance(x, str):
+        if is_code(x):
+            return Pilot(x, PythonPolicy(named_source(x), name=x, device=device))
+        if x.startswith(players.SAMPLED_PREFIX):
+            x, deterministic = players.find_checkpoint(x.removeprefix(players.SAMPLED_PREFIX), GAME), False
+        else:
+            x = players.find_player(x, GAME, bare=(*GAME.bots, *registered()))
+    if isinstance(x, str):
+        return Pilot(x, x)
+    if isinstance(x, Path):
+        return load_pilot(x, device, deterministic=deterministic)
+    name = registered_name(x) or source_name(x)
+    return Pilot(name, PythonPolicy(x, name=name, device=device))
+
+
+def load_pilot(path: Path, device: str | torch.device, *, deterministic: bool = True) -> Pilot:
+    """Load a checkpoint. Raises `InputError` for a file that is none, or of another game or layout."""
+    if path.suffix != ".pt":
+        raise InputError(f"{path}: air combat is played by checkpoints (.pt); give one, or a run's name")
+    checkpoint, name = load_checkpoint(path, device), players.display_name(path)
+    if checkpoint.contract["id"] != GAME.id:
+        raise CheckpointError(players.other_game(path, checkpoint.contract["id"], GAME))
+    policy = Policy(checkpoint.network, checkpoint.contract, name=name, deterministic=deterministic)
+    return Pilot(name, policy, path, checkpoint.training)

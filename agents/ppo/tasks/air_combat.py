@@ -1,0 +1,55 @@
+"""Air combat as a task of PPO: its batch, and who plays against the learner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from sparring.agents.distributed.processes import Shard
+from sparring.agents.opponents.air_combat import open_player
+from sparring.agents.play.air_combat_matches import CombatConditions
+from sparring.agents.ppo.tasks.duel import DuelTask
+from sparring.envs.air_combat.batch import AirCombatBatch
+from sparring.envs.air_combat.config import GUN_NAMES, AirCombatRunConfig
+from sparring.envs.air_combat.rules import BOTS
+
+
+class AirCombatTask(DuelTask):
+    """See `DuelTask`."""
+
+    bots, per_match = tuple(BOTS), ("obs", "bots", "match_id", "invalid_actions", "clamped")
+    config: AirCombatRunConfig
+
+    def make_batch(self, device: torch.device, threads: int, share: Shard) -> AirCombatBatch:
+        """Create this process's share of the matches of the run."""
+        env, seed = self.config.env, self._seeds["env"]
+        batch = AirCombatBatch(
+            share.count,
+            device=str(device),
+            model=env.model,
+            gun=self._gun,
+            action_repeat=env.action_repeat,
+            reward=env.reward,
+            gamma=self.config.ppo.gamma,
+            threads=threads,
+            seed=seed,
+        )
+        if not share.whole:
+            batch.match_id += share.first
+            batch.reset(seed)
+        return batch
+
+    def open_policy(self, text: str, device: torch.device) -> Any:
+        """Return the opponent that a run names, which is no bot."""
+        return open_player(text, device).contestant
+
+    def conditions(self, device: torch.device, threads: int) -> CombatConditions:
+        """Return the conditions of evaluation matches: as in training."""
+        env = self.config.env
+        return CombatConditions(env.model, self._gun, env.action_repeat, device=str(device), threads=threads)
+
+    @property
+    def _gun(self) -> str:
+        gun = self.config.env.gun
+        return "" if gun == GUN_NAMES[0] else gun

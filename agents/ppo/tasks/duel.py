@@ -1,0 +1,262 @@
+"""A game of two seats as a task: bots and snapshots assigned by the plan, a league, and evaluation against the bots.
+
+A game's task derives from `DuelTask` and says what is its own: the batch, who plays, and the conditions of evaluation.
+With several processes, training states are split and joined by matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sparring.agents.distributed.processes import ALONE, Processes, Shard
+from sparring.agents.opponents.training import open_opponents
+from sparring.agents.play.dogfight_matches import DuelSettings, play
+from sparring.agents.play.learner_env import LearnerEnv
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.memory import NONE
+from sparring.agents.policies.networks import shape_for
+from sparring.agents.policies.policy import Policy
+from sparring.agents.ppo.evaluation import BotEvaluation, MatchFilms
+from sparring.agents.ppo.self_play import (
+    BroadcastEnv,
+    Duel,
+    Promotion,
+    SelfPlay,
+    curriculum_metrics,
+    follow,
+    league_metrics,
+    rollout_metrics,
+)
+from sparring.agents.ppo.tasks.task import Film, TaskStatus
+from sparring.agents.run.folder import RunFolder
+from sparring.configs.core.errors import ConfigError
+from sparring.configs.core.status import COMPILING, said_if_long
+from sparring.configs.schema import NamedOpponentsRunConfig
+from sparring.curriculum.league.file import LeagueFile, read_league
+from sparring.curriculum.league.league import CHALLENGER, known_win_rates
+from sparring.curriculum.pool import Pool
+from sparring.curriculum.schedule import TrainingPlan
+from sparring.envs.batched import SeatView
+
+
+class DuelTask:
+    """See `agents.ppo.tasks.task.PPOTask`; `batch`, `env`, `self_play` and `evaluation` are its parts.
+
+    `self_play` and `evaluation` exist in the first process only, which broadcasts their results.
+    """
+
+    bots: Sequence[str]
+    """The game's bots by id."""
+    per_match: tuple[str, ...]
+    """Tensors in a batch's `state_dict` with a row per match; its `arrays`, flat and in bytes, have one too."""
+
+    def __init__(
+        self,
+        config: NamedOpponentsRunConfig,
+        device: torch.device,
+        threads: int,
+        *,
+        seeds: Mapping[str, int],
+        processes: Processes = ALONE,
+    ) -> None:
+        if config.network.memory != NONE and not processes.alone:
+            given = f"network.memory={config.network.memory}"
+            raise ConfigError(f"{given}: learns in one process; start it without torchrun, or give network.memory=none")
+        self.config, self.processes, self._seeds = config, processes, seeds
+        share = processes.share(config.env.num_envs)
+        shown = config.logger.progress and processes.first
+        with said_if_long(COMPILING, shown=shown), processes.one_before_the_others():  # all use the compiled kernels
+            self.batch = self.make_batch(device, threads, share)
+            view = self.make_view()
+        contract = self.batch.contract
+        self._shape = shape_for(contract, config.network)
+        self.opponents = open_opponents(config, lambda text: self.open_policy(text, device))
+        self.env = LearnerEnv(
+            self.batch,
+            bots=tuple(self.bots),
+            players=self.opponents.policies,
+            slots=config.self_play.slots,
+            network_shape=self._shape,
+            seed=seeds["opponents"],
+            view=view,
+            share=share,
+            contract=self.contract,
+        )
+        self._setting = self.conditions(device, threads)
+        self._win_rates: dict[str, float] = {}  # broadcast by process 0, in the others
+        self._player_share = 0.0
+
+    @property
+    def contract(self) -> dict[str, Any]:
+        """What policies of the run state, by default what the batch does."""
+        contract: dict[str, Any] = self.batch.contract
+        return contract
+
+    def make_batch(self, device: torch.device, threads: int, share: Shard) -> Any:
+        """Create this process's share of the matches of the run."""
+        raise NotImplementedError
+
+    def make_view(self) -> SeatView | None:
+        """Return the symmetry in which policies play, if any."""
+        return None
+
+    def open_policy(self, text: str, device: torch.device) -> Any:
+        """Return the opponent that a run names, which is no bot."""
+        raise NotImplementedError
+
+    def conditions(self, device: torch.device, threads: int) -> DuelSettings:
+        """Return the conditions of evaluation matches: as in training, in the default physics."""
+        raise NotImplementedError
+
+    def set_physics(self, plan: TrainingPlan) -> None:
+        """Set the physics of the plan, where a game can."""
+
+    def regimes(self) -> Mapping[str, np.ndarray]:
+        """Return the physics of the named regimes."""
+        return {}
+
+    def films(self, film: Film) -> MatchFilms[Any] | None:
+        """Return what makes videos of evaluation matches."""
+        return None
+
+    def open(self, folder: RunFolder, alert: Callable[[str], None], film: Film) -> SelfPlay | None:
+        """Open the pool and the league in the run's folder."""
+        if not self.processes.first:
+            return None
+        options = self.config.self_play
+        damaged = Pool.put_aside_damaged(folder.pool)
+        if damaged:
+            alert(damaged)
+        pool = Pool(folder.pool, options.pool_size, options.eviction, shape=self._shape)
+        seed, promotion = self._seeds["league"], None
+        if options.promotion == "sprt":
+            promotion = Promotion(options, network_duel(self._setting, self.env.contract), seed=seed)
+        env = self.env if self.processes.alone else BroadcastEnv(self.env, self.processes)
+        file = LeagueFile(folder.path)
+        self.self_play = SelfPlay(env, pool, file, options, alert, seed=seed, promotion=promotion)
+        seed = self._seeds["checks"]
+        self.evaluation = BotEvaluation(
+            self.config.evaluation,
+            self._setting,
+            self.regimes(),
+            alert,
+            seed=seed,
+            players=self.opponents.policies,
+            films=self.films(film),
+        )
+        return self.self_play
+
+    def prepare(self, plan: TrainingPlan, network: ActorCritic) -> None:
+        """Set the physics and assign the opponents."""
+        self.set_physics(plan)
+        if self.processes.first:
+            self.self_play.deal(plan, network)
+        else:
+            follow(self.env, self.processes)
+
+    def results(self, plan: TrainingPlan) -> dict[str, float]:
+        """Return wins, draws and losses per opponent, the recent rates that control the schedule, and ratings."""
+        tally = self.env.harvest(self.processes)
+        invalid = int(self.processes.add_up(self.batch.invalid_actions.sum()))
+        if self.processes.first:
+            self.self_play.record(tally)
+        rates = self._win_rates = self.processes.broadcast(self._rates())
+        if not self.processes.first:
+            return {}
+        metrics = (
+            rollout_metrics(tally, self.env.bots)
+            | self._cost()
+            | curriculum_metrics(plan, rates)
+            | league_metrics(self.self_play)
+        )
+        return metrics | {"guard/invalid_actions": float(invalid)}
+
+    def evaluate(self, plan: TrainingPlan, network: ActorCritic) -> tuple[dict[str, float], bool]:
+        """Play matches of the deterministic policy against bots."""
+        if not self.processes.first:
+            return {}, False
+        metrics = self.evaluation.after(plan.update, network, self.env.contract, plan.bots)
+        return metrics, self.evaluation.improved
+
+    def status(self, plan: TrainingPlan | None = None) -> TaskStatus:
+        """Return the bots with win rates, the share of self-play, and the rating."""
+        rates = self._rates()
+        bots = plan.headline(rates) if plan else ""
+        selfplay = f" selfplay {1.0 - plan.scripted_share:.0%}" if plan and plan.scripted_share < 1.0 else ""
+        rating = {"elo": self.self_play.league[CHALLENGER].elo} if self.processes.first else {}
+        cost = f" opponents {self._player_share:.0%} of play" if self.opponents.policies and plan else ""
+        return TaskStatus(bots + selfplay + cost, rates, {"win_rates": rates} | rating)
+
+    def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
+        """Return matches, league and evaluation."""
+        matches = join(self.env.state_dict(), self.processes, self.per_match) if episodes else {}
+        if not self.processes.first:
+            return {}
+        hashes = {"opponents": dict(self.opponents.hashes)} if self.opponents.hashes else {}
+        records = {"league": self.self_play.state_dict(), "checks": self.evaluation.state_dict()}
+        return {"duel": matches, **records, **hashes}
+
+    def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
+        """Continue from a `state_dict`; raises `ContentError` for one of other sizes."""
+        self.opponents.check_unchanged(state.get("opponents", {}))
+        self._win_rates = known_win_rates(read_league(state["league"]["league"]), CHALLENGER)
+        if episodes:
+            self.env.load_state_dict(cut(state["duel"], self.env.share, self.per_match))
+        if not self.processes.first:
+            return
+        self.self_play.load_state_dict(state["league"])
+        self.evaluation.load_state_dict(state["checks"])
+        if not episodes:
+            self.self_play.slots = [""] * self.env.slots  # the next deal draws all of them
+
+    def _cost(self) -> dict[str, float]:
+        """Return the share of playing time that named opponents take, outside the kernels; empty without any."""
+        if not self.opponents.policies:
+            return {}
+        seconds, self.env.player_seconds = self.env.player_seconds, 0.0
+        self._player_share = seconds / max(seconds + self.env.simulator_seconds, 1e-9)
+        return {"time/opponent_share": self._player_share}
+
+    def _rates(self) -> dict[str, float]:
+        return self.self_play.win_rates() if self.processes.first else self._win_rates
+
+
+def network_duel(setting: DuelSettings, contract: Mapping[str, Any]) -> Duel:
+    """Return the games of a promotion between networks of `contract`, under the conditions of `setting`."""
+
+    def duel(left: ActorCritic, right: ActorCritic, games: int, seed: int, ranges: np.ndarray) -> np.ndarray:
+        named = {"the learner": left, "the newest snapshot": right}
+        players = [Policy(network, contract, name=name, deterministic=False) for name, network in named.items()]
+        return play(*players, games=games, seed=seed, setting=setting.under(ranges)).outcome
+
+    return duel
+
+
+def join(state: Mapping[str, Any], processes: Processes, per_match: Sequence[str]) -> dict[str, Any]:
+    """Join the `LearnerEnv.state_dict` of each process into one of all matches."""
+    batch = dict(state["batch"])
+    batch["arrays"] = {name: processes.gather(rows) for name, rows in batch["arrays"].items()}
+    batch |= {name: processes.gather(batch[name]) for name in per_match}
+    quarantined = processes.add_up(state["quarantined"].clone())
+    return {**state, "batch": batch, "return": processes.gather(state["return"]), "quarantined": quarantined}
+
+
+def cut(state: Mapping[str, Any], share: Shard, per_match: Sequence[str]) -> dict[str, Any]:
+    """Return the part of a `LearnerEnv.state_dict` of all matches that belongs to `share`."""
+    if share.whole:
+        return dict(state)
+    batch = dict(state["batch"])
+    batch["arrays"] = {name: _rows(rows, share) for name, rows in batch["arrays"].items()}
+    batch |= {name: _rows(batch[name], share) for name in per_match}
+    once = state["quarantined"] if share.first == 0 else torch.zeros_like(state["quarantined"])
+    return {**state, "batch": batch, "return": _rows(state["return"], share), "quarantined": once}
+
+
+def _rows(joint: Tensor, share: Shard) -> Tensor:
+    width = len(joint) // share.total
+    return joint[share.first * width : (share.first + share.count) * width]

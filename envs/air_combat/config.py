@@ -1,0 +1,71 @@
+"""Options of air combat: its section of the environment, the reward, and its kind of run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sparring.configs.core.allowed import option
+from sparring.configs.games import ENV_ID, ONLY_IMPORTED, EnvConfig
+from sparring.configs.schema import NamedOpponentsRunConfig, PhaseConfig, StageConfig
+from sparring.envs.air_combat import rules
+
+WEIGHT = "[-1000, 1000]"
+GUN_NAMES = ("auto", *rules.GUNS)
+TRAINED_AGAINST = tuple(bot for bot in rules.BOTS if bot not in rules.HELD_OUT)
+
+
+@dataclass
+class CombatReward:
+    """Weights of the reward; `envs/air_combat/kernels/step.py` has the terms."""
+
+    damage_dealt: float = option(1.0, WEIGHT)
+    """Reward for taking the opponent's whole life, in parts as it is taken."""
+    damage_taken: float = option(0.5, WEIGHT)
+    """Reward subtracted for losing the own life, in parts as it is lost."""
+    win: float = option(1.5, WEIGHT)
+    """Reward at the end of a won match."""
+    lose: float = option(1.5, WEIGHT)
+    """Reward subtracted at the end of a lost match."""
+    draw: float = option(-1.5, WEIGHT)
+    """Reward at the end of a drawn match."""
+    shaping: float = option(0.3, WEIGHT)
+    """Weight of the potential of angles and range, gamma * phi' - phi."""
+
+
+@dataclass
+class AirCombatEnvConfig(EnvConfig):
+    """Matches of air combat."""
+
+    id: str = option(rules.ENV_ID, ENV_ID)
+    model: str = option("point_mass", rules.MODELS)
+    """Flight model: point_mass, or f16 with six degrees of freedom. A policy of one flies the other, too."""
+    gun: str = option("auto", GUN_NAMES)
+    """cone, or rounds that fly and hit; auto is rounds for the f16, else the cone."""
+    action_repeat: int = option(rules.ACTION_REPEAT, "[1, 60]")
+    """Ticks of 1/60 s for which an action is held."""
+    reward: CombatReward = field(default_factory=CombatReward)
+
+
+@dataclass
+class AirCombatRunConfig(NamedOpponentsRunConfig):
+    """PPO in air combat. The defaults alone are a small valid run: all pilots that are not held out, from the start."""
+
+    game, title, bots, seats = rules.ENV_ID, "air combat", TRAINED_AGAINST, 2
+    lacks = (
+        *ONLY_IMPORTED, "phases.randomization", "evaluation.regimes_every", "evaluation.video_every",
+    )  # fmt: skip
+    idle = (
+        ("phases.scripted_start=1.0 and phases.scripted_end=1.0", (
+            "self_play.snapshot_every", "self_play.promotion", "self_play.sampling", "self_play.deal_every",
+            "self_play.pool_size",
+        )),
+    )  # fmt: skip
+
+    env: AirCombatEnvConfig = field(default_factory=AirCombatEnvConfig)
+    phases: list[PhaseConfig] = field(
+        default_factory=lambda: [PhaseConfig(stages=[StageConfig(bots=list(TRAINED_AGAINST))])]
+    )
+
+
+RUNS = (AirCombatRunConfig,)
+"""Kinds of run of air combat."""

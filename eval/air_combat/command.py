@@ -1,0 +1,239 @@
+"""Evaluate a policy in air combat: `python eval/run.py --ckpt final.pt`; `--help` lists every option, with examples.
+
+Plays seat-swapped pairs of games against each opponent, every start to its end, prints wins, draws and losses with 95 %
+intervals, and writes eval.json and eval.md next to the checkpoint. Exit codes: 0 done, 1 a --require failed, 2 bad
+input (one line on stderr), 130 stopped with Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
+
+from sparring.agents.opponents.players import (
+    Player,
+    check_game,
+    display_name,
+    display_path,
+    find_player,
+    results_place,
+)
+from sparring.configs.core.errors import InputError, choose
+from sparring.configs.core.files import read_regular_text
+from sparring.configs.core.status import COMPILING, said_if_long
+from sparring.configs.serialization import read_yaml
+from sparring.envs.air_combat import GAME
+from sparring.envs.air_combat.rules import BOTS, GUNS, HELD_OUT, MODELS, TICKS_PER_SECOND
+from sparring.eval.command import Evaluation, GameEvaluation, make_folders, use_machine
+from sparring.eval.options import CONDITIONS, RESULTS, WHO, CommandText, EvaluateOptions, argument
+from sparring.eval.stats.tables import MatchRecord, percent, table
+
+if TYPE_CHECKING:
+    from sparring.agents.opponents.air_combat import Pilot
+    from sparring.agents.play.air_combat_matches import CombatConditions
+
+SCHEMA_VERSION = 1
+GAMES = "[2, 1000000]"
+HEADINGS = (
+    "opponent",
+    "n",
+    "W",
+    "D",
+    "L",
+    "win %",
+    "95 % interval",
+    "decided %",
+    "length (s)",
+    "hp left, own / theirs",
+)
+_EXAMPLES = f"""\
+examples:
+  python eval/run.py --ckpt final.pt                             the newest run against every pilot
+  python eval/run.py --ckpt final.pt --opponents ace,evader --games 1000 --seed 7
+  python eval/run.py --ckpt final.pt --model f16                 a policy of the point mass in the F-16
+  python eval/run.py --ckpt final.pt --opponents other-run,stochastic:third-run,my_package.bots:Mine
+  python eval/run.py --ckpt final.pt --require "chaser>=0.95" --require "ace>=0.9"
+  python eval/run.py --env air_combat --ckpt bot:dogfighter      a pilot as the player
+
+pilots: {", ".join(BOTS)}
+held out of training: {", ".join(HELD_OUT)}
+exit codes: 0 done, 1 a --require failed, 2 bad input, 130 stopped with Ctrl-C"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AirCombatOptions(EvaluateOptions):
+    """Options of the command; the players have not been located."""
+
+    TEXT = CommandText(
+        "eval/run.py",
+        "Play a policy of air combat against opponents in seat-swapped pairs of games, each start to its end, and "
+        "print wins, draws and losses with intervals. eval.json and eval.md are written beside final.pt.",
+        _EXAMPLES,
+        env="air_combat",
+    )
+    ckpt: str = argument("", metavar="C", group=WHO)
+    """A path, a run's name, final.pt (the newest run's) or bot:NAME."""
+    opponents: tuple[str, ...] = argument(tuple(BOTS), metavar="O", group=WHO, split=True)
+    """Pilots, checkpoints, stochastic:CHECKPOINT, module:Name of a Python object (default: all pilots)."""
+    stochastic: bool = argument(False, group=WHO)
+    """Let policies sample their actions."""
+    games: int = argument(400, GAMES, metavar="N", group=CONDITIONS)
+    """Games per opponent, even."""
+    model: str = argument("", ("", *MODELS), metavar="|".join(MODELS), group=CONDITIONS, noun="model")
+    """Flight model of the matches (default: that of the policy's run)."""
+    gun: str = argument("", ("", *GUNS), metavar="|".join(GUNS), group=CONDITIONS, noun="gun")
+    """The gun (default: that of the flight model)."""
+    require: tuple[str, ...] = argument((), metavar="R", group=RESULTS, repeat=True)
+    """Least win rate, as in "chaser>=0.95" or "worst>=0.9"; repeatable."""
+
+    def check(self) -> None:
+        """Raise `InputError` for an odd number of games, a missing player, or a requirement that is none."""
+        if self.games % 2:
+            raise InputError(f"--games {self.games}: must be even, since every match is played from both seats")
+        self.require_given("ckpt", "give a path, a run's name, final.pt for the newest run, or bot:NAME")
+        for text in self.require:
+            _requirement(text)
+
+
+def evaluate(options: AirCombatOptions) -> Evaluation:
+    """Play the matches of `options`. Raises `InputError` for bad input."""
+    found = find_player(options.ckpt, GAME)
+    opponents = [find_player(name, GAME, bare=GAME.bots) for name in options.opponents]
+    check_game(GAME, found, *opponents)
+    _check_names(options, [display_name(one) for one in opponents])
+    make_folders([options.out])
+    device, threads = use_machine(options.device, options.threads, quiet=options.quiet)
+    from sparring.agents.opponents.air_combat import open_player
+    from sparring.agents.play.air_combat_matches import CombatConditions
+
+    sure = not options.stochastic
+    player, *others = (open_player(one, device, deterministic=sure) for one in (found, *opponents))
+    contract = getattr(player.contestant, "contract", {})
+    repeat = {"action_repeat": contract["action_repeat"]} if "action_repeat" in contract else {}
+    model = options.model or model_of(found)
+    setting = CombatConditions(model, options.gun, device=device, threads=threads, **repeat)
+    with said_if_long(COMPILING, shown=not options.quiet):
+        setting.batch(2).close()
+    records = []
+    with tqdm(others, unit="opponent", disable=options.quiet) as bar:
+        for opponent in bar:
+            bar.set_description(opponent.name)
+            records.append(play_cell(player, opponent, setting, options.games, options.seed))
+    beside = results_place(found)
+    place = (options.out, beside[1] if beside else "eval") if options.out else beside
+    failures = tuple(line for text in options.require for line in _failures(text, records))
+    text, data = report(options, player, records, setting)
+    return Evaluation(text, data, place, failures=failures, quiet=options.quiet)
+
+
+def model_of(player: Player) -> str:
+    """Return the flight model that a policy's run was trained on, the point mass if that is unknown."""
+    try:
+        plain = read_yaml(read_regular_text(Path(player).parent / "config.yaml"))
+        model = plain["env"]["model"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return MODELS[0]
+    return choose("model", model, MODELS)
+
+
+def play_cell(player: Pilot, opponent: Pilot, setting: CombatConditions, games: int, seed: int) -> MatchRecord:
+    """Play the games of one pair. Raises `InputError` for actions that are not finite."""
+    from sparring.agents.play.dogfight_matches import play
+    from sparring.curriculum.sprt import count_pairs
+
+    results = play(player.contestant, opponent.contestant, games=games, seed=seed, setting=setting)
+    if results.invalid_actions:
+        raise InputError(f"{player.name} against {opponent.name}: {results.invalid_actions} actions were not finite")
+    by_seat = [results.outcome[results.left_seat == seat] for seat in (0, 1)]
+    none, half, one, more, both = count_pairs(results.outcome).tolist()
+    return MatchRecord(
+        player.name,
+        opponent.name,
+        setting.model,
+        by_seat=tuple((int((o > 0).sum()), int((o == 0).sum()), int((o < 0).sum())) for o in by_seat),  # type: ignore[arg-type]
+        length=float(results.length.mean()) / TICKS_PER_SECOND,
+        own_hp=float(results.left_hp.mean()),
+        their_hp=float(results.right_hp.mean()),
+        pairs=(none, half, one, more, both),
+    )
+
+
+def report(
+    options: AirCombatOptions, player: Pilot, records: Sequence[MatchRecord], setting: CombatConditions
+) -> tuple[str, str]:
+    """Return the table and the content of eval.json."""
+    policy = "deterministic" if not options.stochastic else "sampled actions"
+    head = {
+        "player": player.name,
+        "checkpoint": display_path(player.path) if player.path else None,
+        "run": player.training.get("run"),
+        "env": GAME.id,
+        "model": setting.model,
+        "gun": setting.gun or "auto",
+        "action_repeat": setting.action_repeat,
+        "deterministic": not options.stochastic,
+        "device": setting.device,
+        "games": options.games,
+        "seed": options.seed,
+        "command": options.command,
+    }
+    worst = min(records, key=lambda record: record.win_rate)
+    mean = sum(record.win_rate for record in records) / len(records)
+    parts = [
+        f"# {player.name}: air combat, {setting.model}, {policy}",
+        f"{options.games} games each in seat-swapped pairs, the unit of the intervals, seed {options.seed}",
+        table(HEADINGS, map(_row, records)),
+        f"mean {percent(mean)} %, worst {percent(worst.win_rate)} % ({worst.opponent})",
+        f"Command: `{options.command}`",
+    ]
+    content: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "kind": "air_combat", **head}
+    content |= {"records": [_plain(record) for record in records], "training": player.training}
+    return "\n\n".join(parts) + "\n", json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def _row(record: MatchRecord) -> list[str]:
+    low, high = record.interval
+    counts = [str(count) for count in (record.games, record.wins, record.draws, record.losses)]
+    decided = percent(1.0 - record.draws / record.games)
+    hp = f"{record.own_hp:.2f} / {record.their_hp:.2f}"
+    interval = f"{percent(low)} to {percent(high)}"
+    return [record.opponent, *counts, percent(record.win_rate), interval, decided, f"{record.length:.1f}", hp]
+
+
+def _plain(record: MatchRecord) -> dict[str, Any]:
+    names = ("player", "opponent", "games", "wins", "draws", "losses", "win_rate", "interval", "by_seat")
+    return {name: getattr(record, name) for name in (*names, "length", "own_hp", "their_hp", "pairs")}
+
+
+def _check_names(options: AirCombatOptions, names: Sequence[str]) -> None:
+    """Raise `InputError` for an opponent named twice and for a --require of one that does not play."""
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise InputError(f"--opponents names {twice[0]} twice; leave one out")
+    for text in options.require:
+        choose(f"opponent in --require {text!r}:", _requirement(text)[0], [*names, "worst", "mean"])
+
+
+def _requirement(text: str) -> tuple[str, float]:
+    name, _, share = text.partition(">=")
+    try:
+        least = float(share)
+    except ValueError:
+        least = -1.0
+    if not name.strip() or not 0.0 <= least <= 1.0:
+        raise InputError(f"--require {text!r}: write OPPONENT>=SHARE with a share in [0, 1], as in chaser>=0.95")
+    return name.strip(), least
+
+
+def _failures(text: str, records: Sequence[MatchRecord]) -> list[str]:
+    name, least = _requirement(text)
+    rates = {record.opponent: record.win_rate for record in records}
+    rate = {"worst": min(rates.values()), "mean": sum(rates.values()) / len(rates)}.get(name, rates.get(name, 0.0))
+    return [] if rate >= least - 1e-12 else [f"{name}: {percent(rate)} % is below {percent(least)} %"]
+
+
+EVALUATION = GameEvaluation(AirCombatOptions, evaluate, {}, {"games": 2})
