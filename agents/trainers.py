@@ -39,7 +39,9 @@ PLACES = {
 }
 """Trainer class and training loop of every `trainer=`."""
 EXTRAS = {"grpo": "llm", "clone": "llm", "sb3": "sb3"}
-"""Optional dependencies of all trainers but ppo; only ppo supports several processes."""
+"""Optional dependencies of the trainers that have some."""
+ONE_PROCESS = ("clone", "sb3")
+"""Trainers that cannot be started by torchrun; distill says so itself."""
 
 
 def train_run(
@@ -113,7 +115,8 @@ def _train(config: RunConfig, claim: FolderClaim | None, callbacks: Sequence[Cal
     from sparring.agents.distributed.processes import joined
     from sparring.agents.run.session import RunSession
 
-    group = joined(config.env.num_envs, config.device, config.patience_seconds)
+    matches = config.env.num_envs if isinstance(config, PPORunConfig) else 0
+    group = joined(matches, config.device, config.patience_seconds)
     with group as processes, closing(make(config, processes)) as trainer:
         size = {"total": trainer.updates, "unit": trainer.unit}
         with RunSession(config, **size, processes=processes, claim=claim, callbacks=callbacks) as session:
@@ -125,7 +128,7 @@ def load_trainer(name: str) -> tuple[Any, Any]:
     """Import the trainer and the loop `name`; raises `InputError` if they cannot be used here."""
     # Busy-waiting threads make training ten times slower on a machine with other load.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    if name in EXTRAS and os.environ.get("WORLD_SIZE", "1") != "1":
+    if name in ONE_PROCESS and os.environ.get("WORLD_SIZE", "1") != "1":
         other = ", or use trainer=ppo" if name == "sb3" else ""
         raise InputError(f"trainer={name}: learns in one process; start it without torchrun{other}")
     if EXTRAS.get(name) == "llm":

@@ -178,6 +178,8 @@ class GRPOConfig:
     """Rollout batches prefetched by other processes in training; 0 plays them in this one."""
     workers: int = option(1, "[1, 1024]", needs=["grpo.buffer_depth above 0"])
     """Processes that play rollouts."""
+    shard_model: bool = False
+    """Divide the layers of the frozen model among the processes of torchrun (FSDP2), for one too large for each."""
     learning_rate: float = option(1e-5, "(0, 1]")
     """Step size of AdamW."""
     max_grad_norm: float = option(10.0, "(0, 10000]")

@@ -26,7 +26,7 @@ from sparring.configs.serialization import options
 HARMLESS = (
     "name", "run", "resume", "checkpoint_dir", "checkpoint_every", "checkpoint_minutes", "keep_states", "grace_seconds",
     "patience_seconds", "max_updates", "device", "deterministic", "threads", "env.num_envs",
-    "env.engine.processes", "env.engine.cache", "logger", "evaluation",
+    "env.engine.processes", "env.engine.cache", "logger", "evaluation", "grpo.shard_model",
 )  # fmt: skip
 
 NAMES = ("name", "run", "resume", "checkpoint_dir")

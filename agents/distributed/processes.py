@@ -1,7 +1,8 @@
-"""Data-parallel PPO in several processes on `torch.distributed`, started by `torchrun` or a compatible launcher.
+"""Data-parallel training in several processes on `torch.distributed`, started by `torchrun` or a compatible launcher.
 
-Process r of W plays N / W of the matches, its shard. All processes keep the same weights: every minibatch's gradients
-and statistics are summed in one flat all-reduce. Process 0 alone assigns opponents, evaluates, writes files and prints.
+In PPO process r of W plays N / W of the matches, its shard; in GRPO it plays every W-th batch of games and learns from
+its part of every minibatch. All processes keep the same weights: every minibatch's gradients and statistics are summed
+in one flat all-reduce. Process 0 alone assigns opponents, evaluates, writes files and prints.
 Tensors use gloo on the CPU and NCCL on GPUs. A process that dies closes its connections, and the others fail in their
 next collective. A run of one process communicates nothing.
 
@@ -92,6 +93,16 @@ class Processes:
                 dist.all_reduce(tensor)
         return tensor
 
+    def add_up_together(self, tensors: Sequence[Tensor]) -> None:
+        """Sum each of `tensors` (of one dtype and device) over the processes, in place, in one all-reduce."""
+        flat = self.add_up(torch.cat([tensor.flatten() for tensor in tensors]))
+        for tensor, part in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
+            tensor.copy_(part.view_as(tensor))
+
+    def part(self, items: Sequence[T]) -> Sequence[T]:
+        """Return this process's part of `items`; the parts follow each other in rank order and differ by at most 1."""
+        return items[self.rank * len(items) // self.size : (self.rank + 1) * len(items) // self.size]
+
     def means(self, numbers: Sequence[float]) -> list[float]:
         """Return the mean of each number over the processes."""
         if self.alone:
@@ -129,13 +140,13 @@ class Processes:
             dist.all_gather_object(lists, items)
         return [item for part in lists for item in part]
 
-    def broadcast(self, value: T) -> T:
-        """Return process 0's `value` everywhere; the others' values are ignored."""
+    def broadcast(self, value: T, source: int = 0) -> T:
+        """Return the `value` of process `source` everywhere; the others' values are ignored."""
         if self.alone:
             return value
         box: list[Any] = [value]
         with _watched():
-            dist.broadcast_object_list(box, src=0)
+            dist.broadcast_object_list(box, src=source)
         return box[0]
 
     def run_on_rank0(self, action: Callable[[], T]) -> T:
@@ -173,9 +184,9 @@ ALONE = Processes()
 def joined(matches: int, device: str, patience_seconds: float) -> Iterator[Processes]:
     """Connect the processes of the run from the environment; without `WORLD_SIZE`, this process alone.
 
-    They share `matches`, use a device of kind `device`, and wait `patience_seconds` for each other. All leave at the
-    same time. Raises `ConfigError` if the environment is incomplete or a process does not connect.
-    A `ProcessLostError` in the body becomes a message and `SystemExit` with code 75.
+    They share `matches` (0 if there are none to share), use a device of kind `device`, and wait `patience_seconds` for
+    each other. All leave at the same time. Raises `ConfigError` if the environment is incomplete or a process does not
+    connect. A `ProcessLostError` in the body becomes a message and `SystemExit` with code 75.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield ALONE
@@ -221,6 +232,18 @@ def _watched() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
+        raise ProcessLostError(f"another process of the run is gone ({_first_line(error)})") from error
+
+
+@contextmanager
+def watching_exchanges() -> Iterator[None]:
+    """Convert the error of an exchange that torch makes itself, for a divided model, to `ProcessLostError`."""
+    try:
+        yield
+    except RuntimeError as error:
+        exchange = isinstance(error, dist.DistError) or "gloo" in str(error)
+        if not exchange or isinstance(error, ProcessLostError):
+            raise
         raise ProcessLostError(f"another process of the run is gone ({_first_line(error)})") from error
 
 

@@ -3,14 +3,19 @@
 The old log-probabilities of a decision's tokens are those recorded at sampling, with weights that may be some steps old
 or on another machine. With `use_importance_correction` the trainer first scores all decisions once and clips around
 these scores; importance weights correct the difference between sampler and trainer.
+
+Of several processes each computes the gradient of its part of every minibatch, under the totals of the whole one, and
+one all-reduce adds them up. Metrics are computed from the tokens of all. In a divided model (`Adapters.divide`) a pass
+is made by all processes together, so that all make the same number of them: texts are read in one piece, and a process
+with fewer parts repeats one that does not count.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +24,7 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.nn.utils import clip_grad_norm_, get_total_norm
 
+from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.grpo.objective import kl
 from sparring.agents.grpo.objective.loss import (
     NO_METRICS,
@@ -64,7 +70,11 @@ class Before:
 
 
 class GRPOLearner:
-    """Learner of the named `parameters` of `model`; `without_adapters` returns a context that disables the adapters."""
+    """Learner of the named `parameters` of `model`; `without_adapters` returns a context that disables the adapters.
+
+    All `processes` call `learn` and `agreement` with the same arguments. `divided` is true for a model divided among
+    them.
+    """
 
     def __init__(
         self,
@@ -75,7 +85,10 @@ class GRPOLearner:
         base: str,
         without_adapters: Any,
         seed: int,
+        processes: Processes = ALONE,
+        divided: bool = False,
     ) -> None:
+        self._processes, self._divided = processes, divided
         self.model, self.parameters, self._run = model, parameters, config
         self.grpo = self.config = config.grpo  # the guard reads `config.target_kl`
         self.optimizer = torch.optim.AdamW(parameters.values(), lr=self.grpo.learning_rate, weight_decay=0.0)
@@ -116,9 +129,10 @@ class GRPOLearner:
         deciding = [decision for decision in decisions if (decision.allowed_counts > 1).any()]
         if not deciding:
             return {}
-        batch = collate(deciding[:: -(-len(deciding) // COMPARED)]).to(self._device)
+        batch = self._collate(deciding[:: -(-len(deciding) // COMPARED)])
         with kl.in_place_of(self.parameters, {name: value.to(self._device) for name, value in weights.items()}):
-            trainer = LogProbs(self._score(batch).logp, Source.TRAINER, "those that played")
+            logp = self._processes.broadcast(self._score(batch).logp.cpu()).to(self._device)
+            trainer = LogProbs(logp, Source.TRAINER, "those that played")
         if not self.grpo.use_importance_correction:
             check_agreement(trainer, LogProbs(batch.sampled_logp, Source.SAMPLER, "sampler"), at_most=AGREEMENT)
         gap = (trainer.values - batch.sampled_logp).abs()
@@ -156,19 +170,18 @@ class GRPOLearner:
     @torch.no_grad()
     def _corrected(self, samples: Sequence[Sample]) -> tuple[list[Sample], dict[str, float]]:
         """Return the samples with trainer scores and importance weights from before the step, and the metrics."""
-        size, logps = self._run.model.batch_size, []
-        for begin in range(0, len(samples), size):
-            batch = collate([sample.decision for sample in samples[begin : begin + size]]).to(self._device)
-            logps.append(self._score(batch).logp)
-        whole = collate([sample.decision for sample in samples]).to(self._device)
-        trainer = LogProbs(torch.cat(logps), Source.TRAINER, self._weights)
+        read = samples if self._processes.alone else [sample for sample in samples if _decisions(sample)]
+        parts = [(self._score(self._collate(part)).logp.cpu(), counts) for part, counts in self._micro_batches(read)]
+        logps = self._processes.gather_items([logp for logp, counts in parts if counts])
+        whole = self._collate(samples)
+        trainer = LogProbs(torch.cat([torch.empty(0), *logps]).to(self._device), Source.TRAINER, self._weights)
         sampler = LogProbs(whole.sampled_logp, Source.SAMPLER, "sampler")
         importance = correction(trainer, sampler, whole.sample, len(samples), self.grpo)
         counts = torch.bincount(whole.sample, minlength=len(samples)).tolist()
-        parts = zip(
+        split = zip(
             *(values.split(counts) for values in (trainer.values, importance.weight, importance.kept)), strict=True
         )
-        before = [replace(sample, before=Before(*part)) for sample, part in zip(samples, parts, strict=True)]
+        before = [replace(sample, before=Before(*part)) for sample, part in zip(samples, split, strict=True)]
         return before, importance.metrics
 
     def _minibatch(self, samples: Sequence[Sample], tally: StepStats) -> tuple[list[Terms], Totals]:
@@ -181,18 +194,47 @@ class GRPOLearner:
         self.optimizer.zero_grad(set_to_none=True)
         terms = []
         samples = [sample for sample, count in zip(samples, counts, strict=True) if count]  # others have no gradient
-        for begin in range(0, len(samples), self._run.model.batch_size):
-            part = samples[begin : begin + self._run.model.batch_size]
-            micro_batch = policy_loss(self._tokens(part, tally), totals, self.grpo, beta=self.beta.value)
-            micro_batch.loss.backward()
-            terms.append(micro_batch)
-        tally.end_minibatch()
-        self._step(tally, sum(float(term.loss.detach()) for term in terms))
+        for part, counted in self._micro_batches(samples):
+            tokens = self._tokens(part, tally if counted else StepStats())
+            micro_batch = policy_loss(tokens, totals, self.grpo, beta=self.beta.value)
+            (micro_batch.loss if counted else 0.0 * micro_batch.loss).backward()
+            terms += [micro_batch] if counted else []
+        self._step(tally, self._add_up(tally, sum(float(term.loss.detach()) for term in terms)))
         return terms, totals
+
+    def _micro_batches(self, samples: Sequence[Sample]) -> Iterator[tuple[Sequence[Sample], bool]]:
+        """Yield the samples of this process in parts of `model.batch_size`, and whether they count."""
+        size, own = self._run.model.batch_size, self._processes.part(samples)
+        for begin in range(0, len(own), size):
+            yield own[begin : begin + size], True
+        if self._divided:
+            largest = -(-len(samples) // self._processes.size)
+            for _ in range(-(-largest // size) - -(-len(own) // size)):
+                yield samples[:1], False
+
+    def _add_up(self, tally: StepStats, loss: float) -> float:
+        """Add up the gradients of a minibatch over the processes, end it in `tally`, and return the joint loss."""
+        kls = tally.kls(self._device)
+        if self._processes.alone:
+            tally.end_minibatch(float(kls.mean()))
+            return loss
+        for parameter in self.parameters.values():
+            if parameter.grad is None:  # this process had no sample
+                parameter.grad = torch.zeros_like(parameter)
+        sums = torch.stack([torch.tensor(float(loss), device=self._device), kls.sum(), torch.ones_like(kls).sum()])
+        self._processes.add_up_together([*(parameter.grad for parameter in self.parameters.values()), sums])
+        joint, kl_sum, tokens = sums.tolist()
+        tally.end_minibatch(kl_sum / tokens)
+        return float(joint)
+
+    def _collate(self, decisions: Sequence[Sample] | Sequence[Decision]) -> TokenBatch:
+        """Return the decisions, or those of samples, as a batch on the model's device."""
+        plain = [one.decision if isinstance(one, Sample) else one for one in decisions]
+        return collate(plain, share=not self._divided).to(self._device)
 
     def _tokens(self, samples: Sequence[Sample], tally: StepStats) -> Tokens:
         """Return the decision tokens of some samples, scored by the policy and by the reference."""
-        batch = collate([sample.decision for sample in samples]).to(self._device)
+        batch = self._collate(samples)
         scores = self._score(batch)
         sampled = LogProbs(batch.sampled_logp, Source.SAMPLER, "sampler")
         advantage = torch.tensor([sample.advantage for sample in samples], device=self._device)
@@ -248,7 +290,10 @@ class GRPOLearner:
         if tally.steps:
             self.reference.update()
         terms = [term for minibatch, _ in parts for term in minibatch]
-        metrics = loss_metrics(terms, _sum([totals for _, totals in parts]))
+        if not self._processes.alone:
+            terms = self._processes.gather_items([_to_cpu(term) for term in terms])
+            tally.k3s = self._processes.gather_items([values.cpu() for values in tally.k3s])
+        metrics = self._processes.broadcast(loss_metrics(terms, _sum([totals for _, totals in parts])))
         metrics["benchmark/kl"] = metrics.get("kl/mean", math.nan)
         metrics |= self.beta.metrics() | self.reference.metrics()
         self.beta.observe(metrics.get("kl/mean") if math.isfinite(metrics.get("kl/mean", 0.0)) else None)
@@ -265,6 +310,10 @@ def _decisions(sample: Sample) -> int:
     if not sample.decision.exact:
         raise ValueError("a decision without exact log-probabilities cannot be learned from; choose another backend")
     return int((sample.decision.allowed_counts > 1).sum()) if sample.before is None else int(sample.before.kept.sum())
+
+
+def _to_cpu(terms: Terms) -> Terms:
+    return Terms(*(getattr(terms, field.name).detach().cpu() for field in fields(terms)))
 
 
 def _sum(totals: Sequence[Totals]) -> Totals:
@@ -288,12 +337,16 @@ class StepStats:
         """Add log r = log pi - log pi_sampler of a micro-batch's decision tokens."""
         self._log_ratios.append(log_ratio)
 
-    def end_minibatch(self) -> None:
-        """Record the KL from the policy that played: the mean of r - 1 - log r over the minibatch."""
-        log_ratio = torch.cat(self._log_ratios)
+    def kls(self, device: torch.device) -> Tensor:
+        """Return r - 1 - log r [N] of the minibatch's tokens, estimates of the KL from the policy that played."""
+        log_ratio = torch.cat(self._log_ratios or [torch.empty(0, device=device)])
+        return log_ratio.expm1() - log_ratio
+
+    def end_minibatch(self, kl: float) -> None:
+        """Record a minibatch's KL from the policy that played, the mean of `kls` over all its tokens."""
         self._log_ratios = []
-        self.kl_last = float((log_ratio.expm1() - log_ratio).mean())
-        self.drifts.append(self.kl_last)
+        self.kl_last = kl
+        self.drifts.append(kl)
 
     def metrics(self) -> dict[str, float]:
         """Return the metrics of the step."""

@@ -2,23 +2,28 @@
 
 Step t plans the games of step t + `grpo.buffer_depth` before it trains, with the current weights and league, so a run
 is a function of its seed. A training state holds all of this, including the unfinished plans and their weights.
+
+Of several processes (`torchrun`) each has the model, the league and all plans. It plays some of the batches and learns
+from a part of every minibatch; process 0 evaluates and writes the files. So a run does not depend on their number.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.agents.distributed.processes import ALONE, Processes
+import torch
+
+from sparring.agents.distributed.processes import ALONE, Processes, ProcessLostError, watching_exchanges
 from sparring.agents.grpo.learner import GRPOLearner
 from sparring.agents.grpo.objective.loss import DisagreementError
 from sparring.agents.grpo.overfit import OverfitCheck
 from sparring.agents.grpo.rollouts import rollout
-from sparring.agents.grpo.rollouts.workers import InProcess, Workers
+from sparring.agents.grpo.rollouts.workers import InProcess, SharedRollouts, Workers
 from sparring.agents.grpo.step import (
     ReferenceEvaluation,
     ReferenceResult,
@@ -42,7 +47,7 @@ from sparring.agents.run.progress import counted
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.states import TrainingState
 from sparring.configs.core.device import choose_device, keep_freed_memory, make_deterministic, set_threads
-from sparring.configs.core.errors import InputError
+from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.tensor_file import pack, unpack
 from sparring.configs.language import plain_bot
 from sparring.configs.resume import moving_shares
@@ -61,8 +66,10 @@ class GRPOTrainer:
 
     def __init__(self, config: GRPORunConfig, processes: Processes = ALONE) -> None:
         self.config, self.grpo, self.game = config, config.grpo, game_with_id(config.env.id)
-        self.device = choose_device(config.device)
-        self.threads = set_threads(config.threads)
+        self.processes, self.divided = processes, config.grpo.shard_model
+        _check_processes(config, processes)
+        self.device = choose_device(config.device, processes.local_rank)
+        self.threads = set_threads(config.threads, processes.local_size)
         if config.deterministic:
             make_deterministic()
         keep_freed_memory()
@@ -70,10 +77,9 @@ class GRPOTrainer:
         self.updates_done, self.decisions, self.years = 0, 0, 0.0
         self.slowest, self.slowest_reload = 0.0, 0.0
         """Seconds of the slowest rollout, and of the slowest change of its weights, since this process started."""
-        model, tokenizer = load_model(config.model, device=config.device)
+        model, tokenizer = load_model(config.model, device=str(self.device))
         self.adapters = adapters.Adapters(model, adapters.LoraShape.of(config.model), seed=config.seed)
-        if config.model.adapter and Path(config.model.adapter).is_file():  # of no use to a run with a training state
-            self._start_from(Path(config.model.adapter))
+        self._start_from(Path(config.model.adapter))
         check_finite(self.adapters.model)
         self.base = adapters.base_identity(self.adapters.model)
         self.evaluation = ReferenceEvaluation(config, self.adapters, tokenizer, threads=self.threads)
@@ -84,13 +90,21 @@ class GRPOTrainer:
             base=self.base,
             without_adapters=lambda: self.adapters.playing(adapters.BASE),
             seed=config.seed,
+            processes=processes,
+            divided=self.divided,
         )
+        if self.divided:
+            self.adapters.divide(self.device)
         self.overfit = OverfitCheck(config, self.adapters, tokenizer) if config.overfit.enabled else None
-        self.players: InProcess | Workers | None = None
+        self.players: InProcess | Workers | SharedRollouts | None = None
 
     def _start_from(self, path: Path) -> None:
-        """Load the learner's adapter from a file."""
-        adapter = adapters.load_adapter(path.resolve(), self.adapters.model)
+        """Load the learner's adapter from a file, if there is one: it is of no use to a run with a training state."""
+        adapter = self.processes.run_on_rank0(
+            lambda: adapters.load_adapter(path.resolve(), self.adapters.model) if path.is_file() else None
+        )
+        if adapter is None:
+            return
         try:
             self.adapters.restore(adapter.weights, adapter.shape)
         except adapters.AdapterError as error:
@@ -116,6 +130,7 @@ class GRPOTrainer:
     def restore_or_init(self, session: RunSession) -> None:
         """Open the guard, the league and the workers, and load the training state that was found, if any."""
         self.session = session
+        self._check_folder()
         self.guard = session.open_guard(self.config.guard, self.learner)
         self.league_file = LeagueFile(session.folder.path)
         session.on_state_saved = self._save_league
@@ -124,8 +139,8 @@ class GRPOTrainer:
         if session.found:
             self.load_state_dict(session.found)
         else:
-            check_sources(self.config)
-            self.league = self._first_league()
+            self.processes.run_on_rank0(lambda: check_sources(self.config))
+            self.league = self.processes.run_on_rank0(self._first_league)
             self._open_players()
             if self.overfit:
                 self.overfit.measure(self._plan(0))
@@ -160,9 +175,20 @@ class GRPOTrainer:
         Raises `LearningFailed` if trainer and sampler disagree.
         """
         assert self.players is not None
-        started = time.perf_counter()
         self._plan_ahead()
         job = self.players.tasks[0]
+        try:
+            with watching_exchanges():
+                return self._step(job)
+        except ProcessLostError:
+            if self.players.tasks[:1] != [job]:  # the state that is saved now is from before this step
+                self.players.tasks.insert(0, job)
+            raise
+
+    def _step(self, job: rollout.RolloutJob) -> dict[str, float]:
+        """Play and learn from the batch of `job`."""
+        assert self.players is not None
+        started = time.perf_counter()
         batch = self.players.next()
         waited = time.perf_counter() - started
         for text in batch.alerts:
@@ -184,11 +210,17 @@ class GRPOTrainer:
         """Evaluate against the fixed opponents, if due; an `InputError` becomes an alert."""
         self._evaluation: ReferenceResult | None = None
         if self.guard.verdict is GuardVerdict.GO_ON and self.evaluation.is_due(self.updates_done):
-            try:
-                self._evaluation = self.evaluation.check()
-            except InputError as error:
-                self.session.alert(f"no check after step {self.updates_done}: {error}")
+            with watching_exchanges():
+                # All processes together make a pass through a divided model, so all of them play.
+                self._evaluation = self._check() if self.divided else self.processes.run_on_rank0(self._check)
         return self._evaluation.metrics if self._evaluation else {}
+
+    def _check(self) -> ReferenceResult | None:
+        try:
+            return self.evaluation.check()
+        except InputError as error:
+            self.session.alert(f"no check after step {self.updates_done}: {error}")
+            return None
 
     def advance(self) -> None:
         """Enter the learner into the league, if due, and log and print the evaluation's table."""
@@ -197,7 +229,7 @@ class GRPOTrainer:
             self._join_league()
         if self.overfit:
             self.session.progress.say(self.overfit.last_line())
-        if self._evaluation:
+        if self._evaluation and self.session.leads:
             self.session.logger.event(self._evaluation.table, kind="eval/summary_table")
             for line in self._evaluation.table.splitlines():
                 self.session.progress.say(line)
@@ -234,7 +266,7 @@ class GRPOTrainer:
         """
         stored = state.content
         check_base(state, self.adapters.model, self.config.model.name)
-        damaged = self.league_file.put_aside_damaged()
+        damaged = self.processes.run_on_rank0(self.league_file.put_aside_damaged)
         if damaged:
             self.session.alert(f"{damaged}, and the league of {state.path.name} is used")
         self.learner.load_state_dict(self.learner.check(stored["learner"]))
@@ -243,11 +275,13 @@ class GRPOTrainer:
         self.league = read_league(stored["league"])
         jobs = rollout.read_jobs(stored["tasks"], self.league)
         self.updates_done, self.decisions, self.years = stored["done"], stored["decisions"], stored["years"]
-        lost = lost_checkpoints(self.league, self.session.folder.path, self.adapters.model)
+        lost = self.processes.run_on_rank0(
+            lambda: lost_checkpoints(self.league, self.session.folder.path, self.adapters.model)
+        )
         for name, reason in lost.items():
             self.session.alert(f"{reason}; {name} leaves the league, and training goes on without it")
         self.league = leave(self.league, lost)
-        self.league_file.restore(self.league)
+        self.processes.run_on_rank0(lambda: self.league_file.restore(self.league))
         players = self._open_players()
         for job in jobs:
             players.submit(self._planned_again(job) if meets(job.plan, lost) else job)
@@ -255,8 +289,10 @@ class GRPOTrainer:
     def summary(self) -> dict[str, Any]:
         """Return plain data for the manifest of a state."""
         minibatch = partial(adapters.language_model_sha256, self.adapters.model, self.learner.parameters.values())
-        described = machine(self.device, deterministic=self.config.deterministic, minibatch=minibatch)
-        return {"env_steps": self.decisions, "pool": [], **described}
+        deterministic = self.config.deterministic
+        described = machine(self.device, deterministic=deterministic, minibatch=None if self.divided else minibatch)
+        several = {} if self.processes.alone else {"processes": self.processes.size}
+        return {"env_steps": self.decisions, "pool": [], **several, **described}
 
     def close(self) -> None:
         """Stop the workers."""
@@ -267,18 +303,25 @@ class GRPOTrainer:
 
     # ---- the parts of a step
 
-    def _open_players(self) -> InProcess | Workers:
+    def _open_players(self) -> InProcess | Workers | SharedRollouts:
         """Start idle workers in place of the present ones."""
         if self.players:
             self.players.close()
         self.players = self._new_players()
         return self.players
 
-    def _new_players(self) -> InProcess | Workers:
+    def _new_players(self) -> InProcess | Workers | SharedRollouts:
         make = partial(rollout.AdapterRolloutWorker, folder=self.session.folder.path)
-        if self.grpo.buffer_depth == 0:
-            return InProcess(self.config, make)
-        return Workers(self.config, make, self.session.alert)
+        config = self.config
+        if not self.processes.alone:  # its own device and its part of the cores
+            config = replace(config, device=str(self.device), threads=torch.get_num_threads())
+
+        def open_players(alert: Callable[[str], None]) -> InProcess | Workers:
+            return Workers(config, make, alert) if self.grpo.buffer_depth else InProcess(config, make)
+
+        return (
+            open_players(self.session.alert) if self.processes.alone else SharedRollouts(self.processes, open_players)
+        )
 
     def _plan_ahead(self) -> None:
         """Submit the plans of all steps up to `buffer_depth` ahead that are not submitted yet."""
@@ -336,11 +379,8 @@ class GRPOTrainer:
     def _join_league(self) -> None:
         """Enter the current learner into the league as a frozen opponent."""
         path = self.session.folder.path / f"step_{self.updates_done:06d}.pt"
-        self.session.keep(path, lambda: self._enter(path))
-
-    def _enter(self, path: Path) -> None:
-        self.save_policy(path)
-        if f"checkpoint_{self.updates_done:06d}" not in self.league.agents:
+        saved = self.processes.broadcast(self.session.keep(path, lambda: self.save_policy(path)))
+        if saved and f"checkpoint_{self.updates_done:06d}" not in self.league.agents:
             self.league = enter_checkpoint(self.league, step=self.updates_done, path=path.name)
 
     def _save_league(self) -> None:
@@ -349,6 +389,16 @@ class GRPOTrainer:
             self.league_file.restore(self.league)
         except OSError as error:
             self.session.alert(f"the league is not saved ({error.strerror}); training goes on")
+
+    def _check_folder(self) -> None:
+        """Raise `ConfigError` if a process does not see the run's folder, which holds the league's players."""
+        folder = self.session.folder.path
+        blind = self.processes.largest(0 if folder.is_dir() else self.processes.rank)
+        if blind:
+            raise ConfigError(
+                f"checkpoint_dir={self.config.checkpoint_dir}: process {blind} does not see {folder}, where the "
+                "league's players are; give a folder that all machines share"
+            )
 
     def _first_league(self) -> League:
         """Return the existing league, else a new one, which starts from another run's with `league.inherit`."""
@@ -364,6 +414,15 @@ class GRPOTrainer:
             also = (adapters.first_identity(self.adapters.model),)
             league = inherit(league, folder, folder.parent / config.inherit, also=also)
         return self.league_file.begin(league)
+
+
+def _check_processes(config: GRPORunConfig, processes: Processes) -> None:
+    if config.overfit.enabled and not processes.alone:
+        raise ConfigError("overfit.enabled=true: is measured in one process; start it without torchrun")
+    if config.grpo.shard_model and processes.alone:
+        raise ConfigError(
+            "grpo.shard_model=true: divides the model among processes; start it with torchrun, or give false"
+        )
 
 
 def fit(trainer: GRPOTrainer, session: RunSession) -> Path:

@@ -256,10 +256,7 @@ class PPOLearner:
         """Sum gradients and `measured` (partial means) over all processes in one flat all-reduce."""
         largest = measured.new_zeros(self._processes.size)  # a gather by summation: one element per rank
         largest[self._processes.rank] = measured[LARGEST]
-        tensors = [self._gradient, measured, largest]
-        flat = self._processes.add_up(torch.cat(tensors))
-        for tensor, part in zip(tensors, flat.split([len(tensor) for tensor in tensors]), strict=True):
-            tensor.copy_(part)
+        self._processes.add_up_together([self._gradient, measured, largest])
         measured[LARGEST] = largest.max()
         return measured
 

@@ -38,6 +38,7 @@ def inexact(saved: Mapping[str, Any], now: Mapping[str, Any], *, deterministic: 
 
     `now` is the summary of a state on this machine; keys that it lacks are irrelevant to this trainer.
     """
+    saved, now = ({"processes": 1, **summary} for summary in (saved, now))  # noted only where there may be several
     keys = [key for key in KEYS if key in now and saved.get(key) != now[key]]
     reasons = [f"{key} was {saved.get(key, 'not noted')} and is {now[key]}" for key in keys]
     if not keys and not str(now["device"]).startswith("cpu") and not deterministic:
@@ -86,14 +87,14 @@ SETTINGS = (
 GPU_SETTINGS = ("NVIDIA_TF32_OVERRIDE", "CUBLAS_WORKSPACE_CONFIG")
 
 
-def machine(device: torch.device, *, deterministic: bool, minibatch: Callable[[], str]) -> dict[str, Any]:
+def machine(device: torch.device, *, deterministic: bool, minibatch: Callable[[], str] | None) -> dict[str, Any]:
     """Return the part of a state's summary that describes the machine.
 
-    `minibatch` returns the hash of a fixed minibatch (`minibatch_sha256`). It is left out on an accelerator that is not
-    `deterministic`, where it would differ from one call to the next.
+    `minibatch` returns the hash of a fixed minibatch (`minibatch_sha256`), None if none can be computed. It is left out
+    on an accelerator that is not `deterministic`, where it would differ from one call to the next.
     """
     about = {"device": str(device), "torch_threads": torch.get_num_threads(), "torch": torch.__version__}
-    replayed = {"minibatch": minibatch()} if device.type == "cpu" or deterministic else {}
+    replayed = {"minibatch": minibatch()} if minibatch and (device.type == "cpu" or deterministic) else {}
     return about | {"fingerprint": fingerprint(device)} | replayed
 
 

@@ -217,14 +217,19 @@ class RunSession:
         """Return True if any process of the run has received a signal, or a callback stops the run."""
         return self.stop.asked_of_any(self.processes.largest)
 
-    def keep(self, path: Path, save: Callable[[], None]) -> None:
-        """Save a policy; a full or missing disk raises an alert, and so does a damaged manifest, which is rebuilt."""
+    def keep(self, path: Path, save: Callable[[], None]) -> bool:
+        """Save a policy and return True; a full or missing disk raises an alert, and so does a damaged manifest.
+
+        The manifest is rebuilt. Processes that do not lead save nothing and return False.
+        """
         if not self.leads:
-            return
+            return False
         try:
             self._save(path, save)
         except (OSError, InputError) as error:
             self.alert(f"{path.name} is not saved ({getattr(error, 'strerror', error)}); training goes on")
+            return False
+        return True
 
     def save_final(self, path: Path, save: Callable[[], None]) -> Exception | None:
         """Save the last policy; return the error that prevented it, an `InputError` for a full or missing disk.

@@ -4,6 +4,9 @@ The batch of step t is played with the weights after step t - depth, regardless 
 reproducible; depth 0 plays in this process on demand. Unfinished plans and their weights are kept: a worker that dies
 is replaced and its plan played again, and a training state holds them, so a resumed run continues identically.
 
+Of several processes that train together, process t mod W plays the whole batch of step t, with workers of its own, and
+sends it to the others (`SharedRollouts`): so the games do not depend on W.
+
 A worker uses the trainer's thread count and, if configured, deterministic algorithms. The trainer reports bad input
 that the worker refuses; a fault in the worker ends the run with its name and the traceback of that process.
 """
@@ -23,6 +26,7 @@ from multiprocessing.util import Finalize
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sparring.agents.distributed.processes import Processes
 from sparring.configs.core.device import end_with_parent, make_deterministic, set_threads
 from sparring.configs.core.errors import InputError, one_line
 from sparring.configs.schema import GRPORunConfig
@@ -296,3 +300,54 @@ class Workers:
         self._workers[self._workers.index(worker)] = self._begin()
         with self._changed:
             self._news.append(f"a worker process died in the rollout of step {step} ({cause}); another plays it again")
+
+
+class SharedRollouts:
+    """Rollouts of several `processes` that train together; all submit the same tasks and get the same batches.
+
+    `open_players` starts this process's own, with a function for their alerts, which come with the next batch.
+    """
+
+    def __init__(
+        self, processes: Processes, open_players: Callable[[Callable[[str], None]], InProcess | Workers]
+    ) -> None:
+        self._processes, self._alerts = processes, list[str]()
+        self._players = open_players(self._alerts.append)
+        self.tasks: list[RolloutJob] = []
+        self.restarts = 0
+
+    def submit(self, task: RolloutJob) -> None:
+        """Take a task; batches come out in the same order."""
+        self.tasks.append(task)
+        if self._plays(task):
+            self._players.submit(task)
+
+    def next(self) -> RolloutBatch:
+        """Return the batch of the oldest task, raising in all processes what its player raises for its work."""
+        task = self.tasks[0]
+        played = self._play() if self._plays(task) else None
+        played = self._processes.broadcast(played, task.plan.step % self._processes.size)
+        assert played is not None
+        batch, restarts = played
+        if isinstance(batch, Exception):
+            raise batch
+        self.restarts += restarts
+        self.tasks.pop(0)
+        return batch
+
+    def close(self) -> None:
+        """Release the players of this process."""
+        self._players.close()
+
+    def _plays(self, task: RolloutJob) -> bool:
+        return task.plan.step % self._processes.size == self._processes.rank
+
+    def _play(self) -> tuple[RolloutBatch | Exception, int]:
+        """Return the next batch of this process, or what its player raised, and the workers replaced since the last."""
+        before = self._players.restarts
+        try:
+            batch = self._players.next()
+        except (InputError, RolloutError) as error:
+            return error, 0
+        batch.alerts[:0], self._alerts[:] = self._alerts, []
+        return batch, self._players.restarts - before

@@ -46,6 +46,8 @@ ALL = "all:"
 SAMPLED = 256
 _KNOWN: WeakKeyDictionary[Module, tuple[object, str]] = WeakKeyDictionary()
 """For each hashed model, the addresses and version counters of its weights, and the hash."""
+_DIVIDED: WeakKeyDictionary[Module, dict[int | None, str]] = WeakKeyDictionary()
+"""The hashes of models whose weights are divided among processes, taken before."""
 ROWS, TOKENS, SCORED = 2, 32, 4
 """Rows, tokens a row, and tokens a row with logits: the whole vocabulary for all of them would be large."""
 
@@ -53,6 +55,8 @@ ROWS, TOKENS, SCORED = 2, 32, 4
 def base_identity(model: Any) -> str:
     """Return a hash that identifies the base model; adapters do not change it."""
     base = plain(model)
+    if base in _DIVIDED:
+        return ALL + _DIVIDED[base][None]
     stamp = tuple((value.data_ptr(), value._version) for _, value in _weights(base))
     if base not in _KNOWN or _KNOWN[base][0] != stamp:
         _KNOWN[base] = (stamp, ALL + _hash(base))
@@ -61,7 +65,8 @@ def base_identity(model: Any) -> str:
 
 def first_identity(model: Any) -> str:
     """Return the hash of the first values of each weight, the earlier form."""
-    return _hash(plain(model), SAMPLED)
+    base = plain(model)
+    return _DIVIDED[base][SAMPLED] if base in _DIVIDED else _hash(base, SAMPLED)
 
 
 def identity_like(written: str, model: Any) -> str:
@@ -171,6 +176,27 @@ class Adapters:
         self._slots: dict[LoraShape, str] = {}
         self._held: dict[str, str] = {}
         """Frozen adapter in each slot."""
+
+    def divide(self, device: torch.device) -> None:
+        """Divide the frozen weights of the layers among the processes of the group (FSDP2, `fully_shard`).
+
+        A process holds its part, and all of a layer only while it computes it. Adapters, embeddings and the head stay
+        whole. From now on all processes must make every pass through the model together. Nothing changes its results.
+        """
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
+        base = plain(self.model)
+        _DIVIDED[base] = {most: _hash(base, most) for most in (None, SAMPLED)}
+        adapters = {parameter for name, parameter in self.model.named_parameters() if ".lora_" in name}
+        mesh = init_device_mesh(device.type, (torch.distributed.get_world_size(),))
+        layers = next(part for part in backbone(self.model).children() if isinstance(part, torch.nn.ModuleList))
+        for layer in layers:
+            fully_shard(layer, mesh=mesh, reshard_after_forward=True, ignored_params=adapters)
+        # The buffers of whole layers are made in the first pass; made in inference mode, they could not be
+        # differentiated through later.
+        with torch.no_grad(), without_dropout(self.model):
+            backbone(self.model)(input_ids=torch.zeros(1, 1, dtype=torch.int64, device=device), use_cache=False)
 
     @property
     def names(self) -> list[str]:

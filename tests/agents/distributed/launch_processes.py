@@ -17,15 +17,18 @@ class Member(NamedTuple):
     said: Path
 
 
-def start(config, size, folder):
-    """Begin training as `config` says in `size` processes; what they write goes to files in `folder`."""
+def start(config, size, folder, body=None, arguments=()):
+    """Begin training as `config` says in `size` processes; what they write goes to files in `folder`.
+
+    Or call `body`, a module's function, with the environment of torchrun and `arguments`.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     shared = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     files = [folder / f"process_{rank}.txt" for rank in range(size)]
     return [
-        Member(victims.start(_train, shared | {"RANK": str(rank)}, config, out=file), file)
+        Member(victims.start(body or _train, shared | {"RANK": str(rank)}, *(arguments or (config,)), out=file), file)
         for rank, file in enumerate(files)
     ]
 
