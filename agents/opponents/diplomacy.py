@@ -49,7 +49,7 @@ from sparring.envs.diplomacy.orders.order_choices import rows_of, write_orders
 from sparring.envs.diplomacy.prompts.prompts import PromptRules
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.diplomacy.search.search import SearchOrders
-from sparring.envs.diplomacy.search.settings import SearchSettings, read_settings
+from sparring.envs.diplomacy.search.settings import LEVEL_ONE, SearchSettings, read_settings
 
 if TYPE_CHECKING:
     from sparring.agents.llm.backend import Backend
@@ -148,11 +148,17 @@ def open_player(
 
 
 def _searcher(settings: SearchSettings, device: str | torch.device) -> SearchOrders:
-    """Return a search whose proposals are a bot's, or those of another player beside a bot's."""
-    source = open_player(settings.proposals, device)
-    if isinstance(source, SearchOrders):
-        raise InputError(f"search:proposals={settings.proposals}: is a search itself; name a bot or a policy")
-    return SearchOrders(settings, None if isinstance(source, str) else source)
+    """Return a search with the players that its settings name; those that are no bots order for it."""
+
+    def opened(key: str, name: str) -> PolicyOrders | PythonOrders | None:
+        player = open_player(name, device)
+        if isinstance(player, SearchOrders):
+            raise InputError(f"search:{key}={name}: is a search itself; name a bot or a policy")
+        return None if isinstance(player, str) else player
+
+    models = {name: opened("opponents", name) for name in settings.models if name != LEVEL_ONE}
+    writers = {name: player for name, player in models.items() if player is not None}
+    return SearchOrders(settings, opened("proposals", settings.proposals), writers)
 
 
 def _python(source: Any, name: str) -> PythonOrders:

@@ -23,7 +23,7 @@ from sparring.configs.opponents import is_code
 from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
-from sparring.eval.command import Evaluation, GameEvaluation, make_folders, use_machine
+from sparring.eval.command import Evaluation, GameEvaluation, make_folders, prepare_torch, use_machine
 from sparring.eval.diplomacy.games import Played, play_bots
 from sparring.eval.diplomacy.lineup import find_rivals
 from sparring.eval.diplomacy.options import DiplomacyOptions
@@ -40,6 +40,8 @@ def evaluate(options: DiplomacyOptions) -> Evaluation:
     """Play the games of `options`; games cut short are part of the result. Raises `InputError` for bad input."""
     if options.league:
         return _references(options, options.league)
+    if options.pool:
+        return _pooled(options)
     player = find_player(options.ckpt, GAME) if options.ckpt else None
     check_game(GAME, *([player] if player else []))
     rivals = find_rivals(options, player)
@@ -56,7 +58,7 @@ def evaluate(options: DiplomacyOptions) -> Evaluation:
         played = play_language(options, loaded, device, threads)
     else:
         assert not isinstance(loaded, str)
-        played = play_bots(options, loaded, device, threads)
+        played = play_bots(options, loaded, device, threads, rivals)
     return _evaluation(options, player, played)
 
 
@@ -65,6 +67,7 @@ def _load(
 ) -> DiplomacyPlayer | None:
     """Load the player of --ckpt, None for bots; raises `InputError` for unusable players and options."""
     from sparring.agents.opponents.diplomacy import LanguageOptions, LanguagePlayer, open_player
+    from sparring.agents.opponents.language import is_adapter
 
     how = LanguageOptions(options.temperature or 0.0, options.settings, rivals)
     loaded = None if player is None else open_player(player, device, language=how)
@@ -72,10 +75,12 @@ def _load(
     if BASE_MODEL in options.opponents and not (isinstance(loaded, LanguagePlayer) and BASE_MODEL in loaded.models):
         what = "a model on a server" if language else "a policy, not an adapter"
         raise InputError(f"--opponents {BASE_MODEL}: {options.ckpt} is {what}; name bots")
-    for name in () if language else options.rivals:
-        raise InputError(
-            f"--opponents {name}: {options.ckpt} is a policy, not an adapter, and meets bots and Python objects only"
-        )
+    for name, rival in {} if language else rivals.items():
+        if is_adapter(rival):
+            who = f"{options.ckpt} is a policy" if isinstance(player, Path) else "the others are bots or searches"
+            raise InputError(
+                f"--opponents {name}: is a language model; {who}, not an adapter, and it meets adapters only"
+            )
     for name in [name for name in options.opponents if is_code(name) or GAME.builds(name)] if language else []:
         raise InputError(f"--opponents {name}: {options.ckpt} is a language model, which meets bots and adapters only")
     for name in () if language else options.language_only:
@@ -113,6 +118,16 @@ def _what_is_left(options: DiplomacyOptions, played: Played) -> str:
     kept = "the table is of these" if done else "nothing is written"
     lost = "games of one round are played side by side, and those under way are lost"
     return f"stopped after {done} of {options.games} games per pair; {kept}; {lost}"
+
+
+def _pooled(options: DiplomacyOptions) -> Evaluation:
+    """Return the table of the games in the files of --pool."""
+    make_folders([options.out])
+    prepare_torch()
+    from sparring.eval.diplomacy.results import pooled
+
+    markdown, data = pooled([Path(name) for name in options.pool])
+    return Evaluation(markdown, data, (options.out, "pool") if options.out else None, quiet=options.quiet)
 
 
 def _references(options: DiplomacyOptions, text: str) -> Evaluation:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tqdm import tqdm
@@ -36,16 +38,20 @@ class Played:
 
 
 def play_bots(
-    options: DiplomacyOptions, player: PolicyOrders | OrderWriter | None, device: str, threads: int
+    options: DiplomacyOptions,
+    player: PolicyOrders | OrderWriter | None,
+    device: str,
+    threads: int,
+    policies: Mapping[str, Path],
 ) -> Played:
-    """Play bots, a policy, a search or a Python object against six equal ones, of any kind but a policy."""
+    """Play bots, a policy, a search or a Python object against six equal ones; `policies` are files of opponents."""
     from sparring.agents.opponents.diplomacy import PolicyOrders, open_player
     from sparring.agents.ppo.tasks.diplomacy import play_against
     from sparring.envs.diplomacy.records.history import WatchedBatch
     from sparring.envs.diplomacy.rollouts.games import one_of_seven, play_to_end
     from sparring.eval.diplomacy.results import record
 
-    players = {name: open_player(name) for name in options.opponents}
+    players = {name: open_player(policies.get(name, name), device) for name in options.opponents}
     batch = make_batch(options, options.games, 0, device, threads)
     records = []
     own, bar = one_of_seven(batch.num_games), game_years(options, len(options.cells))

@@ -25,7 +25,7 @@ from sparring.agents.opponents.players import (
     trains_language_model,
 )
 from sparring.configs.core.errors import InputError, choose
-from sparring.configs.opponents import is_reference
+from sparring.configs.opponents import is_code, is_reference
 from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.board import POWERS
@@ -193,13 +193,13 @@ def _find(name: str) -> Player:
 
 
 def find_rivals(options: DiplomacyOptions, player: Player | None) -> dict[str, Path]:
-    """Find the files of --opponents that are neither bots nor the base model; `player` is that of --ckpt.
+    """Find the files of --opponents, policies or adapters; `player` is that of --ckpt, None for bots.
 
-    Raises `InputError` for missing files, and for non-adapters recognized without reading them.
+    Raises `InputError` for missing files, and for a language model that is no adapter.
     """
     rivals = {name: _find_rival(name) for name in options.rivals}
     for name, rival in rivals.items():
-        if isinstance(player, str) or (player is not None and player.is_dir()):
+        if _is_model(player):
             raise InputError(
                 f"--opponents {name}: {options.ckpt} is no adapter, and only adapters of one model meet; {INSTEAD}"
             )
@@ -208,11 +208,18 @@ def find_rivals(options: DiplomacyOptions, player: Player | None) -> dict[str, P
     return rivals
 
 
+def _is_model(player: Player | None) -> bool:
+    """Return whether a located player is a language model by its name, its address or its folder."""
+    if isinstance(player, str):
+        return not GAME.builds(player) and not is_code(player)
+    return player is not None and player.is_dir()
+
+
 def _find_rival(name: str) -> Path:
     rival = find_player(name, GAME, bare=(*GAME.bots, BASE_MODEL))
     if isinstance(rival, str) or rival.is_dir():
         raise InputError(
-            f"--opponents {name}: is a model, and one evaluation has one in memory; name bots, adapters on the model of"
-            f" --ckpt, or {BASE_MODEL} for that model itself"
+            f"--opponents {name}: is a model, and one evaluation has one in memory; name bots, policies, adapters on"
+            f" the model of --ckpt, or {BASE_MODEL} for that model itself"
         )
     return rival

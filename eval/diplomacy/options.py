@@ -38,7 +38,7 @@ BENCHMARK = "dumbbot-1v6"
 FIXED: dict[str, Any] = {"opponents": ("dumbbot",), "games": 140, "last_year": 1920, "seed": 0}
 """What `BENCHMARK` fixes: 20 games with each power."""
 PROTOCOLS = ("both", "alone", "six", BENCHMARK)
-_PLAYERS = ("bot", "ckpt", "ladder", "league")
+_PLAYERS = ("bot", "ckpt", "ladder", "league", "pool")
 _OF_GAMES = ("replay", "opponents", "games", "last_year", "seed", "temperature", "protocol", "set", "device", "threads")
 
 _EXAMPLES = f"""\
@@ -50,6 +50,8 @@ examples:
   python eval/run.py --ckpt final.pt --opponents dumbbot --replay game.html
   python eval/run.py --env diplomacy --ckpt final.pt --opponents my_bots:Wall   a Python object in six powers
   python eval/run.py --ckpt search:seconds=0.1 --opponents dumbbot --games 70 --last-year 1910
+  python eval/run.py --ckpt search --opponents released/diplomacy_student --last-year 1910
+  python eval/run.py --env diplomacy --pool a/diplomacy.json b/diplomacy.json   games of several seeds as one table
   python eval/run.py --ckpt quick-hawk-diplomacy_exp1 --opponents dumbbot,base_model --games 70
   python eval/run.py --ckpt RUN --opponents OTHER_RUN   two adapters on the same model
   python eval/run.py --ckpt tiny --opponents dumbbot --temperature 0.8 --replay game.html
@@ -86,8 +88,10 @@ class DiplomacyOptions(EvaluateOptions):
     """All of --opponents, each in turn, play one power."""
     league: str | None = argument(None, metavar="RUN", group=WHO)
     """Play nothing; print the fixed references of a run's league."""
+    pool: tuple[str, ...] = argument((), metavar="JSON", group=WHO)
+    """Play nothing; print the games in results of several seeds as one table."""
     opponents: tuple[str, ...] = argument((), metavar="O", group=WHO, split=True)
-    """Bots, search:K=V,..., module:Name, adapters, base_model (default: bots, for --ladder their variants too)."""
+    """Bots, policies, search:K=V,..., module:Name, adapters, base_model (default: bots; --ladder: variants too)."""
     games: int = argument(210, metavar="N", group=CONDITIONS)
     """Games per pair, a multiple of 7."""
     last_year: int = argument(None, YEARS, metavar="Y", group=CONDITIONS)
@@ -121,7 +125,7 @@ class DiplomacyOptions(EvaluateOptions):
 
     @property
     def rivals(self) -> list[str]:
-        """Opponents that are no bots, searches or Python objects, nor the base model: possibly adapters."""
+        """Opponents that are no bots, searches or Python objects, nor the base model: policies or adapters."""
         named = (name for name in self.opponents if name not in (*BOTS, BASE_MODEL) and not is_code(name))
         return [name for name in named if not GAME.builds(name)]
 
@@ -133,9 +137,9 @@ class DiplomacyOptions(EvaluateOptions):
 
     def implied(self) -> dict[str, Any]:
         """Return the default opponents and year, the settings, and a bot named as a checkpoint."""
-        for name in filter(self.gives, _OF_GAMES) if self.league else ():
-            option = name.replace("_", "-")
-            raise InputError(f"--{option} does not go with --league, which plays nothing; leave one of them out")
+        for name in filter(self.gives, _OF_GAMES) if self.league or self.pool else ():
+            option, other = name.replace("_", "-"), "league" if self.league else "pool"
+            raise InputError(f"--{option} does not go with --{other}, which plays nothing; leave one of them out")
         fixed = self._fixed() if self.protocol == BENCHMARK else {}
         is_bot = self.ckpt.startswith(BOT_PREFIX) and not self.bot
         opponents = self.opponents or (BOTS if self.ladder else DEFAULT_BOTS)
@@ -175,12 +179,13 @@ class DiplomacyOptions(EvaluateOptions):
         if [bool(getattr(self, name)) for name in _PLAYERS].count(True) != 1:
             raise InputError(
                 "give either --bot NAME or --ckpt FILE, who then plays one power, or --ladder, for all, or --league RUN"
+                ", or --pool JSON"
             )
         if BASE_MODEL in self.opponents and not self.ckpt:
             raise InputError(
                 f"--opponents {BASE_MODEL}: is what --ckpt, an adapter, was trained on; give --ckpt as well"
             )
-        for name in (*(() if self.ckpt else self.rivals), *([self.bot] if self.bot else [])):
-            choose("bot", name, BOTS)
+        if self.bot:
+            choose("bot", self.bot, BOTS)
         for name in () if self.ckpt else self.language_only:
             raise InputError(f"--{name}: is not for bots; it goes with --ckpt and a language model")

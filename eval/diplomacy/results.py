@@ -4,13 +4,19 @@ In game i of a cell the single player has seat i % 7, so a multiple of seven gam
 unit of the statistics is the game. Counts (solos, draws, losses, survival of a single power) have Wilson's interval,
 the rest Student's t over games. Figures of the six are means per power; a solo is theirs if any of them wins alone,
 and a draw if any of them survives.
+
+A long evaluation is played in parts, each with a seed of its own, on as many cores. Their files hold the end of every
+game, from which `pooled` computes all figures and their intervals over games again, pair by pair. Parts that cannot be
+put together are refused: other last years, the same pair with the same seed twice, files without the ends of games.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +24,9 @@ import torch
 from torch import Tensor
 
 from sparring.agents.llm.endpoint.retry import PROBLEMS, fallbacks_of
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.files import read_regular_text
+from sparring.configs.core.typed import Field
 from sparring.curriculum.league.matchmaking import reference_table
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import NUM_CENTRES, NUM_POWERS
@@ -34,6 +43,13 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 2
 _RESULTS = {"solo %": "solos", "draw %": "draws", "loss %": "losses", "survival %": "survival"}
 _SHARES = {"draw size %": "draw_size", "squares %": "squares", "centres": "centres", "rank": "rank"}
+_POOLED = {
+    "solo %": "solos",
+    "squares %": "squares",
+    "most centres %": "leads",
+    "centres": "centres",
+    "survival %": "survival",
+}
 _DIGITS = {"centres": 2, "rank": 2}
 _INTERVALS = (
     "Each figure is followed by its 95 % interval: Wilson's for counts (solos, draws, losses, the one's survival), "
@@ -41,6 +57,8 @@ _INTERVALS = (
     "a game without a winner in which one has a centre left; rank is the place by centres, 1 to 7."
 )
 _SIX = "Solos are those of any of the six, and a draw is theirs if any of them is left; the rest is per power."
+
+_END = re.compile(r"(\d{4,5})((?: \d{1,2}){7})")
 
 
 @dataclass(frozen=True)
@@ -60,6 +78,8 @@ class Side:
     """Share of the side's powers with a centre at the end."""
     rank: Estimate
     """Rank among the powers by centres, 1 to 7; equal powers share the better rank."""
+    leads: Estimate
+    """Share of games in which no power has more centres than the one, or than one of the six."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +98,8 @@ class PowerRecord:
     """Results of the one by its power; empty unless requested."""
     together_by_power: tuple[Side, ...] = ()
     """Results of each power among the six."""
+    ends: tuple[str, ...] = ()
+    """Of each game its last year and the centres of the seven powers: "1910 3 0 18 4 0 5 4"; `pooled` reads them."""
 
 
 def record(one: str, six: str, owner: Tensor, year: Tensor, *, by_power: bool = False) -> PowerRecord:
@@ -91,7 +113,10 @@ def record(one: str, six: str, owner: Tensor, year: Tensor, *, by_power: bool = 
     if by_power:
         for name, seats in (("alone_by_power", single), ("together_by_power", ~single)):
             sides[name] = tuple(_of_power(owner, seats, power) for power in range(NUM_POWERS))
-    return PowerRecord(one, six, games, side(owner, single), side(owner, ~single), float(year.float().mean()), **sides)
+    held = count_centres(owner).tolist()
+    ends = [" ".join(map(str, (last, *centres))) for last, centres in zip(year.tolist(), held, strict=True)]
+    alone, together, mean_year = side(owner, single), side(owner, ~single), float(year.float().mean())
+    return PowerRecord(one, six, games, alone, together, mean_year, **sides, ends=tuple(ends))
 
 
 def side(owner: Tensor, seats: Tensor) -> Side:
@@ -113,6 +138,7 @@ def side(owner: Tensor, seats: Tensor) -> Side:
         centres=_mean(pick(centres.double()), most=NUM_CENTRES),
         survival=_share(alive[:, 0]) if alive.shape[1] == 1 else _mean(alive.double()),
         rank=_mean(pick(ranks(owner).double()), least=1.0, most=NUM_POWERS),
+        leads=_share((pick(ranks(owner).double()) == 1).any(dim=1)),
     )
 
 
@@ -221,13 +247,13 @@ def _served(metrics: Mapping[str, float]) -> str:
 
 
 def _sides(rows: Sequence[tuple[str, str, Side]]) -> list[str]:
-    return [
-        table(
-            ("", "against", *(heading for name in columns for heading in (name, "95 %"))),
-            [[one, six, *_cells(side, columns)] for one, six, side in rows],
-        )
-        for columns in (_RESULTS, _SHARES)
-    ]
+    return [_side_table(rows, columns) for columns in (_RESULTS, _SHARES)]
+
+
+def _side_table(rows: Sequence[tuple[str, str, Side]], columns: Mapping[str, str]) -> str:
+    """Return figures of sides with their intervals: `columns` are fields of `Side` by heading."""
+    headings = ("", "against", *(heading for name in columns for heading in (name, "95 %")))
+    return table(headings, [[one, six, *_cells(side, columns)] for one, six, side in rows])
 
 
 def _by_power(options: DiplomacyOptions, record: PowerRecord) -> list[str]:
@@ -237,9 +263,14 @@ def _by_power(options: DiplomacyOptions, record: PowerRecord) -> list[str]:
     if not sides:
         return []
     title = f"{record.one} against six {record.six}" if alone else f"Six {record.six} against {record.one}"
+    return [f"## {title}, power by power", _power_table(sides)]
+
+
+def _power_table(sides: Sequence[Side]) -> str:
+    """Return the figures of the seven powers, without intervals."""
     columns = _RESULTS | _SHARES
     rows = [[power.title(), *_values(side, columns)] for power, side in zip(POWERS, sides, strict=True)]
-    return [f"## {title}, power by power", table(("", *columns), rows)]
+    return table(("", *columns), rows)
 
 
 def _values(side: Side, columns: Mapping[str, str]) -> list[str]:
@@ -259,3 +290,93 @@ def _cells(side: Side, columns: Mapping[str, str]) -> list[str]:
 def _number(name: str, value: float) -> str:
     digits = _DIGITS.get(name)
     return percent(value) if digits is None else f"{value:.{digits}f}"
+
+
+@dataclass
+class Pair:
+    """Ends of the games of one player against six of another: last years, and centres of the powers."""
+
+    years: list[int] = field(default_factory=list)
+    centres: list[list[int]] = field(default_factory=list)
+    seeds: list[int] = field(default_factory=list)
+
+
+def pooled(files: Sequence[Path]) -> tuple[str, str]:
+    """Return the table of all games in `files`, and the same as JSON.
+
+    Raises `InputError` with the name of the file that cannot be read or does not belong to the others.
+    """
+    pairs: dict[tuple[str, str], Pair] = {}
+    years: dict[int, Path] = {}
+    for path in files:
+        try:
+            content = Field(json.loads(read_regular_text(path, follow=True)))
+            _add(pairs, content)
+            years.setdefault(content["last_year"].of(int), path)
+        except (OSError, ValueError, RecursionError) as error:  # an InputError is a ValueError
+            what = error.strerror if isinstance(error, OSError) else error
+            raise InputError(f"{path}: {what}; give the JSON of an evaluation by this version") from error
+    if len(years) > 1:
+        (one, first), (other, second) = list(years.items())[:2]
+        raise InputError(f"--pool: games of {first} end after {one}, those of {second} after {other}; pool them apart")
+    return _texts(pairs, next(iter(years)))
+
+
+def _add(pairs: dict[tuple[str, str], Pair], content: Field) -> None:
+    if content["kind"].value != "diplomacy":
+        content["kind"].fail(f"must be 'diplomacy', not {content['kind'].value!r}")
+    seed = content["seed"].of(int)
+    for record in content["records"]:
+        pair = pairs.setdefault((record["one"].of(str), record["six"].of(str)), Pair())
+        if seed in pair.seeds:
+            record.fail(f"its games were played with seed {seed}, as those of a file before; play with another seed")
+        pair.seeds.append(seed)
+        for end in record["ends"]:
+            year, centres = _end(end)
+            pair.years.append(year)
+            pair.centres.append(centres)
+        if len(pair.years) % NUM_POWERS:
+            record["ends"].fail("must be a multiple of 7 games")
+
+
+def _end(field: Field) -> tuple[int, list[int]]:
+    """Return the last year and the centres of the seven powers."""
+    match = _END.fullmatch(field.of(str))
+    centres = [int(count) for count in match[2].split()] if match else []
+    if match is None or sum(centres) > NUM_CENTRES:
+        field.fail(f"must be a year and seven counts of at most {NUM_CENTRES} centres, not {field.value!r}")
+    return int(match[1]), centres
+
+
+def _records(pairs: dict[tuple[str, str], Pair]) -> Iterator[PowerRecord]:
+    """Yield a record for every pair: owners that give the same counts stand for those of the games."""
+    for (one, six), pair in pairs.items():
+        owner = torch.full((len(pair.years), NUM_CENTRES), -1)
+        for row, centres in zip(owner, pair.centres, strict=True):
+            held = torch.arange(NUM_POWERS).repeat_interleave(torch.tensor(centres))
+            row[: len(held)] = held
+        yield record(one, six, owner, torch.tensor(pair.years), by_power=True)
+
+
+def _texts(pairs: dict[tuple[str, str], Pair], last_year: int) -> tuple[str, str]:
+    records = list(_records(pairs))
+    games = [
+        [record.one, record.six, str(record.games), " ".join(map(str, pairs[record.one, record.six].seeds))]
+        for record in records
+    ]
+    one = _side_table([(record.one, record.six, record.alone) for record in records], _POOLED)
+    six = _side_table([(record.six, record.one, record.together) for record in records], _POOLED)
+    parts = [
+        f"# Diplomacy: one power against six, to the end of {last_year}",
+        _INTERVALS,
+        table(("one", "six", "games", "seeds"), games),
+        f"## One against six\n\n{one}",
+        f"## Six against one\n\n{_SIX} Most centres are those of any of the six, or as many as any.\n\n{six}",
+    ]
+    for record in records:
+        parts.append(
+            f"## {record.one} against six {record.six}, power by power\n\n{_power_table(record.alone_by_power)}"
+        )
+    content: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "kind": "diplomacy_pool", "last_year": last_year}
+    content["records"] = [_plain(record) | {"seeds": pairs[record.one, record.six].seeds} for record in records]
+    return "\n\n".join(parts) + "\n", json.dumps(content, indent=1, allow_nan=False) + "\n"

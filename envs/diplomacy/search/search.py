@@ -1,7 +1,7 @@
 """The search: which orders a power should give in a movement phase, within a budget of positions or of time.
 
-1. Samples: a bot's orders for all powers, drawn `samples` times. Those of the other powers are what every candidate
-   meets (common random numbers); the proposing bot's orders for the power itself, each once, are the first candidates.
+1. Samples: orders of the other powers by a model of them (`SearchSettings.opponents`), which every candidate meets
+   (common random numbers); the proposing bot's orders for the power itself, each once, are the first candidates.
 2. Screening: the value of a candidate is the mean of `score.py` over the samples after one adjudicated phase. The best
    `FINALISTS` are compared by playing on to the end of the next fall, all powers by the bot.
 3. Rounds: every change of the best orders (`changes.py`) is screened on some of the samples, the best on more of them
@@ -11,13 +11,14 @@
 
 Games are searched side by side, each for a power of its own. With a budget of positions the result depends only on
 the position, the id of the game and the seed. Retreats and adjustments are a bot's (`SearchOrders.bot`).
+`regret.py` compares the candidates of all powers in another way.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -28,6 +29,7 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.tensors import State, power_of
 from sparring.envs.diplomacy.movement_batch import OrderWriter
 from sparring.envs.diplomacy.search.changes import Change, OwnOrders, apply, unions
+from sparring.envs.diplomacy.search.regret import MOST_ITERATIONS, REGRET, Table, distinct
 from sparring.envs.diplomacy.search.score import WEIGHTS
 from sparring.envs.diplomacy.search.settings import SearchSettings
 from sparring.envs.diplomacy.search.simulator import LONGEST, Simulator
@@ -59,6 +61,22 @@ class SearchedGame:
     positions: int = 0
     """Positions searched so far."""
     going: bool = True
+    compared: list[tuple[float, np.ndarray]] = field(default_factory=list)
+    """Finalists of all rounds with their values."""
+
+
+@dataclass(frozen=True)
+class Hints:
+    """What other players ordered before a search, int32 [G, 75] each, and the seconds they took."""
+
+    proposed: Tensor | None = None
+    """Further candidates."""
+    models: Mapping[str, Tensor] = field(default_factory=dict)
+    """Orders of all powers, by the name of the model."""
+    seconds: float = 0.0
+
+
+NO_HINTS = Hints()
 
 
 class OrderSearch:
@@ -67,15 +85,19 @@ class OrderSearch:
     `rollouts=False` compares candidates by one phase only.
     """
 
-    def __init__(self, settings: SearchSettings, *, last_year: int, rollouts: bool = True) -> None:
-        self.settings, self.rollouts = settings, rollouts
+    def __init__(
+        self, settings: SearchSettings, *, last_year: int, rollouts: bool = True, rounds: int = ROUNDS
+    ) -> None:
+        self.settings, self.rollouts, self.rounds = settings, rollouts, rounds
+        below = settings.below
+        self._below = OrderSearch(below, last_year=last_year, rollouts=False, rounds=1) if below else None
         budget = settings.positions or int(settings.seconds * SPEED)
         self.samples = min(max(budget // POSITIONS_PER_SAMPLE, LEAST_SAMPLES), MOST_SAMPLES)
         proposals = settings.proposals if settings.proposals in codes.BOTS else "dumbbot"
-        self.proposals, self.opponents = codes.BOTS.index(proposals), codes.BOTS.index(settings.opponents)
+        self.proposals = codes.BOTS.index(proposals)
         # Not the seed of a game, whose draws the search must not foresee.
         self.seed = (settings.seed * 1_000_003 + 0x5EA4C4) % 2**31
-        self.simulator = Simulator(last_year=last_year, bot=self.opponents, weights=WEIGHTS)
+        self.simulator = Simulator(last_year=last_year, bot=codes.BOTS.index(settings.bot), weights=WEIGHTS)
         self._seconds = 0.0
 
     def choose(
@@ -84,25 +106,53 @@ class OrderSearch:
         powers: Tensor,
         listed: Sequence[Mapping[int, np.ndarray]],
         ids: Tensor,
-        proposed: np.ndarray | None = None,
+        hints: Hints = NO_HINTS,
     ) -> list[SearchedGame]:
         """Return the best orders for `powers` int [G], one each in G games in a movement phase.
 
-        `listed` are the legal orders of each game by province, `ids` int [G] tell games in equal positions apart, and
-        `proposed` int32 [G, 75] are further candidates.
+        `listed` are the legal orders of each game by province, `ids` int [G] tell games in equal positions apart.
         """
+        start = time.perf_counter() - hints.seconds
         units = state["units"].numpy()
         games = [
             SearchedGame(OwnOrders(listed[game], units[game], int(power)), np.zeros(codes.NUM_PROVINCES, np.int32))
             for game, power in enumerate(powers.tolist())
         ]
-        turn = SearchTurn(self, state, powers, ids, games)
-        turn.propose(proposed)
-        for _ in range(ROUNDS):
-            if any(game.going for game in games):
-                turn.improve()
-        self._seconds += time.perf_counter() - turn.start
+        turn = SearchTurn(self, state, powers, ids, games, start)
+        if self.settings.form == REGRET:
+            turn.match_regrets(self.improved(state, powers, listed, ids, games, range(codes.NUM_POWERS)))
+        else:
+            turn.sample(hints.models, listed)
+            turn.propose(hints.proposed)
+            for _ in range(self.rounds):
+                if any(game.going for game in games):
+                    turn.improve()
+        self._seconds += time.perf_counter() - start
         return games
+
+    def improved(
+        self,
+        state: State,
+        powers: Tensor,
+        listed: Sequence[Mapping[int, np.ndarray]],
+        ids: Tensor,
+        games: Sequence[SearchedGame],
+        others: Iterable[int],
+    ) -> list[list[SearchedGame]]:
+        """Return searches one level below, for the powers `others` places after that of each game, and their cost."""
+        assert self._below is not None
+        start = time.perf_counter()
+        every = [self._below.choose(state, (powers + step) % codes.NUM_POWERS, listed, ids) for step in others]
+        self._seconds -= time.perf_counter() - start  # `speed` is that of the own positions
+        for found in every:
+            for game, below in zip(games, found, strict=True):
+                game.positions += below.positions
+        return every
+
+    @property
+    def positions(self) -> int:
+        """Positions searched so far, those one level below included."""
+        return self.simulator.positions + (self._below.positions if self._below else 0)
 
     @property
     def speed(self) -> float:
@@ -115,25 +165,47 @@ class SearchTurn:
     """One call of `OrderSearch.choose`: samples of the other powers' orders, and evaluations on them."""
 
     def __init__(
-        self, search: OrderSearch, state: State, powers: Tensor, ids: Tensor, games: Sequence[SearchedGame]
+        self,
+        search: OrderSearch,
+        state: State,
+        powers: Tensor,
+        ids: Tensor,
+        games: Sequence[SearchedGame],
+        start: float,
     ) -> None:
-        self.start = time.perf_counter()
-        self.search, self.state, self.powers, self.games = search, state, powers.to(torch.int32), games
+        self.start = start
+        self.search, self.state, self.powers, self.games, self.ids = search, state, powers.to(torch.int32), games, ids
         count, samples = len(powers), search.samples
         self._rows = torch.arange(count).repeat_interleave(samples)
         own = ids.long().repeat_interleave(samples) * DRAWS_OF_A_GAME + torch.arange(samples).repeat(count)
         self._ids = own % 2**31
         self._own = (power_of(state["units"]) == powers.unsqueeze(1)).unsqueeze(1)
-        self._others = self._draw(search.opponents).masked_fill(self._own, 0)
 
-    def propose(self, proposed: np.ndarray | None) -> None:
+    def sample(self, models: Mapping[str, Tensor], listed: Sequence[Mapping[int, np.ndarray]]) -> None:
+        """Draw the orders of the other powers; `models` are those of policies."""
+        drawn = [self._modelled(name, models, listed) for name in self.search.settings.models]
+        turns = torch.arange(self.search.samples).unsqueeze(1) + power_of(self.state["units"]).long().unsqueeze(1)
+        self._others = torch.stack(drawn).gather(0, (turns % len(drawn)).unsqueeze(0))[0].masked_fill(self._own, 0)
+
+    def _modelled(self, name: str, models: Mapping[str, Tensor], listed: Sequence[Mapping[int, np.ndarray]]) -> Tensor:
+        """Return the samples of one model's orders for the other powers, int32 [G, samples, 75]."""
+        if name in codes.BOTS:
+            return self._draw(codes.BOTS.index(name))
+        if name in models:
+            return models[name].unsqueeze(1).expand(-1, self.search.samples, -1)
+        others = range(1, codes.NUM_POWERS)
+        every = self.search.improved(self.state, self.powers, listed, self.ids, self.games, others)
+        orders = np.stack([np.sum([game.orders for game in games], axis=0) for games in zip(*every, strict=True)])
+        return torch.from_numpy(orders).unsqueeze(1).expand(-1, self.search.samples, -1)
+
+    def propose(self, proposed: Tensor | None) -> None:
         """Set the games' orders to the best proposals."""
         drawn = self._draw(self.search.proposals).masked_fill(~self._own, 0).numpy()
         candidates = {}
         for number, rows in enumerate(drawn):
-            more = rows if proposed is None else np.concatenate([proposed[number][None], rows])
+            more = rows if proposed is None else np.concatenate([proposed[number].numpy()[None], rows])
             first = np.sort(np.unique(more, axis=0, return_index=True)[1])
-            candidates[number] = more[first][: max(self._left(number) // self.search.samples, 1)]
+            candidates[number] = more[first][: max(self.left(number) // self.search.samples, 1)]
         finalists = {}
         for number, values in self._values(candidates, self.search.samples).items():
             best = _best(values, min(FINALISTS, max(self._affordable(number), 1)))
@@ -148,12 +220,12 @@ class SearchTurn:
         changes = {number: game.own.changes(game.orders) for number, game in enumerate(self.games) if game.going}
         for share, most in SCREENINGS:
             few = max(self.search.samples // share, LEAST_SAMPLES)
-            affordable = {number: max(self._left(number) // few - 1, 0) for number in changes}
+            affordable = {number: max(self.left(number) // few - 1, 0) for number in changes}
             changes = {number: listed[: affordable[number]] for number, listed in changes.items()}
             for number, gains in self._gains(changes, few).items():
                 changes[number] = [changes[number][at] for at in _best(gains, most)]
         for number, listed in changes.items():
-            changes[number] = listed[: max(self._left(number) // self.search.samples - 1, 0)]
+            changes[number] = listed[: max(self.left(number) // self.search.samples - 1, 0)]
         finalists = {}
         for number, gains in self._gains(changes, self.search.samples).items():
             order = _best(gains, SHORTLIST)
@@ -162,6 +234,39 @@ class SearchTurn:
             tried = [*ranked[:1], *unions(better, UNIONS), *ranked[1:]]
             finalists[number] = apply(self.games[number].orders, tried[: self._affordable(number)])
         self._compare(finalists)
+
+    def match_regrets(self, every: Sequence[Sequence[SearchedGame]]) -> None:
+        """Choose between candidates of all powers; `every` are searches of the powers 0 to 6 places after a game's."""
+        found = zip(*every, strict=True)
+        tables = [
+            Table([distinct(below.compared) for below in row], (self.search.seed, number))
+            for row, number in zip(found, self.ids.tolist(), strict=True)
+        ]
+        longest = [
+            LONGEST[phase] * sum(map(len, table.rows))
+            for table, phase in zip(tables, self.state["phase"].tolist(), strict=True)
+        ]
+        for iteration in range(MOST_ITERATIONS):
+            going = [number for number in range(len(tables)) if self.left(number) >= longest[number]]
+            if not going:
+                break
+            self._learn(tables, going, iteration)
+        for game, table in zip(self.games, tables, strict=True):
+            chosen, game.value = table.choice()
+            game.orders, game.going = table.rows[0][chosen], False
+
+    def _learn(self, tables: Sequence[Table], going: Sequence[int], iteration: int) -> None:
+        """Play on with the candidates of all powers in the games `going`, and add their regrets."""
+        joint = {number: tables[number].joint() for number in going}
+        at = torch.tensor(going).repeat_interleave(torch.tensor([len(rows) for rows in joint.values()]))
+        steps = torch.tensor([step for number in going for step, rows in enumerate(tables[number].rows) for _ in rows])
+        powers = ((self.powers[at] + steps) % codes.NUM_POWERS).to(torch.int32)
+        ids = (self.ids.long()[at] * DRAWS_OF_A_GAME + iteration) % 2**31
+        orders = torch.from_numpy(np.concatenate(list(joint.values())))
+        values, phases = self.search.simulator.play_on(self.state, at, powers, orders, ids, seed=self.search.seed)
+        for number in going:
+            tables[number].learn(values[at == number].numpy())
+            self.games[number].positions += int(phases[at == number].sum())
 
     def _gains(self, changes: Mapping[int, Sequence[Change]], samples: int) -> dict[int, np.ndarray]:
         """Return by how much each change of the games' orders is better, by one phase."""
@@ -176,6 +281,7 @@ class SearchTurn:
         for number, values in self._values(finalists, self.search.samples, play_on=self.search.rollouts).items():
             game = self.games[number]
             best = int(values.argmax()) if len(values) else -1
+            game.compared += zip(values.tolist(), finalists[number], strict=True)
             game.going = best >= 0 and bool(values[best] > game.value + LEAST_GAIN)
             if game.going:
                 game.orders, game.value = finalists[number][best], float(values[best])
@@ -205,9 +311,9 @@ class SearchTurn:
     def _affordable(self, number: int) -> int:
         """Return the number of finalists that the budget pays for."""
         longest = LONGEST[int(self.state["phase"][number])] if self.search.rollouts else 1
-        return self._left(number) // (self.search.samples * longest)
+        return self.left(number) // (self.search.samples * longest)
 
-    def _left(self, number: int) -> int:
+    def left(self, number: int) -> int:
         """Return the positions that a game may still search."""
         settings = self.search.settings
         if settings.positions:
@@ -229,13 +335,21 @@ def _best(values: np.ndarray, most: int) -> list[int]:
 
 
 class SearchOrders:
-    """The player: searches the moves of a power; `source`, if any, proposes orders beside the bot."""
+    """The player: searches the moves of a power.
+
+    `source`, if any, proposes orders beside the bot; `models` are the writers among its models of the other powers.
+    """
 
     bot = "dumbbot"
     """Bot of its retreats and adjustments."""
 
-    def __init__(self, settings: SearchSettings, source: OrderWriter | None = None) -> None:
-        self.settings, self._source = settings, source
+    def __init__(
+        self,
+        settings: SearchSettings,
+        source: OrderWriter | None = None,
+        models: Mapping[str, OrderWriter] | None = None,
+    ) -> None:
+        self.settings, self._source, self._models = settings, source, dict(models or {})
         self._search: OrderSearch | None = None
 
     def write(self, batch: DiplomacyBatch, seats: Tensor) -> None:
@@ -244,13 +358,22 @@ class SearchOrders:
         owners = power_of(batch.units)
         alive = (owners.unsqueeze(-1) == torch.arange(codes.NUM_POWERS, device=batch.device)).any(dim=1)
         due = torch.nonzero(seats & moving.unsqueeze(1) & alive)
-        if self._source is not None and len(due):
-            self._source.write(batch, seats)
+        if not len(due):
+            return
+        start = time.perf_counter()
+        proposed = None if self._source is None else _written(self._source, batch, seats)
+        everyone = (batch.done == 0).unsqueeze(1).expand_as(seats)
+        models = {name: _written(model, batch, everyone) for name, model in self._models.items()}
+        seconds = (time.perf_counter() - start) / len(due)
         for part in due.split(SIDE_BY_SIDE):
             rows, powers = part.unbind(dim=1)
             own = owners[rows] == powers.unsqueeze(1)
-            proposed = None if self._source is None else batch.orders[rows].masked_fill(~own, 0).cpu().numpy()
-            games = self.searched(batch, rows, powers, proposed)
+            hints = Hints(
+                None if proposed is None else proposed[rows].masked_fill(~own, 0).cpu(),
+                {name: orders[rows].cpu() for name, orders in models.items()},
+                seconds * len(part),
+            )
+            games = self.searched(batch, rows, powers, hints)
             for row, mine, game in zip(rows.tolist(), own, games, strict=True):
                 orders = torch.from_numpy(game.orders).to(batch.device)
                 batch.orders[row] = torch.where(mine, orders, batch.orders[row])
@@ -258,10 +381,10 @@ class SearchOrders:
     @property
     def positions(self) -> int:
         """Positions searched so far."""
-        return self._search.simulator.positions if self._search else 0
+        return self._search.positions if self._search else 0
 
     def searched(
-        self, batch: DiplomacyBatch, rows: Tensor, powers: Tensor, proposed: np.ndarray | None = None
+        self, batch: DiplomacyBatch, rows: Tensor, powers: Tensor, hints: Hints = NO_HINTS
     ) -> list[SearchedGame]:
         """Return the results of the search for `powers` [n] in the games `rows` [n], which are in a movement phase."""
         if self._search is None or self._search.simulator.batch.last_year != batch.last_year:
@@ -269,4 +392,14 @@ class SearchOrders:
         state = {name: values[rows].cpu() for name, values in batch.state.items()}
         listed = {row: batch.legal_orders(row) for row in set(rows.tolist())}
         ids = batch.game_id[rows].cpu() * codes.NUM_POWERS + powers.cpu()
-        return self._search.choose(state, powers.cpu(), [listed[row] for row in rows.tolist()], ids, proposed)
+        return self._search.choose(state, powers.cpu(), [listed[row] for row in rows.tolist()], ids, hints)
+
+
+def _written(writer: OrderWriter, batch: DiplomacyBatch, seats: Tensor) -> Tensor:
+    """Return what a player would order for `seats`, int32 [G, 75]; it sees no orders, and those given stay."""
+    given = batch.orders.clone()
+    batch.orders.zero_()
+    writer.write(batch, seats)
+    written = batch.orders.clone()
+    batch.orders.copy_(given)
+    return written

@@ -1,18 +1,28 @@
 """Settings of the search player, read from its name: `search`, `search:seconds=0.5`, `search:positions=8000,seed=3`.
 
+`opponents` names one model of the other powers, or several joined by +, between which samples and powers take turns:
+a bot, `level1` (a bot's orders improved once), a policy or a Python object (whatever it orders there).
+
 Reading them needs neither torch nor Warp, so that a wrong name is reported at once.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import InputError, choose
 from sparring.envs.diplomacy.board.codes import BOTS
+from sparring.envs.diplomacy.search.regret import REGRET
 
 SEARCH = "search"
+LEVEL_ONE = "level1"
+FORMS = (ASCENT := "ascent", REGRET)
+"""How orders are found: changes of the best ones so far, or regret matching over candidates of all powers."""
+SHARES = 14
+"""The searches of the seven powers one level below have one part in so many of the budget each, so half of it."""
+LEAST, LEAST_SECONDS = 100, 0.001
 ALLOWED = {"positions": "[100, 100000000]", "seconds": "[0.001, 3600]", "seed": "[0, 2147483647]"}
 
 
@@ -23,11 +33,31 @@ class SearchSettings:
     proposals: str = "dumbbot"
     """Bot whose orders are the first candidates; or a policy or Python object, whose orders join those of DumbBot."""
     opponents: str = "dumbbot"
-    """Bot that orders for the other powers, and for all of them after the first phase."""
+    """Models of the other powers. The first bot among them, else DumbBot, orders for all after the first phase."""
+    form: str = ASCENT
+    """One of `FORMS`."""
     positions: int = 0
     """Adjudicated phases of one game. The orders then depend only on the position and the seed."""
     seconds: float = 0.0
     seed: int = 0
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the models of the other powers."""
+        return tuple(self.opponents.split("+"))
+
+    @property
+    def bot(self) -> str:
+        """Bot that plays on for all powers."""
+        return next((name for name in self.models if name in BOTS), "dumbbot")
+
+    @property
+    def below(self) -> SearchSettings | None:
+        """Settings of the searches one level below, None without any."""
+        if LEVEL_ONE not in self.models and self.form != REGRET:
+            return None
+        share = {"positions": self.positions // SHARES, "seconds": self.seconds / SHARES}
+        return replace(self, proposals="dumbbot", opponents=self.bot, form=ASCENT, **share)
 
 
 def read_settings(text: str) -> SearchSettings:
@@ -48,9 +78,17 @@ def read_settings(text: str) -> SearchSettings:
     if not {"positions", "seconds"} & values.keys():
         values["seconds"] = 0.1
     settings = SearchSettings(**values)
-    choose("bot", settings.opponents, BOTS)
-    if not settings.proposals:
-        raise InputError(f"{text}: proposals is empty; name a bot or a policy, such as dumbbot")
+    choose("form", settings.form, FORMS)
+    for key, names in (("proposals", (settings.proposals,)), ("opponents", settings.models)):
+        if not all(names):
+            raise InputError(f"{text}: {key} is empty; name a bot or a policy, such as dumbbot")
+    if settings.form == REGRET and (settings.proposals, settings.opponents) != ("dumbbot", settings.bot):
+        raise InputError(f"{text}: form={REGRET} takes one bot as opponents, and no proposals; leave the others out")
+    if (below := settings.below) and (0 < below.positions < LEAST or 0 < below.seconds < LEAST_SECONDS):
+        raise InputError(
+            f"{text}: searches for every power, which takes positions={SHARES * LEAST} or "
+            f"seconds={SHARES * LEAST_SECONDS:g} at least"
+        )
     return settings
 
 

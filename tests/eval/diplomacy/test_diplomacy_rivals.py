@@ -73,7 +73,9 @@ def test_who_cannot_meet_is_told_why(runs, capsys):
     assert "model is no adapter" in refused(capsys, "--ckpt", str(runs / "model"), "--opponents", "other")
     assert "policy.pt is a policy, not an adapter" in refused(capsys, "--ckpt", "policy.pt", "--opponents", "other")
     assert "did you mean 'other'?" in refused(capsys, "--ckpt", "learner", "--opponents", "othr")
-    assert "unknown bot 'other'" in refused(capsys, "--bot", "dumbbot", "--opponents", "other")
+    line = refused(capsys, "--bot", "dumbbot", "--opponents", "other")
+    assert "other: is a language model; the others are bots or searches, not an adapter" in line
+    assert "did you mean 'other'?" in refused(capsys, "--bot", "dumbbot", "--opponents", "othr")
 
 
 def test_other_prompts_and_other_models_are_refused(runs, capsys):

@@ -13,6 +13,7 @@ from sparring.envs.diplomacy.board.board import POWERS, find_location, standard_
 from sparring.envs.diplomacy.board.tensors import power_of
 from sparring.envs.diplomacy.orders.notation import read_order
 from sparring.envs.diplomacy.search.changes import apply, unions
+from sparring.envs.diplomacy.search.regret import Table, distinct
 from sparring.envs.diplomacy.search.score import moves_to_centres
 from sparring.envs.diplomacy.search.search import OrderSearch, SearchOrders, SearchTurn
 from sparring.envs.diplomacy.search.settings import SearchSettings, read_settings
@@ -128,7 +129,8 @@ def test_two_units_find_the_best_of_all_order_sets(batch):
     search.samples = 16
     ids = torch.arange(len(powers))
     games = search.choose(view.state, powers, listed, ids)
-    turn = SearchTurn(search, view.state, powers, ids, games)
+    turn = SearchTurn(search, view.state, powers, ids, games, 0.0)
+    turn.sample({}, listed)
     owners = power_of(view.units).numpy()
     candidates = {}
     for number, game in enumerate(games):
@@ -238,7 +240,11 @@ def test_a_name_says_the_settings():
         ("search:positions=9", r"positions=9 must be in \[100, 100000000\]"),
         ("search:seconds=fast", "seconds=fast is no number"),
         ("search:seconds=1,positions=100", "two budgets; leave one out"),
-        ("search:opponents=dumbot", "unknown bot 'dumbot'"),
+        ("search:opponents=dumbbot+", "opponents is empty"),
+        ("search:form=regrets", "unknown form 'regrets'.*did you mean 'regret'"),
+        ("search:opponents=level1,positions=1000", "power, which takes positions=1400 or seconds=0.014 at least"),
+        ("search:form=regret,seconds=0.01", "takes positions=1400"),
+        ("search:form=regret,opponents=chaos+level1", "form=regret takes one bot as opponents, and no proposals"),
         ("search:proposals=", "proposals is empty"),
         ("search:seed", "give seed once, as in search:seed=VALUE"),
     ],
@@ -246,3 +252,97 @@ def test_a_name_says_the_settings():
 def test_wrong_settings_are_named(text, message):
     with pytest.raises(InputError, match=message):
         read_settings(text)
+
+
+MODELS = ["opponents=level1+dumbbot", "opponents=chaos+defensive", "form=regret", "form=regret,opponents=chaos"]
+
+
+@pytest.mark.parametrize("options", MODELS)
+def test_models_and_forms_repeat_and_keep_their_budget(batch, options):
+    """Three games side by side give what each gives alone, within the positions that were asked for."""
+    batch.reset()
+    settings = read_settings(f"search:positions=1500,{options}")
+    players = [SearchOrders(settings) for _ in range(3)]
+    powers = torch.tensor([POWERS.index("FRANCE"), POWERS.index("TURKEY")])
+    rows = torch.tensor([0, 1])
+    first, again = (player.searched(batch, rows, powers) for player in players[:2])
+    (alone,) = players[2].searched(batch, rows[1:], powers[1:])
+    for one, other in zip([*first, first[1]], [*again, alone], strict=True):
+        assert np.array_equal(one.orders, other.orders)
+        assert (one.value, one.positions) == (other.value, other.positions)
+    assert all(0 < game.positions <= 1500 for game in first)
+    assert players[0].positions == sum(game.positions for game in first)
+    for game, power in zip(first, powers, strict=True):
+        own = (power_of(batch.units[0]) == power).numpy()
+        assert (game.orders[own] > 0).all()
+        assert not game.orders[~own].any()
+
+
+class Fixed:
+    """A player that gives the same orders in every position, and counts how often it is asked."""
+
+    bot = ""
+
+    def __init__(self, *texts):
+        self.orders, self.asked = packed(*texts), 0
+
+    def write(self, batch, seats):
+        self.asked += 1
+        assert not batch.orders.any()
+        for place, order in self.orders.items():
+            batch.orders[:, place] = order
+
+
+def test_a_model_says_what_the_others_do(batch):
+    """Munich is left by the model, and defended by a support in the other: only the first attack is worth a try."""
+    units = {"FRANCE": "A RUH", "GERMANY": "A MUN, A BER"}
+    place(batch, units, {"FRANCE": "PAR MAR BEL HOL KIE", "GERMANY": "MUN BER"}, phase=codes.FALL)
+    leaves, stays = Fixed("A MUN - TYR", "A BER - PRU"), Fixed("A MUN H", "A BER S A MUN")
+    seats = torch.zeros(4, 7, dtype=torch.bool)
+    seats[0, POWERS.index("FRANCE")] = True
+    found = {}
+    for name, model in (("leaves", leaves), ("stays", stays)):
+        batch.orders.zero_()
+        batch.orders[0, find_location("MUN")] = packed("A MUN H")[find_location("MUN")]
+        SearchOrders(SearchSettings(positions=2000, opponents=name), models={name: model}).write(batch, seats)
+        found[name] = int(batch.orders[0, find_location("RUH")])
+        assert model.asked == 1
+        assert batch.orders[0, find_location("MUN")] == packed("A MUN H")[find_location("MUN")]
+    batch.orders.zero_()
+    attack = packed("A RUH - MUN")[find_location("RUH")]
+    assert found["leaves"] == attack
+    assert found["stays"] != attack
+
+
+def test_models_take_turns_between_samples_and_powers(batch):
+    batch.reset()
+    listed, powers, ids = [batch.legal_orders(0)], torch.tensor([0]), torch.tensor([0])
+    names = {"a": Fixed("F LON H", "F BRE H"), "b": Fixed("F LON - ENG", "F BRE - ENG")}
+    search = OrderSearch(SearchSettings(positions=2000, opponents="a+b"), last_year=1910)
+    written = {}
+    for name, model in names.items():
+        batch.orders.zero_()
+        model.write(batch, None)
+        written[name] = batch.orders[:1].clone()
+    batch.orders.zero_()
+    state = {name: values[:1] for name, values in batch.state.items()}
+    turn = SearchTurn(search, state, powers, ids, [], 0.0)
+    turn.sample(written, listed)
+    at = {power: find_location(place) for power, place in ((1, "LON"), (2, "BRE"))}
+    for power, spot in at.items():
+        expected = [int(written["ab"[(sample + power) % 2]][0, spot]) for sample in range(search.samples)]
+        assert turn._others[0, :, spot].tolist() == expected
+
+
+def test_regrets_find_the_better_of_two_candidates():
+    """Against a fixed value of 1 for the first candidate and 0 for the second, nearly all draws are of the first."""
+    row = np.zeros(75, np.int32)
+    table = Table([distinct([(0.0, row), (1.0, row + 1), (0.5, row)]) for _ in range(7)], (1, 2))
+    assert [len(rows) for rows in table.rows] == [2] * 7
+    assert table.rows[0][0, 0] == 1  # the best of the search below comes first
+    for _ in range(50):
+        table.learn(np.tile([1.0, 0.0], 7) if len(table.joint()) == 14 else None)
+    assert table.strategy(0).tolist() == [1.0, 0.0]
+    assert table.sums[0] == pytest.approx([49.5, 0.5])
+    choices = [table.choice() for _ in range(100)]
+    assert sum(choice == (0, 1.0) for choice in choices) > 90
