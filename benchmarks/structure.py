@@ -17,7 +17,7 @@ import sys
 import tempfile
 import tokenize
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 if not __package__:
@@ -37,6 +37,9 @@ NUMERICS = re.compile(
     r"^(gae|rollout|loss|kl|advantages|importance|elo|bayesian|ratings|learner|scoring|actor_critic|order_network)$"
 )
 """Names of files whose comments count beside those of kernels."""
+COUNTED = (ast.Import, ast.ImportFrom, ast.Name, ast.arg, ast.While)
+"""Nodes that are counted; each tree is walked once for them."""
+Nodes = Sequence[ast.AST]
 TARGETS = {
     "product lines": "<= 53,500",
     "product files": "<= 400",
@@ -72,7 +75,7 @@ TRACED = {
     "files entered by a PPO update": f"update train.py {_PPO} {_COMMON} checkpoint_dir={{out}}",
     "files entered by a GRPO step": f"update train.py {_GRPO} {_COMMON} checkpoint_dir={{out}}",
     "files entered by an evaluation": "all eval/run.py --ckpt released/dogfight_bots_only --games 2 --device cpu "
-    "--threads 1 --quiet --out {out}",
+    "--threads 1 --quiet --out {out} --opponents ace,held_out:straight,released/dogfight_unified_dr",
 }
 
 
@@ -101,22 +104,23 @@ def counts(root: Path) -> dict[str, str]:
     """Return what can be read off the files below `root`, by the names in `TARGETS`."""
     sources = {path: path.read_text(encoding="utf-8") for path in _files(root, ROOMS, ".py")}
     trees = {path: ast.parse(source) for path, source in sources.items()}
-    acting = {path: tree for path, tree in trees.items() if path.relative_to(root).parts[0] in ("agents", "curriculum")}
-    classes = [node for tree in acting.values() for node in tree.body if isinstance(node, ast.ClassDef)]
+    nodes = {path: [node for node in ast.walk(tree) if isinstance(node, COUNTED)] for path, tree in trees.items()}
+    acting = [path for path in trees if path.relative_to(root).parts[0] in ("agents", "curriculum")]
+    classes = [node for path in acting for node in trees[path].body if isinstance(node, ast.ClassDef)]
     folders = Counter(path.parent for path in sources)
     lines = sum(source.count("\n") for source in sources.values())
-    alone = _single_importer(root, trees)
+    alone = _single_importer(root, nodes)
     return {
         "product lines": f"{lines:,}",
         "product files": str(len(sources)),
-        "import lines, % of product lines": f"{100 * sum(map(_import_lines, trees.values())) / lines:.1f}",
+        "import lines, % of product lines": f"{100 * sum(map(_import_lines, nodes.values())) / lines:.1f}",
         "files with one importer": str(len(alone)),
         "files with one importer and at most 80 lines": str(sum(sources[path].count("\n") <= 80 for path in alone)),
-        "`found` as a name, per 1,000 lines": f"{1000 * sum(map(_named_found, trees.values())) / lines:.1f}",
+        "`found` as a name, per 1,000 lines": f"{1000 * sum(map(_named_found, nodes.values())) / lines:.1f}",
         "test lines": f"{sum(file.read_text('utf-8').count(chr(10)) for file in _files(root, ('tests',), '.py')):,}",
         "largest folder, Python files": str(max(folders.values())),
-        "agents/ and curriculum/ modules that import a game": str(sum(map(_imports_a_game, acting.values()))),
-        "training loops": str(sum(map(_loops, acting.values()))),
+        "agents/ and curriculum/ modules that import a game": str(sum(_imports_a_game(nodes[path]) for path in acting)),
+        "training loops": str(sum(_loops(nodes[path]) for path in acting)),
         "classes that save the state of a run": str(sum("save_state" in _members(node) for node in classes)),
         "members of the PPO task protocol": _protocol(classes),
         "class names with several meanings": str(_shared_names(trees)),
@@ -133,40 +137,40 @@ def _files(root: Path, places: tuple[str, ...], *endings: str) -> Iterator[Path]
         yield from (file for file in below if file.is_file() and (not endings or file.suffix in endings))
 
 
-def _import_lines(tree: ast.Module) -> int:
+def _import_lines(nodes: Nodes) -> int:
     """Lines of import statements, wherever in the file."""
-    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-    return sum((node.end_lineno or node.lineno) - node.lineno + 1 for node in nodes)
+    imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    return sum((node.end_lineno or node.lineno) - node.lineno + 1 for node in imports)
 
 
-def _named_found(tree: ast.Module) -> int:
+def _named_found(nodes: Nodes) -> int:
     """Uses of the name `found` for a variable or parameter."""
-    variables = (node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
-    parameters = (node.arg for node in ast.walk(tree) if isinstance(node, ast.arg))
+    variables = (node.id for node in nodes if isinstance(node, ast.Name))
+    parameters = (node.arg for node in nodes if isinstance(node, ast.arg))
     return [*variables, *parameters].count("found")
 
 
-def _single_importer(root: Path, trees: dict[Path, ast.Module]) -> list[Path]:
+def _single_importer(root: Path, files: dict[Path, Nodes]) -> list[Path]:
     """Files, apart from `__init__.py`, that exactly one other file of the product imports."""
-    modules = {".".join(("sparring", *path.relative_to(root).with_suffix("").parts)): path for path in trees}
+    modules = {".".join(("sparring", *path.relative_to(root).with_suffix("").parts)): path for path in files}
     importers: dict[Path, set[Path]] = {}
-    for path, tree in trees.items():
-        for name in _imported_names(tree):
+    for path, nodes in files.items():
+        for name in _imported_names(nodes):
             target = modules.get(name) or modules.get(name.rpartition(".")[0])
             if target and target != path:
                 importers.setdefault(target, set()).add(path)
     return [path for path, users in importers.items() if len(users) == 1 and path.name != "__init__.py"]
 
 
-def _imports_a_game(tree: ast.Module) -> bool:
+def _imports_a_game(nodes: Nodes) -> bool:
     """Return whether a module imports from envs/dogfight or envs/diplomacy, anywhere in the file."""
-    return any(re.match(r"(sparring\.)?envs\.(dogfight|diplomacy)\b", name) for name in _imported_names(tree))
+    return any(re.match(r"(sparring\.)?envs\.(dogfight|diplomacy)\b", name) for name in _imported_names(nodes))
 
 
-def _imported_names(tree: ast.Module) -> list[str]:
+def _imported_names(nodes: Nodes) -> list[str]:
     """Full names of what a module imports, anywhere in the file."""
     names = []
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -174,9 +178,9 @@ def _imported_names(tree: ast.Module) -> list[str]:
     return names
 
 
-def _loops(tree: ast.Module) -> int:
+def _loops(nodes: Nodes) -> int:
     """`while` loops that end when the run is asked to stop."""
-    loops = [node for node in ast.walk(tree) if isinstance(node, ast.While)]
+    loops = [node for node in nodes if isinstance(node, ast.While)]
     return sum("stop" in ast.unparse(loop.test) for loop in loops)
 
 

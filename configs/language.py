@@ -51,11 +51,6 @@ POSITIVE = "[1, 10000000]"
 PROBABILITY = "[0, 1]"
 
 
-def plain_bot(name: str) -> str:
-    """Return the bot that `name` is a variant of, such as chaos for chaos_seed; any other name is returned as it is."""
-    return name.removesuffix("_seed") if name in SEED_BOTS else name
-
-
 @dataclass
 class LanguageModelConfig:
     """Model that plays, its prompts, and its sampling."""

@@ -148,6 +148,11 @@ def game_with_id(env_id: str) -> Game:
     return game
 
 
+def plain_bot(name: str) -> str:
+    """Return the bot that `name` is a variant of, such as chaos for chaos_seed; any other name is returned as it is."""
+    return name.removesuffix("_seed") if any(name in game.variants for game in games()) else name
+
+
 def text_game(env_id: str) -> TextGame:
     """Return the text interface of the game with this id; raises `InputError` if it has none."""
     game = game_with_id(env_id)

@@ -49,13 +49,12 @@ from sparring.agents.run.states import TrainingState
 from sparring.configs.core.device import choose_device, keep_freed_memory, make_deterministic, set_threads
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.tensor_file import pack, unpack
-from sparring.configs.language import plain_bot
 from sparring.configs.resume import moving_shares
 from sparring.configs.schema import GRPORunConfig
 from sparring.curriculum.league.file import LeagueFile, inherit, read_league, write_league
 from sparring.curriculum.league.league import League, enter_checkpoint, is_due, leave, new_league, record
 from sparring.curriculum.league.matchmaking import draw_opponents
-from sparring.envs.game import game_with_id, text_game
+from sparring.envs.game import game_with_id, plain_bot, text_game
 from sparring.envs.text import RolloutPlan
 
 

@@ -25,7 +25,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sparring.configs.core.errors import InputError, choose
-from sparring.configs.language import plain_bot
 from sparring.curriculum.ratings import (
     MU,
     START,
@@ -40,6 +39,7 @@ from sparring.curriculum.ratings import (
     pair,
     results,
 )
+from sparring.envs.game import plain_bot
 
 CHALLENGER, BASE_MODEL = "challenger", "base_model"
 KINDS = (CHALLENGER, "checkpoint", "bot", BASE_MODEL)

@@ -42,9 +42,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sparring.configs.core.errors import choose
-from sparring.configs.language import SHARED, LeagueConfig, plain_bot
+from sparring.configs.language import SHARED, LeagueConfig
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, Agent, League, win_rates
 from sparring.curriculum.ratings import START, GameResult
+from sparring.envs.game import plain_bot
 
 SELF, PEER, EXPLOITABLE, BASELINE = "self", "peer", "exploitable", "baseline"
 STRONGER, WEAKER, MUCH_WEAKER, DUMBBOT_BENCHMARK = "stronger", "weaker", "much_weaker", "dumbbot_benchmark"

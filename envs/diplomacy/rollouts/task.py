@@ -17,7 +17,7 @@ from zlib import crc32
 import numpy as np
 import torch
 
-from sparring.configs.language import GRPOConfig, plain_bot
+from sparring.configs.language import GRPOConfig
 from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
@@ -28,6 +28,7 @@ from sparring.envs.diplomacy.rewards.sample_rewards import RewardRules, final_sc
 from sparring.envs.diplomacy.rewards.scoring import Scorer, count_centres, first_influence, influence_after
 from sparring.envs.diplomacy.rollouts.demonstrations import BotGames, corpus
 from sparring.envs.diplomacy.rollouts.games import references
+from sparring.envs.game import plain_bot
 from sparring.envs.text import (
     Answered,
     DecidePrompts,
