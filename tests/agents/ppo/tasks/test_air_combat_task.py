@@ -1,0 +1,96 @@
+"""Air combat as a game of the suite: its record, a few updates, a cut run, an evaluation, and who is held out."""
+
+from dataclasses import replace
+
+import pytest
+
+from sparring.agents.opponents.air_combat import open_player
+from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.agents.policies.policy import PolicyError
+from sparring.agents.trainers import train
+from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.core.files import ROOT
+from sparring.configs.core.session import LoggerConfig
+from sparring.configs.schema import EvaluationConfig, NetworkConfig, PhaseConfig, PPOConfig, SelfPlayConfig, StageConfig
+from sparring.configs.serialization import read_yaml
+from sparring.envs.air_combat import GAME, rules
+from sparring.envs.air_combat.batch import AirCombatBatch
+from sparring.envs.air_combat.config import AirCombatEnvConfig, AirCombatRunConfig
+from sparring.envs.game import game_named, load
+from sparring.eval.air_combat.command import AirCombatOptions, evaluate
+from tests.agents.ppo.small_run import flat, state_of, untimed
+from tests.agents.ppo.small_run import metrics as rows_of
+
+
+def small(folder, **options):
+    """Steps of a second, so that a match lasts 120 of them at most; self-play from the second update on."""
+    config = AirCombatRunConfig(
+        name="small",
+        checkpoint_dir=str(folder),
+        device="cpu",
+        threads=1,
+        env=AirCombatEnvConfig(num_envs=4, action_repeat=60),
+        network=NetworkConfig(hidden=8),
+        ppo=PPOConfig(rollout_steps=8, epochs=1, minibatch_size=16, precision="fp32"),
+        phases=[PhaseConfig("curriculum", 3, scripted_end=0.5, stages=[StageConfig(bots=["chaser", "brawler"])])],
+        self_play=SelfPlayConfig(snapshot_every=1, pool_size=2, slots=1, deal_every=1),
+        evaluation=EvaluationConfig(games=2, every=3),
+        logger=LoggerConfig(progress=False),
+    )
+    return replace(config, **options)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    root = tmp_path_factory.mktemp("whole")
+    train(small(root))
+    return root
+
+
+def test_the_record_names_what_is_there():
+    assert game_named("air_combat") is GAME
+    for reference in (GAME.batch, GAME.parallel_env, GAME.runs, GAME.ppo_task, GAME.open_player, GAME.evaluation):
+        assert load(reference)
+    assert set(AirCombatRunConfig.bots) == set(GAME.bots) - set(GAME.held_out)
+
+
+def test_it_trains_and_a_cut_run_goes_on_bit_for_bit(whole, tmp_path):
+    train(small(tmp_path, max_updates=2))
+    train(small(tmp_path))
+    assert state_of(tmp_path) == state_of(whole)
+    assert untimed(rows_of(tmp_path)) == untimed(rows_of(whole))
+    weights = [load_checkpoint(root / "small" / "final.pt").network.state_dict() for root in (tmp_path, whole)]
+    assert flat(weights[0]) == flat(weights[1])
+    assert "eval/chaser/win_rate" in rows_of(whole)[-1]
+
+
+def test_a_policy_is_evaluated_from_both_seats_and_on_the_other_model(whole):
+    path = str(whole / "small" / "final.pt")
+    found = evaluate(
+        AirCombatOptions(ckpt=path, games=2, opponents=("do_nothing",), model="f16", threads=1, quiet=True,
+                         device="cpu", require=("worst>=0",))
+    )  # fmt: skip
+    assert "air combat, f16" in found.markdown
+    assert '"games": 2' in found.json
+    assert found.failures == ()
+
+
+def test_a_policy_of_other_columns_does_not_play(whole):
+    policy = open_player(whole / "small" / "final.pt").contestant
+    contract = AirCombatBatch(1, action_repeat=60, threads=1).contract
+    policy.check(contract)
+    with pytest.raises(PolicyError, match="was trained with layout="):
+        policy.check(contract | {"layout": "41:0"})
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "configs" / "run").glob("air_combat*.yaml")))
+def test_no_run_file_names_a_pilot_that_is_held_out(name):
+    text = (ROOT / "configs" / "run" / name).read_text(encoding="utf-8")
+    stages = [stage for phase in read_yaml(text)["phases"] for stage in phase.get("stages", [])]
+    assert not {bot for stage in stages for bot in stage["bots"]} & set(rules.HELD_OUT)
+
+
+def test_a_run_against_a_held_out_pilot_is_refused(tmp_path):
+    phases = [PhaseConfig(stages=[StageConfig(bots=["ace"])])]
+    with pytest.raises((ConfigError, InputError), match="ace"):
+        train(small(tmp_path, phases=phases))
