@@ -1,6 +1,8 @@
-"""The native batch of air combat: N matches of two aircraft in Warp arrays, shared with torch tensors without a copy.
+"""The native batch of air combat: N matches of S aircraft in Warp arrays, shared with torch tensors without a copy.
 
-One thread plays a match. The launches of a step are recorded once; on a CPU each worker thread has a range of matches.
+Two aircraft with guns are played by `kernels/step.py`, all else by `kernels/battle.py`, so that options cost nothing
+where they are off. One thread plays a match. The launches of a step are recorded once; on a CPU each worker thread has
+a range of matches.
 """
 
 from __future__ import annotations
@@ -20,17 +22,19 @@ from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import ConfigError, choose
 from sparring.configs.core.tensor_file import check_tensor, check_tensors
 from sparring.envs.air_combat import rules as game
+from sparring.envs.air_combat.airframe.missile import FLARE_SLOTS
 from sparring.envs.air_combat.config import CombatReward
-from sparring.envs.air_combat.kernels import step
+from sparring.envs.air_combat.kernels import battle, step
+from sparring.envs.air_combat.kernels.battle_state import Battle, BattleSettings, SeatStep
 from sparring.envs.air_combat.kernels.gun import Round
+from sparring.envs.air_combat.kernels.missile import Flare, Missile
 from sparring.envs.air_combat.kernels.state import AirClock, CombatSettings, CombatWeights, Plane
 from sparring.envs.air_combat.kernels.step import AirResults, AirWorld, observe_kernel, restart_kernel, step_kernel
+from sparring.envs.air_combat.kernels.stores import Stores
 from sparring.envs.air_combat.kernels.tables import load_tables
 from sparring.envs.air_combat.starts import clamp_planes
 from sparring.envs.launcher import Launcher
 
-ACTION_SIZE = len(game.ACTION_NAMES)
-OBS_SIZE = len(game.OBSERVATION)
 COUNTS = {
     "num_envs": "[1, 10000000]",
     "action_repeat": "[1, 60]",
@@ -38,7 +42,10 @@ COUNTS = {
     "threads": "[0, 4096]",
     "seed": "[0, 2147483647]",
 }
-_STRUCTS: dict[str, Any] = {"planes": Plane, "rounds": Round, "clock": AirClock}
+_STRUCTS: dict[str, Any] = {
+    "planes": Plane, "rounds": Round, "clock": AirClock, "stores": Stores, "missiles": Missile, "flares": Flare,
+}  # fmt: skip
+_SCRATCH: dict[str, Any] = {"past": wp.vec3, "seats": SeatStep}
 RESULTS = (
     "obs", "final_obs", "reward", "terminated", "truncated", "outcome", "length", "final_hp", "invalid_actions",
 )  # fmt: skip
@@ -60,6 +67,7 @@ class AirCombatBatch:
         gamma: discount per step in [0, 1], used by the shaping term only.
         threads: CPU threads; 0 takes every core this process may use.
         seed: seed of all draws, in [0, 2^31).
+        options: missiles and all else that is off by default; S = 2, D and A below grow with it.
 
     Tensors are overwritten by the next step: `obs` float32 [N, 2, 40] (`rules.OBSERVATION`), `reward` [N, 2],
     `terminated`, `truncated` bool [N], `outcome` int32 [N], `length` (ticks) and `final_hp` [N, 2] of the last match,
@@ -72,7 +80,6 @@ class AirCombatBatch:
 
     _recorded: list[Any]
     """The step's launches."""
-    action_size = ACTION_SIZE
     bot_id = staticmethod(game.bot_id)
     stat_names: tuple[str, ...] = ("length", "hp")
 
@@ -89,17 +96,22 @@ class AirCombatBatch:
         gamma: float = 0.995,
         threads: int = 0,
         seed: int = 0,
+        options: game.CombatOptions = game.PLAIN,
     ) -> None:
         _check_whole(num_envs=num_envs, action_repeat=action_repeat, max_ticks=max_ticks, threads=threads, seed=seed)
         self.num_envs, self.model = num_envs, choose("model", model, game.MODELS)
         self.gun = choose("gun", gun, game.GUNS) if gun else ("rounds" if model == "f16" else "cone")
-        self.action_repeat, self.obs_dim = action_repeat, OBS_SIZE
+        self.action_repeat, self.options = action_repeat, options
+        self.obs_dim, self.action_size = len(options.observation), len(options.actions)
         self.device = choose_device(str(device))
+        self.seats = 2 * options.team_size
         self._launcher = Launcher(self.device, num_envs, threads)
         self._settings = CombatSettings()
         self._settings.six, self._settings.single_rounds = model == "f16", self.gun == "rounds"
         self._settings.ticks_per_step, self._settings.max_ticks = action_repeat, max_ticks
         self._settings.seed = seed
+        # Kernels of a match with options take them last.
+        self._further = [] if options == game.PLAIN else [_battle_settings(options)]
         self._weights = _weights(reward or CombatReward(), gamma)
         self._allocate()
         self.reset(seed)
@@ -115,12 +127,12 @@ class AirCombatBatch:
         return {
             "id": game.ENV_ID,
             "version": game.VERSION,
-            "layout": game.LAYOUT,
+            "layout": self.options.layout,
             "obs_dim": self.obs_dim,
             "continuous": 3,
-            "binary": 1,
+            "binary": self.action_size - 3,
             "action_repeat": self.action_repeat,
-        }
+        } | self.options.contract
 
     def reset(self, seed: int | None = None) -> torch.Tensor:
         """Restart every match and return `obs`. A seed in [0, 2^31) restarts the sequence of draws."""
@@ -133,11 +145,11 @@ class AirCombatBatch:
         self.invalid_actions.zero_()
         self.clamped.zero_()
         self._restart.fill_(True)
-        self._launcher.run(restart_kernel, [self._world, self._results, self._wp_restart, self._settings])
+        self._begin_marked()
         return self.obs
 
     def step(self, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Play one step; `actions` float [N, 2, 4] (`rules.ACTION_NAMES`), ignored where a scripted pilot flies.
+        """Play one step; `actions` float [N, S, A] (`CombatOptions.actions`), ignored where a scripted pilot flies.
 
         Returns (reward, terminated, truncated, outcome), the batch's own tensors; observations are in `obs`.
         """
@@ -146,8 +158,9 @@ class AirCombatBatch:
                 shape = tuple(self.actions.shape)
                 raise ValueError(f"actions have shape {tuple(actions.shape)}, expected {shape} (match, seat, action)")
             self.actions.copy_(actions)
-        inputs = [self._world, self._results, self._wp_actions, self._weights, self._settings]
-        self._recorded = self._recorded or self._launcher.record(step_kernel, inputs)
+        kernel = battle.battle_step_kernel if self._further else step_kernel
+        inputs = [self._world, self._results, self._wp_actions, self._weights, self._settings, *self._further]
+        self._recorded = self._recorded or self._launcher.record(kernel, inputs)
         self._launcher.launch(self._recorded)
         return self.reward, self.terminated, self.truncated, self.outcome
 
@@ -156,8 +169,8 @@ class AirCombatBatch:
         return partial(torch.index_select, self.final_obs.flatten(0, 1), 0, rows, out=out)
 
     def seat_stats(self, rows: torch.Tensor) -> torch.Tensor:
-        """Ticks and the seat's hp, float64 [R, 2], of the matches that just ended, for seats `rows` [R] among 2N."""
-        values = (self.length.index_select(0, rows // 2), self.final_hp.flatten().index_select(0, rows))
+        """Ticks and the seat's hp, float64 [R, 2], of the matches that just ended, for seats `rows` [R] among S N."""
+        values = (self.length.index_select(0, rows // self.seats), self.final_hp.flatten().index_select(0, rows))
         return torch.stack([value.double() for value in values], dim=1)
 
     def assign(self, bots: torch.Tensor | np.ndarray | None, restart: torch.Tensor | None = None) -> None:
@@ -174,12 +187,15 @@ class AirCombatBatch:
             self.bots.copy_(values.expand_as(self.bots))
         if restart is not None:
             self._restart.copy_(restart)
-            self._launcher.run(restart_kernel, [self._world, self._results, self._wp_restart, self._settings])
+            self._begin_marked()
 
     def snapshot(self) -> dict[str, np.ndarray]:
-        """Return host copies of the state as structured arrays: planes [N, 2], rounds [N, 2 * SLOTS], clock [N]."""
+        """Return host copies of the state as structured arrays: planes [N, S], rounds [N, S * SLOTS], clock [N].
+
+        With missiles or flares also stores [N, S], missiles [N, S * missiles] and flares [N, S * FLARE_SLOTS].
+        """
         with self._launcher.stream():
-            return {name: np.array(getattr(self._world, name).numpy()) for name in _STRUCTS}
+            return {name: np.array(getattr(self._world, name).numpy()) for name in self._shapes}
 
     def load(self, state: dict[str, np.ndarray]) -> None:
         """Set the state (any of the arrays of `snapshot`) and update the observations.
@@ -192,7 +208,8 @@ class AirCombatBatch:
                 rows, moved = clamp_planes(values)
                 self.clamped += torch.from_numpy(moved.sum(axis=1).astype(np.int32)).to(self.device)
             self._set(name, rows)
-        self._launcher.run(observe_kernel, [self._world, self._results, self._settings])
+        kernel = battle.battle_observe_kernel if self._further else observe_kernel
+        self._launcher.run(kernel, [self._world, self._results, self._settings, *self._further])
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that determines further play, as tensors and numbers, for `load_state_dict`."""
@@ -219,37 +236,55 @@ class AirCombatBatch:
         """End the worker threads."""
         self._launcher.close()
 
+    def _begin_marked(self) -> None:
+        """Restart the matches marked in `_restart`."""
+        kernel = battle.battle_restart_kernel if self._further else restart_kernel
+        inputs = [self._world, self._results, self._wp_restart, self._settings, *self._further]
+        self._launcher.run(kernel, inputs)
+
     def _set(self, name: str, values: np.ndarray) -> None:
         with self._launcher.stream():
             wp.copy(getattr(self._world, name), wp.array(values, dtype=_STRUCTS[name], device=self._launcher.wp_device))
 
     def _allocate(self) -> None:
-        n, device = self.num_envs, self._launcher.wp_device
+        n, seats, device = self.num_envs, self.seats, self._launcher.wp_device
         new = partial(torch.zeros, device=self.device)
-        self.obs, self.final_obs = new(n, 2, OBS_SIZE), new(n, 2, OBS_SIZE)
-        self.reward, self.final_hp = new(n, 2), new(n, 2)
+        self.obs, self.final_obs = new(n, seats, self.obs_dim), new(n, seats, self.obs_dim)
+        self.reward, self.final_hp = new(n, seats), new(n, seats)
         self.terminated, self.truncated = new(n, dtype=torch.bool), new(n, dtype=torch.bool)
         self.outcome, self.length = new(n, dtype=torch.int32), new(n, dtype=torch.int32)
         self.invalid_actions, self.clamped = new(n, dtype=torch.int32), new(n, dtype=torch.int32)
-        self.bots = torch.full((n, 2), game.ACTIONS, dtype=torch.int32, device=self.device)
+        self.bots = torch.full((n, seats), game.ACTIONS, dtype=torch.int32, device=self.device)
         self.match_id = torch.arange(n, dtype=torch.int32, device=self.device)
-        self.actions = new(n, 2, ACTION_SIZE)
+        self.actions = new(n, seats, self.action_size)
         self._restart = new(n, dtype=torch.bool)
-        self._launcher.load(step)
+        self._launcher.load(battle if self._further else step)
         self._recorded = []
-        self._world, self._results = AirWorld(), AirResults()
-        slots = 2 * game.SLOTS if self._settings.single_rounds else 0
+        self._world, self._results = Battle() if self._further else AirWorld(), AirResults()
+        slots = seats * game.SLOTS if self._settings.single_rounds else 0
+        self._shapes: dict[str, tuple[int, ...]] = {"planes": (n, seats), "rounds": (n, slots), "clock": (n,)}
+        scratch: dict[str, tuple[int, ...]] = {}
+        if self._further:
+            missiles, flares = seats * self.options.missiles, seats * FLARE_SLOTS if self.options.flares else 0
+            self._shapes |= {"stores": (n, seats), "missiles": (n, missiles), "flares": (n, flares)}
+            scratch = {"past": (n, missiles), "seats": (n, seats)}
         with self._launcher.stream():
             self._world.tables = load_tables(device)
-            for name, shape in {"planes": (n, 2), "rounds": (n, slots), "clock": (n,)}.items():
-                setattr(self._world, name, wp.zeros(shape, dtype=_STRUCTS[name], device=device))
+            for name, shape in (self._shapes | scratch).items():
+                setattr(self._world, name, wp.zeros(shape, dtype=(_STRUCTS | _SCRATCH)[name], device=device))
         for name in ("bots", "match_id"):
             setattr(self._world, name, wp.from_torch(getattr(self, name)))
         for name in RESULTS:
             tensor = getattr(self, name)
             setattr(self._results, name, wp.from_torch(tensor.flatten(0, 1) if tensor.dim() == 3 else tensor))
-        self._wp_actions = wp.from_torch(self.actions, dtype=wp.vec4)
+        self._wp_actions = wp.from_torch(self.actions, dtype=wp.float32 if self._further else wp.vec4)
         self._wp_restart = wp.from_torch(self._restart)
+
+
+def _battle_settings(options: game.CombatOptions) -> BattleSettings:
+    settings = BattleSettings()
+    settings.size, settings.missiles, settings.flares = options.team_size, options.missiles, options.flares
+    return settings
 
 
 def _weights(reward: CombatReward, gamma: float) -> CombatWeights:

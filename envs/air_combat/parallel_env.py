@@ -1,8 +1,9 @@
-"""The PettingZoo interface: one match of air combat as a `ParallelEnv` with both aircraft as agents.
+"""The PettingZoo interface: one match of air combat as a `ParallelEnv` with all aircraft as agents.
 
     python train.py +run=pettingzoo env.id=sparring.envs.air_combat.parallel_env
 
-trains on it by self-play. With `opponent` a scripted pilot flies the second aircraft, and `player_0` is the only agent.
+trains on it by self-play. With `opponent` a scripted pilot flies the other side, and the first side's are the only
+agents. `missiles`, `flares`, `team_size` and all other fields of `rules.CombatOptions` are arguments.
 
 A match can be recorded as a text file of Tacview, a viewer of flights (ACMI 2.2): a line of `#seconds` begins a frame,
 a line of an object has its number and what changed, T being longitude and latitude relative to a reference, altitude
@@ -11,7 +12,7 @@ a line of an object has its number and what changed, T being longitude and latit
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,8 @@ from pettingzoo import ParallelEnv
 
 from sparring.configs.core.errors import InputError
 from sparring.envs.air_combat import rules
-from sparring.envs.air_combat.batch import ACTION_SIZE, OBS_SIZE, AirCombatBatch
+from sparring.envs.air_combat.batch import AirCombatBatch
 
-PLAYERS = ("player_0", "player_1")
 RENDER_MODES = ("acmi",)
 HEADER = (
     "FileType=text/acmi/tacview",
@@ -45,12 +45,14 @@ def parallel_env(**options: Any) -> AirCombatParallelEnv:
 
 
 class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
-    """Agents `player_0` and `player_1`: 40 numbers observed (`rules.OBSERVATION`), 4 acted (`rules.ACTION_NAMES`).
+    """Agents `player_0`, `player_1`, ...: 40 numbers observed (`rules.OBSERVATION`), 4 acted (`rules.ACTION_NAMES`).
+
+    Both grow with the options. An aircraft that is lost while its side fights on terminates its agent.
 
     Args:
-        opponent: a scripted pilot of `rules.BOTS` for the second aircraft; empty for two agents.
+        opponent: a scripted pilot of `rules.BOTS` for the other side; empty for agents on both sides.
         render_mode: "acmi" records every step; `render` returns the match as the text of a Tacview file.
-        options: arguments of `AirCombatBatch`, such as model, gun, action_repeat, max_ticks, reward.
+        options: fields of `rules.CombatOptions`, and arguments of `AirCombatBatch`, such as model, gun, max_ticks.
 
     The step that ends the match puts `outcome` (1 win, 0 draw, -1 loss), `ticks` and `hp` into each agent's info.
     Raises `UnknownNameError` for an unknown pilot, model or gun, and `ConfigError` for a value out of range.
@@ -63,16 +65,22 @@ class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
         if render_mode not in (None, *RENDER_MODES):
             raise InputError(f"render_mode={render_mode}: must be None or acmi, the text of a Tacview file")
         pilot = rules.bot_id(opponent) if opponent else rules.ACTIONS
-        self._batch = AirCombatBatch(1, threads=1, **options)
-        self._batch.assign(torch.tensor([[rules.ACTIONS, pilot]]))
-        self.render_mode, self._log = render_mode, FlightLog()
-        self.possible_agents = list(PLAYERS[: 1 if opponent else 2])
+        known = {entry.name for entry in fields(rules.CombatOptions)}
+        chosen = rules.CombatOptions(**{name: value for name, value in options.items() if name in known})
+        plain = {name: value for name, value in options.items() if name not in known}
+        self._batch = AirCombatBatch(1, threads=1, options=chosen, **plain)
+        size, seats = chosen.team_size, self._batch.seats
+        self._batch.assign(torch.tensor([[rules.ACTIONS] * size + [pilot] * size]))
+        self._names = tuple(f"player_{seat}" for seat in range(seats))
+        self.render_mode, self._log = render_mode, FlightLog(names=self._names)
+        self.possible_agents = [f"player_{seat}" for seat in range(size if opponent else seats)]
         self.agents: list[str] = []
         self._random = np.random.default_rng()
+        observed, acted = self._batch.obs_dim, self._batch.action_size
         self.observation_spaces = {
-            agent: Box(-np.inf, np.inf, (OBS_SIZE,), np.float32) for agent in self.possible_agents
+            agent: Box(-np.inf, np.inf, (observed,), np.float32) for agent in self.possible_agents
         }
-        self.action_spaces = {agent: Box(-1.0, 1.0, (ACTION_SIZE,), np.float32) for agent in self.possible_agents}
+        self.action_spaces = {agent: Box(-1.0, 1.0, (acted,), np.float32) for agent in self.possible_agents}
 
     def observation_space(self, agent: str) -> Box:
         """Return the agent's observation space, the same object at every call."""
@@ -90,7 +98,7 @@ class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
             self._random = np.random.default_rng(seed)
         self._batch.reset(int(self._random.integers(2**31)))
         self.agents = list(self.possible_agents)
-        self._log = FlightLog()
+        self._log = FlightLog(names=self._names)
         self._record()
         return self._rows(self._batch.obs), {agent: {} for agent in self.agents}
 
@@ -102,30 +110,35 @@ class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
             raise ResetNeeded("no match is running: call reset() before step()")
         if set(actions) != set(self.agents):
             raise ValueError(f"actions for {sorted(actions)}: give one for each of {', '.join(self.agents)}")
-        for seat, agent in enumerate(self.agents):
+        size = self._batch.action_size
+        for agent in self.agents:
             action = np.asarray(actions[agent], dtype=np.float32)
-            if action.shape != (ACTION_SIZE,) or not np.isfinite(action).all():
-                raise ValueError(f"action of {agent} is {action}: must be {ACTION_SIZE} finite numbers in [-1, 1]")
-            self._batch.actions[0, seat] = torch.from_numpy(action)
+            if action.shape != (size,) or not np.isfinite(action).all():
+                raise ValueError(f"action of {agent} is {action}: must be {size} finite numbers in [-1, 1]")
+            self._batch.actions[0, self._seat(agent)] = torch.from_numpy(action)
         batch = self._batch
         batch.step(batch.actions)
         terminated, truncated = bool(batch.terminated[0]), bool(batch.truncated[0])
         over = terminated or truncated
         infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
+        ended = dict.fromkeys(self.agents, terminated)
         if over:
             code = int(batch.outcome[0])
             for seat in np.flatnonzero(batch.final_hp[0].numpy() <= 0.0).tolist():
                 self._log.lose(seat)
-            for seat, agent in enumerate(self.agents):
-                result = 0 if code == 0 else 1 if code == 1 + seat else -1
+            for agent in self.agents:
+                seat = self._seat(agent)
+                result = 0 if code == 0 else 1 if code >> seat & 1 else -1
                 infos[agent] = {"outcome": result, "ticks": int(batch.length[0]), "hp": float(batch.final_hp[0, seat])}
         else:
             self._record()
-        rewards = {agent: float(batch.reward[0, seat]) for seat, agent in enumerate(self.agents)}
-        ended, cut = dict.fromkeys(self.agents, terminated), dict.fromkeys(self.agents, truncated)
+            if batch.seats > 2:
+                hp = batch.snapshot()["planes"]["hp"][0]
+                ended = {agent: bool(hp[self._seat(agent)] <= 0.0) for agent in self.agents}
+        rewards = {agent: float(batch.reward[0, self._seat(agent)]) for agent in self.agents}
+        cut = dict.fromkeys(self.agents, truncated)
         rows = self._rows(batch.final_obs if over else batch.obs)
-        if over:
-            self.agents = []
+        self.agents = [] if over else [agent for agent in self.agents if not ended[agent]]
         return rows, rewards, ended, cut, infos
 
     def render(self) -> str | None:
@@ -137,7 +150,10 @@ class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
         self._batch.close()
 
     def _rows(self, obs: torch.Tensor) -> dict[str, np.ndarray]:
-        return {agent: obs[0, seat].numpy().copy() for seat, agent in enumerate(self.possible_agents)}
+        return {agent: obs[0, self._seat(agent)].numpy().copy() for agent in self.agents}
+
+    def _seat(self, agent: str) -> int:
+        return self.possible_agents.index(agent)
 
     def _record(self) -> None:
         if self.render_mode:
@@ -147,27 +163,30 @@ class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
 
 @dataclass
 class FlightLog:
-    """Frames of two aircraft, and their text."""
+    """Frames of the aircraft, and their text; the first half of them is one side."""
 
-    names: tuple[str, str] = ("player_0", "player_1")
+    names: tuple[str, ...] = ("player_0", "player_1")
     lines: list[str] = field(default_factory=list)
     _lost: set[int] = field(default_factory=set)
 
     def add(self, seconds: float, planes: np.ndarray) -> None:
-        """Add a frame at a time: planes [2], structs `kernels.state.Plane`. One without hp ends as destroyed."""
+        """Add a frame at a time: planes [S], structs `kernels.state.Plane`. One without hp ends as destroyed."""
         first = not self.lines
         self.lines.append(f"#{seconds:.3f}")
         for seat, plane in enumerate(planes):
             number = seat + 1
             if number in self._lost:
                 continue
-            about = f",Type=Air+FixedWing,Name=F-16C,Pilot={_escaped(self.names[seat])},Color={COLORS[seat]}"
+            pilot, color = _escaped(self.names[seat]), COLORS[2 * seat // len(planes)]
+            about = f",Type=Air+FixedWing,Name=F-16C,Pilot={pilot},Color={color}"
             self.lines.append(f"{number},{transform(plane)}{about if first else ''}")
             if plane["hp"] <= 0.0:
                 self.lose(seat)
 
     def lose(self, seat: int) -> None:
-        """Remove an aircraft as destroyed in the current frame."""
+        """Remove an aircraft as destroyed in the current frame, once."""
+        if seat + 1 in self._lost:
+            return
         self._lost.add(seat + 1)
         self.lines += [f"0,Event=Destroyed|{seat + 1}|", f"-{seat + 1}"]
 

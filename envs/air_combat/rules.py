@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass, fields
+from typing import Any
 from zlib import crc32
 
-from sparring.configs.core.errors import choose
+from sparring.configs.core.allowed import complaint, option
+from sparring.configs.core.errors import ConfigError, choose
 
 ENV_ID = "sparring/AirCombat-v1"
 VERSION = 1
@@ -88,8 +92,90 @@ OBSERVATION = (
     *("its_speed", "its_height", "its_load", "its_hp", "cos_off_nose", "cos_off_tail"),
 )
 """Columns of an observation. Vectors are in the observer's body axes: nose, right wing, belly."""
-LAYOUT = f"{len(OBSERVATION)}:{crc32(' '.join(OBSERVATION + ACTION_NAMES).encode()):08x}"
-"""Stands for the columns of observations and actions in the contract: a policy of others does not play."""
+OBSERVATION_ARMED = (
+    *("missiles", "flares", "lock", "seeker_range", "own_missile", "own_missile_homing", "own_missile_time"),
+    *("warned", "warned_x", "warned_y", "warned_z", "warned_range_far", "warned_range_near", "warned_closure"),
+    *("radar_warned", "radar_x", "radar_y", "radar_z"),
+)
+"""Further columns with missiles or flares; x, y and z as above.
+
+seeker_range is the range at which the opponent would be just seen over its range, at most 4; own_missile_time is that
+until the soonest hit, in 10 s; warned is that a missile homes on the observer within 6 km, radar_warned that the
+observer is in the radar's field of view of an opponent, the nearest of which the vector points at.
+"""
+ACTION_NAMES_ARMED = ("launch", "flare")
+"""Further columns of an action with missiles or flares, which act above 0."""
+RADAR_ANGLE = math.radians(60.0)
+"""Half angle of a radar's field of view about the nose."""
+RADAR_RANGE = 40_000.0
+"""m."""
+OBSERVATION_OTHER = (
+    *("flies", "bearing_x", "bearing_y", "bearing_z", "range_far", "range_near", "closure"),
+    *("relative_x", "relative_y", "relative_z", "nose_x", "nose_y", "nose_z", "hp"),
+)
+"""Further columns for each aircraft beside the observer and its nearest opponent, as above; zeros once it is lost.
+
+With teams first the mates, then the other opponents, each by seat. An observer that is lost sees zeros.
+"""
+TEAM_SPACING = 600.0
+"""m between the aircraft of a side at the start, which fly in line abreast."""
+
+
+@dataclass(frozen=True)
+class CombatOptions:
+    """What a match has beyond two aircraft and their guns; all off by default. Raises `ConfigError` out of range."""
+
+    missiles: int = option(0, "[0, 8]")
+    """Infrared missiles of each aircraft at the start."""
+    flares: int = option(0, "[0, 120]")
+    """Flares of each aircraft at the start."""
+    team_size: int = option(1, "[1, 8]")
+    """Aircraft a side. Seats 0 to team_size - 1 are one side, the rest the other."""
+
+    def __post_init__(self) -> None:
+        """Refuse values out of range."""
+        for entry in fields(self):
+            value, allowed = getattr(self, entry.name), entry.metadata["allowed"]
+            if type(entry.default) is int and type(value) is not int:
+                raise ConfigError(f"{entry.name}={value}: must be a whole number in {allowed}")
+            if wrong := complaint(value, allowed):
+                raise ConfigError(f"{entry.name}={value}: {wrong}")
+
+    @property
+    def armed(self) -> bool:
+        """Whether aircraft carry anything beside the gun."""
+        return self.missiles + self.flares > 0
+
+    @property
+    def observation(self) -> tuple[str, ...]:
+        """Names of the columns of an observation."""
+        others = tuple(
+            f"{who}_{index}_{name}"
+            for who in ("mate", "foe")
+            for index in range(1, self.team_size)
+            for name in OBSERVATION_OTHER
+        )
+        return OBSERVATION + (OBSERVATION_ARMED if self.armed else ()) + others
+
+    @property
+    def layout(self) -> str:
+        """What stands for the columns of observations and actions in the contract: a policy of others does not play."""
+        return f"{len(self.observation)}:{crc32(' '.join(self.observation + self.actions).encode()):08x}"
+
+    @property
+    def contract(self) -> dict[str, Any]:
+        """What a policy must match beside the sizes: the options that are not at their default."""
+        chosen = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return {name: value for name, value in chosen.items() if value != getattr(PLAIN, name)}
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """Names of the columns of an action."""
+        return ACTION_NAMES + (ACTION_NAMES_ARMED if self.armed else ())
+
+
+PLAIN = CombatOptions()
+"""Two aircraft and their guns."""
 
 
 def bot_id(name: str) -> int:

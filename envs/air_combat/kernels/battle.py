@@ -1,0 +1,324 @@
+"""One step of a match with options (`rules.CombatOptions`): missiles, flares and T aircraft a side, by one thread.
+
+Matches without options are played by `kernels/step.py`; flight, gun, starts and pilots are the same functions. Every
+tick the pilots release and fire, missiles look and fly, then aircraft, flares and bursts; all damage of a tick is dealt
+at its end, so that no seat is first. Reward of a seat and step, which is that of `kernels/step.py` for T = 1:
+
+    r = damage_dealt (hp that the others lost) / T - damage_taken (hp that I lost) + shaping (gamma phi' - phi) + result
+
+phi is that towards the nearest opponent alive, and 0 for a lost aircraft. A side that is lost ends the match.
+"""
+
+# Annotations stay unquoted in files with Warp functions: Warp reads them as objects.
+import warp as wp
+
+from sparring.envs.air_combat import rules
+from sparring.envs.air_combat.kernels.battle_state import Battle, BattleSettings, SeatStep, begin_battle, opponent_of
+from sparring.envs.air_combat.kernels.battle_weapons import burst_missiles, fire_gun, fly_bursts, fly_missiles
+from sparring.envs.air_combat.kernels.missile import fly_flares
+from sparring.envs.air_combat.kernels.pilots import decide
+from sparring.envs.air_combat.kernels.state import AirClock, CombatSettings, CombatWeights, Plane
+from sparring.envs.air_combat.kernels.step import (
+    LOAD_LEAST,
+    LOAD_MOST,
+    ROLL_MOST,
+    AirResults,
+    fly,
+    potential,
+    unit_scales,
+)
+from sparring.envs.air_combat.kernels.stores import (
+    Orders,
+    equip,
+    homes,
+    lock_on,
+    observe_stores,
+    release,
+    threat_to,
+)
+from sparring.envs.air_combat.kernels.view import observe, see, write_vector
+
+wp.set_module_options({"enable_backward": False, "optimization_level": 3, "max_unroll": 1})
+
+BASE, ARMED = wp.constant(len(rules.OBSERVATION)), wp.constant(len(rules.OBSERVATION_ARMED))
+OTHER = wp.constant(len(rules.OBSERVATION_OTHER))
+HANDS_OFF = wp.constant(0.54)  # Throttle of an action that is replaced.
+
+
+@wp.func
+def observe_other(obs: wp.array2d[float], row: int, at: int, me: Plane, it: Plane) -> None:
+    """Write `rules.OBSERVATION_OTHER` to columns from `at`."""
+    if it.hp <= 0.0:
+        for column in range(at, at + OTHER):
+            obs[row, column] = 0.0
+        return
+    right = wp.cross(me.nose, me.up)
+    gap = it.pos - me.pos
+    distance = wp.max(wp.length(gap), 1.0)
+    relative = it.vel - me.vel
+    obs[row, at] = 1.0
+    write_vector(obs, row, at + 1, gap / distance, me.nose, right, me.up)
+    obs[row, at + 4] = wp.min(distance / 5000.0, 4.0)
+    obs[row, at + 5] = wp.exp(-distance / 1000.0)
+    obs[row, at + 6] = -wp.dot(relative, gap) / distance / 300.0
+    write_vector(obs, row, at + 7, relative / 300.0, me.nose, right, me.up)
+    write_vector(obs, row, at + 10, it.nose, me.nose, right, me.up)
+    obs[row, at + 13] = it.hp
+
+
+@wp.func
+def observe_others(obs: wp.array2d[float], row: int, at: int, world: Battle, match: int, seat: int, size: int) -> None:
+    """Write the mates of a seat by seat, then all opponents but the nearest."""
+    me = world.planes[match, seat]
+    nearest = opponent_of(world.planes, match, seat, size)
+    own = wp.where(seat < size, 0, size)
+    column = at
+    for i in range(own, own + size):
+        if i != seat:
+            observe_other(obs, row, column, me, world.planes[match, i])
+            column += OTHER
+    for i in range(size - own, 2 * size - own):
+        if i != nearest:
+            observe_other(obs, row, column, me, world.planes[match, i])
+            column += OTHER
+
+
+@wp.func
+def observe_battle(
+    obs: wp.array2d[float], world: Battle, match: int, tick: int, settings: CombatSettings, options: BattleSettings
+) -> None:
+    """Write the observations of all seats: `rules.OBSERVATION` towards the nearest opponent, then the options'."""
+    time_left = 1.0 - float(tick) / float(settings.max_ticks)
+    for seat in range(2 * options.size):
+        row = 2 * options.size * match + seat
+        me = world.planes[match, seat]
+        it = world.planes[match, opponent_of(world.planes, match, seat, options.size)]
+        column = BASE
+        if options.size > 1 and me.hp <= 0.0:
+            for column in range(obs.shape[1]):
+                obs[row, column] = 0.0
+        else:
+            observe(obs, row, me, it, time_left, settings.single_rounds)
+            if options.missiles + options.flares > 0:
+                load = world.stores[match, seat]
+                full = wp.vec2(float(options.missiles), float(options.flares))
+                size = options.size
+                observe_stores(obs, row, column, world.planes, load, full, world.missiles, match, seat, it, size)
+                column += ARMED
+            observe_others(obs, row, column, world, match, seat, options.size)
+
+
+@wp.func
+def read_orders(actions: wp.array3d[float], results: AirResults, match: int, seat: int, armed: bool) -> Orders:
+    """Return a seat's action as orders; a non-finite one counts as invalid and is hands off."""
+    orders = Orders()
+    pull = actions[match, seat, 0]
+    roll = actions[match, seat, 1]
+    throttle = actions[match, seat, 2]
+    trigger = actions[match, seat, 3]
+    launch = float(-1.0)
+    flare = float(-1.0)
+    if armed:
+        launch = actions[match, seat, 4]
+        flare = actions[match, seat, 5]
+    # One sum tells: it is finite only if all parts are.
+    if not wp.isfinite(pull + roll + throttle + trigger + launch + flare):
+        results.invalid_actions[match] = results.invalid_actions[match] + 1
+        pull = 0.0
+        roll = 0.0
+        throttle = HANDS_OFF
+        trigger = -1.0
+        launch = -1.0
+        flare = -1.0
+    pull = wp.clamp(pull, -1.0, 1.0)
+    orders.command.load = 1.0 + pull * wp.where(pull > 0.0, LOAD_MOST - 1.0, 1.0 - LOAD_LEAST)
+    orders.command.roll_rate = wp.clamp(roll, -1.0, 1.0) * ROLL_MOST
+    orders.command.throttle = 0.5 * (wp.clamp(throttle, -1.0, 1.0) + 1.0)
+    orders.command.trigger = trigger > 0.0
+    orders.launch = launch > 0.0
+    orders.flare = flare > 0.0
+    return orders
+
+
+@wp.func
+def orders_of(
+    world: Battle,
+    results: AirResults,
+    actions: wp.array3d[float],
+    match: int,
+    seat: int,
+    settings: CombatSettings,
+    options: BattleSettings,
+) -> Orders:
+    """Return the orders of a seat for the step, by its scripted pilot or its action."""
+    bot = world.bots[match, seat]
+    armed = options.missiles + options.flares > 0
+    if bot < 0:
+        return read_orders(actions, results, match, seat, armed)
+    me = world.planes[match, seat]
+    it = world.planes[match, opponent_of(world.planes, match, seat, options.size)]
+    orders = Orders()
+    orders.command = decide(bot, me, it, settings.single_rounds)
+    if armed:
+        locked = lock_on(world.planes, match, seat, options.size) >= 0
+        homing = homes(world.missiles, match, seat, options.size)
+        threat = threat_to(world.planes, world.missiles, match, seat, options.size)
+        orders = equip(bot, orders, me, it, see(me, it, settings.single_rounds), locked, homing, threat)
+    return orders
+
+
+@wp.func
+def phi_of(world: Battle, match: int, seat: int, size: int) -> float:
+    """Return the potential of a seat."""
+    me = world.planes[match, seat]
+    if me.hp <= 0.0:
+        return 0.0
+    return potential(me, world.planes[match, opponent_of(world.planes, match, seat, size)])
+
+
+@wp.func
+def play_tick(
+    world: Battle, match: int, row: int, clock: AirClock, settings: CombatSettings, options: BattleSettings
+) -> None:
+    """Play one tick of all aircraft."""
+    size = options.size
+    scales = unit_scales()
+    for seat in range(2 * size):
+        state = world.seats[match, seat]
+        me = world.planes[match, seat]
+        state.place = me.pos
+        state.damage = 0.0
+        state.alive = me.hp > 0.0
+        world.seats[match, seat] = state
+        if me.hp > 0.0:
+            if options.missiles + options.flares > 0:
+                launch = state.orders.launch
+                flare = state.orders.flare
+                release(world.planes, world.stores, world.missiles, world.flares, match, seat, size, launch, flare)
+            if settings.single_rounds and state.orders.command.trigger:
+                fire_gun(world, match, seat, row, clock, size, True)
+    fly_missiles(world, match, size)
+    for seat in range(2 * size):
+        me = world.planes[match, seat]
+        if me.hp > 0.0:
+            command = world.seats[match, seat].orders.command
+            world.planes[match, seat] = fly(world.tables, me, command, scales, settings.six)
+    fly_flares(world.flares, match)
+    burst_missiles(world, match, size)
+    if settings.single_rounds:
+        fly_bursts(world, match, size)
+    else:
+        for seat in range(2 * size):
+            state = world.seats[match, seat]
+            if state.alive and state.orders.command.trigger:
+                fire_gun(world, match, seat, row, clock, size, False)
+    for seat in range(2 * size):
+        me = world.planes[match, seat]
+        me.hp = wp.max(me.hp - world.seats[match, seat].damage, 0.0)
+        world.planes[match, seat] = me
+
+
+@wp.func
+def side_hp(world: Battle, match: int, first: int, size: int) -> float:
+    """Return the hp of a side."""
+    total = float(0.0)
+    for i in range(first, first + size):
+        total = total + world.planes[match, i].hp
+    return total
+
+
+@wp.func
+def battle_outcome(ours: float, others: float, tick: int, max_ticks: int, size: int) -> int:
+    """Return -1 while playing, 0 for a draw, else a bit for every seat of the side that won, by hp at the limit."""
+    if ours > 0.0 and others > 0.0 and tick < max_ticks:
+        return -1
+    if wp.abs(ours - others) < 1.0e-4:
+        return 0
+    side = (1 << size) - 1
+    return wp.where(ours > others, side, side << size)
+
+
+@wp.kernel
+def battle_restart_kernel(
+    world: Battle,
+    results: AirResults,
+    restart: wp.array[bool],
+    settings: CombatSettings,
+    options: BattleSettings,
+    first: int,
+) -> None:
+    """Start a new match in every row marked in `restart`."""
+    match = wp.tid() + first
+    if restart[match]:
+        begin_battle(world, match, settings, options)
+        observe_battle(results.obs, world, match, 0, settings, options)
+
+
+@wp.kernel
+def battle_observe_kernel(
+    world: Battle, results: AirResults, settings: CombatSettings, options: BattleSettings, first: int
+) -> None:
+    """Write the observations of a state that was set by the host."""
+    match = wp.tid() + first
+    observe_battle(results.obs, world, match, world.clock[match].tick, settings, options)
+
+
+@wp.kernel
+def battle_step_kernel(
+    world: Battle,
+    results: AirResults,
+    actions: wp.array3d[float],
+    weights: CombatWeights,
+    settings: CombatSettings,
+    options: BattleSettings,
+    first: int,
+) -> None:
+    """Play one step of match `tid + first`."""
+    match = wp.tid() + first
+    size = options.size
+    clock = world.clock[match]
+    for seat in range(2 * size):
+        state = SeatStep()
+        state.hp = world.planes[match, seat].hp
+        state.phi = phi_of(world, match, seat, size)
+        state.orders = orders_of(world, results, actions, match, seat, settings, options)
+        world.seats[match, seat] = state
+    row = int(wp.rand_init(settings.seed, world.match_id[match]))
+    outcome = int(-1)
+    played = int(0)
+    while played < settings.ticks_per_step and outcome < 0:
+        play_tick(world, match, row, clock, settings, options)
+        clock.tick = clock.tick + 1
+        left = side_hp(world, match, 0, size)
+        right = side_hp(world, match, size, size)
+        outcome = battle_outcome(left, right, clock.tick, settings.max_ticks, size)
+        played += 1
+    decided = side_hp(world, match, 0, size) <= 0.0 or side_hp(world, match, size, size) <= 0.0
+    for seat in range(2 * size):
+        foes = wp.where(seat < size, size, 0)
+        dealt = float(0.0)
+        for i in range(foes, foes + size):
+            dealt = dealt + world.seats[match, i].hp - world.planes[match, i].hp
+        taken = world.seats[match, seat].hp - world.planes[match, seat].hp
+        after = wp.where(decided, 0.0, phi_of(world, match, seat, size))
+        shaped = weights.shaping * (weights.gamma * after - world.seats[match, seat].phi)
+        result = float(0.0)
+        if outcome == 0:
+            result = weights.draw
+        elif outcome > 0:
+            result = wp.where(((outcome >> seat) & 1) == 1, weights.win, -weights.lose)
+        earned = weights.damage_dealt * dealt / float(size) - weights.damage_taken * taken + shaped
+        results.reward[match, seat] = earned + result
+    results.terminated[match] = decided
+    results.truncated[match] = outcome >= 0 and not decided
+    results.outcome[match] = outcome
+    world.clock[match] = clock
+    if outcome >= 0:
+        results.length[match] = clock.tick
+        for seat in range(2 * size):
+            results.final_hp[match, seat] = world.planes[match, seat].hp
+        observe_battle(results.final_obs, world, match, clock.tick, settings, options)
+        begin_battle(world, match, settings, options)
+        observe_battle(results.obs, world, match, 0, settings, options)
+    else:
+        observe_battle(results.obs, world, match, clock.tick, settings, options)

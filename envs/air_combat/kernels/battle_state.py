@@ -1,0 +1,112 @@
+"""State of matches with options (`rules.CombatOptions`), and their start.
+
+Seats 0 to T - 1 are one side, T to 2T - 1 the other.
+"""
+
+# Annotations stay unquoted in files with Warp functions: Warp reads them as objects.
+import warp as wp
+
+from sparring.envs.air_combat import rules
+from sparring.envs.air_combat.kernels.gun import Round
+from sparring.envs.air_combat.kernels.missile import Flare, Missile
+from sparring.envs.air_combat.kernels.state import AirClock, CombatSettings, Plane
+from sparring.envs.air_combat.kernels.step import FAR, FAST, HIGH, LOW, NEAR, PI, SLOW, begin_plane
+from sparring.envs.air_combat.kernels.stores import Orders, Stores
+from sparring.envs.air_combat.kernels.tables import AirframeTables
+
+SPACING = wp.constant(rules.TEAM_SPACING)
+
+
+@wp.struct
+class BattleSettings:
+    """Options of `rules.CombatOptions` that kernels read."""
+
+    size: int
+    """Aircraft a side."""
+    missiles: int
+    flares: int
+    """At the start, of each aircraft."""
+
+
+@wp.struct
+class SeatStep:
+    """What a step keeps of a seat while it plays."""
+
+    orders: Orders
+    place: wp.vec3
+    """At the start of the tick."""
+    hp: float
+    phi: float
+    """At the start of the step."""
+    alive: bool
+    """At the start of the tick."""
+    damage: float
+    """In this tick."""
+
+
+@wp.struct
+class Battle:
+    """State of all matches."""
+
+    tables: AirframeTables
+    planes: wp.array2d[Plane]
+    rounds: wp.array2d[Round]
+    clock: wp.array[AirClock]
+    bots: wp.array2d[int]
+    match_id: wp.array[int]
+    stores: wp.array2d[Stores]
+    missiles: wp.array2d[Missile]
+    flares: wp.array2d[Flare]
+    past: wp.array2d[wp.vec3]
+    """Places of the missiles at the start of the tick."""
+    seats: wp.array2d[SeatStep]
+
+
+@wp.func
+def opponent_of(planes: wp.array2d[Plane], match: int, seat: int, size: int) -> int:
+    """Return the nearest opposing aircraft that is not lost; the first of them if all are."""
+    foes = wp.where(seat < size, size, 0)
+    chosen = foes
+    nearest = float(1.0e12)
+    for i in range(foes, foes + size):
+        gap = planes[match, i].pos - planes[match, seat].pos
+        square = wp.dot(gap, gap)
+        if planes[match, i].hp > 0.0 and square < nearest:
+            nearest = square
+            chosen = i
+    return chosen
+
+
+@wp.func
+def begin_battle(world: Battle, match: int, settings: CombatSettings, options: BattleSettings) -> None:
+    """Place one side in line abreast, and the other as the same turned by half a circle about the middle."""
+    clock = world.clock[match]
+    row = int(wp.rand_init(settings.seed, world.match_id[match]))
+    rng = wp.rand_init(row, clock.matches)
+    height = wp.randf(rng, LOW, HIGH)
+    speed = wp.randf(rng, SLOW, FAST)
+    half = 0.5 * wp.randf(rng, NEAR, FAR)
+    bearing = wp.randf(rng, -PI, PI)
+    heading = wp.randf(rng, -PI, PI)
+    for k in range(options.size):
+        aside = (float(k) - 0.5 * float(options.size - 1)) * SPACING
+        north = half * wp.cos(bearing) - aside * wp.sin(bearing)
+        east = half * wp.sin(bearing) + aside * wp.cos(bearing)
+        place = wp.vec3(north, east, -height)
+        world.planes[match, k] = begin_plane(world.tables, place, heading, speed, settings.six)
+        place = wp.vec3(-north, -east, -height)
+        world.planes[match, options.size + k] = begin_plane(world.tables, place, heading + PI, speed, settings.six)
+    load = Stores()
+    load.missiles = options.missiles
+    load.flares = options.flares
+    for seat in range(2 * options.size):
+        world.stores[match, seat] = load
+    for k in range(world.rounds.shape[1]):
+        world.rounds[match, k] = Round()
+    for k in range(world.missiles.shape[1]):
+        world.missiles[match, k] = Missile()
+    for k in range(world.flares.shape[1]):
+        world.flares[match, k] = Flare()
+    clock.tick = 0
+    clock.matches = clock.matches + 1
+    world.clock[match] = clock
