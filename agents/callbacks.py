@@ -69,11 +69,11 @@ class CallbackDispatcher:
 
     def after_update(self, run: RunProgress, metrics: Mapping[str, float]) -> None:
         """Call every callback after an update."""
-        found = {key: value for key, value in metrics.items() if key.startswith(EVALUATION)}
+        evaluations = {key: value for key, value in metrics.items() if key.startswith(EVALUATION)}
         for callback in self._callbacks:
             self._call(partial(callback.on_update, run, metrics))
-            if found:
-                self._call(partial(callback.on_evaluation, run, found))
+            if evaluations:
+                self._call(partial(callback.on_evaluation, run, evaluations))
         self.report_written(run)
 
     def report_written(self, run: RunProgress) -> None:
