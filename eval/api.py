@@ -241,8 +241,8 @@ def runs(command: str, *names: str, **options: Any) -> dict[str, Any]:
     """Ask recorded runs, as `python eval/runs.py COMMAND NAME ... --json` does; return the object that it prints.
 
     `command` is `list`, `search`, `get-run`, `get-metrics`, `get-artifacts`, `get-cache-stats`, `health`, `analyze`,
-    `compare` or `analyze-sweep`. `names` are its arguments, such as runs; an option that may be repeated takes a list,
-    `metrics=["rollout/reward"]`. Warnings and damaged places are printed on stderr.
+    `league`, `compare` or `analyze-sweep`. `names` are its arguments, such as runs; an option that may be repeated
+    takes a list, `metrics=["rollout/reward"]`. Warnings and damaged places are printed on stderr.
 
     Raises `InputError` for bad input and unknown runs, in one line.
     """

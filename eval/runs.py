@@ -38,6 +38,7 @@ ANSWERS: dict[str, Callable[..., Answer]] = {
     "get-cache-stats": run_commands.get_cache_stats,
     "health": run_commands.health,
     "analyze": report_commands.analyze,
+    "league": report_commands.league,
     "compare": report_commands.compare,
     "analyze-sweep": report_commands.analyze_sweep,
 }

@@ -1,4 +1,4 @@
-"""Commands that report: analyze, compare, analyze-sweep, and the register of experiments."""
+"""Commands that report: analyze, league, compare, analyze-sweep, and the register of experiments."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from sparring.eval.analysis.register import PAGE, register
 from sparring.eval.analysis.reports import rendering
 from sparring.eval.analysis.reports.comparison import ComparisonOptions, load_compared
 from sparring.eval.analysis.reports.comparison_report import compare_runs
+from sparring.eval.analysis.reports.league_report import league_report
 from sparring.eval.analysis.reports.power_law import ComputeChoice
 from sparring.eval.analysis.reports.report import RunReport
 from sparring.eval.analysis.reports.rules import RULES
@@ -72,6 +73,12 @@ def analyze(
     """Report on one run: training, performance, extraction, cache, power law, league, evaluation, and what is wrong."""
     choice, run = computed.choice(), options.find_run()
     return _reported(analyze_run(run.record, run.history, run.artifacts(), choice, rules), files)
+
+
+def league(*, files: ReportFiles, options: RunOptions) -> Answer:
+    """Show a run's league over time: ratings with intervals, who played whom, which checkpoints joined."""
+    run = options.find_run()
+    return _reported(league_report(run.record, run.history), files)
 
 
 def compare(

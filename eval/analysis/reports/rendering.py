@@ -65,7 +65,7 @@ class PlotScale:
         step = 10.0 ** np.floor(np.log10((self.high - self.low) / 3))
         step *= next(times for times in (1, 2, 5, 10) if (self.high - self.low) / (step * times) <= 5)
         first = np.ceil(self.low / step - 1e-9)
-        return [float(tick * step) for tick in np.arange(first, np.floor(self.high / step + 1e-9) + 1)]
+        return [float(tick * step) + 0.0 for tick in np.arange(first, np.floor(self.high / step + 1e-9) + 1)]
 
 
 def draw_svg(plot: LinePlot) -> str:
@@ -138,7 +138,7 @@ table{border-collapse:collapse;margin:.6em 0;font-size:14px;display:block;overfl
 th,td{padding:.2em .8em .2em 0;text-align:left;border-bottom:1px solid #DEE1E5;vertical-align:top}
 .finding{border-left:4px solid #E69F00;padding:.2em 1em;margin:.8em 0;background:#FAFAFA}
 .critical{border-color:#D55E00}.info{border-color:#56B4E9}
-.plots{display:flex;flex-wrap:wrap;gap:1em}.plots>div{max-width:100%}svg{max-width:100%;height:auto}
+.plots{display:flex;flex-wrap:wrap;gap:1em}.plots>div{max-width:min(100%,520px)}svg{max-width:100%;height:auto}
 svg text{font:11px system-ui,sans-serif;fill:#70767E}
 svg text.title{font-size:13px;fill:#1E2228}.grid{stroke:#DEE1E5;stroke-width:.6}
 .mark{stroke:#70767E;stroke-dasharray:3 3}.legend{font-size:12px;margin:0 0 0 62px}
@@ -170,7 +170,8 @@ def to_html(report: RunReport) -> str:
     body = "".join(map(_section_html, report.sections))
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     head = (
-        f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         f"<title>{html_text(report.title)}</title><style>{_CSS}</style>"
     )
     return (

@@ -1,0 +1,142 @@
+"""A run's league over time: ratings with intervals, who played whom, and the checkpoints that joined.
+
+From the run's files: league.json holds every agent with its two ratings and the results of all pairs, metrics.jsonl the
+Elo ratings after each update. The interval of a rating is that of the Bayesian one, mu +- 1.96 sigma, in Elo's unit:
+1000 + 40 (mu - 25). Elo itself has none. A league of PPO and one of GRPO differ only in the names of their metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sparring.configs.core.errors import InputError
+from sparring.curriculum.league.file import LeagueFile
+from sparring.curriculum.league.league import CHALLENGER, ELO_PER_MU, Agent, League, PairRecord, turned
+from sparring.curriculum.ratings import MU, START, pair
+from sparring.eval.analysis.record import History, RunRecord
+from sparring.eval.analysis.reports.report import (
+    Cell,
+    LinePlot,
+    PlotLine,
+    ReportSection,
+    ReportTable,
+    RunReport,
+    line,
+    plots_with_lines,
+)
+from sparring.eval.stats.aggregate import Estimate
+
+Z_95 = 1.96
+MOST_CROSSED = 12
+"""Agents in the table of who played whom: those with the most games."""
+MOST_LINES = 8
+"""Lines in the plot of Elo: the learner, then the agents that do not change, then the best checkpoints."""
+DRAWN, POOL = "pfsp/", {"league/pool_elo_best": "pool, best", "league/pool_elo_mean": "pool, mean"}
+
+
+def league_report(run: RunRecord, history: History) -> RunReport:
+    """Return the report on the league of a run folder.
+
+    Raises `LeagueError` if it has no league that can be read, `InputError` for a run of another source.
+    """
+    if run.source != "folder":
+        raise InputError(f"{run.id}: its league is in its folder, which {run.source} lacks; give --source folder")
+    league = LeagueFile(Path(run.path)).read()
+    agents = sorted(league.agents.values(), key=lambda agent: (-agent.belief.mu, agent.name))
+    joined = sorted(league.of_kind("checkpoint"), key=lambda agent: (agent.step, agent.name))
+    sections = (_over_time(league, joined, history), _standings(agents), _crossed(league, agents), _joined(joined))
+    return RunReport(f"League of {run.id}", sections, damage=(*run.damage, *history.damage), notes=history.notes)
+
+
+def rating(agent: Agent) -> Estimate:
+    """Return an agent's Bayesian rating in Elo's unit, with its 95 % interval."""
+    value, half = START + ELO_PER_MU * (agent.belief.mu - MU), Z_95 * ELO_PER_MU * agent.belief.sigma
+    return Estimate(value, (value - half, value + half))
+
+
+def _over_time(league: League, joined: Sequence[Agent], history: History) -> ReportSection:
+    marks = tuple(float(agent.step) for agent in joined if agent.step)
+    elo = LinePlot("Elo; dotted: a checkpoint joins", "update", tuple(_elo_lines(league, history)), marks=marks)
+    names = sorted(name for name, values in history.columns.items() if name.startswith(DRAWN) and (values > 0).any())
+    drawn = [
+        line(name.removeprefix(DRAWN).removesuffix("_rate"), *history.series(name), group=place)
+        for place, name in enumerate(names)
+    ]
+    points = [("elo/win_rate", "against all"), ("league/pool_score", "against the pool")]
+    scores = [
+        line(label, *history.series(name), group=place)
+        for place, (name, label) in enumerate(points)
+        if name in history.columns
+    ]
+    plots = (
+        elo,
+        LinePlot("Ratings by the step of joining, 95 % intervals", "update", tuple(_intervals(league, joined))),
+        LinePlot("Seats drawn, by category", "update", tuple(drawn)),
+        LinePlot("The learner's share of points", "update", tuple(scores)),
+    )
+    known = plots_with_lines(plots)
+    text = () if known else ("The metrics hold fewer than two ratings: nothing can be drawn over time yet.",)
+    return ReportSection("Over time", text, plots=known)
+
+
+def _elo_lines(league: League, history: History) -> list[PlotLine]:
+    """Return the Elo of the learner, of what does not change, of the pool, and of the best checkpoints."""
+    order = {CHALLENGER: 0, "base_model": 1, "bot": 2, "checkpoint": 3}
+    agents = sorted(league.agents.values(), key=lambda agent: (order[agent.kind], -agent.elo, agent.name))
+    keys = {f"elo/{agent.name}": agent.name for agent in agents}
+    keys |= {"league/elo": CHALLENGER} | POOL | {f"league/{agent.name}/elo": agent.name for agent in agents}
+    found = [(key, label) for key, label in keys.items() if key in history.columns][:MOST_LINES]
+    return [line(label, *history.series(key), group=place) for place, (key, label) in enumerate(found)]
+
+
+def _intervals(league: League, joined: Sequence[Agent]) -> list[PlotLine]:
+    """Return the ratings of the checkpoints over the steps at which they joined, each with its interval upright."""
+    ratings = [rating(agent) for agent in joined]
+    steps = tuple(float(agent.step) for agent in joined)
+    lines = [PlotLine("checkpoints", steps, tuple(one.value for one in ratings))] if joined else []
+    lines += [PlotLine("", (step, step), one.interval, thin=True) for step, one in zip(steps, ratings, strict=True)]
+    if len(set(steps)) > 1:
+        learner = rating(league[CHALLENGER])
+        ends = (min(steps), max(steps))
+        lines.append(PlotLine("the learner now", ends, (learner.value, learner.value), group=1))
+    return lines
+
+
+def _standings(agents: Sequence[Agent]) -> ReportSection:
+    columns = ("agent", "kind", "joined at", "rating, 95 % interval", "Elo", "change of Elo", "games")
+    rows = tuple(
+        (agent.name, agent.kind, agent.step, rating(agent), agent.elo, agent.elo - agent.start_elo, agent.games)
+        for agent in agents
+    )
+    return ReportSection("Standings", tables=(ReportTable(columns, rows),))
+
+
+def _crossed(league: League, agents: Sequence[Agent]) -> ReportSection:
+    """Return the table of results between the agents with the most games."""
+    most = sorted(agents, key=lambda agent: (agent.kind != CHALLENGER, -agent.games, agent.name))[:MOST_CROSSED]
+    names = [agent.name for agent in agents if agent in most and agent.games]
+    if not names:
+        return ReportSection("Who played whom", ("No game between two agents has been recorded yet.",))
+    rows = tuple((one, *(_result(league, one, other) for other in names)) for one in names)
+    text = "The row's share of points against the column, a draw being half, and the number of results."
+    left = sum(agent.games > 0 for agent in agents) - len(names)
+    more = (f"{left} agents with fewer games are left out.",) if left else ()
+    return ReportSection("Who played whom", (text, *more), (ReportTable(("", *names), rows),))
+
+
+def _result(league: League, one: str, other: str) -> Cell:
+    record = league.records.get(pair(one, other), PairRecord())
+    wins, draws, losses = (record if one < other else turned(record)).total
+    count = wins + draws + losses
+    return f"{(wins + 0.5 * draws) / count:.0%} of {count:,}" if count and one != other else ""
+
+
+def _joined(joined: Sequence[Agent]) -> ReportSection:
+    columns = ("step", "checkpoint", "Elo when it joined", "Elo now", "games since", "file")
+    rows = tuple(
+        (agent.step, agent.name, agent.start_elo, agent.elo, agent.games, Path(agent.path).name) for agent in joined
+    )
+    if not rows:
+        return ReportSection("Checkpoints that joined", ("None has joined yet.",))
+    return ReportSection("Checkpoints that joined", tables=(ReportTable(columns, rows),))
