@@ -22,4 +22,5 @@ GAME = Game(
     ppo_task="sparring.agents.ppo.tasks.air_combat:AirCombatTask",
     open_player="sparring.agents.opponents.air_combat:open_player",
     evaluation="sparring.eval.air_combat.command:EVALUATION",
+    play="sparring.eval.browser.air_combat.command:BROWSER",
 )

@@ -1,7 +1,7 @@
 """Recorded matches of `AirCombatBatch`: samples of the state once a step, bursts of the gun, and the result.
 
 A recorder reads the batch's state after every step and needs nothing of the kernels. The state at the very end of a
-match is gone by then, the next match has begun: its last sample is the one before, moved on by at most one step.
+match is gone by then, the next match is on: its last sample is the one before, moved on by at most one step.
 """
 
 from __future__ import annotations
@@ -91,15 +91,15 @@ class AirRecorder:
         """Return the recorded matches between players of these names. Raises `ValueError` if one has not ended."""
         if not self.done:
             raise ValueError("a recorded match has not ended: play on until every match has a result")
-        found = []
+        told = []
         for row in self._rows:
             if len(names) != len(row.samples[0]):
                 raise ValueError(f"names={list(names)}: give one for each of {len(row.samples[0])} aircraft")
             ticks, planes = np.array(row.ticks), np.stack(row.samples)
             common = {"title": title or " vs ".join(names), "notes": notes, "outcome": row.outcome}
             bursts = tuple(row.ended_bursts)
-            found.append(AirRecording(tuple(names), self._model, self._gun, ticks, planes, bursts, **common))
-        return found
+            told.append(AirRecording(tuple(names), self._model, self._gun, ticks, planes, bursts, **common))
+        return told
 
 
 @dataclass

@@ -102,9 +102,9 @@ class AirCombatOptions(EvaluateOptions):
 
 def evaluate(options: AirCombatOptions) -> Evaluation:
     """Play the matches of `options`. Raises `InputError` for bad input."""
-    found = find_player(options.ckpt, GAME)
+    located = find_player(options.ckpt, GAME)
     opponents = [find_player(name, GAME, bare=GAME.bots) for name in options.opponents]
-    check_game(GAME, found, *opponents)
+    check_game(GAME, located, *opponents)
     _check_names(options, [display_name(one) for one in opponents])
     make_folders([options.out])
     device, threads = use_machine(options.device, options.threads, quiet=options.quiet)
@@ -112,10 +112,10 @@ def evaluate(options: AirCombatOptions) -> Evaluation:
     from sparring.agents.play.air_combat_matches import CombatConditions
 
     sure = not options.stochastic
-    player, *others = (open_player(one, device, deterministic=sure) for one in (found, *opponents))
+    player, *others = (open_player(one, device, deterministic=sure) for one in (located, *opponents))
     contract = getattr(player.contestant, "contract", {})
     repeat = {"action_repeat": contract["action_repeat"]} if "action_repeat" in contract else {}
-    model = options.model or model_of(found)
+    model = options.model or model_of(located)
     setting = CombatConditions(model, options.gun, device=device, threads=threads, **repeat)
     with said_if_long(COMPILING, shown=not options.quiet):
         setting.batch(2).close()
@@ -124,7 +124,7 @@ def evaluate(options: AirCombatOptions) -> Evaluation:
         for opponent in bar:
             bar.set_description(opponent.name)
             records.append(play_cell(player, opponent, setting, options.games, options.seed))
-    beside = results_place(found)
+    beside = results_place(located)
     place = (options.out, beside[1] if beside else "eval") if options.out else beside
     failures = tuple(line for text in options.require for line in _failures(text, records))
     text, data = report(options, player, records, setting)

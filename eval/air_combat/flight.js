@@ -54,7 +54,7 @@ function burstsAt(game, tick, R) {
 function sceneAt(game, tick, R) {
   const planes = planesAt(game, tick), lasting = game.events.filter((e) => e.kind === "hit" && e.tick <= tick && tick <= e.end);
   return {
-    planes, short: game.names, teams: game.teams, before: planesAt(game, Math.max(tick - LAG_TICKS, 0)),
+    planes, short: game.names, teams: game.teams, gun: game.gun, before: planesAt(game, Math.max(tick - LAG_TICKS, 0)),
     trails: game.names.map((_, seat) => trailAt(game, seat, tick)), bursts: burstsAt(game, tick, R),
     beams: game.gun === "cone" && game.names.length === 2 ? lasting.map((e) => [1 - e.seat, e.seat]) : [],
     flashes: game.events.filter((e) => (e.kind === "hit" || e.kind === "down") && e.tick <= tick).map((e) => ({ ...e, age: (tick - Math.max(e.tick, Math.min(tick, e.end || e.tick))) / 60 })),

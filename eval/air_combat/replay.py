@@ -27,6 +27,8 @@ HIT_GAP = 15
 """Ticks without damage that end an event of being hit."""
 _FOLDER = Path(__file__).parent
 _UNIT = 32767.0
+_SCALARS = (("load", 100.0), ("roll_rate", 1e3), ("alpha", 1e4), ("power", 100.0), ("hp", _UNIT), ("rounds", 1.0))
+_VECTORS = (("pos", 2), ("vel", 2), ("nose", 5), ("up", 5))
 Event = dict[str, Any]
 
 
@@ -63,7 +65,8 @@ def scene_constants() -> dict[str, Any]:
         "ticksPerSecond": rules.TICKS_PER_SECOND,
         "roundDrag": rules.ROUND_DRAG,
         "roundTicks": rules.ROUND_TICKS,
-        "burst": rules.BURST,
+        "roundSpeed": rules.ROUND_SPEED,
+        "coneCos": rules.CONE_COS,
         "coneFar": rules.CONE_FAR,
         "floor": rules.FLOOR,
         "ceiling": rules.CEILING,
@@ -102,9 +105,8 @@ def _states(planes: np.ndarray) -> np.ndarray:
         (_east_up_south(planes["nose"]), _UNIT),
         (_east_up_south(planes["up"]), _UNIT),
     ]
-    scalars = (("load", 100.0), ("roll_rate", 1e3), ("alpha", 1e4), ("power", 100.0), ("hp", _UNIT), ("rounds", 1.0))
     columns = [vector * scale for vector, scale in vectors]
-    columns += [planes[name][..., None].astype(np.float64) * scale for name, scale in scalars]
+    columns += [planes[name][..., None].astype(np.float64) * scale for name, scale in _SCALARS]
     return np.clip(np.rint(np.concatenate(columns, axis=-1)), -_UNIT, _UNIT).astype("<i2")
 
 
@@ -114,8 +116,19 @@ def _east_up_south(vectors: np.ndarray) -> np.ndarray:
     return np.stack([east, -down, -north], axis=-1)
 
 
-def _rounded(vector: tuple[float, float, float]) -> list[float]:
-    return [round(float(part), 1) + 0.0 for part in _east_up_south(np.array(vector))]
+def plane_row(plane: Any) -> list[float]:
+    """Return one aircraft for a page: place, velocity, nose, roof, and the scalars in the order of `_SCALARS`."""
+    vectors = [part for name, digits in _VECTORS for part in _rounded(plane[name], digits)]
+    return vectors + [round(float(plane[name]), 4) for name, _ in _SCALARS]
+
+
+def burst_row(burst: Any) -> list[float]:
+    """Return place and velocity of a burst for a page."""
+    return [*_rounded(burst["pos"], 1), *_rounded(burst["vel"], 1)]
+
+
+def _rounded(vector: Any, digits: int = 1) -> list[float]:
+    return [round(float(part), digits) + 0.0 for part in _east_up_south(np.asarray(vector))]
 
 
 def _text(values: np.ndarray) -> str:

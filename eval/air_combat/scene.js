@@ -287,9 +287,10 @@ function paintInstruments(scene) {
   pen.strokeStyle = green; pen.lineWidth = 1.6;
   if (nose.on) { pen.beginPath(); for (const [x, y] of [[1, 0], [-1, 0], [0, 1], [0, -1]]) { pen.moveTo(nose.x + 4 * x, nose.y + 4 * y); pen.lineTo(nose.x + 13 * x, nose.y + 13 * y); } pen.stroke(); }
   if (path.on) { pen.beginPath(); pen.arc(path.x, path.y, 5, 0, 7); pen.moveTo(path.x - 13, path.y); pen.lineTo(path.x - 5, path.y); pen.moveTo(path.x + 5, path.y); pen.lineTo(path.x + 13, path.y); pen.moveTo(path.x, path.y - 5); pen.lineTo(path.x, path.y - 10); pen.stroke(); }
-  if (scene.aim) {  // where to point the nose for a round to meet the opponent
-    const at = onPicture(add(me.pos, scene.aim.direction, 1500));
-    if (at.on) { pen.strokeStyle = scene.aim.fire ? "#ff6a4a" : "#ffd27a"; pen.lineWidth = scene.aim.fire ? 3 : 2; pen.beginPath(); pen.arc(at.x, at.y, 9, 0, 7); pen.stroke(); pen.beginPath(); pen.arc(at.x, at.y, 1.5, 0, 7); pen.stroke(); }
+  const aim = scene.planes.length === 2 ? aimOf(me, scene.planes[1 - view.seat], scene.gun) : null;
+  if (aim) {
+    const at = onPicture(add(me.pos, aim.direction, 1500));
+    if (at.on) { pen.strokeStyle = aim.fire ? "#ff6a4a" : "#ffd27a"; pen.lineWidth = aim.fire ? 3 : 2; pen.beginPath(); pen.arc(at.x, at.y, 9, 0, 7); pen.stroke(); pen.beginPath(); pen.arc(at.x, at.y, 1.5, 0, 7); pen.stroke(); }
   }
   const speed = size(me.vel), climb = Math.asin(clamp(me.nose[1], -1, 1)) * 180 / Math.PI, heading = (Math.atan2(me.nose[0], -me.nose[2]) * 180 / Math.PI + 360) % 360;
   const big = narrow ? "600 15px" : "600 20px", small = narrow ? "500 11px" : "500 13px", left = narrow ? 10 : 0.16 * width, right = narrow ? width - 10 : 0.84 * width, line = narrow ? 15 : 19;
@@ -304,6 +305,20 @@ function paintInstruments(scene) {
   text("power " + Math.round(me.power) + " %", right, y + 3 * line, green, align[1], small);
   text(String(Math.round(heading) % 360).padStart(3, "0") + "°", width / 2, 16, green, "center", small);
   paintHorizon(me, green, narrow);
+}
+// Where to point the nose for a round to meet the opponent, as `see` of kernels/view.py, and whether to fire; null far away.
+function aimOf(me, it, gun) {
+  const line = add(it.pos, me.pos, -1), away = Math.max(size(line), 1), bearing = times(line, 1 / away), relative = add(it.vel, me.vel, -1);
+  if (away > 2500 || it.hp <= 0) return null;
+  let direction = bearing;
+  if (gun === "rounds") {
+    const most = R.roundTicks / R.ticksPerSecond;
+    let t = clamp(away / Math.max(R.roundSpeed - dot(relative, bearing), 300), 0, most);
+    t = Math.min(t * (1 + 0.5 * R.roundDrag * t), most);
+    direction = unit(add(add(line, relative, t), [0, 4.9 * t * t, 0]));
+  }
+  const near = gun === "rounds" ? Math.max(1 - 0.5 * (12 / away) ** 2, R.coneCos) : R.coneCos;
+  return { direction, fire: away < R.coneFar && dot(unit(me.nose), direction) > near };
 }
 // Bank and pitch on a small ball at the lower edge.
 function paintHorizon(me, color, narrow) {

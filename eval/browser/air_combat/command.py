@@ -1,0 +1,85 @@
+"""Fly air combat on a page of the local server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sparring.agents.opponents.players import Player, check_game, find_player, released_of, runs_of
+from sparring.configs.core.files import CHECKPOINTS
+from sparring.envs.air_combat import GAME
+from sparring.envs.air_combat.rules import GUNS, MODELS
+from sparring.eval.browser.server import AFTER_EXAMPLES, SCRIPT, BrowserGame, HostedGame, ServerOptions, serve_game
+from sparring.eval.command import use_machine
+from sparring.eval.options import CommandText, argument
+
+if TYPE_CHECKING:
+    from sparring.agents.opponents.air_combat import Pilot
+
+_EXAMPLES = """\
+examples:
+  python eval/play.py --env air_combat                         in the F-16 against a scripted pilot
+  python eval/play.py --env air_combat --opponent ace --model point_mass
+  python eval/play.py --env air_combat --opponent my-run       against the final policy of a run"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AirPlayOptions(ServerOptions):
+    """Options of the command; the opponent has not been located."""
+
+    TEXT = CommandText(
+        SCRIPT,
+        "Fly air combat in three dimensions against a policy or a scripted pilot, in the browser.",
+        _EXAMPLES + AFTER_EXAMPLES,
+        env="air_combat",
+    )
+    opponent: str = argument("dogfighter", metavar="O")
+    """A scripted pilot, a path (.pt), a run's name, final.pt, or a Python object as my_bots:Mine."""
+    model: str = argument("f16", MODELS, metavar="|".join(MODELS), noun="model")
+    """Flight model of both aircraft; the page offers the other."""
+    gun: str = argument("", ("", *GUNS), metavar="|".join(GUNS), noun="gun")
+    """Gun of both (default: rounds for the F-16, else the cone)."""
+    replays: Path = argument(Path("replays"), metavar="DIR")
+    """Folder of the replays saved on the page."""
+
+
+def find_pilot(name: str) -> Player:
+    """Locate an opponent without loading torch. Raises `InputError` for an unknown one, or one of another game."""
+    opponent = find_player(name, GAME, bare=GAME.bots)
+    check_game(GAME, opponent)
+    return opponent
+
+
+def load_opponent(name: str) -> Pilot:
+    """Load an opponent by its name on the CPU. Raises `InputError` for an unusable policy."""
+    from sparring.agents.opponents.air_combat import open_player
+
+    return open_player(name, "cpu")
+
+
+def play(options: AirPlayOptions) -> None:
+    """Serve the page until the process is interrupted."""
+    find_pilot(options.opponent)
+    serve_game(options, partial(_stage, options))
+
+
+def _stage(options: AirPlayOptions) -> HostedGame:
+    use_machine("cpu", 1, quiet=options.quiet)
+    from sparring.eval.browser.air_combat.live_flight import LiveFlight
+    from sparring.eval.browser.air_combat.session import AirStage
+
+    # Played once here, so that an opponent that cannot play ends the command, and the kernels are compiled.
+    flight = LiveFlight(load_opponent(options.opponent), model=options.model, gun=options.gun, seed=options.seed)
+    flight.tick([0.0, 0.0, 0.0, 0.0])
+    flight.close()
+    offered = tuple(
+        dict.fromkeys(
+            (options.opponent, *GAME.bots, *released_of(GAME, CHECKPOINTS), *runs_of(GAME, CHECKPOINTS)),
+        )
+    )
+    return AirStage(offered, options.model, options.gun, options.seed, options.replays, load=load_opponent)
+
+
+BROWSER = BrowserGame(AirPlayOptions, play)

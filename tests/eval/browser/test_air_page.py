@@ -1,0 +1,185 @@
+"""Flying air combat in the browser: a match tick by tick, its messages, and the page."""
+
+import asyncio
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+import uvicorn
+
+from sparring.agents.opponents.air_combat import open_player
+from sparring.configs.core.errors import InputError
+from sparring.envs.air_combat import rules
+from sparring.envs.air_combat.batch import AirCombatBatch
+from sparring.eval import play
+from sparring.eval.air_combat.replay import plane_row
+from sparring.eval.browser.air_combat.command import AirPlayOptions, load_opponent
+from sparring.eval.browser.air_combat.live_flight import AUTOPILOTS, LiveFlight
+from sparring.eval.browser.air_combat.session import AirSession, AirStage
+from sparring.eval.browser.connection import answer
+from sparring.eval.browser.server import Gate, listen, make_app
+from sparring.eval.options import parse_known
+from tests.eval.browser.browser import browser
+from tests.eval.dogfight.test_replay import needs_chromium
+
+
+@dataclass
+class Told:
+    """A connection's messages."""
+
+    messages: list
+
+    async def send(self, message):
+        self.messages.append(message)
+
+
+def stage(folder, opponents=("straight", "chaser")):
+    return AirStage(opponents, "point_mass", "", 3, folder, load=load_opponent)
+
+
+def test_a_match_is_that_of_the_batch():
+    """The person's action counts in every tick, and the state told is the batch's."""
+    flight = LiveFlight(open_player("chaser"), model="point_mass", gun="rounds", seed=3)
+    batch = AirCombatBatch(1, model="point_mass", gun="rounds", action_repeat=1, threads=1, seed=3)
+    batch.assign(torch.tensor([[rules.ACTIONS, rules.bot_id("chaser")]]))
+    for tick in range(40):
+        action = [0.5, 0.2 if tick < 20 else -0.4, 1.0, 1.0]
+        batch.step(torch.tensor([[action, [0.0] * 4]]))
+        frame = flight.tick(action)
+    state = batch.snapshot()
+    assert (frame.tick, frame.outcome) == (40, -1)
+    assert frame.planes == [plane_row(plane) for plane in state["planes"][0]]
+    assert [burst[0] for burst in frame.bursts] == [0] * 14  # a burst in every third tick, from the first
+    assert frame.actions == (pytest.approx(action), None)
+    flight.close()
+    batch.close()
+
+
+def test_a_match_ends_and_becomes_a_recording():
+    """The stick forward 200 m above the ground, which ends the match."""
+    flight = LiveFlight(open_player("straight"), model="point_mass", seed=3)
+    state = flight._batch.snapshot()["planes"]
+    state["pos"][0, 0, 2] = -200.0
+    flight._batch.load({"planes": state})
+    while not flight.over:
+        flight.tick([-1.0, 0.0, 1.0, 0.0])
+    recorded = flight.recording()
+    assert flight.frame.outcome == 2
+    assert flight.frame.tick == recorded.ticks[-1] == flight.tick([0.0] * 4).tick
+    assert recorded.names == ("You", "straight")
+    assert flight.frame.planes[0][16] == recorded.planes["hp"][-1, 0] == 0.0
+    assert np.diff(recorded.ticks).max() == rules.ACTION_REPEAT
+    flight.close()
+
+
+def test_an_autopilot_flies_the_persons_aircraft():
+    flight = LiveFlight(open_player("straight"), model="point_mass", seed=3)
+    flight.order("turn")
+    for _ in range(120):
+        flight.tick([-1.0, 0.0, 1.0, 1.0])
+    load, actions = flight.frame.planes[0][12], flight.frame.actions
+    assert 2.0 < load < 3.2
+    assert actions[0] is None
+    flight.order("by hand")
+    assert flight.tick([-1.0, 0.0, 1.0, 1.0]).actions[0] == [-1.0, 0.0, 1.0, 1.0]
+    flight.close()
+
+
+def test_a_policy_decides_as_often_as_in_training(monkeypatch):
+    calls = []
+
+    def policy(obs):
+        calls.append(obs.shape)
+        return torch.zeros(len(obs), 4)
+
+    flight = LiveFlight(open_player(policy), model="point_mass", seed=3)
+    for _ in range(9):
+        flight.tick([0.0] * 4)
+    assert len(calls) == 3
+    flight.close()
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ("{", "not understood"),
+        ('{"kind": "eject"}', "kind"),
+        ('{"kind": "hold", "action": [0, 0, 0]}', "action"),
+        ('{"kind": "hold"}', "message.action is missing"),
+        ('{"kind": "hold", "action": [0, 0, 0, NaN]}', "action"),
+        ('{"kind": "begin", "opponent": "nobody"}', "choose from straight, chaser"),
+        ('{"kind": "begin", "model": "glider"}', "choose from point_mass, f16"),
+        ('{"kind": "order", "autopilot": "loop"}', "by hand"),
+        ('{"kind": "save"}', "after the end"),
+        ('{"kind": "pace", "speed": 9}', "speed"),
+    ],
+)
+def test_a_wrong_message_is_answered_with_a_note(message, words, tmp_path):
+    told = Told([])
+    asyncio.run(answer(AirSession(stage(tmp_path), told.send), message, told.send))
+    (note,) = told.messages
+    assert note["kind"] == "note"
+    assert words in note["text"]
+
+
+def test_a_match_begins_and_is_ordered(tmp_path):
+    told = Told([])
+
+    async def use():
+        session = AirSession(stage(tmp_path), told.send)
+        await session.receive({"kind": "order", "autopilot": "level"})
+        await session.receive({"kind": "begin", "opponent": "chaser", "model": "f16"})
+        session.close()
+
+    asyncio.run(use())
+    kinds = [message["kind"] for message in told.messages]
+    assert kinds == ["note", "match", "frame", "note"]
+    match, frame = told.messages[1:3]
+    assert (match["names"], match["model"], match["gun"]) == (["You", "chaser"], "f16", "rounds")
+    assert frame["actions"] == (None, None)
+    assert set(AUTOPILOTS.values()) - {""} <= set(rules.BOTS)
+
+
+def test_the_command_knows_the_game(capsys):
+    assert parse_known(play.PlayChoice, ["--env", "air_combat"]).game.options is AirPlayOptions
+    assert play.main(["--env", "air_combat", "--opponent", "nobody"]) == 2
+    assert "nobody" in capsys.readouterr().err
+    with pytest.raises(InputError, match="model"):
+        play.parse(AirPlayOptions, ["--env", "air_combat", "--model", "glider"])
+
+
+@contextmanager
+def served(hosted):
+    """Serve from a thread, and yield the address."""
+    with listen(0) as listening:
+        gate = Gate(listening.getsockname()[1])
+        server = uvicorn.Server(uvicorn.Config(make_app(hosted, gate), log_level="warning", ws="websockets-sansio"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield gate.address
+        finally:
+            server.should_exit = True
+            thread.join(timeout=30)
+
+
+@needs_chromium
+def test_the_page_flies_a_match(tmp_path):
+    """Space begins, the stick pulls, an order turns, and nothing is refused or raised on the page."""
+    with served(stage(tmp_path)) as address, browser(tmp_path / "profile") as page:
+        page.open(address)
+        page.until("fly.state().last !== null")
+        page.key(" ")
+        page.until("fly.state().last.tick > 10")
+        page.key("ArrowDown", "keyDown")
+        page.until("fly.state().last.planes[0].load > 3")
+        page.key("ArrowDown", "keyUp")
+        page.key("2")
+        page.until("fly.state().last.actions[0] === null")
+        page.key("p")
+        page.until("fly.state().paused && document.querySelector('#banner b').textContent === 'Paused'")
+        assert page.value("document.querySelector('#autopilot').value") == "turn"
+        assert not [line for line in page.console if "GPU stall" not in line and "WebGL" not in line]
