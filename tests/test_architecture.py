@@ -265,7 +265,7 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 76_862,
+    "product lines": 76_889,
     "product files": 470,
     "import lines, % of product lines": 7.8,
     "files with one importer": 86,

@@ -65,6 +65,7 @@ class AirCombatBatch:
         max_ticks: time limit.
         reward: weights.
         gamma: discount per step in [0, 1], used by the shaping term only.
+        chase: chance in [0, 1] that a match begins with one aircraft behind the other, which of them by chance.
         threads: CPU threads; 0 takes every core this process may use.
         seed: seed of all draws, in [0, 2^31).
         options: missiles and all else that is off by default; S = 2, D and A below grow with it.
@@ -94,6 +95,7 @@ class AirCombatBatch:
         max_ticks: int = game.MAX_TICKS,
         reward: CombatReward | None = None,
         gamma: float = 0.995,
+        chase: float = 0.0,
         threads: int = 0,
         seed: int = 0,
         options: game.CombatOptions = game.PLAIN,
@@ -109,7 +111,9 @@ class AirCombatBatch:
         self._settings = CombatSettings()
         self._settings.six, self._settings.single_rounds = model == "f16", self.gun == "rounds"
         self._settings.ticks_per_step, self._settings.max_ticks = action_repeat, max_ticks
-        self._settings.seed = seed
+        if wrong := complaint(chase, "[0, 1]"):
+            raise ConfigError(f"chase={chase}: {wrong}")
+        self._settings.seed, self._settings.chase = seed, chase
         # Kernels of a match with options take them last.
         self._further = [] if options == game.PLAIN else [_battle_settings(options)]
         self._weights = _weights(reward or CombatReward(), gamma)

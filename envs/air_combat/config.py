@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sparring.configs.core.allowed import option
-from sparring.configs.games import ENV_ID, ONLY_IMPORTED, EnvConfig
+from sparring.configs.games import ENV_ID, ONLY_IMPORTED, PROBABILITY, EnvConfig
 from sparring.configs.schema import NamedOpponentsRunConfig, PhaseConfig, StageConfig
 from sparring.envs.air_combat import rules
 
@@ -43,6 +43,9 @@ class AirCombatEnvConfig(EnvConfig):
     """cone, or rounds that fly and hit; auto is rounds for the f16, else the cone."""
     action_repeat: int = option(rules.ACTION_REPEAT, "[1, 60]")
     """Ticks of 1/60 s for which an action is held."""
+    chase: float = option(0.0, PROBABILITY)
+    """Chance that a match begins with one aircraft 300 to 1500 m behind the other, so that shots are met early.
+    Evaluations begin even."""
     reward: CombatReward = field(default_factory=CombatReward)
 
 

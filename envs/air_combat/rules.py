@@ -42,6 +42,9 @@ START_DISTANCE = (1500.0, 5000.0)
 """Ranges of the start, m and m/s. Height and speed are those of both; the second aircraft is the first turned by half a
 circle about the middle, so that no seat has an advantage."""
 
+CHASE_DISTANCE, CHASE_ASIDE = (300.0, 1500.0), 0.5
+"""Of a start with one aircraft behind the other, which only training has: m, and the most aside as a part of it."""
+
 CONE_NEAR, CONE_FAR = 150.0, 915.0
 """Ranges in m within which the cone does damage (about 500 to 3000 ft)."""
 CONE_COS = 0.99939

@@ -32,6 +32,7 @@ class AirCombatTask(DuelTask):
             action_repeat=env.action_repeat,
             reward=env.reward,
             gamma=self.config.ppo.gamma,
+            chase=env.chase,
             threads=threads,
             seed=seed,
         )

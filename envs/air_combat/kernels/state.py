@@ -84,6 +84,8 @@ class CombatSettings:
     ticks_per_step: int
     max_ticks: int
     seed: int
+    chase: float
+    """Chance that a match begins with one aircraft behind the other."""
 
 
 @wp.struct

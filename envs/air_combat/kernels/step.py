@@ -40,6 +40,8 @@ FLOOR, CEILING = wp.constant(rules.FLOOR), wp.constant(rules.CEILING)
 LOW, HIGH = (wp.constant(height) for height in rules.START_HEIGHT)
 SLOW, FAST = (wp.constant(speed) for speed in rules.START_SPEED)
 NEAR, FAR = (wp.constant(distance) for distance in rules.START_DISTANCE)
+CHASE_NEAR, CHASE_FAR = (wp.constant(distance) for distance in rules.CHASE_DISTANCE)
+CHASE_ASIDE = wp.constant(rules.CHASE_ASIDE)
 PI = wp.constant(math.pi)
 MAGAZINE, BURST, BURST_TICKS = wp.constant(rules.MAGAZINE), wp.constant(rules.BURST), wp.constant(rules.BURST_TICKS)
 ROUNDS = wp.constant(2 * rules.SLOTS)
@@ -112,7 +114,10 @@ def begin_plane(tables: AirframeTables, place: wp.vec3, heading: float, speed: f
 
 @wp.func
 def begin_match(world: AirWorld, match: int, settings: CombatSettings) -> None:
-    """Place both aircraft, one being the other turned by half a circle about the middle; clear the rounds."""
+    """Place both aircraft, one being the other turned by half a circle about the middle; clear the rounds.
+
+    With the chance `settings.chase` one flies behind the other instead.
+    """
     clock = world.clock[match]
     # Two rounds of hashing give unrelated streams to adjacent match ids and successive matches.
     row = int(wp.rand_init(settings.seed, world.match_id[match]))
@@ -124,8 +129,17 @@ def begin_match(world: AirWorld, match: int, settings: CombatSettings) -> None:
     heading = wp.randf(rng, -PI, PI)
     place = wp.vec3(half * wp.cos(bearing), half * wp.sin(bearing), -height)
     other = wp.vec3(-place[0], -place[1], -height)
+    turned = PI
+    if wp.randf(rng) < settings.chase:
+        ahead = wp.vec3(wp.cos(heading), wp.sin(heading), 0.0)
+        aside = wp.vec3(-ahead[1], ahead[0], 0.0) * wp.randf(rng, -CHASE_ASIDE, CHASE_ASIDE)
+        lead = (ahead + aside) * (0.5 * wp.randf(rng, CHASE_NEAR, CHASE_FAR))
+        lead = lead * wp.where(wp.randf(rng) < 0.5, 1.0, -1.0)
+        place = wp.vec3(0.0, 0.0, -height) - lead
+        other = wp.vec3(0.0, 0.0, -height) + lead
+        turned = 0.0
     world.planes[match, 0] = begin_plane(world.tables, place, heading, speed, settings.six)
-    world.planes[match, 1] = begin_plane(world.tables, other, heading + PI, speed, settings.six)
+    world.planes[match, 1] = begin_plane(world.tables, other, heading + turned, speed, settings.six)
     for k in range(world.rounds.shape[1]):
         world.rounds[match, k] = Round()
     clock.tick = 0
