@@ -54,6 +54,8 @@ class Game:
     """Scripted players by number."""
     first_run: str
     """Run file that trains a first policy."""
+    response_run: str = ""
+    """Run file of a best response to one of its policies."""
     held_out: tuple[str, ...] = ()
     """Scripted players that evaluations name and runs do not train against."""
     batch: str = ""

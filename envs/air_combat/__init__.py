@@ -14,6 +14,7 @@ GAME = Game(
     bots=tuple(BOTS),
     held_out=HELD_OUT,
     first_run="air_combat_quickstart",
+    response_run="air_combat_response",
     batch="sparring.envs.air_combat.batch:AirCombatBatch",
     parallel_env="sparring.envs.air_combat.parallel_env:AirCombatParallelEnv",
     version=VERSION,

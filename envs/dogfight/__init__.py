@@ -15,6 +15,7 @@ GAME = Game(
     bots=tuple(BOTS),
     held_out=HELD_OUT_SCRIPTS,
     first_run="quickstart",
+    response_run="best_response",
     batch="sparring.envs.dogfight.batch:DogfightBatch",
     env="sparring.envs.dogfight.interfaces.gymnasium_env:DogfightEnv",
     vector_env="sparring.envs.dogfight.interfaces.vector_env:DogfightVectorEnv",

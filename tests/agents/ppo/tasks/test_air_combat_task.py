@@ -18,6 +18,8 @@ from sparring.envs.air_combat.batch import AirCombatBatch
 from sparring.envs.air_combat.config import AirCombatEnvConfig, AirCombatRunConfig
 from sparring.envs.game import game_named, load
 from sparring.eval.air_combat.command import AirCombatOptions, evaluate
+from sparring.eval.exploit import find_targets, make_runs
+from sparring.eval.exploitability.options import ExploitOptions
 from tests.agents.ppo.small_run import flat, state_of, untimed
 from tests.agents.ppo.small_run import metrics as rows_of
 
@@ -73,6 +75,14 @@ def test_a_policy_is_evaluated_from_both_seats_and_on_the_other_model(whole):
     assert "air combat, f16" in found.markdown
     assert '"games": 2' in found.json
     assert found.failures == ()
+
+
+def test_best_responses_are_runs_of_the_same_game(whole, tmp_path):
+    options = ExploitOptions(players=(str(whole / "small" / "final.pt"),), steps=100_000, seeds=1, start=("warm",))
+    (run,) = make_runs(options, find_targets(options), tmp_path)
+    assert isinstance(run.config, AirCombatRunConfig)
+    assert (run.config.env.action_repeat, run.config.network.hidden) == (60, 8)
+    assert run.config.init_from == run.config.against == str(whole / "small" / "final.pt")
 
 
 def test_a_policy_of_other_columns_does_not_play(whole):
