@@ -17,7 +17,7 @@ import torch
 from benchmarks.gpu_parts.agreement import Agreement
 from benchmarks.gpu_parts.part import Found, PartOptions, percent, rate
 from sparring.envs.air_combat import rules
-from sparring.envs.air_combat.batch import ACTION_SIZE, AirCombatBatch
+from sparring.envs.air_combat.batch import AirCombatBatch
 
 TICKS, COPIES = 240, 4
 SEEN = ("obs", "reward", "terminated", "truncated", "outcome", "length", "final_hp")
@@ -175,7 +175,7 @@ def _bring_together(batch: AirCombatBatch) -> None:
 
 def _step(batches: tuple[AirCombatBatch, ...], draws: torch.Generator) -> None:
     """Play the same random actions in all."""
-    actions = 2.0 * torch.rand(batches[0].num_envs, 2, ACTION_SIZE, generator=draws) - 1.0
+    actions = 2.0 * torch.rand(batches[0].num_envs, 2, batches[0].action_size, generator=draws) - 1.0
     for batch in batches:
         batch.step(actions.to(batch.device))
 

@@ -26,6 +26,7 @@ from sparring.envs.air_combat.airframe.missile import FLARE_SLOTS
 from sparring.envs.air_combat.config import CombatReward
 from sparring.envs.air_combat.kernels import battle, step
 from sparring.envs.air_combat.kernels.battle_state import Battle, BattleSettings, SeatStep
+from sparring.envs.air_combat.kernels.conditions import Conditions, Gust
 from sparring.envs.air_combat.kernels.gun import Round
 from sparring.envs.air_combat.kernels.missile import Flare, Missile
 from sparring.envs.air_combat.kernels.state import AirClock, CombatSettings, CombatWeights, Plane
@@ -44,6 +45,7 @@ COUNTS = {
 }
 _STRUCTS: dict[str, Any] = {
     "planes": Plane, "rounds": Round, "clock": AirClock, "stores": Stores, "missiles": Missile, "flares": Flare,
+    "conditions": Conditions, "gusts": Gust, "history": Plane,
 }  # fmt: skip
 _SCRATCH: dict[str, Any] = {"past": wp.vec3, "seats": SeatStep}
 RESULTS = (
@@ -193,10 +195,27 @@ class AirCombatBatch:
             self._restart.copy_(restart)
             self._begin_marked()
 
+    def set_ranges(self, ranges: np.ndarray) -> None:
+        """Draw the physics from `ranges` [7, 2] (low, high; `rules.PARAMETERS`), for each match from its next start on.
+
+        Raises `ConfigError` for invalid ranges, or where the options draw none.
+        """
+        if self.options.randomization == "none":
+            raise ConfigError("randomization=none: choose narrow or full to set ranges")
+        values = np.asarray(ranges, dtype=np.float32)
+        if values.shape != (len(game.PARAMETERS), 2):
+            raise ConfigError(f"ranges have shape {values.shape}, expected ({len(game.PARAMETERS)}, 2): low and high")
+        for parameter, (low, high) in zip(game.PARAMETERS, values.tolist(), strict=True):
+            least, most = parameter.limits
+            if not least <= low <= high <= most:
+                raise ConfigError(f"range of {parameter.name} is {low:g}..{high:g}: must be within {least:g}..{most:g}")
+        self.ranges.copy_(torch.from_numpy(values))
+
     def snapshot(self) -> dict[str, np.ndarray]:
         """Return host copies of the state as structured arrays: planes [N, S], rounds [N, S * SLOTS], clock [N].
 
-        With missiles or flares also stores [N, S], missiles [N, S * missiles] and flares [N, S * FLARE_SLOTS].
+        With options also stores [N, S], missiles [N, S * missiles], flares [N, S * FLARE_SLOTS], conditions [N] and,
+        with drawn physics, gusts [N, S] and history [N, S * HISTORY].
         """
         with self._launcher.stream():
             return {name: np.array(getattr(self._world, name).numpy()) for name in self._shapes}
@@ -218,7 +237,7 @@ class AirCombatBatch:
     def state_dict(self) -> dict[str, Any]:
         """Return everything that determines further play, as tensors and numbers, for `load_state_dict`."""
         arrays = {name: torch.from_numpy(rows.reshape(-1).view(np.uint8)) for name, rows in self.snapshot().items()}
-        return {"arrays": arrays, "seed": self._settings.seed} | {name: getattr(self, name) for name in _CARRIED}
+        return {"arrays": arrays, "seed": self._settings.seed} | {name: getattr(self, name) for name in self._carried}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a `state_dict` of a batch with the same options and number of matches.
@@ -226,14 +245,14 @@ class AirCombatBatch:
         Raises `ContentError`, before any change, for one of another batch.
         """
         arrays = check_tensors(state["arrays"], self.state_dict()["arrays"], "arrays")
-        for name in _CARRIED:
+        for name in self._carried:
             check_tensor(state[name], getattr(self, name).cpu(), name)
         self._settings.seed = state["seed"]
         self._recorded = []
         for name, rows in arrays.items():
             structs = rows.numpy().view(_STRUCTS[name].numpy_dtype())
             self._set(name, structs.reshape(getattr(self._world, name).shape))
-        for name in _CARRIED:
+        for name in self._carried:
             getattr(self, name).copy_(state[name])
 
     def close(self) -> None:
@@ -261,6 +280,8 @@ class AirCombatBatch:
         self.bots = torch.full((n, seats), game.ACTIONS, dtype=torch.int32, device=self.device)
         self.match_id = torch.arange(n, dtype=torch.int32, device=self.device)
         self.actions = new(n, seats, self.action_size)
+        self.ranges = torch.tensor(game.ranges(self.options.randomization), device=self.device)
+        self._carried: tuple[str, ...] = _CARRIED
         self._restart = new(n, dtype=torch.bool)
         self._launcher.load(battle if self._further else step)
         self._recorded = []
@@ -269,14 +290,19 @@ class AirCombatBatch:
         self._shapes: dict[str, tuple[int, ...]] = {"planes": (n, seats), "rounds": (n, slots), "clock": (n,)}
         scratch: dict[str, tuple[int, ...]] = {}
         if self._further:
-            missiles, flares = seats * self.options.missiles, seats * FLARE_SLOTS if self.options.flares else 0
+            options = self.options
+            missiles, flares = seats * options.missiles, seats * FLARE_SLOTS if options.flares else 0
             self._shapes |= {"stores": (n, seats), "missiles": (n, missiles), "flares": (n, flares)}
+            varied = options.randomization != "none"
+            self._shapes |= {"conditions": (n,), "gusts": (n, seats * varied)}
+            self._shapes |= {"history": (n, seats * game.HISTORY * varied)}
             scratch = {"past": (n, missiles), "seats": (n, seats)}
+            self._carried += ("ranges",)
         with self._launcher.stream():
             self._world.tables = load_tables(device)
             for name, shape in (self._shapes | scratch).items():
                 setattr(self._world, name, wp.zeros(shape, dtype=(_STRUCTS | _SCRATCH)[name], device=device))
-        for name in ("bots", "match_id"):
+        for name in ("bots", "match_id", "ranges") if self._further else ("bots", "match_id"):
             setattr(self._world, name, wp.from_torch(getattr(self, name)))
         for name in RESULTS:
             tensor = getattr(self, name)
@@ -288,6 +314,7 @@ class AirCombatBatch:
 def _battle_settings(options: game.CombatOptions) -> BattleSettings:
     settings = BattleSettings()
     settings.size, settings.missiles, settings.flares = options.team_size, options.missiles, options.flares
+    settings.varied, settings.observe_physics = options.randomization != "none", options.observe_physics
     return settings
 
 

@@ -120,8 +120,50 @@ OBSERVATION_OTHER = (
 
 With teams first the mates, then the other opponents, each by seat. An observer that is lost sees zeros.
 """
+OBSERVATION_PHYSICS = (
+    *("mass", "thrust", "drag", "shear_x", "shear_y", "shear_z", "turbulence", "sensor_noise", "sensor_delay"),
+)
+"""Further columns, the last, with drawn physics that are observed. The shear is in body axes, like other vectors."""
 TEAM_SPACING = 600.0
 """m between the aircraft of a side at the start, which fly in line abreast."""
+
+
+@dataclass(frozen=True)
+class CombatParameter:
+    """A drawn quantity: default and the ranges of the two levels."""
+
+    name: str
+    default: float
+    narrow: tuple[float, float]
+    full: tuple[float, float]
+    unit: str
+    limits: tuple[float, float]
+    """What ranges of one's own must lie in."""
+
+
+HISTORY = 4
+"""Steps that delayed sensors look back, with the present one."""
+NOISE_RATE = 0.2
+"""Error of a velocity in m/s for each m of error of a place."""
+PARAMETERS = (
+    CombatParameter("mass", 1.0, (0.95, 1.05), (0.85, 1.25), "of the nominal", (0.5, 2.0)),
+    CombatParameter("thrust", 1.0, (0.95, 1.05), (0.8, 1.2), "of the nominal", (0.0, 3.0)),
+    CombatParameter("drag", 1.0, (0.95, 1.05), (0.8, 1.3), "of the nominal", (0.0, 3.0)),
+    CombatParameter("wind_shear", 0.0, (0.0, 2.0), (0.0, 6.0), "m/s per km of height", (0.0, 50.0)),
+    CombatParameter("turbulence", 0.0, (0.0, 1.5), (0.0, 5.0), "m/s", (0.0, 20.0)),
+    CombatParameter("sensor_noise", 0.0, (0.0, 5.0), (0.0, 25.0), "m", (0.0, 1000.0)),
+    CombatParameter("sensor_delay", 0.0, (0.0, 1.0), (0.0, 3.0), "steps", (0.0, HISTORY - 1.0)),
+)
+"""Physics that are drawn for a match, the same for all its aircraft."""
+LEVELS = ("none", "narrow", "full")
+
+
+def ranges(level: str) -> tuple[tuple[float, float], ...]:
+    """Return (low, high) of each of `PARAMETERS`; raises `UnknownNameError` for another level."""
+    choose("randomization", level, LEVELS)
+    if level == "none":
+        return tuple((parameter.default, parameter.default) for parameter in PARAMETERS)
+    return tuple(getattr(parameter, level) for parameter in PARAMETERS)
 
 
 @dataclass(frozen=True)
@@ -134,6 +176,10 @@ class CombatOptions:
     """Flares of each aircraft at the start."""
     team_size: int = option(1, "[1, 8]")
     """Aircraft a side. Seats 0 to team_size - 1 are one side, the rest the other."""
+    randomization: str = option("none", LEVELS)
+    """Ranges from which the physics of each match are drawn: none, narrow or full."""
+    observe_physics: bool = option(True)
+    """Append the drawn physics to the observation."""
 
     def __post_init__(self) -> None:
         """Refuse values out of range."""
@@ -141,7 +187,7 @@ class CombatOptions:
             value, allowed = getattr(self, entry.name), entry.metadata["allowed"]
             if type(entry.default) is int and type(value) is not int:
                 raise ConfigError(f"{entry.name}={value}: must be a whole number in {allowed}")
-            if wrong := complaint(value, allowed):
+            if allowed and (wrong := complaint(value, allowed)):
                 raise ConfigError(f"{entry.name}={value}: {wrong}")
 
     @property
@@ -158,7 +204,8 @@ class CombatOptions:
             for index in range(1, self.team_size)
             for name in OBSERVATION_OTHER
         )
-        return OBSERVATION + (OBSERVATION_ARMED if self.armed else ()) + others
+        physics = OBSERVATION_PHYSICS if self.randomization != "none" and self.observe_physics else ()
+        return OBSERVATION + (OBSERVATION_ARMED if self.armed else ()) + others + physics
 
     @property
     def layout(self) -> str:
@@ -167,8 +214,11 @@ class CombatOptions:
 
     @property
     def contract(self) -> dict[str, Any]:
-        """What a policy must match beside the sizes: the options that are not at their default."""
-        chosen = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        """What a policy must match beside the layout: the options that are not at their default.
+
+        Drawn physics are not among them: a policy to which they are hidden plays with any.
+        """
+        chosen = {name: getattr(self, name) for name in ("missiles", "flares", "team_size")}
         return {name: value for name, value in chosen.items() if value != getattr(PLAIN, name)}
 
     @property

@@ -15,6 +15,14 @@ import warp as wp
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.kernels.battle_state import Battle, BattleSettings, SeatStep, begin_battle, opponent_of
 from sparring.envs.air_combat.kernels.battle_weapons import burst_missiles, fire_gun, fly_bursts, fly_missiles
+from sparring.envs.air_combat.kernels.conditions import (
+    air_motion,
+    blurred,
+    next_gust,
+    observe_conditions,
+    scales_of,
+)
+from sparring.envs.air_combat.kernels.gun import DT
 from sparring.envs.air_combat.kernels.missile import fly_flares
 from sparring.envs.air_combat.kernels.pilots import decide
 from sparring.envs.air_combat.kernels.state import AirClock, CombatSettings, CombatWeights, Plane
@@ -25,7 +33,6 @@ from sparring.envs.air_combat.kernels.step import (
     AirResults,
     fly,
     potential,
-    unit_scales,
 )
 from sparring.envs.air_combat.kernels.stores import (
     Orders,
@@ -41,7 +48,9 @@ from sparring.envs.air_combat.kernels.view import observe, see, write_vector
 wp.set_module_options({"enable_backward": False, "optimization_level": 3, "max_unroll": 1})
 
 BASE, ARMED = wp.constant(len(rules.OBSERVATION)), wp.constant(len(rules.OBSERVATION_ARMED))
-OTHER = wp.constant(len(rules.OBSERVATION_OTHER))
+OTHER, PHYSICS = wp.constant(len(rules.OBSERVATION_OTHER)), wp.constant(len(rules.OBSERVATION_PHYSICS))
+HISTORY = wp.constant(rules.HISTORY)
+SENSORS = wp.constant(1 - 2**31)  # Of no burst or gust.
 HANDS_OFF = wp.constant(0.54)  # Throttle of an action that is replaced.
 
 
@@ -67,7 +76,17 @@ def observe_other(obs: wp.array2d[float], row: int, at: int, me: Plane, it: Plan
 
 
 @wp.func
-def observe_others(obs: wp.array2d[float], row: int, at: int, world: Battle, match: int, seat: int, size: int) -> None:
+def observe_others(
+    obs: wp.array2d[float],
+    row: int,
+    at: int,
+    world: Battle,
+    match: int,
+    seat: int,
+    steps: int,
+    settings: CombatSettings,
+    size: int,
+) -> None:
     """Write the mates of a seat by seat, then all opponents but the nearest."""
     me = world.planes[match, seat]
     nearest = opponent_of(world.planes, match, seat, size)
@@ -75,12 +94,35 @@ def observe_others(obs: wp.array2d[float], row: int, at: int, world: Battle, mat
     column = at
     for i in range(own, own + size):
         if i != seat:
-            observe_other(obs, row, column, me, world.planes[match, i])
+            observe_other(obs, row, column, me, seen_by(world, match, seat, i, steps, settings, size))
             column += OTHER
     for i in range(size - own, 2 * size - own):
         if i != nearest:
-            observe_other(obs, row, column, me, world.planes[match, i])
+            observe_other(obs, row, column, me, seen_by(world, match, seat, i, steps, settings, size))
             column += OTHER
+
+
+@wp.func
+def remember(world: Battle, match: int, steps: int) -> None:
+    """Keep the aircraft of step `steps` for delayed sensors; a negative number fills the history with them."""
+    for k in range(world.history.shape[1]):
+        if steps < 0 or k % HISTORY == steps % HISTORY:
+            world.history[match, k] = world.planes[match, k // HISTORY]
+
+
+@wp.func
+def seen_by(world: Battle, match: int, seat: int, i: int, steps: int, settings: CombatSettings, size: int) -> Plane:
+    """Return aircraft `i` as a seat's sensors see it after `steps` steps: late and with errors."""
+    if world.history.shape[1] == 0:
+        return world.planes[match, i]
+    c = world.conditions[match]
+    row = int(wp.rand_init(settings.seed, world.match_id[match]))
+    # A stream for each match beside those of bursts and gusts.
+    stream = int(wp.rand_init(int(wp.rand_init(row, world.clock[match].matches)), SENSORS))
+    rng = wp.rand_init(stream, (steps * 2 * size + seat) * 2 * size + i)
+    it = world.history[match, i * HISTORY + (steps + HISTORY - c.delay) % HISTORY]
+    it.hp = world.planes[match, i].hp
+    return blurred(it, c.noise, rng)
 
 
 @wp.func
@@ -89,15 +131,18 @@ def observe_battle(
 ) -> None:
     """Write the observations of all seats: `rules.OBSERVATION` towards the nearest opponent, then the options'."""
     time_left = 1.0 - float(tick) / float(settings.max_ticks)
+    steps = (tick + settings.ticks_per_step - 1) // settings.ticks_per_step
+    remember(world, match, wp.where(tick == 0, -1, steps))
     for seat in range(2 * options.size):
         row = 2 * options.size * match + seat
         me = world.planes[match, seat]
-        it = world.planes[match, opponent_of(world.planes, match, seat, options.size)]
+        nearest = opponent_of(world.planes, match, seat, options.size)
         column = BASE
         if options.size > 1 and me.hp <= 0.0:
             for column in range(obs.shape[1]):
                 obs[row, column] = 0.0
         else:
+            it = seen_by(world, match, seat, nearest, steps, settings, options.size)
             observe(obs, row, me, it, time_left, settings.single_rounds)
             if options.missiles + options.flares > 0:
                 load = world.stores[match, seat]
@@ -105,7 +150,9 @@ def observe_battle(
                 size = options.size
                 observe_stores(obs, row, column, world.planes, load, full, world.missiles, match, seat, it, size)
                 column += ARMED
-            observe_others(obs, row, column, world, match, seat, options.size)
+            observe_others(obs, row, column, world, match, seat, steps, settings, options.size)
+            if options.varied and options.observe_physics:
+                observe_conditions(obs, row, obs.shape[1] - PHYSICS, world.conditions[match], me)
 
 
 @wp.func
@@ -177,12 +224,22 @@ def phi_of(world: Battle, match: int, seat: int, size: int) -> float:
 
 
 @wp.func
+def next_air(world: Battle, match: int, seat: int, row: int, clock: AirClock, size: int) -> wp.vec3:
+    """Return the velocity of the air at an aircraft for this tick, with the gust of the next."""
+    me = world.planes[match, seat]
+    air = air_motion(world.conditions[match], world.gusts[match, seat], me)
+    rng = wp.rand_init(int(wp.rand_init(row, clock.matches)), -(2 * size * clock.tick + seat + 1))
+    world.gusts[match, seat] = next_gust(world.gusts[match, seat], wp.length(me.vel - air), rng)
+    return air
+
+
+@wp.func
 def play_tick(
     world: Battle, match: int, row: int, clock: AirClock, settings: CombatSettings, options: BattleSettings
 ) -> None:
     """Play one tick of all aircraft."""
     size = options.size
-    scales = unit_scales()
+    scales = scales_of(world.conditions[match])
     for seat in range(2 * size):
         state = world.seats[match, seat]
         me = world.planes[match, seat]
@@ -202,7 +259,15 @@ def play_tick(
         me = world.planes[match, seat]
         if me.hp > 0.0:
             command = world.seats[match, seat].orders.command
-            world.planes[match, seat] = fly(world.tables, me, command, scales, settings.six)
+            air = wp.vec3(0.0, 0.0, 0.0)
+            if options.varied:
+                air = next_air(world, match, seat, row, clock, size)
+            # The flight models fly in still air: theirs is the frame of the air at the aircraft.
+            me.vel = me.vel - air
+            me = fly(world.tables, me, command, scales, settings.six)
+            me.vel = me.vel + air
+            me.pos = me.pos + air * DT
+            world.planes[match, seat] = me
     fly_flares(world.flares, match)
     burst_missiles(world, match, size)
     if settings.single_rounds:
@@ -260,6 +325,7 @@ def battle_observe_kernel(
 ) -> None:
     """Write the observations of a state that was set by the host."""
     match = wp.tid() + first
+    remember(world, match, -1)
     observe_battle(results.obs, world, match, world.clock[match].tick, settings, options)
 
 

@@ -7,6 +7,7 @@ Seats 0 to T - 1 are one side, T to 2T - 1 the other.
 import warp as wp
 
 from sparring.envs.air_combat import rules
+from sparring.envs.air_combat.kernels.conditions import Conditions, Gust, draw_conditions
 from sparring.envs.air_combat.kernels.gun import Round
 from sparring.envs.air_combat.kernels.missile import Flare, Missile
 from sparring.envs.air_combat.kernels.state import AirClock, CombatSettings, Plane
@@ -26,6 +27,9 @@ class BattleSettings:
     missiles: int
     flares: int
     """At the start, of each aircraft."""
+    varied: bool
+    """Whether physics are drawn."""
+    observe_physics: bool
 
 
 @wp.struct
@@ -60,6 +64,12 @@ class Battle:
     past: wp.array2d[wp.vec3]
     """Places of the missiles at the start of the tick."""
     seats: wp.array2d[SeatStep]
+    ranges: wp.array2d[float]
+    """Of the drawn physics [7, 2], low and high."""
+    conditions: wp.array[Conditions]
+    gusts: wp.array2d[Gust]
+    history: wp.array2d[Plane]
+    """Aircraft at the ends of the last steps [N, S * HISTORY]; empty without drawn physics."""
 
 
 @wp.func
@@ -96,6 +106,10 @@ def begin_battle(world: Battle, match: int, settings: CombatSettings, options: B
         world.planes[match, k] = begin_plane(world.tables, place, heading, speed, settings.six)
         place = wp.vec3(-north, -east, -height)
         world.planes[match, options.size + k] = begin_plane(world.tables, place, heading + PI, speed, settings.six)
+    drawn = wp.rand_init(int(wp.rand_init(row, clock.matches)), 0)  # Bursts use 1 and up, gusts -1 and down.
+    world.conditions[match] = draw_conditions(world.ranges, drawn, height)
+    for seat in range(world.gusts.shape[1]):
+        world.gusts[match, seat] = Gust()
     load = Stores()
     load.missiles = options.missiles
     load.flares = options.flares

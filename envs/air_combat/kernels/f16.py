@@ -132,8 +132,8 @@ def motion(
     yaw = slips[1] + increments[1] * ailerons + increments[3] * rudders + span * (row[7] * r + row[8] * p)
     yaw -= y * (CG_REFERENCE - cg) * CHORD / SPAN
     # Equations of motion.
-    surface = m.pressure * AREA
-    push = scales.thrust * thrust_lbf(tables, mach, height_ft, power)
+    surface = m.pressure * AREA / scales.mass  # Forces are those on the nominal mass.
+    push = scales.thrust * thrust_lbf(tables, mach, height_ft, power) / scales.mass
     ahead = air / speed
     coefficients = wp.vec3(x, y, z) - ahead * wave_drag(mach)
     coefficients = coefficients + ahead * (wp.dot(coefficients, ahead) * (scales.drag - 1.0))

@@ -65,8 +65,8 @@ def fly_point_mass(tables: AirframeTables, plane: Plane, command: Command, scale
     air = standard_air(height)
     mach = speed / air[1]
     pressure = 0.5 * air[0] * speed * speed
-    surface = pressure * AREA
-    push = scales.thrust * NEWTONS * thrust_lbf(tables, mach, height * PER_FT, plane.power)
+    surface = pressure * AREA / scales.mass  # Forces are those on the nominal mass.
+    push = scales.thrust * NEWTONS * thrust_lbf(tables, mach, height * PER_FT, plane.power) / scales.mass
     # Load factor: lag, rate limit, and the lift that there is at this speed.
     raised = push * wp.dot(plane.nose, lifting)  # sin(alpha) of the last tick
     load = plane.load + wp.clamp((command.load - plane.load) * LOAD_PART, -LOAD_STEP, LOAD_STEP)

@@ -47,6 +47,8 @@ class Plane:
 class Scales:
     """Factors of a match's physics, 1 for the airframe as it is."""
 
+    mass: float
+    """Of the mass and the moments of inertia: the forces are divided by it."""
     thrust: float
     drag: float
     """Of the air's force along the velocity."""

@@ -84,6 +84,7 @@ class AirResults:
 def unit_scales() -> Scales:
     """Return the airframe as it is."""
     scales = Scales()
+    scales.mass = 1.0
     scales.thrust = 1.0
     scales.drag = 1.0
     return scales

@@ -32,6 +32,7 @@ def motion_kernel(
     rates = wp.vec3(states[i, 6], states[i, 7], states[i, 8])
     surfaces = wp.vec3(controls[i, 1], controls[i, 2], controls[i, 3])
     scales = Scales()
+    scales.mass = 1.0
     scales.thrust = 1.0
     scales.drag = 1.0
     out[i] = motion(tables, air, rates, surfaces, states[i, 11], states[i, 12], cg[i], scales)
@@ -69,14 +70,14 @@ def forces(states, controls, cg):
     return out.numpy()
 
 
-def fly(planes, commands, ticks, *, six=False, thrust=1.0, drag=1.0):
+def fly(planes, commands, ticks, *, six=False, thrust=1.0, drag=1.0, mass=1.0):
     """Return planes [N] after `ticks` of commands [N] of (load, roll rate, throttle)."""
     orders = np.zeros(len(planes), dtype=Command.numpy_dtype())
     columns = np.broadcast_to(commands, (len(planes), 3)).T
     for name, column in zip(("load", "roll_rate", "throttle"), columns, strict=True):
         orders[name] = column
     scales = Scales()
-    scales.thrust, scales.drag = thrust, drag
+    scales.thrust, scales.drag, scales.mass = thrust, drag, mass
     rows = wp.array(planes, dtype=Plane, device="cpu")
     inputs = [tables(), rows, wp.array(orders, dtype=Command, device="cpu"), scales, ticks, six]
     wp.launch(fly_kernel, dim=len(planes), inputs=inputs, device="cpu")
