@@ -67,7 +67,7 @@ class MovementBatch:
     ) -> None:
         n = batch.num_games
         self.batch, self.seed, self.autoreset, self.writers = batch, seed, autoreset, tuple(writers)
-        self.writer_seconds = 0.0
+        self.writer_seconds, self._closed = 0.0, False
         self.num_envs, self.device = n, batch.device
         self.length = torch.zeros(n, device=self.device)
         self.draws = 0
@@ -92,7 +92,12 @@ class MovementBatch:
         return movement_contract(self.batch.last_year)
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Apply choices [N, 7, 17]; return reward [N, 7], terminated [N], truncated [N] and outcome [N]."""
+        """Apply choices [N, 7, 17]; return reward [N, 7], terminated [N], truncated [N] and outcome [N].
+
+        Raises `RuntimeError` after `close`.
+        """
+        if self._closed:
+            raise RuntimeError("the games are closed: make a new batch to play on")
         before = sum_of_squares(self.batch.owner)
         self._draw()
         self._write(actions.flatten(0, 1).long())
@@ -143,7 +148,8 @@ class MovementBatch:
         self._fill(self.obs, self._seen(self.batch.state))
 
     def close(self) -> None:
-        """Stop the worker threads."""
+        """Stop the worker threads; no step follows."""
+        self._closed = True
         self.batch.close()
 
     def _seat(self, bots: Tensor) -> None:

@@ -18,6 +18,9 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, location_name, standard_board
 from sparring.envs.diplomacy.orders.notation import Order, OrderError, place_unit, read_order, without_army_coasts
 
+MOST_LINES = 500
+"""Lines of a power that are read; it has 34 units at most, and a line takes some 100 microseconds."""
+
 
 @dataclass(frozen=True)
 class Line:
@@ -49,7 +52,8 @@ def submit(
     ordered = dislodged if phase in codes.RETREATS else units
     form = _OrderForm(orders, power, ordered)
     due = _due(power, units, owner) if phase == codes.WINTER else None
-    return [Line(text, form.take(text, due)) for text in lines]
+    read = [Line(text, form.take(text, due)) for text in lines[:MOST_LINES]]
+    return [*read, *(Line(text, f"line {MOST_LINES + 1} or later; no more are read") for text in lines[MOST_LINES:])]
 
 
 def _due(power: int, units: np.ndarray, owner: np.ndarray) -> int:

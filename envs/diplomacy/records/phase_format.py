@@ -131,6 +131,9 @@ def read_centres(field: Field) -> np.ndarray:
     """Return the owners of the centres, int64 [34]."""
     board = standard_board()
     owner = np.full(codes.NUM_CENTRES, NOTHING)
+    for _, held in field.items():
+        if held.value is None:
+            held.fail("is null; write [] for a power without centres")
     for power, member in holdings(field):
         province = read_province(member, member.of(str))
         centre = int(board.centre_of[province])

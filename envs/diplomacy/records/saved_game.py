@@ -1,9 +1,10 @@
 """Saved games as JSON: position, orders and results of every phase, restored exactly.
 
 The format is described in `docs/envs/diplomacy_saved_games.md`. `write_game` makes the JSON value, `read_game` reads
-it, `save` and `load` use a file. A game is a list of `PhaseRecord`s, the last one its current position; any of them can
-be continued with `batch.set_position(game, record.position)`. `read_game` recognizes games of the Python package
-`diplomacy` and reads them with `package_game.py`.
+it, `save` and `load` use a file, `save_lines` and `load_lines` one with a game on every line (JSONL). A game is a list
+of `PhaseRecord`s, the last one its current position; any of them can be continued with
+`batch.set_position(game, record.position)`. `read_game` recognizes games of the Python package `diplomacy` and reads
+them with `package_game.py`.
 
 Files may lack results, some or all. Absent is not success: the adjudicator processes the orders of every phase, and
 its results take the place of the missing ones where its next position is that of the file. Where it is another one,
@@ -13,8 +14,9 @@ they stay `UNKNOWN`. Every difference is a note of its phase.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -45,7 +47,7 @@ T = TypeVar("T")
 
 FORMAT, VERSION = "sparring-diplomacy", 1
 LARGEST = 16 * 2**20
-"""Bytes of a file; a game of 200 phases has about one MiB."""
+"""Bytes of a file or a line with one game; one of 200 phases has about one MiB."""
 KEYS = ("format", "version", "map", "phases", "players")
 Row = Mapping[str, np.ndarray]
 
@@ -99,7 +101,10 @@ def save(path: str | Path, game: Sequence[PhaseRecord], *, players: Sequence[str
     Raises `InputError` for a game that cannot be written (`write_game`), for a missing folder, and if the file cannot
     be written.
     """
-    place, text = user_path("path", path), json.dumps(write_game(game, players=players), indent=1) + "\n"
+    _write(user_path("path", path), json.dumps(write_game(game, players=players), indent=1) + "\n")
+
+
+def _write(place: Path, text: str) -> None:
     if not place.parent.is_dir():
         raise InputError(f"{place}: there is no folder {str(place.parent)!r}; make it first, or give another place")
     try:
@@ -111,6 +116,48 @@ def save(path: str | Path, game: Sequence[PhaseRecord], *, players: Sequence[str
 def load(path: str | Path) -> list[PhaseRecord]:
     """Read the game in a file; raises `InputError` for a missing file, invalid JSON, or an invalid game."""
     return _load(path, read_game)
+
+
+def save_lines(path: str | Path, games: Iterable[Sequence[PhaseRecord]]) -> None:
+    """Write games to a file, one on every line, atomically. Raises `InputError` as `save` does, with the game's number.
+
+    `load_lines` reads them, and games that the package `diplomacy` has saved so.
+    """
+    lines = []
+    for number, game in enumerate(games):
+        try:
+            lines.append(json.dumps(write_game(game)) + "\n")
+        except InputError as error:
+            raise InputError(f"game {number}: {error}") from error
+    _write(user_path("path", path), "".join(lines))
+
+
+def load_lines(path: str | Path) -> Iterator[list[PhaseRecord]]:
+    """Yield the games in a file with one on every line, of either format; empty lines are left out.
+
+    Raises `InputError`, with the number of the line, for invalid ones, and before it is parsed for one above `LARGEST`.
+    """
+    place = user_path("path", path)
+    try:
+        with place.open("rb") as file:
+            for number in count(1):
+                if not (line := file.readline(LARGEST + 1)):
+                    return
+                if line.strip():
+                    yield _line(f"{path}, line {number}", line)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+
+
+def _line(name: str, line: bytes) -> list[PhaseRecord]:
+    if len(line) > LARGEST:
+        raise InputError(f"{name}: has more than {LARGEST:,} bytes; a game has fewer, so put one on every line")
+    try:
+        return read_game(json.loads(line, object_pairs_hook=_once))
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{name}: no JSON: {error}") from error
 
 
 def load_players(path: str | Path) -> tuple[str, ...]:
@@ -132,7 +179,7 @@ def _load(path: str | Path, reader: Callable[[Any], T]) -> T:
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     except (ValueError, RecursionError) as error:
-        lines = "; a file holds one game, not one on every line" if "Extra data" in str(error) else ""
+        lines = "; a file holds one game; load_lines reads one on every line" if "Extra data" in str(error) else ""
         raise InputError(f"{path}: no JSON: {error}{lines}") from error
 
 

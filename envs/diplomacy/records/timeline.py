@@ -188,9 +188,19 @@ def _moves(phase: Phase, after: Phase) -> Iterator[OrderOutcome]:
         if unit:
             lost, result = divmod(phase["results"][province], codes.DISLODGED_FLAG)
             fate = "dislodged" if after["dislodged"][province] else "dislodged and disbanded"
-            notes = ["" if phase["orders"][province] else UNORDERED, _NOTES.get(result, ""), fate if lost else ""]
-            outcome = _outcome(phase, province, unit, ", ".join(filter(None, notes)), fine=result not in _NOTES)
+            ashore = result == codes.DONE and _left_ashore(phase, phase["orders"][province])
+            why = "the army did not sail" if ashore else _NOTES.get(result, "")
+            notes = ["" if phase["orders"][province] else UNORDERED, why, fate if lost else ""]
+            fine = result not in _NOTES and not ashore
+            outcome = _outcome(phase, province, unit, ", ".join(filter(None, notes)), fine=fine)
             yield replace(outcome, dislodged=bool(lost))
+
+
+def _left_ashore(phase: Phase, order: int) -> bool:
+    """Return whether an order convoys an army whose convoy was disrupted, at whichever fleet."""
+    kind, _, other, _ = codes.unpack(order)
+    army = int(standard_board().province_of[other])
+    return kind == codes.CONVOY and phase["results"][army] % codes.DISLODGED_FLAG == codes.DISRUPTED
 
 
 def _retreats(phase: Phase, after: Phase) -> Iterator[OrderOutcome]:

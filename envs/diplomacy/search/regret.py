@@ -63,7 +63,7 @@ class Table:
         return chosen, float(self.values[0][chosen] / iterations)
 
     def _drawn(self, shares: np.ndarray) -> int:
-        return int(min(np.searchsorted(np.cumsum(shares), self._random.random(), side="right"), len(shares) - 1))
+        return min(int(np.searchsorted(np.cumsum(shares), self._random.random(), side="right")), len(shares) - 1)
 
 
 def distinct(compared: Iterable[tuple[float, np.ndarray]]) -> np.ndarray:

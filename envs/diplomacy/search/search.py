@@ -144,8 +144,8 @@ class OrderSearch:
         start = time.perf_counter()
         every = [self._below.choose(state, (powers + step) % codes.NUM_POWERS, listed, ids) for step in others]
         self._seconds -= time.perf_counter() - start  # `speed` is that of the own positions
-        for found in every:
-            for game, below in zip(games, found, strict=True):
+        for searched in every:
+            for game, below in zip(games, searched, strict=True):
                 game.positions += below.positions
         return every
 
@@ -237,10 +237,9 @@ class SearchTurn:
 
     def match_regrets(self, every: Sequence[Sequence[SearchedGame]]) -> None:
         """Choose between candidates of all powers; `every` are searches of the powers 0 to 6 places after a game's."""
-        found = zip(*every, strict=True)
         tables = [
             Table([distinct(below.compared) for below in row], (self.search.seed, number))
-            for row, number in zip(found, self.ids.tolist(), strict=True)
+            for row, number in zip(zip(*every, strict=True), self.ids.tolist(), strict=True)
         ]
         longest = [
             LONGEST[phase] * sum(map(len, table.rows))

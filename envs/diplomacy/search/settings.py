@@ -8,7 +8,7 @@ Reading them needs neither torch nor Warp, so that a wrong name is reported at o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 from sparring.configs.core.allowed import complaint
@@ -56,8 +56,8 @@ class SearchSettings:
         """Settings of the searches one level below, None without any."""
         if LEVEL_ONE not in self.models and self.form != REGRET:
             return None
-        share = {"positions": self.positions // SHARES, "seconds": self.seconds / SHARES}
-        return replace(self, proposals="dumbbot", opponents=self.bot, form=ASCENT, **share)
+        positions, seconds = self.positions // SHARES, self.seconds / SHARES
+        return SearchSettings("dumbbot", self.bot, ASCENT, positions, seconds, self.seed)
 
 
 def read_settings(text: str) -> SearchSettings:

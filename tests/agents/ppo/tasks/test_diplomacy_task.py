@@ -236,3 +236,10 @@ def test_a_network_of_another_version_is_refused(network):
     assert build_network(network.shape).shape == network.shape
     with pytest.raises(ValueError, match="observations of 5 numbers"):
         build_network(network.shape | {"obs_dim": 5})
+
+
+def test_no_step_follows_a_close():
+    games = MovementBatch(DiplomacyBatch(1, threads=1), seed=3)
+    games.close()
+    with pytest.raises(RuntimeError, match="the games are closed: make a new batch to play on"):
+        games.step(torch.zeros(1, codes.NUM_POWERS, codes.SLOTS))

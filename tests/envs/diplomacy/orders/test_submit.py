@@ -6,6 +6,7 @@ import pytest
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, location_name, standard_board
+from sparring.envs.diplomacy.orders import submit as orders_of_powers
 from sparring.envs.diplomacy.orders.notation import write_order
 from sparring.envs.diplomacy.orders.submit import submit
 from tests.envs.diplomacy.scenes import owner_row, unit_row
@@ -122,3 +123,20 @@ def test_one_text_instead_of_a_list_is_refused():
     with pytest.raises(InputError, match="lines='A PAR H': give a list of orders, one a line"):
         submit(orders, "A PAR H", power=FRANCE, phase=codes.SPRING, **rows)
     assert not orders.any()
+
+
+def test_lines_beyond_the_most_are_not_read(monkeypatch):
+    monkeypatch.setattr(orders_of_powers, "MOST_LINES", 2)
+    units = {"France": "A BUR, A MAR, A PAR"}
+    given, problems = hand_in(["A PAR H", "A MAR H", "A BUR H"], phase=codes.SPRING, units=units)
+    assert given == {"PAR": "A PAR H", "MAR": "A MAR H"}
+    assert problems == ["", "", "line 3 or later; no more are read"]
+
+
+def test_ten_thousand_times_too_many_lines_cost_no_reading(monkeypatch):
+    """A list of 10 MB was read order by order, in many seconds."""
+    read = []
+    monkeypatch.setattr(orders_of_powers, "read_order", lambda text: read.append(text))
+    _, problems = hand_in(["A PAR H"] * 100_000, phase=codes.SPRING, units={"France": "A PAR"})
+    assert len(read) == orders_of_powers.MOST_LINES
+    assert len(problems) == 100_000

@@ -16,7 +16,17 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, standard_board
 from sparring.envs.diplomacy.orders.notation import read_order, write_order
 from sparring.envs.diplomacy.records.history import GameHistory, PhaseRecord
-from sparring.envs.diplomacy.records.saved_game import KEYS, load, load_players, read_game, save, write_game
+from sparring.envs.diplomacy.records.saved_game import (
+    KEYS,
+    LARGEST,
+    load,
+    load_lines,
+    load_players,
+    read_game,
+    save,
+    save_lines,
+    write_game,
+)
 
 BOARD = standard_board()
 ROOT = Path(__file__).resolve().parents[4]
@@ -392,7 +402,7 @@ def test_what_makes_no_sense_in_a_game_of_the_package(path, value, message):
     ("text", "message"),
     [
         ("{", "no JSON: Expecting"),
-        ("{}\n{}\n", "no JSON: Extra data.*; a file holds one game, not one on every line"),
+        ("{}\n{}\n", "no JSON: Extra data.*; a file holds one game; load_lines reads one on every line"),
         ("[" * 100_000, "no JSON"),
         ("[]", "must be an object, not "),
         ('{"format": "sparring-diplomacy", "format": "x"}', "key 'format' is there twice"),
@@ -488,3 +498,45 @@ def test_a_game_with_something_else_anywhere_is_read_or_refused(played):
         except InputError:
             refused += 1
     assert 60 < refused < 120
+
+
+def test_games_on_lines_are_read_back_one_by_one(played, tmp_path):
+    place = tmp_path / "games.jsonl"
+    save_lines(place, [played.game(3), played.game(8)])
+    with place.open("a", encoding="utf-8") as file:
+        file.write("\n" + json.dumps(PACKAGE) + "\n")
+    first, second, package = load_lines(place)
+    assert same(first, played.game(3))
+    assert same(second, played.game(8))
+    assert same(package, read_game(PACKAGE))
+
+
+def test_a_line_is_named_where_it_is_no_game(played, tmp_path):
+    place = tmp_path / "games.jsonl"
+    save_lines(place, [played.game(3)])
+    good = place.read_text(encoding="utf-8")
+    for line, words in (
+        ("{", "line 2: no JSON: "),
+        ("[" * 100_000, "line 2: no JSON: "),
+        ('{"phases": []}', "line 2: phases: must hold at least one phase"),
+        ("1" * (LARGEST + 1), "line 2: has more than 16,777,216 bytes; a game has fewer"),
+    ):
+        place.write_text(good + line + "\n", encoding="utf-8")
+        games = load_lines(place)
+        assert same(next(games), played.game(3))
+        with pytest.raises(InputError, match=re.escape(words)):
+            next(games)
+    with pytest.raises(InputError, match="nowhere: No such file"):
+        next(load_lines(tmp_path / "nowhere"))
+    with pytest.raises(InputError, match="game 1: phases: must hold at least one phase"):
+        save_lines(place, [played.game(3), []])
+
+
+@pytest.mark.parametrize("key", ["centres", "centers"])
+def test_a_power_with_null_for_its_centres_is_refused(key):
+    state = {"units": {"FRANCE": ["A PAR"]}, key: {"FRANCE": None}}
+    game = {"phases": [{"name": "S1901M", "state": state}]}
+    if key == "centres":
+        game |= {"format": "sparring-diplomacy", "version": 1, "map": "standard"}
+    with pytest.raises(InputError, match=rf"{key}.FRANCE: is null; write \[\] for a power without centres"):
+        read_game(game)

@@ -286,3 +286,15 @@ def test_a_draw_names_who_is_left(random_game):
     owner = {"France": owned, "Italy": "BER, KIE, MUN"}
     phases = play(units, {}, {}, owner=owner, phase=codes.FALL, last_year=1901)
     assert result(phases) == "draw of 2: France, Italy"
+
+
+def test_a_convoy_of_an_army_that_stayed_is_not_said_to_be_done():
+    """The other fleet of the chain is dislodged; where another route is left the army sails, and both have convoyed."""
+    units = {"England": "A LON, F NTH, F NWG", "Russia": "F BAR, F NWY"}
+    for goal, note in (("CLY", "the army did not sail"), ("EDI", "")):
+        chain = f"A LON - {goal} VIA, F NTH C A LON - {goal}, F NWG C A LON - {goal}"
+        phases = play(units, {"England": chain, "Russia": "F BAR - NWG, F NWY S F BAR - NWG"})
+        outcomes = {outcome.text[:5]: outcome for outcome in order_outcomes(phases[0], phases[1])}
+        assert outcomes["F NTH"].note == note
+        assert outcomes["F NTH"].fine == (not note)
+        assert outcomes["F NWG"].note == ", ".join(filter(None, [note, "dislodged"]))
