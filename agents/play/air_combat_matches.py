@@ -20,6 +20,7 @@ class CombatConditions:
     max_ticks: int = rules.MAX_TICKS
     device: str = "cpu"
     threads: int = 0
+    options: rules.CombatOptions = rules.PLAIN
 
     def batch(self, games: int) -> AirCombatBatch:
         """Create a batch of `games` matches under these conditions."""
@@ -31,6 +32,7 @@ class CombatConditions:
             action_repeat=self.action_repeat,
             max_ticks=self.max_ticks,
             threads=self.threads,
+            options=self.options,
         )
 
     def under(self, ranges: np.ndarray) -> CombatConditions:

@@ -29,6 +29,7 @@ from sparring.envs.air_combat.kernels.battle_state import Battle, BattleSettings
 from sparring.envs.air_combat.kernels.conditions import Conditions, Gust
 from sparring.envs.air_combat.kernels.gun import Round
 from sparring.envs.air_combat.kernels.missile import Flare, Missile
+from sparring.envs.air_combat.kernels.radar import Track
 from sparring.envs.air_combat.kernels.state import AirClock, CombatSettings, CombatWeights, Plane
 from sparring.envs.air_combat.kernels.step import AirResults, AirWorld, observe_kernel, restart_kernel, step_kernel
 from sparring.envs.air_combat.kernels.stores import Stores
@@ -45,7 +46,7 @@ COUNTS = {
 }
 _STRUCTS: dict[str, Any] = {
     "planes": Plane, "rounds": Round, "clock": AirClock, "stores": Stores, "missiles": Missile, "flares": Flare,
-    "conditions": Conditions, "gusts": Gust, "history": Plane,
+    "conditions": Conditions, "gusts": Gust, "history": Plane, "tracks": Track,
 }  # fmt: skip
 _SCRATCH: dict[str, Any] = {"past": wp.vec3, "seats": SeatStep}
 RESULTS = (
@@ -214,8 +215,8 @@ class AirCombatBatch:
     def snapshot(self) -> dict[str, np.ndarray]:
         """Return host copies of the state as structured arrays: planes [N, S], rounds [N, S * SLOTS], clock [N].
 
-        With options also stores [N, S], missiles [N, S * missiles], flares [N, S * FLARE_SLOTS], conditions [N] and,
-        with drawn physics, gusts [N, S] and history [N, S * HISTORY].
+        With options also stores [N, S], missiles [N, S * missiles], flares [N, S * FLARE_SLOTS], conditions [N],
+        with drawn physics gusts [N, S] and history [N, S * HISTORY], with radar tracks [N, S].
         """
         with self._launcher.stream():
             return {name: np.array(getattr(self._world, name).numpy()) for name in self._shapes}
@@ -295,6 +296,7 @@ class AirCombatBatch:
             self._shapes |= {"stores": (n, seats), "missiles": (n, missiles), "flares": (n, flares)}
             varied = options.randomization != "none"
             self._shapes |= {"conditions": (n,), "gusts": (n, seats * varied)}
+            self._shapes |= {"tracks": (n, seats * options.radar)}
             self._shapes |= {"history": (n, seats * game.HISTORY * varied)}
             scratch = {"past": (n, missiles), "seats": (n, seats)}
             self._carried += ("ranges",)
@@ -314,6 +316,7 @@ class AirCombatBatch:
 def _battle_settings(options: game.CombatOptions) -> BattleSettings:
     settings = BattleSettings()
     settings.size, settings.missiles, settings.flares = options.team_size, options.missiles, options.flares
+    settings.radar = options.radar
     settings.varied, settings.observe_physics = options.randomization != "none", options.observe_physics
     return settings
 

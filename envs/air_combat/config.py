@@ -46,7 +46,28 @@ class AirCombatEnvConfig(EnvConfig):
     chase: float = option(0.0, PROBABILITY)
     """Chance that a match begins with one aircraft 300 to 1500 m behind the other, so that shots are met early.
     Evaluations begin even."""
+    missiles: int = option(0, "[0, 8]")
+    """Infrared missiles of each aircraft at the start."""
+    flares: int = option(0, "[0, 120]")
+    """Flares of each aircraft at the start."""
+    radar: bool = False
+    """Show the opponent only where radar or eyes find it, and for 10 s after that."""
+    randomization: str = option("none", rules.LEVELS)
+    """Ranges from which the physics of each match are drawn, in training and in evaluations."""
+    observe_physics: bool = True
+    """Append the drawn physics to the observation."""
     reward: CombatReward = field(default_factory=CombatReward)
+
+
+def combat_options(env: AirCombatEnvConfig) -> rules.CombatOptions:
+    """Return what matches have beyond two aircraft and their guns."""
+    return rules.CombatOptions(
+        missiles=env.missiles,
+        flares=env.flares,
+        radar=env.radar,
+        randomization=env.randomization,
+        observe_physics=env.observe_physics,
+    )
 
 
 @dataclass
@@ -62,6 +83,7 @@ class AirCombatRunConfig(NamedOpponentsRunConfig):
             "self_play.snapshot_every", "self_play.promotion", "self_play.sampling", "self_play.deal_every",
             "self_play.pool_size",
         )),
+        ("env.randomization=none", ("env.observe_physics",)),
     )  # fmt: skip
 
     env: AirCombatEnvConfig = field(default_factory=AirCombatEnvConfig)

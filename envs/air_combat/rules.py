@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 from zlib import crc32
@@ -112,6 +113,17 @@ RADAR_ANGLE = math.radians(60.0)
 """Half angle of a radar's field of view about the nose."""
 RADAR_RANGE = 40_000.0
 """m."""
+EYE_RANGE = 1500.0
+"""m within which pilots see all round."""
+NOTCH_SPEED = 30.0
+"""m/s towards or away below which a target that is lower is lost in the ground returns."""
+TRACK_TICKS = 10 * TICKS_PER_SECOND
+"""Memory of a track without a look at the target."""
+OBSERVATION_RADAR = ("tracked", "track_age")
+"""Further columns with radar: whether the nearest opponent is found now, and the time since then in 10 s, at most 1.
+
+Beyond the memory all columns of an opponent are zeros.
+"""
 OBSERVATION_OTHER = (
     *("flies", "bearing_x", "bearing_y", "bearing_z", "range_far", "range_near", "closure"),
     *("relative_x", "relative_y", "relative_z", "nose_x", "nose_y", "nose_z", "hp"),
@@ -180,6 +192,8 @@ class CombatOptions:
     """Ranges from which the physics of each match are drawn: none, narrow or full."""
     observe_physics: bool = option(True)
     """Append the drawn physics to the observation."""
+    radar: bool = option(False)
+    """Show opponents only where radar or eyes find them, and for 10 s after that."""
 
     def __post_init__(self) -> None:
         """Refuse values out of range."""
@@ -204,8 +218,9 @@ class CombatOptions:
             for index in range(1, self.team_size)
             for name in OBSERVATION_OTHER
         )
+        radar = OBSERVATION_RADAR if self.radar else ()
         physics = OBSERVATION_PHYSICS if self.randomization != "none" and self.observe_physics else ()
-        return OBSERVATION + (OBSERVATION_ARMED if self.armed else ()) + others + physics
+        return OBSERVATION + (OBSERVATION_ARMED if self.armed else ()) + radar + others + physics
 
     @property
     def layout(self) -> str:
@@ -216,10 +231,18 @@ class CombatOptions:
     def contract(self) -> dict[str, Any]:
         """What a policy must match beside the layout: the options that are not at their default.
 
-        Drawn physics are not among them: a policy to which they are hidden plays with any.
+        Drawn physics are not among them where they are hidden: then a policy plays with any.
         """
-        chosen = {name: getattr(self, name) for name in ("missiles", "flares", "team_size")}
+        names = [entry.name for entry in fields(self) if entry.name != "observe_physics"]
+        if not self.observe_physics:
+            names.remove("randomization")
+        chosen = {name: getattr(self, name) for name in names}
         return {name: value for name, value in chosen.items() if value != getattr(PLAIN, name)}
+
+    @classmethod
+    def of_contract(cls, contract: Mapping[str, Any]) -> CombatOptions:
+        """Return the options of the matches that a policy with this contract plays."""
+        return cls(**{entry.name: contract[entry.name] for entry in fields(cls) if entry.name in contract})
 
     @property
     def actions(self) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from sparring.configs.core.files import read_regular_text
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.configs.serialization import read_yaml
 from sparring.envs.air_combat import GAME
-from sparring.envs.air_combat.rules import BOTS, GUNS, HELD_OUT, MODELS, TICKS_PER_SECOND
+from sparring.envs.air_combat.rules import BOTS, GUNS, HELD_OUT, MODELS, TICKS_PER_SECOND, CombatOptions
 from sparring.eval.command import Evaluation, GameEvaluation, make_folders, use_machine
 from sparring.eval.options import CONDITIONS, RESULTS, WHO, CommandText, EvaluateOptions, argument
 from sparring.eval.stats.tables import MatchRecord, percent, table
@@ -116,7 +116,8 @@ def evaluate(options: AirCombatOptions) -> Evaluation:
     contract = getattr(player.contestant, "contract", {})
     repeat = {"action_repeat": contract["action_repeat"]} if "action_repeat" in contract else {}
     model = options.model or model_of(located)
-    setting = CombatConditions(model, options.gun, device=device, threads=threads, **repeat)
+    beyond = CombatOptions.of_contract(contract)
+    setting = CombatConditions(model, options.gun, device=device, threads=threads, options=beyond, **repeat)
     with said_if_long(COMPILING, shown=not options.quiet):
         setting.batch(2).close()
     records = []

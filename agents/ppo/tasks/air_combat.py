@@ -11,7 +11,7 @@ from sparring.agents.opponents.air_combat import open_player
 from sparring.agents.play.air_combat_matches import CombatConditions
 from sparring.agents.ppo.tasks.duel import DuelTask
 from sparring.envs.air_combat.batch import AirCombatBatch
-from sparring.envs.air_combat.config import GUN_NAMES, AirCombatRunConfig
+from sparring.envs.air_combat.config import GUN_NAMES, AirCombatRunConfig, combat_options
 from sparring.envs.air_combat.rules import BOTS
 
 
@@ -35,6 +35,7 @@ class AirCombatTask(DuelTask):
             chase=env.chase,
             threads=threads,
             seed=seed,
+            options=combat_options(env),
         )
         if not share.whole:
             batch.match_id += share.first
@@ -48,7 +49,14 @@ class AirCombatTask(DuelTask):
     def conditions(self, device: torch.device, threads: int) -> CombatConditions:
         """Return the conditions of evaluation matches: as in training."""
         env = self.config.env
-        return CombatConditions(env.model, self._gun, env.action_repeat, device=str(device), threads=threads)
+        return CombatConditions(
+            env.model,
+            self._gun,
+            env.action_repeat,
+            device=str(device),
+            threads=threads,
+            options=combat_options(env),
+        )
 
     @property
     def _gun(self) -> str:

@@ -25,6 +25,7 @@ from sparring.envs.air_combat.kernels.conditions import (
 from sparring.envs.air_combat.kernels.gun import DT
 from sparring.envs.air_combat.kernels.missile import fly_flares
 from sparring.envs.air_combat.kernels.pilots import decide
+from sparring.envs.air_combat.kernels.radar import MEMORY_TICKS, followed
 from sparring.envs.air_combat.kernels.state import AirClock, CombatSettings, CombatWeights, Plane
 from sparring.envs.air_combat.kernels.step import (
     LOAD_LEAST,
@@ -49,7 +50,10 @@ wp.set_module_options({"enable_backward": False, "optimization_level": 3, "max_u
 
 BASE, ARMED = wp.constant(len(rules.OBSERVATION)), wp.constant(len(rules.OBSERVATION_ARMED))
 OTHER, PHYSICS = wp.constant(len(rules.OBSERVATION_OTHER)), wp.constant(len(rules.OBSERVATION_PHYSICS))
-HISTORY = wp.constant(rules.HISTORY)
+HISTORY, MEMORY = wp.constant(rules.HISTORY), wp.constant(float(rules.TRACK_TICKS))
+RADAR = wp.constant(len(rules.OBSERVATION_RADAR))
+OF_OPPONENT = wp.constant(rules.OBSERVATION.index("bearing_x"))
+SEEKER_RANGE = wp.constant(rules.OBSERVATION_ARMED.index("seeker_range"))
 SENSORS = wp.constant(1 - 2**31)  # Of no burst or gust.
 HANDS_OFF = wp.constant(0.54)  # Throttle of an action that is replaced.
 
@@ -112,27 +116,50 @@ def remember(world: Battle, match: int, steps: int) -> None:
 
 @wp.func
 def seen_by(world: Battle, match: int, seat: int, i: int, steps: int, settings: CombatSettings, size: int) -> Plane:
-    """Return aircraft `i` as a seat's sensors see it after `steps` steps: late and with errors."""
-    if world.history.shape[1] == 0:
-        return world.planes[match, i]
+    """Return aircraft `i` as a seat knows it after `steps` steps: late and with errors, or by the radar's memory.
+
+    One of which nothing is known has no hp.
+    """
+    it = world.planes[match, i]
+    varied = world.history.shape[1] > 0
     c = world.conditions[match]
-    row = int(wp.rand_init(settings.seed, world.match_id[match]))
-    # A stream for each match beside those of bursts and gusts.
-    stream = int(wp.rand_init(int(wp.rand_init(row, world.clock[match].matches)), SENSORS))
-    rng = wp.rand_init(stream, (steps * 2 * size + seat) * 2 * size + i)
-    it = world.history[match, i * HISTORY + (steps + HISTORY - c.delay) % HISTORY]
+    if varied:
+        it = world.history[match, i * HISTORY + (steps + HISTORY - c.delay) % HISTORY]
     it.hp = world.planes[match, i].hp
-    return blurred(it, c.noise, rng)
+    if world.tracks.shape[1] > 0 and (i < size) != (seat < size):
+        track = world.tracks[match, i]
+        if track.age > 0:
+            it = track.plane
+        if track.age > MEMORY_TICKS:
+            it.hp = 0.0
+    if varied:
+        row = int(wp.rand_init(settings.seed, world.match_id[match]))
+        # A stream for each match beside those of bursts and gusts.
+        stream = int(wp.rand_init(int(wp.rand_init(row, world.clock[match].matches)), SENSORS))
+        it = blurred(it, c.noise, wp.rand_init(stream, (steps * 2 * size + seat) * 2 * size + i))
+    return it
 
 
 @wp.func
 def observe_battle(
-    obs: wp.array2d[float], world: Battle, match: int, tick: int, settings: CombatSettings, options: BattleSettings
+    obs: wp.array2d[float],
+    world: Battle,
+    match: int,
+    tick: int,
+    settings: CombatSettings,
+    options: BattleSettings,
+    fresh: bool,
 ) -> None:
-    """Write the observations of all seats: `rules.OBSERVATION` towards the nearest opponent, then the options'."""
+    """Write the observations of all seats: `rules.OBSERVATION` towards the nearest opponent, then the options'.
+
+    A `fresh` state, set by the host, has no memory of what was seen.
+    """
     time_left = 1.0 - float(tick) / float(settings.max_ticks)
     steps = (tick + settings.ticks_per_step - 1) // settings.ticks_per_step
     remember(world, match, wp.where(tick == 0, -1, steps))
+    for i in range(world.tracks.shape[1]):
+        ticks = settings.ticks_per_step
+        world.tracks[match, i] = followed(world.planes, world.tracks, match, i, ticks, options.size, tick == 0 or fresh)
     for seat in range(2 * options.size):
         row = 2 * options.size * match + seat
         me = world.planes[match, seat]
@@ -150,6 +177,16 @@ def observe_battle(
                 size = options.size
                 observe_stores(obs, row, column, world.planes, load, full, world.missiles, match, seat, it, size)
                 column += ARMED
+            if options.radar:
+                age = world.tracks[match, nearest].age
+                obs[row, column] = wp.where(age == 0, 1.0, 0.0)
+                obs[row, column + 1] = wp.min(float(age) / MEMORY, 1.0)
+                column += RADAR
+                if age > MEMORY_TICKS:
+                    for unknown in range(OF_OPPONENT, BASE):
+                        obs[row, unknown] = 0.0
+                    if options.missiles + options.flares > 0:
+                        obs[row, BASE + SEEKER_RANGE] = 0.0
             observe_others(obs, row, column, world, match, seat, steps, settings, options.size)
             if options.varied and options.observe_physics:
                 observe_conditions(obs, row, obs.shape[1] - PHYSICS, world.conditions[match], me)
@@ -316,7 +353,7 @@ def battle_restart_kernel(
     match = wp.tid() + first
     if restart[match]:
         begin_battle(world, match, settings, options)
-        observe_battle(results.obs, world, match, 0, settings, options)
+        observe_battle(results.obs, world, match, 0, settings, options, True)
 
 
 @wp.kernel
@@ -326,7 +363,7 @@ def battle_observe_kernel(
     """Write the observations of a state that was set by the host."""
     match = wp.tid() + first
     remember(world, match, -1)
-    observe_battle(results.obs, world, match, world.clock[match].tick, settings, options)
+    observe_battle(results.obs, world, match, world.clock[match].tick, settings, options, True)
 
 
 @wp.kernel
@@ -383,8 +420,8 @@ def battle_step_kernel(
         results.length[match] = clock.tick
         for seat in range(2 * size):
             results.final_hp[match, seat] = world.planes[match, seat].hp
-        observe_battle(results.final_obs, world, match, clock.tick, settings, options)
+        observe_battle(results.final_obs, world, match, clock.tick, settings, options, False)
         begin_battle(world, match, settings, options)
-        observe_battle(results.obs, world, match, 0, settings, options)
+        observe_battle(results.obs, world, match, 0, settings, options, True)
     else:
-        observe_battle(results.obs, world, match, clock.tick, settings, options)
+        observe_battle(results.obs, world, match, clock.tick, settings, options, False)

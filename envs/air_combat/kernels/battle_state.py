@@ -10,8 +10,21 @@ from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.kernels.conditions import Conditions, Gust, draw_conditions
 from sparring.envs.air_combat.kernels.gun import Round
 from sparring.envs.air_combat.kernels.missile import Flare, Missile
+from sparring.envs.air_combat.kernels.radar import Track
 from sparring.envs.air_combat.kernels.state import AirClock, CombatSettings, Plane
-from sparring.envs.air_combat.kernels.step import FAR, FAST, HIGH, LOW, NEAR, PI, SLOW, begin_plane
+from sparring.envs.air_combat.kernels.step import (
+    CHASE_ASIDE,
+    CHASE_FAR,
+    CHASE_NEAR,
+    FAR,
+    FAST,
+    HIGH,
+    LOW,
+    NEAR,
+    PI,
+    SLOW,
+    begin_plane,
+)
 from sparring.envs.air_combat.kernels.stores import Orders, Stores
 from sparring.envs.air_combat.kernels.tables import AirframeTables
 
@@ -30,6 +43,7 @@ class BattleSettings:
     varied: bool
     """Whether physics are drawn."""
     observe_physics: bool
+    radar: bool
 
 
 @wp.struct
@@ -68,6 +82,8 @@ class Battle:
     """Of the drawn physics [7, 2], low and high."""
     conditions: wp.array[Conditions]
     gusts: wp.array2d[Gust]
+    tracks: wp.array2d[Track]
+    """Of each aircraft, what the other side knows [N, S]; empty without radar."""
     history: wp.array2d[Plane]
     """Aircraft at the ends of the last steps [N, S * HISTORY]; empty without drawn physics."""
 
@@ -98,14 +114,22 @@ def begin_battle(world: Battle, match: int, settings: CombatSettings, options: B
     half = 0.5 * wp.randf(rng, NEAR, FAR)
     bearing = wp.randf(rng, -PI, PI)
     heading = wp.randf(rng, -PI, PI)
+    middle = wp.vec3(half * wp.cos(bearing), half * wp.sin(bearing), 0.0)
+    line = wp.vec3(-wp.sin(bearing), wp.cos(bearing), 0.0)
+    turned = PI
+    if wp.randf(rng) < settings.chase:  # as `step.begin_match`
+        ahead = wp.vec3(wp.cos(heading), wp.sin(heading), 0.0)
+        line = wp.vec3(-ahead[1], ahead[0], 0.0)
+        lead = ahead + line * wp.randf(rng, -CHASE_ASIDE, CHASE_ASIDE)
+        lead = lead * (0.5 * wp.randf(rng, CHASE_NEAR, CHASE_FAR))
+        middle = -lead * wp.where(wp.randf(rng) < 0.5, 1.0, -1.0)
+        turned = 0.0
+    down = wp.vec3(0.0, 0.0, -height)
     for k in range(options.size):
-        aside = (float(k) - 0.5 * float(options.size - 1)) * SPACING
-        north = half * wp.cos(bearing) - aside * wp.sin(bearing)
-        east = half * wp.sin(bearing) + aside * wp.cos(bearing)
-        place = wp.vec3(north, east, -height)
-        world.planes[match, k] = begin_plane(world.tables, place, heading, speed, settings.six)
-        place = wp.vec3(-north, -east, -height)
-        world.planes[match, options.size + k] = begin_plane(world.tables, place, heading + PI, speed, settings.six)
+        place = middle + line * ((float(k) - 0.5 * float(options.size - 1)) * SPACING)
+        world.planes[match, k] = begin_plane(world.tables, down + place, heading, speed, settings.six)
+        other = begin_plane(world.tables, down - place, heading + turned, speed, settings.six)
+        world.planes[match, options.size + k] = other
     drawn = wp.rand_init(int(wp.rand_init(row, clock.matches)), 0)  # Bursts use 1 and up, gusts -1 and down.
     world.conditions[match] = draw_conditions(world.ranges, drawn, height)
     for seat in range(world.gusts.shape[1]):

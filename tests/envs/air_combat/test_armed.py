@@ -92,7 +92,8 @@ def test_seats_can_be_swapped(gun):
 @pytest.mark.parametrize(("model", "gun"), [("point_mass", "cone"), ("f16", "rounds")])
 def test_who_does_not_launch_plays_the_match_without_missiles(model, gun):
     """To the bit, in all columns that both have."""
-    with_missiles, without = batch(model=model, gun=gun), batch(model=model, gun=gun, options=rules.PLAIN)
+    further = {"model": model, "gun": gun, "chase": 0.5}
+    with_missiles, without = batch(**further), batch(options=rules.PLAIN, **further)
     bots = torch.arange(2 * N).reshape(N, 2) % 4 - 1  # actions, do_nothing, straight, turning
     actions = torch.from_numpy(script())
     actions[..., 4:] = -1.0

@@ -104,3 +104,15 @@ def test_a_run_against_a_held_out_pilot_is_refused(tmp_path):
     phases = [PhaseConfig(stages=[StageConfig(bots=["ace"])])]
     with pytest.raises((ConfigError, InputError), match="ace"):
         train(small(tmp_path, phases=phases))
+
+
+def test_a_policy_of_missiles_is_trained_and_evaluated_with_them(tmp_path):
+    """The options of the run reach training, its evaluations, the contract and `eval/run.py`."""
+    beyond = {"missiles": 2, "flares": 10, "radar": True, "randomization": "narrow"}
+    env = AirCombatEnvConfig(num_envs=4, action_repeat=60, **beyond)
+    train(small(tmp_path, env=env, max_updates=1))
+    final = tmp_path / "small" / "final.pt"
+    contract = load_checkpoint(final).contract
+    assert contract == contract | beyond | {"binary": 3, "obs_dim": 40 + 18 + 2 + 9}
+    options = AirCombatOptions(ckpt=str(final), opponents=("chaser",), games=2, threads=1, quiet=True, device="cpu")
+    assert '"games": 2' in evaluate(options).json
