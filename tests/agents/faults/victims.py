@@ -16,12 +16,13 @@ WARM = ("tests.agents.faults.warm", "tests.agents.grpo.warm_models")
 
 
 @cache
-def _context():
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["__main__", *WARM])
+def context():
+    """The context of processes that are forked from the loaded one, which it starts."""
+    loaded = multiprocessing.get_context("forkserver")
+    loaded.set_forkserver_preload(["__main__", *WARM])
     with _environment(PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1"):
         forkserver.ensure_running()
-    return context
+    return loaded
 
 
 @contextmanager
@@ -37,7 +38,7 @@ def _environment(**values):
 
 def start(body, *arguments, out=os.devnull, **options):
     """Begin a process that calls `body`, which must be a module's function, and says everything into the file `out`."""
-    process = _context().Process(target=_live, args=(str(out), body, arguments, options), daemon=True)
+    process = context().Process(target=_live, args=(str(out), body, arguments, options), daemon=True)
     process.start()
     return process
 
@@ -60,7 +61,7 @@ def listen(body, *arguments, **options):
 
 def start_telling(body, *arguments, out=os.devnull, **options):
     """As `start`, for a `body` that takes one more, an end of a pipe; the other comes back with the process."""
-    receiver, sender = _context().Pipe(duplex=False)
+    receiver, sender = context().Pipe(duplex=False)
     process = start(body, *arguments, sender, out=out, **options)
     sender.close()  # from now on the victim's alone, so that its death ends the pipe
     return process, receiver

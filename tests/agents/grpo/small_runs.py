@@ -2,17 +2,33 @@
 
 import json
 from functools import partial
+from multiprocessing import forkserver
+from types import SimpleNamespace
 
 from sparring.agents.grpo.rollouts.rollout import AdapterRolloutWorker
 from sparring.agents.grpo.rollouts.workers import InProcess
 from sparring.agents.llm.models.adapters import load_adapter
 from sparring.agents.trainers import train
+from tests.agents.faults import victims
 from tests.agents.grpo.rollouts.small_games import small_config
 
 
 def in_process(trainer):
     """Stand in for `GRPOTrainer._new_players`: plans ahead as workers do, without processes that import everything."""
     return InProcess(trainer.config, partial(AdapterRolloutWorker, folder=trainer.session.folder.path))
+
+
+def warm_workers():
+    """Stand in for `workers.multiprocessing`: workers are forked where victims are, not spawned, which takes seconds.
+
+    Such a worker's parent is the process it is forked from. Tests of parents, signals and restarts spawn theirs.
+    """
+    context = victims.context()
+
+    def process(target, args, daemon):
+        return context.Process(target=target, args=(*args[:-1], forkserver._forkserver._forkserver_pid), daemon=daemon)
+
+    return SimpleNamespace(get_context=lambda _: SimpleNamespace(Pipe=context.Pipe, Process=process))
 
 
 CLOCKS = ("_time_s", "_overlap_s", "_total_s", "_reload_s", "time/")

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from sparring.agents.grpo.learner import GRPOLearner
+from sparring.agents.grpo.rollouts import workers
 from sparring.agents.grpo.rollouts.rollout import Rollouts
 from sparring.agents.grpo.trainer import GRPOTrainer
 from sparring.agents.llm.models.adapters import AdapterError, Adapters, LoraShape, load_adapter, save_adapter
@@ -14,7 +15,7 @@ from sparring.agents.trainers import train
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import CHALLENGER
 from tests.agents.grpo.rollouts.small_games import small_config
-from tests.agents.grpo.small_runs import in_process
+from tests.agents.grpo.small_runs import in_process, warm_workers
 from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.llm.toys import llama, word_tokenizer
 
@@ -120,6 +121,7 @@ def test_two_workers_play_the_same_run_as_one_player_here(runs, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(GRPOTrainer, "_new_players", in_process)
         one = run(runs, "here", *options)
+    monkeypatch.setattr(workers, "multiprocessing", warm_workers())
     two = run(runs, "workers", "grpo.workers=2", *options)
     assert alive == [0, 0, 2, 2]
     weights = load_adapter(two).weights
