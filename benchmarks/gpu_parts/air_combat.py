@@ -137,7 +137,7 @@ def speeds(model: str, options: PartOptions, found: Found) -> list[list[str]]:
 
 
 def _aircraft_steps(model: str, matches: int, device: str, options: PartOptions) -> list[float]:
-    """Return the aircraft steps per second in each round, of matches that have begun to fight."""
+    """Return the aircraft steps per second in each round, of matches that are fighting."""
     batch = AirCombatBatch(matches, device=device, model=model, seed=options.seed)
     bots = np.full((matches, 2), rules.ACTIONS)
     bots[:, 1] = np.resize([rules.bot_id(name) for name in FIGHTING], matches)

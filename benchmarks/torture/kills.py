@@ -24,7 +24,7 @@ LONGEST_LIFE = 3
 EARLY = 0.1
 """Share of lives that end in the start-up, wherever that is."""
 
-BEGUN = "from the beginning"
+FROM_THE_START = "from the beginning"
 """What a run says that continues where there is no state yet."""
 
 
@@ -91,7 +91,7 @@ class Victim:
             return str(ended)
         said = "\n".join(rows(folder / "events.jsonl"))
         wrong = [word for word in ("damaged", "inexact resume", '"alert"') if word in said]
-        wrong += [BEGUN] if said.count(BEGUN) > self.early else []
+        wrong += [FROM_THE_START] if said.count(FROM_THE_START) > self.early else []
         wrong += differences(self.place.whole(self.run.name), folder)
         if wrong:
             return f"{folder}: {', '.join(wrong[:5])}"

@@ -159,8 +159,8 @@ def speed_of(work: Callable[[], int], seconds: float) -> tuple[float, float]:
     work()
     rates = []
     for _ in range(ROUNDS):
-        done, begun, busy = 0, time.perf_counter(), time.process_time()
-        while (taken := time.perf_counter() - begun) < seconds or not done:
+        done, start, busy = 0, time.perf_counter(), time.process_time()
+        while (taken := time.perf_counter() - start) < seconds or not done:
             done += work()
         rates.append((done / taken, done / max(time.process_time() - busy, 1e-9)))
     clock, processor = zip(*rates, strict=True)
