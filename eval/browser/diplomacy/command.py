@@ -12,18 +12,18 @@ from typing import Any
 
 from sparring.agents.opponents.language import Settings
 from sparring.configs.core.errors import InputError, choose
-from sparring.configs.core.files import holds
+from sparring.configs.core.files import holds, write_atomically
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.configs.schema import DEVICE
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import BOTS
 from sparring.eval.browser.connection import free_path
 from sparring.eval.browser.server import AFTER_EXAMPLES, SCRIPT, BrowserGame, HostedGame, ServerOptions, serve_game
-from sparring.eval.command import make_folders, use_machine
+from sparring.eval.command import make_folders, use_machine, write_asked
 from sparring.eval.diplomacy.lineup import HumanLineup, new_lineup, resumed_lineup
 from sparring.eval.diplomacy.options import LAST_YEAR, TEMPERATURE, YEARS
 from sparring.eval.diplomacy.settings import read_settings
-from sparring.eval.options import SEED, THREADS, CommandText, Pairs, argument
+from sparring.eval.options import SEED, THREADS, CommandText, Pairs, argument, check_page
 
 _PAGE, _WHO, _GAME, _MACHINE = "the page", "who plays", "the game", "the machine, for language models"
 
@@ -35,6 +35,7 @@ examples:
   python eval/play.py --env diplomacy --opponents tiny --temperature 0.8  language models, also adapters and servers
   python eval/play.py --env diplomacy --opponents search:seconds=1      six that search their moves
   python eval/play.py --env diplomacy --opponents my_bots:Wall          an object with act(view) -> orders
+  python eval/play.py --env diplomacy --static diplomacy.html           one file without a server: the student, DumbBots
   python eval/play.py --env diplomacy --resume replays/diplomacy-1.json   with the same opponents
 
 bots: {", ".join(BOTS)}
@@ -64,6 +65,8 @@ class DiplomacyPlayOptions(ServerOptions):
     """Go on with a saved game, ours or of the package."""
     save: Path | None = argument(None, metavar="JSON", group=_GAME)
     """File of the game, written after every phase (default: ours of --resume, else replays/diplomacy-N.json)."""
+    static: Path | None = argument(None, metavar="HTML", group=_PAGE)
+    """Write a page that needs no server, and stop; --opponents is then one order network."""
     device: str = argument("auto", DEVICE, metavar="D", group=_MACHINE)
     """Device of the models: auto, cpu, cuda, cuda:1 and so on."""
     threads: int = argument(0, THREADS, metavar="N", group=_MACHINE)
@@ -77,7 +80,10 @@ class DiplomacyPlayOptions(ServerOptions):
         return {"seed": seed, "settings": read_settings(self.set)}
 
     def check(self) -> None:
-        """Raise `InputError` for an unknown power, and a file that would be replaced."""
+        """Raise `InputError` for an unknown power, a file that would be replaced, and opponents that no page holds."""
+        check_page(self.static, option="--static")
+        if self.static and (self.resume or self.save or self.power or len(self.opponents) > 1):
+            raise InputError("--static: takes one order network as --opponents; the power is chosen on the page")
         if self.power is not None:
             choose("power", self.power.upper(), POWERS)
         if self.save is not None and self.save != self.resume and self.save.exists():
@@ -89,7 +95,14 @@ FOLDER = Path("replays")
 
 
 def play(options: DiplomacyPlayOptions) -> None:
-    """Serve the game until the process is interrupted."""
+    """Serve the game until the process is interrupted, or write the page that needs no server."""
+    if options.static:
+        from sparring.eval.browser.diplomacy.static_page import STUDENT, static_page
+
+        make_folders([], files=[options.static])
+        text = static_page(options.opponents[0][1] if options.opponents else STUDENT)
+        write_asked(options.static, lambda file: write_atomically(file, text), quiet=options.quiet)
+        return
     serve_game(options, partial(host, options, find_players(options)))
 
 

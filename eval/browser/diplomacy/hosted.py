@@ -30,6 +30,7 @@ from sparring.eval.command import fill_page, join_files
 from sparring.eval.diplomacy.page import board_data, encode_orders, encode_phase, map_parts, page
 
 _FOLDER = Path(__file__).parent
+_REPLAY = '<a href="/replay" target="_blank" rel="noopener">Replay</a>'
 
 
 def play_page(power: int, players: Sequence[str], file: str) -> str:
@@ -37,7 +38,7 @@ def play_page(power: int, players: Sequence[str], file: str) -> str:
     board = standard_board()
     provinces = [board.provinces[province] for province in board.province_of]
     data = board_data() | {"power": power, "players": list(players), "file": file, "codes": provinces}
-    parts = map_parts() | {"script": join_files(_FOLDER, "choose.js", "play.js")}
+    parts = map_parts() | {"script": join_files(_FOLDER, "remote.js", "choose.js", "play.js"), "extra": _REPLAY}
     return fill_page(_FOLDER / "page.html", title="Sparring · Diplomacy", data=data, **parts)
 
 

@@ -1,9 +1,8 @@
 // The page for playing: the game's phases, the person's drafts, and results, as the server tells them.
 
-const G = JSON.parse(document.getElementById("data").textContent);
 const ALL = -1, RESULTS_MS = 1700, GLIDE_MS = 600;
 const board = makeMap(G), map = $("#map");
-const socket = new WebSocket("ws://" + location.host + "/match");
+const socket = openGame();
 const send = (kind, more) => { if (socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ kind, ...more })); };
 const chooser = makeChooser(map, G.codes, { order: (text) => send("order", { text }), note, painted: paintChoice });
 let phases = [], turn = null, at = 0, lit = ALL, run = 0, waiting = null;
@@ -149,8 +148,8 @@ function paintMine() {
   $("#mine ul").replaceChildren(...places.map((place) => mineRow(place, ordered.get(place), builds)));
   const missing = turn ? Math.max((turn.lines || 0) - orders.length, 0) : 0;
   $("#mine h2").textContent = heading(missing);
-  $("#hint").disabled = !ordering(); $("#undo").disabled = !ordering() || !turn.undo; $("#clear").disabled = !ordering() || !orders.length;
-  $("#write").hidden = $("#hint").hidden = $("#undo").hidden = $("#clear").hidden = !ordering();
+  $("#advise").disabled = !ordering(); $("#undo").disabled = !ordering() || !turn.undo; $("#clear").disabled = !ordering() || !orders.length;
+  $("#write").hidden = $("#advise").hidden = $("#undo").hidden = $("#clear").hidden = !ordering();
   $("#submit").disabled = !turn || run > 0 || !["ordering", "out"].includes(turn.state);
   $("#new").disabled = !turn || turn.state === "thinking";
   $("#submit").hidden = Boolean(turn) && turn.state === "over";
@@ -233,7 +232,7 @@ $("#write").addEventListener("submit", (event) => {
   event.preventDefault();
   for (const text of $("#order").value.split(";").map((one) => one.trim()).filter(Boolean)) send("order", { text });
 });
-$("#hint").addEventListener("click", () => send("hint"));
+$("#advise").addEventListener("click", () => send("hint"));
 $("#undo").addEventListener("click", () => send("undo"));
 $("#clear").addEventListener("click", () => send("clear"));
 $("#submit").addEventListener("click", submit);
@@ -248,7 +247,7 @@ $("#back").addEventListener("click", () => seek(at - 1));
 $("#on").addEventListener("click", () => seek(at + 1));
 $("#seek").addEventListener("change", () => seek(Number($("#seek").value)));
 $("h1").append("You are " + G.powers[G.power] + " ", element("small", "", "against " + [...new Set(G.players.filter((_, i) => i !== G.power))].join(", ")));
-$("#file").textContent = "Saved after every phase: " + G.file;
+$("#file").textContent = ABOUT;
 // On a narrow screen the map is larger than its frame: begin at home.
 function home() {
   const own = phases[now()].units.filter(([, owner]) => owner === G.power).map(([location]) => G.places[location]);
