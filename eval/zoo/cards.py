@@ -103,7 +103,7 @@ def columns(path: Path) -> dict[str, str]:
 
 def policies() -> dict[str, Path]:
     """Return the files of the released policies and of one's own, by the name that `sparring.load` takes."""
-    shown = {}
+    shown: dict[str, Path] = {}
     for name, home in ((RELEASED, SHIPPED), (ZOO, CHECKPOINTS)):
         shown |= {f"{name}/{path.stem}": path for path in sorted((home / name).glob("*.pt"))}
     return shown
