@@ -265,7 +265,7 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 77_888,
+    "product lines": 77_889,
     "product files": 474,
     "import lines, % of product lines": 7.8,
     "files with one importer": 86,
