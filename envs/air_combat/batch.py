@@ -1,6 +1,6 @@
 """The native batch of air combat: N matches of S aircraft in Warp arrays, shared with torch tensors without a copy.
 
-Two aircraft with guns are played by `kernels/step.py`, all else by `kernels/battle.py`, so that options cost nothing
+Two aircraft with guns are played by `kernels/step.py`, all else by `kernels/battle/`, so that options cost nothing
 where they are off. One thread plays a match. The launches of a step are recorded once; on a CPU each worker thread has
 a range of matches.
 """
@@ -24,15 +24,16 @@ from sparring.configs.core.tensor_file import check_tensor, check_tensors
 from sparring.envs.air_combat import rules as game
 from sparring.envs.air_combat.airframe.missile import FLARE_SLOTS
 from sparring.envs.air_combat.config import CombatReward
-from sparring.envs.air_combat.kernels import battle, step
-from sparring.envs.air_combat.kernels.battle_state import Battle, BattleSettings, SeatStep
-from sparring.envs.air_combat.kernels.conditions import Conditions, Gust
+from sparring.envs.air_combat.kernels import step
+from sparring.envs.air_combat.kernels.battle import step as battle
+from sparring.envs.air_combat.kernels.battle.conditions import Conditions, Gust
+from sparring.envs.air_combat.kernels.battle.missile import Flare, Missile
+from sparring.envs.air_combat.kernels.battle.radar import Track
+from sparring.envs.air_combat.kernels.battle.state import Battle, BattleSettings, SeatStep
+from sparring.envs.air_combat.kernels.battle.stores import Stores
 from sparring.envs.air_combat.kernels.gun import Round
-from sparring.envs.air_combat.kernels.missile import Flare, Missile
-from sparring.envs.air_combat.kernels.radar import Track
 from sparring.envs.air_combat.kernels.state import AirClock, CombatSettings, CombatWeights, Plane
 from sparring.envs.air_combat.kernels.step import AirResults, AirWorld, observe_kernel, restart_kernel, step_kernel
-from sparring.envs.air_combat.kernels.stores import Stores
 from sparring.envs.air_combat.kernels.tables import load_tables
 from sparring.envs.air_combat.starts import clamp_planes
 from sparring.envs.launcher import Launcher
@@ -136,8 +137,8 @@ class AirCombatBatch:
             "version": game.VERSION,
             "layout": self.options.layout,
             "obs_dim": self.obs_dim,
-            "continuous": 3,
-            "binary": self.action_size - 3,
+            "continuous": 0 if self.options.choices else 3,
+            "binary": 0 if self.options.choices else self.action_size - 3,
             "action_repeat": self.action_repeat,
         } | self.options.contract
 
@@ -316,7 +317,7 @@ class AirCombatBatch:
 def _battle_settings(options: game.CombatOptions) -> BattleSettings:
     settings = BattleSettings()
     settings.size, settings.missiles, settings.flares = options.team_size, options.missiles, options.flares
-    settings.radar = options.radar
+    settings.radar, settings.form = options.radar, game.FORMS.index(options.action_form)
     settings.varied, settings.observe_physics = options.randomization != "none", options.observe_physics
     return settings
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium.error import ResetNeeded
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, MultiDiscrete
 from pettingzoo import ParallelEnv
 
 from sparring.configs.core.errors import InputError
@@ -80,13 +80,14 @@ class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
         self.observation_spaces = {
             agent: Box(-np.inf, np.inf, (observed,), np.float32) for agent in self.possible_agents
         }
-        self.action_spaces = {agent: Box(-1.0, 1.0, (acted,), np.float32) for agent in self.possible_agents}
+        spaces = [self._action_space(acted, chosen.choices) for _ in self.possible_agents]
+        self.action_spaces = dict(zip(self.possible_agents, spaces, strict=True))
 
     def observation_space(self, agent: str) -> Box:
         """Return the agent's observation space, the same object at every call."""
         return self.observation_spaces[agent]
 
-    def action_space(self, agent: str) -> Box:
+    def action_space(self, agent: str) -> Box | MultiDiscrete:
         """Return the agent's action space, the same object at every call."""
         return self.action_spaces[agent]
 
@@ -110,12 +111,8 @@ class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
             raise ResetNeeded("no match is running: call reset() before step()")
         if set(actions) != set(self.agents):
             raise ValueError(f"actions for {sorted(actions)}: give one for each of {', '.join(self.agents)}")
-        size = self._batch.action_size
         for agent in self.agents:
-            action = np.asarray(actions[agent], dtype=np.float32)
-            if action.shape != (size,) or not np.isfinite(action).all():
-                raise ValueError(f"action of {agent} is {action}: must be {size} finite numbers in [-1, 1]")
-            self._batch.actions[0, self._seat(agent)] = torch.from_numpy(action)
+            self._batch.actions[0, self._seat(agent)] = torch.from_numpy(self._checked(agent, actions[agent]))
         batch = self._batch
         batch.step(batch.actions)
         terminated, truncated = bool(batch.terminated[0]), bool(batch.truncated[0])
@@ -151,6 +148,23 @@ class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
 
     def _rows(self, obs: torch.Tensor) -> dict[str, np.ndarray]:
         return {agent: obs[0, self._seat(agent)].numpy().copy() for agent in self.agents}
+
+    def _checked(self, agent: str, given: np.ndarray) -> np.ndarray:
+        """Return an agent's action, float32 [A]; raises `ValueError` for another shape and for numbers out of range."""
+        action, space = np.asarray(given, dtype=np.float32), self.action_spaces[agent]
+        if isinstance(space, MultiDiscrete):
+            fits = action.shape == space.shape and bool((action == np.clip(np.rint(action), 0, space.nvec - 1)).all())
+            numbers = f"choices of {space.nvec.tolist()}"
+        else:
+            fits = action.shape == space.shape and bool(np.isfinite(action).all())
+            numbers = "finite numbers in [-1, 1]"
+        if not fits:
+            raise ValueError(f"action of {agent} is {action}: must be {self._batch.action_size} {numbers}")
+        return action
+
+    @staticmethod
+    def _action_space(size: int, choices: tuple[int, ...]) -> Box | MultiDiscrete:
+        return MultiDiscrete(choices) if choices else Box(-1.0, 1.0, (size,), np.float32)
 
     def _seat(self, agent: str) -> int:
         return self.possible_agents.index(agent)

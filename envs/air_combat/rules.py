@@ -109,6 +109,30 @@ observer is in the radar's field of view of an opponent, the nearest of which th
 """
 ACTION_NAMES_ARMED = ("launch", "flare")
 """Further columns of an action with missiles or flares, which act above 0."""
+FORMS = ("continuous", "discrete", "manoeuvres")
+"""Forms of an action."""
+DISCRETE = (
+    (-0.25, 0.0, 0.25, 0.5, 1.0),
+    (-1.0, -0.25, 0.0, 0.25, 1.0),
+    (-1.0, 0.54, 1.0),
+    (0.0, 1.0),
+)
+"""Levels of pull, roll, throttle (idle, military, afterburner) and trigger; a discrete action has their indices."""
+MANOEUVRES = {
+    "level": "flies level on its heading at about 200 m/s",
+    "pure_pursuit": "points its velocity at the opponent",
+    "lead_pursuit": "points its nose ahead of the opponent, where rounds meet it",
+    "lag_pursuit": "flies towards a point 300 m behind the opponent",
+    "break_turn": "turns as hard as it can across its own path towards the opponent",
+    "sustained_turn": "turns towards the opponent at 5 g at most",
+    "high_yo_yo": "pulls up out of the plane of the turn, towards above the opponent",
+    "low_yo_yo": "turns towards below the opponent, to gain speed and cut the corner",
+    "beam": "turns across the line to the opponent and flies level, at military power: the notch",
+    "extend": "flies away from the opponent in a slight descent",
+    "climb": "climbs on its heading by 31 degrees",
+    "dive": "dives on its heading by 27 degrees",
+}
+"""Manoeuvres and what each does; all but level and beam with afterburner. Its index is its number."""
 RADAR_ANGLE = math.radians(60.0)
 """Half angle of a radar's field of view about the nose."""
 RADAR_RANGE = 40_000.0
@@ -194,6 +218,8 @@ class CombatOptions:
     """Append the drawn physics to the observation."""
     radar: bool = option(False)
     """Show opponents only where radar or eyes find them, and for 10 s after that."""
+    action_form: str = option("continuous", FORMS)
+    """continuous; discrete: indices into `DISCRETE`; manoeuvres: an index into `MANOEUVRES`, and weapons free (1)."""
 
     def __post_init__(self) -> None:
         """Refuse values out of range."""
@@ -223,6 +249,14 @@ class CombatOptions:
         return OBSERVATION + (OBSERVATION_ARMED if self.armed else ()) + radar + others + physics
 
     @property
+    def choices(self) -> tuple[int, ...]:
+        """Number of choices of each column of an action; empty for continuous actions."""
+        if self.action_form == "continuous":
+            return ()
+        base = (len(MANOEUVRES), 2) if self.action_form == "manoeuvres" else tuple(map(len, DISCRETE))
+        return base + ((2, 2) if self.armed else ())
+
+    @property
     def layout(self) -> str:
         """What stands for the columns of observations and actions in the contract: a policy of others does not play."""
         return f"{len(self.observation)}:{crc32(' '.join(self.observation + self.actions).encode()):08x}"
@@ -247,7 +281,8 @@ class CombatOptions:
     @property
     def actions(self) -> tuple[str, ...]:
         """Names of the columns of an action."""
-        return ACTION_NAMES + (ACTION_NAMES_ARMED if self.armed else ())
+        base = ("manoeuvre", "weapons_free") if self.action_form == "manoeuvres" else ACTION_NAMES
+        return base + (ACTION_NAMES_ARMED if self.armed else ())
 
 
 PLAIN = CombatOptions()

@@ -10,7 +10,7 @@ import warp as wp
 
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.airframe import missile as data
-from sparring.envs.air_combat.kernels.missile import (
+from sparring.envs.air_combat.kernels.battle.missile import (
     FAINTEST,
     FLARE_SLOTS,
     FLARE_TICKS,

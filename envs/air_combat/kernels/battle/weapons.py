@@ -3,7 +3,8 @@
 # Annotations stay unquoted in files with Warp functions: Warp reads them as objects.
 import warp as wp
 
-from sparring.envs.air_combat.kernels.battle_state import Battle
+from sparring.envs.air_combat.kernels.battle.missile import ARMING_TICKS, burst_damage, fly_missile, seek
+from sparring.envs.air_combat.kernels.battle.state import Battle
 from sparring.envs.air_combat.kernels.gun import (
     BURST,
     BURST_TICKS,
@@ -16,7 +17,6 @@ from sparring.envs.air_combat.kernels.gun import (
     cone_damage,
     fire,
 )
-from sparring.envs.air_combat.kernels.missile import ARMING_TICKS, burst_damage, fly_missile, seek
 from sparring.envs.air_combat.kernels.state import AirClock
 
 

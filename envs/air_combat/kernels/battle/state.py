@@ -7,10 +7,11 @@ Seats 0 to T - 1 are one side, T to 2T - 1 the other.
 import warp as wp
 
 from sparring.envs.air_combat import rules
-from sparring.envs.air_combat.kernels.conditions import Conditions, Gust, draw_conditions
+from sparring.envs.air_combat.kernels.battle.conditions import Conditions, Gust, draw_conditions
+from sparring.envs.air_combat.kernels.battle.missile import Flare, Missile
+from sparring.envs.air_combat.kernels.battle.radar import Track
+from sparring.envs.air_combat.kernels.battle.stores import Orders, Stores
 from sparring.envs.air_combat.kernels.gun import Round
-from sparring.envs.air_combat.kernels.missile import Flare, Missile
-from sparring.envs.air_combat.kernels.radar import Track
 from sparring.envs.air_combat.kernels.state import AirClock, CombatSettings, Plane
 from sparring.envs.air_combat.kernels.step import (
     CHASE_ASIDE,
@@ -25,7 +26,6 @@ from sparring.envs.air_combat.kernels.step import (
     SLOW,
     begin_plane,
 )
-from sparring.envs.air_combat.kernels.stores import Orders, Stores
 from sparring.envs.air_combat.kernels.tables import AirframeTables
 
 SPACING = wp.constant(rules.TEAM_SPACING)
@@ -44,6 +44,8 @@ class BattleSettings:
     """Whether physics are drawn."""
     observe_physics: bool
     radar: bool
+    form: int
+    """Index into `rules.FORMS`."""
 
 
 @wp.struct

@@ -13,19 +13,29 @@ phi is that towards the nearest opponent alive, and 0 for a lost aircraft. A sid
 import warp as wp
 
 from sparring.envs.air_combat import rules
-from sparring.envs.air_combat.kernels.battle_state import Battle, BattleSettings, SeatStep, begin_battle, opponent_of
-from sparring.envs.air_combat.kernels.battle_weapons import burst_missiles, fire_gun, fly_bursts, fly_missiles
-from sparring.envs.air_combat.kernels.conditions import (
+from sparring.envs.air_combat.kernels.battle.conditions import (
     air_motion,
     blurred,
     next_gust,
     observe_conditions,
     scales_of,
 )
+from sparring.envs.air_combat.kernels.battle.manoeuvres import discrete_command, manoeuvre, whole
+from sparring.envs.air_combat.kernels.battle.missile import fly_flares
+from sparring.envs.air_combat.kernels.battle.radar import MEMORY_TICKS, followed
+from sparring.envs.air_combat.kernels.battle.state import Battle, BattleSettings, SeatStep, begin_battle, opponent_of
+from sparring.envs.air_combat.kernels.battle.stores import (
+    Orders,
+    equip,
+    homes,
+    lock_on,
+    observe_stores,
+    release,
+    threat_to,
+)
+from sparring.envs.air_combat.kernels.battle.weapons import burst_missiles, fire_gun, fly_bursts, fly_missiles
 from sparring.envs.air_combat.kernels.gun import DT
-from sparring.envs.air_combat.kernels.missile import fly_flares
 from sparring.envs.air_combat.kernels.pilots import decide
-from sparring.envs.air_combat.kernels.radar import MEMORY_TICKS, followed
 from sparring.envs.air_combat.kernels.state import AirClock, CombatSettings, CombatWeights, Plane
 from sparring.envs.air_combat.kernels.step import (
     LOAD_LEAST,
@@ -35,15 +45,6 @@ from sparring.envs.air_combat.kernels.step import (
     fly,
     potential,
 )
-from sparring.envs.air_combat.kernels.stores import (
-    Orders,
-    equip,
-    homes,
-    lock_on,
-    observe_stores,
-    release,
-    threat_to,
-)
 from sparring.envs.air_combat.kernels.view import observe, see, write_vector
 
 wp.set_module_options({"enable_backward": False, "optimization_level": 3, "max_unroll": 1})
@@ -51,7 +52,7 @@ wp.set_module_options({"enable_backward": False, "optimization_level": 3, "max_u
 BASE, ARMED = wp.constant(len(rules.OBSERVATION)), wp.constant(len(rules.OBSERVATION_ARMED))
 OTHER, PHYSICS = wp.constant(len(rules.OBSERVATION_OTHER)), wp.constant(len(rules.OBSERVATION_PHYSICS))
 HISTORY, MEMORY = wp.constant(rules.HISTORY), wp.constant(float(rules.TRACK_TICKS))
-RADAR = wp.constant(len(rules.OBSERVATION_RADAR))
+RADAR, MANOEUVRES = wp.constant(len(rules.OBSERVATION_RADAR)), wp.constant(len(rules.MANOEUVRES))
 OF_OPPONENT = wp.constant(rules.OBSERVATION.index("bearing_x"))
 SEEKER_RANGE = wp.constant(rules.OBSERVATION_ARMED.index("seeker_range"))
 SENSORS = wp.constant(1 - 2**31)  # Of no burst or gust.
@@ -225,6 +226,43 @@ def read_orders(actions: wp.array3d[float], results: AirResults, match: int, sea
 
 
 @wp.func
+def read_choices(
+    actions: wp.array3d[float],
+    results: AirResults,
+    match: int,
+    seat: int,
+    armed: bool,
+    discrete: bool,
+    me: Plane,
+    it: Plane,
+    lead: bool,
+) -> Orders:
+    """Return a seat's choices as orders; one that is none counts as invalid and is level flight without weapons."""
+    orders = Orders()
+    columns = actions.shape[2]
+    last = whole(actions[match, seat, columns - 1], 2)
+    before = whole(actions[match, seat, columns - 2], 2)
+    valid = last >= 0 and (before >= 0 or not armed)
+    if discrete:
+        orders.command = discrete_command(
+            actions[match, seat, 0], actions[match, seat, 1], actions[match, seat, 2], actions[match, seat, 3]
+        )
+        valid = valid and orders.command.throttle >= 0.0
+    else:
+        which = whole(actions[match, seat, 0], MANOEUVRES)
+        free = whole(actions[match, seat, 1], 2)
+        valid = valid and which >= 0 and free >= 0
+        orders.command = manoeuvre(which, free == 1, me, it, lead)
+    if not valid:
+        results.invalid_actions[match] = results.invalid_actions[match] + 1
+        orders.command = manoeuvre(0, False, me, it, lead)
+        return orders
+    orders.launch = armed and before == 1
+    orders.flare = armed and last == 1
+    return orders
+
+
+@wp.func
 def orders_of(
     world: Battle,
     results: AirResults,
@@ -237,10 +275,12 @@ def orders_of(
     """Return the orders of a seat for the step, by its scripted pilot or its action."""
     bot = world.bots[match, seat]
     armed = options.missiles + options.flares > 0
-    if bot < 0:
+    if bot < 0 and options.form == 0:
         return read_orders(actions, results, match, seat, armed)
     me = world.planes[match, seat]
     it = world.planes[match, opponent_of(world.planes, match, seat, options.size)]
+    if bot < 0:
+        return read_choices(actions, results, match, seat, armed, options.form == 1, me, it, settings.single_rounds)
     orders = Orders()
     orders.command = decide(bot, me, it, settings.single_rounds)
     if armed:
