@@ -38,7 +38,7 @@ IGNORED_KEYS = (
         re.compile(r"(^|/)(config_|summary_)?sha256$|/(logs_sha256|policies)/"),
         "of files that hold paths or seconds; contents are compared",
     ),
-    ("*manifest.json", re.compile(r"^bytes$"), "the length of a file that holds paths"),
+    ("*manifest.json", re.compile(r"(^|\.pt/)bytes$"), "the length of a file that holds paths and options"),
     ("*.json", re.compile(r"^command$"), "how the evaluation was called"),
 )
 """Files, keys in them that are not compared, and why."""
