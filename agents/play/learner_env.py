@@ -115,7 +115,9 @@ class LearnerEnv(OpponentSeats, Copyable):
     run, initially bot 0; the batch plays a `share` of these matches, by default all. `seed` seeds the draws of
     snapshots' actions. `simulator_seconds` sums the time spent in the batch's steps; on an accelerator it only covers
     the launches. `quarantined` counts matches that were not finite. With a `view`, learner and snapshots play in the
-    symmetric match. `contract` defaults to the batch's. A copy, deep or pickled, continues like the original.
+    symmetric match. `contract` defaults to the batch's. With `limit_ends`, a match that reaches its time limit has
+    ended for the learner, whose reward has its result: with its last value added, the result would count twice and,
+    as values learn from values, without end. A copy, deep or pickled, continues like the original.
     """
 
     _references: ClassVar[tuple[str, ...]] = ("_actions", "_write_obs", "_write_final_obs", "_write_snapshot_obs")
@@ -135,8 +137,10 @@ class LearnerEnv(OpponentSeats, Copyable):
         view: SeatView | None = None,
         share: Shard | None = None,
         contract: Mapping[str, Any] | None = None,
+        limit_ends: bool = False,
     ) -> None:
         n, device = batch.num_envs, batch.device
+        self._limit_ends = limit_ends
         self.share = share or Shard(0, n, n)
         self.batch, self.num_envs, self.device = batch, n, device
         players = dict(players or {})
@@ -213,6 +217,9 @@ class LearnerEnv(OpponentSeats, Copyable):
         if self._memories():
             self.fresh.fill_(False)
             self._forget(self.batch.terminated | self.batch.truncated)
+        if self._limit_ends:
+            ended = self.batch.terminated | self.batch.truncated
+            return self.obs, reward, ended, torch.zeros_like(ended)
         return self.obs, reward, self.batch.terminated, self.batch.truncated
 
     def rehearse(self) -> None:

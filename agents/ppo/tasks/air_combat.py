@@ -19,6 +19,7 @@ class AirCombatTask(DuelTask):
     """See `DuelTask`."""
 
     bots, per_match = tuple(BOTS), ("obs", "bots", "match_id", "invalid_actions", "clamped")
+    limit_ends = True
     config: AirCombatRunConfig
 
     def make_batch(self, device: torch.device, threads: int, share: Shard) -> AirCombatBatch:

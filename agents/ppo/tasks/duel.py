@@ -54,6 +54,8 @@ class DuelTask:
     """The game's bots by id."""
     per_match: tuple[str, ...]
     """Tensors in a batch's `state_dict` with a row per match; its `arrays`, flat and in bytes, have one too."""
+    limit_ends = False
+    """As in `LearnerEnv`."""
 
     def __init__(
         self,
@@ -86,6 +88,7 @@ class DuelTask:
             view=view,
             share=share,
             contract=self.contract,
+            limit_ends=self.limit_ends,
         )
         self._setting = self.conditions(device, threads)
         self._win_rates: dict[str, float] = {}  # broadcast by process 0, in the others

@@ -7,7 +7,7 @@ one in the same step; its last observations are kept in `final_obs`. Reward of a
     phi = (cos off_nose + cos off_tail) / 2 * exp(-distance / 3 km)
         + (exp(-angle off_nose / 0.15) - exp(-angle off its nose / 0.15)) * exp(-distance / 1 km)
 
-phi' is 0 where a match was decided and stays at the time limit, where the trainer bootstraps.
+phi' is 0 where a match ends. At the time limit, too, the reward has the result: trainers must not add the last value.
 """
 
 # Annotations stay unquoted in files with Warp functions: Warp reads them as objects.
@@ -302,8 +302,8 @@ def step_kernel(
         outcome = outcome_of(a, b, clock.tick, settings.max_ticks)
         played += 1
     decided = a.hp <= 0.0 or b.hp <= 0.0
-    after_a = wp.where(decided, 0.0, potential(a, b))
-    after_b = wp.where(decided, 0.0, potential(b, a))
+    after_a = wp.where(outcome >= 0, 0.0, potential(a, b))
+    after_b = wp.where(outcome >= 0, 0.0, potential(b, a))
     loss_a = hp_a - a.hp
     loss_b = hp_b - b.hp
     shaped_a = weights.shaping * (weights.gamma * after_a - before_a)

@@ -443,7 +443,7 @@ def battle_step_kernel(
         for i in range(foes, foes + size):
             dealt = dealt + world.seats[match, i].hp - world.planes[match, i].hp
         taken = world.seats[match, seat].hp - world.planes[match, seat].hp
-        after = wp.where(decided, 0.0, phi_of(world, match, seat, size))
+        after = wp.where(outcome >= 0, 0.0, phi_of(world, match, seat, size))
         shaped = weights.shaping * (weights.gamma * after - world.seats[match, seat].phi)
         result = float(0.0)
         if outcome == 0:

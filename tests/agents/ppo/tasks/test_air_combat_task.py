@@ -3,10 +3,13 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
 from sparring.agents.opponents.air_combat import open_player
+from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.policies.policy import PolicyError
+from sparring.agents.ppo.tasks.air_combat import AirCombatTask
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.files import ROOT
@@ -83,6 +86,20 @@ def test_best_responses_are_runs_of_the_same_game(whole, tmp_path):
     assert isinstance(run.config, AirCombatRunConfig)
     assert (run.config.env.action_repeat, run.config.network.hidden) == (60, 8)
     assert run.config.init_from == run.config.against == str(whole / "small" / "final.pt")
+
+
+@pytest.mark.parametrize("limit_ends", [False, True])
+def test_a_result_at_the_time_limit_is_an_end_for_the_learner(limit_ends):
+    """With its last value added, the loss would be counted again: a policy then dives into the ground before it."""
+    batch = AirCombatBatch(2, action_repeat=60, max_ticks=120, threads=1)
+    env = LearnerEnv(batch, bots=tuple(rules.BOTS), seed=0, limit_ends=limit_ends)
+    for _ in range(2):
+        _, reward, terminated, truncated = env.step(torch.zeros(2, batch.action_size))
+    assert (batch.outcome == 0).all()
+    assert (reward < -1.0).all()
+    assert terminated.tolist() == [limit_ends] * 2
+    assert truncated.tolist() == [not limit_ends] * 2
+    assert AirCombatTask.limit_ends
 
 
 def test_a_policy_of_other_columns_does_not_play(whole):
