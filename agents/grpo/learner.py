@@ -218,11 +218,13 @@ class GRPOLearner:
         if self._processes.alone:
             tally.end_minibatch(float(kls.mean()))
             return loss
+        gradients = []
         for parameter in self.parameters.values():
             if parameter.grad is None:  # this process had no sample
                 parameter.grad = torch.zeros_like(parameter)
+            gradients.append(parameter.grad)
         sums = torch.stack([torch.tensor(float(loss), device=self._device), kls.sum(), torch.ones_like(kls).sum()])
-        self._processes.add_up_together([*(parameter.grad for parameter in self.parameters.values()), sums])
+        self._processes.add_up_together([*gradients, sums])
         joint, kl_sum, tokens = sums.tolist()
         tally.end_minibatch(kl_sum / tokens)
         return float(joint)

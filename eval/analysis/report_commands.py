@@ -76,7 +76,7 @@ def analyze(
 
 
 def league(*, files: ReportFiles, options: RunOptions) -> Answer:
-    """Show a run's league over time: ratings with intervals, who played whom, which checkpoints joined."""
+    """Show a run's league over time: ratings with intervals, results of pairs, which checkpoints joined."""
     run = options.find_run()
     return _reported(league_report(run.record, run.history), files)
 

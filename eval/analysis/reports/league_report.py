@@ -1,4 +1,4 @@
-"""A run's league over time: ratings with intervals, who played whom, and the checkpoints that joined.
+"""A run's league over time: ratings with intervals, results of pairs, and the checkpoints that joined.
 
 From the run's files: league.json holds every agent with its two ratings and the results of all pairs, metrics.jsonl the
 Elo ratings after each update. The interval of a rating is that of the Bayesian one, mu +- 1.96 sigma, in Elo's unit:
@@ -29,7 +29,7 @@ from sparring.eval.stats.aggregate import Estimate
 
 Z_95 = 1.96
 MOST_CROSSED = 12
-"""Agents in the table of who played whom: those with the most games."""
+"""Agents in the table of results of pairs: those with the most games."""
 MOST_LINES = 8
 """Lines in the plot of Elo: the learner, then the agents that do not change, then the best checkpoints."""
 DRAWN, POOL = "pfsp/", {"league/pool_elo_best": "pool, best", "league/pool_elo_mean": "pool, mean"}
@@ -117,12 +117,12 @@ def _crossed(league: League, agents: Sequence[Agent]) -> ReportSection:
     most = sorted(agents, key=lambda agent: (agent.kind != CHALLENGER, -agent.games, agent.name))[:MOST_CROSSED]
     names = [agent.name for agent in agents if agent in most and agent.games]
     if not names:
-        return ReportSection("Who played whom", ("No game between two agents has been recorded yet.",))
+        return ReportSection("Results of pairs", ("No game between two agents has been recorded yet.",))
     rows = tuple((one, *(_result(league, one, other) for other in names)) for one in names)
     text = "The row's share of points against the column, a draw being half, and the number of results."
     left = sum(agent.games > 0 for agent in agents) - len(names)
     more = (f"{left} agents with fewer games are left out.",) if left else ()
-    return ReportSection("Who played whom", (text, *more), (ReportTable(("", *names), rows),))
+    return ReportSection("Results of pairs", (text, *more), (ReportTable(("", *names), rows),))
 
 
 def _result(league: League, one: str, other: str) -> Cell:

@@ -49,14 +49,14 @@ def write_league_run(root, name, *, grpo):
 
 
 @pytest.mark.parametrize("grpo", [True, False])
-def test_the_page_has_ratings_over_time_who_met_whom_and_who_joined(tmp_path, capsys, grpo):
+def test_the_page_has_ratings_over_time_the_results_of_pairs_and_who_joined(tmp_path, capsys, grpo):
     league = write_league_run(tmp_path, "cobra", grpo=grpo)
     page = tmp_path / "league.html"
     assert main(["league", "cobra", "--dir", str(tmp_path), "--html", str(page), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     _, standings, crossed, joined = report["sections"]
     assert [part["title"] for part in report["sections"]][1:] == [
-        "Standings", "Who played whom", "Checkpoints that joined",
+        "Standings", "Results of pairs", "Checkpoints that joined",
     ]  # fmt: skip
     rows = {row[0]: row for row in standings["tables"][0]["rows"]}
     dumbbot = league["dumbbot"]

@@ -1,0 +1,137 @@
+"""Tasks of an executor: the same results from any number of processes, deaths made good, Ray with a node that dies."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from sparring.agents.distributed import tasks
+from sparring.agents.distributed.tasks import Executor, run_tasks
+from sparring.configs.core.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[3]
+SEVERAL = Executor(workers=2)
+
+
+def square(number):
+    return number * number
+
+
+def fragile(task):
+    """Die at the first attempt at an odd number, which leaves a file."""
+    number, folder = task
+    mark = folder / str(number)
+    if number % 2 and not mark.exists():
+        mark.touch()
+        os._exit(9)
+    return number * number
+
+
+def doomed(number):
+    os._exit(9)
+
+
+def refuses(number):
+    raise InputError(f"number={number}: is refused; give another")
+
+
+def pids(number):
+    return os.getpid()
+
+
+def test_one_worker_does_all_here_in_order():
+    assert list(run_tasks(square, [3, 1, 2], Executor())) == [(3, 9), (1, 1), (2, 4)]
+    assert [pid for _, pid in run_tasks(pids, [1], Executor())] == [os.getpid()]
+    assert list(run_tasks(square, [], Executor(tasks.RAY))) == []  # nothing is started
+
+
+def test_several_give_the_same_whatever_dies(tmp_path):
+    given = [(number, tmp_path) for number in range(3)]
+    assert sorted(result for _, result in run_tasks(fragile, given, SEVERAL)) == [0, 1, 4]
+    assert (tmp_path / "1").exists()  # it died once
+
+
+def test_what_a_task_refuses_and_what_kills_every_worker_ends_it(monkeypatch):
+    monkeypatch.setattr(tasks, "MOST_DEATHS", 1)
+    with pytest.raises(InputError, match="number=1: is refused"):
+        list(run_tasks(refuses, [1], SEVERAL))
+    with pytest.raises(InputError, match="worker processes died and none finished a task; give fewer workers"):
+        list(run_tasks(doomed, [1], SEVERAL))
+
+
+def test_cores_are_divided_among_local_workers(monkeypatch):
+    monkeypatch.setattr(tasks, "usable_cores", lambda: 8)
+    assert [Executor(workers=count).threads(0) for count in (1, 2, 16)] == [0, 4, 1]
+    assert (Executor(workers=2).threads(3), Executor(tasks.RAY).threads(0)) == (3, 0)
+
+
+def test_ray_is_asked_for_only_where_it_is_used(monkeypatch):
+    def missing(name):
+        raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr(tasks, "import_module", missing)
+    with pytest.raises(InputError, match=r'executor ray needs ray: pip install -e "\.\[ray\]"'):
+        list(run_tasks(square, [1], Executor(tasks.RAY)))
+
+
+def test_a_node_with_another_version_is_refused():
+    with pytest.raises(InputError, match=r"a node has Sparring .*, the driver 0\.0; install one version on all"):
+        tasks._on_node("0.0", square, 3)
+
+
+def slow_square(number):
+    time.sleep(1.0)
+    return number * number
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        (
+            "127.0.0.1:9",
+            r"executor address 127\.0\.0\.1:9: no Ray cluster answers \(.*refused\); start one with `ray start",
+        ),
+        ("head", "executor address head: must be auto, HOST:PORT or ray://HOST:PORT"),
+    ],
+)
+def test_an_address_without_a_cluster_is_refused_at_once(monkeypatch, address, message):
+    monkeypatch.setattr(tasks, "import_module", lambda name: SimpleNamespace(is_initialized=lambda: False))
+    with pytest.raises(InputError, match=message):
+        list(run_tasks(square, [1], Executor(tasks.RAY, address)))
+
+
+def lose_a_node():
+    """Eight tasks on a cluster of two nodes, of which one is killed after the second result."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    try:
+        lost = cluster.add_node(num_cpus=1)
+        cluster.wait_for_nodes()
+        results = {}
+        for number, result in run_tasks(slow_square, range(8), Executor(tasks.RAY, cluster.address)):
+            results[number] = result
+            if len(results) == 2:
+                cluster.remove_node(lost, allow_graceful=False)
+        assert results == {number: number * number for number in range(8)}
+        while sum(node["Alive"] for node in ray.nodes()) > 1:  # the cluster notices a while later; the test has a limit
+            time.sleep(1.0)
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+@pytest.mark.slow
+def test_a_cluster_loses_a_node_and_nothing_else():
+    """In a process of its own: the nodes speak by the address of this machine, which other tests may not use."""
+    pytest.importorskip("ray")
+    command = [sys.executable, "-c", "from tests.agents.distributed import test_tasks as t; t.lose_a_node()"]
+    paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    environment = os.environ | {"PYTHONPATH": paths, "RAY_USAGE_STATS_ENABLED": "0"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
