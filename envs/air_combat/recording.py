@@ -7,7 +7,7 @@ match is gone by then, the next match is on: its last sample is the one before, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,10 +96,29 @@ class AirRecorder:
             if len(names) != len(row.samples[0]):
                 raise ValueError(f"names={list(names)}: give one for each of {len(row.samples[0])} aircraft")
             ticks, planes = np.array(row.ticks), np.stack(row.samples)
-            common = {"title": title or " vs ".join(names), "notes": notes, "outcome": row.outcome}
-            bursts = tuple(row.ended_bursts)
-            told.append(AirRecording(tuple(names), self._model, self._gun, ticks, planes, bursts, **common))
+            made = AirRecording(
+                tuple(names), self._model, self._gun, ticks, planes, tuple(row.ended_bursts), row.outcome
+            )
+            told.append(replace(made, title=title or " vs ".join(names), notes=notes))
         return told
+
+
+class FirstGame:
+    """Recorder of the first match of a batch from its first step on; for `agents.play.dogfight_matches.play`."""
+
+    def __init__(self) -> None:
+        self._recorder: AirRecorder | None = None
+
+    def __call__(self, batch: AirCombatBatch, step: int) -> None:
+        """Store the state after a step."""
+        if self._recorder is None:
+            self._recorder = AirRecorder(batch)
+        else:
+            self._recorder(batch)
+
+    def recordings(self, names: Sequence[str]) -> list[AirRecording]:
+        """Return the match, as `AirRecorder.recordings`."""
+        return self._recorder.recordings(names) if self._recorder else []
 
 
 @dataclass

@@ -8,8 +8,9 @@ input (one line on stderr), 130 stopped with Ctrl-C.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +29,11 @@ from sparring.configs.core.files import read_regular_text
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.configs.serialization import read_yaml
 from sparring.envs.air_combat import GAME
+from sparring.envs.air_combat.recording import FirstGame
 from sparring.envs.air_combat.rules import BOTS, GUNS, HELD_OUT, MODELS, TICKS_PER_SECOND, CombatOptions
+from sparring.eval.air_combat.replay import write_air_replay
 from sparring.eval.command import Evaluation, GameEvaluation, make_folders, use_machine
-from sparring.eval.options import CONDITIONS, RESULTS, WHO, CommandText, EvaluateOptions, argument
+from sparring.eval.options import CONDITIONS, RESULTS, WHO, CommandText, EvaluateOptions, argument, check_page
 from sparring.eval.stats.tables import MatchRecord, percent, table
 
 if TYPE_CHECKING:
@@ -59,6 +62,7 @@ examples:
   python eval/run.py --ckpt final.pt --opponents other-run,stochastic:third-run,my_package.bots:Mine
   python eval/run.py --ckpt final.pt --require "chaser>=0.95" --require "ace>=0.9"
   python eval/run.py --env air_combat --ckpt bot:dogfighter      a pilot as the player
+  python eval/run.py --ckpt final.pt --opponents ace --replay match.html
 
 pilots: {", ".join(BOTS)}
 held out of training: {", ".join(HELD_OUT)}
@@ -88,6 +92,8 @@ class AirCombatOptions(EvaluateOptions):
     """Flight model of the matches (default: that of the policy's run)."""
     gun: str = argument("", ("", *GUNS), metavar="|".join(GUNS), group=CONDITIONS, noun="gun")
     """The gun (default: that of the flight model)."""
+    replay: Path | None = argument(None, metavar="HTML", group=RESULTS)
+    """A page with the first game against each opponent, in three dimensions."""
     require: tuple[str, ...] = argument((), metavar="R", group=RESULTS, repeat=True)
     """Least win rate, as in "chaser>=0.95" or "worst>=0.9"; repeatable."""
 
@@ -95,6 +101,7 @@ class AirCombatOptions(EvaluateOptions):
         """Raise `InputError` for an odd number of games, a missing player, or a requirement that is none."""
         if self.games % 2:
             raise InputError(f"--games {self.games}: must be even, since every match is played from both seats")
+        check_page(self.replay)
         self.require_given("ckpt", "give a path, a run's name, final.pt for the newest run, or bot:NAME")
         for text in self.require:
             _requirement(text)
@@ -106,7 +113,7 @@ def evaluate(options: AirCombatOptions) -> Evaluation:
     opponents = [find_player(name, GAME, bare=GAME.bots) for name in options.opponents]
     check_game(GAME, located, *opponents)
     _check_names(options, [display_name(one) for one in opponents])
-    make_folders([options.out])
+    make_folders([options.out], files=[options.replay])
     device, threads = use_machine(options.device, options.threads, quiet=options.quiet)
     from sparring.agents.opponents.air_combat import open_player
     from sparring.agents.play.air_combat_matches import CombatConditions
@@ -120,16 +127,20 @@ def evaluate(options: AirCombatOptions) -> Evaluation:
     setting = CombatConditions(model, options.gun, device=device, threads=threads, options=beyond, **repeat)
     with said_if_long(COMPILING, shown=not options.quiet):
         setting.batch(2).close()
-    records = []
+    records, films = [], []
     with tqdm(others, unit="opponent", disable=options.quiet) as bar:
         for opponent in bar:
             bar.set_description(opponent.name)
-            records.append(play_cell(player, opponent, setting, options.games, options.seed))
+            film = FirstGame() if options.replay else None
+            records.append(play_cell(player, opponent, setting, options.games, options.seed, film))
+            if film:
+                films += film.recordings((player.name, opponent.name))
     beside = results_place(located)
     place = (options.out, beside[1] if beside else "eval") if options.out else beside
     failures = tuple(line for text in options.require for line in _failures(text, records))
     text, data = report(options, player, records, setting)
-    return Evaluation(text, data, place, failures=failures, quiet=options.quiet)
+    outputs = {options.replay: partial(write_air_replay, recordings=films)} if options.replay else {}
+    return Evaluation(text, data, place, outputs, failures, quiet=options.quiet)
 
 
 def model_of(player: Player) -> str:
@@ -142,12 +153,19 @@ def model_of(player: Player) -> str:
     return choose("model", model, MODELS)
 
 
-def play_cell(player: Pilot, opponent: Pilot, setting: CombatConditions, games: int, seed: int) -> MatchRecord:
+def play_cell(
+    player: Pilot,
+    opponent: Pilot,
+    setting: CombatConditions,
+    games: int,
+    seed: int,
+    film: Callable[[Any, int], None] | None = None,
+) -> MatchRecord:
     """Play the games of one pair. Raises `InputError` for actions that are not finite."""
     from sparring.agents.play.dogfight_matches import play
     from sparring.curriculum.sprt import count_pairs
 
-    results = play(player.contestant, opponent.contestant, games=games, seed=seed, setting=setting)
+    results = play(player.contestant, opponent.contestant, games=games, seed=seed, setting=setting, recorder=film)
     if results.invalid_actions:
         raise InputError(f"{player.name} against {opponent.name}: {results.invalid_actions} actions were not finite")
     by_seat = [results.outcome[results.left_seat == seat] for seat in (0, 1)]
@@ -237,4 +255,4 @@ def _failures(text: str, records: Sequence[MatchRecord]) -> list[str]:
     return [] if rate >= least - 1e-12 else [f"{name}: {percent(rate)} % is below {percent(least)} %"]
 
 
-EVALUATION = GameEvaluation(AirCombatOptions, evaluate, {}, {"games": 2})
+EVALUATION = GameEvaluation(AirCombatOptions, evaluate, {".html": "replay"}, {"games": 2})

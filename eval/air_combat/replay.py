@@ -32,14 +32,17 @@ _VECTORS = (("pos", 2), ("vel", 2), ("nose", 5), ("up", 5))
 Event = dict[str, Any]
 
 
-def write_air_replay(path: str | Path, recordings: Sequence[AirRecording], *, title: str = "") -> None:
-    """Write the page with all `recordings` to `path` atomically, creating its folder if missing."""
+def write_air_replay(path: str | Path, recordings: Sequence[AirRecording], *, title: str = "", every: int = 1) -> None:
+    """Write the page with all `recordings` to `path` atomically, creating its folder if missing.
+
+    `every` leaves out samples, see `encode`.
+    """
     if not recordings:
         raise ValueError("recordings is empty: a replay needs at least one match")
     titles = {recording.title for recording in recordings}
     title = title or (titles.pop() if len(titles) == 1 else f"{len(recordings)} matches")
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(Path(path), air_page(f"{title} · Sparring replay", [encode(one) for one in recordings]))
+    write_atomically(Path(path), air_page(f"{title} · Sparring replay", [encode(one, every) for one in recordings]))
 
 
 def air_page(title: str, games: list[dict[str, Any]]) -> str:
@@ -73,9 +76,14 @@ def scene_constants() -> dict[str, Any]:
     }
 
 
-def encode(recording: AirRecording) -> dict[str, Any]:
-    """Return a recording in the format of the page: names, ticks, samples (base64), bursts, and events."""
-    planes = recording.planes
+def encode(recording: AirRecording, every: int = 1) -> dict[str, Any]:
+    """Return a recording in the format of the page: names, ticks, samples (base64), bursts, and events.
+
+    Of the samples, each `every`-th and the last two are kept; events are found in all.
+    """
+    last = len(recording.ticks) - 1
+    kept = sorted({*range(0, last, every), max(last - 1, 0), last})
+    planes = recording.planes[kept]
     return {
         "title": recording.title,
         "notes": recording.notes,
@@ -83,7 +91,7 @@ def encode(recording: AirRecording) -> dict[str, Any]:
         "model": recording.model,
         "gun": recording.gun,
         "outcome": recording.outcome,
-        "ticks": recording.ticks.tolist(),
+        "ticks": recording.ticks[kept].tolist(),
         "places": _text(_east_up_south(planes["pos"]).astype("<f4")),
         "states": _text(_states(planes)),
         "bursts": [

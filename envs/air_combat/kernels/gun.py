@@ -21,7 +21,7 @@ ROUND_KEPT = wp.constant(math.exp(-rules.ROUND_DRAG * rules.DT))
 ROUND_DROP = wp.constant(9.80665 * rules.DT)
 SPREAD = wp.constant(rules.ROUND_SPREAD)
 HIT_SQUARED = wp.constant(rules.HIT_RADIUS**2)
-HIT_DAMAGE = wp.constant(rules.HIT_DAMAGE)
+HIT_DAMAGE = wp.constant(rules.HIT_DAMAGE + 1.0e-6)  # five fifths in float32 would leave 3e-8 of a life
 
 
 @wp.struct

@@ -106,6 +106,23 @@ def test_rounds_take_time_and_hit():
     assert len(taken) >= 5  # 24 ticks of flight
 
 
+def test_five_bursts_kill():
+    """Not six: 1 less five times 0.2 is above 0 in float32."""
+    game = batch(model="f16")
+    game.load({"planes": scene(400.0)})
+    state = game.snapshot()
+    for slot in range(5):  # one in each tick of two steps
+        burst, target = state["rounds"][0, slot], state["planes"][0, 1]
+        burst["pos"] = target["pos"] - target["vel"] / np.linalg.norm(target["vel"]) * (20.0 + 17.0 * slot)
+        burst["vel"], burst["life"] = target["vel"] * 6.0, 60
+    game.load({"rounds": state["rounds"]})
+    for _ in range(3):
+        game.step(game.actions)
+        if game.terminated[0]:
+            break
+    assert (bool(game.terminated[0]), game.outcome[0], game.final_hp[0].tolist()) == (True, 1, [1.0, 0.0])
+
+
 def test_rounds_run_out():
     game = batch(gun="rounds")
     game.load({"planes": scene(12_000.0)})

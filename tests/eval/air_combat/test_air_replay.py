@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 import torch
 
+from sparring.configs.core.errors import InputError
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.batch import AirCombatBatch
 from sparring.envs.air_combat.kernels.state import Plane
 from sparring.envs.air_combat.recording import AirRecorder, AirRecording, Burst
+from sparring.eval.air_combat.command import AirCombatOptions, evaluate
 from sparring.eval.air_combat.replay import air_page, encode, write_air_replay
+from sparring.eval.options import parse
 from tests.eval.dogfight.test_replay import browse, needs_chromium, selftest
 
 HOSTILE = '</script><script>document.title="owned"</script>{{data}}&amp;<!--'
@@ -161,3 +164,16 @@ def test_the_page_in_a_browser(tmp_path):
     assert told["told"].startswith("0.6 s · b fires 10 rounds")
     assert told["bursts"] == 1
     assert re.search(r"<b[^>]*>b wins</b><span>the other is down · 0 % : 100 % hp · 0:02.0</span>", dom)
+
+
+def test_an_evaluation_writes_the_first_games(tmp_path):
+    page = tmp_path / "match.html"
+    words = ["--ckpt", "bot:dogfighter", "--opponents", "chaser", "--games", "2", "--replay", str(page)]
+    evaluation = evaluate(parse(AirCombatOptions, [*words, "--threads", "1", "--quiet"]))
+    evaluation.outputs[page](page)
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(), re.DOTALL)[1]
+    games = json.loads(data)["games"]
+    assert [game["names"] for game in games] == [["dogfighter", "chaser"]]
+    assert all(game["ticks"][:2] == [4, 8] for game in games)
+    with pytest.raises(InputError, match="a page for a browser"):
+        parse(AirCombatOptions, [*words[:-1], "match.png"])
