@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -58,6 +59,7 @@ COMMANDS = {
 TRAINING = ("torch", "warp")
 """Packages of the extra `train` whose absence tells that it is not installed."""
 SIZE = "1.4 GB with a CPU build of torch"
+CPU_BUILDS = "https://download.pytorch.org/whl/cpu"
 RELEASED = "released/dogfight_strong"
 
 
@@ -150,7 +152,19 @@ def _install(extras: list[str]) -> int:
             f"install: this Python has no pip; with uv: uvx --with {' --with '.join(map(repr, needed))} ..."
         )
     print(f"Installing {', '.join(needed)} into {sys.prefix}")
-    return subprocess.run([sys.executable, "-m", "pip", "install", *needed], check=False).returncode
+    return subprocess.run([sys.executable, "-m", "pip", "install", *cpu_build(needed), *needed], check=False).returncode
+
+
+def cpu_build(needed: Sequence[str]) -> list[str]:
+    """Return pip's option for the CPU build of torch, where torch is `needed` and this machine has no NVIDIA GPU.
+
+    The usual build brings several GB of CUDA. A pip that is configured with an index or wheels of its own decides.
+    """
+    if not any(one.startswith("torch") for one in needed) or shutil.which("nvidia-smi") or sys.platform == "darwin":
+        return []
+    listing = [sys.executable, "-m", "pip", "config", "list"]
+    configured = subprocess.run(listing, capture_output=True, text=True, check=False).stdout
+    return [] if "index" in configured or "find-links" in configured else ["--extra-index-url", CPU_BUILDS]
 
 
 def requirements(extra: str) -> list[str]:

@@ -1,5 +1,6 @@
 """The wheel: everything the package needs is in it, and without the repository runs lie in the working directory."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -90,3 +91,16 @@ def test_its_texts_name_its_own_commands_and_a_run_file_lies_in_any_folder(insta
         assert ".py" not in done.stderr
     text = call(installed, "sparring.train", "--help", cwd=tmp_path).stdout
     assert ("train.py" in text, "eval/" in text, "sparring train +run=NAME" in text) == (False, False, True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "docs" / "notebooks").glob("*.ipynb")))
+def test_notebooks_run_from_the_wheel_without_the_repository(installed, name, tmp_path):
+    """As a hosted notebook would, in an empty folder."""
+    cells = json.loads((ROOT / "docs" / "notebooks" / f"{name}.ipynb").read_text("utf-8"))["cells"]
+    code = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    (tmp_path / "cells.py").write_text(f"import matplotlib\nmatplotlib.use('Agg')\n{code}\nprint(sparring.__file__)\n")
+    command, env = [sys.executable, "cells.py"], os.environ | {"PYTHONPATH": str(installed)}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert str(installed) in done.stdout

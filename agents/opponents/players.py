@@ -17,7 +17,7 @@ from typing import Any, cast
 from sparring.agents.run.folder import FINAL
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import InputError, UnknownNameError, choices, choose, suggestion
-from sparring.configs.core.files import CHECKPOINTS, ROOT, SHIPPED, holds, read_regular_text
+from sparring.configs.core.files import CHECKPOINTS, PACKAGE, ROOT, SHIPPED, holds, read_regular_text
 from sparring.configs.games import PACKAGES, current_id
 from sparring.configs.kinds import run_kind
 from sparring.configs.opponents import is_code
@@ -240,7 +240,8 @@ def runs_of(game: Game | None, checkpoints: Path) -> list[str]:
 
 def released_of(game: Game | None, checkpoints: Path) -> list[str]:
     """List released policies, except those of another game."""
-    names = sorted(path.stem for path in (checkpoints / RELEASED).glob("*.pt"))
+    home = SHIPPED if ROOT != PACKAGE and not (checkpoints / RELEASED).is_dir() else checkpoints
+    names = sorted(path.stem for path in (home / RELEASED).glob("*.pt"))
     others = tuple(f"{other.name}_" for other in games() if game and other.id != game.id)
     return [f"{RELEASED}/{name}" for name in names if not name.startswith(others)]
 

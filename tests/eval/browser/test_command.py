@@ -127,6 +127,22 @@ def test_the_requirements_of_an_extra_are_those_of_the_package(monkeypatch):
     assert command.requirements("train") == ["torch>=2.6", "warp-lang>=1.10"]
 
 
+@pytest.mark.parametrize(
+    ("gpu", "config", "cpu"),
+    [
+        (None, "", True),
+        (None, "global.timeout='5'", True),
+        (None, "global.index-url='x'", False),
+        ("/bin/x", "", False),
+    ],
+)
+def test_torch_comes_as_the_cpu_build_where_there_is_no_gpu(gpu, config, cpu, monkeypatch):
+    monkeypatch.setattr(command.shutil, "which", lambda _: gpu)
+    monkeypatch.setattr(command.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, config))
+    assert bool(command.cpu_build(["pettingzoo>=1", "torch>=2.6"])) == cpu
+    assert command.cpu_build(["onnx>=1"]) == []
+
+
 def test_numpy_is_a_device_of_load():
     obs = np.zeros((2, 59), np.float32)
     given = sparring.load("released/dogfight_strong", device="numpy").act(obs)
