@@ -265,13 +265,13 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 78_372,
-    "product files": 477,
+    "product lines": 78_556,
+    "product files": 479,
     "import lines, % of product lines": 7.8,
     "files with one importer": 86,
     "files with one importer and at most 80 lines": 6,
     "`found` as a name, per 1,000 lines": 0.7,
-    "test lines": 67_136,
+    "test lines": 67_322,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""

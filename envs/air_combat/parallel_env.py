@@ -164,7 +164,7 @@ class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
 
     @staticmethod
     def _action_space(size: int, choices: tuple[int, ...]) -> Box | MultiDiscrete:
-        return MultiDiscrete(choices) if choices else Box(-1.0, 1.0, (size,), np.float32)
+        return MultiDiscrete(list(choices)) if choices else Box(-1.0, 1.0, (size,), np.float32)
 
     def _seat(self, agent: str) -> int:
         return self.possible_agents.index(agent)
