@@ -50,7 +50,7 @@ class Code(NamedTuple):
 def script_of(kernels: Sequence[Any]) -> str:
     """Return functions of the names of `kernels`, and of all that they call; threads have the last argument, `tid`."""
     functions: dict[str, Any] = {}
-    waiting, parts = list(kernels), []
+    waiting, parts = list(kernels), list[str]()
     while waiting:
         one = waiting.pop()
         name = one.func.__name__
@@ -232,7 +232,9 @@ class _Function:
 
     def _call(self, node: ast.Call, function: ast.expr, args: list[ast.expr]) -> Code:
         built_in = isinstance(function, ast.Attribute) and ast.unparse(function.value) == "wp"
-        called = getattr(wp, function.attr, None) if built_in else self._value(function)
+        called: Any = None if built_in else self._value(function)
+        if isinstance(function, ast.Attribute) and built_in:
+            called = getattr(wp, function.attr, None)
         if not built_in and isinstance(getattr(called, "vars", None), dict):
             return self._struct(called)
         if isinstance(function, ast.Attribute):
