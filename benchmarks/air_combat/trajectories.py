@@ -39,7 +39,7 @@ COLUMNS = (
     "bank, deg",
     "beta, deg",
 )
-Pilot = Callable[[float, np.ndarray], tuple[float, float, float]]
+Pilot = Callable[[float, list[float]], tuple[float, float, float]]
 """Load factor, part of full roll stick and throttle, from the seconds passed and the last row."""
 
 

@@ -49,7 +49,7 @@ class ServerOptions(CommandOptions):
     """Options of a game on the local server."""
 
     env: str = argument("", metavar="G", group=_PAGE)
-    """The game: dogfight, diplomacy, chess (default: that of the opponent)."""
+    """The game: dogfight, air_combat, diplomacy, chess (default: that of the opponent)."""
     seed: int = argument(0, SEED, metavar="N", group=_PAGE)
     """Seed of the first match (default: 0)."""
     port: int = argument(PORT, PORTS, metavar="N", group=_PAGE)
