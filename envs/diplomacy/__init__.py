@@ -28,7 +28,7 @@ GAME = Game(
     built_players=(
         BuiltPlayer(
             "search",
-            ("proposals", "opponents", "positions", "seconds", "seed"),
+            ("proposals", "opponents", "form", "positions", "seconds", "seed"),
             "sparring.envs.diplomacy.search.settings:read_settings",
         ),
     ),

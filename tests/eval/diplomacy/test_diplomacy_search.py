@@ -1,6 +1,7 @@
 """The search player by its name: in evaluations, replays, training, the browser and the PettingZoo environment."""
 
 import json
+from dataclasses import fields
 
 import pytest
 import torch
@@ -63,6 +64,10 @@ def test_its_options_stay_with_its_name():
         f"FRANCE={SMALL},seed=3",
         "GERMANY=dumbbot",
     ]
+    (searches,) = GAME.built_players
+    assert searches.keys == tuple(field.name for field in fields(SearchSettings))
+    whole = "search:" + ",".join(f"{key}=1" for key in searches.keys)
+    assert split_names([f"{whole},dumbbot"]) == [whole, "dumbbot"]
     assert pair_of(f"FRANCE={SMALL}") == ("FRANCE", SMALL)
     assert pair_of(SMALL) == ("", SMALL)
     assert find_player(SMALL, GAME) == find_player(SMALL) == SMALL
