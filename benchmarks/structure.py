@@ -17,7 +17,7 @@ import sys
 import tempfile
 import tokenize
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 if not __package__:
@@ -150,7 +150,7 @@ def _named_found(nodes: Nodes) -> int:
     return [*variables, *parameters].count("found")
 
 
-def _single_importer(root: Path, files: dict[Path, Nodes]) -> list[Path]:
+def _single_importer(root: Path, files: Mapping[Path, Nodes]) -> list[Path]:
     """Files, apart from `__init__.py`, that exactly one other file of the product imports."""
     modules = {".".join(("sparring", *path.relative_to(root).with_suffix("").parts)): path for path in files}
     importers: dict[Path, set[Path]] = {}

@@ -147,8 +147,8 @@ def _train(trainer: Trainer, session: RunSession) -> None:
 
 def progress_of(trainer: Trainer, session: RunSession) -> RunProgress:
     """Return the position after the last finished update, for callbacks."""
-    folder = session.folder
-    return RunProgress(folder.name, folder.path, trainer.updates_done, trainer.updates, trainer.env_steps)
+    folder = session.folder.path
+    return RunProgress(folder.name, folder, trainer.updates_done, trainer.updates, trainer.env_steps)
 
 
 def _update(trainer: Trainer, session: RunSession) -> dict[str, float] | None:
