@@ -24,7 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import ConfigError, choose, listed, suggestion
-from sparring.configs.core.files import IrregularFileError, read_regular_text, user_path
+from sparring.configs.core.files import ROOT, IrregularFileError, read_regular_text, user_path
 from sparring.configs.foreign_names import in_our_words
 from sparring.configs.games import OWN, is_retired, module_of, run_message
 from sparring.configs.kinds import declared, first_runs, run_kinds
@@ -226,7 +226,7 @@ def _runs_of_paths(overrides: Sequence[str]) -> list[str]:
         folder, slash, name = path.rstrip("/").rpartition("/")
         if key.lstrip("+") != "resume" or "/" not in path or not name:
             return text
-        if slash and root not in (os.path.abspath(place) for place in (folder or "/", CONFIG_DIR.parent / folder)):
+        if slash and root not in (os.path.abspath(place) for place in (folder or "/", ROOT / folder)):
             raise ConfigError(f"{text}: is no run in {root}; give resume={name} checkpoint_dir={folder or '/'}")
         return f"{key}={name}"
 
@@ -264,7 +264,7 @@ def _stored(parsed: Sequence[Override]) -> RunConfig | None:
     for key in ("run", "name"):
         if key in given:
             raise ConfigError(f"resume={given['resume']} and {key}={given[key]}: a resumed run keeps its own; give one")
-    root = CONFIG_DIR.parent / _checkpoint_dir(parsed)
+    root = ROOT / _checkpoint_dir(parsed)
     names = sorted(path.name for path in root.glob("*/") if os.path.lexists(path / "config.yaml"))
     if not names:
         raise ConfigError(f"resume={given['resume']}: there is no run in {root} yet; begin one with +run=NAME")

@@ -134,6 +134,7 @@ def _run(line, folder):
 def _add_run_file(code, folder, monkeypatch):
     """Write a run file of a page into a copy of configs/, which is then the one that is read."""
     monkeypatch.setattr(load, "CONFIG_DIR", folder / "configs")
+    monkeypatch.setattr(load, "ROOT", folder)
     shutil.copytree(ROOT / "configs" / "run", folder / "configs" / "run")
     shutil.copy(ROOT / "configs" / "config.yaml", folder / "configs")
     (folder / "configs" / RUN_FILE.search(code)[1]).write_text(code, encoding="utf-8")
