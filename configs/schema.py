@@ -104,6 +104,8 @@ class PPOConfig:
     """Bound on |log pi - log pi_old|, so that the ratio stays finite."""
     precision: str = option("auto", PRECISIONS)
     """fp32, fp16 (CUDA, with a gradient scaler), bf16, or auto: bf16 where the device is faster with it, else fp32."""
+    capture: bool = option(True)
+    """On a GPU, record a minibatch's gradient and the drawing of actions as CUDA graphs; false launches each kernel."""
     warmup_updates: int = option(10, COUNT)
     """Updates in full precision before autocast starts."""
     gsde_every: int = option(0, COUNT, needs=["network.gsde=true"])

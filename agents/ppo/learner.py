@@ -31,8 +31,9 @@ from sparring.agents.distributed.processes import ALONE, ParallelHalves, Process
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.seat_network import SeatNetwork
 from sparring.agents.policies.sequences import Sequences
+from sparring.agents.ppo.captured import Captured
 from sparring.agents.ppo.losses import Magnet, explained_variance, surrogate, value_loss
-from sparring.agents.ppo.rollout import Joint, Minibatch, Rollout, Samples, minibatches, parts
+from sparring.agents.ppo.rollout import Joint, Minibatch, Rollout, Samples, gathered, minibatches, orders, parts
 from sparring.agents.ppo.seat_rollout import LaneEnv, SeatRollout, SequenceSamples
 from sparring.agents.ppo.tasks.task import TrainingEnv
 from sparring.configs.core.errors import ConfigError, choose
@@ -81,13 +82,17 @@ class PPOLearner:
         used = config.magnet_coefficient or config.proximal_coefficient
         self.magnet = open_magnet(network, config) if used else None
         self._halves = ParallelHalves(parallel=threads > 1 and device.type == "cpu")
+        self._captures = config.capture and device.type == "cuda" and self.magnet is None
+        self._graphs: dict[tuple[object, ...], Captured[Tensor]] = {}
         self._piece = max(1, PIECE_BYTES // (4 * network.config.hidden)) if device.type == "cpu" else sys.maxsize
 
     def new_rollout(self, env: TrainingEnv, steps: int) -> Rollout | SeatRollout:
         """Create the storage for `steps` steps of an environment."""
         if isinstance(self.network, SeatNetwork):
             return SeatRollout(self.network, steps, cast(LaneEnv, env), sequence_length=self.config.sequence_length)
-        return Rollout.of(self.network, steps, env.num_envs, longest_episode=env.longest_episode)
+        return Rollout.of(
+            self.network, steps, env.num_envs, longest_episode=env.longest_episode, capture=self.config.capture
+        )
 
     def finish(self, rollout: Rollout | SeatRollout, number: int) -> None:
         """Compute a rollout's values, advantages and returns, in the precision of update `number`."""
@@ -124,20 +129,15 @@ class PPOLearner:
         share, processes = self._share, self._processes
         joint = None
         if isinstance(samples, SequenceSamples):
-            batches = samples.minibatches(self.config, self.shuffle)
+            gradients = self._gradients(samples.minibatches(self.config, self.shuffle), number, entropy_coefficient)
+        elif self._captures and (share is None or share.whole):
+            gradients = self._captured_gradients(samples, number, entropy_coefficient)
         else:
             joint = None if share is None or share.whole else Joint.gather(samples, share, processes)
             batches = minibatches(samples, self.config, self.shuffle, joint)
-        following = next(batches, None)
-        while (batch := following) is not None:
+            gradients = self._gradients(batches, number, entropy_coefficient)
+        for measured in gradients:
             tried += 1
-            self._gradient.zero_()
-            policy, (loss_v, following) = self._halves.both(
-                partial(self._policy_gradient, batch, number, entropy_coefficient),
-                partial(self._value_gradient, batch, number, batches),
-            )
-            loss, *others = policy
-            measured = torch.stack([loss, loss_v, *others])
             if joint is not None:
                 measured = self._add_up(measured)
             norm = self._gradient_norm()
@@ -214,7 +214,38 @@ class PPOLearner:
         with self.autocast.context(number):
             return [self.network.value(chunk) for chunk in chunks]
 
-    def _policy_gradient(self, batch: Minibatch, number: int, entropy_coefficient: float) -> tuple[Tensor, ...]:
+    def _gradients(self, batches: Iterator[Minibatch], number: int, entropy_coefficient: float) -> Iterator[Tensor]:
+        """Set the gradient to that of each minibatch in turn; yield the statistics without the norm."""
+        following = next(batches, None)
+        while (batch := following) is not None:
+            self._gradient.zero_()
+            policy, (loss_v, following) = self._halves.both(
+                partial(self._policy_gradient, batch, number, entropy_coefficient),
+                partial(self._value_gradient, batch, number, batches),
+            )
+            yield _in_order(policy, loss_v)
+
+    def _captured_gradients(self, samples: Samples, number: int, entropy_coefficient: float) -> Iterator[Tensor]:
+        """Do the same by CUDA graphs, one for each size of a minibatch; the yielded tensor is overwritten."""
+        coefficient = samples.value.new_tensor(entropy_coefficient)
+        places = tuple(tensor.data_ptr() for tensor in samples)
+
+        def gradient(rows: Tensor, coefficient: Tensor) -> Tensor:
+            batch = gathered(samples, rows)
+            self._gradient.zero_()
+            policy = self._policy_gradient(batch, number, coefficient)
+            return _in_order(policy, self._value_gradient(batch, number, iter(()))[0])
+
+        for _, chunks in orders(len(samples.value), self.config, self.shuffle):
+            for rows in chunks:
+                key = (len(rows), self.autocast.active(number), places)
+                if key not in self._graphs:
+                    self._graphs[key] = Captured(gradient, rows, coefficient)
+                yield self._graphs[key](rows, coefficient)
+
+    def _policy_gradient(
+        self, batch: Minibatch, number: int, entropy_coefficient: float | Tensor
+    ) -> tuple[Tensor, ...]:
         """Add the actor's gradient of a minibatch; return `POLICY_STATISTICS`."""
         measured = []
         for piece in batch.pieces(self._piece):
@@ -271,6 +302,12 @@ class PPOLearner:
         self.autocast.scaler.step(self.optimizer)
         self.autocast.scaler.update()
         self.network.clamp_log_std()
+
+
+def _in_order(policy: tuple[Tensor, ...], loss_v: Tensor) -> Tensor:
+    """Return `STATISTICS` without the norm as one tensor."""
+    loss, *others = policy
+    return torch.stack([loss, loss_v, *others])
 
 
 def open_magnet(network: ActorCritic, config: PPOConfig) -> Magnet:

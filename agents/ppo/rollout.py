@@ -31,7 +31,11 @@ from torch import Tensor
 from sparring.agents.distributed.processes import Processes, Shard, ShardedGenerator
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.sequences import Sequences
+from sparring.agents.ppo.captured import Captured
 from sparring.configs.schema import PPOConfig
+
+Act = Callable[[Tensor], tuple[Tensor, ...]]
+"""Actions [N, A] and log-probabilities [N] for observations [N, D]."""
 
 
 class BatchEnv(Protocol):
@@ -64,15 +68,18 @@ class Rollout:
     """Storage of T = `steps` of N = `num_envs`, reused for every update: `collect`, then `finish`, then `flat`.
 
     `max_truncations` is the maximum number of truncations of one environment within T steps. On a CPU it grows where an
-    environment truncates earlier than expected.
+    environment truncates earlier than expected. With `capture` the network acts by a CUDA graph, on a GPU, where it
+    draws from a plain generator at every step.
     """
 
     @classmethod
-    def of(cls, network: ActorCritic, steps: int, num_envs: int, *, longest_episode: int) -> Rollout:
+    def of(
+        cls, network: ActorCritic, steps: int, num_envs: int, *, longest_episode: int, capture: bool = False
+    ) -> Rollout:
         """Create storage for a network's spaces; an episode takes at most `longest_episode` steps."""
         truncations = -(-steps // longest_episode)
         sizes = (steps, num_envs, network.obs_dim, network.action_size)
-        return cls(*sizes, device=network.log_std.device, max_truncations=truncations)
+        return cls(*sizes, device=network.log_std.device, max_truncations=truncations, capture=capture)
 
     def __init__(
         self,
@@ -83,8 +90,10 @@ class Rollout:
         *,
         device: torch.device | str,
         max_truncations: int,
+        capture: bool = False,
     ) -> None:
         T, N = steps, num_envs
+        self.capture = capture
         self.steps, self.num_envs, self.max_truncations = steps, num_envs, max_truncations
         self.device = torch.device(device)
         self.obs = torch.zeros(T + 1, N, obs_dim, device=device)  # one more: the state after the last step
@@ -95,10 +104,16 @@ class Rollout:
         self.final_obs = torch.zeros(max_truncations + 1, N, obs_dim, device=device)
         self.final_row = torch.zeros(T, N, dtype=torch.int64, device=device)
         self.truncations = torch.zeros(N, dtype=torch.int64, device=device)
+        self._captured: dict[tuple[object, ...], Captured[tuple[Tensor, ...]]] = {}
 
     @torch.no_grad()
     def collect(
-        self, env: BatchEnv, network: ActorCritic, generator: torch.Generator | ShardedGenerator, *, hold: int = 0
+        self,
+        env: BatchEnv,
+        network: ActorCritic,
+        generator: torch.Generator | ShardedGenerator,
+        *,
+        hold: int = 0,
     ) -> None:
         """Play T steps. `generator` must be on the rollout's device.
 
@@ -108,7 +123,9 @@ class Rollout:
         self.truncations.zero_()
         self.final_row.fill_(self.max_truncations)
         self.obs[0].copy_(env.obs)
-        act = partial(network.act, generator=generator)
+        act: Act = partial(network.act, generator=generator)
+        if self.capture and not hold and self.device.type == "cuda" and isinstance(generator, torch.Generator):
+            act = self._capture(act, network, generator)
         for t in range(self.steps):
             if hold and t % hold == 0:
                 act = partial(network.act, generator=generator, noise=network.draw_noise(self.num_envs, generator))
@@ -122,6 +139,13 @@ class Rollout:
             self.truncated[t].copy_(truncated)
             self._keep_final_obs(t, env.final_obs)
         self._check_truncations()
+
+    def _capture(self, act: Act, network: ActorCritic, generator: torch.Generator) -> Act:
+        """Return `act` as a CUDA graph, recorded once for a network, a generator and a precision."""
+        key = (network, generator, torch.is_autocast_enabled("cuda"))
+        if key not in self._captured:
+            self._captured[key] = Captured(act, self.obs[0], generators=[generator])
+        return self._captured[key]
 
     def _keep_final_obs(self, t: int, final_obs: Tensor) -> None:
         truncated = self.truncated[t]
@@ -265,14 +289,23 @@ def minibatches(
 
     With `joint`, the parts are of all processes' samples; `samples` are those of this process.
     """
-    total, device = len((joint or samples).advantage), samples.advantage.device
-    for _ in range(config.epochs):
-        order = torch.randperm(total, generator=generator, device=device)
-        chunks = order.tensor_split(parts(total, config))
+    for order, chunks in orders(len((joint or samples).advantage), config, generator):
         for index, rows in zip(chunks, chunks if joint is None else _own(joint, order, chunks), strict=True):
-            chosen = Samples(*(tensor.index_select(0, rows) for tensor in samples))
-            everyone = chosen.advantage if joint is None else joint.advantage.index_select(0, index)
-            yield Minibatch(*chosen._replace(advantage=normalize(chosen.advantage, everyone)), len(index))
+            yield gathered(samples, rows, None if joint is None else joint.advantage.index_select(0, index))
+
+
+def orders(total: int, config: PPOConfig, generator: torch.Generator) -> Iterator[tuple[Tensor, tuple[Tensor, ...]]]:
+    """Yield a new order of `total` samples for each epoch, and its equal parts of at most `minibatch_size`."""
+    for _ in range(config.epochs):
+        order = torch.randperm(total, generator=generator, device=generator.device)
+        yield order, order.tensor_split(parts(total, config))
+
+
+def gathered(samples: Samples, rows: Tensor, everyone: Tensor | None = None) -> Minibatch:
+    """Return the minibatch of the samples in `rows`; `everyone` are the advantages of all processes' part of it."""
+    chosen = Samples(*(tensor.index_select(0, rows) for tensor in samples))
+    size = len(rows) if everyone is None else len(everyone)
+    return Minibatch(*chosen._replace(advantage=normalize(chosen.advantage, everyone)), size)
 
 
 def normalize(advantage: Tensor, everyone: Tensor | None = None) -> Tensor:

@@ -36,11 +36,10 @@ def measure(options: PartOptions) -> Found:
 
 def load_seconds(name: str, device: str) -> float:
     """Load a module's kernels on a device; return the seconds without imports."""
-    import torch
-
+    from sparring.configs.core.device import choose_device
     from sparring.envs.launcher import Launcher
 
-    launcher, module = Launcher(torch.device(device), 1, 1), import_module(name)
+    launcher, module = Launcher(choose_device(device), 1, 1), import_module(name)
     started = time.perf_counter()
     launcher.load(module)
     return time.perf_counter() - started

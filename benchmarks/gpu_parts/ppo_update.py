@@ -21,6 +21,14 @@ from sparring.configs.schema import PPORunConfig
 
 RUN = "unified_dr_gpu_v3"
 PRECISIONS = ("fp32", "bf16", "fp16")
+WIDE = ("env.num_envs=16384", "ppo.rollout_steps=64", "ppo.minibatch_size=65536")
+"""Twice the samples of an update in a sixteenth of the steps: what a GPU is for."""
+VARIANTS = (
+    *((f"{precision}", precision, ()) for precision in PRECISIONS),
+    ("fp32, each kernel launched", "fp32", ("ppo.capture=false",)),
+    ("bf16, 16,384 matches", "bf16", WIDE),
+)
+"""What the table calls a run, its precision, and what else it changes."""
 WARM_UP, MEASURED = 2, 3
 TINY = ("env.num_envs=8", "ppo.rollout_steps=16", "ppo.minibatch_size=64", "ppo.epochs=2", "network.hidden=16")
 SHOWN = ("train/policy_loss", "train/value_loss", "train/approx_kl", "train/grad_norm", "train/skipped_steps")
@@ -33,22 +41,22 @@ def measure(options: PartOptions) -> Found:
         for name, holds in precision_probe.probe(precision, options.device, options.seed).items():
             found.checks[f"{precision}: {name}"] = holds
     rows = []
-    for precision in PRECISIONS if options.cuda else PRECISIONS[:2]:  # training takes fp16 on a CPU for another
-        updates = train(precision, options)
-        rows.append(row(precision, updates))
-        found.numbers[precision] = {
-            key: [update[key] for update in updates] for key in (*SHOWN, "time/steps_per_second")
-        }
+    for name, precision, changes in VARIANTS:
+        if precision == "fp16" and not options.cuda:  # training takes fp16 on a CPU for another
+            continue
+        updates = train(precision, options, changes)
+        rows.append(row(name, updates))
+        found.numbers[name] = {key: [update[key] for update in updates] for key in (*SHOWN, "time/steps_per_second")}
         whole = len(updates) == WARM_UP + MEASURED
         finite = all(math.isfinite(update[key]) for update in updates for key in SHOWN)
-        found.checks[f"{precision}: {WARM_UP + MEASURED} updates are done and finite"] = whole and finite
-    head = ["precision", "env steps / s", "s per update", "of it rollout", "of it learning", "skipped steps", "KL"]
+        found.checks[f"{name}: {WARM_UP + MEASURED} updates are done and finite"] = whole and finite
+    head = ["", "env steps / s", "s per update", "of it rollout", "of it learning", "skipped steps", "KL"]
     found.table(f"Updates {WARM_UP + 1} to {WARM_UP + MEASURED} of {RUN}, medians:", head, rows)
     return found
 
 
-def train(precision: str, options: PartOptions) -> list[dict[str, Any]]:
-    """The metrics of each update of a short run."""
+def train(precision: str, options: PartOptions, others: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The metrics of each update of a short run with these `others` among its options."""
     from sparring.agents.trainers import train as train_run
 
     with tempfile.TemporaryDirectory() as folder:
@@ -59,19 +67,19 @@ def train(precision: str, options: PartOptions) -> list[dict[str, Any]]:
             f"checkpoint_dir={folder}",
             "logger.progress=false",
         ]
-        final = train_run(load_kind(PPORunConfig, [f"+run={RUN}", *changes, *place, *options.sized((), TINY)]))
+        final = train_run(load_kind(PPORunConfig, [f"+run={RUN}", *others, *changes, *place, *options.sized((), TINY)]))
         lines = (final.parent / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     found = [json.loads(line) for line in lines]
     return [update for update in found if "time/steps_per_second" in update]
 
 
-def row(precision: str, updates: list[dict[str, Any]]) -> list[str]:
+def row(name: str, updates: list[dict[str, Any]]) -> list[str]:
     """Return the medians of a precision over the updates after the warm-up."""
     late = updates[WARM_UP:]
     middle = {key: statistics.median(update[key] for update in late) for key in late[0] if key.startswith("time/")}
     seconds = middle["time/rollout_seconds"] + middle["time/update_seconds"]
     return [
-        precision,
+        name,
         f"{middle['time/steps_per_second']:,.0f}",
         f"{seconds:.2f}",
         f"{middle['time/rollout_seconds']:.2f}",

@@ -24,7 +24,7 @@ HUGE_SCALE = 2.0**40
 
 def probe(precision: str, device: str, seed: int) -> dict[str, bool]:
     """Run all probes of a precision; return their results by name."""
-    found = _warm_up(precision, device, seed) | _clamps(precision, device, seed)
+    found = _warm_up(precision, device, seed) | _clamps(precision, device, seed) | _captured(precision, device, seed)
     return found | (_scaler(device, seed) if precision == "fp16" else {})
 
 
@@ -89,12 +89,32 @@ def _scaler(device: str, seed: int) -> dict[str, bool]:
     }
 
 
+def _captured(precision: str, device: str, seed: int) -> dict[str, bool]:
+    """Compare three updates by CUDA graphs with the same ones launched kernel by kernel; on a CPU both are the same."""
+    ends = []
+    for capture in (True, False):
+        learner, samples = _learner(precision, device, seed, minibatches=3, capture=capture)
+        for number in range(WARM_UP + 2):
+            coefficients = {"learning_rate": 3e-4 / (number + 1), "entropy_coefficient": 0.01 * number}
+            _update(learner, samples, number, **coefficients)
+        learner.close()
+        ends.append(_weights(learner.network))
+    return {"three captured updates equal launched ones to the bit": torch.equal(*ends)}
+
+
 def _learner(
-    precision: str, device: str, seed: int, *, minibatches: int = 4, epochs: int = 2, scale: float = 0.0
+    precision: str,
+    device: str,
+    seed: int,
+    *,
+    minibatches: int = 4,
+    epochs: int = 2,
+    scale: float = 0.0,
+    capture: bool = True,
 ) -> tuple[PPOLearner, Samples]:
     """Return a learner, on a GPU as wide as the run's, and samples of its own policy; `scale` is the initial scale."""
     network = ActorCritic(OBS, 2, 1, NetworkConfig(hidden=32 if device == "cpu" else 256), seed=seed).to(device)
-    config = PPOConfig(minibatch_size=SAMPLES // minibatches, epochs=epochs, target_kl=0.0)
+    config = PPOConfig(minibatch_size=SAMPLES // minibatches, epochs=epochs, target_kl=0.0, capture=capture)
     autocast = _autocast(precision, device)
     if scale and autocast.scaler.is_enabled():
         autocast.scaler.load_state_dict(autocast.scaler.state_dict() | {"scale": scale})

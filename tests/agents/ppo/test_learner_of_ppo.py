@@ -377,3 +377,37 @@ def test_the_largest_ratio_is_that_of_all_minibatches(monkeypatch):
     metrics = run(network(), some_samples(), learning_rate=0.05)
     assert metrics["train/ratio_max"] == max(found) > 1.5
     assert min(found) == pytest.approx(1.0, abs=1e-5)
+
+
+class Replayed:
+    """Stands in for a CUDA graph: what it was made of runs on inputs of its own, and its result is overwritten."""
+
+    def __init__(self, function, *inputs):
+        self.function, self.inputs = function, [tensor.clone() for tensor in inputs]
+        self.output = function(*self.inputs)
+
+    def __call__(self, *inputs):
+        for own, given in zip(self.inputs, inputs, strict=True):
+            own.copy_(given)
+        return self.output.copy_(self.function(*self.inputs))
+
+
+def test_captured_minibatches_equal_those_one_by_one(monkeypatch):
+    """Parts of two sizes, an annealed bonus, and a second rollout in the same storage."""
+    monkeypatch.setattr(learner, "Captured", Replayed)
+    samples, other = some_samples(70), some_samples(70, seed=1)
+    ends = []
+    for captures in (False, True):
+        net, storage = network(), Samples(*(tensor.clone() for tensor in samples))
+        one = PPOLearner(net, PPOConfig(minibatch_size=32, epochs=2, target_kl=0.0), Autocast("fp32", "cpu"), seed=0)
+        one._captures = captures
+        metrics = [one.update(storage, number=0, learning_rate=1e-3, entropy_coefficient=0.01)]
+        for own, new in zip(storage, other, strict=True):
+            own.copy_(new)
+        metrics.append(one.update(storage, number=1, learning_rate=1e-3, entropy_coefficient=0.0))
+        one.close()
+        ends.append((metrics, weights(net), len(one._graphs)))
+    (plain, expected, none), (captured, got, sizes) = ends
+    assert (none, sizes) == (0, 2)
+    assert captured == plain
+    assert torch.equal(got, expected)
