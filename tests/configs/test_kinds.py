@@ -12,6 +12,7 @@ from sparring.configs.load import load, runs
 from sparring.configs.schema import GymnasiumRunConfig, ImportedRunConfig
 from sparring.configs.serialization import from_stored, migrate, to_plain
 from sparring.configs.validate import validate
+from sparring.envs.air_combat.config import AirCombatRunConfig
 from sparring.envs.chess.config import CHESS, ChessCloneRunConfig, ChessGRPORunConfig
 from sparring.envs.diplomacy.config import (
     DIPLOMACY,
@@ -53,14 +54,18 @@ def test_the_defaults_alone_are_of_their_kind(kind):
 
 
 def test_options_and_their_kinds():
-    games = (DogfightRunConfig, DiplomacyRunConfig, GymnasiumRunConfig, ImportedRunConfig)
+    games = (DogfightRunConfig, DiplomacyRunConfig, AirCombatRunConfig, GymnasiumRunConfig, ImportedRunConfig)
+    fights = [DogfightRunConfig, AirCombatRunConfig]
     assert owners("seed") == owners("env.id") == list(run_kinds())
     assert owners("ppo.clip") == owners("phases.0.updates") == owners("env.num_envs") == list(games)
-    assert owners("env.reward.win") == owners("env.rules") == owners("evaluation.check_bot") == [DogfightRunConfig]
-    assert owners("self_play.slots") == owners("phases.0.scripted_end") == [DogfightRunConfig, ImportedRunConfig]
-    assert owners("phases.3.stages.0.bots.1") == [DogfightRunConfig, DiplomacyRunConfig, ImportedRunConfig]
+    assert owners("env.reward.win") == owners("evaluation.check_bot") == fights
+    assert owners("env.rules") == [DogfightRunConfig]
+    assert owners("self_play.slots") == owners("phases.0.scripted_end") == [*fights, ImportedRunConfig]
+    rated = [DogfightRunConfig, DiplomacyRunConfig, AirCombatRunConfig, ImportedRunConfig]
+    assert owners("phases.3.stages.0.bots.1") == rated
     assert owners("env.kwargs.board_size") == owners("network.encoder") == [ImportedRunConfig]
-    assert owners("network.memory") == owners("ppo.sequence_length") == [DogfightRunConfig, ImportedRunConfig]
+    assert owners("network.memory") == owners("ppo.sequence_length") == [*fights, ImportedRunConfig]
+    assert owners("env.flares") == [AirCombatRunConfig]
     assert owners("evaluation.every") == [kind for kind in run_kinds() if kind is not GymnasiumRunConfig]
     assert owners("env.normalize_obs") == [GymnasiumRunConfig]
     assert owners("no.such") == []
@@ -75,11 +80,11 @@ def test_what_a_kind_lacks_is_an_option_of_another():
 
 def test_help_says_whose_an_option_is():
     text = " ".join(help_text().split())
-    assert "env.reward.win=5.0 [-1000, 1000]; the dogfight only" in text
+    assert "env.reward.win=5.0 [-1000, 1000]; the dogfight and air combat only" in text
     assert "env.last_year=1910 [1901, 30000]; Diplomacy only" in text
     assert "env.normalize_obs=False True or False; Gymnasium only" in text
-    assert "evaluation.every=0 [0, 10000000]; the dogfight, Diplomacy, imported games and chess only" in text
-    assert "evaluation.check_every=0 [0, 10000000]; the dogfight only" in text
+    assert "evaluation.every=0 [0, 10000000]; the dogfight, Diplomacy, air combat, imported games and chess" in text
+    assert "evaluation.check_every=0 [0, 10000000]; the dogfight and air combat only" in text
     line = "env.num_envs=256 [1, 1000000]; ppo and sb3 only Matches, or copies of the environment, played at once."
     assert line in text
     assert "grpo.steps=200 [1, 10000000]; grpo only" in text

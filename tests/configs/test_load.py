@@ -108,7 +108,7 @@ def test_refusals(override, message):
 
 def test_unknown_run():
     message = refusal("+run=quikstart", kind=UnknownNameError)
-    assert message.startswith("unknown run 'quikstart': did you mean 'quickstart'? choose from baseline_v1, ")
+    assert message.startswith("unknown run 'quikstart': did you mean 'quickstart'? choose from air_combat_f16, ")
     assert message.endswith(f" and {len(runs()) - 12} more")
     assert "run=../config: a run file of your own ends in .yaml" in refusal("+run=../config")
 
@@ -281,7 +281,7 @@ def test_a_run_file_of_ones_own_is_named_by_its_path_from_any_folder(tmp_path, m
 
 def test_no_run_and_two_runs():
     assert refusal(kind=ConfigError).startswith(
-        "no run is named: give one +run=NAME, where NAME is one of baseline_v1, best_response"
+        "no run is named: give one +run=NAME, where NAME is one of air_combat_f16, air_combat_quickstart"
     )
     assert "; `python train.py --help runs` describes them; env=gymnasium env.id=ID trains" in refusal(
         "env.id=CartPole-v1"
@@ -378,7 +378,7 @@ def test_a_game_of_ours_is_chosen_as_gymnasium_is(name, game):
 
 def test_an_unknown_game_and_a_game_beside_a_run_are_refused():
     assert refusal("env=dogfigth") == (
-        "unknown env 'dogfigth': choose from gymnasium, pettingzoo, openspiel, dogfight, diplomacy; did you mean "
-        "'dogfight'?"
+        "unknown env 'dogfigth': choose from gymnasium, pettingzoo, openspiel, dogfight, diplomacy, air_combat; "
+        "did you mean 'dogfight'?"
     )
     assert refusal("+run=quickstart", "env=diplomacy").startswith("env=diplomacy: run=quickstart has its game already")

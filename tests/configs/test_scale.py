@@ -33,6 +33,8 @@ LEFT = {
     *("grpo.winner_threshold_sc", "grpo.solo_victory_sc", "grpo.leader_gap_threshold", "grpo.min_group_size"),
     *(
         "ppo.sequence_length",
+        "env.missiles",
+        "env.flares",
         "env.workers",
         "ppo.gsde_every",
         "overfit.window",
