@@ -31,14 +31,14 @@ class Captured(Generic[Result]):
     def __init__(
         self, function: Callable[..., Result], *inputs: Tensor, generators: Sequence[torch.Generator] = ()
     ) -> None:
-        self._inputs = [tensor.clone() for tensor in inputs]
+        self._inputs: list[Tensor] = [tensor.clone() for tensor in inputs]
         with uncached_casts():
             self._warm_up(function, generators)
             self._graph = torch.cuda.CUDAGraph()
             for generator in generators:
                 self._graph.register_generator_state(generator)
             with torch.cuda.graph(self._graph):
-                self._outputs = function(*self._inputs)
+                self._outputs: Result = function(*self._inputs)
 
     def __call__(self, *inputs: Tensor) -> Result:
         """Run it on inputs of the same shapes."""
