@@ -25,6 +25,9 @@ NOTICE = "<!-- Written by docs/generate_env_pages.py from the class docstring: e
 BY_HAND = "\n## Play in the browser\n"
 """Heading from which on a page is kept as it is."""
 
+ELSEWHERE = ("AirCombat",)
+"""Games whose page is written by hand, as docs/envs/air_combat.md is."""
+
 DOGFIGHT_BOTS = """\
 Five scripted bots ([how they decide](dogfight_bots.md)) run in the kernels of the simulator. Win % of the row against
 the column, 1,000 games each; draws count for neither side. Intervals, ratings and challenge rules:
@@ -66,6 +69,8 @@ def pages() -> dict[Path, str]:
         assert isinstance(entry_point, str)
         text = inspect.getdoc(load_env_creator(entry_point)) or ""
         _, name, _ = parse_env_id(env_id)
+        if name in ELSEWHERE:
+            continue
         own = parts.get(name.lower())
         picture = f"![{own.caption}](../images/{name.lower()}.gif)\n\n" if own else ""
         opponents = f"\n## Opponents\n\n{own.opponents}\n" if own else ""

@@ -74,8 +74,9 @@ def test_runs_go_to_the_working_directory_and_meet_released_models(installed, tm
     done = call(installed, "sparring.train", "+run=quickstart", "scale=0.001", "name=first", "threads=1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "checkpoints" / "first" / "final.pt").is_file()
-    resumed = call(installed, "sparring.train", "resume=first", "dry_run=true", cwd=tmp_path)
+    resumed = call(installed, "sparring.train", "resume=first", cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
+    assert "nothing left to do" in resumed.stdout + resumed.stderr
     options = ["--ckpt", "first", "--opponents", "chaser", "released/dogfight_bots_only", "--games", "2"]
     played = call(installed, "sparring.eval.run", *options, cwd=tmp_path)
     assert played.returncode == 0, played.stderr

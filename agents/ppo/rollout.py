@@ -142,7 +142,7 @@ class Rollout:
 
     def _capture(self, act: Act, network: ActorCritic, generator: torch.Generator) -> Act:
         """Return `act` as a CUDA graph, recorded once for a network, a generator and a precision."""
-        key = (network, generator, torch.is_autocast_enabled("cuda"))
+        key = (network, generator, torch.is_autocast_enabled(self.device.type))
         if key not in self._captured:
             self._captured[key] = Captured(act, self.obs[0], generators=[generator])
         return self._captured[key]

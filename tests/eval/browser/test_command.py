@@ -91,7 +91,7 @@ def test_policies_are_listed_with_what_beats_them(capsys):
     strong = said.split("released/dogfight_strong\n")[1].split("\n\n")[0]
     assert "worst 0.0 (runner)" in strong
     assert "97.5 %, planner" in strong
-    assert said.count("\nreleased/") + 1 == len(list((ROOT / "checkpoints" / "released").glob("*.md")))
+    assert said.count("\nreleased/") + 1 == len(list((ROOT / "checkpoints" / "released").glob("*.pt")))
 
 
 @pytest.mark.parametrize(
