@@ -271,7 +271,7 @@ RATCHET = {
     "files with one importer": 86,
     "files with one importer and at most 80 lines": 6,
     "`found` as a name, per 1,000 lines": 0.7,
-    "test lines": 67_239,
+    "test lines": 67_241,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""
