@@ -22,7 +22,7 @@ from sparring.configs.schema import PPORunConfig
 RUN = "unified_dr_gpu_v3"
 PRECISIONS = ("fp32", "bf16", "fp16")
 WIDE = ("env.num_envs=16384", "ppo.rollout_steps=64", "ppo.minibatch_size=65536")
-"""Twice the samples of an update in a sixteenth of the steps: what a GPU is for."""
+"""Twice the samples of an update in a thirty-second of the steps: what a GPU is for."""
 VARIANTS = (
     *((f"{precision}", precision, ()) for precision in PRECISIONS),
     ("fp32, each kernel launched", "fp32", ("ppo.capture=false",)),
