@@ -19,6 +19,8 @@ from sparring import train
 from sparring.configs import load
 from sparring.configs.sweeps.plan import names_sweep, read_grid, read_sweep
 from sparring.eval import check, run
+from sparring.eval.exploitability.options import ExploitOptions
+from sparring.eval.options import parse
 
 ROOT = Path(__file__).resolve().parents[1]
 GUIDES = [ROOT / "docs" / "training.md", ROOT / "docs" / "scaling.md"]
@@ -116,6 +118,8 @@ def _run(line, folder):
         assert run.main([*words[2:], "--device", "cpu", "--threads", "1", "--quiet"]) in (
             (0, 1) if "--sprt" in words else (0,)
         )
+    elif words[:2] == ["python", "eval/exploit.py"]:
+        assert parse(ExploitOptions, words[2:]).seeds >= 4
     elif words[:2] == ["python", "eval/check.py"]:
         assert check.main([*words[2:], "--trial", "1", "--quiet"]) == 0
     elif words[:2] == ["python", "train.py"] and names_sweep(words[2:]):
