@@ -265,12 +265,12 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 78_517,
-    "product files": 478,
-    "import lines, % of product lines": 7.8,
-    "files with one importer": 86,
-    "files with one importer and at most 80 lines": 6,
-    "`found` as a name, per 1,000 lines": 0.7,
+    "product lines": 78_499,
+    "product files": 477,
+    "import lines, % of product lines": 7.7,
+    "files with one importer": 85,
+    "files with one importer and at most 80 lines": 5,
+    "`found` as a name, per 1,000 lines": 0.6,
     "test lines": 67_241,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what

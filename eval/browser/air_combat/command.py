@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparring.agents.opponents.players import Player, check_game, find_player, released_of, runs_of
-from sparring.configs.core.files import CHECKPOINTS
+from sparring.agents.opponents.players import check_game, find_player
 from sparring.envs.air_combat import GAME
 from sparring.envs.air_combat.rules import GUNS, MODELS
+from sparring.eval.browser.flying import known_opponents
 from sparring.eval.browser.server import AFTER_EXAMPLES, SCRIPT, BrowserGame, HostedGame, ServerOptions, serve_game
 from sparring.eval.command import use_machine
 from sparring.eval.options import CommandText, argument
@@ -45,13 +45,6 @@ class AirPlayOptions(ServerOptions):
     """Folder of the replays saved on the page."""
 
 
-def find_pilot(name: str) -> Player:
-    """Locate an opponent without loading torch. Raises `InputError` for an unknown one, or one of another game."""
-    opponent = find_player(name, GAME, bare=GAME.bots)
-    check_game(GAME, opponent)
-    return opponent
-
-
 def load_opponent(name: str) -> Pilot:
     """Load an opponent by its name on the CPU. Raises `InputError` for an unusable policy."""
     from sparring.agents.opponents.air_combat import open_player
@@ -61,25 +54,20 @@ def load_opponent(name: str) -> Pilot:
 
 def play(options: AirPlayOptions) -> None:
     """Serve the page until the process is interrupted."""
-    find_pilot(options.opponent)
+    check_game(GAME, find_player(options.opponent, GAME, bare=GAME.bots))
     serve_game(options, partial(_stage, options))
 
 
 def _stage(options: AirPlayOptions) -> HostedGame:
     use_machine("cpu", 1, quiet=options.quiet)
-    from sparring.eval.browser.air_combat.live_flight import LiveFlight
-    from sparring.eval.browser.air_combat.session import AirStage
+    from sparring.eval.browser.air_combat.session import AirStage, LiveFlight
 
     # Played once here, so that an opponent that cannot play ends the command, and the kernels are compiled.
     flight = LiveFlight(load_opponent(options.opponent), model=options.model, gun=options.gun, seed=options.seed)
     flight.tick([0.0, 0.0, 0.0, 0.0])
     flight.close()
-    offered = tuple(
-        dict.fromkeys(
-            (options.opponent, *GAME.bots, *released_of(GAME, CHECKPOINTS), *runs_of(GAME, CHECKPOINTS)),
-        )
-    )
-    return AirStage(offered, options.model, options.gun, options.seed, options.replays, load=load_opponent)
+    offered = known_opponents(GAME, options.opponent)
+    return AirStage(offered, options.seed, options.replays, load_opponent, options.model, options.gun)
 
 
 BROWSER = BrowserGame(AirPlayOptions, play)

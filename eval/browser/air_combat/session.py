@@ -1,163 +1,218 @@
-"""One connection of the page for flying: choices and the stick come in, a frame for every tick goes out."""
+"""Air combat on the local server: a match of a person in seat 0 against an opponent, and what pages are told of it.
+
+The match is played tick by tick on a batch of one. The person's action counts in every tick. A scripted opponent
+decides in every tick, a policy once in `ACTION_REPEAT` ticks as in training. An autopilot is a scripted pilot that
+flies the person's aircraft for a while.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
+import numpy as np
+import torch
 from pydantic import Field
-from typing_extensions import TypedDict
 
-from sparring.configs.core.errors import InputError, choose
-from sparring.configs.core.typed import Flag, Number, Text, read, require
+from sparring.agents.policies.policy import Policy
+from sparring.configs.core.errors import choose
+from sparring.configs.core.typed import Number, Text
 from sparring.envs.air_combat import rules
-from sparring.eval.air_combat.replay import scene_constants, scene_parts, write_air_replay
-from sparring.eval.browser.air_combat.live_flight import AUTOPILOTS, YOU, LiveFlight
-from sparring.eval.browser.connection import Send, free_path, in_thread
+from sparring.envs.air_combat.batch import AirCombatBatch
+from sparring.envs.air_combat.recording import AirRecorder, AirRecording
+from sparring.eval.air_combat.replay import burst_row, plane_row, scene_constants, scene_parts, write_air_replay
+from sparring.eval.browser.connection import Send
+from sparring.eval.browser.flying import YOU, FlightChoices, FlightSession, FlightStage
 from sparring.eval.command import fill_page, join_files
 
 if TYPE_CHECKING:
     from sparring.agents.opponents.air_combat import Pilot
 
-LONGEST = 0.1
-"""Seconds that one frame may stand for; a machine that is later loses time instead of jumping."""
+AUTOPILOTS = {
+    "by hand": "",
+    "level": "straight",
+    "turn": "turning",
+    "pure pursuit": "chaser",
+    "lead pursuit": "dogfighter",
+    "best turn, yo-yo": "ace",
+    "hardest turn": "brawler",
+    "break, then leave": "evader",
+}
+"""What a person can order in words, and the scripted pilot that flies it."""
+_PERSON, _OPPONENT = 0, 1
 _FOLDER = Path(__file__).parent
 _TITLE = "Sparring · air combat"
 
 
-class AirMessage(TypedDict):
+@dataclass(frozen=True)
+class AirFrame:
+    """State after a tick, for the page."""
+
+    tick: int
+    outcome: int
+    """-1 while playing, 0 for a draw, else 1 + the winning seat."""
+    planes: list[list[float]]
+    """As `eval.air_combat.replay.plane_row`, of both seats."""
+    bursts: list[list[float]]
+    """As `eval.air_combat.replay.burst_row`, after the seat."""
+    actions: tuple[list[float] | None, list[float] | None]
+    """Of both seats, None where a scripted pilot flies."""
+
+    def message(self) -> dict[str, Any]:
+        """Return the frame as `flying.js` takes it."""
+        return vars(self)
+
+
+class LiveFlight:
+    """One match from `seed`; `tick` plays it, `recording` returns it once it is over.
+
+    Raises `InputError` for a policy that cannot play it.
+    """
+
+    def __init__(self, opponent: Pilot, *, model: str, gun: str = "", seed: int) -> None:
+        self.opponent = opponent
+        self._batch = AirCombatBatch(1, model=model, gun=gun, action_repeat=1, threads=1, seed=seed)
+        self.model, self.gun = self._batch.model, self._batch.gun
+        self._policy = opponent.contestant if isinstance(opponent.contestant, Policy) else None
+        if self._policy:
+            self._policy.check(self._batch.contract | {"action_repeat": rules.ACTION_REPEAT})
+        else:
+            self._batch.bots[0, _OPPONENT] = rules.bot_id(str(opponent.contestant))
+        self._recorder = AirRecorder(self._batch)
+        self._actions = torch.zeros(1, 2, self._batch.actions.shape[-1])
+        self._memory = torch.zeros(1, self._policy.memory_size if self._policy else 0)
+        self._decide()
+        self.frame = self._look()
+
+    @property
+    def over(self) -> bool:
+        """True after the last tick."""
+        return self.frame.outcome >= 0
+
+    def order(self, autopilot: str) -> None:
+        """Hand the person's aircraft to the pilot of `AUTOPILOTS`, or back."""
+        pilot = AUTOPILOTS[autopilot]
+        self._batch.bots[0, _PERSON] = rules.bot_id(pilot) if pilot else rules.ACTIONS
+        self.frame = replace(self.frame, actions=self._shown())
+
+    def tick(self, action: list[float]) -> AirFrame:
+        """Play one tick with the person's action (`rules.ACTION_NAMES`) and return the state; at the end, the last."""
+        if self.over:
+            return self.frame
+        batch = self._batch
+        self._actions[0, _PERSON, : len(action)] = torch.tensor(action)
+        batch.step(self._actions)
+        outcome, tick = int(batch.outcome[0]), self.frame.tick + 1
+        if outcome >= 0 or tick % rules.ACTION_REPEAT == 0:
+            self._recorder(batch)
+        if outcome >= 0:
+            self.frame = self._last(outcome)
+            return self.frame
+        if tick % rules.ACTION_REPEAT == 0:
+            self._decide()
+        self.frame = self._look()
+        return self.frame
+
+    def recording(self) -> AirRecording:
+        """Return the match for `eval.air_combat.replay.write_air_replay`; raises `ValueError` before its end."""
+        return self._recorder.recordings((YOU, self.opponent.name))[0]
+
+    def close(self) -> None:
+        """End the threads of the simulator."""
+        self._batch.close()
+
+    def _decide(self) -> None:
+        if self._policy:
+            actions, self._memory = self._policy.step(self._batch.obs[:, _OPPONENT], self._memory)
+            self._actions[0, _OPPONENT] = actions[0]
+
+    def _look(self) -> AirFrame:
+        state = self._batch.snapshot()
+        planes = [plane_row(plane) for plane in state["planes"][0]]
+        bursts = [
+            [slot // rules.SLOTS, *burst_row(burst)]
+            for slot, burst in enumerate(state["rounds"][0])
+            if burst["life"] > 0
+        ]
+        return AirFrame(int(state["clock"]["tick"][0]), -1, planes, bursts, self._shown())
+
+    def _last(self, outcome: int) -> AirFrame:
+        """Return the state of the end: the batch is in the next match, the recorder has the last of this one."""
+        recorded = self.recording()
+        planes = [plane_row(plane) for plane in recorded.planes[-1]]
+        return AirFrame(int(recorded.ticks[-1]), outcome, planes, [], self._shown())
+
+    def _shown(self) -> tuple[list[float] | None, list[float] | None]:
+        flown = self._batch.bots[0].numpy() == rules.ACTIONS
+        rows = [
+            np.round(row.numpy().astype(float), 3).tolist() if mine else None
+            for row, mine in zip(self._actions[0], flown, strict=True)
+        ]
+        return rows[0], rows[1]
+
+
+class AirMessage(FlightChoices):
     """A message of the page; the keys beside `kind` depend on it."""
 
     kind: Literal["begin", "pace", "hold", "order", "save"]
-    opponent: NotRequired[Text]
     model: NotRequired[Text]
     autopilot: NotRequired[Text]
-    speed: NotRequired[Annotated[Number, Field(ge=0.1, le=2.0)]]
-    paused: NotRequired[Flag]
     action: NotRequired[Annotated[list[Number], Field(min_length=4, max_length=4)]]
 
 
 @dataclass(frozen=True)
-class AirStage:
-    """Air combat as the server hosts it: common settings of all connections, each with a match of its own."""
+class AirStage(FlightStage):
+    """Air combat as the server hosts it: first on `model`, with `gun` (empty: that of the flight model)."""
 
-    opponents: tuple[str, ...]
-    """Names offered by the page; no others are loaded."""
-    model: str
-    gun: str
-    seed: int
-    folder: Path
-    """Folder of saved replays."""
-    load: Callable[[str], Pilot]
-    """Loads an opponent by its name; raises `InputError` for an unusable one."""
+    model: str = rules.MODELS[0]
+    gun: str = ""
 
-    def page(self, path: str, socket: str) -> str | None:
-        """Return the page at "/"."""
-        return flying_page(self.opponents, self.model, socket) if path == "/" else None
+    MESSAGE = AirMessage
+    RESTING = (0.0, 0.0, 0.0, 0.0)
+    TICKS_PER_SECOND = rules.TICKS_PER_SECOND
+    REPLAY = "air-match"
+    SETTING = ("model", rules.MODELS)
+
+    @property
+    def usual(self) -> str:
+        """The flight model of the command line."""
+        return self.model
+
+    def html(self, socket: str) -> str:
+        """Return the page."""
+        data = {
+            "rules": scene_constants(),
+            "opponents": list(self.opponents),
+            "models": list(dict.fromkeys([self.model, *rules.MODELS])),
+            "autopilots": list(AUTOPILOTS),
+        }
+        script = join_files(_FOLDER, "stick.js", "flying.js")
+        return fill_page(_FOLDER / "page.html", title=_TITLE, data=data, script=script, connect=socket, **scene_parts())
 
     def connect(self, send: Send) -> AirSession:
         """Return a new connection."""
         return AirSession(self, send)
 
+    def start(self, opponent: Pilot, setting: str, seed: int) -> tuple[LiveFlight, dict[str, Any], str]:
+        """Return a match on a flight model, and what the page is told."""
+        match = LiveFlight(opponent, model=setting, gun=self.gun, seed=seed)
+        return match, {"names": [YOU, opponent.name], "model": setting, "gun": match.gun}, ""
 
-class AirSession:
-    """The match of one connection. `receive` takes the page's messages, `run` plays until it is cancelled."""
+    def write(self, path: Path, match: LiveFlight) -> None:
+        """Write the replay."""
+        write_air_replay(path, [match.recording()])
 
-    def __init__(self, stage: AirStage, send: Send) -> None:
-        self._stage, self._send = stage, send
-        self._match: LiveFlight | None = None
-        self._pilots: dict[str, Pilot] = {}
-        self._matches = 0
-        self._action, self._speed, self._paused = [0.0, 0.0, 0.0, 0.0], 1.0, True
-        self._autopilot = next(iter(AUTOPILOTS))
-        self._changed = asyncio.Event()
 
-    async def receive(self, message: Any) -> None:
-        """Apply one message. Raises `InputError` for a wrong one, or an opponent that cannot play."""
-        told = read(AirMessage, message, "message")
-        await getattr(self, f"_{told['kind']}")(told)
+class AirSession(FlightSession):
+    """A connection whose person may hand the aircraft to an autopilot, also for the matches that follow."""
 
-    async def run(self) -> None:
-        """Play in real time whenever there is a match that is neither paused nor over."""
-        clock = asyncio.get_running_loop().time
-        before, owed = clock(), 0.0
-        while True:
-            match = self._match
-            if match is None or self._paused or match.over:
-                self._changed.clear()
-                await self._changed.wait()
-                before, owed = clock(), 0.0
-                continue
-            await asyncio.sleep(max(before + rules.DT - clock(), 0.0))
-            before, passed = clock(), clock() - before
-            owed += min(passed, LONGEST) * rules.TICKS_PER_SECOND * self._speed
-            if owed >= 1.0 and match is self._match:
-                for _ in range(int(owed)):
-                    match.tick(self._action)
-                await self._send({"kind": "frame", **match.frame.message()})
-            owed %= 1.0
+    _autopilot = next(iter(AUTOPILOTS))
 
-    def close(self) -> None:
-        """Release the match."""
-        if self._match:
-            self._match.close()
-            self._match = None
-
-    async def _begin(self, message: AirMessage) -> None:
-        name = choose("opponent", message.get("opponent", self._stage.opponents[0]), self._stage.opponents)
-        model = choose("model", message.get("model", self._stage.model), rules.MODELS)
-        self._paused = True
-        if name not in self._pilots:
-            await self._send({"kind": "note", "text": f"loading {name} ..."})
-            # Loading takes seconds: a thread keeps the connection alive meanwhile.
-            self._pilots[name] = await in_thread(lambda: self._stage.load(name))
-        seed = (self._stage.seed + self._matches) % 2**31
-        self._matches += 1
-        match = LiveFlight(self._pilots[name], model=model, gun=self._stage.gun, seed=seed)
+    def _prepare(self, match: LiveFlight) -> None:
         match.order(self._autopilot)
-        self.close()
-        self._match = match
-        names = [YOU, match.opponent.name]
-        await self._send({"kind": "match", "names": names, "model": model, "gun": match.gun})
-        await self._send({"kind": "frame", **match.frame.message()})
-        await self._send({"kind": "note", "text": ""})
-
-    async def _pace(self, message: AirMessage) -> None:
-        self._speed = message.get("speed", self._speed)
-        self._paused = message.get("paused", self._paused)
-        self._changed.set()
-
-    async def _hold(self, message: AirMessage) -> None:
-        require("action" in message, "message.action is missing")
-        self._action = message["action"]
 
     async def _order(self, message: AirMessage) -> None:
         self._autopilot = choose("autopilot", message.get("autopilot", ""), tuple(AUTOPILOTS))
         if self._match:
             self._match.order(self._autopilot)
-
-    async def _save(self, message: AirMessage) -> None:
-        require(self._match is not None and self._match.over, "a replay is saved after the end of the match")
-        assert self._match is not None
-        path = free_path(self._stage.folder, "air-match", ".html")
-        try:
-            write_air_replay(path, [self._match.recording()])
-        except OSError as error:
-            raise InputError(f"{path}: cannot be written ({error.strerror}); give another --replays") from error
-        await self._send({"kind": "note", "text": f"saved {path}"})
-
-
-def flying_page(opponents: Sequence[str], model: str, socket: str) -> str:
-    """Return the page with a choice of `opponents`, first on `model`; it may open WebSockets of `socket`."""
-    models = [model, *(other for other in rules.MODELS if other != model)]
-    data = {
-        "rules": scene_constants(),
-        "opponents": list(opponents),
-        "models": models,
-        "autopilots": list(AUTOPILOTS),
-    }
-    script = join_files(_FOLDER, "stick.js", "flying.js")
-    return fill_page(_FOLDER / "page.html", title=_TITLE, data=data, script=script, connect=socket, **scene_parts())

@@ -7,20 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparring.agents.opponents.players import (
-    RELEASED,
-    Player,
-    check_game,
-    display_name,
-    find_player,
-    released_of,
-    runs_of,
-)
+from sparring.agents.opponents.players import RELEASED, Player, check_game, display_name, find_player
 from sparring.agents.policies.array_actor import ArrayActor, read_actor
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.files import CHECKPOINTS, write_atomically
+from sparring.configs.core.files import write_atomically
 from sparring.envs.dogfight import GAME
 from sparring.envs.dogfight.rules import RULES
+from sparring.eval.browser.flying import known_opponents
 from sparring.eval.browser.server import AFTER_EXAMPLES, SCRIPT, BrowserGame, HostedGame, ServerOptions, serve_game
 from sparring.eval.command import make_folders, use_machine, write_asked
 from sparring.eval.options import CommandText, argument, check_page
@@ -92,12 +85,6 @@ def opponent_of_page(opponent: Player) -> ArrayActor:
     return read_actor(opponent, name)
 
 
-def known_opponents(first: str) -> tuple[str, ...]:
-    """Return the names that a page offers: `first`, the bots, released policies, and runs with a final policy."""
-    names = (first, *GAME.bots, *released_of(GAME, CHECKPOINTS), *runs_of(GAME, CHECKPOINTS))
-    return tuple(dict.fromkeys(names))
-
-
 def play(options: DogfightPlayOptions) -> None:
     """Serve the page until the process is interrupted, or write the one that needs no server."""
     opponent = find_opponent(options.opponent)
@@ -117,14 +104,13 @@ def _write_static(options: DogfightPlayOptions, opponent: Player, path: Path) ->
 
 def _stage(options: DogfightPlayOptions, opponent: Player) -> HostedGame:
     use_machine("cpu", 1, quiet=options.quiet)
-    from sparring.eval.browser.dogfight.live_match import LiveMatch
-    from sparring.eval.browser.dogfight.session import Stage
+    from sparring.eval.browser.dogfight.session import DogfightStage, LiveMatch
 
     # Played once here, so that an opponent that cannot play ends the command, and the kernels are compiled.
     LiveMatch(load_opponent(opponent), regime="default", seed=options.seed, rules=options.rules).close()
-    offered = known_opponents(options.opponent)
-    return Stage(
-        offered, options.rules, options.seed, options.replays, load=lambda name: load_opponent(find_opponent(name))
+    offered = known_opponents(GAME, options.opponent)
+    return DogfightStage(
+        offered, options.seed, options.replays, lambda name: load_opponent(find_opponent(name)), options.rules
     )
 
 

@@ -1,146 +1,180 @@
-"""The dogfight on the local server: the messages of a page, and the loop that plays its match in real time.
+"""The dogfight on the local server: a match of a person in seat 0 against an opponent, and what pages are told of it.
 
-60 frames a second go out, each after the ticks of the time that has passed.
+The match is played tick by tick on a batch of one. Under classic rules the person's action counts in every tick, bots
+decide in every tick and policies as often as in training. Under challenge rules an observation holds four steps, so
+that both sides decide once a step of ten ticks.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired
 
+import numpy as np
+import torch
 from pydantic import Field
-from typing_extensions import TypedDict
 
 from sparring.agents.opponents.dogfight.load import Entrant
-from sparring.configs.core.errors import InputError, choose
-from sparring.configs.core.typed import Flag, Number, Text, read, require
-from sparring.envs.dogfight.recording import short_names
-from sparring.envs.dogfight.rules import REGIMES, TICKS_PER_SECOND
-from sparring.eval.browser.connection import Send, free_path, in_thread
-from sparring.eval.browser.dogfight.live_match import YOU, LiveMatch
+from sparring.agents.policies.policy import Policy
+from sparring.configs.core.typed import Number, Text
+from sparring.envs.dogfight import rules as game
+from sparring.envs.dogfight.frame import BULLET_COLUMNS, FIGHTER_COLUMNS, FIRST_BULLET, TICK
+from sparring.envs.dogfight.recording import Recorder, Recording, short_names
 from sparring.eval.browser.dogfight.pages import live_page
+from sparring.eval.browser.flying import YOU, FlightChoices, FlightStage
+from sparring.eval.dogfight.arena import make_setting
 from sparring.eval.dogfight.replay import write_replay
 
-FRAME = 1 / 60
-"""Seconds between frames."""
-LONGEST = 0.1
-"""Seconds that one frame may stand for; a machine that is later loses time instead of jumping."""
+_FIGHTER = ("x", "y", "cos", "sin", "speed", "hp", "cooldown", "stall")
+_PERSON, _OPPONENT = 0, 1
 
 
-class FlightMessage(TypedDict):
+@dataclass(frozen=True)
+class LiveFrame:
+    """State after a tick, the actions of both seats (None for a bot), and the opponent's value of its observation."""
+
+    row: np.ndarray
+    """float32 [29], columns as in `envs.dogfight.rules.TRACE_FIELDS`."""
+    outcome: int
+    """-1 while playing, 0 for a draw, else 1 + the winning seat."""
+    actions: tuple[list[float], list[float] | None]
+    value: float | None
+
+    def message(self) -> dict[str, Any]:
+        """Return the frame as `game.js` takes it."""
+        row = [round(float(value), 4) for value in self.row]
+        fighters = [row[:FIGHTER_COLUMNS], row[FIGHTER_COLUMNS:FIRST_BULLET]]
+        bullets = [row[at : at + BULLET_COLUMNS] for at in range(FIRST_BULLET, TICK, BULLET_COLUMNS)]
+        return {
+            "tick": int(row[TICK]),
+            "outcome": self.outcome,
+            "fighters": [dict(zip(_FIGHTER, values, strict=True)) for values in fighters],
+            "bullets": bullets,
+            "actions": self.actions,
+            "value": self.value,
+        }
+
+
+class LiveMatch:
+    """One match from `seed` under `regime`; `tick` plays it, `recording` returns it once it is over.
+
+    `rules` default to the opponent's, or classic for a bot. Raises `InputError` for an opponent that cannot play.
+    """
+
+    def __init__(self, opponent: Entrant, *, regime: str, seed: int, rules: str | None = None) -> None:
+        self.opponent, self.regime = opponent, regime
+        setting = make_setting([opponent.contestant], rules=rules, threads=1)
+        self.rules = setting.rules
+        self._decision_ticks = setting.action_repeat
+        ticks = setting.action_repeat if setting.rules == "challenge" else 1
+        self._batch = replace(setting, action_repeat=ticks, ranges=game.ranges(regime), trace=1).batch(1)
+        self._policy = opponent.contestant if isinstance(opponent.contestant, Policy) else None
+        if not self._policy:
+            self._batch.bots[0, _OPPONENT] = game.bot_id(str(opponent.contestant))
+        self._batch.reset(seed)
+        self.max_hp = int(self._batch.snapshot()["fighters"][0, 0]["hp"])
+        self._recorder, self._actions = Recorder(1), torch.zeros(1, 2, 3)
+        self._rows: deque[np.ndarray] = deque()
+        self._memory = torch.zeros(1, self._policy.memory_size if self._policy else 0)
+        self._value: float | None = None
+        self._outcome = -1
+        self._decide()
+        self.frame = self._frame(self._start_row())
+
+    @property
+    def over(self) -> bool:
+        """True after the last tick."""
+        return self.frame.outcome >= 0
+
+    def tick(self, action: list[float]) -> LiveFrame:
+        """Play one tick with the person's action (turn, throttle, shoot) and return the state; at the end, the last."""
+        if self.over:
+            return self.frame
+        if not self._rows:
+            self._step(action)
+        self.frame = self._frame(self._rows.popleft())
+        if self.frame.outcome < 0 and self.frame.row[TICK] % self._decision_ticks == 0:
+            self._decide()
+        return self.frame
+
+    def recording(self) -> Recording:
+        """Return the match for `eval.dogfight.replay.write_replay`; raises `ValueError` before its end."""
+        names = {"left": YOU, "right": self.opponent.name}
+        return self._recorder.recordings(**names, rules=self.rules, regime=self.regime)[0]
+
+    def close(self) -> None:
+        """End the threads of the simulator."""
+        self._batch.close()
+
+    def _step(self, action: list[float]) -> None:
+        self._actions[0, _PERSON] = torch.tensor(action)
+        self._batch.step(self._actions)
+        self._recorder(self._batch)
+        self._outcome = int(self._batch.outcome[0])
+        trace = self._batch.trace[0].numpy()
+        self._rows.extend(trace[trace[:, TICK] >= 0].copy())
+
+    def _decide(self) -> None:
+        """Set the policy's action for the next ticks, and its value."""
+        if self._policy:
+            obs = self._batch.obs[:, _OPPONENT]
+            actions, self._memory = self._policy.step(obs, self._memory)
+            self._actions[0, _OPPONENT] = actions[0]
+            value = self._policy.value(obs)
+            self._value = None if value is None else round(float(value[0]), 3)
+
+    def _frame(self, row: np.ndarray) -> LiveFrame:
+        answer = self._actions[0, _OPPONENT].tolist() if self._policy else None
+        ended = self._outcome if not self._rows else -1
+        return LiveFrame(row, ended, (self._actions[0, _PERSON].tolist(), answer), self._value)
+
+    def _start_row(self) -> np.ndarray:
+        row = np.zeros(TICK + 1, dtype=np.float32)
+        for seat, fighter in enumerate(self._batch.snapshot()["fighters"][0]):
+            columns = ("x", "y", "cos_yaw", "sin_yaw", "speed", "hp", "cooldown", "stall")
+            row[seat * FIGHTER_COLUMNS : (seat + 1) * FIGHTER_COLUMNS] = [fighter[name] for name in columns]
+        return row
+
+
+class DogfightMessage(FlightChoices):
     """A message of the page; the keys beside `kind` depend on it."""
 
     kind: Literal["begin", "pace", "hold", "save"]
-    opponent: NotRequired[Text]
     regime: NotRequired[Text]
-    speed: NotRequired[Annotated[Number, Field(ge=0.1, le=2.0)]]
-    paused: NotRequired[Flag]
     action: NotRequired[Annotated[list[Number], Field(min_length=3, max_length=3)]]
 
 
 @dataclass(frozen=True)
-class Stage:
-    """The dogfight as the server hosts it: common settings of all connections, each with a match of its own."""
+class DogfightStage(FlightStage):
+    """The dogfight as the server hosts it, under `rules` (None: the opponent's)."""
 
-    opponents: tuple[str, ...]
-    """Names offered by the page; no others are loaded."""
-    rules: str | None
-    seed: int
-    folder: Path
-    """Folder of saved replays."""
-    load: Callable[[str], Entrant]
-    """Loads an opponent by its name; raises `InputError` for an unusable one."""
+    rules: str | None = None
 
-    def page(self, path: str, socket: str) -> str | None:
-        """Return the page at "/"."""
-        return live_page(self.opponents, socket) if path == "/" else None
+    MESSAGE = DogfightMessage
+    RESTING = (0.0, 0.0, 0.0)
+    TICKS_PER_SECOND = game.TICKS_PER_SECOND
+    REPLAY = "match"
+    SETTING = ("regime", tuple(game.REGIMES))
 
-    def connect(self, send: Send) -> FlightSession:
-        """Return a new connection."""
-        return FlightSession(self, send)
+    @property
+    def usual(self) -> str:
+        """The default regime."""
+        return "default"
 
+    def html(self, socket: str) -> str:
+        """Return the page."""
+        return live_page(self.opponents, socket)
 
-class FlightSession:
-    """The match of one connection. `receive` takes the page's messages, `run` plays until it is cancelled."""
+    def start(self, opponent: Entrant, setting: str, seed: int) -> tuple[LiveMatch, dict[str, Any], str]:
+        """Return a match under a regime, and what the page is told."""
+        match = LiveMatch(opponent, regime=setting, seed=seed, rules=self.rules)
+        names = [YOU, opponent.name]
+        about = {"names": names, "short": short_names(*names), "regime": setting, "maxHp": match.max_hp}
+        about |= {"note": f"{match.rules} rules · {setting}", "wraps": match.rules == "challenge"}
+        return match, about, "; ".join(opponent.notes)
 
-    def __init__(self, stage: Stage, send: Send) -> None:
-        self._stage, self._send = stage, send
-        self._match: LiveMatch | None = None
-        self._entrants: dict[str, Entrant] = {}
-        self._matches = 0
-        self._action, self._speed, self._paused = [0.0, 0.0, 0.0], 1.0, True
-        self._changed = asyncio.Event()
-
-    async def receive(self, message: Any) -> None:
-        """Apply one message. Raises `InputError` for a wrong one, or an opponent that cannot play."""
-        flight = read(FlightMessage, message, "message")
-        await getattr(self, f"_{flight['kind']}")(flight)
-
-    async def run(self) -> None:
-        """Play in real time whenever there is a match that is neither paused nor over."""
-        clock = asyncio.get_running_loop().time
-        before, owed = clock(), 0.0
-        while True:
-            match = self._match
-            if match is None or self._paused or match.over:
-                self._changed.clear()
-                await self._changed.wait()
-                before, owed = clock(), 0.0
-            else:
-                await asyncio.sleep(max(before + FRAME - clock(), 0.0))
-                before, passed = clock(), clock() - before
-                owed += min(passed, LONGEST) * TICKS_PER_SECOND * self._speed
-                if owed >= 1.0 and match is self._match:
-                    for _ in range(int(owed)):
-                        match.tick(self._action)
-                    await self._send({"kind": "frame", **match.frame.message()})
-                owed %= 1.0
-
-    def close(self) -> None:
-        """Release the match."""
-        if self._match:
-            self._match.close()
-            self._match = None
-
-    async def _begin(self, message: FlightMessage) -> None:
-        name = choose("opponent", message.get("opponent", self._stage.opponents[0]), self._stage.opponents)
-        regime = choose("regime", message.get("regime", "default"), tuple(REGIMES))
-        self._paused = True
-        if name not in self._entrants:
-            await self._send({"kind": "note", "text": f"loading {name} ..."})
-            # Loading takes seconds: a thread keeps the connection alive meanwhile.
-            self._entrants[name] = await in_thread(lambda: self._stage.load(name))
-        seed = (self._stage.seed + self._matches) % 2**31
-        self._matches += 1
-        match = LiveMatch(self._entrants[name], regime=regime, seed=seed, rules=self._stage.rules)
-        self.close()
-        self._match = match
-        wraps, note = match.rules == "challenge", f"{match.rules} rules · {regime}"
-        names = [YOU, match.opponent.name]
-        about: dict[str, Any] = {"names": names, "short": short_names(*names), "regime": regime, "note": note}
-        about |= {"maxHp": match.max_hp, "wraps": wraps}
-        await self._send({"kind": "match", **about})
-        await self._send({"kind": "frame", **match.frame.message()})
-        await self._send({"kind": "note", "text": "; ".join(match.opponent.notes)})
-
-    async def _pace(self, message: FlightMessage) -> None:
-        self._speed = message.get("speed", self._speed)
-        self._paused = message.get("paused", self._paused)
-        self._changed.set()
-
-    async def _hold(self, message: FlightMessage) -> None:
-        require("action" in message, "message.action is missing")
-        self._action = message["action"]
-
-    async def _save(self, message: FlightMessage) -> None:
-        require(self._match is not None and self._match.over, "a replay is saved after the end of the match")
-        assert self._match is not None
-        path = free_path(self._stage.folder, "match", ".html")
-        try:
-            write_replay(path, [self._match.recording()])
-        except OSError as error:
-            raise InputError(f"{path}: cannot be written ({error.strerror}); give another --replays") from error
-        await self._send({"kind": "note", "text": f"saved {path}"})
+    def write(self, path: Path, match: LiveMatch) -> None:
+        """Write the replay."""
+        write_replay(path, [match.recording()])

@@ -17,8 +17,7 @@ from sparring.envs.air_combat.batch import AirCombatBatch
 from sparring.eval import play
 from sparring.eval.air_combat.replay import plane_row
 from sparring.eval.browser.air_combat.command import AirPlayOptions, load_opponent
-from sparring.eval.browser.air_combat.live_flight import AUTOPILOTS, LiveFlight
-from sparring.eval.browser.air_combat.session import AirSession, AirStage
+from sparring.eval.browser.air_combat.session import AUTOPILOTS, AirSession, AirStage, LiveFlight
 from sparring.eval.browser.connection import answer
 from sparring.eval.browser.server import Gate, listen, make_app
 from sparring.eval.options import parse_known
@@ -37,7 +36,7 @@ class Told:
 
 
 def stage(folder, opponents=("straight", "chaser")):
-    return AirStage(opponents, "point_mass", "", 3, folder, load=load_opponent)
+    return AirStage(opponents, 3, folder, load_opponent, "point_mass")
 
 
 def test_a_match_is_that_of_the_batch():

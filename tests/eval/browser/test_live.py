@@ -26,8 +26,8 @@ from sparring.eval import play
 from sparring.eval.browser import server
 from sparring.eval.browser.connection import answer
 from sparring.eval.browser.dogfight.command import DEFAULT_OPPONENT, find_opponent, load_opponent
-from sparring.eval.browser.dogfight.live_match import LiveMatch
-from sparring.eval.browser.dogfight.session import FlightSession, Stage
+from sparring.eval.browser.dogfight.session import DogfightStage, LiveMatch
+from sparring.eval.browser.flying import FlightSession
 from sparring.eval.browser.server import Gate, listen
 from sparring.eval.options import parse_known
 from tests.eval.browser.browser import browser
@@ -117,7 +117,7 @@ def talk(messages, tmp_path, seconds=0.0):
         async def send(message):
             told.append(message)
 
-        session = FlightSession(Stage(("do_nothing", "ace"), None, 0, tmp_path, opponent), send)
+        session = FlightSession(DogfightStage(("do_nothing", "ace"), 0, tmp_path, opponent), send)
         loop = asyncio.create_task(session.run())
         for message in messages:
             await answer(session, message if isinstance(message, str) else json.dumps(message), send)
