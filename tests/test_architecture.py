@@ -265,8 +265,8 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 78_499,
-    "product files": 477,
+    "product lines": 78_038,
+    "product files": 472,
     "import lines, % of product lines": 7.7,
     "files with one importer": 85,
     "files with one importer and at most 80 lines": 5,

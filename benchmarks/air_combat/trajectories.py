@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.air_combat.reference import f16 as reference
+from benchmarks.air_combat.reference.engine import thrust
 from benchmarks.command import run_script
 from benchmarks.report import heading, publish, table
 from sparring.configs.core.errors import InputError
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.airframe import f16
 from sparring.envs.air_combat.batch import AirCombatBatch
-from sparring.envs.air_combat.reference import f16 as reference
-from sparring.envs.air_combat.reference.engine import thrust
 
 SPEED, HEIGHT, WEIGHT = 600.0, 10_000.0, 20_500.0
 """ft/s, ft, lb."""

@@ -1,6 +1,6 @@
 """Air combat in three dimensions: two flight models, a gun, scripted pilots, and batches of matches in kernels.
 
-`airframe/` has the data, `reference/` the models in float64 NumPy, `kernels/` the simulator.
+`airframe/` has the data, `kernels/` the simulator, `benchmarks/air_combat/reference/` its models in float64 NumPy.
 """
 
 from sparring.envs.air_combat.rules import BOTS, ENV_ID, HELD_OUT, VERSION

@@ -12,7 +12,6 @@ import numpy as np
 
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.airframe import f16
-from sparring.envs.air_combat.reference.point_mass import mach_number
 
 LOWEST = 30.0
 """Least height of a start, m."""
@@ -37,7 +36,7 @@ def _clamp(plane: Any) -> bool:
     allowed = min(max(height, LOWEST), rules.CEILING - LOWEST)
     velocity = plane["vel"].astype(float)
     speed = float(np.linalg.norm(velocity))
-    sound = 1.0 / mach_number(1.0, allowed)
+    sound = np.sqrt(1.4 * 287.053 * (288.15 - 0.0065 * min(allowed, 11_000.0)))  # m/s, in the standard atmosphere
     slowest, fastest = (mach * sound for mach in f16.MACH_LIMITS)
     wanted = min(max(speed, slowest), fastest)
     direction = velocity / speed if speed > 1e-3 else plane["nose"].astype(float)

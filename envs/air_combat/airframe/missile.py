@@ -89,16 +89,3 @@ LETHAL_RADIUS = 5.0
 """m; up to here it takes a whole life of 1, falling linearly to 0 at `FUZE_RADIUS`."""
 WARNING_RANGE = 6000.0
 """m within which an aircraft is warned of a missile that homes on it."""
-
-
-def flare_intensity(age_s: float) -> float:
-    """Return the intensity of a flare at an age in s, 0 once it is burnt out."""
-    return FLARE_INTENSITY * max(0.0, min(age_s / FLARE_RISE_S, (FLARE_BURN_S - age_s) / FLARE_FADE_S, 1.0))
-
-
-def aircraft_intensity(power: float, cos_tail: float) -> float:
-    """Return J of an aircraft; `cos_tail` is 1 from behind and -1 from ahead, `power` 0 to 100 %."""
-    hot = IDLE + (MILITARY - IDLE) * power / 50.0
-    if power > 50.0:
-        hot = MILITARY + (AFTERBURNER - MILITARY) * (power - 50.0) / 50.0
-    return hot * (FRONT + (1.0 - FRONT) * (0.5 * (1.0 + cos_tail)) ** 2)

@@ -1,6 +1,6 @@
 """One tick of the six-degree-of-freedom F-16: the textbook's forces, an inner loop, actuators, and the integration.
 
-Forces and moments are the book's (`reference/f16.py` has the same in float64), in its units within this file. The state
+Forces and moments are the book's, in its units within this file (float64: `benchmarks/air_combat/reference`). The state
 is integrated in world axes with a quaternion, which has no singular attitude: Adams-Bashforth for velocity and rates,
 x_(k+1) = x_k + h (3 f_k - f_(k-1)) / 2, and the trapezoidal rule for position and attitude. That is second order with
 one evaluation of the forces per tick.

@@ -6,12 +6,12 @@ from functools import cache
 import numpy as np
 import warp as wp
 
+from benchmarks.air_combat.reference import f16
 from sparring.envs.air_combat.airframe.f16 import FT
 from sparring.envs.air_combat.kernels.f16 import Motion, fly_f16, motion, start_f16
 from sparring.envs.air_combat.kernels.point_mass import fly_point_mass
 from sparring.envs.air_combat.kernels.state import Command, Plane, Scales
 from sparring.envs.air_combat.kernels.tables import AirframeTables, load_tables
-from sparring.envs.air_combat.reference import f16
 
 DTYPE = Plane.numpy_dtype()
 wp.set_module_options({"enable_backward": False})

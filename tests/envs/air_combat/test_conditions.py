@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.air_combat.reference import point_mass
 from sparring.configs.core.errors import ConfigError, UnknownNameError
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.batch import AirCombatBatch
-from sparring.envs.air_combat.reference import point_mass
 from tests.envs.air_combat import flights
 
 FULL = rules.CombatOptions(randomization="full")

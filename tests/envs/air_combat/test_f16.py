@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from benchmarks.air_combat.reference import f16
 from sparring.envs.air_combat.airframe.f16 import FT
-from sparring.envs.air_combat.reference import f16
 from tests.envs.air_combat import flights
 
 CHECK_STATE = np.array([500, 0.5, -0.2, -1, 1, -1, 0.7, -0.8, 0.9, 1000, 900, 10_000, 90.0])

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.air_combat.reference import missile as ref
+from benchmarks.air_combat.reference.point_mass import density
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.airframe import missile as data
 from sparring.envs.air_combat.batch import AirCombatBatch
-from sparring.envs.air_combat.reference import missile as ref
-from sparring.envs.air_combat.reference.point_mass import density
 from tests.envs.air_combat import flights
 
 GLIDER = replace(data.MISSILE, propellant=0.0, normal_most=1e9, normal_slope=1e18, load_most=1e9, lag_s=0.0)
@@ -243,9 +243,9 @@ def test_a_flare_burns_slows_down_and_ends():
     assert speeds[0] == pytest.approx(250.0, abs=5.0)
     drag = 9.80665 / data.FLARE_TERMINAL**2  # 1 / v grows by this per s, but for its weight
     assert speeds[-1] == pytest.approx(1.0 / (1.0 / 250.0 + drag * 208 / 60), rel=0.08)
-    assert data.flare_intensity(1.0) == data.FLARE_INTENSITY
-    assert data.flare_intensity(3.0) == pytest.approx(0.5 * data.FLARE_INTENSITY)
-    assert data.flare_intensity(4.0) == 0.0
+    assert ref.flare_intensity(1.0) == data.FLARE_INTENSITY
+    assert ref.flare_intensity(3.0) == pytest.approx(0.5 * data.FLARE_INTENSITY)
+    assert ref.flare_intensity(4.0) == 0.0
 
 
 @pytest.mark.parametrize(("miss", "damage"), [(3.0, 1.0), (7.5, 0.5), (9.0, 0.2), (11.0, 0.0)])

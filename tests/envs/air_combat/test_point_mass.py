@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.air_combat.reference import point_mass
 from sparring.envs.air_combat.airframe.f16 import FT
-from sparring.envs.air_combat.reference import point_mass
 from tests.envs.air_combat import flights
 
 PERFORMANCE = {

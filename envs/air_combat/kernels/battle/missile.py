@@ -1,4 +1,4 @@
-"""The infrared missile: its flight, its seeker, flares, and the fuze. `reference/missile.py` has the flight in float64.
+"""The infrared missile: its flight, its seeker, flares, and the fuze (float64: `benchmarks/air_combat/reference`).
 
 The seeker follows the brightest source within its field of view about its line of sight: intensity over distance
 squared, of the opposing aircraft and of their flares. What is too faint or beyond the gimbal is not seen; then the

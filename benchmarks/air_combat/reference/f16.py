@@ -13,15 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparring.envs.air_combat.airframe import f16 as data
-from sparring.envs.air_combat.airframe import f16_tables as tables
-from sparring.envs.air_combat.reference.engine import (
+from benchmarks.air_combat.reference.engine import (
     commanded_power,
     interpolate,
     interpolate_two,
     power_rate,
     thrust,
 )
+from sparring.envs.air_combat.airframe import f16 as data
+from sparring.envs.air_combat.airframe import f16_tables as tables
 
 DEGREES = 180.0 / np.pi
 

@@ -15,9 +15,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from benchmarks.air_combat.reference.point_mass import density, mach_number
 from sparring.envs.air_combat.airframe import fighter
-from sparring.envs.air_combat.airframe.missile import MISSILE, MissileData
-from sparring.envs.air_combat.reference.point_mass import density, mach_number
+from sparring.envs.air_combat.airframe.missile import (
+    FLARE_BURN_S,
+    FLARE_FADE_S,
+    FLARE_INTENSITY,
+    FLARE_RISE_S,
+    MISSILE,
+    MissileData,
+)
 
 GRAVITY = np.array([0.0, 0.0, fighter.STANDARD_GRAVITY])
 Target = Callable[[float], tuple[np.ndarray, np.ndarray]]
@@ -47,6 +54,11 @@ def drag_coefficient(data: MissileData, mach: float) -> float:
         part = (mach - data.rise_mach) / (data.peak_mach - data.rise_mach)
         return data.drag_slow + (data.drag_peak - data.drag_slow) * min(max(part, 0.0), 1.0)
     return max(data.drag_peak - data.drag_fall * (mach - data.peak_mach), data.drag_least)
+
+
+def flare_intensity(age_s: float) -> float:
+    """Return the intensity of a flare at an age in s, 0 once it is burnt out."""
+    return FLARE_INTENSITY * max(0.0, min(age_s / FLARE_RISE_S, (FLARE_BURN_S - age_s) / FLARE_FADE_S, 1.0))
 
 
 def navigation(gap: np.ndarray, relative: np.ndarray, gain: float) -> np.ndarray:

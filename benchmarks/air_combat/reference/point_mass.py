@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from benchmarks.air_combat.reference.engine import thrust as thrust_lbf
 from sparring.envs.air_combat.airframe import f16 as limits
 from sparring.envs.air_combat.airframe import fighter as data
-from sparring.envs.air_combat.reference.engine import thrust as thrust_lbf
 
 WEIGHT = data.MASS * data.STANDARD_GRAVITY
 """N."""
