@@ -8,19 +8,15 @@ a range of matches.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 from functools import partial
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 import torch
 import warp as wp
 
-from sparring.configs.core.allowed import complaint, inside
 from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import ConfigError, choose
-from sparring.configs.core.tensor_file import check_tensor, check_tensors
 from sparring.envs.air_combat import rules as game
 from sparring.envs.air_combat.airframe.missile import FLARE_SLOTS
 from sparring.envs.air_combat.config import CombatReward
@@ -36,15 +32,8 @@ from sparring.envs.air_combat.kernels.state import AirClock, CombatSettings, Com
 from sparring.envs.air_combat.kernels.step import AirResults, AirWorld, observe_kernel, restart_kernel, step_kernel
 from sparring.envs.air_combat.kernels.tables import load_tables
 from sparring.envs.air_combat.starts import clamp_planes
-from sparring.envs.launcher import Launcher
+from sparring.envs.launcher import Launcher, WarpMatches, check_counts, check_number, reward_weights
 
-COUNTS = {
-    "num_envs": "[1, 10000000]",
-    "action_repeat": "[1, 60]",
-    "max_ticks": "[1, 10000000]",
-    "threads": "[0, 4096]",
-    "seed": "[0, 2147483647]",
-}
 _STRUCTS: dict[str, Any] = {
     "planes": Plane, "rounds": Round, "clock": AirClock, "stores": Stores, "missiles": Missile, "flares": Flare,
     "conditions": Conditions, "gusts": Gust, "history": Plane, "tracks": Track,
@@ -57,7 +46,7 @@ RESULTS = (
 _CARRIED = ("obs", "bots", "match_id", "invalid_actions", "clamped")
 
 
-class AirCombatBatch:
+class AirCombatBatch(WarpMatches):
     """N matches of air combat at once; a `BatchedGame`.
 
     Args:
@@ -83,10 +72,8 @@ class AirCombatBatch:
 
     """
 
-    _recorded: list[Any]
-    """The step's launches."""
+    _structs, _names = _STRUCTS, tuple(game.BOTS)
     bot_id = staticmethod(game.bot_id)
-    stat_names: tuple[str, ...] = ("length", "hp")
 
     def __init__(
         self,
@@ -104,7 +91,8 @@ class AirCombatBatch:
         seed: int = 0,
         options: game.CombatOptions = game.PLAIN,
     ) -> None:
-        _check_whole(num_envs=num_envs, action_repeat=action_repeat, max_ticks=max_ticks, threads=threads, seed=seed)
+        check_counts(60, num_envs=num_envs, action_repeat=action_repeat, max_ticks=max_ticks)
+        check_counts(threads=threads, seed=seed)
         self.num_envs, self.model = num_envs, choose("model", model, game.MODELS)
         self.gun = choose("gun", gun, game.GUNS) if gun else ("rounds" if model == "f16" else "cone")
         self.action_repeat, self.options = action_repeat, options
@@ -115,19 +103,13 @@ class AirCombatBatch:
         self._settings = CombatSettings()
         self._settings.six, self._settings.single_rounds = model == "f16", self.gun == "rounds"
         self._settings.ticks_per_step, self._settings.max_ticks = action_repeat, max_ticks
-        if wrong := complaint(chase, "[0, 1]"):
-            raise ConfigError(f"chase={chase}: {wrong}")
+        check_number("chase", chase, "[0, 1]")
         self._settings.seed, self._settings.chase = seed, chase
         # Kernels of a match with options take them last.
         self._further = [] if options == game.PLAIN else [_battle_settings(options)]
-        self._weights = _weights(reward or CombatReward(), gamma)
+        self._weights = reward_weights(CombatWeights(), reward or CombatReward(), gamma)
         self._allocate()
         self.reset(seed)
-
-    @property
-    def longest_episode(self) -> int:
-        """Steps until the time limit."""
-        return -(-self._settings.max_ticks // self.action_repeat)
 
     @property
     def contract(self) -> dict[str, Any]:
@@ -143,59 +125,13 @@ class AirCombatBatch:
         } | self.options.contract
 
     def reset(self, seed: int | None = None) -> torch.Tensor:
-        """Restart every match and return `obs`. A seed in [0, 2^31) restarts the sequence of draws."""
-        if seed is not None:
-            _check_whole(seed=seed)
-            self._settings.seed = seed
-            self._recorded = []  # The seed is part of the recorded step.
-            with self._launcher.stream():
-                self._world.clock.zero_()
-        self.invalid_actions.zero_()
+        """Restart every match, as `WarpMatches.reset`, and the count of clamped aircraft."""
         self.clamped.zero_()
-        self._restart.fill_(True)
-        self._begin_marked()
-        return self.obs
-
-    def step(self, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Play one step; `actions` float [N, S, A] (`CombatOptions.actions`), ignored where a scripted pilot flies.
-
-        Returns (reward, terminated, truncated, outcome), the batch's own tensors; observations are in `obs`.
-        """
-        if actions is not self.actions:
-            if actions.shape != self.actions.shape:
-                shape = tuple(self.actions.shape)
-                raise ValueError(f"actions have shape {tuple(actions.shape)}, expected {shape} (match, seat, action)")
-            self.actions.copy_(actions)
-        kernel = battle.battle_step_kernel if self._further else step_kernel
-        inputs = [self._world, self._results, self._wp_actions, self._weights, self._settings, *self._further]
-        self._recorded = self._recorded or self._launcher.record(kernel, inputs)
-        self._launcher.launch(self._recorded)
-        return self.reward, self.terminated, self.truncated, self.outcome
+        return super().reset(seed)
 
     def final_reader(self, rows: torch.Tensor, out: torch.Tensor) -> Callable[[], object]:
         """Return a function that writes last observations to `out` [N, D], as `BatchedGame.final_reader`."""
         return partial(torch.index_select, self.final_obs.flatten(0, 1), 0, rows, out=out)
-
-    def seat_stats(self, rows: torch.Tensor) -> torch.Tensor:
-        """Ticks and the seat's hp, float64 [R, 2], of the matches that just ended, for seats `rows` [R] among S N."""
-        values = (self.length.index_select(0, rows // self.seats), self.final_hp.flatten().index_select(0, rows))
-        return torch.stack([value.double() for value in values], dim=1)
-
-    def assign(self, bots: torch.Tensor | np.ndarray | None, restart: torch.Tensor | None = None) -> None:
-        """Set the players (`bots` int [N, 2], ids or ACTIONS) and restart the matches marked in `restart` bool [N].
-
-        Raises `ConfigError` for ids out of range.
-        """
-        if bots is not None:
-            values = torch.as_tensor(bots)
-            low, high = game.ACTIONS, len(game.BOTS) - 1
-            if not bool(((values >= low) & (values <= high)).all()):
-                names = ", ".join(f"{index} {name}" for index, name in enumerate(game.BOTS))
-                raise ConfigError(f"bots={values.unique().tolist()}: choose from {low} actions, {names}")
-            self.bots.copy_(values.expand_as(self.bots))
-        if restart is not None:
-            self._restart.copy_(restart)
-            self._begin_marked()
 
     def set_ranges(self, ranges: np.ndarray) -> None:
         """Draw the physics from `ranges` [7, 2] (low, high; `rules.PARAMETERS`), for each match from its next start on.
@@ -213,19 +149,13 @@ class AirCombatBatch:
                 raise ConfigError(f"range of {parameter.name} is {low:g}..{high:g}: must be within {least:g}..{most:g}")
         self.ranges.copy_(torch.from_numpy(values))
 
-    def snapshot(self) -> dict[str, np.ndarray]:
-        """Return host copies of the state as structured arrays: planes [N, S], rounds [N, S * SLOTS], clock [N].
-
-        With options also stores [N, S], missiles [N, S * missiles], flares [N, S * FLARE_SLOTS], conditions [N],
-        with drawn physics gusts [N, S] and history [N, S * HISTORY], with radar tracks [N, S].
-        """
-        with self._launcher.stream():
-            return {name: np.array(getattr(self._world, name).numpy()) for name in self._shapes}
-
     def load(self, state: dict[str, np.ndarray]) -> None:
         """Set the state (any of the arrays of `snapshot`) and update the observations.
 
-        Aircraft outside the tables are moved to their edge and counted in `clamped`.
+        These are planes [N, S], rounds [N, S * SLOTS], clock [N]; with options stores [N, S], missiles
+        [N, S * missiles], flares [N, S * FLARE_SLOTS], conditions [N], with drawn physics gusts [N, S] and history
+        [N, S * HISTORY], with radar tracks [N, S]. Aircraft outside the tables are moved to their edge and counted in
+        `clamped`.
         """
         for name, values in state.items():
             rows = values
@@ -236,40 +166,17 @@ class AirCombatBatch:
         kernel = battle.battle_observe_kernel if self._further else observe_kernel
         self._launcher.run(kernel, [self._world, self._results, self._settings, *self._further])
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return everything that determines further play, as tensors and numbers, for `load_state_dict`."""
-        arrays = {name: torch.from_numpy(rows.reshape(-1).view(np.uint8)) for name, rows in self.snapshot().items()}
-        return {"arrays": arrays, "seed": self._settings.seed} | {name: getattr(self, name) for name in self._carried}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a `state_dict` of a batch with the same options and number of matches.
-
-        Raises `ContentError`, before any change, for one of another batch.
-        """
-        arrays = check_tensors(state["arrays"], self.state_dict()["arrays"], "arrays")
-        for name in self._carried:
-            check_tensor(state[name], getattr(self, name).cpu(), name)
-        self._settings.seed = state["seed"]
-        self._recorded = []
-        for name, rows in arrays.items():
-            structs = rows.numpy().view(_STRUCTS[name].numpy_dtype())
-            self._set(name, structs.reshape(getattr(self._world, name).shape))
-        for name in self._carried:
-            getattr(self, name).copy_(state[name])
-
-    def close(self) -> None:
-        """End the worker threads."""
-        self._launcher.close()
-
     def _begin_marked(self) -> None:
         """Restart the matches marked in `_restart`."""
         kernel = battle.battle_restart_kernel if self._further else restart_kernel
         inputs = [self._world, self._results, self._wp_restart, self._settings, *self._further]
         self._launcher.run(kernel, inputs)
 
-    def _set(self, name: str, values: np.ndarray) -> None:
-        with self._launcher.stream():
-            wp.copy(getattr(self._world, name), wp.array(values, dtype=_STRUCTS[name], device=self._launcher.wp_device))
+    def _play(self) -> None:
+        kernel = battle.battle_step_kernel if self._further else step_kernel
+        inputs = [self._world, self._results, self._wp_actions, self._weights, self._settings, *self._further]
+        self._recorded = self._recorded or self._launcher.record(kernel, inputs)
+        self._launcher.launch(self._recorded)
 
     def _allocate(self) -> None:
         n, seats, device = self.num_envs, self.seats, self._launcher.wp_device
@@ -283,27 +190,28 @@ class AirCombatBatch:
         self.match_id = torch.arange(n, dtype=torch.int32, device=self.device)
         self.actions = new(n, seats, self.action_size)
         self.ranges = torch.tensor(game.ranges(self.options.randomization), device=self.device)
-        self._carried: tuple[str, ...] = _CARRIED
+        self._carried = _CARRIED
         self._restart = new(n, dtype=torch.bool)
         self._launcher.load(battle if self._further else step)
         self._recorded = []
         self._world, self._results = Battle() if self._further else AirWorld(), AirResults()
         slots = seats * game.SLOTS if self._settings.single_rounds else 0
-        self._shapes: dict[str, tuple[int, ...]] = {"planes": (n, seats), "rounds": (n, slots), "clock": (n,)}
+        shapes: dict[str, tuple[int, ...]] = {"planes": (n, seats), "rounds": (n, slots), "clock": (n,)}
         scratch: dict[str, tuple[int, ...]] = {}
         if self._further:
             options = self.options
             missiles, flares = seats * options.missiles, seats * FLARE_SLOTS if options.flares else 0
-            self._shapes |= {"stores": (n, seats), "missiles": (n, missiles), "flares": (n, flares)}
+            shapes |= {"stores": (n, seats), "missiles": (n, missiles), "flares": (n, flares)}
             varied = options.randomization != "none"
-            self._shapes |= {"conditions": (n,), "gusts": (n, seats * varied)}
-            self._shapes |= {"tracks": (n, seats * options.radar)}
-            self._shapes |= {"history": (n, seats * game.HISTORY * varied)}
+            shapes |= {"conditions": (n,), "gusts": (n, seats * varied)}
+            shapes |= {"tracks": (n, seats * options.radar)}
+            shapes |= {"history": (n, seats * game.HISTORY * varied)}
             scratch = {"past": (n, missiles), "seats": (n, seats)}
             self._carried += ("ranges",)
+        self._kept = tuple(shapes)
         with self._launcher.stream():
             self._world.tables = load_tables(device)
-            for name, shape in (self._shapes | scratch).items():
+            for name, shape in (shapes | scratch).items():
                 setattr(self._world, name, wp.zeros(shape, dtype=(_STRUCTS | _SCRATCH)[name], device=device))
         for name in ("bots", "match_id", "ranges") if self._further else ("bots", "match_id"):
             setattr(self._world, name, wp.from_torch(getattr(self, name)))
@@ -320,22 +228,3 @@ def _battle_settings(options: game.CombatOptions) -> BattleSettings:
     settings.radar, settings.form = options.radar, game.FORMS.index(options.action_form)
     settings.varied, settings.observe_physics = options.randomization != "none", options.observe_physics
     return settings
-
-
-def _weights(reward: CombatReward, gamma: float) -> CombatWeights:
-    weights = CombatWeights()
-    for name, value, allowed in (
-        *((field.name, getattr(reward, field.name), "[-1000, 1000]") for field in fields(reward)),
-        ("gamma", gamma, "[0, 1]"),
-    ):
-        if wrong := complaint(value, allowed):
-            raise ConfigError(f"{name}={value}: {wrong}")
-        setattr(weights, name, float(value))
-    return weights
-
-
-def _check_whole(**values: Any) -> None:
-    """Refuse values that are not whole numbers within `COUNTS`."""
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, Integral) or not inside(int(value), COUNTS[name]):
-            raise ConfigError(f"{name}={value}: must be a whole number in {COUNTS[name]}")

@@ -8,7 +8,6 @@ the PettingZoo interface and training use the same function.
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import Any
 
 import torch
 import warp as wp
@@ -17,7 +16,7 @@ from torch import Tensor
 from sparring.envs.diplomacy.adjudicator.calendar import FALL, SPRING, WINTER
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR
-from sparring.envs.diplomacy.board.state import POWERS, PROVINCES, Tables, tables
+from sparring.envs.diplomacy.board.state import POWERS, PROVINCES, Games, Tables, tables
 from sparring.envs.diplomacy.board.tensors import FORMS, State, due
 from sparring.envs.launcher import stream_of
 
@@ -55,23 +54,6 @@ BUILDS, DISBANDS, WIDTH = (wp.constant(at) for at in (AT["builds"].start, AT["di
 STANDOFF, SLOTS = wp.constant(codes.CONTESTED), wp.constant(float(codes.SLOTS))
 
 
-@wp.struct
-class Seen:
-    """What an observation is made of: G games, and their observers."""
-
-    units: wp.array2d[wp.uint8]
-    dislodged: wp.array2d[wp.uint8]
-    origin: wp.array2d[wp.uint8]
-    owner: wp.array2d[wp.int8]
-    year: wp.array[wp.int16]
-    phase: wp.array[wp.int8]
-    done: wp.array[wp.uint8]
-    power: wp.array[int]
-    """[G] the observer."""
-    owed: wp.array2d[int]
-    """[G, 7] builds due in winter, negative: disbands; else 0."""
-
-
 def observe(state: State, power: Tensor, *, last_year: int) -> Tensor:
     """Return the observation of `power` int64 [G] in each game, float32 [G, 75, 62]; games end after `last_year`."""
     device = power.device
@@ -80,12 +62,12 @@ def observe(state: State, power: Tensor, *, last_year: int) -> Tensor:
     if device.type != "cpu" or bool(winter.any()):  # on a GPU any() would synchronize
         owed = (due(state["units"], state["owner"]) * winter.unsqueeze(1)).to(torch.int32)
     seen = torch.zeros(len(power), *SHAPE, device=device)
-    arrays: dict[str, Any] = {**state, "power": power.to(torch.int32), "owed": owed}
-    games = Seen()
-    for name in Seen.vars:
-        setattr(games, name, wp.from_torch(arrays[name]))
-    where = wp.device_from_torch(device)
-    inputs = [games, tables(str(where)), float(last_year), float(max(1, last_year - FIRST_YEAR)), wp.from_torch(seen)]
+    games = Games()
+    for name, values in state.items():
+        setattr(games, name, wp.from_torch(values))
+    where, years = wp.device_from_torch(device), float(max(1, last_year - FIRST_YEAR))
+    arrays = map(wp.from_torch, (power.to(torch.int32), owed, seen))
+    inputs = [games, tables(str(where)), float(last_year), years, *arrays]
     with stream_of(device):
         wp.launch(observe_kernel, dim=seen.shape[:2], inputs=inputs, device=where)
     return seen
@@ -106,61 +88,73 @@ def show_unit(row: wp.array[float], at: int, unit: int, observer: int) -> None:
 
 
 @wp.func
-def is_slot(seen: Seen, board: Tables, game: int, province: int) -> bool:
-    """Return whether the observer may give an order for a province."""
-    power, phase = seen.power[game], int(seen.phase[game])
-    unit, centre = int(seen.units[game, province]), board.centre_of[province]
-    if phase == WINTER and seen.owed[game, power] >= 0:
-        if seen.owed[game, power] == 0 or centre < 0 or unit > 0 or board.home[province] != power:
+def is_slot(games: Games, board: Tables, power: int, owed: int, game: int, province: int) -> bool:
+    """Return whether a power may give an order for a province; in winter it has `owed` builds, or disbands below 0."""
+    phase = int(games.phase[game])
+    unit, centre = int(games.units[game, province]), board.centre_of[province]
+    if phase == WINTER and owed >= 0:
+        if owed == 0 or centre < 0 or unit > 0 or board.home[province] != power:
             return False
-        return int(seen.owner[game, centre]) == power
+        return int(games.owner[game, centre]) == power
     if phase != WINTER and phase != SPRING and phase != FALL:
-        unit = int(seen.dislodged[game, province])
+        unit = int(games.dislodged[game, province])
     return unit > 0 and (unit - 1) % POWERS == power
 
 
 @wp.func
-def slot_number(seen: Seen, board: Tables, game: int, province: int) -> float:
+def slot_number(games: Games, board: Tables, power: int, owed: int, game: int, province: int) -> float:
     """Return the number of a province's slot, from 1, by the alphabet."""
     number = float(1.0)
     for before in range(province):
-        if is_slot(seen, board, game, before):
+        if is_slot(games, board, power, owed, game, before):
             number += 1.0
     return number
 
 
 @wp.func
-def retreats_are_due(seen: Seen, game: int) -> bool:
+def retreats_are_due(games: Games, game: int) -> bool:
     """Return whether any unit is dislodged."""
     for province in range(PROVINCES):
-        if seen.dislodged[game, province] != wp.uint8(0):
+        if games.dislodged[game, province] != wp.uint8(0):
             return True
     return False
 
 
 @wp.kernel
-def observe_kernel(seen: Seen, board: Tables, last_year: float, years: float, out: wp.array3d[float]) -> None:
-    """Write row `province` of the observation of a game, whose entries are 0."""
+def observe_kernel(
+    games: Games,
+    board: Tables,
+    last_year: float,
+    years: float,
+    observers: wp.array[int],
+    owed: wp.array2d[int],
+    out: wp.array3d[float],
+) -> None:
+    """Write row `province` of the observation of a game, whose entries are 0.
+
+    `owed` [G, 7] are builds due in winter, negative: disbands; else 0.
+    """
     game, province = wp.tid()
-    observer, row = seen.power[game], out[game, province]
-    show_unit(row, UNIT, int(seen.units[game, province]), observer)
-    show_unit(row, DISLODGED, int(seen.dislodged[game, province]), observer)
+    observer, row = observers[game], out[game, province]
+    own = owed[game, observer]
+    show_unit(row, UNIT, int(games.units[game, province]), observer)
+    show_unit(row, DISLODGED, int(games.dislodged[game, province]), observer)
     centre, home = board.centre_of[province], board.home[province]
     if centre >= 0:
-        owner = int(seen.owner[game, centre])
+        owner = int(games.owner[game, centre])
         row[OWNER + wp.where(owner < 0, POWERS, from_seat(owner, observer))] = 1.0
     if home >= 0:
         row[HOME + from_seat(home, observer)] = 1.0
     row[TERRAIN + board.terrain[province]] = 1.0
-    if int(seen.origin[game, province]) == STANDOFF:
-        if retreats_are_due(seen, game):
+    if int(games.origin[game, province]) == STANDOFF:
+        if retreats_are_due(games, game):
             row[CONTESTED] = 1.0
-    if seen.done[game] == wp.uint8(0):
-        if is_slot(seen, board, game, province):
-            row[SLOT] = slot_number(seen, board, game, province) / SLOTS
-    row[PHASE + int(seen.phase[game])] = 1.0
-    row[YEARS] = (last_year - float(seen.year[game])) / years
+    if games.done[game] == wp.uint8(0):
+        if is_slot(games, board, observer, own, game, province):
+            row[SLOT] = slot_number(games, board, observer, own, game, province) / SLOTS
+    row[PHASE + int(games.phase[game])] = 1.0
+    row[YEARS] = (last_year - float(games.year[game])) / years
     for power in range(POWERS):
-        owed = float(seen.owed[game, power])
-        row[BUILDS + from_seat(power, observer)] = wp.max(owed, 0.0) / SLOTS
-        row[DISBANDS + from_seat(power, observer)] = wp.max(-owed, 0.0) / SLOTS
+        number = float(owed[game, power])
+        row[BUILDS + from_seat(power, observer)] = wp.max(number, 0.0) / SLOTS
+        row[DISBANDS + from_seat(power, observer)] = wp.max(-number, 0.0) / SLOTS

@@ -7,7 +7,6 @@ step is one captured CUDA graph, without transfers to the host. CPU and GPU run 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 from functools import partial
 from typing import Any, ClassVar
 
@@ -17,16 +16,8 @@ import warp as wp
 
 from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import choose
-from sparring.configs.core.tensor_file import check_tensor, check_tensors
 from sparring.envs.dogfight import rules as game
-from sparring.envs.dogfight.config import (
-    RewardConfig,
-    check_bots,
-    check_number,
-    check_ranges,
-    check_rewards,
-    check_whole,
-)
+from sparring.envs.dogfight.config import RewardConfig, check_ranges
 from sparring.envs.dogfight.kernels import step
 from sparring.envs.dogfight.kernels.state import (
     BotMemory,
@@ -47,7 +38,7 @@ from sparring.envs.dogfight.kernels.step import (
     restart_kernel,
     step_kernel,
 )
-from sparring.envs.launcher import Copyable, Launcher
+from sparring.envs.launcher import Copyable, Launcher, WarpMatches, check_counts, check_number, reward_weights
 
 ACTION_SIZE = 3
 
@@ -64,8 +55,6 @@ RESULTS = (
 )
 """Tensors of the batch that a step overwrites."""
 
-_CARRIED = ("obs", "ranges", "bots", "match_id", "invalid_actions")  # earlier frames exist in the observations only
-"""The least value of those that count."""
 _STRUCTS: dict[str, Any] = {
     "fighters": Fighter,
     "bullets": Bullet,
@@ -89,7 +78,7 @@ def observation_size(rule_set: str, observe_physics: bool = True) -> int:
     return 59 if observe_physics else 46
 
 
-class DogfightBatch(Copyable):
+class DogfightBatch(WarpMatches, Copyable):
     """N matches of the dogfight at once.
 
     Args:
@@ -137,10 +126,8 @@ class DogfightBatch(Copyable):
         trace: int = 0,
         seed: int = 0,
     ) -> None:
-        check_whole(num_envs=num_envs, action_repeat=action_repeat, max_ticks=max_ticks)
-        check_whole(threads=threads, trace=trace, seed=seed)
-        reward = reward or RewardConfig()
-        check_rewards(reward, gamma)
+        check_counts(game.MAX_TICKS, num_envs=num_envs, action_repeat=action_repeat, max_ticks=max_ticks)
+        check_counts(threads=threads, trace=trace, seed=seed)
         check_number("repeat_unwon", repeat_unwon, "[0, 1]")
         self.num_envs = num_envs
         self.rules = choose("rules", rules, game.RULES)
@@ -160,7 +147,7 @@ class DogfightBatch(Copyable):
         self._settings.max_ticks = max_ticks
         self._settings.repeat_unwon = repeat_unwon
         self._settings.seed = seed
-        self._weights = _weights(reward, gamma)
+        self._weights = reward_weights(RewardWeights(), reward or RewardConfig(), gamma, "reward.")
         self._allocate(min(trace, num_envs))
         self.set_ranges(game.ranges("none"))
         self.reset(seed)
@@ -168,21 +155,16 @@ class DogfightBatch(Copyable):
     _references: ClassVar[tuple[str, ...]] = (
         *("_wp_device", "_wp_actions", "_wp_restart", "_recorded", "_results", *_ARRAYS, *_VALUES),
     )
-    _recorded: list[Any]
-    """The step's launches, or on a GPU its graph."""
-    action_size = ACTION_SIZE
+    _structs, _names = _STRUCTS, game.BOTS
+    _drawn_on = ("clock", "repeats")
+    _carried = ("obs", "ranges", "bots", "match_id", "invalid_actions")  # earlier frames exist in the observations only
+    seats, action_size = 2, ACTION_SIZE
     bot_id = staticmethod(game.bot_id)
-    stat_names: tuple[str, ...] = ("length", "hp")
 
     @property
     def fighters(self) -> Any:
         """The simulator's own array of fighters, Warp structs [N, 2] (`kernels/state.py`)."""
         return self._world.fighters
-
-    @property
-    def longest_episode(self) -> int:
-        """Steps until the time limit."""
-        return -(-self._settings.max_ticks // self.action_repeat)
 
     @property
     def contract(self) -> dict[str, Any]:
@@ -206,39 +188,6 @@ class DogfightBatch(Copyable):
         tensors = [*(getattr(self, name) for name in RESULTS), self.bots, self.match_id, self.actions]
         return sum(a.capacity for a in arrays) + sum(t.nbytes for t in tensors)
 
-    def reset(self, seed: int | None = None) -> torch.Tensor:
-        """Restart every match and return `obs` [N, 2, D]. A seed in [0, 2^31) restarts the sequence of draws."""
-        if seed is not None:
-            check_whole(seed=seed)
-            self._settings.seed = seed
-            self._recorded = []  # The seed is part of the recorded step.
-            with self._launcher.stream():
-                self._world.clock.zero_()
-                self._world.repeats.zero_()
-        self.invalid_actions.zero_()
-        self._restart.fill_(True)
-        self._launcher.run(restart_kernel, [self._world, self._results, self._wp_restart, self._settings])
-        return self.obs
-
-    def step(self, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Play one step; `actions` float [N, 2, 3] (turn, throttle, shoot), ignored where a bot plays.
-
-        A caller that fills the batch's own tensor `actions` and passes that saves a copy.
-        Returns (reward, terminated, truncated, outcome), the batch's own tensors; observations are in `obs`.
-        """
-        if actions is not self.actions:
-            if actions.shape != self.actions.shape:
-                shape = tuple(self.actions.shape)
-                raise ValueError(f"actions have shape {tuple(actions.shape)}, expected {shape} (match, seat, action)")
-            self.actions.copy_(actions)
-        inputs = [self._world, self._results, self._ends, self._wp_actions, self._weights, self._settings]
-        if self.device.type == "cuda":
-            self._replay_graph(inputs)
-        else:
-            self._recorded = self._recorded or self._launcher.record(step_kernel, inputs)
-            self._launcher.launch(self._recorded)
-        return self.reward, self.terminated, self.truncated, self.outcome
-
     @property
     def final_obs(self) -> torch.Tensor:
         """Last observations [N, 2, D] of the matches that ended in the last step, computed now; zeros elsewhere."""
@@ -253,73 +202,23 @@ class DogfightBatch(Copyable):
         inputs = [self._results, self._ends, wp.from_torch(rows), wp.from_torch(out), self._settings]
         return partial(self._launcher.launch, self._launcher.record(final_kernel, inputs))
 
-    def seat_stats(self, rows: torch.Tensor) -> torch.Tensor:
-        """Ticks and the seat's hp, float64 [R, 2], of the matches that just ended, for seats `rows` [R] among 2N."""
-        values = (self.length.index_select(0, rows // 2), self.final_hp.flatten().index_select(0, rows))
-        return torch.stack([value.double() for value in values], dim=1)
-
-    def assign(self, bots: torch.Tensor | np.ndarray | None, restart: torch.Tensor | None = None) -> None:
-        """Set the players (`bots` int [N, 2], bot ids or ACTIONS) and restart the matches marked in `restart` bool [N].
-
-        Raises `ConfigError` for ids out of range; the check waits for ids on a GPU.
-        """
-        if bots is not None:
-            values = torch.as_tensor(bots)
-            check_bots(values)
-            self.bots.copy_(values.expand_as(self.bots))
-        if restart is not None:
-            self._restart.copy_(restart)
-            self._launcher.run(restart_kernel, [self._world, self._results, self._wp_restart, self._settings])
-
     def set_ranges(self, ranges: np.ndarray) -> None:
         """Randomize the physics within `ranges` [13, 2] (low, high), for each match from its next start on.
 
-        Raises `ConfigError` for invalid ranges (`validation.check_ranges`).
+        Raises `ConfigError` for invalid ranges (`config.check_ranges`).
         """
         values = np.asarray(ranges, dtype=np.float32)
         check_ranges(values)
         self.ranges.copy_(torch.from_numpy(values))
 
-    def snapshot(self) -> dict[str, np.ndarray]:
-        """Return host copies of the state, as structured arrays.
-
-        Keys: fighters [N, 2], bullets [N, 4], memory [N, 2], physics [N], clock [N] (fields as in `state.py`), and
-        with `repeat_unwon` repeats [N].
-        """
-        with self._launcher.stream():
-            arrays = {name: np.array(getattr(self._world, name).numpy()) for name in _STRUCTS}
-        return {name: rows for name, rows in arrays.items() if len(rows)}
-
     def load(self, state: dict[str, np.ndarray]) -> None:
-        """Set the state (any of the arrays of `snapshot`) and update the observations."""
+        """Set the state (any of the arrays of `snapshot`) and update the observations.
+
+        These are fighters [N, 2], bullets [N, 4], memory [N, 2], physics, clock [N], and repeats [N] if `repeat_unwon`.
+        """
         for name, values in state.items():
             self._set(name, values)
         self._launcher.run(observe_kernel, [self._world, self._results, self._settings])
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return everything that determines further play, as tensors and numbers, for `load_state_dict`."""
-        arrays = {name: torch.from_numpy(rows.reshape(-1).view(np.uint8)) for name, rows in self.snapshot().items()}
-        return {"arrays": arrays, "seed": self._settings.seed} | {name: getattr(self, name) for name in _CARRIED}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a `state_dict` of a batch with the same options and number of matches.
-
-        Raises `ContentError`, before any change, for one of another batch.
-        """
-        arrays = check_tensors(state["arrays"], self.state_dict()["arrays"], "arrays")
-        for name in _CARRIED:
-            check_tensor(state[name], getattr(self, name).cpu(), name)
-        self._settings.seed = state["seed"]
-        self._recorded = []
-        for name, rows in arrays.items():
-            structs = rows.numpy().view(_STRUCTS[name].numpy_dtype())
-            self._set(name, structs.reshape(getattr(self._world, name).shape))
-        for name in _CARRIED:
-            getattr(self, name).copy_(state[name])
-
-    def close(self) -> None:
-        """End the worker threads."""
-        self._launcher.close()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for a copy: beside `state_dict`, the options and the results of the last step."""
@@ -365,10 +264,8 @@ class DogfightBatch(Copyable):
         self._restart = new(n, dtype=torch.bool)
         self._bind()
 
-    def _set(self, name: str, values: np.ndarray) -> None:
-        """Copy host rows into one of the state's arrays, in order with torch's work."""
-        with self._launcher.stream():
-            wp.copy(getattr(self._world, name), wp.array(values, dtype=_STRUCTS[name], device=self._wp_device))
+    def _begin_marked(self) -> None:
+        self._launcher.run(restart_kernel, [self._world, self._results, self._wp_restart, self._settings])
 
     def _bind(self) -> None:
         """Make the kernels' structs refer to the memory of the tensors."""
@@ -385,6 +282,7 @@ class DogfightBatch(Copyable):
             "clock": (n,),
             "repeats": (n if self._settings.repeat_unwon > 0.0 else 0,),
         }
+        self._kept = tuple(name for name, shape in shapes.items() if shape[0])
         self._ends = MatchEnds()
         with self._launcher.stream():
             for name, shape in shapes.items():
@@ -403,8 +301,13 @@ class DogfightBatch(Copyable):
         self._wp_actions = wp.from_torch(self.actions, dtype=wp.vec3)
         self._wp_restart = wp.from_torch(self._restart)
 
-    def _replay_graph(self, inputs: list[Any]) -> None:
-        """Replay the captured step on torch's current stream, capturing it first when there is none."""
+    def _play(self) -> None:
+        """Run a step; on a GPU replay the captured one on torch's current stream, capturing it when there is none."""
+        inputs = [self._world, self._results, self._ends, self._wp_actions, self._weights, self._settings]
+        if self.device.type != "cuda":
+            self._recorded = self._recorded or self._launcher.record(step_kernel, inputs)
+            self._launcher.launch(self._recorded)
+            return
         if not self._recorded:
             self._launcher.run(step_kernel, inputs)  # Loads the module outside of the capture, and is this call's step.
             with wp.ScopedCapture(device=self._wp_device) as capture:
@@ -412,11 +315,3 @@ class DogfightBatch(Copyable):
             self._recorded = [capture.graph]
             return
         wp.capture_launch(self._recorded[0], stream=wp.stream_from_torch(torch.cuda.current_stream(self.device)))
-
-
-def _weights(reward: RewardConfig, gamma: float) -> RewardWeights:
-    weights = RewardWeights()
-    for field in fields(reward):
-        setattr(weights, field.name, float(getattr(reward, field.name)))
-    weights.gamma = gamma
-    return weights

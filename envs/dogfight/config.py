@@ -1,37 +1,19 @@
-"""Options of the dogfight: its section of the environment, its kind of run, and checks of a batch's values.
-
-The kernels check nothing: a bot id out of range would play another bot, a wide seed would lose its upper bits. The
-checks, each raising a one-line `ConfigError`, therefore happen once, when a value is set, and none within a step.
-"""
+"""Options of the dogfight: its section of the environment, its kind of run, and the check of a batch's physics."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from sparring.configs.core.allowed import complaint, inside, option
+from sparring.configs.core.allowed import option
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.games import DOGFIGHT, FUNCTION, ONLY_IMPORTED, PROBABILITY, EnvConfig
 from sparring.configs.schema import NamedOpponentsRunConfig
 from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.rules import BOT_RATES, BOTS, RULES, SPAWNS
 
-if TYPE_CHECKING:
-    import torch
-
 WEIGHT = "[-1000, 1000]"
-SEED = "[0, 2147483647]"
-COUNTS = {
-    "num_envs": "[1, 10000000]",
-    "action_repeat": f"[1, {rules.MAX_TICKS}]",
-    "max_ticks": "[1, 10000000]",
-    "threads": "[0, 4096]",
-    "trace": "[0, 10000000]",
-    "seed": SEED,
-}
 
 
 @dataclass
@@ -108,28 +90,6 @@ RUNS = (DogfightRunConfig,)
 """Kinds of run of the dogfight."""
 
 
-def check_whole(**values: Any) -> None:
-    """Refuse values that are not whole numbers within `COUNTS`."""
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, Integral) or not inside(int(value), COUNTS[name]):
-            raise ConfigError(f"{name}={value}: must be a whole number in {COUNTS[name]}")
-
-
-def check_rewards(reward: RewardConfig, gamma: float) -> None:
-    """Refuse weights outside the ranges of `RewardConfig`, and a discount outside [0, 1]."""
-    check_number("gamma", gamma, "[0, 1]")
-    for term in fields(RewardConfig):
-        check_number(f"reward.{term.name}", getattr(reward, term.name), term.metadata["allowed"])
-
-
-def check_bots(bots: torch.Tensor) -> None:
-    """Refuse ids that are neither a bot's nor `ACTIONS`; waits for ids on a GPU."""
-    low, high = rules.ACTIONS, len(rules.BOTS) - 1
-    if not bool(((bots >= low) & (bots <= high) & (bots == bots.int())).all()):
-        names = ", ".join(f"{index} {name}" for index, name in enumerate(rules.BOTS))
-        raise ConfigError(f"bots={np.unique(bots.cpu().numpy()).tolist()}: choose from {low} actions, {names}")
-
-
 def check_ranges(ranges: np.ndarray) -> None:
     """Refuse ranges [13, 2] (low, high) that are not finite, ordered, whole where needed and mutually consistent."""
     if ranges.shape != (len(rules.PARAMETERS), 2):
@@ -152,10 +112,3 @@ def _check_range(parameter: rules.Parameter, low: float, high: float) -> None:
         raise ConfigError(f"{said}: both must be finite, low <= high")
     if parameter.integer and not (low.is_integer() and high.is_integer() and low >= 1):
         raise ConfigError(f"{said}: both must be whole numbers from 1 up")
-
-
-def check_number(key: str, value: Any, allowed: str) -> None:
-    """Refuse a value that is no number within `allowed`."""
-    wrong = complaint(value, allowed) if isinstance(value, Real) else f"must be a number in {allowed}"
-    if wrong:
-        raise ConfigError(f"{key}={value}: {wrong}")

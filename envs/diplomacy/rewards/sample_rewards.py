@@ -10,7 +10,7 @@ balance  1 - std / mean of the centres of powers that own any, at least 0, for a
          than two powers own one
 Elo      + 2 s * (expected place - place), on top of either
 
-The weights 0.8, 0.2, 0.3, 0.2 and the 3 of the gap are options of `RewardRules`. With `reward_discount_per` decision
+The weights 0.8, 0.2, 0.3, 0.2 and the 3 of the gap are options, `rules` below. With `reward_discount_per` decision
 the k-th later phase is the k-th in which the power had something to order. That leaves out what its other phases
 earned, such as a centre that it takes in a fall in which only others retreat.
 
@@ -22,15 +22,12 @@ games with the same opponents and therefore cancels from advantages within a gro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import isfinite
-
 import torch
 from torch import Tensor
 
-from sparring.configs.core.errors import InputError, choose
-from sparring.configs.language import DISCOUNTS
-from sparring.envs.diplomacy.board.codes import NUM_CENTRES, NUM_POWERS
+from sparring.configs.core.errors import InputError
+from sparring.configs.language import GRPOConfig
+from sparring.envs.diplomacy.board.codes import NUM_POWERS
 from sparring.envs.diplomacy.board.tensors import State
 from sparring.envs.diplomacy.rewards.scoring import (
     alive,
@@ -46,22 +43,10 @@ WHOLE_GAP = 18
 PER_CENTRE, PER_UNIT, PER_UNIT_ABROAD, SURVIVAL = 2.0, 0.2, 0.1, 0.5
 BY_PLACE = (50.0, 25.0, 15.0, 10.0, 5.0, 2.0, 0.0)
 ELIMINATED, ELIMINATED_WITHOUT_PLACES = -30.0, -1.0
-LIMITS = {
-    "win_bonus": (0.0, 1e6),
-    "winner_threshold_sc": (1, NUM_CENTRES),
-    "solo_victory_sc": (1, NUM_CENTRES),
-    "leader_gap_threshold": (0, NUM_CENTRES),
-    "step_reward_weight": (0.0, 1e6),
-    "final_reward_weight": (0.0, 1e6),
-    "leader_gap_penalty_weight": (0.0, 1e6),
-    "balance_bonus_weight": (0.0, 1e6),
-    "reward_discount_gamma": (0.0, 1.0),
-    "elo_scale": (0.0, 1e6),
-}
 
 
 def sample_rewards(
-    steps: Tensor, end: State, rules: RewardRules, *, ratings: Tensor | None = None, decided: Tensor | None = None
+    steps: Tensor, end: State, rules: GRPOConfig, *, ratings: Tensor | None = None, decided: Tensor | None = None
 ) -> Tensor:
     """Return the rewards float64 [T, G, 7] of the decisions of each power in each phase.
 
@@ -132,7 +117,7 @@ def _checked(ratings: Tensor | None, scores: Tensor) -> Tensor:
     return ratings
 
 
-def final_scores(state: State, rules: RewardRules) -> Tensor:
+def final_scores(state: State, rules: GRPOConfig) -> Tensor:
     """Return the score of every power in these positions, float64 [G, 7]."""
     if rules.use_position_scoring:
         place, lost = place_bonus(state["owner"]), ELIMINATED
@@ -165,42 +150,3 @@ def sole_leader(owner: Tensor, threshold: int) -> Tensor:
     """Return whether a power has more centres than any other, and at least `threshold`: bool [G, 7]."""
     first = ranks(owner) == 1
     return first & (first.sum(dim=1, keepdim=True) == 1) & (count_centres(owner) >= threshold)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RewardRules:
-    """The options of the rewards. Raises `InputError` for a number outside its range."""
-
-    win_bonus: float = 50.0
-    """Bonus of the winner: with position scoring for a solo, without it for a sole leader."""
-    winner_threshold_sc: int = 5
-    """Centres that a sole leader needs to win; used without position scoring only."""
-    solo_victory_sc: int = 18
-    """Centres that win with position scoring."""
-    use_position_scoring: bool = True
-    """Reward the place among the powers by centres."""
-    reward_discount_gamma: float = 0.0
-    """Discount of later step rewards; 0 counts the immediate phase only."""
-    reward_discount_per: str = "phase"
-    """phase: every later phase counts and discounts; decision: only those in which the power had something to order."""
-    step_reward_weight: float = 0.8
-    final_reward_weight: float = 0.2
-    leader_gap_penalty_weight: float = 0.3
-    leader_gap_threshold: int = 3
-    """Centres behind the leader without a penalty."""
-    balance_bonus_weight: float = 0.2
-    use_strategic_step_scoring: bool = False
-    """Step rewards by lead and balance instead of centres: the term `strategic` instead of `dense`."""
-    use_trajectory_level_rewards: bool = False
-    """Reward every decision by the end of its game, without its step rewards."""
-    use_elo_conditioned_rewards: bool = False
-    """Add a reward for a better place than expected from the ratings of the players."""
-    elo_scale: float = 0.5
-    """Half of the reward per place better than expected."""
-
-    def __post_init__(self) -> None:
-        for name, (low, high) in LIMITS.items():
-            value = getattr(self, name)
-            if not (isfinite(value) and low <= value <= high):
-                raise InputError(f"{name}={value}: must be in [{low:g}, {high:g}]")
-        choose("reward_discount_per", self.reward_discount_per, DISCOUNTS)

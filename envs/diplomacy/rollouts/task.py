@@ -24,7 +24,7 @@ from sparring.envs.diplomacy.board.codes import NUM_POWERS
 from sparring.envs.diplomacy.config import DiplomacyCloneRunConfig, DiplomacyGRPORunConfig
 from sparring.envs.diplomacy.prompts import requests
 from sparring.envs.diplomacy.prompts.prompts import PromptRules
-from sparring.envs.diplomacy.rewards.sample_rewards import RewardRules, final_scores, sample_rewards
+from sparring.envs.diplomacy.rewards.sample_rewards import final_scores, sample_rewards
 from sparring.envs.diplomacy.rewards.scoring import Scorer, count_centres, first_influence, influence_after
 from sparring.envs.diplomacy.rollouts.demonstrations import BotGames, corpus
 from sparring.envs.diplomacy.rollouts.games import references
@@ -111,7 +111,7 @@ class ForkedGames:
             self.failed.setdefault(game, why)
             self.batch.done[game] = 1
 
-    def endings(self, rules: RewardRules) -> list[GameEnding]:
+    def endings(self, rules: GRPOConfig) -> list[GameEnding]:
         """Return the endings of the games that did not fail, with final scores by `rules`."""
         centres, finals = count_centres(self.batch.owner).tolist(), final_scores(self.batch.state, rules).tolist()
         return [
@@ -298,11 +298,9 @@ class DiplomacyTextTask:
         self._batch.close()
 
 
-def _reward_rules(grpo: GRPOConfig) -> RewardRules:
-    options = {name: getattr(grpo, name) for name in RewardRules.__dataclass_fields__}
-    conditioned = grpo.use_elo_conditioned_rewards and grpo.play == "league"
+def _reward_rules(grpo: GRPOConfig) -> GRPOConfig:
     # Among seven copies of one player every expected place is 4, and there is nothing to condition on.
-    return RewardRules(**options | {"use_elo_conditioned_rewards": conditioned})
+    return grpo if grpo.play == "league" else replace(grpo, use_elo_conditioned_rewards=False)
 
 
 def ending_metrics(

@@ -14,10 +14,11 @@ import torch
 
 from sparring.agents.grpo.rollouts.rollout import Rollouts
 from sparring.agents.llm.backend import BotBackend
+from sparring.configs.language import GRPOConfig
 from sparring.curriculum.league.league import CHALLENGER
 from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
 from sparring.envs.diplomacy.board.codes import FALL, PHASES, SPRING
-from sparring.envs.diplomacy.rewards.sample_rewards import RewardRules, sample_rewards
+from sparring.envs.diplomacy.rewards.sample_rewards import sample_rewards
 from sparring.envs.diplomacy.rewards.scoring import Scorer, first_influence, influence_after
 from sparring.envs.diplomacy.rollouts.task import DiplomacyTextTask
 from sparring.envs.text import GroupPlan, RolloutPlan
@@ -105,7 +106,7 @@ def worked_out(recorded, rules, turns):
     """What the recorded games pay for the decisions under some rules."""
     steps = torch.stack(scored(recorded, "strategic" if rules["use_strategic_step_scoring"] else "dense"))
     ratings = torch.tensor([RATINGS[game // SAMPLES] for game in range(2 * SAMPLES)])
-    paid = sample_rewards(steps, recorded.phases[-1][1], RewardRules(**rules), ratings=ratings)
+    paid = sample_rewards(steps, recorded.phases[-1][1], GRPOConfig(**rules), ratings=ratings)
     return np.array([float(paid[turn.step, turn.game, turn.seat]) for turn in turns])
 
 

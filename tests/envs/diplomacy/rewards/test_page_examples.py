@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from sparring.configs.language import GRPOConfig
 from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
 from sparring.envs.diplomacy.board.board import POWERS, standard_board
 from sparring.envs.diplomacy.orders.submit import submit
 from sparring.envs.diplomacy.rewards import scoring
 from sparring.envs.diplomacy.rewards.sample_rewards import (
-    RewardRules,
     balance_bonus,
     elo_reward,
     expected_ranks,
@@ -23,7 +23,7 @@ from tests.envs.diplomacy.scenes import lines, rows
 
 BOARD = standard_board()
 MIDDLE, SOLO, TIED = (10, 7, 6, 5, 4, 2, 0), (18, 6, 5, 3, 2, 0, 0), (7, 7, 6, 5, 4, 3, 2)
-PLACES, LEGACY = RewardRules(), RewardRules(use_position_scoring=False, win_bonus=20.0, winner_threshold_sc=5)
+PLACES, LEGACY = GRPOConfig(), GRPOConfig(use_position_scoring=False, win_bonus=20.0, winner_threshold_sc=5)
 
 
 def made_up(*counts):

@@ -15,14 +15,15 @@ from pathlib import Path
 import pytest
 import torch
 
+from sparring.configs.language import GRPOConfig
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.tensors import power_of
 from sparring.envs.diplomacy.rewards import scoring
-from sparring.envs.diplomacy.rewards.sample_rewards import RewardRules, balance_bonus, final_scores, leader_gap
+from sparring.envs.diplomacy.rewards.sample_rewards import balance_bonus, final_scores, leader_gap
 
 PHASE_OF = {"M": codes.SPRING, "R": codes.SPRING_RETREATS, "A": codes.WINTER}
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
-LEGACY = RewardRules(use_position_scoring=False, win_bonus=20.0, winner_threshold_sc=5)
+LEGACY = GRPOConfig(use_position_scoring=False, win_bonus=20.0, winner_threshold_sc=5)
 
 
 def column(rows, name):
@@ -67,7 +68,7 @@ def test_step_scores(rows, name):
     torch.testing.assert_close(score(now["units"], now["owner"]), column(rows, name), rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize(("name", "rules"), [("final", RewardRules()), ("legacy", LEGACY)])
+@pytest.mark.parametrize(("name", "rules"), [("final", GRPOConfig()), ("legacy", LEGACY)])
 def test_final_scores(rows, name, rules):
     """Where a power has nothing but dislodged units, it is alive here, since it may retreat, and was not there."""
     now = state(rows)
