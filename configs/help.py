@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, is_dataclass
 from textwrap import wrap
 from typing import Any, get_args, get_type_hints
 
 from sparring.configs.core.allowed import describe, field_texts
 from sparring.configs.core.errors import choose
-from sparring.configs.kinds import declared, owners, run_kinds
+from sparring.configs.kinds import declared, joined, owners, run_kinds
 from sparring.configs.load import ROOTS, runs
 from sparring.configs.sweeps.file import sweep_files
 
@@ -207,11 +207,5 @@ def _only(key: str) -> str:
     if every or kinds == policies:
         return "" if every else "; ppo and sb3 only"
     if any(kind in policies for kind in kinds):
-        return f"; {_and(kind.title for kind in kinds)} only"
-    return f"; {_and(trainer for kind in kinds for trainer in kind.trainers)} only"
-
-
-def _and(names: Iterable[str]) -> str:
-    """Return "a", "a and b", or "a, b and c", each name once."""
-    *first, last = dict.fromkeys(names)
-    return f"{', '.join(first)} and {last}" if first else last
+        return f"; {joined(kind.title for kind in kinds)} only"
+    return f"; {joined(trainer for kind in kinds for trainer in kind.trainers)} only"

@@ -6,7 +6,7 @@ Keys are written as they are typed on the command line: `phases.0.stages.1.at` i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, fields, is_dataclass
 from functools import cache
 from importlib import import_module
@@ -55,13 +55,9 @@ def members(section: Any, lacks: Sequence[str], prefix: str = "") -> Iterator[tu
             yield option, key
 
 
+@cache
 def declared(kind: Any) -> dict[str, Field[Any]]:
     """Return the options of a kind of run by bare key, such as `phases.stages.at`."""
-    return _all_declared(kind)
-
-
-@cache
-def _all_declared(kind: Any) -> dict[str, Field[Any]]:
     return dict(_declared(kind, kind.lacks, ""))
 
 
@@ -111,13 +107,14 @@ def belongs_elsewhere(kind: type[RunConfig], key: str, plain: Mapping[str, Any])
     else:
         whose, name = list(dict.fromkeys(one for other in others for one in other.trainers)), f"trainer={trainer}"
         theirs = [one for one in run_kinds() if {*one.trainers} & {*whose}]
-        place = f" with {_and(games(others))}" if {*games(theirs)} - {*games(others)} else ""
+        place = f" with {joined(games(others))}" if {*games(theirs)} - {*games(others)} else ""
     instead = "leave it out, --cfg prints what would be run" if key == "dry_run" else "leave it out"
-    return f"is an option of {_and(whose)}{place}, not of {name}; {instead}" if others else ""
+    return f"is an option of {joined(whose)}{place}, not of {name}; {instead}" if others else ""
 
 
-def _and(names: Sequence[str]) -> str:
-    *first, last = names or [""]
+def joined(names: Iterable[str]) -> str:
+    """Return "a", "a and b", or "a, b and c", each name once."""
+    *first, last = dict.fromkeys(names) or [""]
     return f"{', '.join(first)} and {last}" if first else last
 
 

@@ -9,18 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from sparring.configs import language
 from sparring.configs.core.allowed import Form, option
 from sparring.configs.core.session import GuardConfig, LoggerConfig, NetworkConfig
 from sparring.configs.games import MEMORY, ONLY_IMPORTED, EnvConfig, GymnasiumEnvConfig, ImportedEnvConfig
-from sparring.configs.language import (
-    ONLY_ADAPTERS,
-    CloneConfig,
-    EndpointConfig,
-    GRPOConfig,
-    LanguageModelConfig,
-    LeagueConfig,
-    OverfitConfig,
-)
 
 GYMNASIUM = "Gymnasium's environments"
 IMPORTED = "games of PettingZoo and OpenSpiel"
@@ -359,8 +351,8 @@ class LanguageRunConfig(RunConfig):
     have it (rookworld_*); --cfg prints the configuration of any run."""
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     guard: GuardConfig = field(default_factory=GuardConfig)
-    model: LanguageModelConfig = field(default_factory=LanguageModelConfig)
-    endpoint: EndpointConfig = field(default_factory=EndpointConfig)
+    model: language.LanguageModelConfig = field(default_factory=language.LanguageModelConfig)
+    endpoint: language.EndpointConfig = field(default_factory=language.EndpointConfig)
 
 
 @dataclass
@@ -370,9 +362,9 @@ class GRPORunConfig(LanguageRunConfig):
     trainers = ("grpo",)
 
     trainer: str = option("grpo", TRAINERS)
-    grpo: GRPOConfig = field(default_factory=GRPOConfig)
-    league: LeagueConfig = field(default_factory=LeagueConfig)
-    overfit: OverfitConfig = field(default_factory=OverfitConfig)
+    grpo: language.GRPOConfig = field(default_factory=language.GRPOConfig)
+    league: language.LeagueConfig = field(default_factory=language.LeagueConfig)
+    overfit: language.OverfitConfig = field(default_factory=language.OverfitConfig)
 
 
 @dataclass
@@ -380,7 +372,7 @@ class CloneRunConfig(LanguageRunConfig):
     """A language model imitates given answers."""
 
     trainers = ("clone",)
-    lacks: ClassVar[tuple[str, ...]] = (*LanguageRunConfig.lacks, *ONLY_ADAPTERS, "guard")
+    lacks: ClassVar[tuple[str, ...]] = (*LanguageRunConfig.lacks, *language.ONLY_ADAPTERS, "guard")
 
     trainer: str = option("clone", TRAINERS)
-    clone: CloneConfig = field(default_factory=CloneConfig)
+    clone: language.CloneConfig = field(default_factory=language.CloneConfig)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from sparring.configs import schema
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import ConfigError, choose
 from sparring.configs.core.files import CHECKPOINTS, holds
@@ -16,47 +17,34 @@ from sparring.configs.games import id_message, is_retired
 from sparring.configs.kinds import bare, declared, games, run_kinds
 from sparring.configs.language import SHARED, CloneConfig, EndpointConfig, GRPOConfig, LeagueConfig
 from sparring.configs.opponents import is_code, registered
-from sparring.configs.schema import (
-    GYMNASIUM,
-    IMPORTED,
-    CloneRunConfig,
-    EvaluationConfig,
-    GRPORunConfig,
-    ImportedRunConfig,
-    LanguageRunConfig,
-    NamedOpponentsRunConfig,
-    PhaseConfig,
-    PPORunConfig,
-    RunConfig,
-    StageConfig,
-)
+from sparring.configs.schema import GYMNASIUM, IMPORTED
 from sparring.configs.serialization import from_plain, options, to_plain
 
-IdleRow = tuple[type[RunConfig], str, tuple[str, ...]]
+IdleRow = tuple[type[schema.RunConfig], str, tuple[str, ...]]
 POLICY_IDLE: tuple[IdleRow, ...] = (
-    (PPORunConfig, "trainer=sb3", (
+    (schema.PPORunConfig, "trainer=sb3", (
         "evaluation.", "guard.", "checkpoint_minutes", "network.log_std_min", "network.log_std_max",
         "ppo.final_entropy_fraction", "ppo.log_ratio_clamp", "ppo.precision", "ppo.warmup_updates",
     )),
-    (PPORunConfig, "ppo.entropy_coefficient=0.0", ("ppo.final_entropy_fraction",)),
-    (PPORunConfig, "ppo.magnet_coefficient=0.0", ("ppo.magnet_rate",)),
-    (PPORunConfig, "ppo.adaptive_kl above 0", ("ppo.final_learning_rate_fraction",)),
-    (PPORunConfig, "ppo.precision=fp32", ("ppo.warmup_updates",)),
-    (PPORunConfig, "ppo.target_kl=0.0", ("guard.restore_kl",)),
+    (schema.PPORunConfig, "ppo.entropy_coefficient=0.0", ("ppo.final_entropy_fraction",)),
+    (schema.PPORunConfig, "ppo.magnet_coefficient=0.0", ("ppo.magnet_rate",)),
+    (schema.PPORunConfig, "ppo.adaptive_kl above 0", ("ppo.final_learning_rate_fraction",)),
+    (schema.PPORunConfig, "ppo.precision=fp32", ("ppo.warmup_updates",)),
+    (schema.PPORunConfig, "ppo.target_kl=0.0", ("guard.restore_kl",)),
 )  # fmt: skip
 IDLE: tuple[IdleRow, ...] = (
-    (RunConfig, "evaluation.every=0 and evaluation.check_every=0 and evaluation.regimes_every=0", (
+    (schema.RunConfig, "evaluation.every=0 and evaluation.check_every=0 and evaluation.regimes_every=0", (
         "evaluation.games",
     )),
-    (RunConfig, "guard.enabled=false", ("guard.",)),
-    (LanguageRunConfig, "", ("endpoint.",)),
-    (GRPORunConfig, "grpo.target_kl=0.0", ("guard.restore_kl",)),
-    (GRPORunConfig, "grpo.kl_beta=0.0", ("grpo.kl_beta_start_step", "grpo.kl_beta_warmup_steps")),
-    (GRPORunConfig, "overfit.enabled=false", ("overfit.",)),
-    (GRPORunConfig, "grpo.use_trajectory_level_rewards=true", (
+    (schema.RunConfig, "guard.enabled=false", ("guard.",)),
+    (schema.LanguageRunConfig, "", ("endpoint.",)),
+    (schema.GRPORunConfig, "grpo.target_kl=0.0", ("guard.restore_kl",)),
+    (schema.GRPORunConfig, "grpo.kl_beta=0.0", ("grpo.kl_beta_start_step", "grpo.kl_beta_warmup_steps")),
+    (schema.GRPORunConfig, "overfit.enabled=false", ("overfit.",)),
+    (schema.GRPORunConfig, "grpo.use_trajectory_level_rewards=true", (
         "grpo.step_reward_weight", "grpo.final_reward_weight", "grpo.reward_discount_",
     )),
-    (GRPORunConfig, "grpo.play=self_play", (
+    (schema.GRPORunConfig, "grpo.play=self_play", (
         "league.self_play", "league.peer", "league.exploitable", "league.baseline", "league.final_",
         "league.cold_start_steps", "league.dumbbot_game",
     )),
@@ -67,7 +55,7 @@ Such options are allowed, since a run file may set what an override switches off
 """
 
 
-def validate(config: RunConfig, *, started: bool = False) -> None:
+def validate(config: schema.RunConfig, *, started: bool = False) -> None:
     """Return if `config` can run, else raise `ConfigError`: one line with key, value, allowed values and the fix.
 
     A `started` run may have options without effect, since it may have started before they were refused.
@@ -77,20 +65,20 @@ def validate(config: RunConfig, *, started: bool = False) -> None:
     if config.env.id.lower().startswith("sparring/"):
         choose("env.id", config.env.id, [game for game in games(run_kinds()) if game not in (GYMNASIUM, IMPORTED)])
         _check_trainer(config)
-    if isinstance(config, ImportedRunConfig):
+    if isinstance(config, schema.ImportedRunConfig):
         _check_trainer(config)
     from_plain(to_plain(config))
-    if isinstance(config, PPORunConfig | GRPORunConfig):
+    if isinstance(config, schema.PPORunConfig | schema.GRPORunConfig):
         _check_games(config)
-    if isinstance(config, LanguageRunConfig):
+    if isinstance(config, schema.LanguageRunConfig):
         _check_language(config)
-    if isinstance(config, PPORunConfig):
+    if isinstance(config, schema.PPORunConfig):
         _check_policies(config)
     if not started:
         _check_idle(config)
 
 
-def _check_idle(config: RunConfig) -> None:
+def _check_idle(config: schema.RunConfig) -> None:
     """Refuse a non-default option whose `needs` are not met; raises `ConfigError`.
 
     Features on by default may be switched off beside their parameters: `grpo.kl_beta=0` beside its warm-up is valid.
@@ -102,7 +90,7 @@ def _check_idle(config: RunConfig) -> None:
             raise ConfigError(f"{key}={shown}: has no effect without {near}; give that, too, or {key}={default}")
 
 
-def unmet_needs(config: RunConfig) -> dict[str, str]:
+def unmet_needs(config: schema.RunConfig) -> dict[str, str]:
     """Return what each option without effect would need, by the option's key."""
     known, values = declared(type(config)), options(config)
     unmet: dict[str, str] = {}
@@ -115,7 +103,7 @@ def unmet_needs(config: RunConfig) -> dict[str, str]:
     return unmet
 
 
-def idle_options(config: RunConfig) -> list[str]:
+def idle_options(config: schema.RunConfig) -> list[str]:
     """Return a line for each row of `IDLE`, and of the kind's own, that holds and has options off the default."""
     known, values = declared(type(config)), options(config)
     lines = []
@@ -146,9 +134,9 @@ def _given(need: str, values: Mapping[str, Any]) -> bool:
     return bool(values.get(key.removesuffix(" above 0"), 0) > 0)  # a kind of run may lack it
 
 
-def _check_trainer(config: RunConfig) -> None:
+def _check_trainer(config: schema.RunConfig) -> None:
     """Refuse a trainer that the game does not have."""
-    game = IMPORTED if isinstance(config, ImportedRunConfig) else config.env.id
+    game = IMPORTED if isinstance(config, schema.ImportedRunConfig) else config.env.id
     able = [name for kind in run_kinds() if kind.game == game for name in kind.trainers]
     if config.trainer not in able:
         raise ConfigError(
@@ -156,7 +144,7 @@ def _check_trainer(config: RunConfig) -> None:
         )
 
 
-def _check_policies(config: PPORunConfig) -> None:
+def _check_policies(config: schema.PPORunConfig) -> None:
     _check_env(config)
     _check_sizes(config)
     _check_log_std(config)
@@ -168,7 +156,7 @@ def _check_policies(config: PPORunConfig) -> None:
     _check_snapshots_differ(config)
 
 
-def _check_env(config: PPORunConfig) -> None:
+def _check_env(config: schema.PPORunConfig) -> None:
     """Check the number of games played at once."""
     matches, multiple = config.env.num_envs, config.multiple
     if config.seats == 2 and matches < 2:
@@ -179,15 +167,15 @@ def _check_env(config: PPORunConfig) -> None:
         )
 
 
-def _check_games(config: PPORunConfig | GRPORunConfig) -> None:
+def _check_games(config: schema.PPORunConfig | schema.GRPORunConfig) -> None:
     """Check the games of an evaluation; a clone's are not played but inspected."""
     games, multiple = config.evaluation.games, config.multiple
-    if games % multiple and (config.evaluation.every or games != EvaluationConfig.games):
+    if games % multiple and (config.evaluation.every or games != schema.EvaluationConfig.games):
         fix = f"must be a multiple of {multiple}, so that it plays every power alike; try {games + -games % multiple}"
         raise ConfigError(f"evaluation.games={games}: {fix}")
 
 
-def _check_sizes(config: PPORunConfig) -> None:
+def _check_sizes(config: schema.PPORunConfig) -> None:
     samples = config.ppo.rollout_steps * config.env.num_envs
     if config.ppo.minibatch_size > samples:
         raise ConfigError(
@@ -196,7 +184,7 @@ def _check_sizes(config: PPORunConfig) -> None:
         )
 
 
-def _check_log_std(config: PPORunConfig) -> None:
+def _check_log_std(config: schema.PPORunConfig) -> None:
     network = config.network
     low, high = network.log_std_min, network.log_std_max
     if low > high:
@@ -213,7 +201,7 @@ def _check_log_std(config: PPORunConfig) -> None:
             raise ConfigError(f"{key}={value}: must be in [{low}, {high}], network.log_std_min to log_std_max")
 
 
-def _check_phase(key: str, phase: PhaseConfig, *, first: bool, config: PPORunConfig) -> None:
+def _check_phase(key: str, phase: schema.PhaseConfig, *, first: bool, config: schema.PPORunConfig) -> None:
     if config.bots and first and not (phase.stages and phase.stages[0].at == 0):
         raise ConfigError(f"{key}.stages: the first phase needs a stage at update 0, such as {{at: 0, bots: [ace]}}")
     for name in ("stages", "randomization", "events"):
@@ -239,7 +227,7 @@ def _check_increasing(key: str, starts: Sequence[int]) -> None:
             raise ConfigError(f"{key}.{index}.at={at}: must be above {before}, where the one before it starts")
 
 
-def _check_stage(key: str, stage: StageConfig, config: PPORunConfig) -> None:
+def _check_stage(key: str, stage: schema.StageConfig, config: schema.PPORunConfig) -> None:
     if not stage.bots:
         raise ConfigError(f"{key}.bots=[]: a stage needs at least one bot")
     for index, bot in enumerate(stage.bots):
@@ -251,9 +239,9 @@ def _check_stage(key: str, stage: StageConfig, config: PPORunConfig) -> None:
         raise ConfigError(f"{key}.weights={stage.weights}: {fix}")
 
 
-def _check_named(config: PPORunConfig) -> None:
+def _check_named(config: schema.PPORunConfig) -> None:
     """Check the opponents and the reward named for the whole run."""
-    if not isinstance(config, NamedOpponentsRunConfig):
+    if not isinstance(config, schema.NamedOpponentsRunConfig):
         return
     if (reward := getattr(config, "reward", "")) and not is_code(reward):
         hint = "give module:name, as in reward=my_rewards:height; one that a script names is known in that script alone"
@@ -270,11 +258,11 @@ def _check_named(config: PPORunConfig) -> None:
         raise ConfigError(f"opponents=[{others}]: has no effect beside against={config.against}; leave it out")
 
 
-def _check_opponent(key: str, name: str, config: PPORunConfig) -> None:
+def _check_opponent(key: str, name: str, config: schema.PPORunConfig) -> None:
     """Refuse a plain word that is no bot, registered opponent or run; files are looked for when the run starts."""
     if name in config.bots:
         return
-    files = isinstance(config, NamedOpponentsRunConfig)
+    files = isinstance(config, schema.NamedOpponentsRunConfig)
     if files and (name in registered() or any(mark in name for mark in "/.:") or holds((CHECKPOINTS / name).is_dir)):
         return
     known = (*config.bots, *registered()) if files else config.bots
@@ -282,7 +270,7 @@ def _check_opponent(key: str, name: str, config: PPORunConfig) -> None:
     raise ConfigError(f"{key}={name}: {complaint(name, known)}{hint if files else ''}")
 
 
-def _check_snapshots_differ(config: PPORunConfig) -> None:
+def _check_snapshots_differ(config: schema.PPORunConfig) -> None:
     seen: set[str] = set()
     for p, phase in enumerate(config.phases):
         for e, event in enumerate(phase.events):
@@ -291,13 +279,13 @@ def _check_snapshots_differ(config: PPORunConfig) -> None:
             seen.add(event.snapshot)
 
 
-def _check_language(config: LanguageRunConfig) -> None:
+def _check_language(config: schema.LanguageRunConfig) -> None:
     """Refuse an impossible language-model run; raises `ConfigError` with one line."""
-    if isinstance(config, CloneRunConfig):
+    if isinstance(config, schema.CloneRunConfig):
         _check_clone(config.clone)
     config.check()
     _check_backend(config)
-    if isinstance(config, GRPORunConfig):
+    if isinstance(config, schema.GRPORunConfig):
         _check_grpo(config.grpo)
         _check_shares(config.league)
 
@@ -321,7 +309,7 @@ def _check_clone(clone: CloneConfig) -> None:
         raise ConfigError(f"clone.hidden={clone.hidden}: must be a multiple of {2 * clone.heads}, twice clone.heads")
 
 
-def _check_backend(config: LanguageRunConfig) -> None:
+def _check_backend(config: schema.LanguageRunConfig) -> None:
     check_endpoint(config.endpoint)
     if config.model.backend == "endpoint":
         why = "makes a model of its own" if config.trainer == "clone" else "cannot give a server its new weights"

@@ -265,13 +265,13 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 77_891,
-    "product files": 472,
-    "import lines, % of product lines": 7.7,
+    "product lines": 77_784,
+    "product files": 471,
+    "import lines, % of product lines": 7.6,
     "files with one importer": 85,
     "files with one importer and at most 80 lines": 5,
     "`found` as a name, per 1,000 lines": 0.6,
-    "test lines": 67_232,
+    "test lines": 67_231,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""

@@ -39,11 +39,6 @@ METRES_PER_DEGREE = 111_319.49
 COLORS = ("Blue", "Red")
 
 
-def parallel_env(**options: Any) -> AirCombatParallelEnv:
-    """Return a match with the arguments of `AirCombatParallelEnv`."""
-    return AirCombatParallelEnv(**options)
-
-
 class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
     """Agents `player_0`, `player_1`, ...: 40 numbers observed (`rules.OBSERVATION`), 4 acted (`rules.ACTION_NAMES`).
 
@@ -173,6 +168,10 @@ class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
         if self.render_mode:
             state = self._batch.snapshot()
             self._log.add(float(state["clock"]["tick"][0]) * rules.DT, state["planes"][0])
+
+
+parallel_env = AirCombatParallelEnv
+"""The name by which PettingZoo makes a game of its module."""
 
 
 @dataclass

@@ -18,26 +18,8 @@ from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import choose
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.config import RewardConfig, check_ranges
+from sparring.envs.dogfight.kernels import state as structs
 from sparring.envs.dogfight.kernels import step
-from sparring.envs.dogfight.kernels.state import (
-    BotMemory,
-    Bullet,
-    Fighter,
-    MatchClock,
-    Physics,
-    Repeat,
-    RewardWeights,
-    Settings,
-)
-from sparring.envs.dogfight.kernels.step import (
-    MatchEnds,
-    StepResults,
-    World,
-    final_kernel,
-    observe_kernel,
-    restart_kernel,
-    step_kernel,
-)
 from sparring.envs.launcher import Copyable, Launcher, WarpMatches, check_counts, check_number, reward_weights
 
 ACTION_SIZE = 3
@@ -56,18 +38,18 @@ RESULTS = (
 """Tensors of the batch that a step overwrites."""
 
 _STRUCTS: dict[str, Any] = {
-    "fighters": Fighter,
-    "bullets": Bullet,
-    "memory": BotMemory,
-    "physics": Physics,
-    "clock": MatchClock,
-    "repeats": Repeat,
+    "fighters": structs.Fighter,
+    "bullets": structs.Bullet,
+    "memory": structs.BotMemory,
+    "physics": structs.Physics,
+    "clock": structs.MatchClock,
+    "repeats": structs.Repeat,
 }
 _SHOWN = ("fighters", "bullets", "physics", "clock")
 """Those that observations depend on."""
 _ARRAYS: dict[str, tuple[str, ...]] = {"_world": tuple(_STRUCTS), "_ends": (*_SHOWN, "older_frames")}
 """Arrays that belong to Warp; all others are tensors."""
-_VALUES: dict[str, Any] = {"_settings": Settings, "_weights": RewardWeights}
+_VALUES: dict[str, Any] = {"_settings": structs.Settings, "_weights": structs.RewardWeights}
 """Structs of numbers."""
 
 
@@ -138,7 +120,7 @@ class DogfightBatch(WarpMatches, Copyable):
         self.obs_dim = observation_size(rules, observe_physics)
         self.device = choose_device(str(device))
         self._launcher = Launcher(self.device, num_envs, threads)
-        self._settings = Settings()
+        self._settings = structs.Settings()
         self._settings.challenge = rules == "challenge"
         self._settings.bot_every_tick = self.bot_rate == "tick"
         self._settings.fixed_spawn = choose("spawn", spawn, game.SPAWNS) == "fixed"
@@ -147,7 +129,7 @@ class DogfightBatch(WarpMatches, Copyable):
         self._settings.max_ticks = max_ticks
         self._settings.repeat_unwon = repeat_unwon
         self._settings.seed = seed
-        self._weights = reward_weights(RewardWeights(), reward or RewardConfig(), gamma, "reward.")
+        self._weights = reward_weights(structs.RewardWeights(), reward or RewardConfig(), gamma, "reward.")
         self._allocate(min(trace, num_envs))
         self.set_ranges(game.ranges("none"))
         self.reset(seed)
@@ -200,7 +182,7 @@ class DogfightBatch(WarpMatches, Copyable):
     def final_reader(self, rows: torch.Tensor, out: torch.Tensor) -> Callable[[], None]:
         """Return a function that writes last observations to `out` [N, D], as `BatchedGame.final_reader`."""
         inputs = [self._results, self._ends, wp.from_torch(rows), wp.from_torch(out), self._settings]
-        return partial(self._launcher.launch, self._launcher.record(final_kernel, inputs))
+        return partial(self._launcher.launch, self._launcher.record(step.final_kernel, inputs))
 
     def set_ranges(self, ranges: np.ndarray) -> None:
         """Randomize the physics within `ranges` [13, 2] (low, high), for each match from its next start on.
@@ -218,7 +200,7 @@ class DogfightBatch(WarpMatches, Copyable):
         """
         for name, values in state.items():
             self._set(name, values)
-        self._launcher.run(observe_kernel, [self._world, self._results, self._settings])
+        self._launcher.run(step.observe_kernel, [self._world, self._results, self._settings])
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for a copy: beside `state_dict`, the options and the results of the last step."""
@@ -265,7 +247,7 @@ class DogfightBatch(WarpMatches, Copyable):
         self._bind()
 
     def _begin_marked(self) -> None:
-        self._launcher.run(restart_kernel, [self._world, self._results, self._wp_restart, self._settings])
+        self._launcher.run(step.restart_kernel, [self._world, self._results, self._wp_restart, self._settings])
 
     def _bind(self) -> None:
         """Make the kernels' structs refer to the memory of the tensors."""
@@ -273,7 +255,7 @@ class DogfightBatch(WarpMatches, Copyable):
         self._wp_device = self._launcher.wp_device
         self._launcher.load(step)
         self._recorded = []
-        self._world = World()
+        self._world = step.World()
         shapes = {
             "fighters": (n, 2),
             "bullets": (n, 2 * game.BULLETS_PER_FIGHTER),
@@ -283,7 +265,7 @@ class DogfightBatch(WarpMatches, Copyable):
             "repeats": (n if self._settings.repeat_unwon > 0.0 else 0,),
         }
         self._kept = tuple(name for name, shape in shapes.items() if shape[0])
-        self._ends = MatchEnds()
+        self._ends = step.MatchEnds()
         with self._launcher.stream():
             for name, shape in shapes.items():
                 setattr(self._world, name, wp.zeros(shape, dtype=_STRUCTS[name], device=self._wp_device))
@@ -294,7 +276,7 @@ class DogfightBatch(WarpMatches, Copyable):
             self._ends.older_frames = frames
         for name, tensor in {"bots": self.bots, "match_id": self.match_id, "ranges": self.ranges}.items():
             setattr(self._world, name, wp.from_torch(tensor))
-        self._results = StepResults()
+        self._results = step.StepResults()
         for name in RESULTS:
             tensor = getattr(self, name)
             setattr(self._results, name, wp.from_torch(tensor.flatten(0, 1) if name == "obs" else tensor))
@@ -305,13 +287,15 @@ class DogfightBatch(WarpMatches, Copyable):
         """Run a step; on a GPU replay the captured one on torch's current stream, capturing it when there is none."""
         inputs = [self._world, self._results, self._ends, self._wp_actions, self._weights, self._settings]
         if self.device.type != "cuda":
-            self._recorded = self._recorded or self._launcher.record(step_kernel, inputs)
+            self._recorded = self._recorded or self._launcher.record(step.step_kernel, inputs)
             self._launcher.launch(self._recorded)
             return
         if not self._recorded:
-            self._launcher.run(step_kernel, inputs)  # Loads the module outside of the capture, and is this call's step.
+            self._launcher.run(
+                step.step_kernel, inputs
+            )  # Loads the module outside of the capture, and is this call's step.
             with wp.ScopedCapture(device=self._wp_device) as capture:
-                wp.launch(step_kernel, dim=self.num_envs, inputs=[*inputs, 0], device=self._wp_device)
+                wp.launch(step.step_kernel, dim=self.num_envs, inputs=[*inputs, 0], device=self._wp_device)
             self._recorded = [capture.graph]
             return
         wp.capture_launch(self._recorded[0], stream=wp.stream_from_torch(torch.cuda.current_stream(self.device)))

@@ -6,9 +6,8 @@ N is the number of matches, S that of seats, D and A the sizes of an observation
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,28 +16,10 @@ from sparring.configs.core.tensor_file import check_tensor
 from sparring.configs.core.typed import require
 from sparring.envs.imported.match import ImportedMatch
 from sparring.envs.imported.rows import SeatRows
-from sparring.envs.imported.stepping import BatchArrays, BatchPlan, MatchStepper, StoredMatches
+from sparring.envs.imported.stepping import BatchPlan, MatchStepper, StoredMatches
 
-
-class Stepper(Protocol):
-    """What steps the matches: `MatchStepper` in this process, or `workers.StepperWorkers`."""
-
-    arrays: BatchArrays
-
-    def step(self, actions: np.ndarray) -> None:
-        """Make a move in every match."""
-
-    def restart(self, mask: np.ndarray) -> None:
-        """Begin new matches."""
-
-    def store(self) -> StoredMatches:
-        """Return what `load` continues from."""
-
-    def load(self, seed: int, first: int, stored: StoredMatches) -> list[bool]:
-        """Play stored matches again; return which played otherwise."""
-
-    def close(self) -> None:
-        """Close the games."""
+if TYPE_CHECKING:
+    from sparring.envs.imported.workers import StepperWorkers
 
 
 class MatchBatch:
@@ -47,7 +28,9 @@ class MatchBatch:
     stat_names = ("length",)
     device = torch.device("cpu")
 
-    def __init__(self, plan: BatchPlan, rows: SeatRows, stepper: Stepper, longest: int | None) -> None:
+    def __init__(
+        self, plan: BatchPlan, rows: SeatRows, stepper: MatchStepper | StepperWorkers, longest: int | None
+    ) -> None:
         self.num_envs, self.seats, self.rows = plan.num_envs, len(rows.seats), rows
         self._plan, self._stepper = plan, stepper
         self.contract, self.action_size = rows.contract, rows.action_size

@@ -14,6 +14,7 @@ import numpy as np
 from gymnasium.spaces import Space
 
 from sparring.configs.core.errors import ConfigError, choices
+from sparring.configs.games import PACKAGES
 
 
 class ImportedMatch(Protocol):
@@ -70,10 +71,9 @@ def make_match(
 
     `observation` chooses what OpenSpiel's players see, see `openspiel.make`. Raises `ConfigError` for what is no game.
     """
-    modules = {"pettingzoo": "pettingzoo", "openspiel": "openspiel"}
-    if package not in modules:
-        raise ConfigError(f"env.package={package}: is unknown; {choices(package, modules)}")
-    make = import_module(f"sparring.envs.imported.{modules[package]}").make
+    if package not in PACKAGES:
+        raise ConfigError(f"env.package={package}: is unknown; {choices(package, PACKAGES)}")
+    make = import_module(f"sparring.envs.imported.{package}").make
     match: ImportedMatch = make(game_id, dict(kwargs), render_mode, observation)
     return match
 

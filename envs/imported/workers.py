@@ -27,7 +27,7 @@ STOP_S = 5.0
 
 
 class StepperWorkers:
-    """The matches of a plan, stepped by `workers` processes; see `batch.Stepper`.
+    """The matches of a plan, stepped by `workers` processes, with the methods of `MatchStepper`.
 
     Raises `InputError` for what their games do wrong, and for a worker that was killed; it cannot be used after that.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparring.envs.air_combat.airframe import f16_tables as tables
+from sparring.envs.air_combat.airframe import f16 as tables
 
 
 def interpolate(values: np.ndarray, axis: tuple[float, ...], at: np.ndarray) -> np.ndarray:

@@ -21,7 +21,6 @@ from benchmarks.air_combat.reference.engine import (
     thrust,
 )
 from sparring.envs.air_combat.airframe import f16 as data
-from sparring.envs.air_combat.airframe import f16_tables as tables
 
 DEGREES = 180.0 / np.pi
 
@@ -57,24 +56,24 @@ def coefficients(state: np.ndarray, controls: np.ndarray, cg: float) -> Coeffici
     speed, alpha, beta = state[0], state[1] * DEGREES, state[2] * DEGREES
     p, q, r = state[6:9]
     _, elevator, aileron, rudder = controls
-    by_elevator, by_beta = (tables.ELEVATORS, tables.ALPHAS), (tables.BETAS, tables.ALPHAS)
-    by_absolute, side = (tables.ABSOLUTE_BETAS, tables.ALPHAS), np.sign(beta)
+    by_elevator, by_beta = (data.ELEVATORS, data.ALPHAS), (data.BETAS, data.ALPHAS)
+    by_absolute, side = (data.ABSOLUTE_BETAS, data.ALPHAS), np.sign(beta)
     ailerons, rudders = aileron / data.FULL_AILERON, rudder / data.FULL_RUDDER
     span, chord = data.SPAN / (2.0 * speed), data.CHORD / (2.0 * speed)
-    damping = interpolate(np.asarray(tables.DAMPING).T, tables.ALPHAS, alpha)
+    damping = interpolate(np.asarray(data.DAMPING).T, data.ALPHAS, alpha)
     xq, yr, yp, zq, lr, lp, mq, nr, np_ = damping
-    normal = interpolate(np.asarray(tables.NORMAL, dtype=float), tables.ALPHAS, alpha)
-    x = interpolate_two(tables.AXIAL, by_elevator, elevator, alpha) + chord * q * xq
+    normal = interpolate(np.asarray(data.NORMAL, dtype=float), data.ALPHAS, alpha)
+    x = interpolate_two(data.AXIAL, by_elevator, elevator, alpha) + chord * q * xq
     y = data.SIDE_BETA * beta + data.SIDE_AILERON * ailerons + data.SIDE_RUDDER * rudders + span * (yr * r + yp * p)
     z = normal * (1.0 - state[2] ** 2) + data.NORMAL_ELEVATOR * elevator / data.FULL_ELEVATOR + chord * q * zq
-    rolling = side * interpolate_two(tables.ROLLING, by_absolute, abs(beta), alpha) + span * (lr * r + lp * p)
-    rolling += ailerons * interpolate_two(tables.ROLLING_AILERON, by_beta, beta, alpha)
-    rolling += rudders * interpolate_two(tables.ROLLING_RUDDER, by_beta, beta, alpha)
-    pitching = interpolate_two(tables.PITCHING, by_elevator, elevator, alpha) + chord * q * mq
+    rolling = side * interpolate_two(data.ROLLING, by_absolute, abs(beta), alpha) + span * (lr * r + lp * p)
+    rolling += ailerons * interpolate_two(data.ROLLING_AILERON, by_beta, beta, alpha)
+    rolling += rudders * interpolate_two(data.ROLLING_RUDDER, by_beta, beta, alpha)
+    pitching = interpolate_two(data.PITCHING, by_elevator, elevator, alpha) + chord * q * mq
     pitching += z * (data.REFERENCE_CG - cg)
-    yawing = side * interpolate_two(tables.YAWING, by_absolute, abs(beta), alpha) + span * (nr * r + np_ * p)
-    yawing += ailerons * interpolate_two(tables.YAWING_AILERON, by_beta, beta, alpha)
-    yawing += rudders * interpolate_two(tables.YAWING_RUDDER, by_beta, beta, alpha)
+    yawing = side * interpolate_two(data.YAWING, by_absolute, abs(beta), alpha) + span * (nr * r + np_ * p)
+    yawing += ailerons * interpolate_two(data.YAWING_AILERON, by_beta, beta, alpha)
+    yawing += rudders * interpolate_two(data.YAWING_RUDDER, by_beta, beta, alpha)
     yawing -= y * (data.REFERENCE_CG - cg) * data.CHORD / data.SPAN
     return Coefficients(x, y, z, rolling, pitching, yawing)
 

@@ -1,6 +1,6 @@
 """The airframe of the point-mass model: the F-16's polar, lift and thrust, as a few numbers in SI units.
 
-The polar and the lift curve are fits to the trimmed tables of `f16_tables.py` (centre of gravity at 0.35 chords); the
+The polar and the lift curve are fits to the trimmed tables of `f16.py` (centre of gravity at 0.35 chords); the
 quadratic holds from -2.5 to 15 degrees, the quartic at high lift. Lags and limits are those of a fly-by-wire fighter.
 """
 

@@ -86,13 +86,13 @@ def motion(
     """Return forces and moments; `air` is the velocity through the air in body axes, ft/s."""
     m = Motion()
     speed = wp.max(wp.length(air), SLOWEST)
-    alpha = wp.atan2(air[2], air[0]) * DEGREES
+    alpha = wp.atan2(air[2], air[0]) * DEGREES  # degrees, as the tables
     beta = wp.asin(wp.clamp(air[1] / speed, -1.0, 1.0)) * DEGREES
     atmosphere = book_air(height_ft)
-    mach = speed / atmosphere[1]
-    m.pressure = 0.5 * atmosphere[0] * speed * speed
-    elevator = surfaces[0] / 12.0
-    ailerons = surfaces[1] / 20.0
+    mach = speed / atmosphere[1]  # atmosphere: density in slug/ft^3, speed of sound in ft/s
+    m.pressure = 0.5 * atmosphere[0] * speed * speed  # q = rho V^2 / 2
+    elevator = surfaces[0] / 12.0  # in cells of the table
+    ailerons = surfaces[1] / 20.0  # in units of the table of increments
     rudders = surfaces[2] / 30.0
     # Cells of the tables.
     a = wp.clamp(alpha * 0.2 + 2.0, 0.0, 11.0)
@@ -101,10 +101,10 @@ def motion(
     k = cell(elevator + 2.0, 3)
     e = elevator + 2.0 - float(k)  # The outer cells are extrapolated by one degree, the travel beyond the table.
     side = wp.where(beta < 0.0, -1.0, 1.0)
-    slip = wp.clamp(beta * side * 0.2, 0.0, 6.0)
+    slip = wp.clamp(beta * side * 0.2, 0.0, 6.0)  # |beta| in cells of 5 degrees; these tables are odd in beta
     j = cell(slip, 5)
     b = slip - float(j)
-    skew = wp.clamp(beta * 0.1 + 3.0, 0.0, 6.0)
+    skew = wp.clamp(beta * 0.1 + 3.0, 0.0, 6.0)  # beta in cells of 10 degrees
     s = cell(skew, 5)
     c = skew - float(s)
     row = tables.by_alpha[i] * (1.0 - t) + tables.by_alpha[i + 1] * t
@@ -121,14 +121,14 @@ def motion(
     p = rates[0]
     q = rates[1]
     r = rates[2]
-    span = SPAN / (2.0 * speed)
-    chord = CHORD / (2.0 * speed)
+    span = SPAN / (2.0 * speed)  # b / 2V makes the rates of roll and yaw non-dimensional,
+    chord = CHORD / (2.0 * speed)  # and c / 2V that of pitch
     slip_rad = beta / DEGREES
     x = pitch[0] + chord * q * row[0]
     y = -0.02 * beta + 0.021 * ailerons + 0.086 * rudders + span * (row[1] * r + row[2] * p)
     z = row[9] * (1.0 - slip_rad * slip_rad) - 0.0076 * surfaces[0] + chord * q * row[3]
     roll = slips[0] + increments[0] * ailerons + increments[2] * rudders + span * (row[4] * r + row[5] * p)
-    nod = pitch[1] + chord * q * row[6] + z * (CG_REFERENCE - cg)
+    nod = pitch[1] + chord * q * row[6] + z * (CG_REFERENCE - cg)  # the normal force acts at the reference, not at cg
     yaw = slips[1] + increments[1] * ailerons + increments[3] * rudders + span * (row[7] * r + row[8] * p)
     yaw -= y * (CG_REFERENCE - cg) * CHORD / SPAN
     # Equations of motion.
@@ -137,7 +137,7 @@ def motion(
     ahead = air / speed
     coefficients = wp.vec3(x, y, z) - ahead * wave_drag(mach)
     coefficients = coefficients + ahead * (wp.dot(coefficients, ahead) * (scales.drag - 1.0))
-    force = surface * coefficients
+    force = surface * coefficients  # lbf
     m.force = INVERSE_MASS * (force + wp.vec3(push, 0.0, 0.0))
     moments = surface * SPAN
     m.rotation = wp.vec3(
@@ -151,8 +151,8 @@ def motion(
         moments * (C3 * wp.min(increments[0], -20.0 * 0.25 * WEAKEST) + C4 * increments[1]) / 20.0,
         moments * (C9 * wp.min(increments[3], -30.0 * 0.25 * WEAKEST) + C4 * increments[2]) / 30.0,
     )
-    slope = (tables.by_alpha[i + 1][9] - tables.by_alpha[i][9]) * 0.2 * DEGREES
-    m.lift_slope = INVERSE_MASS * surface * wp.max(-slope, 1.0) / GRAVITY
+    slope = (tables.by_alpha[i + 1][9] - tables.by_alpha[i][9]) * 0.2 * DEGREES  # dCZ / dalpha, 1/rad
+    m.lift_slope = INVERSE_MASS * surface * wp.max(-slope, 1.0) / GRAVITY  # at least 1: it is divided by
     return m
 
 
@@ -168,11 +168,11 @@ def command_surfaces(plane: Plane, m: Motion, air: wp.vec3, weight: wp.vec3, com
     q = plane.rates[1]
     r = plane.rates[2]
     pull = m.force + weight
-    load = -m.force[2] / GRAVITY
+    load = -m.force[2] / GRAVITY  # body z points down
     # Pitch: alpha' = q - tan(beta) (p cos a + r sin a) + (fz cos a - fx sin a) / (V cos beta), solved for q.
     wanted = LOAD_GAIN * (command.load - load) / m.lift_slope
     wanted = wp.clamp(wanted, ALPHA_GAIN * (ALPHA_LEAST - alpha), ALPHA_GAIN * (ALPHA_MOST - alpha))
-    cb = wp.max(wp.cos(beta), 0.2)
+    cb = wp.max(wp.cos(beta), 0.2)  # kept away from 0, as is cos a below
     turn = (pull[2] * ca - pull[0] * sa) / (speed * cb)
     pitch_rate = wp.clamp(wanted + wp.tan(beta) * (p * ca + r * sa) - turn, -PITCH_MOST, PITCH_MOST)
     # Roll about the velocity; the rate falls with alpha and at low dynamic pressure.
@@ -199,7 +199,7 @@ def move_surface(now: float, commanded: float, step: float) -> float:
 def start_f16(tables: AirframeTables, plane: Plane, scales: Scales) -> Plane:
     """Return a plane whose attitude, axes and past accelerations agree with its fields; called once at a start."""
     inverse = wp.quat_inverse(plane.attitude)
-    air = wp.quat_rotate(inverse, plane.vel) * PER_FT
+    air = wp.quat_rotate(inverse, plane.vel) * PER_FT  # m/s to ft/s, world to body axes
     m = motion(tables, air, plane.rates, plane.surfaces, -plane.pos[2] * PER_FT, plane.power, CG_STABLE, scales)
     plane.past_acceleration = wp.quat_rotate(plane.attitude, m.force * FT) + wp.vec3(0.0, 0.0, GRAVITY * FT)
     plane.past_rotation = m.rotation
@@ -225,11 +225,11 @@ def fly_f16(tables: AirframeTables, plane: Plane, command: Command, scales: Scal
     )
     plane.power = plane.power + DT * power_rate(plane.power, commanded_power(command.throttle))
     acceleration = wp.quat_rotate(plane.attitude, m.force * FT) + wp.vec3(0.0, 0.0, GRAVITY * FT)
-    vel = plane.vel + (1.5 * acceleration - 0.5 * plane.past_acceleration) * DT
+    vel = plane.vel + (1.5 * acceleration - 0.5 * plane.past_acceleration) * DT  # Adams-Bashforth
     rates = plane.rates + (1.5 * m.rotation - 0.5 * plane.past_rotation) * DT
-    plane.pos = plane.pos + (plane.vel + vel) * (0.5 * DT)
-    turn = (plane.rates + rates) * (0.25 * DT)
-    step = wp.quat(turn[0], turn[1], turn[2], 1.0)
+    plane.pos = plane.pos + (plane.vel + vel) * (0.5 * DT)  # trapezoidal rule
+    turn = (plane.rates + rates) * (0.25 * DT)  # half the mean rotation of the tick, rad
+    step = wp.quat(turn[0], turn[1], turn[2], 1.0)  # (omega dt / 2, 1), to unit length by the next line
     plane.attitude = wp.normalize(plane.attitude * step)
     plane.vel = vel
     plane.rates = rates
@@ -239,5 +239,5 @@ def fly_f16(tables: AirframeTables, plane: Plane, command: Command, scales: Scal
     plane.up = wp.quat_rotate(plane.attitude, wp.vec3(0.0, 0.0, -1.0))
     plane.alpha = wp.atan2(air[2], air[0])
     plane.load = -m.force[2] / GRAVITY
-    plane.roll_rate = wp.dot(rates, air) / wp.max(wp.length(air), SLOWEST)
+    plane.roll_rate = wp.dot(rates, air) / wp.max(wp.length(air), SLOWEST)  # about the velocity, as it is commanded
     return plane

@@ -17,8 +17,8 @@ BURST = wp.constant(rules.BURST)
 BURST_TICKS = wp.constant(rules.BURST_TICKS)
 ROUND_SPEED = wp.constant(rules.ROUND_SPEED)
 ROUND_TICKS = wp.constant(rules.ROUND_TICKS)
-ROUND_KEPT = wp.constant(math.exp(-rules.ROUND_DRAG * rules.DT))
-ROUND_DROP = wp.constant(9.80665 * rules.DT)
+ROUND_KEPT = wp.constant(math.exp(-rules.ROUND_DRAG * rules.DT))  # Part of the speed left after a tick.
+ROUND_DROP = wp.constant(9.80665 * rules.DT)  # m/s in a tick.
 SPREAD = wp.constant(rules.ROUND_SPREAD)
 HIT_SQUARED = wp.constant(rules.HIT_RADIUS**2)
 HIT_DAMAGE = wp.constant(rules.HIT_DAMAGE + 1.0e-6)  # five fifths in float32 would leave 3e-8 of a life
@@ -41,7 +41,7 @@ def cone_damage(me: Plane, it: Plane) -> float:
     distance = wp.length(gap)
     if distance < NEAR or distance > FAR or wp.dot(me.nose, gap) < CONE_COS * distance:
         return 0.0
-    return CONE_DAMAGE * (1.0 - 0.75 * (distance - NEAR) / (FAR - NEAR))
+    return CONE_DAMAGE * (1.0 - 0.75 * (distance - NEAR) / (FAR - NEAR))  # a quarter is left at the far end
 
 
 @wp.func
@@ -71,9 +71,9 @@ def fly_rounds(rounds: wp.array2d[Round], match: int, seat: int, it: Plane, befo
             start = burst.pos - before
             burst.vel = burst.vel * ROUND_KEPT + wp.vec3(0.0, 0.0, ROUND_DROP)
             burst.pos = burst.pos + burst.vel * DT
-            path = (burst.pos - it.pos) - start
+            path = (burst.pos - it.pos) - start  # relative to the opponent, in this tick
             part = wp.clamp(-wp.dot(start, path) / wp.max(wp.dot(path, path), 1.0e-6), 0.0, 1.0)
-            miss = start + path * part
+            miss = start + path * part  # the closest approach: part minimizes |start + part path|
             burst.life = burst.life - 1
             if wp.dot(miss, miss) < HIT_SQUARED:
                 damage = damage + HIT_DAMAGE

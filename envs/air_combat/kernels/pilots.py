@@ -46,15 +46,15 @@ def steer(me: Plane, wanted: wp.vec3, most: float, throttle: float) -> Command:
     if length < 1.0e-4:  # straight ahead, or straight behind: any side will do
         side = wp.where(cosine > 0.0, side, lift)
         length = wp.max(wp.length(side), 1.0e-4)
-    angle = wp.acos(cosine)
+    angle = wp.acos(cosine)  # rad, of the turn that is wanted
     # The turn gets what the limit leaves beside gravity's share, or a long turn would sink.
     turn = wp.min(TURN_GAIN * angle * wp.length(me.vel) / G, wp.sqrt(wp.max(most * most - 1.0, 0.25)))
-    pull = side * (turn / length)
+    pull = side * (turn / length)  # g, across the velocity
     roof = wp.vec3(0.0, 0.0, -1.0)
-    pull = pull + roof - ahead * wp.dot(roof, ahead)
+    pull = pull + roof - ahead * wp.dot(roof, ahead)  # plus gravity's share: 1 g up, across the velocity
     across = wp.dot(pull, right)
     above = wp.dot(pull, lift)
-    roll = wp.atan2(across, above)
+    roll = wp.atan2(across, above)  # rad, from the lift direction to the pull
     load = wp.length(pull)
     # Pull only as far as the lift points the right way; a small correction downwards is pushed, not rolled.
     c.load = wp.clamp(load * wp.max(wp.cos(roll), 0.0), 0.0, most)
@@ -77,7 +77,7 @@ def level(direction: wp.vec3, climb: float) -> wp.vec3:
 @wp.func
 def cruise(me: Plane) -> float:
     """Return the throttle that holds the cruising speed."""
-    return wp.clamp(CRUISE + 0.03 * (CRUISE_SPEED - wp.length(me.vel)), 0.0, 1.0)
+    return wp.clamp(CRUISE + 0.03 * (CRUISE_SPEED - wp.length(me.vel)), 0.0, 1.0)  # proportional, 3 % per m/s
 
 
 @wp.func
@@ -104,7 +104,7 @@ def aimed(me: Plane, v: View, lead: bool) -> bool:
     """Return whether to fire: in range, within the cone, and with single rounds on a course to pass within 12 m."""
     cosine = CONE_COS
     if lead:
-        cosine = wp.max(cosine, 1.0 - 0.5 * (12.0 / v.distance) * (12.0 / v.distance))
+        cosine = wp.max(cosine, 1.0 - 0.5 * (12.0 / v.distance) * (12.0 / v.distance))  # cos(x) = 1 - x^2 / 2
     return v.distance < FIRE_RANGE and wp.dot(me.nose, v.aim) > cosine
 
 

@@ -60,35 +60,35 @@ def fly_point_mass(tables: AirframeTables, plane: Plane, command: Command, scale
     """Return the plane after a tick."""
     speed = wp.max(wp.length(plane.vel), SLOWEST)
     ahead = plane.vel / speed
-    lifting = wp.normalize(plane.up - ahead * wp.dot(plane.up, ahead))
+    lifting = wp.normalize(plane.up - ahead * wp.dot(plane.up, ahead))  # across the velocity
     height = -plane.pos[2]
     air = standard_air(height)
     mach = speed / air[1]
-    pressure = 0.5 * air[0] * speed * speed
+    pressure = 0.5 * air[0] * speed * speed  # rho V^2 / 2, Pa
     surface = pressure * AREA / scales.mass  # Forces are those on the nominal mass.
     push = scales.thrust * NEWTONS * thrust_lbf(tables, mach, height * PER_FT, plane.power) / scales.mass
     # Load factor: lag, rate limit, and the lift that there is at this speed.
     raised = push * wp.dot(plane.nose, lifting)  # sin(alpha) of the last tick
     load = plane.load + wp.clamp((command.load - plane.load) * LOAD_PART, -LOAD_STEP, LOAD_STEP)
     lift = wp.clamp((load * WEIGHT - raised) / surface, LIFT_LEAST, LIFT_MOST)
-    load = (lift * surface + raised) / WEIGHT
+    load = (lift * surface + raised) / WEIGHT  # what the clamped lift gives, g
     plane.alpha = (lift - LIFT_AT_ZERO) * ALPHA_PER_LIFT
     up = wp.sin(plane.alpha)
-    level = wp.sqrt(1.0 - up * up)
-    drag = scales.drag * surface * (drag_coefficient(lift) + wave_drag(mach))
+    level = wp.sqrt(1.0 - up * up)  # cos(alpha)
+    drag = scales.drag * surface * (drag_coefficient(lift) + wave_drag(mach))  # N
     thrust = (push * level - drag) * INVERSE_MASS
     # Roll about the velocity.
     grip = wp.clamp(pressure / ROLL_PRESSURE, 0.1, 1.0) * (1.0 - ROLL_LOST * wp.clamp(lift / LIFT_MOST, 0.0, 1.0))
     plane.roll_rate = plane.roll_rate + (command.roll_rate * grip - plane.roll_rate) * ROLL_PART
     roll = plane.roll_rate * DT
-    lifting = lifting * (1.0 - 0.5 * roll * roll) + wp.cross(ahead, lifting) * roll
+    lifting = lifting * (1.0 - 0.5 * roll * roll) + wp.cross(ahead, lifting) * roll  # cos and sin to second order
     # Half a turn, the move, half a turn. A turn rotates both directions in their plane, by atan(half / speed).
-    half = load * G * 0.5 * DT
+    half = load * G * 0.5 * DT  # m/s gained across the path in half a tick
     part = 1.0 / wp.sqrt(speed * speed + half * half)
     turned = (ahead * speed + lifting * half) * part
     lifting = (lifting * speed - ahead * half) * part
     moved = turned * (speed + thrust * DT) + wp.vec3(0.0, 0.0, G * DT)
-    plane.pos = plane.pos + (turned * speed + moved) * (0.5 * DT)
+    plane.pos = plane.pos + (turned * speed + moved) * (0.5 * DT)  # the mean velocity: keeps m g h + m v^2 / 2
     speed = wp.max(wp.length(moved), SLOWEST)
     ahead = moved / speed
     lifting = lifting - ahead * wp.dot(lifting, ahead)

@@ -47,9 +47,9 @@ MAGAZINE, BURST, BURST_TICKS = wp.constant(rules.MAGAZINE), wp.constant(rules.BU
 ROUNDS = wp.constant(2 * rules.SLOTS)
 SHAPING_RANGE = wp.constant(3000.0)  # m, of the angles.
 AIMING_RANGE, SHAPING_ANGLE = wp.constant(1000.0), wp.constant(0.15)  # m and rad, of the last degrees to a shot.
-START_ALPHA = wp.constant(0.06)
-START_ELEVATOR = wp.constant(-2.0)
-START_POWER = wp.constant(50.0)
+START_ALPHA = wp.constant(0.06)  # rad, near trim at the speeds of the start.
+START_ELEVATOR = wp.constant(-2.0)  # Degrees.
+START_POWER = wp.constant(50.0)  # %: military power.
 FT = wp.constant(f16.FT)
 
 
@@ -134,8 +134,8 @@ def begin_match(world: AirWorld, match: int, settings: CombatSettings) -> None:
     if wp.randf(rng) < settings.chase:
         ahead = wp.vec3(wp.cos(heading), wp.sin(heading), 0.0)
         aside = wp.vec3(-ahead[1], ahead[0], 0.0) * wp.randf(rng, -CHASE_ASIDE, CHASE_ASIDE)
-        lead = (ahead + aside) * (0.5 * wp.randf(rng, CHASE_NEAR, CHASE_FAR))
-        lead = lead * wp.where(wp.randf(rng) < 0.5, 1.0, -1.0)
+        lead = (ahead + aside) * (0.5 * wp.randf(rng, CHASE_NEAR, CHASE_FAR))  # half the distance, from the middle
+        lead = lead * wp.where(wp.randf(rng) < 0.5, 1.0, -1.0)  # which of them is behind
         place = wp.vec3(0.0, 0.0, -height) - lead
         other = wp.vec3(0.0, 0.0, -height) + lead
         turned = 0.0

@@ -8,7 +8,7 @@ interpolation reads them all. Beyond its cells a table keeps its outer value (th
 import numpy as np
 import warp as wp
 
-from sparring.envs.air_combat.airframe import f16, f16_tables
+from sparring.envs.air_combat.airframe import f16
 
 Row10 = wp.types.vector(length=10, dtype=float)
 """CXq, CYr, CYp, CZq, Clr, Clp, Cmq, Cnr, Cnp, CZ."""
@@ -36,10 +36,10 @@ class AirframeTables:
 def load_tables(device: object) -> AirframeTables:
     """Return the tables in the memory of a Warp device."""
 
-    def stacked(*parts: f16_tables.Table) -> np.ndarray:
+    def stacked(*parts: f16.Table) -> np.ndarray:
         return np.stack([np.asarray(part, dtype=np.float32).T for part in parts], axis=-1)
 
-    t = f16_tables
+    t = f16
     tables = AirframeTables()
     rows = np.asarray((*t.DAMPING, t.NORMAL), dtype=np.float32).T
     increments = (t.ROLLING_AILERON, t.YAWING_AILERON, t.ROLLING_RUDDER, t.YAWING_RUDDER)
@@ -61,8 +61,8 @@ def cell(at: float, last: int) -> int:
 @wp.func
 def thrust_lbf(tables: AirframeTables, mach: float, height_ft: float, power: float) -> float:
     """Return the thrust at a power of 0 to 100 %: idle at 0, military at 50, full afterburner at 100."""
-    m = wp.clamp(mach * 5.0, 0.0, 5.0)
-    h = wp.clamp(height_ft * 1.0e-4, 0.0, 5.0)
+    m = wp.clamp(mach * 5.0, 0.0, 5.0)  # in cells of Mach 0.2
+    h = wp.clamp(height_ft * 1.0e-4, 0.0, 5.0)  # in cells of 10,000 ft
     i = cell(m, 4)
     j = cell(h, 4)
     s = m - float(i)
@@ -92,7 +92,7 @@ def logarithm(ratio: float) -> float:
 def book_air(height_ft: float) -> wp.vec2:
     """Return density (slug/ft^3) and speed of sound (ft/s) of the textbook's atmosphere."""
     ratio = 1.0 - 0.703e-5 * height_ft
-    temperature = wp.where(height_ft >= 35000.0, 390.0, 519.0 * ratio)
+    temperature = wp.where(height_ft >= 35000.0, 390.0, 519.0 * ratio)  # degrees Rankine
     # ratio^4.14 = ratio^4 ratio^(1/8) ratio^0.015, the last by a series: a power costs more than all the rest.
     squared = ratio * ratio
     density = 2.377e-3 * squared * squared * wp.sqrt(wp.sqrt(wp.sqrt(ratio))) * (1.0 + 0.015 * logarithm(ratio))
@@ -102,14 +102,14 @@ def book_air(height_ft: float) -> wp.vec2:
 @wp.func
 def standard_air(height: float) -> wp.vec2:
     """Return density (kg/m^3) and speed of sound (m/s) of the standard atmosphere, height in m, up to 20 km."""
-    temperature = 288.15 - 0.0065 * wp.min(height, 11000.0)
+    temperature = 288.15 - 0.0065 * wp.min(height, 11000.0)  # K; constant in the stratosphere
     density = float(0.0)
     if height <= 11000.0:
         ratio = temperature / 288.15  # ratio^4.25588 = ratio^4 ratio^(1/4) ratio^0.00588
         squared = ratio * ratio
         density = 1.225 * squared * squared * wp.sqrt(wp.sqrt(ratio)) * (1.0 + 0.00588 * logarithm(ratio))
     else:
-        density = 0.36391 * wp.exp((11000.0 - height) / 6341.62)
+        density = 0.36391 * wp.exp((11000.0 - height) / 6341.62)  # scale height R T / g at 216.65 K, m
     return wp.vec2(density, wp.sqrt(1.4 * 287.053 * temperature))
 
 

@@ -12,7 +12,7 @@ from sparring.envs.air_combat.kernels.tables import standard_air
 
 ROUND_SPEED = wp.constant(rules.ROUND_SPEED)
 ROUND_TIME = wp.constant(rules.ROUND_TICKS * rules.DT)
-SLOWING = wp.constant(0.5 * rules.ROUND_DRAG)
+SLOWING = wp.constant(0.5 * rules.ROUND_DRAG)  # Longer flight by drag, to first order: t (1 + drag t / 2).
 MAGAZINE = wp.constant(float(rules.MAGAZINE))
 G2 = wp.constant(2.0 * 9.80665)
 
@@ -52,7 +52,7 @@ def see(me: Plane, it: Plane, lead: bool) -> View:
     v.bearing = gap / v.distance
     relative = it.vel - me.vel
     v.closure = -wp.dot(relative, v.bearing)
-    v.turn = (relative + v.bearing * v.closure) / v.distance
+    v.turn = (relative + v.bearing * v.closure) / v.distance  # the part of the relative velocity across the bearing
     v.off_nose = wp.dot(me.nose, v.bearing)
     v.off_tail = wp.dot(direction_of(it), v.bearing)
     v.aim = v.bearing
@@ -61,7 +61,7 @@ def see(me: Plane, it: Plane, lead: bool) -> View:
     # A round leaves along the nose with the own velocity added: aim at the relative path, above it by the drop.
     time = wp.clamp(v.distance / wp.max(ROUND_SPEED + v.closure, 300.0), 0.0, ROUND_TIME)
     time = wp.min(time * (1.0 + SLOWING * time), ROUND_TIME)
-    point = gap + relative * time - wp.vec3(0.0, 0.0, 4.9 * time * time)
+    point = gap + relative * time - wp.vec3(0.0, 0.0, 4.9 * time * time)  # g t^2 / 2 above, z pointing down
     v.aim = wp.normalize(point)
     return v
 
@@ -86,7 +86,7 @@ def observe(obs: wp.array2d[float], row: int, me: Plane, it: Plane, time_left: f
     obs[row, 0] = speed / 300.0
     obs[row, 1] = speed / standard_air(height)[1]
     obs[row, 2] = height / 10000.0
-    obs[row, 3] = (height + speed * speed / G2) / 10000.0
+    obs[row, 3] = (height + speed * speed / G2) / 10000.0  # energy height, h + v^2 / 2g
     obs[row, 4] = -me.vel[2] / wp.max(speed, 1.0)
     obs[row, 5] = -me.nose[2]
     obs[row, 6] = -me.up[2]
@@ -98,7 +98,7 @@ def observe(obs: wp.array2d[float], row: int, me: Plane, it: Plane, time_left: f
     obs[row, 12] = me.hp
     obs[row, 13] = float(me.rounds) / MAGAZINE
     obs[row, 14] = time_left
-    obs[row, 15] = wp.exp(-height / 500.0)
+    obs[row, 15] = wp.exp(-height / 500.0)  # near 1 close to the ground only
     write_vector(obs, row, 16, v.bearing, me.nose, right, me.up)
     obs[row, 19] = wp.min(v.distance / 5000.0, 4.0)
     obs[row, 20] = wp.exp(-v.distance / 1000.0)

@@ -22,7 +22,6 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
 import chess
 import chess.engine
@@ -195,16 +194,6 @@ class SearchReports:
         return lines
 
 
-class Searcher(Protocol):
-    """One search at a time, from one process or none. Equal arguments give equal lines, in any order of calls."""
-
-    def lines(self, fen: str, count: int) -> list[Line]:
-        """Return up to `count` best moves with their values, best first; the position has a legal move."""
-
-    def close(self) -> None:
-        """End the process."""
-
-
 def value_when_over(board: chess.Board) -> float | None:
     """Return the value of a position without legal moves: mated or stalemate; None if there are legal moves."""
     if any(board.generate_legal_moves()):
@@ -261,3 +250,7 @@ def _worth(board: chess.Board, side: chess.Color) -> int:
 def _ordered(board: chess.Board) -> list[chess.Move]:
     """Return the legal moves, captures first, which lets the search cut more; the order does not change its result."""
     return sorted(board.legal_moves, key=lambda move: (not board.is_capture(move), move.uci()))
+
+
+Searcher = UciProcess | BuiltInSearch
+"""One search at a time, from one process or none. Equal arguments give equal lines, in any order of calls."""

@@ -30,11 +30,6 @@ Observation = dict[str, str]
 CHARACTERS = string.ascii_letters + string.digits + string.punctuation + " "
 
 
-def env(**options: Any) -> ChessAECEnv:
-    """Return a game of chess with both colours as agents; `options` as for `ChessAECEnv`."""
-    return ChessAECEnv(**options)
-
-
 class ChessAECEnv(AECEnv[str, Observation, str]):
     """Chess for two agents that read positions and write moves, such as language models and engines.
 
@@ -206,6 +201,10 @@ class ChessAECEnv(AECEnv[str, Observation, str]):
 
     def _legal(self) -> list[str]:
         return sorted(move.uci() for move in self.board.legal_moves)
+
+
+env = ChessAECEnv
+"""The name by which PettingZoo makes a game of its module."""
 
 
 def _observation_space() -> Dict:

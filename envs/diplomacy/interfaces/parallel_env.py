@@ -19,20 +19,8 @@ from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.drawing.render import draw_position
+from sparring.envs.diplomacy.interfaces import slots
 from sparring.envs.diplomacy.interfaces.opponents import PowerOpponents
-from sparring.envs.diplomacy.interfaces.slots import (
-    Info,
-    Observation,
-    OrderSpace,
-    Slot,
-    action_of,
-    infos,
-    joint_orders,
-    living,
-    observation_space,
-    observations,
-    slots_by_power,
-)
 from sparring.envs.diplomacy.orders.choices import Choices, choices
 from sparring.envs.diplomacy.orders.submit import Line
 from sparring.envs.diplomacy.prompts.prompts import PromptRules, render
@@ -49,12 +37,7 @@ PHASES_PER_SECOND = 2
 ILLEGAL = ("raise", "hold")
 
 
-def parallel_env(**options: Any) -> DiplomacyParallelEnv:
-    """Return a game of Diplomacy with all seven powers as agents; `options` as for `DiplomacyParallelEnv`."""
-    return DiplomacyParallelEnv(**options)
-
-
-class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
+class DiplomacyParallelEnv(ParallelEnv[str, slots.Observation, np.ndarray]):
     """Seven powers without press: all of them order every unit, and all orders are carried out at once.
 
     For PettingZoo only: `sparring.envs.diplomacy.interfaces.parallel_env.parallel_env()` makes it, and Gymnasium does
@@ -211,27 +194,27 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
         self._scorer = Scorer(reward_weights(reward))
         self._batch = DiplomacyBatch(1, last_year=last_year, threads=1)
         self.last_year = last_year
-        self._slots: dict[str, list[Slot]] = {}
+        self._slots: dict[str, list[slots.Slot]] = {}
         self.render_mode, self._closed = render_mode, False
         self._window = RenderWindow("Sparring: Diplomacy", PHASES_PER_SECOND) if render_mode == "human" else None
         self._opponents = PowerOpponents(self._batch, opponents or {})
         self.possible_agents = [power for power in POWERS if power not in self._opponents.players]
         self.agents: list[str] = []
         # One space object per agent: seeding one must not reseed the other.
-        self.observation_spaces = {agent: observation_space() for agent in POWERS}
-        self.action_spaces = {agent: OrderSpace() for agent in POWERS}
+        self.observation_spaces = {agent: slots.observation_space() for agent in POWERS}
+        self.action_spaces = {agent: slots.OrderSpace() for agent in POWERS}
 
     def observation_space(self, agent: str) -> Dict:
         """Return the agent's observation space, the same object at every call."""
         return self.observation_spaces[choose("agent", agent, POWERS)]
 
-    def action_space(self, agent: str) -> OrderSpace:
+    def action_space(self, agent: str) -> slots.OrderSpace:
         """Return the agent's action space, the same object at every call."""
         return self.action_spaces[choose("agent", agent, POWERS)]
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, Observation], dict[str, Info]]:
+    ) -> tuple[dict[str, slots.Observation], dict[str, slots.Info]]:
         """Start a new game, from `options["position"]` if given; other keys are ignored. `seed` is that of the bots.
 
         Raises `InputError` for a position that no game continues from, or in which a power has more than 17 units.
@@ -244,49 +227,49 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
             self._batch.reset()
         self._scorer.begin(self._batch.state)
         row = self.row()
-        lives = living(row)
+        lives = slots.living(row)
         self.agents = [agent for agent in self.possible_agents if lives[agent]]
         self._opponents.seed = seed or 0
-        self._slots = slots_by_power(self._batch.legal_orders(0), row)
+        self._slots = slots.slots_by_power(self._batch.legal_orders(0), row)
         self._show()
-        told = infos(row, self.agents, self._slots, staying=self.agents, lives=lives)
-        return observations(self._batch, self.agents, self._slots), told
+        told = slots.infos(row, self.agents, self._slots, staying=self.agents, lives=lives)
+        return slots.observations(self._batch, self.agents, self._slots), told
 
     def step(
         self, actions: dict[str, np.ndarray]
-    ) -> tuple[dict[str, Observation], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Info]]:
+    ) -> tuple[dict[str, slots.Observation], dict[str, float], dict[str, bool], dict[str, bool], dict[str, slots.Info]]:
         """Play one phase. Raises `ValueError` for a missing agent or an invalid action, before anything changes."""
         if self._closed:
             raise ResetNeeded("the environment is closed: make a new one to play on")
         if not self.agents:
             raise ResetNeeded("no game is running: call reset() before step()")
         acting, before = list(self.agents), self._batch.snapshot()
-        orders = joint_orders(actions, self.agents, self._slots, lenient=self._lenient)
+        orders = slots.joint_orders(actions, self.agents, self._slots, lenient=self._lenient)
         self._batch.orders[0] = self._batch.orders.new_tensor(orders)
         self._opponents.write()
         self._batch.process()
         self._batch.check()
         rewards = self._scorer.score(before, self._batch.state, self._batch.results)[0]
         row = self.row()
-        won, over, lives = int(row["winner"]) >= 0, bool(row["done"]), living(row)
+        won, over, lives = int(row["winner"]) >= 0, bool(row["done"]), slots.living(row)
         gone = {agent: won or not lives[agent] for agent in acting}
         cut = {agent: over and not gone[agent] for agent in acting}
         self.agents = [agent for agent in acting if not (gone[agent] or cut[agent])]
-        self._slots = slots_by_power(self._batch.legal_orders(0), row)
+        self._slots = slots.slots_by_power(self._batch.legal_orders(0), row)
         self._show()
         return (
-            observations(self._batch, acting, self._slots),
+            slots.observations(self._batch, acting, self._slots),
             {agent: float(rewards[POWERS.index(agent)]) for agent in acting},
             gone,
             cut,
-            infos(row, acting, self._slots, staying=self.agents, lives=lives),
+            slots.infos(row, acting, self._slots, staying=self.agents, lives=lives),
         )
 
     def submit(self, agent: str, lines: Sequence[str]) -> tuple[np.ndarray, list[Line]]:
         """Return an action int64 [17] from orders as text, and every line with its problem."""
         if not self.agents:
             raise ResetNeeded("no game is running: call reset() before submit()")
-        return action_of(lines, agent, self._slots[choose("agent", agent, POWERS)], self.row())
+        return slots.action_of(lines, agent, self._slots[choose("agent", agent, POWERS)], self.row())
 
     def row(self) -> dict[str, np.ndarray]:
         """Return a copy of the state of the game: a row of each array in `batch.STATE`."""
@@ -332,3 +315,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
     def _show(self) -> None:
         if self._window is not None and not self._window.closed:
             self._window.show(self._picture())
+
+
+parallel_env = DiplomacyParallelEnv
+"""The name by which PettingZoo makes a game of its module."""

@@ -19,15 +19,7 @@ from sparring.envs.diplomacy.batch import position
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import NOTHING, POWERS, find_location, location_name, standard_board
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR, LAST_YEAR, Position, check_position, check_winner
-from sparring.envs.diplomacy.orders.notation import (
-    Order,
-    has_words,
-    read_order,
-    read_unit,
-    without_army_coasts,
-    write_order,
-    write_unit,
-)
+from sparring.envs.diplomacy.orders import notation
 from sparring.envs.diplomacy.records.history import RESULTS, PhaseRecord
 from sparring.envs.diplomacy.records.history_consistency import check_origins, check_retreating, check_victor
 from sparring.envs.diplomacy.records.timeline import UNKNOWN
@@ -113,7 +105,7 @@ def read_units(field: Field, units: np.ndarray, starred: np.ndarray | None = Non
         text, row = member.of(str), units
         if starred is not None and text.startswith("*"):
             text, row = text[1:], starred
-        province, code = member.read(read_unit, text, power)
+        province, code = member.read(notation.read_unit, text, power)
         if row[province]:
             member.fail(f"there is a unit in {location_name(province)} already")
         row[province] = code
@@ -146,7 +138,7 @@ def read_centres(field: Field) -> np.ndarray:
 
 
 def read_orders(
-    field: Field, state: Position, *, left_out: Callable[[int, Order, np.ndarray], bool] | None = None
+    field: Field, state: Position, *, left_out: Callable[[int, notation.Order, np.ndarray], bool] | None = None
 ) -> np.ndarray:
     """Return the orders int32 [75] of all powers in a position.
 
@@ -156,14 +148,14 @@ def read_orders(
     ordered = state["dislodged" if int(state["phase"]) in codes.RETREATS else "units"][0].numpy()
     givers = order_givers({name: values[0].numpy() for name, values in state.items()})
     for power, member in holdings(field):
-        order = member.read(read_order, member.of(str))
+        order = member.read(notation.read_order, member.of(str))
         if order is not None and not (left_out and left_out(power, order, orders)):
             _check_order(member, order, power, givers, orders)
-            orders[order.province] = without_army_coasts(order.order, order.province, ordered)
+            orders[order.province] = notation.without_army_coasts(order.order, order.province, ordered)
     return orders
 
 
-def _check_order(member: Field, order: Order, power: int, givers: np.ndarray, orders: np.ndarray) -> None:
+def _check_order(member: Field, order: notation.Order, power: int, givers: np.ndarray, orders: np.ndarray) -> None:
     where = location_name(order.province)
     if power not in givers[order.province]:
         member.fail(f"{POWERS[power]} has nothing in {where} that could be ordered in this phase")
@@ -240,7 +232,7 @@ def _orders(orders: np.ndarray, row: dict[str, np.ndarray]) -> dict[str, list[st
         power = _giver(order, givers[province].tolist())
         if power == NOTHING:
             raise InputError(f"order {order} in {location_name(province)}: no power can have given it")
-        read = read_order(text) if (text := _words_for(order, province, unit)) else None
+        read = notation.read_order(text) if (text := _words_for(order, province, unit)) else None
         if read is None or (read.province, read.order) != (province, order):
             raise InputError(f"order {order} in {location_name(province)}: there are no words for it")
         written.setdefault(POWERS[power], []).append(text)
@@ -256,7 +248,7 @@ def _giver(order: int, powers: list[int]) -> int:
 
 def _words_for(order: int, province: int, unit: int) -> str:
     """Return an order as text, empty for an integer that is no order."""
-    return write_order(order, province, unit) if has_words(order) else ""
+    return notation.write_order(order, province, unit) if notation.has_words(order) else ""
 
 
 def _state(row: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -282,7 +274,7 @@ def _state(row: dict[str, np.ndarray]) -> dict[str, Any]:
 def _units(units: np.ndarray) -> dict[str, list[str]]:
     powers = codes.power_of(units)
     return {
-        power: [write_unit(int(units[place]), place) for place in np.flatnonzero(powers == number).tolist()]
+        power: [notation.write_unit(int(units[place]), place) for place in np.flatnonzero(powers == number).tolist()]
         for number, power in enumerate(POWERS)
         if (powers == number).any()
     }

@@ -31,16 +31,10 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import NOTHING, POWERS, location_name, standard_board
 from sparring.envs.diplomacy.board.positions import LAST_YEAR, Position
 from sparring.envs.diplomacy.orders.notation import has_words, write_order, write_unit
+from sparring.envs.diplomacy.records import phase_format
 from sparring.envs.diplomacy.records.history import PhaseRecord
 from sparring.envs.diplomacy.records.history_consistency import check_course
 from sparring.envs.diplomacy.records.package_game import read_package_game
-from sparring.envs.diplomacy.records.phase_format import (
-    absent_results,
-    read_phase,
-    read_power,
-    result_words,
-    write_phase,
-)
 from sparring.envs.diplomacy.records.timeline import UNKNOWN
 
 T = TypeVar("T")
@@ -61,7 +55,7 @@ def write_game(game: Sequence[PhaseRecord], *, players: Sequence[str] = ()) -> d
     whole: dict[str, Any] = {"format": FORMAT, "version": VERSION, "map": "standard"}
     if any(players):
         whole["players"] = {power: name for power, name in zip(POWERS, players, strict=True) if name}
-    whole["phases"] = [write_phase(record, f"phases[{number}]") for number, record in enumerate(game)]
+    whole["phases"] = [phase_format.write_phase(record, f"phases[{number}]") for number, record in enumerate(game)]
     _read(whole)
     return whole
 
@@ -83,7 +77,7 @@ def _read(data: Any) -> list[PhaseRecord]:
             field.fail(f"must be {expected!r}, not {field.value!r}")
     whole.keys(KEYS)
     read_players(data)
-    return _whole([read_phase(phase) for phase in whole["phases"]], whole["phases"])
+    return _whole([phase_format.read_phase(phase) for phase in whole["phases"]], whole["phases"])
 
 
 def read_players(data: Any) -> tuple[str, ...]:
@@ -91,7 +85,7 @@ def read_players(data: Any) -> tuple[str, ...]:
     names = [""] * len(POWERS)
     if (players := Field(data).get("players")) is not None and "format" in data:
         for power, name in players.items():
-            names[read_power(name, power)] = name.of(str)
+            names[phase_format.read_power(name, power)] = name.of(str)
     return tuple(names)
 
 
@@ -235,7 +229,7 @@ def _completed(record: PhaseRecord, adjudicated: np.ndarray, after: Row, followi
     orders = record.orders
     if orders is None or int(record.position["done"]) or (following is None and record.results is None):
         return record
-    results = absent_results(record.position, orders) if record.results is None else record.results
+    results = phase_format.absent_results(record.position, orders) if record.results is None else record.results
     elsewhere = list(_differences(after, following)) if following else []
     if not elsewhere:
         results = np.where(results == UNKNOWN, adjudicated, results)
@@ -261,13 +255,17 @@ def _other_results(record: PhaseRecord, results: np.ndarray, adjudicated: np.nda
     orders = np.zeros_like(adjudicated) if record.orders is None else record.orders
     return [
         f"{_order(int(orders[place]), place, units[place])}: {_said(int(results[place]))}; "
-        f"the adjudicator says {', '.join(result_words(int(adjudicated[place])))}"
+        f"the adjudicator says {', '.join(phase_format.result_words(int(adjudicated[place])))}"
         for place in np.flatnonzero(results != adjudicated).tolist()
     ]
 
 
 def _said(result: int) -> str:
-    return "the file gives no result" if result == UNKNOWN else f"the file says {', '.join(result_words(result))}"
+    return (
+        "the file gives no result"
+        if result == UNKNOWN
+        else f"the file says {', '.join(phase_format.result_words(result))}"
+    )
 
 
 def _order(order: int, province: int, unit: int) -> str:

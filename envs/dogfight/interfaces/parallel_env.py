@@ -13,23 +13,11 @@ from gymnasium.spaces import Box
 from pettingzoo import ParallelEnv
 
 from sparring.envs.dogfight import rules
-from sparring.envs.dogfight.interfaces.numpy_batch import (
-    RENDER_MODES,
-    MatchOptions,
-    NumpyBatch,
-    match_info,
-    match_seed,
-    near_regime,
-    render_fps,
-)
+from sparring.envs.dogfight.interfaces import numpy_batch
+from sparring.envs.dogfight.interfaces.numpy_batch import RENDER_MODES
 from sparring.envs.dogfight.interfaces.spaces import action_space, check_actions, observation_space
 
 PLAYERS = ("player_0", "player_1")
-
-
-def parallel_env(**match: Any) -> DogfightParallelEnv:
-    """Return a dogfight with both seats as agents; `match` holds arguments of `MatchOptions`, as for `DogfightEnv`."""
-    return DogfightParallelEnv(**match)
 
 
 class DogfightParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
@@ -44,8 +32,8 @@ class DogfightParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
     metadata = {"name": "dogfight_v1", "render_modes": RENDER_MODES, "render_fps": 12, "is_parallelizable": True}  # noqa: RUF012
 
     def __init__(self, *, opponent: Any = None, **match: Any) -> None:
-        options = MatchOptions.of(match, own=("opponent",))
-        self._batch = NumpyBatch(1, options, rendered=1)
+        options = numpy_batch.MatchOptions.of(match, own=("opponent",))
+        self._batch = numpy_batch.NumpyBatch(1, options, rendered=1)
         self._seated = PLAYERS if opponent is None else PLAYERS[:1]
         if opponent is None:
             self._batch.set_bots(np.full((1, 2), rules.ACTIONS))
@@ -53,7 +41,7 @@ class DogfightParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
             self._batch.seat_opponents([opponent], np.array([0]))
         self._random = np.random.default_rng()
         self.render_mode = options.render_mode
-        self.metadata = {**self.metadata, "render_fps": render_fps(options)}
+        self.metadata = {**self.metadata, "render_fps": numpy_batch.render_fps(options)}
         self.possible_agents = list(self._seated)
         self.agents: list[str] = []
         # One space object per agent: seeding one must not reseed the other.
@@ -79,8 +67,8 @@ class DogfightParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
         """
         if seed is not None:
             self._random = np.random.default_rng(seed)
-        self._batch.set_regime(near_regime(options))
-        obs = self._batch.reset(match_seed(seed, self._random))[0]
+        self._batch.set_regime(numpy_batch.near_regime(options))
+        obs = self._batch.reset(numpy_batch.match_seed(seed, self._random))[0]
         self.agents = list(self._seated)
         return {agent: obs[seat].copy() for seat, agent in enumerate(self._seated)}, {
             agent: {} for agent in self._seated
@@ -104,7 +92,7 @@ class DogfightParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
             {agent: float(step.reward[0, seat]) for seat, agent in enumerate(self._seated)},
             dict.fromkeys(self._seated, terminated),
             dict.fromkeys(self._seated, truncated),
-            {agent: match_info(step, seat) for seat, agent in enumerate(self._seated)},
+            {agent: numpy_batch.match_info(step, seat) for seat, agent in enumerate(self._seated)},
         )
 
     def render(self) -> np.ndarray | None:
@@ -121,3 +109,7 @@ class DogfightParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
             raise ValueError(f"actions for {sorted(actions)}: give one for each of {', '.join(self._seated)}")
         for seat, agent in enumerate(self._seated):
             self._batch.actions[0, seat] = check_actions(actions[agent], (3,), whose=agent)
+
+
+parallel_env = DogfightParallelEnv
+"""The name by which PettingZoo makes a game of its module."""

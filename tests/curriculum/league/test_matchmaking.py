@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from sparring.configs.core.errors import UnknownNameError
-from sparring.configs.language import DIPLOMACY_BOTS, SEED_BOTS
+from sparring.configs.language import DIPLOMACY_BOTS, SEED_BOTS, LeagueConfig
 from sparring.configs.load import load
-from sparring.configs.schema import LeagueConfig
 from sparring.curriculum.league import matchmaking as pfsp
 from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, new_league, record, win_rate
 from sparring.curriculum.league.matchmaking import (

@@ -20,7 +20,7 @@ from sparring.envs.air_combat.kernels.view import write_vector
 
 DT = wp.constant(rules.DT)
 PI = wp.constant(math.pi)
-GUST_RATE = wp.constant(rules.DT / 533.0)
+GUST_RATE = wp.constant(rules.DT / 533.0)  # Ticks over L, s/m.
 ROOT_3, HALF_ROOT = wp.constant(math.sqrt(3.0)), wp.constant(math.sqrt(0.5))
 NOISE_RATE = wp.constant(rules.NOISE_RATE)
 
@@ -61,7 +61,7 @@ def draw_conditions(ranges: wp.array2d[float], rng: wp.uint32, height: float) ->
     c.mass = wp.randf(rng, ranges[0, 0], ranges[0, 1])
     c.thrust = wp.randf(rng, ranges[1, 0], ranges[1, 1])
     c.drag = wp.randf(rng, ranges[2, 0], ranges[2, 1])
-    change = wp.randf(rng, ranges[3, 0], ranges[3, 1]) * 0.001
+    change = wp.randf(rng, ranges[3, 0], ranges[3, 1]) * 0.001  # m/s per km to m/s per m
     course = wp.randf(rng, -PI, PI)
     c.shear = wp.vec3(wp.cos(course), wp.sin(course), 0.0) * change
     c.turbulence = wp.randf(rng, ranges[4, 0], ranges[4, 1])
@@ -85,14 +85,14 @@ def scales_of(c: Conditions) -> Scales:
 @wp.func
 def second_order(state: wp.vec2, kept: float, part: float, noise: float) -> wp.vec2:
     """Return both states of the filter of v or w after a tick."""
-    first = kept * state[0] + wp.sqrt(1.0 - kept * kept) * noise
+    first = kept * state[0] + wp.sqrt(1.0 - kept * kept) * noise  # keeps the variance at 1
     return wp.vec2(first, kept * (state[1] + part * state[0]))
 
 
 @wp.func
 def next_gust(gust: Gust, speed: float, rng: wp.uint32) -> Gust:
     """Return the filters' states after a tick at an airspeed in m/s."""
-    part = GUST_RATE * speed
+    part = GUST_RATE * speed  # dt / T, with T = L / airspeed
     kept = wp.exp(-part)
     gust.along = kept * gust.along + wp.sqrt(1.0 - kept * kept) * wp.randn(rng)
     gust.side = second_order(gust.side, kept, part, wp.randn(rng))
@@ -111,7 +111,7 @@ def air_motion(c: Conditions, gust: Gust, plane: Plane) -> wp.vec3:
     """Return the velocity of the air at an aircraft, m/s, world axes."""
     right = wp.cross(plane.nose, plane.up)
     felt = plane.nose * gust.along + right * shaped(gust.side) - plane.up * shaped(gust.down)
-    return c.shear * (-plane.pos[2] - c.height) + felt * c.turbulence
+    return c.shear * (-plane.pos[2] - c.height) + felt * c.turbulence  # shear times the height above that of the start
 
 
 @wp.func

@@ -33,7 +33,7 @@ LIFE_TICKS, LEAST_SPEED = wp.constant(round(M.life_s / rules.DT)), wp.constant(M
 ARMING_TICKS = wp.constant(round(data.ARMING_S / rules.DT))
 FUZE_RADIUS, LETHAL_RADIUS = wp.constant(data.FUZE_RADIUS), wp.constant(data.LETHAL_RADIUS)
 VIEW_COS, GIMBAL_COS = wp.constant(math.cos(data.VIEW_ANGLE)), wp.constant(math.cos(data.GIMBAL_ANGLE))
-FAINTEST = wp.constant(1.0 / data.LOCK_RANGE**2)
+FAINTEST = wp.constant(1.0 / data.LOCK_RANGE**2)  # 1/m^2: intensity 1 at the lock range.
 FRONT, IDLE = wp.constant(data.FRONT), wp.constant(data.IDLE)
 MILITARY, AFTERBURNER = wp.constant(data.MILITARY), wp.constant(data.AFTERBURNER)
 FLARE_TICKS, FLARE_INTENSITY = wp.constant(round(data.FLARE_BURN_S / rules.DT)), wp.constant(data.FLARE_INTENSITY)
@@ -74,8 +74,8 @@ class Flare:
 def aircraft_brightness(it: Plane, gap: wp.vec3) -> float:
     """Return intensity over distance squared of an aircraft at `gap` (m) from the seeker."""
     square = wp.max(wp.dot(gap, gap), 1.0)
-    behind = 0.5 * (1.0 + wp.dot(direction_of(it), gap) / wp.sqrt(square))
-    hot = IDLE + (MILITARY - IDLE) * it.power * 0.02
+    behind = 0.5 * (1.0 + wp.dot(direction_of(it), gap) / wp.sqrt(square))  # 1 from behind, 0 from ahead
+    hot = IDLE + (MILITARY - IDLE) * it.power * 0.02  # linear between idle at 0 % and military power at 50 %
     if it.power > 50.0:
         hot = MILITARY + (AFTERBURNER - MILITARY) * (it.power - 50.0) * 0.02
     return hot * (FRONT + (1.0 - FRONT) * behind * behind) / square
@@ -84,7 +84,7 @@ def aircraft_brightness(it: Plane, gap: wp.vec3) -> float:
 @wp.func
 def flare_brightness(flare: Flare, gap: wp.vec3) -> float:
     """Return intensity over distance squared of a flare."""
-    age = float(FLARE_TICKS - flare.life)
+    age = float(FLARE_TICKS - flare.life)  # ticks
     part = wp.min(wp.min(age * FLARE_RISE, float(flare.life) * FLARE_FADE), 1.0)
     return FLARE_INTENSITY * part / wp.max(wp.dot(gap, gap), 1.0)
 
@@ -145,12 +145,12 @@ def fly_missile(m: Missile, seen: bool, place: wp.vec3, velocity: wp.vec3) -> Mi
     speed = wp.max(wp.length(m.vel), 1.0)
     ahead = m.vel / speed
     air = standard_air(-m.pos[2])
-    pressure = 0.5 * air[0] * speed * speed * AREA
+    pressure = 0.5 * air[0] * speed * speed * AREA  # q S, N
     mach = speed / air[1]
     age = float(m.age) * DT
     mass = LAUNCH_MASS - BURN_RATE * wp.min(age + 0.5 * DT, BURN_S)  # in the middle of the tick
-    most = wp.min(ACROSS_MOST, NORMAL_MOST * pressure / mass)
-    wanted = wp.vec3(0.0, 0.0, -G)
+    most = wp.min(ACROSS_MOST, NORMAL_MOST * pressure / mass)  # m/s^2: structure, and what the fins give
+    wanted = wp.vec3(0.0, 0.0, -G)  # without a target it holds itself up
     if seen:
         gap = place - m.pos
         relative = velocity - m.vel
@@ -165,11 +165,11 @@ def fly_missile(m: Missile, seen: bool, place: wp.vec3, velocity: wp.vec3) -> Mi
     drag = DRAG_SLOW + (DRAG_PEAK - DRAG_SLOW) * wp.clamp((mach - RISE_MACH) / (PEAK_MACH - RISE_MACH), 0.0, 1.0)
     if mach > PEAK_MACH:
         drag = wp.max(DRAG_PEAK - DRAG_FALL * (mach - PEAK_MACH), DRAG_LEAST)
-    normal = mass * wp.length(across)
-    along = -drag * pressure - normal * normal / (NORMAL_SLOPE * pressure)
+    normal = mass * wp.length(across)  # N
+    along = -drag * pressure - normal * normal / (NORMAL_SLOPE * pressure)  # the second is the induced drag
     if age < BURN_S - 0.5 * DT:
         along = along + PUSH
-    turned = wp.normalize(m.vel + across * DT) * speed
+    turned = wp.normalize(m.vel + across * DT) * speed  # a turn keeps the speed
     vel = turned + ahead * (along / mass * DT) + wp.vec3(0.0, 0.0, G * DT)
     m.pos = m.pos + (m.vel + vel) * (0.5 * DT)
     m.vel = vel
@@ -187,7 +187,7 @@ def burst_damage(gap: wp.vec3, path: wp.vec3) -> float:
     Negative while the fuze waits: out of reach, or the least distance lies ahead.
     """
     part = -wp.dot(gap, path) / wp.max(wp.dot(path, path), 1.0e-6)
-    if part >= 1.0:
+    if part >= 1.0:  # the least distance is yet to come
         return -1.0
     miss = wp.length(gap + path * wp.max(part, 0.0))
     if miss > FUZE_RADIUS:
