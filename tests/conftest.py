@@ -5,6 +5,7 @@ is pointed at an address of loopback where nothing listens, unless a test starts
 start inherit these variables.
 """
 
+import gc
 import ipaddress
 import os
 import socket
@@ -108,7 +109,15 @@ def one_thread():
     """Small tensors on one thread: a test run shares the machine, and threads that wait for each other are slow."""
     import torch  # not where nothing runs, as in the process that hands out tests
 
-    threads = torch.get_num_threads()
+    patch, threads = pytest.MonkeyPatch(), torch.get_num_threads()
     torch.set_num_threads(1)
+    patch.setenv("OMP_NUM_THREADS", "1")  # of processes that tests start
     yield
     torch.set_num_threads(threads)
+    patch.undo()
+
+
+def pytest_collection_finish(session):
+    """What was imported stays: the garbage collector need not go through it again and again."""
+    gc.collect()
+    gc.freeze()

@@ -67,7 +67,7 @@ def test_the_examples_run(here, capsys, monkeypatch):
     assert names["info"]["outcome"] in (-1, 0, 1)
     assert names["evaluation"].data["seed"] == 7
     assert {path.name for path in here.iterdir()} == {
-        *("checkpoints", "match.html", "match.gif", "game.html", "agent.zip", "agent.onnx", "france.html", "responses"),
+        *("checkpoints", "match.html", "match.gif", "game.html", "agent.zip", "agent.onnx", "france.html", "responses")
     }
 
 

@@ -16,14 +16,14 @@ from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import CHALLENGER
 from sparring.envs.diplomacy.config import DIPLOMACY
 from tests.agents.llm.toys import llama, word_tokenizer
-from tests.configs.run_configs import run_config, slow_but
+from tests.configs.run_configs import run_file, slow_but
 
 SMALL = (
     *("device=cpu", "threads=1", "logger.progress=false", "env.last_year=1901"),
     *("grpo.steps=1", "grpo.groups=2", "grpo.samples_per_group=2", "grpo.buffer_depth=0", "grpo.minibatch_samples=64"),
     *("grpo.rollout_horizon_years=1", "grpo.rollout_long_horizon_years=1", "grpo.rollout_warmup_phases=0"),
 )
-GRPO = [run for run in runs() if run_config(run).trainer == "grpo" and run_config(run).env.id == DIPLOMACY]
+GRPO = [run for run in runs() if run_file(run).get("trainer") == "grpo" and run_file(run)["env"]["id"] == DIPLOMACY]
 """Those of chess begin with a model that has to be trained first; tests/envs/chess trains a small one."""
 FROM_AN_ADAPTER = ("diplomacy_exp2",)
 IN_EVERY_TEST_RUN = ("diplomacy_quickstart", "diplomacy_exp2", "diplomacy_exp4", "diplomacy_exp7", "diplomacy_exp8")

@@ -65,12 +65,12 @@ def test_a_part_that_crashes_says_how(code, why):
 
 def test_a_part_that_hangs_is_ended_with_all_it_started(tmp_path):
     mark = tmp_path / "child"
-    child = f"import pathlib, time; time.sleep(4); pathlib.Path({str(mark)!r}).touch()"
+    child = f"import pathlib, time; time.sleep(2.5); pathlib.Path({str(mark)!r}).touch()"
     code = f"subprocess.Popen([sys.executable, '-c', {child!r}]); print('hangs', flush=True); time.sleep(600)"
     outcome = run_part("a", python(code), limit=2.0)
     assert (outcome.status, outcome.why) == (TIMED_OUT, "not done after 2 s")
     assert outcome.output == "hangs"
-    time.sleep(4.0)
+    time.sleep(1.5)
     assert not mark.exists()
 
 

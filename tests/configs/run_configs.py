@@ -3,8 +3,9 @@
 from functools import cache
 
 import pytest
+import yaml
 
-from sparring.configs.load import load, runs
+from sparring.configs.load import CONFIG_DIR, load, runs
 
 
 @cache
@@ -12,7 +13,13 @@ def run_config(run):
     return load([f"+run={run}"])
 
 
-PPO = [run for run in runs() if run_config(run).trainer == "ppo"]
+@cache
+def run_file(run):
+    """What a run file says, which is enough to choose parameters of tests by: those are chosen in every process."""
+    return yaml.safe_load((CONFIG_DIR / "run" / f"{run}.yaml").read_text(encoding="utf-8"))
+
+
+PPO = [run for run in runs() if run_file(run).get("trainer", "ppo") == "ppo"]
 
 
 def slow_but(kept, runs):

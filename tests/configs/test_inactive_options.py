@@ -11,6 +11,7 @@ from sparring.configs.kinds import bare, declared, run_kinds
 from sparring.configs.load import load, runs
 from sparring.configs.serialization import to_plain
 from sparring.configs.validate import idle_options
+from tests.configs.run_configs import run_config
 
 IDLE = [
     (["grpo.importance_mask=true"], "grpo.use_importance_correction=true"),
@@ -119,11 +120,7 @@ def test_a_run_started_with_such_a_pair_is_continued(tmp_path):
             "phases.scripted_start=1.0 and phases.scripted_end=1.0: self_play.pool_size",
         ),
         ("bots_only", ["env.reward.shaping=0"], "env.reward.shaping=0.0: env.reward.exposure"),
-        (
-            "bots_only",
-            ["env.rules=challenge", "env.observe_physics=false"],
-            "env.rules=challenge: env.observe_physics",
-        ),
+        ("bots_only", ["env.rules=challenge", "env.observe_physics=false"], "env.rules=challenge: env.observe_physics"),
         (
             "baseline_v1",
             ["evaluation.games=8"],
@@ -156,7 +153,7 @@ def test_options_of_a_server_are_named_in_training():
 
 @pytest.mark.parametrize("run", runs())
 def test_a_run_file_sets_nothing_without_effect(run):
-    assert idle_options(load([f"+run={run}"])) == []
+    assert idle_options(run_config(run)) == []
 
 
 @pytest.mark.parametrize("option", ["step_reward_weight=1", "solo_victory_sc=9", "count_fork_year=true"])

@@ -2,13 +2,13 @@
 
 import subprocess
 import sys
+from copy import deepcopy
 
 import pytest
-import yaml
 
 from sparring.configs.help import help_text
 from sparring.configs.kinds import declared, knows, owners, run_kind, run_kinds
-from sparring.configs.load import load, runs
+from sparring.configs.load import runs
 from sparring.configs.schema import GymnasiumRunConfig, ImportedRunConfig
 from sparring.configs.serialization import from_stored, migrate, to_plain
 from sparring.configs.validate import validate
@@ -22,6 +22,7 @@ from sparring.envs.diplomacy.config import (
     DiplomacyRunConfig,
 )
 from sparring.envs.dogfight.config import DogfightRunConfig
+from tests.configs.run_configs import run_config
 
 
 @pytest.mark.parametrize(
@@ -93,20 +94,25 @@ def test_help_says_whose_an_option_is():
     assert "seed=1 [0, 2147483647]" in text
 
 
-@pytest.mark.parametrize("run", runs())
-def test_a_file_with_the_sections_of_all_kinds_is_read_as_what_it_is(run):
-    """As every config.yaml was written once."""
-    config = load([f"+run={run}"])
-    everything: dict = {}
+@pytest.fixture(scope="module")
+def everything():
+    """The sections of all kinds of run."""
+    sections: dict = {}
     for kind in run_kinds():
         for key in declared(kind):
             if "phases" not in key and key != "env.package":  # which is younger
                 *groups, name = key.split(".")
-                section = everything
+                section = sections
                 for group in groups:
                     section = section.setdefault(group, {})
                 section[name] = "of another kind"
-    old = yaml.safe_load(yaml.safe_dump(everything))
+    return sections
+
+
+@pytest.mark.parametrize("run", runs())
+def test_a_file_with_the_sections_of_all_kinds_is_read_as_what_it_is(run, everything):
+    """As every config.yaml was written once."""
+    config, old = run_config(run), deepcopy(everything)
     for key, value in to_plain(config).items():
         old[key] = {**old[key], **value} if isinstance(value, dict) else value
     if config.trainer in ("grpo", "clone", "distill"):

@@ -20,6 +20,7 @@ from sparring.envs.dogfight.config import DogfightRunConfig
 from sparring.eval.exploit import ExploitOptions
 from sparring.eval.options import parse
 from sparring.train import main
+from tests.configs.run_configs import PPO, run_config
 
 RUN_FILES = sorted((CONFIG_DIR / "run").glob("*.yaml"))
 
@@ -33,7 +34,9 @@ def refusal(*overrides, kind=InputError):
 
 @pytest.mark.parametrize("run", runs())
 def test_every_run_composes_and_validates(run):
-    assert load([f"+run={run}"]).run == run
+    config = run_config(run)
+    assert config.run == run
+    assert (config.trainer == "ppo") == (run in PPO)
 
 
 @pytest.mark.parametrize("path", RUN_FILES, ids=lambda path: path.stem)
@@ -353,8 +356,7 @@ def test_a_stored_configuration_that_cannot_be_read_is_named(started, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "path",
-    ["mine", "mine/", "{place}/mine", "{place}/mine/", "{relative}/mine/", "./{relative}/mine"],
+    "path", ["mine", "mine/", "{place}/mine", "{place}/mine/", "{relative}/mine/", "./{relative}/mine"]
 )
 def test_a_run_is_named_by_its_path_too_as_a_shell_completes_it(tmp_path, monkeypatch, path):
     monkeypatch.chdir(tmp_path)

@@ -4,10 +4,11 @@ import pytest
 import yaml
 
 from sparring.configs.core.errors import ConfigError
-from sparring.configs.load import load, runs
+from sparring.configs.load import runs
 from sparring.configs.schema import PhaseConfig
 from sparring.configs.serialization import from_plain, from_stored, to_plain
 from sparring.envs.dogfight.config import DogfightRunConfig
+from tests.configs.run_configs import run_config
 
 
 def refusal(plain):
@@ -18,7 +19,7 @@ def refusal(plain):
 
 @pytest.mark.parametrize("run", runs())
 def test_a_run_survives_yaml_and_back(run):
-    config = load([f"+run={run}"])
+    config = run_config(run)
     assert from_plain(yaml.safe_load(yaml.safe_dump(to_plain(config)))) == config
 
 

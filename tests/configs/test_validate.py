@@ -37,10 +37,7 @@ def phase(**entries):
         ({"env": {"num_envs": 0}}, "env.num_envs=0: must be in [1, 1000000]; the default is 256"),
         ({"env": {"normalize_obs": True}}, "env.normalize_obs=True: is an option of Gymnasium's environments, not of"),
         ({"env": {"id": "a b"}}, "env.id=a b: must be an id known to Gymnasium, such as CartPole-v1"),
-        (
-            {"env": {"id": "CartPole-v1", "mirror": True}},
-            "env.mirror=True: is an option of sparring/Dogfight-v1",
-        ),
+        ({"env": {"id": "CartPole-v1", "mirror": True}}, "env.mirror=True: is an option of sparring/Dogfight-v1"),
         (
             {"env": {"id": "CartPole-v1"}, "phases": [phase()]},
             "phases.0.stages=[{'bots': ['ace']}]: is an option of sparring/Dogfight-v1",

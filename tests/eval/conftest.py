@@ -23,6 +23,12 @@ CONTRACT = {
 
 
 @pytest.fixture
+def long_steps(monkeypatch):
+    """Policies that act twice a second, so that whole matches take a sixth of the steps."""
+    monkeypatch.setitem(CONTRACT, "action_repeat", 60)
+
+
+@pytest.fixture
 def checkpoints(tmp_path, monkeypatch):
     folder = tmp_path / "checkpoints"
     folder.mkdir()

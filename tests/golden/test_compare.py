@@ -129,11 +129,7 @@ PLANTED = {
         "config.yaml: ppo/clip: 0.2 | 0.3",
     ),
     "a file that is gone": ("eval.json", lambda file: file.unlink(), "eval.json: there | missing"),
-    "a file that is new": (
-        "best.pt",
-        lambda file: torch.save({}, file),
-        "best.pt: missing | there",
-    ),
+    "a file that is new": ("best.pt", lambda file: torch.save({}, file), "best.pt: missing | there"),
 }
 
 

@@ -87,11 +87,7 @@ def _machine() -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
-        "--only",
-        nargs="+",
-        default=[""],
-        metavar="WORDS",
-        help="faults whose names contain one of these",
+        "--only", nargs="+", default=[""], metavar="WORDS", help="faults whose names contain one of these"
     )
     parser.add_argument("--results", type=Path, metavar="FILE", help="keep results there, do not repeat them")
     parser.add_argument("--page", type=Path, metavar="FILE", help="write the results there, as markdown")

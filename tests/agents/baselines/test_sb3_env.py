@@ -116,11 +116,7 @@ def test_a_policy_saved_by_stable_baselines_is_evaluated_by_its_path(tmp_path):
     ("name", "options", "words"),
     [
         ("dogfigth", {}, "env='dogfigth': cannot be made: .*did you mean 'dogfight'"),
-        (
-            "chess",
-            {},
-            r"^env=chess: observes or acts in text, .* has no policy for that; play it through PettingZoo ",
-        ),
+        ("chess", {}, r"^env=chess: observes or acts in text, .* has no policy for that; play it through PettingZoo "),
         ("sparring/ChessArbiter-v0", {}, "^env=sparring/ChessArbiter-v0: observes or acts in text, .* for that$"),
         ("diplomacy", {"opponent": "ace"}, "^opponent=ace: choose from"),
     ],

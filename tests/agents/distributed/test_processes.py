@@ -26,12 +26,7 @@ from sparring.agents.ppo.rollout import Joint, Samples, minibatches
 from sparring.agents.run.states import read_state
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
-from sparring.configs.schema import (
-    GymnasiumEnvConfig,
-    GymnasiumRunConfig,
-    PhaseConfig,
-    PPOConfig,
-)
+from sparring.configs.schema import GymnasiumEnvConfig, GymnasiumRunConfig, PhaseConfig, PPOConfig
 from tests.agents.distributed.launch_processes import end, start
 from tests.agents.ppo.small_run import config, metrics
 from tests.agents.ppo.test_resume import long, untimed

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import torch
 
+from sparring.agents.grpo.rollouts import workers
 from sparring.agents.grpo.rollouts.workers import Worker
 from sparring.agents.grpo.trainer import GRPOTrainer
 from sparring.curriculum.league.file import LeagueFile
-from tests.agents.grpo.small_runs import in_process, rows, run, weights
+from tests.agents.grpo.small_runs import in_process, rows, run, warm_workers, weights
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -54,6 +55,7 @@ def test_a_worker_that_dies_costs_nothing_but_time(toy, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(GRPOTrainer, "_new_players", in_process)
         whole = run(toy, tmp_path, "whole", *options)
+    monkeypatch.setattr(workers, "multiprocessing", warm_workers())
     monkeypatch.setattr(Worker, "give", give_and_kill)
     hurt = run(toy, tmp_path, "hurt", *options)
     assert killed

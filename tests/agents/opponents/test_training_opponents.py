@@ -83,7 +83,7 @@ def test_labels_differ_from_each_other_and_from_words_with_a_meaning():
     labels = opponent_labels(texts, BOTS)
     assert labels["ace"] == "ace"
     assert [labels[text] for text in texts[1:]] == [
-        *("ace-2", "hawk", "hawk-2", "challenger-2", "000001-2", "selfplay-2"),
+        *("ace-2", "hawk", "hawk-2", "challenger-2", "000001-2", "selfplay-2")
     ]
 
 

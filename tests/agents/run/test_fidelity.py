@@ -39,11 +39,7 @@ def test_two_summaries_of_this_machine_have_none_either():
 
 def test_a_processor_without_avx512_is_named_with_what_it_lacks():
     reasons = inexact(HERE, other(cpu="Y", instruction_sets="avx2 fma") | {"minibatch": "b"}, deterministic=False)
-    assert reasons == [
-        "cpu was X and is Y",
-        "the processor lacks avx512f",
-        "a replayed minibatch gives other bits",
-    ]
+    assert reasons == ["cpu was X and is Y", "the processor lacks avx512f", "a replayed minibatch gives other bits"]
 
 
 def test_a_new_library_is_named_although_the_minibatch_is_equal():

@@ -147,7 +147,7 @@ def folder(tmp_path):
         (precious / name).write_text("keep")
     yield tmp_path / "mine"
     assert sorted(path.name for path in precious.iterdir()) == [
-        *(".leftover.1.tmp", "index.json", "lock", "snapshot_000001.pt"),
+        *(".leftover.1.tmp", "index.json", "lock", "snapshot_000001.pt")
     ]
     assert {path.read_text() for path in precious.iterdir()} == {"keep"}
 

@@ -22,14 +22,7 @@ def test_without_affinity_all_cores_count(monkeypatch, count, cores):
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [
-        ("gpu", "cuda"),
-        ("GPU", "cuda"),
-        ("CPU", "cpu"),
-        ("cud", "cuda"),
-        ("gpu:0", "cuda:0"),
-        ("mps", ""),
-    ],
+    [("gpu", "cuda"), ("GPU", "cuda"), ("CPU", "cpu"), ("cud", "cuda"), ("gpu:0", "cuda:0"), ("mps", "")],
 )
 def test_a_device_of_another_name_is_answered_with_the_nearest(name, hint):
     with pytest.raises(ConfigError, match=f"device={name}: must be auto, cpu, cuda or cuda:N such as cuda:1") as error:

@@ -21,6 +21,5 @@ def rated(league: League, **elos: float) -> League:
     names = {f"c{agent.step}": agent.name for agent in league.of_kind("checkpoint")}
     changed = {names.get(name, name): elo for name, elo in elos.items()}
     return replace(
-        league,
-        agents={name: replace(agent, elo=changed.get(name, agent.elo)) for name, agent in league.agents.items()},
+        league, agents={name: replace(agent, elo=changed.get(name, agent.elo)) for name, agent in league.agents.items()}
     )

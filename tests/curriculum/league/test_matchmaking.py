@@ -250,9 +250,7 @@ def test_the_cold_start_is_three_random_and_three_chaos_until_the_first_checkpoi
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{}, {"matchmaking": "win_rate"}, {"matchmaking": "rating"}],
-    ids=["category", "win_rate", "rating"],
+    "options", [{}, {"matchmaking": "win_rate"}, {"matchmaking": "rating"}], ids=["category", "win_rate", "rating"]
 )
 def test_frequencies_of_draws_are_the_chances(options):
     league = record(small_league(5, **SPREAD), 30 * [GameResult((CHALLENGER, "chaos"), (1, 2))])

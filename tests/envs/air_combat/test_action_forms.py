@@ -60,11 +60,7 @@ def tactician(obs):
 
 @pytest.mark.parametrize(
     ("form", "bot"),
-    [
-        ("continuous", pilot),
-        ("discrete", lambda obs: nearest_levels(pilot(obs))),
-        ("manoeuvres", tactician),
-    ],
+    [("continuous", pilot), ("discrete", lambda obs: nearest_levels(pilot(obs))), ("manoeuvres", tactician)],
 )
 def test_a_bot_wins_by_each_form(form, bot):
     """Against the target that flies straight, from even starts; it never meets the ground."""

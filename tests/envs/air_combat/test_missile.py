@@ -70,11 +70,7 @@ def test_energy_is_kept_without_thrust_and_drag():
     assert energy[1] == pytest.approx(energy[0], rel=5e-4)
 
 
-MISSES = {
-    3: lambda x: 0.5,
-    4: lambda x: 0.5 - x / 6.0,
-    5: lambda x: 0.5 - x / 3.0 + x * x / 24.0,
-}
+MISSES = {3: lambda x: 0.5, 4: lambda x: 0.5 - x / 6.0, 5: lambda x: 0.5 - x / 3.0 + x * x / 24.0}
 """Miss of proportional navigation with gain N behind one lag T, over n t^2 exp(-t / T), as a function of x = t / T.
 
 For a target that begins to turn with a constant n at a time t before the meeting (P. Zarchan, Tactical and Strategic

@@ -110,12 +110,14 @@ def test_the_interval_is_neither_blind_nor_too_narrow():
 @pytest.mark.parametrize(
     ("play", "rule_set", "games"),
     [
-        (kernels, "classic", 256),
-        (kernels, "challenge", 256),
+        (kernels, "classic", 128),
+        (kernels, "challenge", 128),
+        pytest.param(kernels, "classic", 256, marks=pytest.mark.slow),
+        pytest.param(kernels, "challenge", 256, marks=pytest.mark.slow),
         pytest.param(numpy_peer, "classic", 24, marks=pytest.mark.slow),
         pytest.param(numpy_peer, "challenge", 48, marks=pytest.mark.slow),
     ],
-    ids=["kernels-classic", "kernels-challenge", "numpy-classic", "numpy-challenge"],
+    ids=["classic", "challenge", "kernels-classic", "kernels-challenge", "numpy-classic", "numpy-challenge"],
 )
 def test_payoffs_are_the_recorded_ones(play, rule_set, games):
     recorded = array(f"payoff_{rule_set}")[tuple(np.array(PAIRS).T)]

@@ -47,10 +47,7 @@ def run(capsys, *arguments):
         (["--league", "a", "--protocol", "alone"], "--protocol does not go with --league, which plays nothing"),
         (["--league", "a", "--last-year", "1905"], "--last-year does not go with --league, which plays nothing"),
         (["--league", "a", "--set", "model.compact=true"], "--set does not go with --league, which plays nothing"),
-        (
-            ["--bot", "random", "--protocol", "dumbbot-1v6", "--seed", "3"],
-            "--seed: --protocol dumbbot-1v6 fixes it",
-        ),
+        (["--bot", "random", "--protocol", "dumbbot-1v6", "--seed", "3"], "--seed: --protocol dumbbot-1v6 fixes it"),
         (["--bot", "random", "--protocol", "dumbbot-1v6", "--opponents", "chaos"], "fixes it, dumbbot; leave it out"),
         (["--ladder", "--protocol", "dumbbot-1v6"], "has one player; name it with --bot or --ckpt"),
         (["--ladder", "--last-year", "1900"], "--last-year 1900: must be in [1901, 2000]"),

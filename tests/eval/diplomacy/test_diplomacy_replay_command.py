@@ -59,10 +59,7 @@ def test_the_command_writes_page_and_log(tmp_path, capsys):
         (["--game", __file__, "--save", __file__], "is the file of --game already"),
         (["--out", "a.html", "--game", __file__, "--seed", "0"], "--seed does not go with --game"),
         (["--out", "a.html", "--game", __file__, "--players", "chaos"], "--players does not go with --game"),
-        (
-            ["--out", "a.html", "--players", "chaos,random"],
-            "chaos plays the other powers already; say which",
-        ),
+        (["--out", "a.html", "--players", "chaos,random"], "chaos plays the other powers already; say which"),
         (["--out", "a.html", "--players", "FRANK=chaos,random"], "unknown power 'FRANK'.*did you mean 'FRANCE'"),
         (["--out", "a.html", "--players", "france=chaos", "FRANCE=random", "random"], "names FRANCE twice"),
         (["--out", "a.html", "--players", "FRANCE=", "random"], "--players FRANCE=: names no player"),

@@ -17,6 +17,8 @@ from sparring.curriculum.pool import Pool
 from sparring.eval.payoff import main, read
 from sparring.eval.plots import heatmap
 
+pytestmark = pytest.mark.usefixtures("long_steps")
+
 QUICK = ["--games", "2", "--threads", "1", "--device", "cpu"]
 STEPS = 100
 """Per update."""

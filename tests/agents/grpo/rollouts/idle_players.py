@@ -43,7 +43,7 @@ class Actor:
         return torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
 
     def wait(self):
-        time.sleep(2.0)
+        time.sleep(0.5)
         return "waited"
 
     def play_for_long(self):
@@ -58,7 +58,7 @@ class Actor:
     def fall_silent(self):
         """End with exit code 7, but take longer for it than the closing of a pipe waits."""
         os.closerange(3, 1000)
-        time.sleep(2.0)
+        time.sleep(1.3)
         os._exit(7)
 
 

@@ -18,6 +18,7 @@ from sparring.agents.grpo.rollouts import workers as rollout_workers
 from sparring.agents.grpo.rollouts.workers import RolloutError, Worker, Workers
 from sparring.configs.core.errors import InputError
 from tests.agents.grpo.rollouts.idle_players import Actor, Job, Patient, idle_config
+from tests.agents.grpo.small_runs import warm_workers
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -25,6 +26,12 @@ ROOT = Path(__file__).resolve().parents[4]
 def play(players, step, what):
     players.submit(Job(SimpleNamespace(step=step, what=what), b""))
     return players.next()
+
+
+@pytest.fixture
+def loaded(monkeypatch):
+    """Workers are forked from a loaded process: how one begins is not the question, and imports take seconds."""
+    monkeypatch.setattr(rollout_workers, "multiprocessing", warm_workers())
 
 
 @contextmanager
@@ -36,7 +43,7 @@ def workers(**options):
         players.close()
 
 
-def test_a_worker_plays_all_plans_before_a_result_is_requested_and_its_fault_is_raised_after_the_batches_before_it():
+def test_all_plans_are_played_before_a_result_is_requested_and_a_fault_is_raised_after_the_batches_before_it(loaded):
     """One worker and five plans: the others are played when the first is taken, not when they are asked for."""
     with workers(threads=3, deterministic=True) as players:
         for step, what in enumerate(("report", "report", "report", "fault")):
@@ -51,12 +58,12 @@ def test_a_worker_plays_all_plans_before_a_result_is_requested_and_its_fault_is_
         assert "in fault" in caught.value.__notes__[0]
 
 
-def test_what_a_worker_refuses_is_refused_in_its_words():
+def test_what_a_worker_refuses_is_refused_in_its_words(loaded):
     with workers() as players, pytest.raises(InputError, match=r"^model\.name=x: is no model$"):
         play(players, 2, "refuse")
 
 
-def test_a_worker_that_dies_is_heard_of_in_the_trainers_thread():
+def test_a_worker_that_dies_is_heard_of_in_the_trainers_thread(loaded):
     heard = []
     config = idle_config()
     players = Workers(config, Actor, lambda text: heard.append((text, threading.current_thread())))
@@ -75,7 +82,7 @@ def test_a_worker_that_dies_is_heard_of_in_the_trainers_thread():
     assert heard == [(line, threading.main_thread())]
 
 
-def test_the_exit_code_of_a_worker_that_dies_slowly_is_its_own(monkeypatch):
+def test_the_exit_code_of_a_worker_that_dies_slowly_is_its_own(loaded, monkeypatch):
     monkeypatch.setattr(rollout_workers, "MOST_DEATHS", 1)
     with (
         workers() as players,

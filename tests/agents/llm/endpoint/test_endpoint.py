@@ -29,10 +29,7 @@ EMPTY = Choices(0, (), (), 0)
 def test_decisions_are_legal_and_exact(structured, winter, count):
     """Bytes alone, where all three masks are the constraint's. What the steps say is what the constraint says."""
     asked, constraint = requests(count, winter=winter), Constraint(byte_tokenizer(0), DIPLOMACY_TEXT)
-    with (
-        server(pieces=0) as host,
-        endpoint(host, tokenizer=byte_tokenizer(0), structured=structured) as backend,
-    ):
+    with server(pieces=0) as host, endpoint(host, tokenizer=byte_tokenizer(0), structured=structured) as backend:
         assert backend.exact
         decisions = backend.decide(asked)
     for request, decision in zip(asked, decisions, strict=True):

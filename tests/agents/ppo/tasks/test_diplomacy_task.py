@@ -203,37 +203,19 @@ def test_games_against_bots_are_reproducible_and_go_on_to_their_end(network):
             ["phases.0.randomization=[{level:full}]"],
             r"phases\.0\.randomization=\[.*\]: is an option of sparring/Dogfight-v1",
         ),
-        (
-            ["network.activation=tanh"],
-            r"network\.activation=tanh: is an option of sparring/Dogfight-v1",
-        ),
+        (["network.activation=tanh"], r"network\.activation=tanh: is an option of sparring/Dogfight-v1"),
         (["network.log_std_init=-0.5"], r"network\.log_std_init=-0\.5: is an option of sparring/Dogfight-v1"),
-        (
-            ["env.reward.win=9"],
-            r"^env\.reward\.win=9: is an option of sparring/Dogfight-v1",
-        ),
+        (["env.reward.win=9"], r"^env\.reward\.win=9: is an option of sparring/Dogfight-v1"),
         (["evaluation.games=10"], r"evaluation\.games=10: must be a multiple of 7, .*; try 14$"),
-        (
-            ["evaluation.check_bot=dumbbot"],
-            r"evaluation\.check_bot=dumbbot: is an option of sparring/Dogfight-v1",
-        ),
-        (
-            ["evaluation.check_every=5"],
-            r"evaluation\.check_every=5: is an option of sparring/Dogfight-v1",
-        ),
-        (
-            ["evaluation.regimes_every=5"],
-            r"evaluation\.regimes_every=5: is an option of sparring/Dogfight-v1",
-        ),
+        (["evaluation.check_bot=dumbbot"], r"evaluation\.check_bot=dumbbot: is an option of sparring/Dogfight-v1"),
+        (["evaluation.check_every=5"], r"evaluation\.check_every=5: is an option of sparring/Dogfight-v1"),
+        (["evaluation.regimes_every=5"], r"evaluation\.regimes_every=5: is an option of sparring/Dogfight-v1"),
         (["self_play.slots=2"], r"self_play\.slots=2: is an option of sparring/Dogfight-v1"),
         (
             ["phases.0.events=[{at:1,log_std:-1.0}]"],
             r"phases\.0\.events\.0\.log_std=-1\.0: is an option of sparring/Dogfight-v1",
         ),
-        (
-            ["phases.0.scripted_end=0.5"],
-            r"phases\.0\.scripted_end=0\.5: is an option of sparring/Dogfight-v1",
-        ),
+        (["phases.0.scripted_end=0.5"], r"phases\.0\.scripted_end=0\.5: is an option of sparring/Dogfight-v1"),
     ],
 )
 def test_options_of_other_games_are_refused(options, message):

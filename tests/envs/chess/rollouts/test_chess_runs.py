@@ -11,6 +11,7 @@ pytest.importorskip("chess")
 from sparring.agents.llm.models.adapters import load_adapter
 from sparring.agents.trainers import train
 from sparring.configs.load import load, runs
+from tests.configs.run_configs import slow_but
 
 DATA = (
     *("env.data.train=12", "env.data.validation=2", "env.data.held_out=4", "evaluation.games=3"),
@@ -69,7 +70,7 @@ def test_grpo_continues_bit_for_bit_at_the_border_of_its_phases(model, tmp_path)
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-@pytest.mark.parametrize("name", CHECKS)
+@pytest.mark.parametrize("name", slow_but(("rookworld_overfit_r1", "rookworld_overfit_r4"), CHECKS))
 def test_every_overfit_check_takes_its_steps(name, model, tmp_path):
     """It ends with a verdict, and so with exit code 1: three steps of a model that knows nothing show no trend."""
     short = ("grpo.steps=3", "overfit.window=2", "tasks.analysis.max_tokens=12", "tasks.arbiter.max_tokens=12")

@@ -188,8 +188,7 @@ def test_every_place_has_as_many_neighbours_as_were_counted_by_hand(matrix, tabl
 
 
 @pytest.mark.parametrize(
-    ("lists", "matrix"),
-    [(BOARD.army_neighbours, BOARD.army_next), (BOARD.fleet_neighbours, BOARD.fleet_next)],
+    ("lists", "matrix"), [(BOARD.army_neighbours, BOARD.army_next), (BOARD.fleet_neighbours, BOARD.fleet_next)]
 )
 def test_lists_of_neighbours_say_what_the_matrix_says(lists, matrix):
     for row, adjacent in zip(lists.tolist(), matrix, strict=True):

@@ -450,7 +450,7 @@ def test_facts_in_the_prose():
     assert "For PettingZoo only" in text[:200]
     assert codes.ENV_ID not in gymnasium.registry
     assert [row["phase"] for row in tables("Actions")[0]] == [
-        *("spring, fall", "spring retreats, fall retreats", "winter, builds due", "winter, disbands due"),
+        *("spring, fall", "spring retreats, fall retreats", "winter, builds due", "winter, disbands due")
     ]
     assert codes.ENV_ID.endswith("-" + tables("Version history")[0][-1]["version"])
     assert envs.PARALLEL[codes.ENV_ID].endswith(DiplomacyParallelEnv.__name__)

@@ -147,10 +147,7 @@ def test_a_unit_without_a_retreat_is_told_to_be_gone():
 
 def test_two_retreats_to_one_place():
     units = {"France": "A BUR", "Italy": "A PIC", "Germany": "A MUN, A RUH, A BEL", "England": "A BRE, F ENG"}
-    attack = {
-        "Germany": "A MUN - BUR, A RUH S A MUN - BUR",
-        "England": "A BRE - PIC, F ENG S A BRE - PIC",
-    }
+    attack = {"Germany": "A MUN - BUR, A RUH S A MUN - BUR", "England": "A BRE - PIC, F ENG S A BRE - PIC"}
     phases = play(units, attack, {"France": "A BUR R PAR", "Italy": "A PIC R PAR"}, {})
     assert set(notes(phases, 1).values()) == {"another went there too, disbanded"}
 

@@ -165,11 +165,7 @@ def by_power(scores):
 
 
 MIDDLE = ended(
-    held(3, 0, 1, 0, 3),
-    {"germany": "A MUN"},
-    austria="A VIE, A TYR, F ADR",
-    italy="A VEN, F ION",
-    england="F NTH",
+    held(3, 0, 1, 0, 3), {"germany": "A MUN"}, austria="A VIE, A TYR, F ADR", italy="A VEN, F ION", england="F NTH"
 )
 # Austria 3 centres, 3 units, 2 of them abroad; Italy 3, 2 and 1. Both are first, and France third with one centre.
 # England has a unit abroad and Germany one that has to retreat: both live, fourth with no centre. Two are gone.

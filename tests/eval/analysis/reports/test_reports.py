@@ -145,16 +145,7 @@ def seeds(run_folder):
 
 def test_seeds_are_grouped_and_paired(seeds, capsys, tmp_path):
     root, names = seeds()
-    command = [
-        "compare",
-        *names,
-        "--dir",
-        str(root),
-        "-m",
-        "benchmark/reward_mean",
-        "--html",
-        str(tmp_path / "c.html"),
-    ]
+    command = ["compare", *names, "--dir", str(root), "-m", "benchmark/reward_mean", "--html", str(tmp_path / "c.html")]
     assert runs.main([*command, "--json"]) == 0
     sections = {part["title"]: part for part in json.loads(capsys.readouterr().out)["sections"]}
     assert sections["Differences of configuration"]["tables"][0]["rows"] == [["grpo.learning_rate", "0.0001", "0.5001"]]
