@@ -31,6 +31,12 @@ DOGFIGHT_CHECKS = (
     "evaluation.check_bot", "evaluation.check_every", "evaluation.check_alert", "evaluation.regimes_every",
 )  # fmt: skip
 
+WITHOUT_POOL = (
+    "phases.scripted_start=1.0 and phases.scripted_end=1.0",
+    tuple(f"self_play.{name}" for name in ("snapshot_every", "promotion", "sampling", "deal_every", "pool_size")),
+)
+"""Row of `RunConfig.idle` for games with a pool of snapshots."""
+
 CHECKED = "evaluation.check_every above 0"
 
 PROBABILITY = "[0, 1]"

@@ -30,21 +30,11 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 from typing_extensions import TypedDict
 
+from sparring.configs import kinds
 from sparring.configs.core.allowed import Form, complaint, describe
 from sparring.configs.core.errors import ConfigError, choices, nearest
 from sparring.configs.core.files import unusable_text
 from sparring.configs.foreign_names import translation
-from sparring.configs.kinds import (
-    bare,
-    belongs_elsewhere,
-    declared,
-    knows,
-    members,
-    owners,
-    run_kind,
-    run_kinds,
-    siblings,
-)
 from sparring.configs.language import LeagueConfig
 from sparring.configs.schema import RunConfig
 
@@ -83,7 +73,7 @@ class _TypedLoader(_Loader):
     }
 
 
-def read_options(text: str, option: Callable[[str], str] = bare) -> Any:
+def read_options(text: str, option: Callable[[str], str] = kinds.bare) -> Any:
     """Read options in YAML as `read_yaml` does, those of type text as they are written: 2_0, 1e3, on.
 
     `option` returns the bare key of an option from its place in the file.
@@ -91,7 +81,7 @@ def read_options(text: str, option: Callable[[str], str] = bare) -> Any:
     return with_texts(read_yaml(text), yaml.load(text, Loader=_TypedLoader), option=option)
 
 
-def with_texts(value: Any, typed: Any, key: str = "", *, option: Callable[[str], str] = bare) -> Any:
+def with_texts(value: Any, typed: Any, key: str = "", *, option: Callable[[str], str] = kinds.bare) -> Any:
     """Return the options `value` of the section or option `key`, each of type text as it stands in `typed`.
 
     A format that guesses types reads 2_0 as 20, 0x10 as 16 and 1e3 as 1000.0. `typed` has the shape of `value`.
@@ -109,7 +99,7 @@ def with_texts(value: Any, typed: Any, key: str = "", *, option: Callable[[str],
 @cache
 def text_keys() -> frozenset[str]:
     """Return the bare keys of all options whose values are text, or lists of text."""
-    every = {key: option for kind in run_kinds() for key, option in declared(kind).items()}
+    every = {key: option for kind in kinds.run_kinds() for key, option in kinds.declared(kind).items()}
     return frozenset(key for key, option in every.items() if option.type in ("str", "str | None", "list[str]"))
 
 
@@ -144,7 +134,7 @@ def migrate(plain: Any) -> Any:
 
     Raises `ConfigError` for a removed option whose value is not the remaining one.
     """
-    return _kept(run_kind(plain), _without_removed(plain), "") if isinstance(plain, Mapping) else plain
+    return _kept(kinds.run_kind(plain), _without_removed(plain), "") if isinstance(plain, Mapping) else plain
 
 
 def from_stored(plain: Any) -> RunConfig:
@@ -168,7 +158,7 @@ def unknown_key(key: str, known: Sequence[str]) -> ConfigError:
 
     For a name of another library it is our name for that.
     """
-    everywhere = [*known, *(option for kind in run_kinds() for option in declared(kind))]
+    everywhere = [*known, *(option for kind in kinds.run_kinds() for option in kinds.declared(kind))]
     if meant := translation(key):
         return ConfigError(f"unknown key {key!r}: {meant}")
     near = nearest(key, everywhere, likeness=0.65) or ""
@@ -198,21 +188,21 @@ def _kept(kind: type[RunConfig], value: Any, key: str) -> Any:
     return {
         name: _kept(kind, item, keys[name])
         for name, item in value.items()
-        if knows(kind, keys[name]) or not owners(keys[name])
+        if kinds.knows(kind, keys[name]) or not kinds.owners(keys[name])
     }
 
 
 @cache
 def _adapter() -> TypeAdapter[Any]:
-    kinds = tuple(Annotated[_form(kind, kind.lacks), Tag(kind.__name__)] for kind in run_kinds())
-    union: Any = Annotated[Union[kinds], Discriminator(lambda plain: run_kind(plain).__name__)]  # noqa: UP007
+    forms = tuple(Annotated[_form(kind, kind.lacks), Tag(kind.__name__)] for kind in kinds.run_kinds())
+    union: Any = Annotated[Union[forms], Discriminator(lambda plain: kinds.run_kind(plain).__name__)]  # noqa: UP007
     return TypeAdapter(union)
 
 
 def _form(section: Any, lacks: Sequence[str], prefix: str = "") -> Any:
     """Return a dataclass as a pydantic type: the options that the run has, all optional, and no others."""
     hints = get_type_hints(section)
-    typed = {one.name: _typed(hints[one.name], one, lacks, key) for one, key in members(section, lacks, prefix)}
+    typed = {one.name: _typed(hints[one.name], one, lacks, key) for one, key in kinds.members(section, lacks, prefix)}
     form = TypedDict(section.__name__, typed, total=False)  # type: ignore[misc]
     form.__pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[attr-defined]
     return Annotated[form, AfterValidator(lambda given: section(**given))]
@@ -230,7 +220,7 @@ def _typed(hint: Any, option: Field[Any], lacks: Sequence[str], key: str) -> Any
 
 def _plain(value: Any, lacks: Sequence[str], prefix: str = "") -> Any:
     if is_dataclass(value):
-        owned = members(value, lacks, prefix)
+        owned = kinds.members(value, lacks, prefix)
         return {option.name: _plain(getattr(value, option.name), lacks, f"{key}.") for option, key in owned}
     return [_plain(item, lacks, prefix) for item in value] if isinstance(value, list) else value
 
@@ -255,12 +245,12 @@ def _refusal(error: ErrorDetails, plain: Mapping[str, Any]) -> ConfigError:
 
 def _misplaced(key: str, value: Any, plain: Mapping[str, Any]) -> ConfigError:
     """Make the error for a key that this kind of run lacks, for a section its first option."""
-    kind = run_kind(plain)
-    while isinstance(value, Mapping) and value and owners(inner := f"{key}.{next(iter(value))}"):
+    kind = kinds.run_kind(plain)
+    while isinstance(value, Mapping) and value and kinds.owners(inner := f"{key}.{next(iter(value))}"):
         key, value = inner, next(iter(value.values()))
-    elsewhere = belongs_elsewhere(kind, key, plain)
+    elsewhere = kinds.belongs_elsewhere(kind, key, plain)
     if not elsewhere:
-        return unknown_key(key, siblings(kind, key))
+        return unknown_key(key, kinds.siblings(kind, key))
     return ConfigError(f"{key}={_shown(value, _option(key))}: {elsewhere}")
 
 
@@ -336,7 +326,8 @@ _READERS = {bool: _read_bool, int: _read_int, float: _read_float, str: _read_str
 
 def _option(key: str) -> Field[Any] | None:
     """Return the field that declares an option or its list, in any kind of run."""
-    return next((declared(kind)[bare(key)] for kind in run_kinds() if bare(key) in declared(kind)), None)
+    place = kinds.bare(key)
+    return next((kinds.declared(kind)[place] for kind in kinds.owners(key) if place in kinds.declared(kind)), None)
 
 
 def _shown(value: object, option: Field[Any] | None = None) -> str:

@@ -265,13 +265,13 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 77_784,
-    "product files": 471,
+    "product lines": 77_707,
+    "product files": 470,
     "import lines, % of product lines": 7.6,
-    "files with one importer": 85,
+    "files with one importer": 84,
     "files with one importer and at most 80 lines": 5,
     "`found` as a name, per 1,000 lines": 0.6,
-    "test lines": 67_218,
+    "test lines": 67_198,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""

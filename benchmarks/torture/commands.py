@@ -15,12 +15,13 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
+from unittest.mock import patch
 
 from sparring.configs.sweeps import file as sweep_file
 
@@ -130,23 +131,10 @@ def kept(words: Sequence[str], log: Path) -> Ended:
 def _context() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(WARM))
-    with _environment({"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "WARP_QUIET": "1"}):
+    offline = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "WARP_QUIET": "1"}
+    with patch.dict(os.environ, offline):
         forkserver.ensure_running()
     return context
-
-
-class _environment:  # noqa: N801 - a context, read like a function
-    """Environment variables set for a while."""
-
-    def __init__(self, values: Mapping[str, str]) -> None:
-        self.values, self.before = values, {name: os.environ.get(name) for name in values}
-
-    def __enter__(self) -> None:
-        os.environ.update(self.values)
-
-    def __exit__(self, *_: object) -> None:
-        for name, value in self.before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
 def _live(words: tuple[str, ...], log: str, place: Path | None, file_bytes: int) -> None:

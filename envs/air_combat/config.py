@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from sparring.configs.core.allowed import option
 from sparring.configs.games import ENV_ID, ONLY_IMPORTED, PROBABILITY, EnvConfig
-from sparring.configs.schema import NamedOpponentsRunConfig, PhaseConfig, StageConfig
+from sparring.configs.schema import WITHOUT_POOL, NamedOpponentsRunConfig, PhaseConfig, StageConfig
 from sparring.envs.air_combat import rules
 
 WEIGHT = "[-1000, 1000]"
@@ -61,13 +61,7 @@ class AirCombatEnvConfig(EnvConfig):
 
 def combat_options(env: AirCombatEnvConfig) -> rules.CombatOptions:
     """Return what matches have beyond two aircraft and their guns."""
-    return rules.CombatOptions(
-        missiles=env.missiles,
-        flares=env.flares,
-        radar=env.radar,
-        randomization=env.randomization,
-        observe_physics=env.observe_physics,
-    )
+    return rules.CombatOptions.of_contract(vars(env))
 
 
 @dataclass
@@ -78,13 +72,7 @@ class AirCombatRunConfig(NamedOpponentsRunConfig):
     lacks = (
         *ONLY_IMPORTED, "phases.randomization", "evaluation.regimes_every", "evaluation.video_every",
     )  # fmt: skip
-    idle = (
-        ("phases.scripted_start=1.0 and phases.scripted_end=1.0", (
-            "self_play.snapshot_every", "self_play.promotion", "self_play.sampling", "self_play.deal_every",
-            "self_play.pool_size",
-        )),
-        ("env.randomization=none", ("env.observe_physics",)),
-    )  # fmt: skip
+    idle = (WITHOUT_POOL, ("env.randomization=none", ("env.observe_physics",)))
 
     env: AirCombatEnvConfig = field(default_factory=AirCombatEnvConfig)
     phases: list[PhaseConfig] = field(

@@ -75,8 +75,10 @@ class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
         self.observation_spaces = {
             agent: Box(-np.inf, np.inf, (observed,), np.float32) for agent in self.possible_agents
         }
-        spaces = [self._action_space(acted, chosen.choices) for _ in self.possible_agents]
-        self.action_spaces = dict(zip(self.possible_agents, spaces, strict=True))
+        self.action_spaces: dict[str, Box | MultiDiscrete] = {
+            agent: MultiDiscrete(list(chosen.choices)) if chosen.choices else Box(-1.0, 1.0, (acted,), np.float32)
+            for agent in self.possible_agents
+        }
 
     def observation_space(self, agent: str) -> Box:
         """Return the agent's observation space, the same object at every call."""
@@ -156,10 +158,6 @@ class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
         if not fits:
             raise ValueError(f"action of {agent} is {action}: must be {self._batch.action_size} {numbers}")
         return action
-
-    @staticmethod
-    def _action_space(size: int, choices: tuple[int, ...]) -> Box | MultiDiscrete:
-        return MultiDiscrete(list(choices)) if choices else Box(-1.0, 1.0, (size,), np.float32)
 
     def _seat(self, agent: str) -> int:
         return self.possible_agents.index(agent)

@@ -275,7 +275,7 @@ class CombatOptions:
 
     @classmethod
     def of_contract(cls, contract: Mapping[str, Any]) -> CombatOptions:
-        """Return the options of the matches that a policy with this contract plays."""
+        """Return the options in a contract, those of the matches that its policy plays, or in a section of a run."""
         return cls(**{entry.name: contract[entry.name] for entry in fields(cls) if entry.name in contract})
 
     @property

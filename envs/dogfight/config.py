@@ -9,7 +9,7 @@ import numpy as np
 from sparring.configs.core.allowed import option
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.games import DOGFIGHT, FUNCTION, ONLY_IMPORTED, PROBABILITY, EnvConfig
-from sparring.configs.schema import NamedOpponentsRunConfig
+from sparring.configs.schema import WITHOUT_POOL, NamedOpponentsRunConfig
 from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.rules import BOT_RATES, BOTS, RULES, SPAWNS
 
@@ -73,10 +73,7 @@ class DogfightRunConfig(NamedOpponentsRunConfig):
     game, title, bots, seats = DOGFIGHT, "the dogfight", BOTS, 2
     lacks = ONLY_IMPORTED
     idle = (
-        ("phases.scripted_start=1.0 and phases.scripted_end=1.0", (
-            "self_play.snapshot_every", "self_play.promotion", "self_play.sampling", "self_play.deal_every",
-            "self_play.pool_size",
-        )),
+        WITHOUT_POOL,
         ("env.reward.shaping=0.0", ("env.reward.exposure",)),
         ("env.rules=challenge", ("env.observe_physics",)),
     )  # fmt: skip

@@ -20,18 +20,8 @@ import chess
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import say
-from sparring.envs.chess.engines.searchers import (
-    DEPTH,
-    INSTALL,
-    VALUES_VERSION,
-    VERSION,
-    BuiltInSearch,
-    Line,
-    Searcher,
-    UciProcess,
-    find_stockfish,
-    value_when_over,
-)
+from sparring.envs.chess.engines import searchers as uci
+from sparring.envs.chess.engines.searchers import Line, Searcher
 from sparring.envs.chess.positions import refuse_impossible
 
 BUILT_IN = "builtin"
@@ -78,7 +68,7 @@ class Engine:
             raise InputError(f"count={count}: must be at least 1")
         for board in boards:
             refuse_impossible(board)
-        over = [value_when_over(board) is not None for board in boards]
+        over = [uci.value_when_over(board) is not None for board in boards]
         fens = ["" if done else board.fen() for board, done in zip(boards, over, strict=True)]
         lines = self._find([fen for fen in dict.fromkeys(fens) if fen], count)
         return [lines[fen] if fen else [] for fen in fens]
@@ -87,7 +77,7 @@ class Engine:
         """Return `value` of every position; the processes search in parallel."""
         best = self.batch_top_moves(boards, 1)
         return [
-            lines[0][1] if lines else float(value_when_over(board) or 0.0)
+            lines[0][1] if lines else float(uci.value_when_over(board) or 0.0)
             for board, lines in zip(boards, best, strict=True)
         ]
 
@@ -138,22 +128,22 @@ def open_engine(path: str = "", *, depth: int = 10, processes: int = 1, cache: P
     for name, value, most in (("depth", depth, MOST_DEPTH), ("processes", processes, MOST_PROCESSES)):
         if not 1 <= value <= most:
             raise InputError(f"engine {name}={value}: must be in [1, {most}]")
-    program = None if path == BUILT_IN else find_stockfish(path)
+    program = None if path == BUILT_IN else uci.find_stockfish(path)
     if program is None:
         return _built_in(cache, chosen=path == BUILT_IN)
-    first = UciProcess(program, depth)
-    lines = LineCache(cache, f"{first.version}, values {VALUES_VERSION}", depth)
+    first = uci.UciProcess(program, depth)
+    lines = LineCache(cache, f"{first.version}, values {uci.VALUES_VERSION}", depth)
     if old := lines.searches(first.version):  # earlier versions of the project stored the name alone
         say(f"cache {cache}: {old} searches of {first.version} may hold bounds as values; they are not used any more")
-    others = [UciProcess(program, depth) for _ in range(processes - 1)]
+    others = [uci.UciProcess(program, depth) for _ in range(processes - 1)]
     return Engine([first, *others], lines, f"{first.version}, depth {depth}")
 
 
 def _built_in(cache: Path | None, *, chosen: bool) -> Engine:
-    name = f"{VERSION} (material and mobility), depth {DEPTH}"
+    name = f"{uci.VERSION} (material and mobility), depth {uci.DEPTH}"
     if not chosen:
-        say(f"Stockfish is not installed ({INSTALL}): {name}, stands in; its values are weak")
-    return Engine([BuiltInSearch()], LineCache(cache, VERSION, DEPTH), name, stand_in=True)
+        say(f"Stockfish is not installed ({uci.INSTALL}): {name}, stands in; its values are weak")
+    return Engine([uci.BuiltInSearch()], LineCache(cache, uci.VERSION, uci.DEPTH), name, stand_in=True)
 
 
 class LineCache:

@@ -25,16 +25,8 @@ from sparring.envs.chess.arbiter import PART_COUNT, read_arbiter_prompt, score_t
 from sparring.envs.chess.config import ChessCloneRunConfig, ChessGRPORunConfig
 from sparring.envs.chess.data.positions import HELD_OUT, TRAIN, PositionRecord
 from sparring.envs.chess.data.samples import ANALYSIS, ARBITER, ChessSample, analysis_sample, arbiter_sample
+from sparring.envs.chess.rollouts import sources
 from sparring.envs.chess.rollouts.demonstrations import labelled
-from sparring.envs.chess.rollouts.sources import (
-    engine_of,
-    free_text,
-    phases,
-    positions_of,
-    prompt_text,
-    sampling,
-    search_ahead,
-)
 from sparring.envs.text import Prompt, ReferenceTable, TextPlayer
 
 ChessRunConfig = ChessGRPORunConfig | ChessCloneRunConfig
@@ -67,7 +59,7 @@ def references(
     The heading of the P reward names the engine, so that the built-in search is never taken for Stockfish.
     Raises `InputError` if a model or the engine is not available.
     """
-    records = positions_of(config.env).positions[HELD_OUT][: config.evaluation.games]
+    records = sources.positions_of(config.env).positions[HELD_OUT][: config.evaluation.games]
     share = config.tasks.analysis_share
     tasks = [task for task, used in ((ARBITER, share < 1), (ANALYSIS, share > 0)) if used]
     names = [name for name in (learner, base) if name in models]
@@ -77,7 +69,7 @@ def references(
             means[name] |= measure(config, models[name], task, records)
     columns = {key: title for task in tasks for key, title in COLUMNS[task].items()}
     if ANALYSIS in tasks:
-        columns["analysis_reward"] += f" ({engine_of(config.env).name})"
+        columns["analysis_reward"] += f" ({sources.engine_of(config.env).name})"
     return ReferenceTable(columns, means, len(records), prefix="held_out/")
 
 
@@ -86,7 +78,7 @@ def measure(
 ) -> dict[str, float]:
     """Return the means of a model's facts over the prompts of `records`."""
     requests = [
-        Prompt(prompt_text(config.tasks, task, record), free_text(config.tasks, task), seed)
+        Prompt(sources.prompt_text(config.tasks, task, record), sources.free_text(config.tasks, task), seed)
         for seed, record in enumerate(records)
     ]
     texts = [decision.text for decision in model.decide(requests)]
@@ -94,9 +86,9 @@ def measure(
     if task == ARBITER:
         rows = [arbiter_facts(*pair) for pair in zip(prompts, texts, strict=True)]
     else:
-        engine = engine_of(config.env)
+        engine = sources.engine_of(config.env)
         labels = labelled(config.env, tuple(records), 1.0)
-        search_ahead([(task, *pair) for pair in zip(prompts, texts, strict=True)], engine)
+        sources.search_ahead([(task, *pair) for pair in zip(prompts, texts, strict=True)], engine)
         parts = zip(prompts, texts, records, strict=True)
         rows = [
             analysis_facts(prompt, text, labels[one.fen], engine) for prompt, text, one in parts if one.fen in labels
@@ -151,7 +143,7 @@ def analysis_facts(prompt: str, text: str, label: Analysis, truth: Truth) -> dic
 
 def preview(config: ChessGRPORunConfig | ChessCloneRunConfig, count_tokens: CountTokens) -> Iterator[str]:
     """Yield the lines of `dry_run=true`; `count_tokens` is that of the game's own tokenizer. Raises `InputError`."""
-    stored = positions_of(config.env)
+    stored = sources.positions_of(config.env)
     yield from stored.positions.summary()
     if isinstance(config, ChessGRPORunConfig):
         yield from _schedule(config)
@@ -168,8 +160,8 @@ def preview(config: ChessGRPORunConfig | ChessCloneRunConfig, count_tokens: Coun
 
 def _schedule(config: ChessGRPORunConfig) -> Iterator[str]:
     grpo = config.grpo
-    for number, phase in enumerate(phases(config.tasks, grpo.steps), start=1):
-        options = [(task, sampling(config.tasks, task)) for task in phase.tasks.split("+")]
+    for number, phase in enumerate(sources.phases(config.tasks, grpo.steps), start=1):
+        options = [(task, sources.sampling(config.tasks, task)) for task in phase.tasks.split("+")]
         drawn = "; ".join(
             f"{task}: temperature {one.temperature:g}, top-p {one.top_p:g}, at most {one.max_tokens} tokens"
             for task, one in options

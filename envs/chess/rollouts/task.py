@@ -11,10 +11,7 @@ from zlib import crc32
 import numpy as np
 
 from sparring.configs.core.errors import InputError
-from sparring.envs.chess.analysis import (
-    Truth,
-    score_analysis,
-)
+from sparring.envs.chess.analysis import Truth, score_analysis
 from sparring.envs.chess.arbiter import score_transition
 from sparring.envs.chess.config import ChessCloneRunConfig, ChessGRPORunConfig
 from sparring.envs.chess.data.positions import TRAIN

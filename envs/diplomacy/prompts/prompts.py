@@ -18,7 +18,7 @@ out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -55,8 +55,6 @@ MOVES_NOTE = "After each unit: its legal orders.\n"
 Codes = tuple[int, ...]
 KINDS = {"H": "hold", "-": "move", "S": "support", "C": "convoy", "R": "retreat", "D": "disband", "B": "build"}
 """Kinds of orders by the third word of their text."""
-NO_CENTRE = -2
-"""Owner of a place without a supply centre."""
 
 
 @dataclass(frozen=True)
@@ -220,31 +218,16 @@ def _texts(options: tuple[Option, ...]) -> str:
 
 
 @dataclass(frozen=True)
-class Neighbour:
-    """A place next to a unit: its location, the owner of its centre, and the unit there, such as "A GERMANY"."""
-
-    location: int
-    owner: int
-    unit: str
-
-    @property
-    def owner_name(self) -> str:
-        """The power, "nobody" for an unowned centre, or an empty string without a centre."""
-        if self.owner == NO_CENTRE:
-            return ""
-        return POWERS[self.owner] if self.owner >= 0 else "nobody"
-
-
-@dataclass(frozen=True)
 class Window:
-    """Surroundings of a unit: locations it could move to by itself, ascending, and provinces of possible attackers.
+    """Surroundings of a unit: places it could move to by itself, ascending, and provinces of possible attackers.
 
-    The neighbours of a dislodged unit include all its retreats, and its threats are those to its former province.
+    After a place's name come the owner of its centre, if it has one, and the unit there, such as "A GERMANY". The
+    neighbours of a dislodged unit include all its retreats, and its threats are those to its former province.
     """
 
     province: int
-    neighbours: tuple[Neighbour, ...]
-    threats: tuple[int, ...]
+    neighbours: tuple[tuple[str, ...], ...]
+    threats: tuple[str, ...]
 
 
 def windows(row: Mapping[str, np.ndarray], power: int) -> tuple[Window, ...]:
@@ -252,20 +235,20 @@ def windows(row: Mapping[str, np.ndarray], power: int) -> tuple[Window, ...]:
     units = row["dislodged" if int(row["phase"]) in codes.RETREATS else "units"]
     places = np.flatnonzero(codes.power_of(units) == power).tolist()
     return tuple(
-        Window(place, _neighbours(row, int(units[place]), place), _threats(row["units"], place, power))
+        Window(place, tuple(_neighbours(row, int(units[place]), place)), tuple(_threats(row["units"], place, power)))
         for place in places
     )
 
 
-def _neighbours(row: Mapping[str, np.ndarray], unit: int, place: int) -> tuple[Neighbour, ...]:
-    board, units = standard_board(), row["units"]
-    neighbours = []
+def _neighbours(row: Mapping[str, np.ndarray], unit: int, place: int) -> Iterator[tuple[str, ...]]:
+    board = standard_board()
     for location in _reach(unit, place):
         province = int(board.province_of[location])
         centre = int(board.centre_of[province])
-        owner = NO_CENTRE if centre == NOTHING else int(row["owner"][centre])
-        neighbours.append(Neighbour(location, owner, _occupant(int(units[province]))))
-    return tuple(neighbours)
+        holder = NOTHING if centre == NOTHING else int(row["owner"][centre])
+        owner = "" if centre == NOTHING else POWERS[holder] if holder >= 0 else "nobody"
+        words = (location_name(location), owner, _occupant(int(row["units"][province])))
+        yield tuple(filter(None, words))
 
 
 def _reach(unit: int, place: int) -> list[int]:
@@ -282,29 +265,21 @@ def _occupant(unit: int) -> str:
     return f"{LETTERS[min(form, 1)]} {POWERS[power]}"
 
 
-def _threats(units: np.ndarray, place: int, power: int) -> tuple[int, ...]:
-    """Return the provinces of other powers' units that could move to a province."""
-    board, provinces = standard_board(), []
+def _threats(units: np.ndarray, place: int, power: int) -> Iterator[str]:
+    """Yield the provinces of other powers' units that could move to a province."""
+    board = standard_board()
     for other in np.flatnonzero(units).tolist():
         unit = int(units[other])
         hostile = (unit - 1) % codes.NUM_POWERS != power
         if hostile and any(int(board.province_of[location]) == place for location in _reach(unit, other)):
-            provinces.append(other)
-    return tuple(provinces)
+            yield location_name(other)
 
 
 def window_words(window: Window, *, compact: bool) -> str:
     """Return a window as text: "PIC, BRE (FRANCE), BUR (A GERMANY); threatened from BUR", or its shortest form."""
-    threats = " ".join(location_name(place) for place in window.threats)
+    threats = " ".join(window.threats)
     if compact:
-        words = [" ".join(_facts(neighbour)) for neighbour in window.neighbours]
+        words = [" ".join(neighbour) for neighbour in window.neighbours]
         return " ".join([*words, *(["by", threats] if threats else [])])
-    places = []
-    for neighbour in window.neighbours:
-        name, *facts = _facts(neighbour)
-        places.append(f"{name} ({', '.join(facts)})" if facts else name)
+    places = [f"{name} ({', '.join(facts)})" if facts else name for name, *facts in window.neighbours]
     return ", ".join(places) + (f"; threatened from {threats}" if threats else "")
-
-
-def _facts(neighbour: Neighbour) -> list[str]:
-    return [word for word in (location_name(neighbour.location), neighbour.owner_name, neighbour.unit) if word]

@@ -11,8 +11,6 @@ from sparring.configs.language import LanguageModelConfig
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, location_name
 from sparring.envs.diplomacy.prompts.prompts import (
-    NO_CENTRE,
-    Neighbour,
     PromptRules,
     board_text,
     render,
@@ -185,8 +183,8 @@ def test_rules_are_those_of_the_configuration():
 def around(row, power=FRANCE):
     return {
         location_name(window.province): (
-            [location_name(near.location) for near in window.neighbours],
-            [location_name(place) for place in window.threats],
+            [name for name, *_ in window.neighbours],
+            list(window.threats),
         )
         for window in windows(row, power)
     }
@@ -212,9 +210,8 @@ def test_units_of_others_that_can_come_are_threats():
 def test_a_neighbour_tells_its_owner_and_unit():
     row = scene({"france": "A PAR", "germany": "A BUR"}, owner={"italy": "BRE"})
     (window,) = windows(row, FRANCE)
-    found = {location_name(near.location): near for near in window.neighbours}
-    assert found["BRE"] == Neighbour(found["BRE"].location, ITALY, "")
-    assert found["BUR"] == Neighbour(found["BUR"].location, NO_CENTRE, "A GERMANY")
+    found = {name: facts for name, *facts in window.neighbours}
+    assert (found["BRE"], found["BUR"]) == (["ITALY"], ["A GERMANY"])
     assert window_words(window, compact=True) == "BRE ITALY BUR A GERMANY GAS PIC by BUR"
     assert window_words(window, compact=False) == "BRE (ITALY), BUR (A GERMANY), GAS, PIC; threatened from BUR"
 
