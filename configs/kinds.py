@@ -55,9 +55,13 @@ def members(section: Any, lacks: Sequence[str], prefix: str = "") -> Iterator[tu
             yield option, key
 
 
-@cache
 def declared(kind: Any) -> dict[str, Field[Any]]:
     """Return the options of a kind of run by bare key, such as `phases.stages.at`."""
+    return _all_declared(kind)
+
+
+@cache  # in a function of its own: mypy takes a dataclass's type for unhashable
+def _all_declared(kind: Any) -> dict[str, Field[Any]]:
     return dict(_declared(kind, kind.lacks, ""))
 
 
