@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -97,17 +97,14 @@ def train(config: RunConfig, *, callbacks: Sequence[Callback] = ()) -> Path:
         find_opponents(config)
     if isinstance(config, LanguageRunConfig) and config.dry_run:
         raise ConfigError("dry_run=true: trains nothing; print it with `python train.py ... dry_run=true`")
-    with _claimed(config) as claim:  # refuses bad input before torch and Warp load
+    # Of several processes the first claims the folder later, when all are connected.
+    claimed = FolderClaim(config) if os.environ.get("WORLD_SIZE", "1") == "1" else nullcontext()
+    with claimed as claim:  # refuses bad input before torch and Warp load
         first = os.environ.get("RANK", "0") == "0"
         for line in idle_options(config):
             say(line, shown=first)
         say(LOADING, shown=config.logger.progress and first)
         return _train(config, claim, callbacks)
-
-
-def _claimed(config: RunConfig) -> AbstractContextManager[FolderClaim | None]:
-    """Claim the run's folder; of several processes the first does so later, when all are connected."""
-    return FolderClaim(config) if os.environ.get("WORLD_SIZE", "1") == "1" else nullcontext()
 
 
 def _train(config: RunConfig, claim: FolderClaim | None, callbacks: Sequence[Callback]) -> Path:
@@ -135,10 +132,10 @@ def load_trainer(name: str) -> tuple[Any, Any]:
         os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is ever downloaded
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
-        trainer, fit = (import_module(place.partition(":")[0]) for place in PLACES[name])
+        places = (place.split(":") for place in PLACES[name])
+        trainer, fit = (getattr(import_module(module), part) for module, part in places)
     except ModuleNotFoundError as error:
         if name not in EXTRAS:
             raise
         raise InputError(f'trainer={name} needs {error.name}: pip install -e ".[{EXTRAS[name]}]"') from error
-    names = [place.partition(":")[2] for place in PLACES[name]]
-    return getattr(trainer, names[0]), getattr(fit, names[1])
+    return trainer, fit

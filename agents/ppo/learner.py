@@ -20,7 +20,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from inspect import unwrap
-from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -36,6 +35,7 @@ from sparring.agents.ppo.losses import Magnet, explained_variance, surrogate, va
 from sparring.agents.ppo.rollout import Joint, Minibatch, Rollout, Samples, gathered, minibatches, orders, parts
 from sparring.agents.ppo.seat_rollout import LaneEnv, SeatRollout, SequenceSamples
 from sparring.agents.ppo.tasks.task import TrainingEnv
+from sparring.agents.run.fidelity import first_cpu
 from sparring.configs.core.errors import ConfigError, choose
 from sparring.configs.core.tensor_file import check_optimizer, check_tensors
 from sparring.configs.schema import PPOConfig
@@ -367,7 +367,6 @@ def _metrics(
 
 
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
-CPU_INFO = Path("/proc/cpuinfo")
 
 
 class Autocast:
@@ -415,12 +414,5 @@ def fast_bf16(device: torch.device) -> bool:
     """Return True if `device` multiplies bf16 matrices faster than float32 ones."""
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
-    flags, vendor = cpu_info("flags"), cpu_info("vendor_id")
-    return device.type == "cpu" and ("amx_bf16" in flags or ("avx512_bf16" in flags and "AuthenticAMD" in vendor))
-
-
-def cpu_info(key: str) -> set[str]:
-    """Return the words that Linux reports for the first CPU under `key`, such as flags; empty if unavailable."""
-    lines = CPU_INFO.read_text().splitlines() if CPU_INFO.exists() else []
-    values = (words for name, _, words in (line.partition(":") for line in lines) if name.strip() == key)
-    return set(next(values, "").split())
+    flags, amd = first_cpu().get("flags", "").split(), first_cpu().get("vendor_id") == "AuthenticAMD"
+    return device.type == "cpu" and ("amx_bf16" in flags or ("avx512_bf16" in flags and amd))

@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +105,7 @@ def fingerprint(device: torch.device) -> dict[str, str]:
         "instruction_sets": _instruction_sets(),
         "torch_instruction_set": torch.backends.cpu.get_cpu_capability(),
         "numpy": np.__version__,
-        "warp": _installed("warp-lang"),
+        "warp": version("warp-lang"),
         "blas": _blas(),
         "onednn": _built_with(r"MKL-DNN v(\S+)"),
         "libc": " ".join(platform.libc_ver()),
@@ -115,7 +115,7 @@ def fingerprint(device: torch.device) -> dict[str, str]:
 
 
 @cache
-def _first_cpu() -> dict[str, str]:
+def first_cpu() -> dict[str, str]:
     """Return the fields of the first processor in /proc/cpuinfo; empty where there is none."""
     try:
         text = CPU_INFO.read_text(errors="replace").split("\n\n")[0]
@@ -126,21 +126,14 @@ def _first_cpu() -> dict[str, str]:
 
 
 def _cpu() -> str:
-    named = _first_cpu()
+    named = first_cpu()
     words = [named[key] if key == "model name" else f"{key} {named[key]}" for key in MODEL if key in named]
     return ", ".join(words) or platform.processor() or platform.machine()
 
 
 def _instruction_sets() -> str:
-    flags = next((_first_cpu()[key] for key in FLAGS if key in _first_cpu()), "")
+    flags = next((first_cpu()[key] for key in FLAGS if key in first_cpu()), "")
     return " ".join(sorted(flag for flag in flags.split() if VECTOR.match(flag)))
-
-
-def _installed(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "none"
 
 
 def _blas() -> str:

@@ -133,12 +133,21 @@ class RunFolder:
             root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunFolderError(f"checkpoint_dir={root}: cannot be made ({error.strerror}); give another") from error
+        if name:
+            _check("name", name, FOLDER)
+        path = root / (name or made_up_name(run))
         try:
-            return cls(_make_given(root, name) if name else _make_named(root, run))
+            while not _make(path):
+                if name:
+                    raise RunExistsError(
+                        f"name={name!r}: {path} exists; choose another or leave it empty for a new one"
+                    )
+                path = root / made_up_name(run)
         except OSError as error:
             raise RunFolderError(
                 f"checkpoint_dir={root}: no folder can be made in it ({error.strerror}); free space or give another"
             ) from error
+        return cls(path)
 
     @property
     def name(self) -> str:
@@ -241,21 +250,6 @@ def _listed(path: Path) -> list[str] | None:
 def _is_unfinished(names: list[str]) -> bool:
     """Return True for the names left by a start that ended before config.yaml: the lock's file and no other."""
     return LOCK in names and all(name == LOCK or name.endswith(".tmp") for name in names)
-
-
-def _make_named(root: Path, run: str | None) -> Path:
-    while True:
-        path = root / made_up_name(run)
-        if _make(path):
-            return path
-
-
-def _make_given(root: Path, name: str) -> Path:
-    _check("name", name, FOLDER)
-    path = root / name
-    if not _make(path):
-        raise RunExistsError(f"name={name!r}: {path} exists; choose another or leave it empty for a new one")
-    return path
 
 
 def _make(path: Path) -> bool:

@@ -117,7 +117,7 @@ class LinesFile:
             descriptor = open_regular(path, os.O_RDWR | os.O_CREAT)
             self._file = cast(BinaryIO, os.fdopen(descriptor, "r+b", buffering=0))
             present = os.fstat(descriptor).st_size
-            self.size = size if present >= size else _end_of_last_line(self._file.read())
+            self.size = size if present >= size else self._file.read().rfind(b"\n") + 1  # whole lines
             self.cut(self.size)
         except OSError as error:
             raise LoggerError(
@@ -138,12 +138,7 @@ class LinesFile:
 
     def write(self, line: bytes) -> None:
         """Append a line. Raises `OSError` if it does not fit; the part written is removed, or overwritten later."""
-        self._file.seek(self.size)
-        if self._file.write(line) < len(line):
-            with suppress(OSError):
-                self._file.truncate(self.size)
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        self._file.truncate()
+        _append(self._file, self.size, line)
         self.size += len(line)
         self.hash.update(line)
 
@@ -168,8 +163,14 @@ class LinesFile:
             self._file.close()
 
 
-def _end_of_last_line(data: bytes) -> int:
-    return data.rfind(b"\n") + 1
+def _append(file: BinaryIO, size: int, data: bytes, *path: str) -> None:
+    """Write `data` behind the first `size` bytes, as the end of the file; if it does not fit, these alone are kept."""
+    file.seek(size)
+    if file.write(data) < len(data):
+        with suppress(OSError):
+            file.truncate(size)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), *path)
+    file.truncate()
 
 
 class TensorBoard:
@@ -259,12 +260,7 @@ class EventFile:
         data = self._head + _records(Event(step=step, summary=summary) for summary in summaries)
         if self._file is None:
             self._file = cast(BinaryIO, os.fdopen(open_regular(self._path, os.O_RDWR | os.O_CREAT), "r+b", buffering=0))
-        self._file.seek(self._size)
-        if self._file.write(data) < len(data):
-            with suppress(OSError):
-                self._file.truncate(self._size)
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
-        self._file.truncate()
+        _append(self._file, self._size, data, str(self._path))
         self._size, self._head = self._size + len(data), b""
 
     def close(self) -> None:

@@ -157,21 +157,18 @@ def open_logger(
     """
     position = state or {"env_steps": 0, "bytes": {"metrics.jsonl": 0, "events.jsonl": 0}}
     hubs = _open_wandb(config, folder, run_name, plain_config) + _open_trackio(config, run_name, plain_config)
-    lines = JsonLines(folder, position["bytes"], hashes or {})
+    lines = JsonLines(folder, position["bytes"], hashes)
     tensorboard = TensorBoard(folder, position["env_steps"] + 1, dict(hyperparameters(plain_config)))
     return Logger(lines, [tensorboard, *hubs], position["env_steps"])
 
 
-class WandB:
-    """A Weights & Biases run."""
+class Hub:
+    """A run of Weights & Biases, or of trackio: in its folder here unless environment variables name a server."""
 
-    name, lasting = WANDB, False
+    lasting = False
 
-    def __init__(self, run: Any) -> None:
-        self._run = run
-        # The x-axis of every metric is env steps.
-        run.define_metric("env_steps")
-        run.define_metric("*", step_metric="env_steps")
+    def __init__(self, name: str, run: Any) -> None:
+        self.name, self._run = name, run
 
     def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """Send one row."""
@@ -182,42 +179,20 @@ class WandB:
         self._run.log({"env_steps": env_steps, kind: text})
 
     def video(self, env_steps: int, name: str, gif: bytes) -> None:
-        """Send an animated GIF as a video."""
+        """Send an animated GIF as a video, but not to trackio, which takes videos as files that stay."""
+        if self.name == TRACKIO:
+            return
         video = importlib.import_module("wandb").Video(BytesIO(gif), format="gif")
         self._run.log({"env_steps": env_steps, name: video})
 
     def rewind(self, env_steps: int) -> None:
-        """Do nothing: W&B cannot remove rows, so those of reverted updates stay beside their replacements."""
+        """Do nothing: rows cannot be removed, so those of reverted updates stay beside their replacements."""
 
     def close(self) -> None:
-        """Finish the run, which uploads the remaining data."""
-        self._run.finish()
-
-
-class Trackio:
-    """A run of trackio, in its folder on this machine unless its environment variables name a server."""
-
-    name, lasting = TRACKIO, False
-
-    def __init__(self, run: Any) -> None:
-        self._run = run
-
-    def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
-        """Send one row."""
-        self._run.log({"env_steps": env_steps, **metrics})
-
-    def event(self, env_steps: int, kind: str, text: str) -> None:
-        """Send an event as a text value."""
-        self._run.log({"env_steps": env_steps, kind: text})
-
-    def video(self, env_steps: int, name: str, gif: bytes) -> None:
-        """Do nothing: trackio takes videos as files that stay."""
-
-    def rewind(self, env_steps: int) -> None:
-        """Do nothing: rows of reverted updates stay beside their replacements, as in W&B."""
-
-    def close(self) -> None:
-        """Finish the run, which writes the remaining rows."""
+        """Finish the run, which sends the remaining data."""
+        if self.name == WANDB:
+            self._run.finish()
+            return
         with redirect_stdout(StringIO()):
             importlib.import_module("trackio").finish()  # the run's own method would be called again at exit
 
@@ -250,7 +225,10 @@ def _open_wandb(config: LoggerConfig, folder: Path, run_name: str, plain_config:
             # which may hold a token.
             settings=wandb.Settings(console="off", silent=True, disable_git=True, save_code=False, x_disable_meta=True),
         )
-        return [WandB(run)]
+        # The x-axis of every metric is env steps.
+        run.define_metric("env_steps")
+        run.define_metric("*", step_metric="env_steps")
+        return [Hub(WANDB, run)]
     except Exception as error:
         warn(_off(WANDB, error))
         return []
@@ -275,7 +253,7 @@ def _open_trackio(config: LoggerConfig, run_name: str, plain_config: Mapping[str
                 auto_log_gpu=False,
                 auto_log_cpu=False,
             )
-        return [Trackio(run)]
+        return [Hub(TRACKIO, run)]
     except Exception as error:
         warn(_off(TRACKIO, error))
         return []

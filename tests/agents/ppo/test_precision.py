@@ -11,15 +11,12 @@ from sparring.configs.schema import NetworkConfig, PPOConfig
 
 
 @pytest.fixture
-def cpu(monkeypatch, tmp_path):
+def cpu(monkeypatch):
     """A machine whose CPU reports the given flags."""
 
     def report(*flags, vendor="AuthenticAMD"):
-        info = tmp_path / "cpuinfo"
-        flags = " ".join(("fpu", "avx2", *flags))
-        first = f"processor\t: 0\nvendor_id\t: {vendor}\nflags\t\t: {flags}\n\n"
-        info.write_text(f"{first}processor\t: 1\nvendor_id\t: other\nflags\t\t: fpu\n\n")
-        monkeypatch.setattr(learner, "CPU_INFO", info)
+        first = {"processor": "0", "vendor_id": vendor, "flags": " ".join(("fpu", "avx2", *flags))}
+        monkeypatch.setattr(learner, "first_cpu", lambda: first)
 
     return report
 
@@ -39,8 +36,8 @@ def test_auto_is_bf16_only_where_the_cpu_is_faster_with_it(cpu, flags, vendor, d
     assert Autocast("auto", "cpu").dtype == dtype
 
 
-def test_auto_is_fp32_where_nothing_is_known(monkeypatch, tmp_path):
-    monkeypatch.setattr(learner, "CPU_INFO", tmp_path / "absent")
+def test_auto_is_fp32_where_nothing_is_known(monkeypatch):
+    monkeypatch.setattr(learner, "first_cpu", dict)
     assert Autocast("auto", "cpu").dtype is None
 
 
