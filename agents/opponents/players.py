@@ -309,13 +309,26 @@ class OpponentError(InputError):
     """An object that cannot act as an opponent; the message is one line with what it returned and what is expected."""
 
 
+def made(source: Any, name: str) -> Any:
+    """Return `source`, or an object of it if it is a class; raises `OpponentError` if that needs arguments."""
+    if not inspect.isclass(source):
+        return source
+    try:
+        return source()
+    except TypeError as error:
+        raise OpponentError(f"opponent {name}: cannot be made without arguments ({error})") from error
+
+
+def reseed_source(source: Any, seed: int) -> None:
+    """Call `reseed(seed)` of an object, given itself or by its method, that has random numbers of its own."""
+    reseed = getattr(getattr(source, "__self__", source), "reseed", None)
+    if callable(reseed):
+        reseed(seed)
+
+
 def act_function(source: Any, name: str) -> Callable[[Any], Any]:
     """Return the function to call in each position; raises `OpponentError` if `source` has none."""
-    if inspect.isclass(source):
-        try:
-            source = source()
-        except TypeError as error:
-            raise OpponentError(f"opponent {name}: cannot be made without arguments ({error})") from error
+    source = made(source, name)
     act = getattr(source, "act", source)
     if not callable(act):
         kind = type(source).__name__

@@ -14,7 +14,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from sparring.agents.opponents.players import OpponentError, act_function
+from sparring.agents.opponents.players import OpponentError, act_function, reseed_source
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.policy import ACTION_KEYS, Policy
 
@@ -30,12 +30,12 @@ class PythonActor:
     def __init__(self, source: Any, *, name: str, device: str | torch.device = "cpu") -> None:
         self.name, self.size = name, 0
         self.log_std = torch.zeros(0, device=device)  # Policy reads its device from here.
-        self._ask = act_function(source, name)
-        self._tensors = takes_tensors(source, self._ask)
+        self.ask = act_function(source, name)
+        self._tensors = takes_tensors(source, self.ask)
 
     def act(self, obs: Tensor, *, deterministic: bool = True, generator: object = None) -> tuple[Tensor, Tensor]:
         """Return actions [B, A] for observations [B, D], and zeros [B]; raises `OpponentError` for another shape."""
-        given = self._ask(obs if self._tensors else obs.cpu().numpy())
+        given = self.ask(obs if self._tensors else obs.cpu().numpy())
         try:
             actions = torch.as_tensor(given, dtype=torch.float32, device=obs.device)
         except (TypeError, ValueError, RuntimeError) as error:
@@ -43,12 +43,6 @@ class PythonActor:
         if actions.shape != (len(obs), self.size):
             raise self._wrong(f"shape {tuple(actions.shape)}", obs)
         return actions.detach(), torch.zeros(len(obs), device=obs.device)
-
-    def reseed(self, seed: int) -> None:
-        """Call `reseed(seed)` of an object that has it: one with random numbers of its own then repeats them."""
-        reseed = getattr(getattr(self._ask, "__self__", self._ask), "reseed", None)
-        if callable(reseed):
-            reseed(seed)
 
     def _wrong(self, returned: str, obs: Tensor) -> OpponentError:
         call = f"opponent {self.name}: act(obs of shape {tuple(obs.shape)}) returned {returned}"
@@ -65,7 +59,7 @@ class PythonPolicy(Policy):
 
     def reseed(self, seed: int) -> None:
         """Restart the random numbers of the object."""
-        self.actor.reseed(seed)
+        reseed_source(self.actor.ask, seed)
 
     def check(self, contract: Mapping[str, Any]) -> None:
         """Accept all matches, and learn the size of their actions."""

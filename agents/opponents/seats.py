@@ -12,14 +12,22 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
 from gymnasium.spaces import Box
 from torch import Tensor
 
-from sparring.agents.opponents.players import SAMPLED_PREFIX, OpponentError, act_function, display_name, find_checkpoint
+from sparring.agents.opponents.players import (
+    SAMPLED_PREFIX,
+    OpponentError,
+    act_function,
+    display_name,
+    find_checkpoint,
+    made,
+    reseed_source,
+)
 from sparring.agents.opponents.snapshots import Frozen, frozen_players
 from sparring.agents.play.seat_matches import SeatPlayer
 from sparring.agents.policies.actor_critic import ActorCritic, alternatives
@@ -68,10 +76,10 @@ class RandomSeats:
     Numbers outside the bounds of the game's own space are clipped by the batch.
     """
 
-    memory_size = 0
+    name, memory_size = RANDOM, 0
 
-    def __init__(self, contract: Mapping[str, Any], *, name: str = RANDOM, seed: int = 0) -> None:
-        self.name, self._contract = name, dict(contract)
+    def __init__(self, contract: Mapping[str, Any], *, seed: int = 0) -> None:
+        self._contract = dict(contract)
         self.generator = torch.Generator()
         self.reseed(seed)
 
@@ -148,6 +156,7 @@ class PythonSeats:
         self._ask: Callable[..., Any] = act_function(source, name)
         self._sizes = alternatives(contract["categorical"])
         self._own = contract["continuous"] + contract["binary"]
+        self._size = self._own + len(self._sizes)
         try:
             inspect.signature(self._ask).bind(None, None)
         except TypeError as error:
@@ -157,7 +166,7 @@ class PythonSeats:
 
     def reseed(self, seed: int) -> None:
         """Call `reseed(seed)` of an object that has it."""
-        _reseed(getattr(self._ask, "__self__", self._ask), seed)
+        reseed_source(self._ask, seed)
 
     def act(self, obs: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Return the object's actions [B, A] for rows [B, D], and `memory` as it is."""
@@ -168,7 +177,7 @@ class PythonSeats:
         return self._checked(given, legal, len(obs)).to(obs.device), memory
 
     def _checked(self, given: Any, legal: Tensor | None, count: int) -> Tensor:
-        size = self._own + len(self._sizes)
+        size = self._size
         try:
             actions = torch.as_tensor(np.array(given), dtype=torch.float32)
         except (TypeError, ValueError, RuntimeError) as error:
@@ -199,9 +208,8 @@ class PythonSeats:
             raise OpponentError(f"opponent {self.name}: chose {value:g}; must be a whole number in [0, {count - 1}]")
 
     def _wrong(self, returned: str, count: int) -> OpponentError:
-        size = self._own + len(self._sizes)
         call = f"opponent {self.name}: act(obs, mask) of {count} rows returned {returned}"
-        return OpponentError(f"{call}; expected are {count} rows of {size} finite numbers")
+        return OpponentError(f"{call}; expected are {count} rows of {self._size} finite numbers")
 
 
 class MatchSeats:
@@ -213,12 +221,11 @@ class MatchSeats:
     memory_size = 0
 
     def __init__(self, source: Any, *, name: str) -> None:
-        self.name = name
-        self._source = _instance(source, name)
+        self.name, self._source = name, made(source, name)
 
     def reseed(self, seed: int) -> None:
         """Call `reseed(seed)` of an object that has it."""
-        _reseed(self._source, seed)
+        reseed_source(self._source, seed)
 
     def act(self, obs: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Refuse: rows of observations do not have the match in them."""
@@ -272,8 +279,8 @@ def open_seat_player(
         x, deterministic = _find_file(x.removeprefix(SAMPLED_PREFIX)), deterministic and not sampled
     if isinstance(x, Path):
         return load_seat_policy(x, contract, device, deterministic=deterministic, seed=seed)
-    if is_seat_player(x):
-        return x
+    if not isinstance(x, str) and all(hasattr(x, part) for part in ("name", "memory_size", "act", "reseed")):
+        return cast(SeatPlayer, x)
     source = named_source(x) if isinstance(x, str) else x
     name = registered_name(source) or (x if isinstance(x, str) else source_name(x))
     if hasattr(source, "choose"):
@@ -336,11 +343,6 @@ def check_contract(name: str, own: Mapping[str, Any], needed: Mapping[str, Any])
             raise PolicyError(f"{name}: was trained with {key}={own.get(key)}, not {needed.get(key)}; {fix}")
 
 
-def is_seat_player(x: Any) -> TypeGuard[SeatPlayer]:
-    """Return whether `x` is a player already."""
-    return not isinstance(x, str) and all(hasattr(x, name) for name in ("name", "memory_size", "act", "reseed"))
-
-
 def _plain(value: Any) -> Any:
     """Return data as it is after it was stored: lists for tuples."""
     if isinstance(value, Mapping):
@@ -356,18 +358,3 @@ def _find_file(text: str) -> Path:
             raise
         near = suggestion(text, [RANDOM])
         raise UnknownNameError(f"unknown player {text!r}: write {SEAT_PLAYERS}{near}; {error}") from error
-
-
-def _instance(source: Any, name: str) -> Any:
-    if not inspect.isclass(source):
-        return source
-    try:
-        return source()
-    except TypeError as error:
-        raise OpponentError(f"opponent {name}: cannot be made without arguments ({error})") from error
-
-
-def _reseed(source: Any, seed: int) -> None:
-    reseed = getattr(source, "reseed", None)
-    if callable(reseed):
-        reseed(seed)

@@ -1,4 +1,4 @@
-"""Recurrent cells, GRU and LSTM, whose state begins at zero with every episode.
+"""Recurrent cells, GRU and LSTM, whose state begins at zero with every episode; and sequences of decisions for them.
 
 Weights are named, ordered and used as those of `torch.nn.GRU` and `torch.nn.LSTM`. With x the input, h the output of
 the last decision, and products by elements:
@@ -16,6 +16,7 @@ LSTM c behind it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -86,6 +87,27 @@ def cell(inputs: Tensor, recurrent: Tensor, parts: tuple[Tensor, ...]) -> tuple[
     both = 2 * h.shape[-1]
     r, z = (inputs[..., :both] + recurrent[..., :both]).sigmoid().chunk(2, dim=-1)
     return (torch.lerp(torch.addcmul(inputs[..., both:], r, recurrent[..., both:]).tanh(), h, z),)
+
+
+class Sequences(NamedTuple):
+    """C consecutive decisions of B lanes, each one seat of one match, from which a network with memory is trained.
+
+    It reads them in order, and gradients end at the memory that a lane had before the first of them: truncated
+    backpropagation through time. Decisions that do not count, such as padding at the end, are finite too.
+    """
+
+    obs: Tensor
+    """Rows [C, B, D] that the network observed."""
+    memory: Tensor
+    """[B, M] before the first decision."""
+    fresh: Tensor
+    """bool [C, B]: an episode begins with this decision, its memory is zeros."""
+    rows: Tensor
+    """int64 [n], rows of the flattened [C * B] that count."""
+
+    def counted(self) -> Tensor:
+        """Return the observations [n, D] that count."""
+        return self.obs.flatten(0, 1).index_select(0, self.rows)
 
 
 def memory_weight_sizes(kind: str, hidden: int) -> Iterator[tuple[str, tuple[int, ...]]]:

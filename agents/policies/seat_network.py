@@ -35,9 +35,8 @@ from sparring.agents.policies.actor_critic import (
     sample,
 )
 from sparring.agents.policies.encoders import AUTO, NATURE, NATURE_SIDE, Picture, chosen_encoder
-from sparring.agents.policies.memory import NONE, state_size
+from sparring.agents.policies.memory import NONE, Sequences, state_size
 from sparring.agents.policies.role_trunks import RoleTrunks, Trunk, trunk_weight_sizes
-from sparring.agents.policies.sequences import Sequences
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import NetworkConfig
 

@@ -28,8 +28,8 @@ from torch.nn.utils import get_total_norm
 
 from sparring.agents.distributed.processes import ALONE, ParallelHalves, Processes, Shard, restore_generator
 from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.memory import Sequences
 from sparring.agents.policies.seat_network import SeatNetwork
-from sparring.agents.policies.sequences import Sequences
 from sparring.agents.ppo.captured import Captured
 from sparring.agents.ppo.losses import Magnet, explained_variance, surrogate, value_loss
 from sparring.agents.ppo.rollout import Joint, Minibatch, Rollout, Samples, gathered, minibatches, orders, parts

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from sparring.agents.policies.memory import Sequences
 from sparring.agents.policies.seat_network import SeatNetwork
-from sparring.agents.policies.sequences import Sequences
 from sparring.agents.ppo.rollout import Minibatch, Samples
 from sparring.configs.schema import PPOConfig
 

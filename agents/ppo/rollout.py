@@ -30,7 +30,7 @@ from torch import Tensor
 
 from sparring.agents.distributed.processes import Processes, Shard, ShardedGenerator
 from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.policies.sequences import Sequences
+from sparring.agents.policies.memory import Sequences
 from sparring.agents.ppo.captured import Captured
 from sparring.configs.schema import PPOConfig
 

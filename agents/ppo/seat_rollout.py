@@ -25,8 +25,8 @@ from torch import Tensor
 
 from sparring.agents.distributed.processes import ShardedGenerator
 from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.memory import Sequences
 from sparring.agents.policies.seat_network import SeatNetwork
-from sparring.agents.policies.sequences import Sequences
 from sparring.agents.ppo.rollout import BatchEnv, Minibatch, Samples, gae, normalize, parts
 from sparring.agents.ppo.tasks.task import TrainingEnv
 from sparring.configs.core.errors import ConfigError

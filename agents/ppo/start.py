@@ -26,8 +26,8 @@ from torch import Tensor
 from sparring.agents.distributed.processes import Processes
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.agents.policies.memory import Sequences
 from sparring.agents.policies.seat_network import SeatNetwork
-from sparring.agents.policies.sequences import Sequences
 from sparring.agents.ppo.learner import Autocast, PPOLearner
 from sparring.agents.ppo.rollout import Rollout
 from sparring.agents.ppo.seat_rollout import SeatRollout

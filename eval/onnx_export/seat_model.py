@@ -21,9 +21,9 @@ from torch import Tensor
 from sparring.agents.opponents.dogfight.onnx_file import export_package
 from sparring.agents.policies.checkpoint import Checkpoint
 from sparring.agents.policies.encoders import PictureEncoder
+from sparring.agents.policies.memory import Sequences
 from sparring.agents.policies.role_trunks import Trunk
 from sparring.agents.policies.seat_network import SeatNetwork
-from sparring.agents.policies.sequences import Sequences
 from sparring.eval.onnx_export.onnx_model import DECISIONS, ModelGraph, run_recurrent, write_model
 
 END = 2**31 - 1

@@ -10,6 +10,7 @@ policies of another recipe.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -28,40 +29,9 @@ _WINDOW = 240
 """Ticks, two seconds: the mean time between two draws of the random opponent."""
 
 
-def left(obs: Tensor) -> Tensor:
-    """Turn left at half rate and half throttle, with the trigger held."""
-    return _constant(obs, 0.5, 0.5, 1.0)
-
-
-def right(obs: Tensor) -> Tensor:
-    """Turn right at half rate and half throttle, with the trigger held."""
-    return _constant(obs, -0.5, 0.5, 1.0)
-
-
-def tight(obs: Tensor) -> Tensor:
-    """Turn left as tightly as possible at full throttle, without a shot."""
-    return _constant(obs, 1.0, 1.0, 0.0)
-
-
-def wide(obs: Tensor) -> Tensor:
-    """Turn right in a wide circle at full throttle, without a shot."""
-    return _constant(obs, -0.3, 1.0, 0.0)
-
-
-def straight(obs: Tensor) -> Tensor:
-    """Fly straight at full throttle, without a shot."""
-    return _constant(obs, 0.0, 1.0, 0.0)
-
-
-def straight_fire(obs: Tensor) -> Tensor:
-    """Fly straight at full throttle, with the trigger held."""
-    return _constant(obs, 0.0, 1.0, 1.0)
-
-
 def pursuit(obs: Tensor) -> Tensor:
     """Turn fully towards the opponent at full throttle, with the trigger held: `Mine` of docs/opponents.md."""
-    nose, relative = _nose(obs), _relative(obs)
-    turn = torch.sign(_cross(nose, relative))
+    turn = torch.sign(_cross(obs[:, 1:3], _relative(obs)))
     return torch.stack([turn, torch.ones_like(turn), torch.ones_like(turn)], dim=1)
 
 
@@ -79,14 +49,14 @@ def lead(obs: Tensor) -> Tensor:
     # Randomized physics has opponents that are faster than bullets: the point is then far ahead, not behind.
     faster = (_physics(obs, "bullet_speed") ** 2 - speed**2).clamp_min(1.0)
     time = (closing + (closing**2 + faster * (relative**2).sum(1)).sqrt()) / faster
-    angle = _angle(_nose(obs), relative + velocity * time.unsqueeze(1))
+    angle = _angle(obs, relative + velocity * time.unsqueeze(1))
     shoot = (angle.abs() < _ALIGNED).to(obs.dtype)
     return torch.stack([(_GAIN * angle).clamp(-1.0, 1.0), torch.ones_like(angle), shoot], dim=1)
 
 
 def runner(obs: Tensor) -> Tensor:
     """Turn away from the opponent and flee at full throttle, without a shot."""
-    angle = _angle(_nose(obs), -_relative(obs))
+    angle = _angle(obs, -_relative(obs))
     return torch.stack([(_GAIN * angle).clamp(-1.0, 1.0), torch.ones_like(angle), torch.zeros_like(angle)], dim=1)
 
 
@@ -107,7 +77,7 @@ class SampledActions:
 
     def act(self, obs: Tensor) -> Tensor:
         """Return actions [N, 3] for observations [N, D]; another N begins again."""
-        left = obs[:, _clock(obs)].clone()
+        left = obs[:, 55 if obs.shape[1] == _CHALLENGE else 45].clone()  # time, a share of the limit
         if self._left.shape != left.shape or self._left.device != left.device:
             self._match = torch.zeros(len(left), dtype=torch.int64, device=left.device)
         else:
@@ -124,13 +94,21 @@ class SampledActions:
         return torch.stack([2.0 * turn - 1.0, throttle, (shoot < 0.5).to(obs.dtype)], dim=1)
 
 
+def _constant(obs: Tensor, *, action: tuple[float, float, float]) -> Tensor:
+    return obs.new_tensor(action).expand(len(obs), -1)
+
+
+_CONSTANT = {
+    "left": (0.5, 0.5, 1.0),  # half rate, half throttle, the trigger held
+    "right": (-0.5, 0.5, 1.0),
+    "tight": (1.0, 1.0, 0.0),
+    "wide": (-0.3, 1.0, 0.0),
+    "straight": (0.0, 1.0, 0.0),
+    "straight_fire": (0.0, 1.0, 1.0),
+}
+"""Turn, left above 0, throttle and shoot of those that look at nothing."""
 _SCRIPTS: dict[str, Callable[[Tensor], Tensor] | type[SampledActions]] = {
-    "left": left,
-    "right": right,
-    "tight": tight,
-    "wide": wide,
-    "straight": straight,
-    "straight_fire": straight_fire,
+    **{name: partial(_constant, action=action) for name, action in _CONSTANT.items()},
     "pursuit": pursuit,
     "lead": lead,
     "runner": runner,
@@ -140,22 +118,9 @@ HELD_OUT_SOURCES = {f"{HELD_OUT_PREFIX}{name}": source for name, source in _SCRI
 """What acts, by name; the names are those of `rules.HELD_OUT_SCRIPTS`."""
 
 
-def _constant(obs: Tensor, *action: float) -> Tensor:
-    return obs.new_tensor(action).expand(len(obs), -1)
-
-
 def _other(obs: Tensor) -> int:
     """Return the first column of the opponent: relative x and y, speed, cosine and sine of its heading."""
     return 8 if obs.shape[1] == _CHALLENGE else 6
-
-
-def _clock(obs: Tensor) -> int:
-    """Return the column of the time left, a share of the limit."""
-    return 55 if obs.shape[1] == _CHALLENGE else 45
-
-
-def _nose(obs: Tensor) -> Tensor:
-    return obs[:, 1:3]
 
 
 def _relative(obs: Tensor) -> Tensor:
@@ -176,8 +141,9 @@ def _cross(a: Tensor, b: Tensor) -> Tensor:
     return a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]
 
 
-def _angle(nose: Tensor, towards: Tensor) -> Tensor:
+def _angle(obs: Tensor, towards: Tensor) -> Tensor:
     """Return the angle from the nose to a direction, [N], in radians, counter-clockwise."""
+    nose = obs[:, 1:3]
     return torch.atan2(_cross(nose, towards), (nose * towards).sum(1))
 
 

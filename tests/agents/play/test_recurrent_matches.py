@@ -11,9 +11,9 @@ from sparring.agents.opponents.dogfight.planner import PlannerPlayer
 from sparring.agents.play.dogfight_matches import MatchSettings, _Table
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.array_actor import actor_of
+from sparring.agents.policies.memory import Sequences
 from sparring.agents.policies.networks import build_network, shape_for
 from sparring.agents.policies.policy import Policy, PolicyError
-from sparring.agents.policies.sequences import Sequences
 from sparring.agents.ppo.seat_rollout import SeatRollout
 from sparring.agents.ppo.tasks.dogfight import DogfightTask
 from sparring.configs.core.errors import ConfigError, InputError

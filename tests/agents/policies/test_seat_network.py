@@ -10,9 +10,8 @@ from torch.distributions import Categorical
 
 from sparring.agents.policies.actor_critic import ActorCritic, alternatives
 from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
-from sparring.agents.policies.memory import Memory
+from sparring.agents.policies.memory import Memory, Sequences
 from sparring.agents.policies.networks import build_network, check_shape, check_weights, shape_for
-from sparring.agents.policies.sequences import Sequences
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.typed import ContentError
 from sparring.configs.schema import NetworkConfig

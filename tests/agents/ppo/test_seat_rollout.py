@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from sparring.agents.play.seats_env import SeatsEnv
+from sparring.agents.policies.memory import Sequences
 from sparring.agents.policies.seat_network import SeatNetwork
-from sparring.agents.policies.sequences import Sequences
 from sparring.agents.ppo.seat_rollout import SeatRollout, SequenceSamples
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import PPOConfig
