@@ -26,9 +26,13 @@ class RunOpponents:
     texts: Mapping[str, str] = field(default_factory=dict)
     """The configuration's text by label."""
 
-    def check_unchanged(self, stored: Mapping[str, str]) -> None:
-        """Raise `ConfigError` if a file is not the one whose hash a training state has `stored`."""
-        for label, digest in stored.items():
+    def state_dict(self) -> dict[str, Any]:
+        """Return the hashes as an entry of a training state, if there are any."""
+        return {"opponents": dict(self.hashes)} if self.hashes else {}
+
+    def check_unchanged(self, state: Mapping[str, Any]) -> None:
+        """Raise `ConfigError` if a file is not the one whose hash a `state_dict` has."""
+        for label, digest in state.get("opponents", {}).items():
             if self.hashes.get(label) not in (None, digest):
                 raise ConfigError(
                     f"opponent {self.texts[label]}: the file has changed since the run was started, its SHA-256 is "

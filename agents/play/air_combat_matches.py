@@ -24,16 +24,7 @@ class CombatConditions:
 
     def batch(self, games: int) -> AirCombatBatch:
         """Create a batch of `games` matches under these conditions."""
-        return AirCombatBatch(
-            games,
-            device=self.device,
-            model=self.model,
-            gun=self.gun,
-            action_repeat=self.action_repeat,
-            max_ticks=self.max_ticks,
-            threads=self.threads,
-            options=self.options,
-        )
+        return AirCombatBatch(games, **vars(self))
 
     def under(self, ranges: np.ndarray) -> CombatConditions:
         """Return these conditions: the physics is not randomized."""

@@ -7,13 +7,12 @@ that ends; only the first result of every row counts, so short matches are not c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from sparring.agents.policies.policy import Policy
 from sparring.envs.batched import ACTIONS
@@ -71,19 +70,10 @@ class MatchSettings:
 
     def batch(self, games: int) -> DogfightBatch:
         """Create a batch of `games` matches under these conditions."""
-        batch = DogfightBatch(
-            games,
-            device=self.device,
-            rules=self.rules,
-            action_repeat=self.action_repeat,
-            bot_rate=self.bot_rate,
-            spawn=self.spawn,
-            observe_physics=self.observe_physics,
-            max_ticks=self.max_ticks,
-            threads=self.threads,
-            trace=self.trace,
-        )
-        batch.set_ranges(game.ranges("none") if self.ranges is None else self.ranges)
+        options = dict(vars(self))
+        ranges = options.pop("ranges")
+        batch = DogfightBatch(games, **options)
+        batch.set_ranges(game.ranges("none") if ranges is None else ranges)
         return batch
 
     def under(self, ranges: np.ndarray) -> MatchSettings:
@@ -177,7 +167,8 @@ class _Table:
         self.left_seat = (match >= n // 2).long()
         rows = (2 * match + self.left_seat, 2 * match + 1 - self.left_seat)  # of [2N, D], the seats of all matches
         self.players = [(p, r) for p, r in zip((left, right), rows, strict=True) if isinstance(p, Policy)]
-        _sit_down(batch, (left, right), rows)
+        for contestant, row in zip((left, right), rows, strict=True):
+            batch.bots.view(-1)[row] = ACTIONS if isinstance(contestant, Policy) else batch.bot_id(contestant)
         for index, (policy, _) in enumerate(self.players):
             policy.check(batch.contract)
             policy.reseed(2 * seed + index)
@@ -214,10 +205,3 @@ class _Table:
             raise RuntimeError(f"{(code < 0).sum()} matches have no result yet; keep stepping until `finished`")
         outcome = np.where(code == 0, 0, np.where(code - 1 == seat, 1, -1))
         return MatchResults(outcome, length, left_hp, right_hp, seat, int(self.batch.invalid_actions.sum()))
-
-
-def _sit_down(batch: Any, contestants: Sequence[Contestant], rows: Sequence[Tensor]) -> None:
-    """Assign each contestant to its rows of the flat [2N] seats."""
-    for contestant, row in zip(contestants, rows, strict=True):
-        bot = ACTIONS if isinstance(contestant, Policy) else batch.bot_id(contestant)
-        batch.bots.view(-1)[row] = bot

@@ -29,6 +29,7 @@ from sparring.agents.play.learner_env import LearnerEnv, MatchTally
 from sparring.agents.play.seats_env import SeatsEnv
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.networks import build_network, load_snapshot
+from sparring.agents.run.folder import RunFolder
 from sparring.configs.schema import SelfPlayConfig
 from sparring.curriculum.league import league as rules
 from sparring.curriculum.league.file import LeagueFile, read_league, write_league
@@ -203,6 +204,25 @@ class SelfPlay:
             if name in self.league.agents:
                 games += head_to_head(CHALLENGER, name, tally.result(number))
         return games
+
+
+def open_self_play(
+    env: LearnerEnv | SeatsEnv | BroadcastEnv,
+    folder: RunFolder,
+    config: SelfPlayConfig,
+    alert: Callable[[str], None],
+    *,
+    shape: Mapping[str, Any],
+    seed: int,
+    duel: Duel,
+    seats: int = 2,
+) -> SelfPlay:
+    """Open the pool of networks of `shape`, the league and, if configured, the promotion of a run."""
+    if damaged := Pool.put_aside_damaged(folder.pool):
+        alert(damaged)
+    pool = Pool(folder.pool, config.pool_size, config.eviction, shape=shape)
+    promotion = Promotion(config, duel, seed=seed) if config.promotion == "sprt" else None
+    return SelfPlay(env, pool, LeagueFile(folder.path), config, alert, seed=seed, promotion=promotion, seats=seats)
 
 
 def keep_places(drawn: list[str], slots: list[str]) -> list[str]:

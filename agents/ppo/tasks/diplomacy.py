@@ -143,17 +143,19 @@ class DiplomacyTask:
             batch = self.env.batch.state_dict()
             opponents = {"opponent": torch.from_numpy(self.env.opponents).long()}
             games = {"games": batch["games"], **opponents, "length": batch["length"], "draws": batch["draws"]}
-        hashes = {"opponents": dict(self.opponents.hashes)} if self.opponents.hashes else {}
-        return {"diplomacy": {"games": games, "league": write_league(self.league), "best": self._best, **hashes}}
+        records = {"league": write_league(self.league), "best": self._best, **self.opponents.state_dict()}
+        return {"diplomacy": {"games": games, **records}}
 
     def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
         """Continue from a `state_dict`; raises `InputError` for other sizes and impossible positions."""
         stored = state["diplomacy"]
-        self.opponents.check_unchanged(stored.get("opponents", {}))
+        self.opponents.check_unchanged(stored)
         self.league = read_league(stored["league"])
         self._best = stored["best"]
         if episodes:
-            self._load_games(stored["games"])
+            saved = stored["games"]
+            games = {name: saved[name] for name in ("games", "length", "draws")}
+            self.env.load_state_dict(self.env.state_dict() | {"batch": games, "opponents": saved["opponent"].int()})
 
     def _cost(self) -> dict[str, float]:
         """Return the share of playing time that named opponents take, outside the kernels; empty without any."""
@@ -162,11 +164,6 @@ class DiplomacyTask:
         seconds, self.games.writer_seconds = self.games.writer_seconds, 0.0
         self._opponent_share = min(seconds / max(self.env.simulator_seconds, 1e-9), 1.0)
         return {"time/opponent_share": self._opponent_share}
-
-    def _load_games(self, stored: Mapping[str, Any]) -> None:
-        games = {name: stored[name] for name in ("games", "length", "draws")}
-        opponents = stored["opponent"].int()
-        self.env.load_state_dict(self.env.state_dict() | {"batch": games, "opponents": opponents})
 
 
 @torch.no_grad()

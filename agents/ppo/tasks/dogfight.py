@@ -18,7 +18,7 @@ from sparring.agents.ppo.tasks.task import VIDEO, Film
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.dogfight.animation import gif_bytes
 from sparring.envs.dogfight.batch import DogfightBatch
-from sparring.envs.dogfight.config import DogfightEnvConfig, DogfightRunConfig
+from sparring.envs.dogfight.config import DogfightRunConfig
 from sparring.envs.dogfight.mirror import Mirror
 from sparring.envs.dogfight.recording import Recorder as MatchRecorder
 from sparring.envs.dogfight.rules import BOTS, REGIMES, ranges
@@ -54,8 +54,25 @@ class DogfightTask(DuelTask):
 
     def make_batch(self, device: torch.device, threads: int, share: Shard) -> DogfightBatch:
         """Create this process's share of the matches of the run."""
-        gamma, seed = self.config.ppo.gamma, self._seeds["env"]
-        return make_batch(self.config.env, device, threads, gamma=gamma, seed=seed, share=share)
+        env, seed = self.config.env, self._seeds["env"]
+        batch = DogfightBatch(
+            share.count,
+            device=str(device),
+            rules=env.rules,
+            action_repeat=env.action_repeat,
+            bot_rate=env.bot_rate,
+            spawn=env.spawn,
+            repeat_unwon=env.repeat_unwon,
+            observe_physics=env.observe_physics,
+            reward=env.reward,
+            gamma=self.config.ppo.gamma,
+            threads=threads,
+            seed=seed,
+        )
+        if not share.whole:
+            batch.match_id += share.first
+            batch.reset(seed)
+        return batch
 
     def make_view(self) -> Mirror | None:
         """Return the mirror, if policies play in it."""
@@ -67,8 +84,17 @@ class DogfightTask(DuelTask):
         return open_player(text, device).opponent()
 
     def conditions(self, device: torch.device, threads: int) -> MatchSettings:
-        """Return the conditions of evaluation matches."""
-        return match_settings(self.config.env, device, threads)
+        """Return the conditions of evaluation matches: as in training, in the default physics."""
+        env = self.config.env
+        return MatchSettings(
+            rules=env.rules,
+            action_repeat=env.action_repeat,
+            bot_rate=env.bot_rate,
+            spawn=env.spawn,
+            observe_physics=env.observe_physics,
+            device=str(device),
+            threads=threads,
+        )
 
     def set_physics(self, plan: TrainingPlan) -> None:
         """Randomize the physics as the plan says."""
@@ -101,40 +127,3 @@ class DogfightFilms:
             return gif_bytes(recording, fps=VIDEO_FPS, size=VIDEO_SIZE, seconds=VIDEO_SECONDS)
 
         self._film(VIDEO, draw)
-
-
-def make_batch(
-    env: DogfightEnvConfig, device: torch.device, threads: int, *, gamma: float, seed: int, share: Shard
-) -> DogfightBatch:
-    """Create this process's share of the matches of a run."""
-    batch = DogfightBatch(
-        share.count,
-        device=str(device),
-        rules=env.rules,
-        action_repeat=env.action_repeat,
-        bot_rate=env.bot_rate,
-        spawn=env.spawn,
-        repeat_unwon=env.repeat_unwon,
-        observe_physics=env.observe_physics,
-        reward=env.reward,
-        gamma=gamma,
-        threads=threads,
-        seed=seed,
-    )
-    if not share.whole:
-        batch.match_id += share.first
-        batch.reset(seed)
-    return batch
-
-
-def match_settings(env: DogfightEnvConfig, device: torch.device, threads: int) -> MatchSettings:
-    """Return the conditions of evaluation matches: as in training, in the default physics."""
-    return MatchSettings(
-        rules=env.rules,
-        action_repeat=env.action_repeat,
-        bot_rate=env.bot_rate,
-        spawn=env.spawn,
-        observe_physics=env.observe_physics,
-        device=str(device),
-        threads=threads,
-    )

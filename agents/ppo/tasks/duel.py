@@ -25,21 +25,20 @@ from sparring.agents.ppo.evaluation import BotEvaluation, MatchFilms
 from sparring.agents.ppo.self_play import (
     BroadcastEnv,
     Duel,
-    Promotion,
     SelfPlay,
     curriculum_metrics,
     follow,
     league_metrics,
+    open_self_play,
     rollout_metrics,
 )
-from sparring.agents.ppo.tasks.task import Film, TaskStatus
+from sparring.agents.ppo.tasks.task import Film, TaskStatus, league_status
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.configs.schema import NamedOpponentsRunConfig
-from sparring.curriculum.league.file import LeagueFile, read_league
+from sparring.curriculum.league.file import read_league
 from sparring.curriculum.league.league import CHALLENGER, known_win_rates
-from sparring.curriculum.pool import Pool
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.batched import SeatView
 
@@ -131,24 +130,21 @@ class DuelTask:
         """Open the pool and the league in the run's folder."""
         if not self.processes.first:
             return None
-        options = self.config.self_play
-        damaged = Pool.put_aside_damaged(folder.pool)
-        if damaged:
-            alert(damaged)
-        pool = Pool(folder.pool, options.pool_size, options.eviction, shape=self._shape)
-        seed, promotion = self._seeds["league"], None
-        if options.promotion == "sprt":
-            promotion = Promotion(options, network_duel(self._setting, self.env.contract), seed=seed)
-        env = self.env if self.processes.alone else BroadcastEnv(self.env, self.processes)
-        file = LeagueFile(folder.path)
-        self.self_play = SelfPlay(env, pool, file, options, alert, seed=seed, promotion=promotion)
-        seed = self._seeds["checks"]
+        self.self_play = open_self_play(
+            self.env if self.processes.alone else BroadcastEnv(self.env, self.processes),
+            folder,
+            self.config.self_play,
+            alert,
+            shape=self._shape,
+            seed=self._seeds["league"],
+            duel=network_duel(self._setting, self.env.contract),
+        )
         self.evaluation = BotEvaluation(
             self.config.evaluation,
             self._setting,
             self.regimes(),
             alert,
-            seed=seed,
+            seed=self._seeds["checks"],
             players=self.opponents.policies,
             films=self.films(film),
         )
@@ -188,25 +184,21 @@ class DuelTask:
 
     def status(self, plan: TrainingPlan | None = None) -> TaskStatus:
         """Return the bots with win rates, the share of self-play, and the rating."""
-        rates = self._rates()
-        bots = plan.headline(rates) if plan else ""
-        selfplay = f" selfplay {1.0 - plan.scripted_share:.0%}" if plan and plan.scripted_share < 1.0 else ""
         rating = {"elo": self.self_play.league[CHALLENGER].elo} if self.processes.first else {}
         cost = f" opponents {self._player_share:.0%} of play" if self.opponents.policies and plan else ""
-        return TaskStatus(bots + selfplay + cost, rates, {"win_rates": rates} | rating)
+        return league_status(plan, self._rates(), rating, cost)
 
     def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
         """Return matches, league and evaluation."""
         matches = join(self.env.state_dict(), self.processes, self.per_match) if episodes else {}
         if not self.processes.first:
             return {}
-        hashes = {"opponents": dict(self.opponents.hashes)} if self.opponents.hashes else {}
         records = {"league": self.self_play.state_dict(), "checks": self.evaluation.state_dict()}
-        return {"duel": matches, **records, **hashes}
+        return {"duel": matches, **records, **self.opponents.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
         """Continue from a `state_dict`; raises `ContentError` for one of other sizes."""
-        self.opponents.check_unchanged(state.get("opponents", {}))
+        self.opponents.check_unchanged(state)
         self._win_rates = known_win_rates(read_league(state["league"]["league"]), CHALLENGER)
         if episodes:
             self.env.load_state_dict(cut(state["duel"], self.env.share, self.per_match))

@@ -24,15 +24,13 @@ from sparring.agents.play.seats_env import SeatsEnv
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.networks import build_network, shape_for
 from sparring.agents.policies.seat_network import SeatNetwork
-from sparring.agents.ppo.self_play import Promotion, SelfPlay, curriculum_metrics, league_metrics, rollout_metrics
-from sparring.agents.ppo.tasks.task import Film, TaskStatus
+from sparring.agents.ppo.self_play import SelfPlay, curriculum_metrics, league_metrics, open_self_play, rollout_metrics
+from sparring.agents.ppo.tasks.task import Film, TaskStatus, league_status
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.games import ImportedEnvConfig
 from sparring.configs.schema import RANDOM, ImportedRunConfig
-from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import CHALLENGER
-from sparring.curriculum.pool import Pool
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.imported.batch import MatchBatch, make_batch
 from sparring.envs.imported.tree import GameTree, game_tree
@@ -100,18 +98,20 @@ class ImportedTask:
 
     def open(self, folder: RunFolder, alert: Callable[[str], None], film: Film) -> SelfPlay:
         """Open the pool and the league in the run's folder."""
-        options = self.config.self_play
-        if damaged := Pool.put_aside_damaged(folder.pool):
-            alert(damaged)
-        pool = Pool(folder.pool, options.pool_size, options.eviction, shape=self._shape)
-        file, seed, promotion = LeagueFile(folder.path), self._seeds["league"], None
-        if options.promotion == "sprt":
-            if self.env.seats != 2:
-                fix = f"tests games of two seats, and this one has {self.env.seats}; give always"
-                raise ConfigError(f"self_play.promotion=sprt: {fix}")
-            promotion = Promotion(options, self._duel, seed=seed)
-        self.self_play = SelfPlay(
-            self.env, pool, file, options, alert, seed=seed, promotion=promotion, seats=self.env.seats
+        options, seats = self.config.self_play, self.env.seats
+        if options.promotion == "sprt" and seats != 2:
+            raise ConfigError(
+                f"self_play.promotion=sprt: tests games of two seats, and this one has {seats}; give always"
+            )
+        self.self_play = open_self_play(
+            self.env,
+            folder,
+            options,
+            alert,
+            shape=self._shape,
+            seed=self._seeds["league"],
+            duel=self._duel,
+            seats=seats,
         )
         return self.self_play
 
@@ -178,22 +178,17 @@ class ImportedTask:
 
     def status(self, plan: TrainingPlan | None = None) -> TaskStatus:
         """Return the opponents with win rates, the share of self-play, and the rating."""
-        rates = self.self_play.win_rates()
-        bots = plan.headline(rates) if plan else ""
-        selfplay = f" selfplay {1.0 - plan.scripted_share:.0%}" if plan and plan.scripted_share < 1.0 else ""
-        rating = {"elo": self.self_play.league[CHALLENGER].elo}
-        return TaskStatus(bots + selfplay, rates, {"win_rates": rates} | rating)
+        return league_status(plan, self.self_play.win_rates(), {"elo": self.self_play.league[CHALLENGER].elo})
 
     def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
         """Return matches, league and the best evaluation."""
-        hashes = {"opponents": dict(self.opponents.hashes)} if self.opponents.hashes else {}
-        matches = self.env.state_dict() if episodes else {}
-        return {"imported": {"matches": matches, "league": self.self_play.state_dict(), "best": self._best, **hashes}}
+        records = {"league": self.self_play.state_dict(), "best": self._best, **self.opponents.state_dict()}
+        return {"imported": {"matches": self.env.state_dict() if episodes else {}, **records}}
 
     def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
         """Continue from a `state_dict`; raises `ContentError` for another run's."""
         stored = state["imported"]
-        self.opponents.check_unchanged(stored.get("opponents", {}))
+        self.opponents.check_unchanged(stored)
         if episodes:
             self.env.load_state_dict(stored["matches"])
         self.self_play.load_state_dict(stored["league"])

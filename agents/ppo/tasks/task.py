@@ -6,7 +6,7 @@ results, evaluation, and its part of a training state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -16,6 +16,7 @@ from torch import Tensor
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.rollout import BatchEnv
+from sparring.agents.ppo.self_play import SelfPlay
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import ImportedRunConfig, PPORunConfig
@@ -26,8 +27,6 @@ SEEDS = ("env", "opponents", "league", "checks")
 """Uses of randomness; a task is created with a seed in [0, 2^31) for each."""
 GYMNASIUM = "sparring.agents.ppo.tasks.gymnasium:GymnasiumTask"
 """The task of environments outside the project."""
-
-
 IMPORTED = "sparring.agents.ppo.tasks.imported:ImportedTask"
 """The task of games of other packages."""
 VIDEO = "eval/video"
@@ -70,19 +69,6 @@ class TrainingEnv(BatchEnv, Protocol):
         """End all threads."""
 
 
-class TaskFiles(Protocol):
-    """Files of a task in the run's folder."""
-
-    def files(self) -> list[str]:
-        """Return the names of the files that the current state needs."""
-
-    def delete_unused(self, names: Iterable[str]) -> None:
-        """After a state is saved, write the files beside it and delete those that no kept state (`names`) needs."""
-
-    def reset(self) -> None:
-        """Discard the folder's content: there is no state to continue from."""
-
-
 @dataclass(frozen=True)
 class TaskStatus:
     """The learner's standing in its game."""
@@ -95,6 +81,15 @@ class TaskStatus:
     """Entries of a checkpoint's training summary."""
 
 
+def league_status(
+    plan: TrainingPlan | None, rates: dict[str, float], rating: Mapping[str, float], cost: str = ""
+) -> TaskStatus:
+    """Return the bots of `plan` with win rates, the share of self-play, and the rating; `cost` ends the headline."""
+    bots = plan.headline(rates) if plan else ""
+    selfplay = f" selfplay {1.0 - plan.scripted_share:.0%}" if plan and plan.scripted_share < 1.0 else ""
+    return TaskStatus(bots + selfplay + cost, rates, {"win_rates": rates, **rating})
+
+
 class PPOTask(Protocol):
     """A game and its opponents. With several processes, each has a task; only the first keeps records."""
 
@@ -102,7 +97,7 @@ class PPOTask(Protocol):
     def env(self) -> TrainingEnv:
         """The environment that the rollout steps."""
 
-    def open(self, folder: RunFolder, alert: Callable[[str], None], film: Film) -> TaskFiles | None:
+    def open(self, folder: RunFolder, alert: Callable[[str], None], film: Film) -> SelfPlay | None:
         """Open the files in `folder`, once before the first `prepare`; report problems to `alert`, videos to `film`."""
 
     def prepare(self, plan: TrainingPlan, network: ActorCritic) -> None:
