@@ -29,7 +29,7 @@ from sparring.agents.run.fit import progress_of
 from sparring.agents.run.progress import Timer, counted
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.signals import FINAL_CODES, Stopped
-from sparring.configs.schema import EventConfig, PPOConfig
+from sparring.configs.schema import EventConfig
 from sparring.envs.game import load
 from sparring.envs.spaces import flat_actions
 
@@ -195,10 +195,12 @@ def make_model(trainer: PPOTrainer) -> PPO:
     hidden = [config.network.hidden] * 2
     env = trainer.task.env
     assert isinstance(env, LearnerEnv | GymnasiumEnvs)
+    actions: Space[Any]
     if isinstance(env, GymnasiumEnvs):
         actions = flat_actions(env.action_space, scale=env.scale_actions)
     else:
-        actions = _game_actions(trainer)
+        assert trainer.game is not None
+        actions = load(trainer.game.action_space)()  # all Gaussians
     model = PPO(
         "MlpPolicy",
         LearnerVecEnv(env, actions),
@@ -213,7 +215,7 @@ def make_model(trainer: PPOTrainer) -> PPO:
         ent_coef=ppo.entropy_coefficient,
         vf_coef=ppo.value_coefficient,
         max_grad_norm=ppo.max_grad_norm,
-        target_kl=_target_kl(ppo),
+        target_kl=ppo.target_kl / 1.5 or None,  # SB3 stops above 1.5 times its target
         use_sde=config.network.gsde,
         sde_sample_freq=ppo.gsde_every or -1,
         policy_kwargs={
@@ -226,15 +228,3 @@ def make_model(trainer: PPOTrainer) -> PPO:
     )
     model.set_logger(Logger(folder=None, output_formats=[]))  # the default logger leaves a folder in the system's temp
     return model
-
-
-def _game_actions(trainer: PPOTrainer) -> Space[Any]:
-    """Return the action space of a game of this project, all Gaussians."""
-    assert trainer.game is not None
-    space: Space[Any] = load(trainer.game.action_space)()
-    return space
-
-
-def _target_kl(ppo: PPOConfig) -> float | None:
-    """Return the target KL for SB3, which stops above 1.5 times its target."""
-    return ppo.target_kl / 1.5 or None

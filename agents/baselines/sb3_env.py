@@ -19,6 +19,7 @@ from gymnasium.vector import VectorEnv
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from sparring.agents.baselines.sb3 import LearnerVecEnv
+from sparring.agents.distributed.processes import derive_seeds
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.ppo.tasks.task import SEEDS, make_task
 from sparring.configs.core.device import choose_device
@@ -105,9 +106,7 @@ def _native(game: Game, num_envs: int, seed: int, opponent: Any, options: dict[s
         config = load_kind(PPORunConfig, [f"+run={game.first_run}", f"env.num_envs={num_envs}", *sizes, *texts])
     except ConfigError as error:
         raise InputError(str(error).replace("against=", "opponent=", 1)) from error
-    words = np.random.SeedSequence(seed).generate_state(len(SEEDS))
-    seeds = dict(zip(SEEDS, (words >> 1).tolist(), strict=True))
-    env = make_task(config, choose_device(config.device), config.threads, seeds=seeds).env
+    env = make_task(config, choose_device(config.device), config.threads, seeds=derive_seeds(seed, SEEDS)).env
     assert isinstance(env, LearnerEnv)
     env.assign(np.full(num_envs, game.bots.index(name) if name in game.bots else len(game.bots)))
     space: Space[Any] = load(game.action_space)()

@@ -27,7 +27,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sparring.agents.distributed.processes import ALONE, Processes
+from sparring.agents.distributed.processes import ALONE, Processes, derive_seeds
 from sparring.agents.opponents.diplomacy import PolicyOrders, open_player
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.order_network import OrderNetwork
@@ -99,8 +99,7 @@ class DistillTrainer:
         if config.deterministic:
             make_deterministic()
         keep_freed_memory()
-        words = np.random.SeedSequence(config.seed).generate_state(len(SEED_USES))
-        self.seeds = dict(zip(SEED_USES, (words >> 1).tolist(), strict=True))
+        self.seeds = derive_seeds(config.seed, SEED_USES)
         self.updates = min(distill.epochs, config.max_updates or distill.epochs)
         self.updates_done, self.decisions = 0, 0
         self.contract = movement_contract(config.env.last_year)

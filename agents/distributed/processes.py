@@ -307,6 +307,12 @@ def draw(
     return joint.flatten(0, rows - 1).index_select(0, index.flatten()).view(shape)
 
 
+def derive_seeds(seed: int, uses: Sequence[str]) -> dict[str, int]:
+    """Derive a seed in [0, 2^31) for each use of randomness of a run."""
+    words = np.random.SeedSequence(seed).generate_state(len(uses))
+    return dict(zip(uses, (words >> 1).tolist(), strict=True))
+
+
 MERSENNE, PHILOX = 5056, 16
 """Bytes of a state on a CPU and on a GPU."""
 WORDS = 624

@@ -114,7 +114,8 @@ class GRPOLearner:
             for begin in range(0, len(order), self.grpo.minibatch_samples):
                 chosen = [samples[number] for number in order[begin : begin + self.grpo.minibatch_samples].tolist()]
                 parts.append(self._minibatch(chosen, tally))
-                if self._too_far(tally):
+                tally.stopped |= self.grpo.target_kl > 0 and tally.kl_last > self.grpo.target_kl
+                if tally.stopped:
                     break
             if tally.stopped:
                 break
@@ -240,7 +241,7 @@ class GRPOLearner:
         scores = self._score(batch)
         sampled = LogProbs(batch.sampled_logp, Source.SAMPLER, "sampler")
         advantage = torch.tensor([sample.advantage for sample in samples], device=self._device)
-        tally.drift(scores.logp.detach() - batch.sampled_logp)
+        tally.log_ratios.append(scores.logp.detach() - batch.sampled_logp)
         tokens = Tokens(
             logp=LogProbs(scores.logp, Source.POLICY, self._weights),
             old=sampled,
@@ -283,19 +284,17 @@ class GRPOLearner:
         self.optimizer.step()
         tally.steps += 1
 
-    def _too_far(self, tally: StepStats) -> bool:
-        tally.stopped |= self.grpo.target_kl > 0 and tally.kl_last > self.grpo.target_kl
-        return tally.stopped
-
     def _end(self, parts: list[tuple[list[Terms], Totals]], tally: StepStats) -> dict[str, float]:
         self.version += 1
         if tally.steps:
             self.reference.update()
         terms = [term for minibatch, _ in parts for term in minibatch]
         if not self._processes.alone:
-            terms = self._processes.gather_items([_to_cpu(term) for term in terms])
+            on_host = [Terms(*(getattr(term, field.name).detach().cpu() for field in fields(term))) for term in terms]
+            terms = self._processes.gather_items(on_host)
             tally.k3s = self._processes.gather_items([values.cpu() for values in tally.k3s])
-        metrics = self._processes.broadcast(loss_metrics(terms, _sum([totals for _, totals in parts])))
+        counts = (sum(getattr(one, name) for _, one in parts) for name in ("samples", "tokens", "all_tokens"))
+        metrics = self._processes.broadcast(loss_metrics(terms, Totals(*counts, DR_GRPO_LENGTH)))
         metrics["benchmark/kl"] = metrics.get("kl/mean", math.nan)
         metrics |= self.beta.metrics() | self.reference.metrics()
         self.beta.observe(metrics.get("kl/mean") if math.isfinite(metrics.get("kl/mean", 0.0)) else None)
@@ -314,15 +313,6 @@ def _decisions(sample: Sample) -> int:
     return int((sample.decision.allowed_counts > 1).sum()) if sample.before is None else int(sample.before.kept.sum())
 
 
-def _to_cpu(terms: Terms) -> Terms:
-    return Terms(*(getattr(terms, field.name).detach().cpu() for field in fields(terms)))
-
-
-def _sum(totals: Sequence[Totals]) -> Totals:
-    samples, tokens = sum(one.samples for one in totals), sum(one.tokens for one in totals)
-    return Totals(samples, tokens, sum(one.all_tokens for one in totals), DR_GRPO_LENGTH)
-
-
 class StepStats:
     """Statistics accumulated over the minibatches of one step."""
 
@@ -330,23 +320,20 @@ class StepStats:
         self.loss, self.steps, self.skipped, self.stopped = 0.0, 0, 0, False
         self.norms: list[float] = []
         self.drifts: list[float] = []
-        self._log_ratios: list[Tensor] = []
+        self.log_ratios: list[Tensor] = []
+        """log r = log pi - log pi_sampler of a minibatch's decision tokens."""
         self.k3s: list[Tensor] = []
         """k3 estimates of the KL to the reference, one per decision token."""
         self.kl_last = 0.0
 
-    def drift(self, log_ratio: Tensor) -> None:
-        """Add log r = log pi - log pi_sampler of a micro-batch's decision tokens."""
-        self._log_ratios.append(log_ratio)
-
     def kls(self, device: torch.device) -> Tensor:
         """Return r - 1 - log r [N] of the minibatch's tokens, estimates of the KL from the policy that played."""
-        log_ratio = torch.cat(self._log_ratios or [torch.empty(0, device=device)])
+        log_ratio = torch.cat(self.log_ratios or [torch.empty(0, device=device)])
         return log_ratio.expm1() - log_ratio
 
     def end_minibatch(self, kl: float) -> None:
         """Record a minibatch's KL from the policy that played, the mean of `kls` over all its tokens."""
-        self._log_ratios = []
+        self.log_ratios = []
         self.kl_last = kl
         self.drifts.append(kl)
 

@@ -283,7 +283,10 @@ class GRPOTrainer:
         self.processes.run_on_rank0(lambda: self.league_file.restore(self.league))
         players = self._open_players()
         for job in jobs:
-            players.submit(self._planned_again(job) if meets(job.plan, lost) else job)
+            if meets(job.plan, lost):  # with other opponents
+                plan = replace(self._plan(job.plan.step), policy_version=job.plan.policy_version)
+                job = replace(job, plan=plan)
+            players.submit(job)
 
     def summary(self) -> dict[str, Any]:
         """Return plain data for the manifest of a state."""
@@ -328,11 +331,6 @@ class GRPOTrainer:
         planned = self.updates_done + len(self.players.tasks)
         for step in range(planned, min(self.updates_done + self.grpo.buffer_depth + 1, self.grpo.steps)):
             self.players.submit(rollout.RolloutJob(self._plan(step), pack(self.adapters.weights())))
-
-    def _planned_again(self, job: rollout.RolloutJob) -> rollout.RolloutJob:
-        """Return an unfinished job with other opponents."""
-        plan = self._plan(job.plan.step)
-        return replace(job, plan=replace(plan, policy_version=job.plan.policy_version))
 
     def _plan(self, step: int) -> RolloutPlan:
         """Return the plan of a step; in an overfit check every step has the groups of the first."""

@@ -82,7 +82,9 @@ class TransformersBackend:
         places = [place for place, request in enumerate(requests) if request.is_open]
         open_requests = [requests[place] for place in places]
         prompts = self._encode(open_requests)
-        self._check_prompts(open_requests, prompts, places)
+        complaints = [self._complaint(request, len(ids)) for request, ids in zip(open_requests, prompts, strict=True)]
+        if wrong := {place: said for place, said in zip(places, complaints, strict=True) if said}:
+            raise PromptError(next(iter(wrong.values())), tuple(wrong))
         free = [isinstance(request.menu, FreeText) for request in open_requests]
         decisions: list[Decision | None] = [None] * len(requests)
         with self._playing(), without_dropout(self._model):
@@ -140,12 +142,6 @@ class TransformersBackend:
         encoded = (np.array([*self._begin, *ids], dtype=np.int64) for ids in encode(self._tokenizer, distinct))
         ids = dict(zip(distinct, encoded, strict=True))
         return [ids[request.text] for request in requests]
-
-    def _check_prompts(self, requests: Sequence[Prompt], prompts: Sequence[np.ndarray], places: Sequence[int]) -> None:
-        complaints = [self._complaint(request, len(prompt)) for request, prompt in zip(requests, prompts, strict=True)]
-        wrong = {place: complaint for place, complaint in zip(places, complaints, strict=True) if complaint}
-        if wrong:
-            raise PromptError(next(iter(wrong.values())), tuple(wrong))
 
     def _complaint(self, request: Prompt, tokens: int) -> str:
         """Return the problem with a prompt of `tokens` tokens, empty if it can be read."""

@@ -77,7 +77,8 @@ def find_checkpoint(text: str, game: Game | None = None) -> Path:
     candidates = [place / path for path in (text, f"{text}/{FINAL}", f"{text}.pt") for place in _places(text)]
     file = next((candidate for candidate in candidates if holds(candidate.is_file)), None)
     if file is None and text == FINAL:
-        file = _newest_final()
+        finals = CHECKPOINTS.glob(f"*/{FINAL}")  # the newest; of equally old ones the last by name
+        file = max(finals, key=lambda path: (path.stat().st_mtime_ns, path.parent.name), default=None)
     if file is None:
         raise UnknownNameError(not_found(text, game, CHECKPOINTS, _others_of_run(text)))
     if file.suffix not in POLICIES:
@@ -184,12 +185,6 @@ def _places(text: str) -> tuple[Path, ...]:
     """Return the paths to try for `text`; the package's own folder only for files that it ships."""
     places = Path(), CHECKPOINTS.parent, CHECKPOINTS
     return (*places, SHIPPED) if text.startswith(f"{RELEASED}/") else places
-
-
-def _newest_final() -> Path | None:
-    """Find the newest final.pt by modification time; ties are broken by name."""
-    finals = CHECKPOINTS.glob(f"*/{FINAL}")
-    return max(finals, key=lambda path: (path.stat().st_mtime_ns, path.parent.name), default=None)
 
 
 def _others_of_run(text: str) -> list[str]:

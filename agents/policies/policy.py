@@ -84,8 +84,10 @@ class Policy:
         own, needed = (sum(one[key] for key in ACTION_KEYS) for one in (self.contract, contract))
         if own != needed:
             raise PolicyError(f"{self.name} gives {own} numbers an action and cannot play where it takes {needed}")
-        if not (self._sees(contract) or self._sees_less(contract)):
-            own, needed = self.contract["obs_dim"], contract["obs_dim"]
+        own, needed = self.contract["obs_dim"], contract["obs_dim"]
+        physics = contract.get("observe_physics") and not self.contract.get("observe_physics")  # which the matches add
+        alike = all(self.contract.get(key) == contract.get(key) for key in OBSERVATION_KEYS)
+        if not alike and not (own < needed and physics):
             raise PolicyError(f"{self.name} observes {own} floats and cannot play matches that show {needed}")
 
     @torch.no_grad()
@@ -129,11 +131,3 @@ class Policy:
         assert isinstance(self.network, SeatNetwork)
         actions, _, after = self.network.step(obs, memory, critic=False, **how)
         return actions, after
-
-    def _sees(self, contract: Mapping[str, Any]) -> bool:
-        return all(self.contract.get(key) == contract.get(key) for key in OBSERVATION_KEYS)
-
-    def _sees_less(self, contract: Mapping[str, Any]) -> bool:
-        """Return whether the matches only add the physics parameters to this policy's observations."""
-        fewer = self.contract["obs_dim"] < contract["obs_dim"]
-        return bool(fewer and contract.get("observe_physics") and not self.contract.get("observe_physics"))

@@ -66,7 +66,8 @@ class BotEvaluation:
         """Return the metrics of the evaluations due after update `update` (from 0); `bots` are those met so far."""
         config, self.improved = self.config, False
         metrics: dict[str, float] = {}
-        due = [self._due(every, update) for every in (config.every, config.check_every, config.regimes_every)]
+        intervals = (config.every, config.check_every, config.regimes_every)
+        due = [every > 0 and (update + 1) % every == 0 for every in intervals]
         if not any(due):
             return {}
         policy = Policy(network, contract, name="the learner")
@@ -75,8 +76,9 @@ class BotEvaluation:
         if due[1]:
             metrics |= self._guard(policy, update)
         if due[2]:
-            for regime in self.regimes:
-                metrics |= self._regime(policy, regime, update)
+            for regime, ranges in self.regimes.items():
+                results = self._play(policy, config.check_bot, update, self.setting.under(ranges))
+                metrics[f"eval/{config.check_bot}/{regime}/win_rate"] = results.win_rate
         return metrics
 
     def state_dict(self) -> dict[str, Any]:
@@ -86,9 +88,6 @@ class BotEvaluation:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a `state_dict`."""
         self._best, self._reached, self._low = state["best"], state["reached"], state["low"]
-
-    def _due(self, every: int, update: int) -> bool:
-        return every > 0 and (update + 1) % every == 0
 
     def _recorders(self, update: int, bots: Iterable[str]) -> dict[str, Recorder]:
         """Return a recorder for each bot if a match of the evaluation after `update` is filmed, else none."""
@@ -134,11 +133,6 @@ class BotEvaluation:
             self.alert(f"after update {update} it wins {rate:.0%} against {bot}, below {limit:.0%} reached before")
         self._reached, self._low = self._reached or rate >= limit, low
         return {"guard/check_win_rate": rate, "guard/check_alert": float(low)}
-
-    def _regime(self, policy: Policy, regime: str, update: int) -> dict[str, float]:
-        bot = self.config.check_bot
-        results = self._play(policy, bot, update, self.setting.under(self.regimes[regime]))
-        return {f"eval/{bot}/{regime}/win_rate": results.win_rate}
 
 
 def result_metrics(prefix: str, results: MatchResults) -> dict[str, float]:

@@ -14,10 +14,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from sparring.agents.distributed.processes import ALONE, Processes, ShardedGenerator, restore_generator
+from sparring.agents.distributed.processes import (
+    ALONE,
+    Processes,
+    ShardedGenerator,
+    derive_seeds,
+    restore_generator,
+)
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.networks import build_network, shape_for
 from sparring.agents.ppo.learner import Autocast, PPOLearner
@@ -54,7 +59,7 @@ class PPOTrainer:
         if config.deterministic:
             make_deterministic()
         keep_freed_memory()
-        seeds = derive_seeds(config.seed)
+        seeds = derive_seeds(config.seed, SEED_USES)
         self.schedule = Schedule(labelled_phases(config))
         self.updates = min(self.schedule.total_updates, config.max_updates or self.schedule.total_updates)
         self.position: SchedulePosition | None = self.schedule.start()
@@ -108,7 +113,10 @@ class PPOTrainer:
         if session.found:
             self.load_state_dict(session.found)
         else:
-            self._begin()
+            if session.existed and self.task_files:  # of an earlier start
+                self.task_files.reset()
+            if self.config.init_from:
+                session.say(begin_from(self.config, self.network, self.task.env, self.processes))
         position = self._latest_position() if self.position is None or self.over else self.position
         self.plan = self.schedule.plan(position, self.task.status().win_rates)
 
@@ -249,13 +257,6 @@ class PPOTrainer:
         self.learner.close()
         self.task.env.close()
 
-    def _begin(self) -> None:
-        """Begin a run without a state: discard files of an earlier start, and load the initial policy, if any."""
-        if self.session.existed and self.task_files:
-            self.task_files.reset()
-        if self.config.init_from:
-            self.session.say(begin_from(self.config, self.network, self.task.env, self.processes))
-
     def _extension(self, done: int) -> SchedulePosition | None:
         """Return the position after `done` updates of a run whose last phase is longer now, None if there is none."""
         if done >= self.schedule.total_updates or any(phase.advance == "on_success" for phase in self.config.phases):
@@ -345,9 +346,3 @@ class PPOTrainer:
 def anneal(start: float, final_fraction: float, done: float) -> float:
     """Interpolate a coefficient from `start` to `final_fraction` of it, linearly in `done` in [0, 1]."""
     return start * (1.0 - done * (1.0 - final_fraction))
-
-
-def derive_seeds(seed: int) -> dict[str, int]:
-    """Derive a seed in [0, 2^31) for each of `SEED_USES`."""
-    words = np.random.SeedSequence(seed).generate_state(len(SEED_USES))
-    return dict(zip(SEED_USES, (words >> 1).tolist(), strict=True))

@@ -142,17 +142,18 @@ def read_jobs(written: Sequence[Mapping[str, Any]], league: League) -> list[Roll
 
     The paths of checkpoints are those in `league`: earlier versions stored absolute ones, which a moved run lacks.
     """
-    return [RolloutJob(_read_plan(job["plan"], league), job["weights"].numpy().tobytes()) for job in written]
-
-
-def _read_plan(plain: Mapping[str, Any], league: League) -> RolloutPlan:
-    groups = tuple(GroupPlan(**_with_tuples(group)) for group in plain["groups"])
-    paths = tuple((name, league[name].path) for name, _ in plain["paths"])
-    return RolloutPlan(plain["step"], plain["policy_version"], plain["samples"], groups, paths)
-
-
-def _with_tuples(plain: Any) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()}
+    jobs = []
+    for job in written:
+        plain = job["plan"]
+        groups = (
+            {name: tuple(value) if isinstance(value, list) else value for name, value in group.items()}
+            for group in plain["groups"]
+        )
+        paths = tuple((name, league[name].path) for name, _ in plain["paths"])
+        numbers = (plain[name] for name in ("step", "policy_version", "samples"))
+        plan = RolloutPlan(*numbers, tuple(GroupPlan(**group) for group in groups), paths)
+        jobs.append(RolloutJob(plan, job["weights"].numpy().tobytes()))
+    return jobs
 
 
 Fail = Callable[[set[int], str], None]

@@ -20,7 +20,7 @@ from torch import Tensor
 from sparring.agents.llm.backend import Decision
 from sparring.agents.llm.cloning.dataset import CloneDataset, Example
 from sparring.agents.llm.decoding.constraint import Constraint, encode
-from sparring.agents.llm.decoding.scoring import Scores, TokenBatch, collate, score
+from sparring.agents.llm.decoding.scoring import TokenBatch, collate, score
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.schema import CloneRunConfig
 from sparring.envs.text import Demonstration, FreeText, ReferenceTable, TextFormat, TextGame
@@ -50,7 +50,7 @@ class HeldOut:
             examples = chain.from_iterable(dataset.examples(positions))
             for one, example in zip(chain.from_iterable(positions), examples, strict=True):
                 decisions.append(_decision(constraint, one, example))
-                same += _alike(one)
+                same += sum((Counter(one.chosen) & Counter(one.again)).values())  # lines repeated with other draws
                 self.orders += one.menu.lines
         self.agreement = same / self.orders
         decisions.sort(key=lambda one: len(one.prompt_ids) + len(one.token_ids))
@@ -71,7 +71,8 @@ class HeldOut:
         device, right, nats = next(model.parameters()).device, 0, 0.0
         for part in self._parts:
             scores = score(model, part.tokens.to(device))
-            wrong = ~_likeliest(scores).cpu()
+            best = torch.full_like(scores.logp, -torch.inf).scatter_reduce(0, scores.row, scores.logps, "amax")
+            wrong = ~(scores.logp >= best).cpu()
             right += part.orders - len(part.order[wrong].unique())
             nats -= float(scores.logp.sum())
         return {
@@ -95,11 +96,6 @@ def _decision(constraint: Constraint, one: Demonstration, example: Example) -> D
     )
 
 
-def _alike(one: Demonstration) -> int:
-    """Return the number of lines that the bot repeats with other draws."""
-    return sum((Counter(one.chosen) & Counter(one.again)).values())
-
-
 def _part(decisions: Sequence[Decision], line_end: int) -> _Part:
     """Number the orders of all decisions, and find the order of each decision token."""
     tokens = collate(decisions)
@@ -107,12 +103,6 @@ def _part(decisions: Sequence[Decision], line_end: int) -> _Part:
     begin = np.cumsum([0, *(int(end[-1]) for end in ends)])
     number = [ends[d][step] + begin[d] for d, step in zip(tokens.sample.tolist(), tokens.step.tolist(), strict=True)]
     return _Part(tokens, torch.tensor(number, dtype=torch.int64), int(begin[-1]))
-
-
-def _likeliest(scores: Scores) -> Tensor:
-    """Return True where the chosen token is the likeliest of those allowed, bool [N]."""
-    best = torch.full_like(scores.logp, -torch.inf).scatter_reduce(0, scores.row, scores.logps, "amax")
-    return scores.logp >= best
 
 
 class HeldOutText:

@@ -22,7 +22,7 @@ from math import cos, pi
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
 
@@ -41,7 +41,8 @@ WARMUP = 0.03
 def make_optimizers(model: Any, name: str) -> dict[str, Optimizer]:
     """Return the optimizers of `model` by the names of their states; weight decay applies to matrices only."""
     weights = [weight for weight in model.parameters() if weight.requires_grad]
-    inner = _layer_matrices(model) if name == MUON else []
+    ends = {id(end.weight) for end in (model.get_input_embeddings(), model.get_output_embeddings()) if end is not None}
+    inner = [weight for weight in weights if name == MUON and weight.dim() == 2 and id(weight) not in ends]
     own = {id(weight) for weight in inner}
     rest = [weight for weight in weights if id(weight) not in own]
     groups = [
@@ -52,14 +53,6 @@ def make_optimizers(model: Any, name: str) -> dict[str, Optimizer]:
     if inner:
         made["muon"] = torch.optim.Muon(inner, lr=0.0, weight_decay=WEIGHT_DECAY, adjust_lr_fn="match_rms_adamw")
     return made
-
-
-def _layer_matrices(model: Any) -> list[nn.Parameter]:
-    """Return the trained matrices without embeddings and output layer."""
-    ends = {id(end.weight) for end in (model.get_input_embeddings(), model.get_output_embeddings()) if end is not None}
-    return [
-        weight for weight in model.parameters() if weight.requires_grad and weight.dim() == 2 and id(weight) not in ends
-    ]
 
 
 def answer_loss(model: Any, batch: Batch) -> Tensor:
@@ -103,14 +96,11 @@ class Imitator:
             loss = self._gradient(batches, tokens)
         norm = torch.nn.utils.clip_grad_norm_(self._weights, MAX_GRAD_NORM)
         if bool(torch.isfinite(norm)):
-            self._step(rate)
+            for optimizer in self._optimizers.values():
+                for group in optimizer.param_groups:
+                    group["lr"] = rate
+                optimizer.step()
         return float(loss), float(norm)
-
-    def _step(self, rate: float) -> None:
-        for optimizer in self._optimizers.values():
-            for group in optimizer.param_groups:
-                group["lr"] = rate
-            optimizer.step()
 
     def _gradient(self, batches: Sequence[Batch], tokens: int) -> Tensor:
         """Store the gradient of the mean over `tokens` in the weights' `grad`; return that mean."""

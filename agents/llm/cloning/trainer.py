@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sparring.agents.distributed.processes import ALONE, Processes
+from sparring.agents.distributed.processes import ALONE, Processes, derive_seeds
 from sparring.agents.llm.backend import ModelError
 from sparring.agents.llm.cloning.dataset import CloneDataset, batches, halve, pack
 from sparring.agents.llm.cloning.held_out import HeldOut, HeldOutText
@@ -48,7 +48,10 @@ def first_model(config: CloneRunConfig, *, seed: int) -> tuple[Any, Any]:
     Raises `ModelError` for a model that is missing, damaged, or could not play after the training.
     """
     if config.model.name == NEW_MODEL:
-        return _new(config, seed)
+        clone, tokenizer = config.clone, game_tokenizer(game_with_id(config.env.id).name)
+        shape = {"hidden": clone.hidden, "layers": clone.layers, "heads": clone.heads}
+        model = build_tiny(tokenizer, **shape, init_std=clone.init_std, seed=seed)
+        return model.to(choose_device(config.device)), tokenizer
     model, tokenizer = load_model(config.model, device=config.device)
     check_finite(model)
     check_head(model)
@@ -56,13 +59,6 @@ def first_model(config: CloneRunConfig, *, seed: int) -> tuple[Any, Any]:
     if tokenizer.eos_token_id is None:
         raise ModelError(f"model {config.model.name}: its tokenizer has no end of text; set its eos_token")
     return model, tokenizer
-
-
-def _new(config: CloneRunConfig, seed: int) -> tuple[Any, Any]:
-    clone, tokenizer = config.clone, game_tokenizer(game_with_id(config.env.id).name)
-    shape = {"hidden": clone.hidden, "layers": clone.layers, "heads": clone.heads}
-    model = build_tiny(tokenizer, **shape, init_std=clone.init_std, seed=seed)
-    return model.to(choose_device(config.device)), tokenizer
 
 
 class CloneTrainer:
@@ -83,8 +79,7 @@ class CloneTrainer:
         if config.deterministic:
             make_deterministic()
         keep_freed_memory()
-        words = np.random.SeedSequence(config.seed).generate_state(len(SEED_USES))
-        self.seeds = dict(zip(SEED_USES, (words >> 1).tolist(), strict=True))
+        self.seeds = derive_seeds(config.seed, SEED_USES)
         self.updates = min(clone.updates, config.max_updates or clone.updates)
         self.updates_done, self.decisions, self.seconds = 0, 0, 0.0
         self.game = text_game(config.env.id)
@@ -143,18 +138,15 @@ class CloneTrainer:
 
     def describe(self) -> Iterator[str]:
         """Yield a line with sizes, the bot, and the machine."""
-        clone, weights = self.config.clone, sum(p.numel() for p in self.model.parameters())
+        clone, name = self.config.clone, self.config.model.name
+        origin = f"{clone.layers} layers of {clone.hidden}" if name == NEW_MODEL else f"from {name}"
+        weights = sum(p.numel() for p in self.model.parameters())
         limit = f"at most {clone.minutes:g} minutes, " if clone.minutes else ""
         yield (
             f"{self.session.folder.path}: {counted(self.updates, 'update')}, {limit}"
-            f"{self._origin()} ({weights:,} weights), {self.dataset.games.source}, {self.device}, "
+            f"{origin} ({weights:,} weights), {self.dataset.games.source}, {self.device}, "
             f"{counted(self.threads, 'thread')}"
         )
-
-    def _origin(self) -> str:
-        """Return what the model is at first, in words."""
-        name, clone = self.config.model.name, self.config.clone
-        return f"{clone.layers} layers of {clone.hidden}" if name == NEW_MODEL else f"from {name}"
 
     def update(self) -> dict[str, float]:
         """Play one phase of all games, and take one step per batch."""

@@ -188,8 +188,8 @@ def _alternatives(value: Any, tokens: tuple[int, ...] | None) -> tuple[dict[int,
     """Return one mapping per token; None unless the server names all alternatives by id."""
     if tokens is None or not isinstance(value, list) or len(value) != len(tokens):
         return None
-    steps = [_step(step) for step in value]
-    return None if any(step is None for step in steps) else tuple(step for step in steps if step is not None)
+    steps = tuple(step for step in map(_step, value) if step is not None)
+    return steps if len(steps) == len(value) else None
 
 
 def _step(step: Any) -> dict[int, float] | None:

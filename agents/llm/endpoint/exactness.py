@@ -24,7 +24,7 @@ from sparring.agents.llm.endpoint.request import Question, Spelling, Writer, Wri
 from sparring.agents.llm.endpoint.retry import Meter
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig
-from sparring.envs.text import FreeText, Menu, MenuReading, TextFormat
+from sparring.envs.text import FreeText, Menu, TextFormat
 
 TOLERANCE = 1e-3
 """Absolute error of a sum of probabilities, and of the temperature times a difference of log-probabilities."""
@@ -107,9 +107,12 @@ class Judge:
         if reading.complete:
             reason = self.reason or "its tokens are not those in which the tokenizer writes the same lines"
             return Decision(reading.chosen, why_inexact=reason)
-        problem = _problem(writing)
+        # Truncated also if all of it was reasoning, which some servers send apart from the text.
+        problem = "truncated" if writing.cut else "illegal" if writing.text.strip() else "empty"
         self._meter.add(f"errors/{problem}")
-        return Decision(reading.chosen, finish_reason=FALLBACK, why_inexact=f"the answer is {problem}{_first(reading)}")
+        unread = next(iter(reading.problems), None)
+        first = f": {unread.text[:100]!r}: {unread.problem[:200]}" if unread else ""
+        return Decision(reading.chosen, finish_reason=FALLBACK, why_inexact=f"the answer is {problem}{first}")
 
     def fallback(self, choices: Menu | FreeText, reason: str) -> Decision:
         """Return a legal decision for a request without an answer."""
@@ -128,17 +131,6 @@ class Judge:
         return Decision(
             done.chosen, prompt, done.token_ids, done.logprobs, done.allowed_ids, done.allowed_counts, exact=True
         )
-
-
-def _first(reading: MenuReading) -> str:
-    """Return the first line that was not read, with its problem; empty if there is none."""
-    return f": {reading.problems[0].text[:100]!r}: {reading.problems[0].problem[:200]}" if reading.problems else ""
-
-
-def _problem(writing: Writing) -> str:
-    if writing.cut:
-        return "truncated"  # also if all of it was reasoning, which some servers send apart from the text
-    return "illegal" if writing.text.strip() else "empty"
 
 
 def checked_spelling(

@@ -39,6 +39,8 @@ SEEDS = 1 << 31
 ROOM = 64
 """Tokens beyond the longest answer, for text that a server writes around an unconstrained answer."""
 BETWEEN_SEEDS = 7919
+SPECIAL = r"([.^$*+?()\[\]{}|\\])"
+"""Characters with a meaning in a server's regex."""
 
 
 def line_choice(menu: Sequence[Option]) -> dict[str, list[str]]:
@@ -48,7 +50,8 @@ def line_choice(menu: Sequence[Option]) -> dict[str, list[str]]:
 
 def decision_regex(choices: Menu) -> dict[str, str]:
     """Return the regex of a menu of independent lines; dependent lines have no short regex."""
-    lines = ("|".join(_literal(option.text) for option in choices.menu(line)) for line in range(choices.lines))
+    menus = (choices.menu(line) for line in range(choices.lines))
+    lines = ("|".join(re.sub(SPECIAL, r"\\\1", option.text) for option in menu) for menu in menus)
     return {"regex": "".join(f"({line})\\n" for line in lines)}
 
 
@@ -75,10 +78,6 @@ def _path(automaton: Automaton, edge: int, end: int) -> tuple[str, tuple[int, in
         if state >= end or count != 1:
             return " ".join([*tokens, *([f"s{state}"] if state < end else [])]), (state, count)
         edge = state
-
-
-def _literal(text: str) -> str:
-    return re.sub(r"([.^$*+?()\[\]{}|\\])", r"\\\1", text)
 
 
 class Spelling:
@@ -226,20 +225,17 @@ class Writer:
         elif self.structured == "choice" or (self.structured == "regex" and not choices.independent):
             return self._write_lines(prompt, choices, seed, put)
         else:
-            question = Question(prompt, self._structure(choices), self._most_tokens(choices), seed)
+            structured: Mapping[str, str] | None = None
+            if self.structured == "tokens" and self._spelling:
+                structured = self._spelling.grammar(choices)
+            elif self.structured == "regex":
+                structured = decision_regex(choices)
+            # One token for a character of the longest answer, and for its end.
+            most = choices.lines * (choices.longest + 1) + (ROOM if self.structured == "none" else 1)
+            question = Question(prompt, structured, self._max_tokens or most, seed)
         writing = Writing()
         writing.add(question, put(question), self._end)
         return writing
-
-    def _structure(self, choices: Menu) -> Mapping[str, str] | None:
-        if self.structured == "tokens" and self._spelling:
-            return self._spelling.grammar(choices)
-        return decision_regex(choices) if self.structured == "regex" else None
-
-    def _most_tokens(self, choices: Menu) -> int:
-        """Return the token limit of an answer: the given one, or one per character of the longest and for the end."""
-        room = ROOM if self.structured == "none" else 1
-        return self._max_tokens or choices.lines * (choices.longest + 1) + room
 
     def _write_lines(self, prompt: str | list[int], choices: Menu, seed: int, put: Put) -> Writing:
         """Write line by line, until one is not legal; earlier lines are part of the next line's prompt."""
@@ -248,12 +244,14 @@ class Writer:
             menu = choices.menu(line, last)
             if len(menu) > 1:
                 option = self._ask_line(writing, prompt, menu, seed + line * BETWEEN_SEEDS, put)
+                if option is None:
+                    break
+                ids = self._spelling.line(option) if self._spelling else []
             else:
-                option, ids = menu[0], self._ids(menu[0])
+                option = menu[0]
+                ids = self._spelling.line(option) if self._spelling else []
                 writing.append(f"{option.text}\n", ids, [{token: 0.0} for token in ids])
-            if option is None:
-                break
-            prompt, last = self._continued(prompt, option), option.slot
+            prompt, last = f"{prompt}{option.text}\n" if isinstance(prompt, str) else [*prompt, *ids], option.slot
         return writing
 
     def _ask_line(
@@ -268,9 +266,3 @@ class Writer:
             answer = replace(answer, text=f"{chosen.text}\n")  # some servers strip the line end
         writing.add(question, answer, self._end)
         return chosen
-
-    def _ids(self, option: Option) -> list[int]:
-        return self._spelling.line(option) if self._spelling else []
-
-    def _continued(self, prompt: str | list[int], option: Option) -> str | list[int]:
-        return f"{prompt}{option.text}\n" if isinstance(prompt, str) else [*prompt, *self._ids(option)]

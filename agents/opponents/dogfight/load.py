@@ -12,14 +12,14 @@ import warnings
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 
 from sparring.agents.opponents import players
 from sparring.agents.opponents.dogfight.held_out import HELD_OUT_SOURCES
-from sparring.agents.opponents.dogfight.onnx_actor import contract_of, make_policy, notes_on
+from sparring.agents.opponents.dogfight.onnx_actor import OnnxActor, contract_of, notes_on
 from sparring.agents.opponents.dogfight.onnx_file import read_onnx
 from sparring.agents.opponents.dogfight.planner import PlannerPlayer
 from sparring.agents.opponents.python_policy import PythonPolicy
@@ -152,9 +152,9 @@ def load_policy(
     any.
     Raises `InputError` if it is unusable, or, unless `old_version`, of an old version of the environment.
     """
+    name = players.display_name(path)
     if path.suffix == players.ONNX:
         return _load_onnx(path, device, deterministic=deterministic, old_version=old_version)
-    name = players.display_name(path)
     if path.suffix == SB3:
         return _load_zip(path, device, deterministic=deterministic, vecnormalize=vecnormalize)
     checkpoint = load_checkpoint(path, device)
@@ -193,7 +193,8 @@ def _missing_statistics(name: str, stem: str, *, shown: bool) -> str:
 def _load_onnx(path: Path, device: str | torch.device, *, deterministic: bool, old_version: bool) -> Entrant:
     name, file = players.display_name(path), read_onnx(path)
     contract, notes = _todays(path, contract_of(file), old_version=old_version)
-    policy = make_policy(file, contract, name=name, device=device)
+    actor = OnnxActor(file, device=device, threads=torch.get_num_threads())
+    policy = Policy(cast(ActorCritic, actor), contract, name=name)
     return Entrant(name, policy, path, notes=notes + notes_on(file, name, deterministic=deterministic))
 
 

@@ -8,7 +8,7 @@ the current version and step length are assumed.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,8 +22,6 @@ from sparring.agents.opponents.dogfight.onnx_file import (
     OnnxFile,
     export_package,
 )
-from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.policies.policy import Policy
 from sparring.envs.dogfight.rules import ACTION_REPEAT, ENV_ID, VERSION
 
 TOLERANCE = 1e-5
@@ -170,24 +168,13 @@ def contract_of(file: OnnxFile) -> dict[str, Any]:
     return game | seen | {"continuous": 3, "binary": 0, "mirror": False}
 
 
-def make_policy(file: OnnxFile, contract: dict[str, Any], *, name: str, device: str | torch.device) -> Policy:
-    """Return the player `name` on `device`; the model runs on the CPU. Raises `OnnxError` if it cannot play."""
-    actor = OnnxActor(file, device=device, threads=torch.get_num_threads())
-    return Policy(cast(ActorCritic, actor), contract, name=name, deterministic=True)
-
-
 def notes_on(file: OnnxFile, name: str, *, deterministic: bool) -> tuple[str, ...]:
     """Return notes to show with the model's results; `deterministic` is the setting for all players."""
+    limits = {"parameters": (file.parameters, MAX_PARAMETERS), "bytes": (file.size, MAX_BYTES)}
+    over = [f"{size:,} {what} (at most {most:,})" for what, (size, most) in limits.items() if size > most]
     notes = []
-    if over := _over_the_limit(file):
-        notes.append(f"{name} has {over}, so the public challenge would refuse it")
+    if over and file.rules == "challenge":
+        notes.append(f"{name} has {' and '.join(over)}, so the public challenge would refuse it")
     if not deterministic:
         notes.append(f"{name} is an ONNX agent, whose actions are not sampled")
     return tuple(notes)
-
-
-def _over_the_limit(file: OnnxFile) -> str:
-    """Return the public challenge's limits that the model exceeds; empty if there are none."""
-    limits = {"parameters": (file.parameters, MAX_PARAMETERS), "bytes": (file.size, MAX_BYTES)}
-    over = [f"{size:,} {what} (at most {most:,})" for what, (size, most) in limits.items() if size > most]
-    return " and ".join(over) if file.rules == "challenge" else ""

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import gymnasium
@@ -191,7 +190,9 @@ def make_copies(env_id: str, num_envs: int, *, vector: bool = False, render_mode
         failed, spaces = error, None
         spec = gymnasium.registry.get(env_id.rpartition(":")[2])
         if spec is None or spec.entry_point is not None or spec.vector_entry_point is None:
-            raise _not_made(env_id, error) from error
+            hint = "" if env_id in gymnasium.registry else suggestion(env_id, list(gymnasium.registry))
+            why = f"cannot be made: {str(error).splitlines()[0]}{hint}"
+            raise ConfigError(f"env.id={env_id}: {why}") from error
     if spaces:
         check_spaces(env_id, *spaces)
     notes = []
@@ -204,13 +205,12 @@ def make_copies(env_id: str, num_envs: int, *, vector: bool = False, render_mode
         notes = [f"env.id={env_id}: single copies are stepped; its vector environment {why}"]
     assert spaces
     flat = FlatObservations(env_id, spaces[0])
-    make = partial(_checked, env_id, options, flat)
+
+    def make() -> CheckedEnv:
+        return CheckedEnv(gymnasium.make(env_id, **options), flat)
+
     envs = SyncVectorEnv([make] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
     return Copies(envs, flat, AutoresetMode.SAME_STEP, notes)
-
-
-def _checked(env_id: str, options: dict[str, Any], flat: FlatObservations) -> CheckedEnv:
-    return CheckedEnv(gymnasium.make(env_id, **options), flat)
 
 
 def _by_vector_env(
@@ -239,8 +239,3 @@ def _by_vector_env(
         "single copies"
     )
     return Copies(envs, FlatObservations(env_id, own[0]), mode, [note]), ""
-
-
-def _not_made(env_id: str, error: Exception) -> ConfigError:
-    hint = "" if env_id in gymnasium.registry else suggestion(env_id, list(gymnasium.registry))
-    return ConfigError(f"env.id={env_id}: cannot be made: {str(error).splitlines()[0]}{hint}")

@@ -135,7 +135,10 @@ class GymnasiumEnvs:
         if done.any():
             self.final_obs = self._tensor(self.observations.apply(step.final))
         self._show(step.obs)
-        scaled = self._scaled(step.reward, done, ended)
+        self._discounted = self._discounted * self.gamma + step.reward
+        self._add(self.returns, np.where(ended, np.nan, self._discounted))
+        self._discounted[done] = 0.0
+        scaled = self.returns.scale(step.reward)
         terminated, truncated = torch.from_numpy(step.terminated), torch.from_numpy(step.truncated)
         return self.obs, self._tensor(scaled), terminated, truncated
 
@@ -196,12 +199,6 @@ class GymnasiumEnvs:
         self._raw = obs
         self._add(self.observations, obs)
         self.obs = self._tensor(self.observations.apply(obs))
-
-    def _scaled(self, reward: np.ndarray, done: np.ndarray, broken: np.ndarray) -> np.ndarray:
-        self._discounted = self._discounted * self.gamma + reward
-        self._add(self.returns, np.where(broken, np.nan, self._discounted))
-        self._discounted[done] = 0.0
-        return self.returns.scale(reward)
 
     def _add(self, normalizer: Normalizer, rows: np.ndarray) -> None:
         """Add the rows of all processes to statistics, without those that are not finite."""

@@ -9,13 +9,14 @@ import time
 import pytest
 import torch
 
+from sparring.agents.distributed.processes import derive_seeds
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.ppo import trainer
 from sparring.agents.ppo import trainer as module
 from sparring.agents.ppo.evaluation import BotEvaluation
 from sparring.agents.ppo.rollout import Rollout
 from sparring.agents.ppo.tasks import dogfight
-from sparring.agents.ppo.trainer import SEED_USES, PPOTrainer, anneal, derive_seeds
+from sparring.agents.ppo.trainer import SEED_USES, PPOTrainer, anneal
 from sparring.agents.run.folder import RunFolderError
 from sparring.agents.run.signals import Stopped
 from sparring.agents.trainers import train
@@ -247,7 +248,7 @@ def test_threads_are_those_asked_for_or_every_core():
 
 
 def test_every_use_of_chance_has_its_own_seed():
-    first, again, other = derive_seeds(1), derive_seeds(1), derive_seeds(2)
+    first, again, other = (derive_seeds(seed, SEED_USES) for seed in (1, 1, 2))
     assert first == again
     assert tuple(first) == SEED_USES
     assert len(set(first.values()) | set(other.values())) == 2 * len(SEED_USES)

@@ -7,8 +7,9 @@ import gymnasium
 import numpy as np
 import pytest
 
+from sparring.agents.distributed.processes import derive_seeds
 from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint
-from sparring.agents.ppo.trainer import derive_seeds
+from sparring.agents.ppo.trainer import SEED_USES
 from sparring.agents.run.preflight import initial_policy
 from sparring.agents.run.states import read_state
 from sparring.agents.trainers import train
@@ -136,7 +137,7 @@ def test_statistics_of_observations_continue_and_those_of_rewards_do_not(tmp_pat
     assert first.contract["normalizer"]["count"] == 2 * (64 + 1)
     assert started["observations"]["count"] == 2 * (64 + 1) + 2  # and its own first observations
     assert started["returns"]["count"] == 0
-    seed, env = derive_seeds(2)["env"], gymnasium.make("Pendulum-v1")
+    seed, env = derive_seeds(2, SEED_USES)["env"], gymnasium.make("Pendulum-v1")
     shown = sum(env.reset(seed=seed + copy)[0].astype(np.float64) for copy in range(2))
     expected = (130 * np.array(first.contract["normalizer"]["mean"]) + shown) / 132
     np.testing.assert_allclose(started["observations"]["mean"], expected)
