@@ -8,7 +8,6 @@ by what was learned. `eval/run.py` plays more games and reports confidence inter
 
 from __future__ import annotations
 
-from collections.abc import Container
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -33,7 +32,7 @@ from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, League
 from sparring.curriculum.league.matchmaking import Opponents, league_metrics
 from sparring.curriculum.ratings import GameResult, by_player
 from sparring.envs.game import text_game
-from sparring.envs.text import ReferenceTable, RolloutPlan
+from sparring.envs.text import ReferenceTable
 
 
 def check_batch(batch: RolloutBatch, *, step: int, version: int, depth: int) -> None:
@@ -199,8 +198,3 @@ def lost_checkpoints(league: League, folder: Path, model: Any) -> dict[str, str]
                 raise
             lost[agent.name] = str(error)
     return lost
-
-
-def meets(plan: RolloutPlan, names: Container[str]) -> bool:
-    """Return whether one of `names` plays in a plan."""
-    return any(name in names for group in plan.groups for name in group.players)

@@ -32,7 +32,6 @@ from sparring.agents.grpo.step import (
     league_results,
     learn_from,
     lost_checkpoints,
-    meets,
     step_metrics,
 )
 from sparring.agents.llm.decoding.forward import check_finite
@@ -283,7 +282,7 @@ class GRPOTrainer:
         self.processes.run_on_rank0(lambda: self.league_file.restore(self.league))
         players = self._open_players()
         for job in jobs:
-            if meets(job.plan, lost):  # with other opponents
+            if any(name in lost for group in job.plan.groups for name in group.players):  # with other opponents
                 plan = replace(self._plan(job.plan.step), policy_version=job.plan.policy_version)
                 job = replace(job, plan=plan)
             players.submit(job)

@@ -14,15 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from sparring.agents.run.folder import FINAL
+from sparring.agents.run.folder import FINAL, RunFolder, RunFolderError
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import InputError, UnknownNameError, choices, choose, suggestion
-from sparring.configs.core.files import CHECKPOINTS, PACKAGE, ROOT, SHIPPED, holds, read_regular_text
+from sparring.configs.core.files import CHECKPOINTS, PACKAGE, ROOT, SHIPPED, holds
 from sparring.configs.games import PACKAGES, current_id
 from sparring.configs.kinds import run_kind
 from sparring.configs.opponents import is_code
 from sparring.configs.schema import LanguageRunConfig
-from sparring.configs.serialization import read_yaml
 from sparring.envs.game import HELD_OUT_PREFIX, Game, game_of, games
 
 ONNX = ".onnx"
@@ -294,10 +293,9 @@ def _plays(game: Game | None, config: Path) -> bool:
 def _stored(config: Path) -> dict[str, Any]:
     """Read a stored configuration; return an empty one if it is missing or unreadable."""
     try:
-        plain = read_yaml(read_regular_text(config))
-    except (OSError, ValueError):
+        return RunFolder(config.parent).read_config()
+    except RunFolderError:
         return {}
-    return plain if isinstance(plain, dict) else {}
 
 
 class OpponentError(InputError):

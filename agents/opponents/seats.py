@@ -62,12 +62,7 @@ def legal_actions(obs: Tensor, contract: Mapping[str, Any]) -> Tensor | None:
 def row_sizes(contract: Mapping[str, Any]) -> tuple[int, int]:
     """Return F and K, the number of features and of alternatives in a row of an observation."""
     count = sum(alternatives(contract["categorical"])) if contract["masked"] else 0
-    return contract["obs_dim"] - count - has_roles(contract), count
-
-
-def has_roles(contract: Mapping[str, Any]) -> bool:
-    """Return whether a row ends with the seat's role, since there are several."""
-    return len(set(contract["roles"])) > 1
+    return contract["obs_dim"] - count - (len(set(contract["roles"])) > 1), count  # several roles are the last column
 
 
 class RandomSeats:

@@ -26,7 +26,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
@@ -118,12 +118,12 @@ class ActorCritic(nn.Module):
         return network_shape(self.obs_dim, self.continuous, self.binary, self.config, categorical=self.categorical)
 
     @classmethod
-    def from_shape(cls, shape: dict[str, Any], *, seed: int = 0) -> ActorCritic:
+    def from_shape(cls, shape: dict[str, Any], *, seed: int = 0) -> Self:
         """Build a network from `shape`, with initial weights drawn from `seed`."""
         options = dict(shape)
         obs_dim, continuous, binary = (options.pop(key) for key in ("obs_dim", "continuous", "binary"))
-        categorical = options.pop("categorical", 0)
-        return cls(obs_dim, continuous, binary, NetworkConfig(**options), categorical=categorical, seed=seed)
+        kinds = {key: options.pop(key) for key in ("categorical", *SEAT_KEYS) if key in options}
+        return cls(obs_dim, continuous, binary, NetworkConfig(**options), **kinds, seed=seed)
 
     @torch.no_grad()
     def act(
@@ -211,6 +211,8 @@ def shape_options(config: NetworkConfig) -> dict[str, Any]:
     return {key: value for key, value in asdict(config).items() if key not in LATER or value != LATER[key]}
 
 
+SEAT_KEYS = ("masked", "roles", "picture")
+"""Keys of a shape that `ActorCritic` lacks; all seat networks have `masked`, the others where not 1 or empty."""
 LATER = {"gsde": False, "encoder": "auto", "memory": "none", "in_turn": False}
 """Options that earlier shapes lack, with the values that mean the same."""
 

@@ -21,9 +21,9 @@ from typing import Any, NotRequired, get_type_hints
 import torch
 from typing_extensions import TypedDict
 
-from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.actor_critic import SEAT_KEYS, ActorCritic
 from sparring.agents.policies.networks import build_network, check_shape, check_weights
-from sparring.agents.policies.seat_network import SEAT_KEYS, contract_keys
+from sparring.agents.policies.seat_network import contract_keys
 from sparring.configs.core.archive import TensorFileError
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import user_path

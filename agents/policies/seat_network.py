@@ -117,14 +117,6 @@ class SeatNetwork(ActorCritic):
             self.masked, self.roles, picture
         )
 
-    @classmethod
-    def from_shape(cls, shape: dict[str, Any], *, seed: int = 0) -> SeatNetwork:
-        """Build a network from `shape`, with initial weights drawn from `seed`."""
-        options = dict(shape)
-        obs_dim, continuous, binary = (options.pop(key) for key in ("obs_dim", "continuous", "binary"))
-        kinds = {key: options.pop(key) for key in ("categorical", *SEAT_KEYS) if key in options}
-        return cls(obs_dim, continuous, binary, NetworkConfig(**options), **kinds, seed=seed)
-
     @torch.no_grad()
     def step(
         self,
@@ -341,10 +333,6 @@ class ChoiceDensity(torch.autograd.Function):
 
 def _masked(logits: Tensor, illegal: Tensor | None) -> Tensor:
     return logits if illegal is None else logits.masked_fill(illegal, -math.inf)
-
-
-SEAT_KEYS = ("masked", "roles", "picture")
-"""Keys of a shape that `ActorCritic` lacks; all seat networks have `masked`, the others where not 1 or empty."""
 
 
 def seat_shape(contract: Mapping[str, Any], config: NetworkConfig) -> dict[str, Any]:

@@ -117,7 +117,10 @@ class PPOTrainer:
                 self.task_files.reset()
             if self.config.init_from:
                 session.say(begin_from(self.config, self.network, self.task.env, self.processes))
-        position = self._latest_position() if self.position is None or self.over else self.position
+        position = self.position
+        if position is None or self.over:  # that of the last finished update, after which the clock advanced by one
+            clock = position.clock if position else self.schedule.total_updates
+            position = SchedulePosition(self.updates_done - 1, clock - 1, clock)
         self.plan = self.schedule.plan(position, self.task.status().win_rates)
 
     def nothing_left(self) -> str:
@@ -264,11 +267,6 @@ class PPOTrainer:
         return SchedulePosition(update=done, clock=done, since=done)  # without success, clock and updates agree
 
     # ---- the parts of an update
-
-    def _latest_position(self) -> SchedulePosition:
-        """Return the position of the last finished update, after which the clock advanced by one."""
-        clock = self.position.clock if self.position else self.schedule.total_updates
-        return SchedulePosition(self.updates_done - 1, clock - 1, clock)
 
     @property
     def _randomized(self) -> bool:

@@ -113,7 +113,9 @@ class RunFolder:
             return None
         if folder.path.is_dir():
             check_contents(folder.path)
-        if folder.config.name in names or _is_unfinished(names):
+        # A start that ended before config.yaml leaves the lock's file and no other.
+        unfinished = LOCK in names and all(name == LOCK or name.endswith(".tmp") for name in names)
+        if folder.config.name in names or unfinished:
             return folder
         if folder.state.name in names and folder.state.is_dir():
             raise RunFolderError(
@@ -245,11 +247,6 @@ def _listed(path: Path) -> list[str] | None:
         return [] if path.is_symlink() else None
     except NotADirectoryError:
         return []
-
-
-def _is_unfinished(names: list[str]) -> bool:
-    """Return True for the names left by a start that ended before config.yaml: the lock's file and no other."""
-    return LOCK in names and all(name == LOCK or name.endswith(".tmp") for name in names)
 
 
 def _make(path: Path) -> bool:

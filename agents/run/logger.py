@@ -307,8 +307,15 @@ class VideoThreads:
     def start(self, env_steps: int, name: str, draw: Callable[[], bytes]) -> None:
         """Begin to draw; `draw` returns the bytes of an animated GIF."""
         video = DrawnVideo(env_steps, name)
+
+        def run() -> None:
+            try:
+                video.gif = draw()
+            except Exception as error:
+                video.error = error
+
         # A daemon: a drawing in progress does not keep a stopped run alive.
-        video.thread = Thread(target=_draw, args=(video, draw), daemon=True, name=f"draw {name}")
+        video.thread = Thread(target=run, daemon=True, name=f"draw {name}")
         video.thread.start()
         self._videos.append(video)
 
@@ -324,10 +331,3 @@ class VideoThreads:
     def discard(self) -> None:
         """Drop all videos, drawn or in progress."""
         self._videos.clear()
-
-
-def _draw(video: DrawnVideo, draw: Callable[[], bytes]) -> None:
-    try:
-        video.gif = draw()
-    except Exception as error:
-        video.error = error

@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 
-from sparring.agents.distributed.processes import Shard
 from sparring.agents.opponents.air_combat import open_player
 from sparring.agents.play.air_combat_matches import CombatConditions
 from sparring.agents.ppo.tasks.duel import DuelTask
@@ -18,30 +17,15 @@ from sparring.envs.air_combat.rules import BOTS
 class AirCombatTask(DuelTask):
     """See `DuelTask`."""
 
+    batch_kind = AirCombatBatch
     bots, per_match = tuple(BOTS), ("obs", "bots", "match_id", "invalid_actions", "clamped")
     limit_ends = True
     config: AirCombatRunConfig
 
-    def make_batch(self, device: torch.device, threads: int, share: Shard) -> AirCombatBatch:
-        """Create this process's share of the matches of the run."""
-        env, seed = self.config.env, self._seeds["env"]
-        batch = AirCombatBatch(
-            share.count,
-            device=str(device),
-            model=env.model,
-            gun=self._gun,
-            action_repeat=env.action_repeat,
-            reward=env.reward,
-            gamma=self.config.ppo.gamma,
-            chase=env.chase,
-            threads=threads,
-            seed=seed,
-            options=combat_options(env),
-        )
-        if not share.whole:
-            batch.match_id += share.first
-            batch.reset(seed)
-        return batch
+    def batch_options(self) -> dict[str, Any]:
+        """Return the options of a batch that only this game has."""
+        env = self.config.env
+        return {"model": env.model, "gun": self._gun, "chase": env.chase, "options": combat_options(env)}
 
     def open_policy(self, text: str, device: torch.device) -> Any:
         """Return the opponent that a run names, which is no bot."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from sparring.agents.distributed.processes import ALONE, Processes, Shard
+from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.opponents.dogfight.load import open_player
 from sparring.agents.play.dogfight_matches import MatchSettings
 from sparring.agents.play.own_reward import OwnReward
@@ -30,6 +30,7 @@ VIDEO_SECONDS, VIDEO_FPS, VIDEO_SIZE = 15.0, 10, (360, 240)
 class DogfightTask(DuelTask):
     """See `DuelTask`."""
 
+    batch_kind = DogfightBatch
     bots, per_match = BOTS, ("obs", "bots", "match_id", "invalid_actions")
     config: DogfightRunConfig
     batch: DogfightBatch
@@ -52,27 +53,10 @@ class DogfightTask(DuelTask):
         """What policies of the run state: also whether they play in the mirror."""
         return self.batch.contract | {"mirror": self.config.env.mirror}
 
-    def make_batch(self, device: torch.device, threads: int, share: Shard) -> DogfightBatch:
-        """Create this process's share of the matches of the run."""
-        env, seed = self.config.env, self._seeds["env"]
-        batch = DogfightBatch(
-            share.count,
-            device=str(device),
-            rules=env.rules,
-            action_repeat=env.action_repeat,
-            bot_rate=env.bot_rate,
-            spawn=env.spawn,
-            repeat_unwon=env.repeat_unwon,
-            observe_physics=env.observe_physics,
-            reward=env.reward,
-            gamma=self.config.ppo.gamma,
-            threads=threads,
-            seed=seed,
-        )
-        if not share.whole:
-            batch.match_id += share.first
-            batch.reset(seed)
-        return batch
+    def batch_options(self) -> dict[str, Any]:
+        """Return the options of a batch that only this game has."""
+        names = ("rules", "bot_rate", "spawn", "repeat_unwon", "observe_physics")
+        return {name: getattr(self.config.env, name) for name in names}
 
     def make_view(self) -> Mirror | None:
         """Return the mirror, if policies play in it."""

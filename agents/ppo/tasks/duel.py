@@ -7,7 +7,7 @@ With several processes, training states are split and joined by matches.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -49,6 +49,8 @@ class DuelTask:
     `self_play` and `evaluation` exist in the first process only, which broadcasts their results.
     """
 
+    batch_kind: ClassVar[Callable[..., Any]]
+    """Class of the game's batches."""
     bots: Sequence[str]
     """The game's bots by id."""
     per_match: tuple[str, ...]
@@ -101,6 +103,17 @@ class DuelTask:
 
     def make_batch(self, device: torch.device, threads: int, share: Shard) -> Any:
         """Create this process's share of the matches of the run."""
+        env: Any = self.config.env
+        alike = {"device": str(device), "threads": threads, "seed": self._seeds["env"], "gamma": self.config.ppo.gamma}
+        own = self.batch_options() | {"action_repeat": env.action_repeat, "reward": env.reward}
+        batch = self.batch_kind(share.count, **alike, **own)
+        if not share.whole:
+            batch.match_id += share.first
+            batch.reset(self._seeds["env"])
+        return batch
+
+    def batch_options(self) -> dict[str, Any]:
+        """Return the options of a batch that only this game has."""
         raise NotImplementedError
 
     def make_view(self) -> SeatView | None:

@@ -259,14 +259,14 @@ def test_every_use_of_chance_has_its_own_seed():
 def test_a_simulator_that_takes_long_to_load_is_explained_where_progress_is_shown(
     progress, tmp_path, monkeypatch, capsys
 ):
-    make_batch = dogfight.make_batch
+    make_batch = dogfight.DogfightTask.make_batch
 
     def slowly(*arguments, **options):
         time.sleep(0.3)
         return make_batch(*arguments, **options)
 
     monkeypatch.setattr(status, "PATIENCE", 0.05)
-    monkeypatch.setattr(dogfight, "make_batch", slowly)
+    monkeypatch.setattr(dogfight.DogfightTask, "make_batch", slowly)
     PPOTrainer(config(tmp_path, logger=LoggerConfig(progress=progress))).close()
     assert (status.COMPILING in capsys.readouterr().err) is progress
 
