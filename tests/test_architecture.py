@@ -243,7 +243,6 @@ ADAPTERS = {
     "sparring.agents.opponents.dogfight.load",
     "sparring.agents.opponents.dogfight.onnx_actor",
     "sparring.agents.opponents.dogfight.onnx_file",
-    "sparring.agents.play.air_combat_matches",
     "sparring.agents.play.dogfight_matches",
     "sparring.agents.play.own_reward",
     "sparring.agents.policies.order_network",
@@ -265,13 +264,13 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 77_707,
-    "product files": 470,
+    "product lines": 77_355,
+    "product files": 468,
     "import lines, % of product lines": 7.6,
     "files with one importer": 84,
     "files with one importer and at most 80 lines": 5,
     "`found` as a name, per 1,000 lines": 0.6,
-    "test lines": 67_198,
+    "test lines": 67_191,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""

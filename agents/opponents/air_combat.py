@@ -1,4 +1,4 @@
-"""The one place where a name, a file or a Python object becomes a player of air combat."""
+"""Air combat's players, from a name, a file or a Python object, and the conditions of its evaluation matches."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from sparring.agents.opponents import players
@@ -14,7 +15,8 @@ from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import InputError
 from sparring.configs.opponents import is_code, named_source, registered, registered_name, source_name
-from sparring.envs.air_combat import GAME
+from sparring.envs.air_combat import GAME, rules
+from sparring.envs.air_combat.batch import AirCombatBatch
 
 
 @dataclass(frozen=True)
@@ -58,3 +60,28 @@ def load_pilot(path: Path, device: str | torch.device, *, deterministic: bool = 
         raise CheckpointError(players.other_game(path, checkpoint.contract["id"], GAME))
     policy = Policy(checkpoint.network, checkpoint.contract, name=name, deterministic=deterministic)
     return Pilot(name, policy, path, checkpoint.training)
+
+
+@dataclass(frozen=True)
+class CombatConditions:
+    """Conditions of matches, `dogfight_matches.DuelSettings`; the options are those of `AirCombatBatch`."""
+
+    model: str = "point_mass"
+    gun: str = ""
+    action_repeat: int = rules.ACTION_REPEAT
+    max_ticks: int = rules.MAX_TICKS
+    device: str = "cpu"
+    threads: int = 0
+    options: rules.CombatOptions = rules.PLAIN
+
+    def batch(self, games: int) -> AirCombatBatch:
+        """Create a batch of `games` matches under these conditions."""
+        return AirCombatBatch(games, **vars(self))
+
+    def under(self, ranges: np.ndarray) -> CombatConditions:
+        """Return these conditions: the physics is not randomized."""
+        return self
+
+    def filmed(self) -> CombatConditions:
+        """Return these conditions: a match is filmed from its snapshots."""
+        return self

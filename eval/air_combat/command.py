@@ -37,8 +37,7 @@ from sparring.eval.options import CONDITIONS, RESULTS, WHO, CommandText, Evaluat
 from sparring.eval.stats.tables import MatchRecord, percent, table
 
 if TYPE_CHECKING:
-    from sparring.agents.opponents.air_combat import Pilot
-    from sparring.agents.play.air_combat_matches import CombatConditions
+    from sparring.agents.opponents.air_combat import CombatConditions, Pilot
 
 SCHEMA_VERSION = 1
 GAMES = "[2, 1000000]"
@@ -115,8 +114,7 @@ def evaluate(options: AirCombatOptions) -> Evaluation:
     _check_names(options, [display_name(one) for one in opponents])
     make_folders([options.out], files=[options.replay])
     device, threads = use_machine(options.device, options.threads, quiet=options.quiet)
-    from sparring.agents.opponents.air_combat import open_player
-    from sparring.agents.play.air_combat_matches import CombatConditions
+    from sparring.agents.opponents.air_combat import CombatConditions, open_player
 
     sure = not options.stochastic
     player, *others = (open_player(one, device, deterministic=sure) for one in (located, *opponents))

@@ -6,8 +6,7 @@ from typing import Any
 
 import torch
 
-from sparring.agents.opponents.air_combat import open_player
-from sparring.agents.play.air_combat_matches import CombatConditions
+from sparring.agents.opponents.air_combat import CombatConditions, open_player
 from sparring.agents.ppo.tasks.duel import DuelTask
 from sparring.envs.air_combat.batch import AirCombatBatch
 from sparring.envs.air_combat.config import GUN_NAMES, AirCombatRunConfig, combat_options
