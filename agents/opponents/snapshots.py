@@ -7,11 +7,11 @@ other packages) call this with players of their kind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -24,19 +24,8 @@ from sparring.curriculum.pool import INDEX, Pool
 POOL = "pool"
 
 
-class SavedPlayer(Protocol):
-    """Player from a file, with the summary of its training."""
-
-    @property
-    def path(self) -> Path | None:
-        """Its file."""
-
-    @property
-    def training(self) -> Mapping[str, Any]:
-        """Summary of the training."""
-
-
-P = TypeVar("P", bound=SavedPlayer)
+P = TypeVar("P")
+"""Player from a file: its `path`, and `training`, the summary of its training."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +87,7 @@ def shortened(env_steps: int, digits: int = 3) -> str:
     return str(env_steps)
 
 
-def _age(player: SavedPlayer, unit: str) -> int:
+def _age(player: Any, unit: str) -> int:
     if unit not in player.training:
         raise CheckpointError(f"{player.path}: its training summary lacks {unit}, so it has no age; remove the file")
     return int(player.training[unit])

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from io import BytesIO, StringIO
 from pathlib import Path
 from threading import Thread
-from typing import Any, Protocol
+from typing import Any
 
 from sparring.agents.run.log_files import METRICS, JsonLines, LoggerError, TensorBoard, hyperparameters, warn
 from sparring.configs.core.errors import choose
@@ -34,31 +34,6 @@ LONGEST_TAG = 64
 """Characters that the server of Weights & Biases takes."""
 LONGEST_WAIT_SECONDS = 10.0
 """Longest wait for drawings in progress at the end of a run."""
-
-
-class LogSink(Protocol):
-    """A destination of rows and events beside the run's own lines. Any of its methods may raise.
-
-    A `lasting` one is a file, which a full disk ends for a while only; another one is left out after its first failure.
-    """
-
-    name: str
-    lasting: bool
-
-    def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
-        """Write one row of metrics."""
-
-    def event(self, env_steps: int, kind: str, text: str) -> None:
-        """Write an event."""
-
-    def video(self, env_steps: int, name: str, gif: bytes) -> None:
-        """Write an animated GIF."""
-
-    def rewind(self, env_steps: int) -> None:
-        """Hide rows after `env_steps`, if possible."""
-
-    def close(self) -> None:
-        """Finish writing."""
 
 
 class Logger:
@@ -195,6 +170,12 @@ class Hub:
             return
         with redirect_stdout(StringIO()):
             importlib.import_module("trackio").finish()  # the run's own method would be called again at exit
+
+
+LogSink = TensorBoard | Hub
+"""A destination of rows and events beside the run's own lines. Any of its methods may raise.
+
+A `lasting` one is a file, which a full disk ends for a while only; another one is left out after its first failure."""
 
 
 def run_tags(config: Mapping[str, Any]) -> tuple[str, ...]:

@@ -240,7 +240,7 @@ def decide_batch(player: Callable[[], Backend], prompts: Sequence[Prompt], fail:
 
 
 class AdapterRolloutWorker:
-    """Rollout player with the model that `config` names; see `agents.grpo.rollouts.workers.RolloutPlayer`.
+    """Player of plans with the model that `config` names.
 
     `folder` is the run's, to which the paths of checkpoints in plans are relative.
     """

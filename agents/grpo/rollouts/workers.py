@@ -24,16 +24,15 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.util import Finalize
 from threading import Condition, Thread
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from sparring.agents.distributed.processes import Processes
 from sparring.configs.core.device import end_with_parent, make_deterministic, set_threads
 from sparring.configs.core.errors import InputError, one_line
 from sparring.configs.schema import GRPORunConfig
-from sparring.envs.text import RolloutPlan
 
 if TYPE_CHECKING:
-    from sparring.agents.grpo.rollouts.rollout import RolloutBatch, RolloutJob
+    from sparring.agents.grpo.rollouts.rollout import AdapterRolloutWorker, RolloutBatch, RolloutJob
 
 EXIT_TIMEOUT_S = 10.0
 """Seconds that an unresponsive process has to exit by itself, so that its exit code shows the cause."""
@@ -42,19 +41,7 @@ JOIN_TIMEOUT_S = 2.0
 """Seconds that `close` waits for the collecting thread to finish."""
 
 
-class RolloutPlayer(Protocol):
-    """Player of plans with given weights."""
-
-    def play(self, plan: RolloutPlan, weights: bytes) -> RolloutBatch:
-        """Play a plan; `weights` are the learner's packed weights."""
-        ...
-
-    def close(self) -> None:
-        """Release its resources."""
-        ...
-
-
-MakePlayer = Callable[[GRPORunConfig], RolloutPlayer]
+MakePlayer = Callable[[GRPORunConfig], "AdapterRolloutWorker"]
 
 
 class RolloutError(RuntimeError):
@@ -122,7 +109,7 @@ def _work(pipe: Connection, config: GRPORunConfig, make: MakePlayer, parent: int
     set_threads(config.threads)
     if config.deterministic:
         make_deterministic()
-    player: RolloutPlayer | None = None
+    player: AdapterRolloutWorker | None = None
     try:
         while True:
             task = pipe.recv()

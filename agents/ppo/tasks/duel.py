@@ -21,17 +21,8 @@ from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.memory import NONE
 from sparring.agents.policies.networks import shape_for
 from sparring.agents.policies.policy import Policy
+from sparring.agents.ppo import self_play
 from sparring.agents.ppo.evaluation import BotEvaluation, MatchFilms
-from sparring.agents.ppo.self_play import (
-    BroadcastEnv,
-    Duel,
-    SelfPlay,
-    curriculum_metrics,
-    follow,
-    league_metrics,
-    open_self_play,
-    rollout_metrics,
-)
 from sparring.agents.ppo.tasks.task import Film, TaskStatus, league_status
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError
@@ -139,12 +130,12 @@ class DuelTask:
         """Return what makes videos of evaluation matches."""
         return None
 
-    def open(self, folder: RunFolder, alert: Callable[[str], None], film: Film) -> SelfPlay | None:
+    def open(self, folder: RunFolder, alert: Callable[[str], None], film: Film) -> self_play.SelfPlay | None:
         """Open the pool and the league in the run's folder."""
         if not self.processes.first:
             return None
-        self.self_play = open_self_play(
-            self.env if self.processes.alone else BroadcastEnv(self.env, self.processes),
+        self.self_play = self_play.open_self_play(
+            self.env if self.processes.alone else self_play.BroadcastEnv(self.env, self.processes),
             folder,
             self.config.self_play,
             alert,
@@ -169,7 +160,7 @@ class DuelTask:
         if self.processes.first:
             self.self_play.deal(plan, network)
         else:
-            follow(self.env, self.processes)
+            self_play.follow(self.env, self.processes)
 
     def results(self, plan: TrainingPlan) -> dict[str, float]:
         """Return wins, draws and losses per opponent, the recent rates that control the schedule, and ratings."""
@@ -181,10 +172,10 @@ class DuelTask:
         if not self.processes.first:
             return {}
         metrics = (
-            rollout_metrics(tally, self.env.bots)
+            self_play.rollout_metrics(tally, self.env.bots)
             | self._cost()
-            | curriculum_metrics(plan, rates)
-            | league_metrics(self.self_play)
+            | self_play.curriculum_metrics(plan, rates)
+            | self_play.league_metrics(self.self_play)
         )
         return metrics | {"guard/invalid_actions": float(invalid)}
 
@@ -234,7 +225,7 @@ class DuelTask:
         return self.self_play.win_rates() if self.processes.first else self._win_rates
 
 
-def network_duel(setting: DuelSettings, contract: Mapping[str, Any]) -> Duel:
+def network_duel(setting: DuelSettings, contract: Mapping[str, Any]) -> self_play.Duel:
     """Return the games of a promotion between networks of `contract`, under the conditions of `setting`."""
 
     def duel(left: ActorCritic, right: ActorCritic, games: int, seed: int, ranges: np.ndarray) -> np.ndarray:

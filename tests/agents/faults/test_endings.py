@@ -77,7 +77,7 @@ def test_a_lock_that_cannot_be_written_leaves_no_folder_either(tmp_path, monkeyp
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(folder, "_make_given", full)
+    monkeypatch.setattr(folder, "_make", full)
     with pytest.raises(
         InputError, match=r"no folder can be made in it \(No space left on device\); free space or give"
     ):
