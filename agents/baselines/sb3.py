@@ -34,7 +34,25 @@ from sparring.envs.game import load
 from sparring.envs.spaces import flat_actions
 
 
-class LearnerVecEnv(VecEnv):
+class ClosedVecEnv(VecEnv):
+    """A `VecEnv` whose episodes have no attributes and methods of their own; `advice` says what to do instead."""
+
+    episodes, advice = "matches", ""
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        """Raise an error."""
+        raise AttributeError(f"{self.episodes} have no attributes of their own{self.advice}")
+
+    def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
+        """Raise an error."""
+        raise AttributeError(f"{self.episodes} have no methods of their own")
+
+    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
+        """Return False for every episode."""
+        return [False] * len(list(self._get_indices(indices)))
+
+
+class LearnerVecEnv(ClosedVecEnv):
     """A training environment for SB3: numpy in and out, a dict per match, finished matches restarted in the step."""
 
     def __init__(self, env: LearnerEnv | GymnasiumEnvs, actions: Space[Any]) -> None:
@@ -69,18 +87,6 @@ class LearnerVecEnv(VecEnv):
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         """Return the same value for every match."""
         return [getattr(self, attr_name, None)] * self.num_envs
-
-    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Raise an error: matches have no attributes."""
-        raise AttributeError("matches have no attributes of their own")
-
-    def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
-        """Raise an error: matches have no methods."""
-        raise AttributeError("matches have no methods of their own")
-
-    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        """Return False for every match."""
-        return [False] * self.num_envs
 
 
 class Curriculum(BaseCallback):

@@ -18,7 +18,7 @@ from gymnasium.spaces import Dict, Space, Text
 from gymnasium.vector import VectorEnv
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
-from sparring.agents.baselines.sb3 import LearnerVecEnv
+from sparring.agents.baselines.sb3 import ClosedVecEnv, LearnerVecEnv
 from sparring.agents.distributed.processes import derive_seeds
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.ppo.tasks.task import SEEDS, make_task
@@ -113,8 +113,10 @@ def _native(game: Game, num_envs: int, seed: int, opponent: Any, options: dict[s
     return LearnerVecEnv(env, space)
 
 
-class GymnasiumVecEnv(VecEnv):
+class GymnasiumVecEnv(ClosedVecEnv):
     """A `gymnasium.vector.VectorEnv` with same-step autoreset as a `VecEnv`."""
+
+    episodes, advice = "episodes", "; give options to sparring.sb3_env"
 
     def __init__(self, envs: VectorEnv[Any, Any, Any], seed: int) -> None:
         self.envs, self._first_seed = envs, [seed]
@@ -153,15 +155,3 @@ class GymnasiumVecEnv(VecEnv):
         """Return the same value for every episode."""
         value = getattr(self, attr_name) if attr_name in self.__dict__ else getattr(self.envs, attr_name, None)
         return [value] * len(list(self._get_indices(indices)))
-
-    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Raise an error: episodes have no attributes."""
-        raise AttributeError("episodes have no attributes of their own; give options to sparring.sb3_env")
-
-    def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
-        """Raise an error: episodes have no methods."""
-        raise AttributeError("episodes have no methods of their own")
-
-    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        """Return False for every episode."""
-        return [False] * len(list(self._get_indices(indices)))

@@ -94,12 +94,10 @@ class Backend(Protocol):
     @property
     def name(self) -> str:
         """Name in messages and tables."""
-        ...
 
     @property
     def exact(self) -> bool:
         """True if the log-probabilities of decisions are exact; the trainer rejects others."""
-        ...
 
     def decide(self, requests: Sequence[Prompt]) -> list[Decision]:
         """Return one decision per request, in order.
@@ -107,11 +105,9 @@ class Backend(Protocol):
         Raises `InputError` if the model cannot be reached, and `PromptError` if prompts are too long; the remaining
         requests may then be made again.
         """
-        ...
 
     def close(self) -> None:
         """Release all resources."""
-        ...
 
 
 class BotBackend:

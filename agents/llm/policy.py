@@ -23,11 +23,9 @@ class TextEnv(Protocol):
 
     def prompt(self, agent: str, rules: Any = None) -> Prompt:
         """Return the prompt for an agent's decision, rendered by the game's own `rules`."""
-        ...
 
     def submit(self, agent: str, lines: Sequence[str]) -> tuple[np.ndarray, Sequence[Any]]:
         """Return the action for lines of text, and each line with its `problem`, empty if there is none."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -19,15 +19,8 @@ import torch
 from gymnasium.spaces import Box
 from torch import Tensor
 
-from sparring.agents.opponents.players import (
-    SAMPLED_PREFIX,
-    OpponentError,
-    act_function,
-    display_name,
-    find_checkpoint,
-    made,
-    reseed_source,
-)
+from sparring.agents.opponents import players
+from sparring.agents.opponents.players import OpponentError
 from sparring.agents.opponents.snapshots import Frozen, frozen_players
 from sparring.agents.play.seat_matches import SeatPlayer
 from sparring.agents.policies.actor_critic import ActorCritic, alternatives
@@ -43,7 +36,7 @@ if TYPE_CHECKING:
 
 RANDOM = "random"
 """Player that draws uniformly among the legal actions."""
-SEAT_PLAYERS = f"{RANDOM}, a run or a checkpoint, {SAMPLED_PREFIX}FILE, or module:Name"
+SEAT_PLAYERS = f"{RANDOM}, a run or a checkpoint, {players.SAMPLED_PREFIX}FILE, or module:Name"
 COMPARED = (
     *("id", "version", "obs_dim", "continuous", "binary", "categorical"),
     *("masked", "roles", "picture", "kwargs"),
@@ -148,7 +141,7 @@ class PythonSeats:
 
     def __init__(self, source: Any, contract: Mapping[str, Any], *, name: str) -> None:
         self.name, self._contract = name, dict(contract)
-        self._ask: Callable[..., Any] = act_function(source, name)
+        self._ask: Callable[..., Any] = players.act_function(source, name)
         self._sizes = alternatives(contract["categorical"])
         self._own = contract["continuous"] + contract["binary"]
         self._size = self._own + len(self._sizes)
@@ -161,7 +154,7 @@ class PythonSeats:
 
     def reseed(self, seed: int) -> None:
         """Call `reseed(seed)` of an object that has it."""
-        reseed_source(self._ask, seed)
+        players.reseed_source(self._ask, seed)
 
     def act(self, obs: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Return the object's actions [B, A] for rows [B, D], and `memory` as it is."""
@@ -216,11 +209,11 @@ class MatchSeats:
     memory_size = 0
 
     def __init__(self, source: Any, *, name: str) -> None:
-        self.name, self._source = name, made(source, name)
+        self.name, self._source = name, players.made(source, name)
 
     def reseed(self, seed: int) -> None:
         """Call `reseed(seed)` of an object that has it."""
-        reseed_source(self._source, seed)
+        players.reseed_source(self._source, seed)
 
     def act(self, obs: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Refuse: rows of observations do not have the match in them."""
@@ -270,8 +263,8 @@ def open_seat_player(
     if isinstance(x, str) and x == RANDOM:
         return RandomSeats(contract, seed=seed)
     if isinstance(x, str) and not is_code(x):
-        sampled = x.startswith(SAMPLED_PREFIX)
-        x, deterministic = _find_file(x.removeprefix(SAMPLED_PREFIX)), deterministic and not sampled
+        sampled = x.startswith(players.SAMPLED_PREFIX)
+        x, deterministic = _find_file(x.removeprefix(players.SAMPLED_PREFIX)), deterministic and not sampled
     if isinstance(x, Path):
         return load_seat_policy(x, contract, device, deterministic=deterministic, seed=seed)
     if not isinstance(x, str) and all(hasattr(x, part) for part in ("name", "memory_size", "act", "reseed")):
@@ -297,12 +290,12 @@ def load_seat_policy(
     """
     if path.suffix != ".pt":
         raise InputError(f"{path}: imported games take policies of this project, whose names end in .pt")
-    checkpoint = load_checkpoint(path, device)
-    check_contract(display_name(path), checkpoint.contract, checkpoint.contract if contract is None else contract)
+    checkpoint, name = load_checkpoint(path, device), players.display_name(path)
+    check_contract(name, checkpoint.contract, checkpoint.contract if contract is None else contract)
     return NetworkSeats(
         checkpoint.network,
         checkpoint.contract,
-        name=display_name(path),
+        name=name,
         deterministic=deterministic,
         seed=seed,
         path=path,
@@ -314,7 +307,7 @@ def frozen_seats(folder: Path, device: str | torch.device, *, deterministic: boo
     """Return the policies of a run's folder by age; see `frozen_players`."""
 
     def with_network(player: NetworkSeats, network: ActorCritic, path: Path) -> NetworkSeats:
-        name = display_name(path)
+        name = players.display_name(path)
         return NetworkSeats(network, player.contract, name=name, deterministic=deterministic, path=path)
 
     return frozen_players(
@@ -347,7 +340,7 @@ def _plain(value: Any) -> Any:
 
 def _find_file(text: str) -> Path:
     try:
-        return find_checkpoint(text)
+        return players.find_checkpoint(text)
     except UnknownNameError as error:
         if Path(text).suffix or "/" in text:
             raise
