@@ -50,7 +50,7 @@ def read(reader: str, folder: Path) -> dict[str, float]:
         found = EventAccumulator(str(folder / "events" / "run"), size_guidance={"scalars": 0})
         found.Reload()
         return {tag: found.Scalars(tag)[-1].value for tag in found.Tags()["scalars"]}
-    from sparring.eval.analysis.sources.row_table import last_values
+    from sparring.eval.analysis.sources.reading import last_values
     from sparring.eval.analysis.sources.run_folders import RunFolders
     from sparring.eval.analysis.sources.tensorboard_files import TensorBoardFiles
 

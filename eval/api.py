@@ -307,14 +307,3 @@ def play(opponent: Any = None, **options: Any) -> None:
     known = {key: value for key, value in given.items() if key in ("env", "opponent", "opponents")}
     game = from_keywords(PlayChoice, known).game
     game.play(from_keywords(game.options, given))
-
-
-def _words(options: Mapping[str, Any]) -> list[str]:
-    """Return `limit=3, reverse=True, metrics=["a", "b"]` as words of `eval/runs.py`; None and False are left out."""
-    words: list[str] = []
-    for key, value in options.items():
-        name = f"--{key.rstrip('_').replace('_', '-')}"
-        for one in value if isinstance(value, list | tuple) else [value]:
-            if one is not None and one is not False:
-                words += [name] if one is True else [f"{name}={one}"]
-    return words

@@ -2,8 +2,7 @@
 
 Runs PettingZoo's own tests of the interface, plays random matches, and learns for half a minute in a run that is thrown
 away. Prints what fits, what is good to know, and what to change. The module of the game is imported: the command line
-names it. Exit codes: 0 nothing has to be changed, 1 something has, 2 bad input (one line on stderr), 130 stopped with
-Ctrl-C.
+names it.
 """
 
 from __future__ import annotations

@@ -133,6 +133,11 @@ def announce_loading(*, quiet: bool) -> None:
     say(LOADING, shown=not quiet)
 
 
+def place_of(out: Path | None, beside: tuple[Path, str] | None, name: str) -> tuple[Path, str] | None:
+    """Return folder and name of results: in --out, if given, with `name` for a player without a place beside it."""
+    return (out, beside[1] if beside else name) if out else beside
+
+
 def use_machine(device: str, threads: int, *, quiet: bool) -> tuple[str, int]:
     """Load torch and return the device and the number of threads. Call it after all checks that do not need torch."""
     announce_loading(quiet=quiet)

@@ -1,8 +1,7 @@
 """Replay of a Diplomacy game: `python eval/diplomacy_replay.py --out game.html`; `--help` lists the options.
 
 Bots and policies play one game, or a saved game is read (this project's format or that of the package `diplomacy`).
-Writes a self-contained HTML page, text, or a saved game. Exit codes: 0 done, 2 bad input (one line on stderr), 130
-stopped with Ctrl-C.
+Writes a self-contained HTML page, text, or a saved game.
 """
 
 from __future__ import annotations

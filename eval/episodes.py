@@ -2,8 +2,7 @@
 
 Plays episodes with the deterministic policy and prints returns and lengths. Observations are normalized with the
 training statistics stored in the checkpoint; rewards are not normalized. Writes eval.json and eval.md next to the
-checkpoint. A policy may name an environment "module:id"; its module is imported only if --import names it. Exit codes:
-0 done, 2 bad input (one line on stderr), 130 stopped with Ctrl-C.
+checkpoint. A policy may name an environment "module:id"; its module is imported only if --import names it.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from sparring.configs.core.status import say
 from sparring.configs.core.typed import naming
 from sparring.configs.games import OWN
 from sparring.envs.game import game_of
-from sparring.eval.command import Evaluation, GameEvaluation, make_folders, use_machine
+from sparring.eval.command import Evaluation, GameEvaluation, make_folders, place_of, use_machine
 from sparring.eval.options import CONDITIONS, RESULTS, SEED, CommandText, EvaluateOptions, argument, check_suffix
 
 if TYPE_CHECKING:
@@ -150,8 +149,7 @@ def evaluate(options: EpisodeOptions) -> Evaluation:
     checkpoint = _load(path, device)
     _check_module(checkpoint, options.module)
     content = _summarize(options, checkpoint, play(checkpoint, options.episodes, options.seed, device), device)
-    place = results_place(path)
-    place = (options.out, place[1] if place else "") if options.out else place
+    place = place_of(options.out, results_place(path), "")
     data = json.dumps(content, indent=1, allow_nan=False) + "\n"
     draw = partial(write_video, checkpoint=checkpoint, seed=options.seed, device=device)
     outputs = {options.video: draw} if options.video else {}

@@ -55,56 +55,30 @@ class CommandText:
 
 @dataclass(frozen=True)
 class ArgumentForm:
-    """How a field is an option, beside its type and default; see `argument`."""
+    """How a field is an option, beside its type and default."""
 
-    allowed: Allowed | None
-    metavar: str | None
-    group: str
-    flags: tuple[str, ...]
-    noun: str
-    text: str
-    split: bool
-    repeat: bool
-    positional: bool
-    nargs: str
-    unique: bool
+    allowed: Allowed | None = None
+    """Allowed values; the default is always allowed."""
+    metavar: str | None = None
+    group: str = ""
+    flags: Sequence[str] = ()
+    """Its names, if it is not called as the field."""
+    noun: str = ""
+    """What a name is, in messages."""
+    text: str = ""
+    """Help that the docstring cannot be."""
+    split: bool = False
+    """Names are separated by spaces, commas or both; there is at least one, and none twice if they are `unique`."""
+    repeat: bool = False
+    """It is given once for each value."""
+    positional: bool = False
+    nargs: str = "+"
+    unique: bool = True
 
 
-def argument(
-    default: Any,
-    allowed: Allowed | None = None,
-    *,
-    metavar: str | None = None,
-    group: str = "",
-    flags: Sequence[str] = (),
-    noun: str = "",
-    text: str = "",
-    split: bool = False,
-    repeat: bool = False,
-    positional: bool = False,
-    nargs: str = "+",
-    unique: bool = True,
-) -> Any:
-    """Declare a field as an option of a command, with its default and allowed values; a default is always allowed.
-
-    Names that are `split` are separated by spaces, commas or both; there is at least one, and none twice if they are
-    `unique`. An option that may `repeat` is given once for each value. `flags` are its names if it is not called as the
-    field. `noun` says in messages what a name is, `text` is a help that the docstring cannot be.
-    """
-    form = ArgumentForm(
-        allowed,
-        metavar,
-        group,
-        tuple(flags),
-        noun,
-        text,
-        split,
-        repeat,
-        positional,
-        "*" if positional else nargs,
-        unique,
-    )
-    return field(default=default, metadata={"argument": form})
+def argument(default: Any, allowed: Allowed | None = None, **form: Any) -> Any:
+    """Declare a field as an option of a command, with its default, allowed values and the rest of `ArgumentForm`."""
+    return field(default=default, metadata={"argument": ArgumentForm(allowed, **form)})
 
 
 class CommandOption:
@@ -119,7 +93,7 @@ class CommandOption:
         self.pairs = self.type == Pairs
         self.groups = self.type == Groups
         self.mapping = get_origin(self.type) is Mapping
-        self.flags = self.form.flags or (f"--{self.name.replace('_', '-')}",)
+        self.flags = tuple(self.form.flags) or (f"--{self.name.replace('_', '-')}",)
         self.flag = self.name if self.form.positional else self.flags[0]
 
     def converted(self, value: Any) -> Any:
@@ -128,25 +102,21 @@ class CommandOption:
             return dict(value or {})
         if value is None or value is self.default:
             return self.default
-        if self.several and value is True and self.form.nargs == "*":
+        if self.several and value is True and (self.form.nargs == "*" or self.form.positional):
             return ()  # the option alone
         if self.several:
-            items = [*value.items()] if isinstance(value, Mapping) else value if _is_list(value) else [value]
+            given = [*value.items()] if isinstance(value, Mapping) else value
+            items = given if isinstance(given, list | tuple) else [given]
             read = pair_of if self.pairs else group_of if self.groups else self._text
             texts = tuple(read(item) for item in items)
             for text in _flat(texts):
                 self._usable(text)
             for one in texts:
                 self._check(one)
-            return self._checked_names(texts)
+            if self.form.split and not texts:
+                raise InputError(f"{self.flag} is empty: name at least one")
+            return tuple(dict.fromkeys(texts)) if self.form.split and self.form.unique else texts
         return self._check(self._single(value))
-
-    def _checked_names(self, names: tuple[Any, ...]) -> tuple[Any, ...]:
-        if not self.form.split:
-            return names
-        if not names:
-            raise InputError(f"{self.flag} is empty: name at least one")
-        return tuple(dict.fromkeys(names)) if self.form.unique else names
 
     def _single(self, value: Any) -> Any:
         if self.type is bool:
@@ -381,18 +351,14 @@ def split_names(words: Iterable[str]) -> list[str]:
     Options of a player, as in search:seconds=1,seed=2, stay with it.
     """
     names: list[str] = []
+    keys = {player.kind: player.keys for game in games() for player in game.built_players}
     for part in (part.strip() for word in words for part in word.split(",")):
-        if names and part.partition("=")[0] in _option_keys(names[-1]):
+        kind = names[-1].partition(":")[0].rpartition("=")[2] if names else ""
+        if part.partition("=")[0] in keys.get(kind, ()):
             names[-1] = f"{names[-1]},{part}"
         elif part:
             names.append(part)
     return names
-
-
-def _option_keys(name: str) -> tuple[str, ...]:
-    """Return the keys that may follow in the name of a player with options, empty for another."""
-    kind = name.partition(":")[0].rpartition("=")[2]
-    return next((player.keys for game in games() for player in game.built_players if player.kind == kind), ())
 
 
 def check_number(option: str, value: float, allowed: str) -> None:
@@ -443,10 +409,6 @@ def _flat(texts: Any) -> Iterator[str]:
     """Yield every text in nested tuples."""
     for one in texts:
         yield from [one] if isinstance(one, str) else _flat(one)
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list | tuple)
 
 
 def _refuse(name: str, kind: type[CommandOptions]) -> NoReturn:

@@ -2,7 +2,6 @@
 
 Entry point for all games. The game is that of --opponent or --opponents, the dogfight without either, unless `--env` is
 given. Each game has its own options and its own page, on a server on 127.0.0.1 (extra `play`): see `eval/browser/`.
-Exit codes: 0 done, 2 bad input or a package missing (one line on stderr), 130 stopped with Ctrl-C.
 """
 
 from __future__ import annotations

@@ -3,9 +3,7 @@
 Entry point for all games. The game is inferred from the player (a run's configuration, a policy's contract or a bot's
 name; language models play Diplomacy) unless `--env` is given. Each game has its own options: the dogfight in
 `eval/dogfight/command.py`, Diplomacy in `eval/diplomacy/command.py`, games of PettingZoo and OpenSpiel in
-`eval/imported/command.py`, and any environment registered with Gymnasium in `eval/episodes.py`. Exit codes: 0 done,
-1 a --require failed or --sprt did not accept H1, 2 bad input or a package missing (one line on stderr), 130 stopped
-with Ctrl-C.
+`eval/imported/command.py`, and any environment registered with Gymnasium in `eval/episodes.py`.
 """
 
 from __future__ import annotations
@@ -98,17 +96,15 @@ def env_of_player(player: players.Player) -> str:
     if player.is_dir():
         run = player.parent if player.name == players.MODEL_FOLDER else player
         return _named(players.trained_in(run / "config.yaml")) or _of_language_models()
-    if player.parent.name == players.RELEASED and (released := _prefix(player)):
-        return released
+    if player.parent.name == players.RELEASED:
+        released = (game.name for game in games() if player.name.startswith(f"{game.name}_"))
+        if name := next(released, ""):
+            return name
     return _named(players.trained_in(player.parent / "config.yaml")) or _said_by(player) or games()[0].name
 
 
 def _of_language_models() -> str:
     return next(game.name for game in games() if game.language_models)
-
-
-def _prefix(released: Path) -> str:
-    return next((game.name for game in games() if released.name.startswith(f"{game.name}_")), "")
 
 
 def _named(env_id: str) -> str:

@@ -39,7 +39,7 @@ COMMANDS = {
     "play": SubCommand("sparring.eval.play", "fly against the released policy; with options any player, in any game"),
     "watch": SubCommand("", "the released policy, or the policy file given, flies both aircraft", trains=False),
     "policies": SubCommand(
-        "sparring.eval.zoo.add",
+        "sparring.eval.zoo.cards",
         "policies and their figures; policies add RUN puts your own run beside them",
         trains=False,
     ),

@@ -264,10 +264,10 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 77_290,
-    "product files": 468,
-    "import lines, % of product lines": 7.6,
-    "files with one importer": 84,
+    "product lines": 76_972,
+    "product files": 457,
+    "import lines, % of product lines": 7.4,
+    "files with one importer": 81,
     "files with one importer and at most 80 lines": 5,
     "`found` as a name, per 1,000 lines": 0.6,
     "test lines": 67_191,

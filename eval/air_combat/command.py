@@ -1,8 +1,7 @@
 """Evaluate a policy in air combat: `python eval/run.py --ckpt final.pt`; `--help` lists every option, with examples.
 
 Plays seat-swapped pairs of games against each opponent, every start to its end, prints wins, draws and losses with 95 %
-intervals, and writes eval.json and eval.md next to the checkpoint. Exit codes: 0 done, 1 a --require failed, 2 bad
-input (one line on stderr), 130 stopped with Ctrl-C.
+intervals, and writes eval.json and eval.md next to the checkpoint.
 """
 
 from __future__ import annotations
@@ -16,14 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from sparring.agents.opponents.players import (
-    Player,
-    check_game,
-    display_name,
-    display_path,
-    find_player,
-    results_place,
-)
+from sparring.agents.opponents import players
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.files import read_regular_text
 from sparring.configs.core.status import COMPILING, said_if_long
@@ -32,27 +24,16 @@ from sparring.envs.air_combat import GAME
 from sparring.envs.air_combat.recording import FirstGame
 from sparring.envs.air_combat.rules import BOTS, GUNS, HELD_OUT, MODELS, TICKS_PER_SECOND, CombatOptions
 from sparring.eval.air_combat.replay import write_air_replay
-from sparring.eval.command import Evaluation, GameEvaluation, make_folders, use_machine
+from sparring.eval.command import Evaluation, GameEvaluation, make_folders, place_of, use_machine
 from sparring.eval.options import CONDITIONS, RESULTS, WHO, CommandText, EvaluateOptions, argument, check_page
-from sparring.eval.stats.tables import MatchRecord, percent, table
+from sparring.eval.stats.tables import COUNTED, MatchRecord, counted, length_and_hp, percent, record_of, table
 
 if TYPE_CHECKING:
     from sparring.agents.opponents.air_combat import CombatConditions, Pilot
 
 SCHEMA_VERSION = 1
 GAMES = "[2, 1000000]"
-HEADINGS = (
-    "opponent",
-    "n",
-    "W",
-    "D",
-    "L",
-    "win %",
-    "95 % interval",
-    "decided %",
-    "length (s)",
-    "hp left, own / theirs",
-)
+HEADINGS = ("opponent", *COUNTED, "decided %", "length (s)", "hp left, own / theirs")
 _EXAMPLES = f"""\
 examples:
   python eval/run.py --ckpt final.pt                             the newest run against every pilot
@@ -108,10 +89,10 @@ class AirCombatOptions(EvaluateOptions):
 
 def evaluate(options: AirCombatOptions) -> Evaluation:
     """Play the matches of `options`. Raises `InputError` for bad input."""
-    located = find_player(options.ckpt, GAME)
-    opponents = [find_player(name, GAME, bare=GAME.bots) for name in options.opponents]
-    check_game(GAME, located, *opponents)
-    _check_names(options, [display_name(one) for one in opponents])
+    located = players.find_player(options.ckpt, GAME)
+    opponents = [players.find_player(name, GAME, bare=GAME.bots) for name in options.opponents]
+    players.check_game(GAME, located, *opponents)
+    _check_names(options, [players.display_name(one) for one in opponents])
     make_folders([options.out], files=[options.replay])
     device, threads = use_machine(options.device, options.threads, quiet=options.quiet)
     from sparring.agents.opponents.air_combat import CombatConditions, open_player
@@ -133,15 +114,14 @@ def evaluate(options: AirCombatOptions) -> Evaluation:
             records.append(play_cell(player, opponent, setting, options.games, options.seed, film))
             if film:
                 films += film.recordings((player.name, opponent.name))
-    beside = results_place(located)
-    place = (options.out, beside[1] if beside else "eval") if options.out else beside
+    place = place_of(options.out, players.results_place(located), "eval")
     failures = tuple(line for text in options.require for line in _failures(text, records))
     text, data = report(options, player, records, setting)
     outputs = {options.replay: partial(write_air_replay, recordings=films)} if options.replay else {}
     return Evaluation(text, data, place, outputs, failures, quiet=options.quiet)
 
 
-def model_of(player: Player) -> str:
+def model_of(player: players.Player) -> str:
     """Return the flight model that a policy's run was trained on, the point mass if that is unknown."""
     try:
         plain = read_yaml(read_regular_text(Path(player).parent / "config.yaml"))
@@ -161,23 +141,11 @@ def play_cell(
 ) -> MatchRecord:
     """Play the games of one pair. Raises `InputError` for actions that are not finite."""
     from sparring.agents.play.dogfight_matches import play
-    from sparring.curriculum.sprt import count_pairs
 
     results = play(player.contestant, opponent.contestant, games=games, seed=seed, setting=setting, recorder=film)
     if results.invalid_actions:
         raise InputError(f"{player.name} against {opponent.name}: {results.invalid_actions} actions were not finite")
-    by_seat = [results.outcome[results.left_seat == seat] for seat in (0, 1)]
-    none, half, one, more, both = count_pairs(results.outcome).tolist()
-    return MatchRecord(
-        player.name,
-        opponent.name,
-        setting.model,
-        by_seat=tuple((int((o > 0).sum()), int((o == 0).sum()), int((o < 0).sum())) for o in by_seat),  # type: ignore[arg-type]
-        length=float(results.length.mean()) / TICKS_PER_SECOND,
-        own_hp=float(results.left_hp.mean()),
-        their_hp=float(results.right_hp.mean()),
-        pairs=(none, half, one, more, both),
-    )
+    return record_of(player.name, opponent.name, setting.model, results, TICKS_PER_SECOND)
 
 
 def report(
@@ -187,7 +155,7 @@ def report(
     policy = "deterministic" if not options.stochastic else "sampled actions"
     head = {
         "player": player.name,
-        "checkpoint": display_path(player.path) if player.path else None,
+        "checkpoint": players.display_path(player.path) if player.path else None,
         "run": player.training.get("run"),
         "env": GAME.id,
         "model": setting.model,
@@ -214,12 +182,8 @@ def report(
 
 
 def _row(record: MatchRecord) -> list[str]:
-    low, high = record.interval
-    counts = [str(count) for count in (record.games, record.wins, record.draws, record.losses)]
     decided = percent(1.0 - record.draws / record.games)
-    hp = f"{record.own_hp:.2f} / {record.their_hp:.2f}"
-    interval = f"{percent(low)} to {percent(high)}"
-    return [record.opponent, *counts, percent(record.win_rate), interval, decided, f"{record.length:.1f}", hp]
+    return [record.opponent, *counted(record), decided, *length_and_hp(record)]
 
 
 def _plain(record: MatchRecord) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from sparring.configs.core.errors import InputError, one_line
 from sparring.eval.analysis import report_commands, run_commands
 from sparring.eval.analysis.options import ComputeOptions, ReportFiles, RunOptions, SourceOptions
 from sparring.eval.analysis.output import Answer, to_json, versioned
-from sparring.eval.analysis.sources.folder_files import is_run_folder
+from sparring.eval.analysis.sources.reading import is_run_folder
 
 MOST_ENTRIES, LONGEST_TEXT = 500, 2000
 """Entries of one list or object, and characters of one text, in an answer at most."""
@@ -126,13 +126,7 @@ def _content(answer: Answer) -> dict[str, Any]:
 
 
 def _one(run: str, where: SourceOptions) -> RunOptions:
-    return RunOptions(
-        project=where.project,
-        root=where.root,
-        source=where.source,
-        offline=where.offline,
-        run=_inside(run, where),
-    )
+    return RunOptions(**vars(where), run=_inside(run, where))
 
 
 def _inside(run: str, where: SourceOptions) -> str:

@@ -18,7 +18,7 @@ from sparring.configs.core.files import CHECKPOINTS
 from sparring.eval.analysis.output import OutputFormat, warn
 from sparring.eval.analysis.record import History, RunNotFoundError, RunRecord, RunSource, not_found
 from sparring.eval.analysis.reports.power_law import ComputeChoice, Price
-from sparring.eval.analysis.sources.folder_files import is_run_folder
+from sparring.eval.analysis.sources.reading import is_run_folder
 from sparring.eval.analysis.sources.run_folders import RunFolders
 from sparring.eval.analysis.sources.tensorboard_files import TensorBoardFiles
 from sparring.eval.analysis.sources.trackio_files import TrackioFiles

@@ -81,7 +81,7 @@ def rows_of_runs(root: Path, names: Iterable[str] | None = None) -> list[Registe
     chosen = known if names is None else set(names)
     if unknown := sorted(chosen - known):
         raise InputError(f"{unknown[0]}: is neither a run nor a sweep in {root}; see `sparring runs list`")
-    searches = [sweep for sweep in sweeps if _is_search(sweep)]
+    searches = [sweep for sweep in sweeps if "search" in sweep.content()]
     rows = [
         _row_or_damage(record, sweep)
         for name, record in records.items()
@@ -232,10 +232,6 @@ def _lessons(folder: Path) -> str:
 def _file(sweep: sweep_folder.SweepFolder | None) -> SweepFile | None:
     content = sweep.content() if sweep else {}
     return parse_sweep(sweep.name, content, sweep.path) if sweep and content else None
-
-
-def _is_search(sweep: sweep_folder.SweepFolder) -> bool:
-    return "search" in sweep.content()
 
 
 def _file_name(sweep: sweep_folder.SweepFolder) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -14,6 +14,7 @@ from typer.core import TyperCommand
 
 from sparring.agents.sweeps.sweep_folder import SUFFIX
 from sparring.configs.core.files import CHECKPOINTS
+from sparring.eval.analysis import sweep_report
 from sparring.eval.analysis.options import (
     ComputeOptions,
     ReportFiles,
@@ -26,8 +27,7 @@ from sparring.eval.analysis.output import DAMAGED, Answer, OutputFormat, to_csv
 from sparring.eval.analysis.record import RunNotFoundError
 from sparring.eval.analysis.register import PAGE, register
 from sparring.eval.analysis.reports import rendering
-from sparring.eval.analysis.reports.comparison import ComparisonOptions, load_compared
-from sparring.eval.analysis.reports.comparison_report import compare_runs
+from sparring.eval.analysis.reports.comparison import ComparisonOptions, compare_runs, load_compared
 from sparring.eval.analysis.reports.league_report import league_report
 from sparring.eval.analysis.reports.power_law import ComputeChoice
 from sparring.eval.analysis.reports.report import RunReport
@@ -36,15 +36,6 @@ from sparring.eval.analysis.reports.run_report import analyze_run
 from sparring.eval.analysis.sources.run_folders import RunFolders
 from sparring.eval.analysis.sweep_analysis import ChosenRuns, SweepAnalysis, analyze_chosen, choose_runs, find_sweep
 from sparring.eval.analysis.sweep_analysis import analyze_sweep as analysis_of
-from sparring.eval.analysis.sweep_report import (
-    search_cells,
-    search_markdown,
-    search_plain,
-    sweep_cells,
-    sweep_compute,
-    sweep_markdown,
-    sweep_plain,
-)
 
 
 class ManyValuesCommand(TyperCommand):
@@ -134,7 +125,9 @@ def analyze_sweep(
                 raise
     folder = find_sweep(sweep[0], where.root)  # or an error that names the nearest
     if "search" in folder.content():
-        return _swept(search_plain(folder), search_markdown(folder), search_cells(folder))
+        return _swept(
+            sweep_report.search_plain(folder), sweep_report.search_markdown(folder), sweep_report.search_cells(folder)
+        )
     return _analysed(analysis_of(folder), RunFolders(where.root), choice)
 
 
@@ -161,9 +154,13 @@ def register_runs(
 
 
 def _analysed(analysis: SweepAnalysis, runs: RunFolders | ChosenRuns, choice: ComputeChoice) -> Answer:
-    compute = sweep_compute(analysis, runs, choice)
-    return _swept(sweep_plain(analysis, compute), sweep_markdown(analysis, compute), sweep_cells(analysis))
+    compute = sweep_report.sweep_compute(analysis, runs, choice)
+    return _swept(
+        sweep_report.sweep_plain(analysis, compute),
+        sweep_report.sweep_markdown(analysis, compute),
+        sweep_report.sweep_cells(analysis),
+    )
 
 
-def _swept(data: dict[str, Any], text: str, cells: tuple[list[str], list[list[str]]]) -> Answer:
+def _swept(data: dict[str, Any], text: str, cells: tuple[Sequence[str], Sequence[Sequence[Any]]]) -> Answer:
     return Answer(data, lambda form: print(to_csv(*cells) if form is OutputFormat.CSV else text, end=""))

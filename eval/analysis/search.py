@@ -45,7 +45,8 @@ def parse(text: str) -> Test:
     """Return the test that an expression describes. Raises `SearchError`."""
     parser = SearchParser(text, list(_tokens(text)))
     test = parser.expression(0)
-    parser.expect_end()
+    if parser.at < len(parser.tokens):
+        parser.fail("expected and, or, or the end")
     return test
 
 
@@ -75,21 +76,16 @@ class SearchParser:
             parts.append(part())
         return parts[0] if len(parts) == 1 else lambda run: holds(test(run) for test in parts)
 
-    def expect_end(self) -> None:
-        """Raise `SearchError` if a token is left."""
-        if self.at < len(self.tokens):
-            self._fail("expected and, or, or the end")
-
     def _factor(self, depth: int) -> Test:
         if depth > DEEPEST:
-            self._fail(f"nested more than {DEEPEST} deep")
+            self.fail(f"nested more than {DEEPEST} deep")
         if self._accept("word", "not"):
             inner = self._factor(depth + 1)
             return lambda run: not inner(run)
         if self._accept("op", "("):
             inner = self.expression(depth + 1)
             if not self._accept("op", ")"):
-                self._fail("expected )")
+                self.fail("expected )")
             return inner
         return self._test()
 
@@ -97,7 +93,7 @@ class SearchParser:
         token = self._next()
         if token is None or token.kind == "op" or token.text in ("and", "or", "not"):
             self.at -= token is not None
-            self._fail("expected a name, such as status or config.seed")
+            self.fail("expected a name, such as status or config.seed")
         operator = self._next()
         if operator is None or operator.text not in OPERATORS or operator.kind != "op":
             self.at -= operator is not None
@@ -105,7 +101,7 @@ class SearchParser:
         value = self._next()
         if value is None or value.kind == "op":
             self.at -= value is not None
-            self._fail(f"expected a value after {operator.text}")
+            self.fail(f"expected a value after {operator.text}")
         return partial(_compare, name=token.text, operator=operator.text, value=value.text)
 
     def _next(self) -> Token | None:
@@ -119,7 +115,8 @@ class SearchParser:
         self.at += accepted
         return accepted
 
-    def _fail(self, problem: str) -> NoReturn:
+    def fail(self, problem: str) -> NoReturn:
+        """Raise `SearchError` at the next token."""
         here = self.tokens[self.at] if self.at < len(self.tokens) else None
         column = here.column if here else len(self.text) + 1
         given = f", not {here.text!r}" if here else ""

@@ -15,15 +15,7 @@ import numpy as np
 
 from sparring.agents.sweeps.sweep_folder import DONE, SweepFolder, ranked_trials, search_summary, shown
 from sparring.eval.analysis.record import History
-from sparring.eval.analysis.reports.power_law import (
-    Compute,
-    ComputeChoice,
-    PowerLaw,
-    PowerLawError,
-    compute_of,
-    fit_runs,
-    label,
-)
+from sparring.eval.analysis.reports import power_law
 from sparring.eval.analysis.reports.report import cell_text, number
 from sparring.eval.analysis.reports.run_report import LAW_COLUMNS, law_cells, reward_metric
 from sparring.eval.analysis.sources.run_folders import RunFolders
@@ -41,7 +33,7 @@ class SweepCompute:
     """By letter ("all" for the sweep): total of each measure of compute over the seeds, in its label."""
     reward: str
     """Metric of the power law, empty if the runs have none in common."""
-    laws: tuple[tuple[str, str, PowerLaw], ...]
+    laws: tuple[tuple[str, str, power_law.PowerLaw], ...]
     """Letter or "all", label of the measure, and the fit."""
     problem: str
     """Why there is no fit across the sweep, empty if there is one."""
@@ -51,13 +43,15 @@ class SweepCompute:
 class _Seed:
     letter: str
     history: History
-    compute: Compute
+    compute: power_law.Compute
 
 
-def sweep_compute(analysis: SweepAnalysis, folders: RunFolders | ChosenRuns, choice: ComputeChoice) -> SweepCompute:
+def sweep_compute(
+    analysis: SweepAnalysis, folders: RunFolders | ChosenRuns, choice: power_law.ComputeChoice
+) -> SweepCompute:
     """Return the compute of a sweep's runs in `folders`. Raises `UnknownMetricError` for a reward that they lack."""
     seeds = [
-        _Seed(run.letter, history, compute_of(record, history, choice))
+        _Seed(run.letter, history, power_law.compute_of(record, history, choice))
         for run in analysis.runs
         for seed in run.seeds
         if len((history := folders.history(seed.name)).step) and (record := folders.record(seed.name))
@@ -65,45 +59,45 @@ def sweep_compute(analysis: SweepAnalysis, folders: RunFolders | ChosenRuns, cho
     letters = list(dict.fromkeys(seed.letter for seed in seeds))
     totals = {letter: _totals([seed for seed in seeds if seed.letter == letter], choice) for letter in letters}
     totals |= {"all": _totals(seeds, choice)} if len(letters) > 1 else {}
-    metric = _common_reward(seeds, choice)
+    metrics = {reward_metric(seed.history, choice.reward) for seed in seeds}
+    metric = metrics.pop() if len(metrics) == 1 else None
     if not metric:
         return SweepCompute(totals, "", (), "the runs have no reward in common; choose one with --reward")
     axes = [axis for axis in LAW_AXES if all(axis in seed.compute.axes for seed in seeds)]
-    laws: list[tuple[str, str, PowerLaw]] = []
+    laws: list[tuple[str, str, power_law.PowerLaw]] = []
     problem = "no measure of compute is known in all runs"
     for axis in axes:
         law = _fit(seeds, axis, metric)
         problem = law if isinstance(law, str) else ""
-        laws += [("all", label(axis, choice.price), law)] if isinstance(law, PowerLaw) else []
+        laws += [("all", power_law.label(axis, choice.price), law)] if isinstance(law, power_law.PowerLaw) else []
     for letter in letters if axes and len(letters) > 1 else ():
         law = _fit([seed for seed in seeds if seed.letter == letter], axes[0], metric)
-        laws += [(letter, label(axes[0], choice.price), law)] if isinstance(law, PowerLaw) else []
+        laws += [(letter, power_law.label(axes[0], choice.price), law)] if isinstance(law, power_law.PowerLaw) else []
     return SweepCompute(totals, metric, tuple(laws), "" if laws else problem)
 
 
-def _totals(seeds: Sequence[_Seed], choice: ComputeChoice) -> dict[str, float]:
+def _totals(seeds: Sequence[_Seed], choice: power_law.ComputeChoice) -> dict[str, float]:
     """Return the totals of the measures that all seeds have, and games or env steps for each second."""
     axes = [axis for axis in LAW_AXES if seeds and all(axis in seed.compute.axes for seed in seeds)]
     sums = {axis: sum(seed.compute.total(axis) or 0.0 for seed in seeds) for axis in axes}
-    totals = {label(axis, choice.price): value for axis, value in sums.items()}
+    totals = {power_law.label(axis, choice.price): value for axis, value in sums.items()}
     seconds = sums.get("seconds")
-    speeds = {f"{label(axis)} / s": sums[axis] / seconds for axis in ("games", "env_steps") if seconds and axis in sums}
+    speeds = {
+        f"{power_law.label(axis)} / s": sums[axis] / seconds
+        for axis in ("games", "env_steps")
+        if seconds and axis in sums
+    }
     return totals | speeds
 
 
-def _common_reward(seeds: Sequence[_Seed], choice: ComputeChoice) -> str:
-    metrics = {reward_metric(seed.history, choice.reward) for seed in seeds}
-    return metrics.pop() or "" if len(metrics) == 1 else ""
-
-
-def _fit(seeds: Sequence[_Seed], axis: str, metric: str) -> PowerLaw | str:
+def _fit(seeds: Sequence[_Seed], axis: str, metric: str) -> power_law.PowerLaw | str:
     """Return the fit across runs, or why there is none."""
     points: list[tuple[np.ndarray, np.ndarray]] = [
         (seed.compute.axes[axis], seed.history.columns[metric]) for seed in seeds
     ]
     try:
-        return fit_runs(points)
-    except PowerLawError as error:
+        return power_law.fit_runs(points)
+    except power_law.PowerLawError as error:
         return str(error)
 
 
@@ -125,15 +119,15 @@ def sweep_markdown(analysis: SweepAnalysis, compute: SweepCompute) -> str:
 
 
 def sweep_plain(analysis: SweepAnalysis, compute: SweepCompute) -> dict[str, Any]:
-    """Return the analysis as JSON-like data; values that are unknown are None."""
+    """Return the analysis as JSON-like data; values that are unknown are NaN."""
     runs = [
         {
             "run": run.letter,
             "description": run.description,
             "seeds": [{"name": seed.name, "seed": seed.seed, "outcome": seed.outcome} for seed in run.seeds],
             "values": {name: list(run.values[name]) for name in analysis.columns},
-            "mean": {name: _known(run.mean(name)) for name in analysis.columns},
-            "std": {name: _known(run.std(name)) for name in analysis.columns},
+            "mean": {name: run.mean(name) for name in analysis.columns},
+            "std": {name: run.std(name) for name in analysis.columns},
         }
         for run in _ranked(analysis)
     ]
@@ -145,7 +139,7 @@ def sweep_plain(analysis: SweepAnalysis, compute: SweepCompute) -> dict[str, Any
         "runs": runs,
         "ranking": list(analysis.ranking),
         "expected": list(analysis.file.expected),
-        "kendall_tau": _known(analysis.tau),
+        "kendall_tau": analysis.tau,
         "unresolved": [list(pair) for pair in analysis.unresolved],
         "criteria": [
             {"criterion": str(one.criterion), "state": one.state, "evidence": one.evidence} for one in analysis.criteria
@@ -159,11 +153,11 @@ def sweep_plain(analysis: SweepAnalysis, compute: SweepCompute) -> dict[str, Any
     }
 
 
-def sweep_cells(analysis: SweepAnalysis) -> tuple[list[str], list[list[str]]]:
-    """Return headings and rows, one per run and seed set, for CSV."""
+def sweep_cells(analysis: SweepAnalysis) -> tuple[list[str], list[list[Any]]]:
+    """Return headings and rows, one per run and seed set, for CSV; values that are unknown are NaN."""
     headings = ["run", "description", "seeds_done", *analysis.columns]
     cells = [
-        [run.letter, run.description, str(_done(run)), *(_number(run.mean(name)) for name in analysis.columns)]
+        [run.letter, run.description, str(_done(run)), *(run.mean(name) for name in analysis.columns)]
         for run in _ranked(analysis)
     ]
     return headings, cells
@@ -259,11 +253,3 @@ def _cell(run: RunFigures, column: str) -> str:
 
 def _done(run: RunFigures) -> int:
     return sum(seed.outcome == DONE for seed in run.seeds)
-
-
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value
-
-
-def _number(value: float) -> str:
-    return "" if math.isnan(value) else repr(value)

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NotRequired, Protocol
+from typing import Annotated, Any, ClassVar, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -21,7 +21,7 @@ from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.files import CHECKPOINTS
 from sparring.configs.core.typed import Flag, Number, Text, read, require
 from sparring.envs.game import Game
-from sparring.eval.browser.connection import Send, free_path, in_thread
+from sparring.eval.browser.server import Send, free_path, in_thread
 
 YOU = "You"
 FRAME = 1 / 60
@@ -36,24 +36,6 @@ class FlightChoices(TypedDict):
     opponent: NotRequired[Text]
     speed: NotRequired[Annotated[Number, Field(ge=0.1, le=2.0)]]
     paused: NotRequired[Flag]
-
-
-class FlownMatch(Protocol):
-    """A match of a person in seat 0."""
-
-    opponent: Any
-    frame: Any
-    """The state; its `message()` is what the page draws."""
-
-    @property
-    def over(self) -> bool:
-        """True after the last tick."""
-
-    def tick(self, action: list[float]) -> Any:
-        """Play one tick with the person's action."""
-
-    def close(self) -> None:
-        """End the threads of the simulator."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +71,10 @@ class FlightStage(ABC):
 
     @abstractmethod
     def start(self, opponent: Any, setting: str, seed: int) -> tuple[Any, dict[str, Any], str]:
-        """Return a match against a loaded opponent, what the page is told of it, and a note."""
+        """Return a match of a person in seat 0 against a loaded opponent, what the page is told of it, and a note.
+
+        A match has `frame`, whose `message()` the page draws, `over`, `tick(action)` and `close()`.
+        """
 
     @abstractmethod
     def write(self, path: Path, match: Any) -> None:
@@ -125,7 +110,7 @@ class FlightSession:
         clock = asyncio.get_running_loop().time
         before, owed = clock(), 0.0
         while True:
-            match: FlownMatch | None = self._match
+            match = self._match
             if match is None or self._paused or match.over:
                 self._changed.clear()
                 await self._changed.wait()

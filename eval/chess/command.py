@@ -2,7 +2,7 @@
 
 The model answers the P task, and its best move is played. Prints wins, draws and losses with 95 % intervals, legal
 half-moves per game and the share of illegal answers, and writes them beside the checkpoint or to --out; --pgn and
---replay write the games. Exit codes: 0 done, 2 bad input or a failing engine, 130 stopped with Ctrl-C.
+--replay write the games.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _open(located: BotName | Player, options: ChessOptions, opened: ExitStack) -
     device = "cpu"
     if not isinstance(located, BotName):
         device, _ = use_machine(options.device, options.threads, quiet=options.quiet)
-    from sparring.eval.chess.players import open_player
+    from sparring.eval.chess.games import open_player
 
     how: dict[str, Any] = {"temperature": options.temperature, "tokens": options.tokens}
     return open_player(located, device, opened=opened, engine=options.engine, cache=options.cache, **how)

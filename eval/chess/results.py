@@ -28,7 +28,7 @@ from sparring.eval.chess.options import SELF, ChessOptions
 from sparring.eval.command import fill_page
 from sparring.eval.options import WIDTH
 from sparring.eval.stats.aggregate import mean_estimate
-from sparring.eval.stats.tables import common_record, percent, table, wilson
+from sparring.eval.stats.tables import common_record, share_text, table, wilson
 
 EVENT = "Sparring evaluation"
 _ANSWER = re.compile(r"(?:^|; )answer: ?(.*)", re.DOTALL)
@@ -319,13 +319,9 @@ def _plain(player: str, result: OpponentResult) -> dict[str, Any]:
 
 def _row(result: OpponentResult) -> list[str]:
     plain = _plain("", result)
-    shares = [_share(plain[name]["share"], plain[name]["interval"]) for name in ("won", "drawn", "lost")]
+    shares = [share_text(plain[name]["share"], plain[name]["interval"]) for name in ("won", "drawn", "lost")]
     legal, illegal = plain["legal_half_moves"], plain["illegal"]
     low, high = legal["interval"]
     half_moves = f"{legal['mean']:.1f} ({low:.1f} to {high:.1f})"
-    points = _share(plain["points"]["mean"], plain["points"]["interval"])
-    return [result.name, *shares, points, half_moves, _share(illegal["share"], illegal["interval"])]
-
-
-def _share(value: float, interval: tuple[float, float]) -> str:
-    return f"{percent(value)} ({percent(interval[0])} to {percent(interval[1])})"
+    points = share_text(plain["points"]["mean"], plain["points"]["interval"])
+    return [result.name, *shares, points, half_moves, share_text(illegal["share"], illegal["interval"])]

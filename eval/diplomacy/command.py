@@ -5,7 +5,6 @@ year (--last-year, else that of the checkpoint's training) is a draw. Prints for
 by draw size and by sum of squares, centres, survival and rank, with 95 % intervals. Writes them beside the checkpoint
 or to --out, and with --replay a game to watch. If a server fails or Ctrl-C stops a language model, complete rounds are
 written to files named `partial`, and their number of games is printed on stderr.
-Exit codes: 0 done, 2 bad input or a failing server (on stderr), 130 stopped with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -16,22 +15,25 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparring.agents.opponents.players import Player, check_game, find_folder, find_player, results_place, runs_with
+from sparring.agents.opponents import players
+from sparring.agents.opponents.language import has_config, run_of
+from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import InputError, choices
 from sparring.configs.core.files import CHECKPOINTS
 from sparring.configs.opponents import is_code
 from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
+from sparring.envs.diplomacy.board.positions import FIRST_YEAR, LAST_YEAR
+from sparring.envs.diplomacy.validation import check_whole
 from sparring.eval.command import Evaluation, GameEvaluation, make_folders, prepare_torch, use_machine
-from sparring.eval.diplomacy.games import Played, play_bots
 from sparring.eval.diplomacy.lineup import find_rivals
 from sparring.eval.diplomacy.options import DiplomacyOptions
-from sparring.eval.diplomacy.settings import last_year_of
 
 if TYPE_CHECKING:
     from sparring.agents.opponents.diplomacy import DiplomacyPlayer
     from sparring.curriculum.league.league import League
+    from sparring.eval.diplomacy.games import Played
 
 LEAGUE = "league.json"
 
@@ -42,8 +44,8 @@ def evaluate(options: DiplomacyOptions) -> Evaluation:
         return _references(options, options.league)
     if options.pool:
         return _pooled(options)
-    player = find_player(options.ckpt, GAME) if options.ckpt else None
-    check_game(GAME, *([player] if player else []))
+    player = players.find_player(options.ckpt, GAME) if options.ckpt else None
+    players.check_game(GAME, *([player] if player else []))
     rivals = find_rivals(options, player)
     make_folders([options.out], files=[options.replay])
     device, threads = use_machine(options.device, options.threads, quiet=options.quiet)
@@ -51,10 +53,9 @@ def evaluate(options: DiplomacyOptions) -> Evaluation:
         options = replace(options, last_year=last_year_of(player) or options.last_year)
     loaded = _load(options, player, device, rivals)
     from sparring.agents.opponents.diplomacy import LanguagePlayer
+    from sparring.eval.diplomacy.games import play_bots, play_language
 
     if isinstance(loaded, LanguagePlayer):
-        from sparring.eval.diplomacy.language import play_language
-
         played = play_language(options, loaded, device, threads)
     else:
         assert not isinstance(loaded, str)
@@ -62,8 +63,27 @@ def evaluate(options: DiplomacyOptions) -> Evaluation:
     return _evaluation(options, player, played)
 
 
+def last_year_of(path: Path) -> int | None:
+    """Return the last year of the training of a file or folder from `find_player`, None if it has none.
+
+    It is in a policy's own file; for an adapter or a model's folder it is in the configuration of its run. Later years
+    are beyond a policy's experience. Raises `InputError` for an invalid year.
+    """
+    contract = None if path.is_dir() else players.content_of(path).get("contract")
+    year = contract.get("last_year") if isinstance(contract, dict) else None
+    if year is None and has_config(run := run_of(path)):
+        env = RunFolder(run).read_config().get("env")
+        year = env.get("last_year") if isinstance(env, dict) else None
+    if year is None:
+        return None
+    try:
+        return check_whole("last_year", year, FIRST_YEAR, LAST_YEAR)
+    except InputError as error:
+        raise InputError(f"{path}: {error}; give --last-year") from error
+
+
 def _load(
-    options: DiplomacyOptions, player: Player | None, device: str, rivals: Mapping[str, Path]
+    options: DiplomacyOptions, player: players.Player | None, device: str, rivals: Mapping[str, Path]
 ) -> DiplomacyPlayer | None:
     """Load the player of --ckpt, None for bots; raises `InputError` for unusable players and options."""
     from sparring.agents.opponents.diplomacy import LanguageOptions, LanguagePlayer, open_player
@@ -88,7 +108,7 @@ def _load(
     return loaded
 
 
-def _evaluation(options: DiplomacyOptions, player: Player | None, played: Played) -> Evaluation:
+def _evaluation(options: DiplomacyOptions, player: players.Player | None, played: Played) -> Evaluation:
     """Return the results, with their place: --out, else beside the checkpoint.
 
     Partial results have names of their own, and so never replace complete ones.
@@ -100,7 +120,7 @@ def _evaluation(options: DiplomacyOptions, player: Player | None, played: Played
 
     text = to_markdown(options, played.records, played.about)
     data = to_json(options, played.records, played.about)
-    place = None if player is None else results_place(player)
+    place = None if player is None else players.results_place(player)
     place = (options.out, "diplomacy") if options.out else place
     place = (place[0], f"{place[1]}.partial") if place and cut is not None else place
     outputs = {}
@@ -145,9 +165,9 @@ def _read_league(text: str) -> tuple[str, League]:
     """Return a run's name and league, given its name or folder."""
     from sparring.curriculum.league.file import LeagueFile
 
-    folder = find_folder(text, holding=LEAGUE)
+    folder = players.find_folder(text, holding=LEAGUE)
     if folder is None:
-        runs = runs_with(LEAGUE)
+        runs = players.runs_with(LEAGUE)
         known = choices(text, runs) if runs else f"no run in {CHECKPOINTS} has one yet"
         raise InputError(f"--league {text!r}: no {LEAGUE} there or in checkpoints/{text}; {known}")
     return folder.name, LeagueFile(folder).read()

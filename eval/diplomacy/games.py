@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import torch
+from torch import Tensor
 from tqdm import tqdm
 
+from sparring.agents.llm.endpoint.backend import EndpointBackend
+from sparring.agents.llm.endpoint.retry import fallbacks_of
+from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.agents.opponents.diplomacy import LanguagePlayer
+from sparring.agents.opponents.language import POLICY
+from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import COMPILING, said_if_long
+from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR
-from sparring.envs.diplomacy.records.timeline import Phase, phases_of
+from sparring.envs.diplomacy.records.history import WatchedBatch
+from sparring.envs.diplomacy.records.timeline import Odds, Phase, phases_of
+from sparring.envs.diplomacy.rollouts.games import ModelOrders, play_to_end, seats_of_pairs
 from sparring.eval.diplomacy.options import DiplomacyOptions
+from sparring.eval.diplomacy.results import PowerRecord, record
 
 if TYPE_CHECKING:
+    from sparring.agents.llm.backend import Decision
+    from sparring.agents.llm.decoding.scoring import LineOdds
     from sparring.agents.opponents.diplomacy import PolicyOrders
     from sparring.envs.diplomacy.batch import DiplomacyBatch
     from sparring.envs.diplomacy.movement_batch import OrderWriter
+    from sparring.envs.text import Prompt
     from sparring.eval.diplomacy.results import PowerRecord
 
 
@@ -99,3 +115,175 @@ def make_batch(options: DiplomacyOptions, games: int, watched: int, device: str,
             batch = DiplomacyBatch(games, **conditions)
         batch.load_kernels()
     return batch
+
+
+MOST = 5
+"""Alternatives of a decision listed with the odds; the others are summed up."""
+Cells = Sequence[tuple[str, str]]
+"""Pairs: player of one power, player of six."""
+Ends = tuple[Tensor, Tensor]
+"""Final states of games by pair: owners of the centres [C, G, 34] and years [C, G]."""
+
+
+def cells_of(opponents: Sequence[str], protocol: str = "both") -> list[tuple[str, str]]:
+    """Pair the policy, alone, as six, or both, with every opponent; in the benchmark alone."""
+    alone, six = protocol != "six", protocol in ("both", "six")
+    return [pair for name in opponents for pair in ((POLICY, name),) * alone + ((name, POLICY),) * six]
+
+
+def rounds_of(games: int, cells: int, at_a_time: int) -> list[range]:
+    """Split games 0 to `games` - 1 into rounds of the fewest sevens that make `at_a_time` over all `cells`."""
+    size = NUM_POWERS * -(-at_a_time // (NUM_POWERS * cells))
+    return [range(begin, min(begin + size, games)) for begin in range(0, games, size)]
+
+
+def play_language(options: DiplomacyOptions, player: LanguagePlayer, device: str, threads: int) -> Played:
+    """Play all games; if a model fails or on Ctrl-C, keep the complete rounds and put the cause in `cut`.
+
+    With --replay, keep the first game against the last opponent, with the policy alone if there is one.
+    """
+    cells, played = cells_of(options.opponents, options.protocol or "both"), Played([])
+    ends: list[Ends] = []
+    try:
+        for end in _rounds(options, player, cells, played, (device, threads)):
+            refuse_fallbacks(served(player).get("endpoint", {}))
+            ends.append(end)
+    except (InputError, KeyboardInterrupt) as error:
+        played.cut = error
+    finally:
+        for backend in player.models.values():
+            backend.close()
+    played.about = player.about | {"temperature": options.temperature or 0.0} | served(player)
+    played.records = _records(options, cells, ends) if ends else []
+    return played
+
+
+def _rounds(
+    options: DiplomacyOptions, player: LanguagePlayer, cells: Cells, played: Played, machine: tuple[str, int]
+) -> Iterator[Ends]:
+    """Play all rounds; the game to watch is in the first and is stored in `played`."""
+    with game_years(options, len(cells)) as bar:
+        for games in rounds_of(options.games, len(cells), player.at_a_time):
+            round_options = replace(options, replay=None) if games.start else options
+            watched = (len(cells) - (2 if (options.protocol or "both") == "both" else 1)) * len(games)
+            with closing(make_batch(round_options, len(cells) * len(games), watched, *machine)) as batch:
+                batch.game_id.copy_(torch.tensor(games).repeat(len(cells)))
+                _play_round(round_options, player, cells, batch, bar, played, watched)
+                yield _ends(batch, len(cells))
+
+
+def _play_round(
+    options: DiplomacyOptions,
+    player: LanguagePlayer,
+    cells: Cells,
+    batch: DiplomacyBatch,
+    bar: Any,
+    played: Played,
+    watched: int,
+) -> None:
+    """Play the games of one batch to their ends, and record the watched one."""
+    keeper = OddsKeeper(watched, knowing_odds(player)) if isinstance(batch, WatchedBatch) else None
+    before = bar.n
+
+    def after_phase() -> None:
+        advance(bar, batch, before)
+        if keeper:
+            keeper.after_phase()
+
+    seats = seats_of_pairs(cells, batch.num_games // len(cells))
+    how: dict[str, Any] = {"seed": options.seed, "watch": keeper.watch if keeper else None}
+    models = {name: ModelOrders(name, model, player.rules, **how) for name, model in player.models.items()}
+    lineup = [(models.get(name, name), own) for name, own in seats.items()]
+    play_to_end(batch, lineup, seed=options.seed, after_phase=after_phase)
+    if keeper and isinstance(batch, WatchedBatch):
+        played.phases = keeper.added(phases_of(batch.past()))
+        one, six = (_shown(options, name) for name in cells[watched * len(cells) // batch.num_games])
+        played.players = [one, *[six] * (NUM_POWERS - 1)]
+        played.note = note(options.temperature or 0.0) if knowing_odds(player) else ""
+
+
+def knowing_odds(player: LanguagePlayer) -> dict[str, TransformersBackend]:
+    """Return the models in this process, which give the probabilities of orders."""
+    return {name: backend for name, backend in player.models.items() if isinstance(backend, TransformersBackend)}
+
+
+def served(player: LanguagePlayer) -> dict[str, dict[str, float]]:
+    """Return a server's metrics: requests, cost, failures; nothing for models in this process."""
+    metrics: dict[str, float] = {}
+    for backend in player.models.values():
+        if isinstance(backend, EndpointBackend):
+            metrics |= backend.metrics()
+    return {"endpoint": metrics} if metrics else {}
+
+
+def refuse_fallbacks(metrics: Mapping[str, float]) -> None:
+    """Raise `InputError` if none of a server's decisions is its own: such games say nothing about its model."""
+    if metrics and 0 < metrics["endpoint/decisions"] == metrics["endpoint/fallbacks"]:
+        raise InputError(f"endpoint: {fallbacks_of(metrics)}; the games are not the model's")
+
+
+def _ends(batch: DiplomacyBatch, cells: int) -> Ends:
+    """Copy the final states of the games of a batch."""
+    owner, year = batch.owner.to("cpu", copy=True), batch.year.to("cpu", copy=True)
+    return owner.view(cells, -1, owner.shape[1]), year.view(cells, -1)
+
+
+def _records(options: DiplomacyOptions, cells: Cells, ends: Sequence[Ends]) -> list[PowerRecord]:
+    """Return the record of each cell over all rounds."""
+    owner, year = (torch.cat(parts, dim=1) for parts in zip(*ends, strict=True))
+    shown = [(_shown(options, one), _shown(options, six)) for one, six in cells]
+    return [record(one, six, owner[cell], year[cell], by_power=True) for cell, (one, six) in enumerate(shown)]
+
+
+def _shown(options: DiplomacyOptions, name: str) -> str:
+    """Return a player's name in tables."""
+    return (options.ckpt or name) if name == POLICY else name
+
+
+class OddsKeeper:
+    """Collect the odds of one `game` while it is played: callbacks of its players and of `play_to_end`.
+
+    `models` are those that compute odds; one on a server does not.
+    """
+
+    def __init__(self, game: int, models: Mapping[str, TransformersBackend]) -> None:
+        self._game, self._models = game, models
+        self._phases: list[list[Odds]] = [[]]
+
+    def watch(self, prompt: Prompt, decision: Decision) -> None:
+        """Record a decision."""
+        if prompt.game == self._game and prompt.player in self._models:
+            lines = self._models[prompt.player].odds(prompt, decision)
+            self._phases[-1] += [_told(prompt.seat, line) for line in lines]
+
+    def after_phase(self) -> None:
+        """Start the next phase."""
+        self._phases.append([])
+
+    def added(self, phases: Sequence[Phase]) -> list[Phase]:
+        """Return the game's phases, with odds where there are any."""
+        with_odds: list[Phase] = []
+        for number, phase in enumerate(phases):
+            odds = self._phases[number] if number < len(self._phases) else []
+            with_odds.append({**phase, "odds": odds} if odds else phase)
+        return with_odds
+
+
+def note(temperature: float) -> str:
+    """Return a note on the odds."""
+    return (
+        "Exact: over all legal options of this line, given the lines before, at temperature "
+        f"{temperature or 1.0:g}{'' if temperature else '; in the game the likeliest token was taken each time'}."
+    )
+
+
+def _told(power: int, line: LineOdds) -> Odds:
+    shares = zip(line.options, line.probabilities.tolist(), strict=True)
+    others = [(option.text, share) for option, share in shares if option != line.chosen]
+    return {
+        "power": power,
+        "text": line.chosen.text,
+        "probability": line.of_chosen,
+        "others": others[:MOST],
+        "rest": (len(others[MOST:]), sum(share for _, share in others[MOST:])),
+    }

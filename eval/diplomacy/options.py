@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sparring.agents.opponents.language import Settings
+from sparring.agents.opponents.language import Settings, configured
 from sparring.agents.opponents.players import BOT_PREFIX
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.opponents import is_code
+from sparring.configs.serialization import read_yaml, with_texts
 from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy import GAME
-from sparring.envs.diplomacy.board.codes import BOTS, DEFAULT_BOTS, NUM_POWERS, SEED_BOTS
-from sparring.eval.diplomacy.settings import read_settings
+from sparring.envs.diplomacy.board.codes import BOTS, DEFAULT_BOTS, ENV_ID, NUM_POWERS, SEED_BOTS
 from sparring.eval.options import (
     CONDITIONS,
     RESULTS,
@@ -38,6 +39,8 @@ BENCHMARK = "dumbbot-1v6"
 FIXED: dict[str, Any] = {"opponents": ("dumbbot",), "games": 140, "last_year": 1920, "seed": 0}
 """What `BENCHMARK` fixes: 20 games with each power."""
 PROTOCOLS = ("both", "alone", "six", BENCHMARK)
+SECTIONS = ("model", "endpoint")
+"""Of the configuration, for `--set`."""
 _PLAYERS = ("bot", "ckpt", "ladder", "league", "pool")
 _OF_GAMES = ("replay", "opponents", "games", "last_year", "seed", "temperature", "protocol", "set", "device", "threads")
 
@@ -189,3 +192,15 @@ class DiplomacyOptions(EvaluateOptions):
             choose("bot", self.bot, BOTS)
         for name in () if self.ckpt else self.language_only:
             raise InputError(f"--{name}: is not for bots; it goes with --ckpt and a language model")
+
+
+def read_settings(pairs: Iterable[tuple[str, str]]) -> Settings:
+    """Return settings of names such as model.compact and values; raises `InputError` for other options."""
+    settings: dict[str, dict[str, Any]] = {}
+    for name, value in pairs:
+        section, dot, option = name.partition(".")
+        if not (dot and option) or section not in SECTIONS:
+            raise InputError("--set: give model.OPTION=VALUE or endpoint.OPTION=VALUE, such as model.compact=false")
+        settings.setdefault(section, {})[option] = with_texts(read_yaml(value), value, name)
+    configured(ENV_ID, settings)
+    return settings

@@ -198,7 +198,9 @@ def games_of(options: DiplomacyOptions, records: Sequence[PowerRecord]) -> int:
 def references_markdown(name: str, league: League) -> str:
     """Return a league's fixed references, and the gap from the base model to the best checkpoint."""
     rows = [
-        [row.figure, f"{row.elo:+.0f}" if row.change is None else f"{row.elo:.0f}", _change(row.change), str(row.games)]
+        [row.figure, f"{row.elo:+.0f}", "", str(row.games)]
+        if row.change is None
+        else [row.figure, f"{row.elo:.0f}", f"{row.change:+.0f}", str(row.games)]
         for row in reference_table(league)
     ]
     return f"# {name}: fixed references\n\n{table(['', 'Elo', 'since the beginning', 'games'], rows)}\n"
@@ -209,10 +211,6 @@ def references_json(name: str, league: League) -> str:
     content = {"schema_version": SCHEMA_VERSION, "kind": "fixed_references", "run": name}
     rows = [asdict(row) for row in reference_table(league)]
     return json.dumps(content | {"rows": rows}, indent=1, allow_nan=False) + "\n"
-
-
-def _change(change: float | None) -> str:
-    return "" if change is None else f"{change:+.0f}"
 
 
 def _plain(record: PowerRecord) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from sparring.configs.core.errors import InputError
 from sparring.curriculum.sprt import SCORES, Hypotheses, SPRTVerdict, count_pairs, judge
 from sparring.envs.dogfight.recording import Recorder, Recording
 from sparring.envs.dogfight.rules import ACTION_REPEAT, TICKS_PER_SECOND, ranges
-from sparring.eval.stats.tables import Counts, MatchRecord
+from sparring.eval.stats.tables import MatchRecord, record_of
 
 Pair = tuple[Entrant, Entrant]
 OPEN_END = "{desc}; {n_fmt} of at most {total_fmt} games [{elapsed}, {rate_noinv_fmt}]"
@@ -127,17 +127,7 @@ def sequential(pair: Pair, plan: ArenaPlan, hypotheses: Hypotheses, max_games: i
 def play_cell(pair: Pair, regime: str, plan: ArenaPlan, recorder: Recorder | None = None) -> MatchRecord:
     """Play the games of one pair under one regime. Raises `EvaluationError` for non-finite actions."""
     results = _play(pair, regime, plan, recorder)
-    none, half, one, more, both = count_pairs(results.outcome).tolist()
-    return MatchRecord(
-        pair[0].name,
-        pair[1].name,
-        regime,
-        by_seat=(_counts(results, seat=0), _counts(results, seat=1)),
-        length=float(results.length.mean()) / TICKS_PER_SECOND,
-        own_hp=float(results.left_hp.mean()),
-        their_hp=float(results.right_hp.mean()),
-        pairs=(none, half, one, more, both),
-    )
+    return record_of(pair[0].name, pair[1].name, regime, results, TICKS_PER_SECOND)
 
 
 def _play(pair: Pair, regime: str, plan: ArenaPlan, recorder: Recorder | None = None) -> MatchResults:
@@ -153,11 +143,6 @@ def _play(pair: Pair, regime: str, plan: ArenaPlan, recorder: Recorder | None = 
         count = results.invalid_actions
         raise EvaluationError(f"{left.name} against {right.name}: {count} actions were not finite; the games are void")
     return results
-
-
-def _counts(results: MatchResults, *, seat: int) -> Counts:
-    outcome = results.outcome[results.left_seat == seat]
-    return int((outcome > 0).sum()), int((outcome == 0).sum()), int((outcome < 0).sum())
 
 
 def _check_policies(policies: Iterable[Policy], setting: MatchSettings) -> None:

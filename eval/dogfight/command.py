@@ -2,8 +2,7 @@
 
 Plays seat-swapped pairs of games against each opponent, prints wins, draws and losses with 95 % intervals, and writes
 eval.json and eval.md next to the checkpoint, or eval.<name>.json and .md if it is not named final.pt. ONNX agents are
-accepted wherever checkpoints are. Exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad
-input (one line on stderr), 130 stopped with Ctrl-C.
+accepted wherever checkpoints are.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from sparring.envs.dogfight.rules import (
     REGIMES,
     RULES,
 )
-from sparring.eval.command import Evaluation, GameEvaluation, make_folders, use_machine
+from sparring.eval.command import Evaluation, GameEvaluation, make_folders, place_of, use_machine
 from sparring.eval.options import (
     CONDITIONS,
     RESULTS,
@@ -375,7 +374,7 @@ def _anchor(options: EvaluationOptions, names: Sequence[str]) -> Anchor:
 def _place(options: EvaluationOptions, player: Entrant | None, kind: str) -> tuple[Path, str] | None:
     """Return --out, else the place next to the checkpoint; a bot's results are only printed."""
     beside = results_place(player.path, kind) if player and player.path else None
-    return (options.out, beside[1] if beside else kind) if options.out else beside
+    return place_of(options.out, beside, kind)
 
 
 def make_plan(options: PlayOptions, entrants: Iterable[Entrant], device: str, threads: int) -> ArenaPlan:

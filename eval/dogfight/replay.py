@@ -122,13 +122,9 @@ def _bullets(rows: np.ndarray, *, wraps: bool) -> Iterator[list[float]]:
     for slot in range(_SLOTS):
         x, y = rows[:, _COLUMN[f"bullet_{slot}_x"]], rows[:, _COLUMN[f"bullet_{slot}_y"]]
         for first, last in zip(np.flatnonzero(starts[:, slot]), np.flatnonzero(ends[:, slot]), strict=True):
-            x1 = _unwrapped(x[first : last + 1])[-1] if wraps else x[last]
+            x1 = np.unwrap(x[first : last + 1].astype(float), period=2 * game.HALF_WIDTH)[-1] if wraps else x[last]
             place = [round(float(value), 1) for value in (x[first], y[first], x1, y[last])]
             yield [int(first) + 1, int(last) + 1, *place, slot // game.BULLETS_PER_FIGHTER]
-
-
-def _unwrapped(x: np.ndarray) -> np.ndarray:
-    return np.unwrap(x.astype(np.float64), period=2 * game.HALF_WIDTH)
 
 
 def _events(rows: np.ndarray) -> Iterator[dict[str, Any]]:

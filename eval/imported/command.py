@@ -2,7 +2,7 @@
 
 Plays it from every seat against each opponent, which has all other seats, and prints wins, draws and losses with 95 %
 intervals, and mean rewards; exploitability in games that can be traversed. Writes eval.json and eval.md next to the
-checkpoint. Exit codes: 0 done, 2 bad input (one line on stderr), 130 stopped with Ctrl-C.
+checkpoint.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tqdm import tqdm
 from sparring.agents.opponents.players import display_path, find_checkpoint, results_place
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import said_if_long
-from sparring.eval.command import Evaluation, GameEvaluation, make_folders, use_machine
+from sparring.eval.command import Evaluation, GameEvaluation, make_folders, place_of, use_machine
 from sparring.eval.options import (
     CONDITIONS,
     RESULTS,
@@ -116,8 +116,7 @@ def evaluate(options: ImportedOptions) -> Evaluation:
     with said_if_long(TRAVERSING, shown=not options.quiet):
         head = _head(options, player, games, device) | exact_values(player, game)
     last = {"notes": notes, "training": player.training}
-    place = results_place(path)
-    place = (options.out, place[1] if place else "") if options.out else place
+    place = place_of(options.out, results_place(path), "")
     return Evaluation(
         results_markdown(head, records, notes),
         results_json(head, records, last),
@@ -216,7 +215,7 @@ def _outputs(
     """Return the writer of --replay: a match with the player in the first seat."""
     if options.replay is None:
         return {}
-    from sparring.eval.imported.replay import write_replay
+    from sparring.eval.imported.policy import write_replay
 
     players = [player, *[opponent] * (seats - 1)]
     return {options.replay: partial(write_replay, game=game, players=players, seed=options.seed)}

@@ -16,7 +16,7 @@ import numpy as np
 
 from sparring.agents.play.seat_matches import SeatResults
 from sparring.eval.stats.aggregate import Estimate, mean_estimate
-from sparring.eval.stats.tables import common_record, notes_markdown, percent, table
+from sparring.eval.stats.tables import COUNTED, common_record, interval_text, notes_markdown, percent, table
 
 SCHEMA_VERSION = 1
 
@@ -111,7 +111,7 @@ def results_markdown(head: Mapping[str, Any], records: Sequence[SeatRecord], not
     seats = records[0].seats
     policy = "deterministic" if head["deterministic"] else "sampled actions"
     games = f"{head['games']} games each, {head['games'] // len(seats)} from every seat, seed {head['seed']}; {policy}"
-    kinds = ("opponent", "n", "W", "D", "L", "win %", "95 % interval", "mean reward", "95 % interval", "moves")
+    kinds = ("opponent", *COUNTED, "mean reward", "95 % interval", "moves")
     by_seat = ("opponent", *(f"{seat}: W / D / L, reward" for seat in seats))
     cells = [
         [record.opponent, *(f"{w} / {d} / {n}, {reward:+.3f}" for (w, d, n), reward in _seats(record))]
@@ -148,11 +148,10 @@ def _seats(record: SeatRecord) -> zip[tuple[tuple[int, int, int], float]]:
 
 def _row(record: SeatRecord) -> list[str]:
     plain = record.plain()
-    low, high = plain["interval"]
     least, most = record.reward.interval
     return [
         *(record.opponent, str(record.games), *map(str, record.counts)),
-        *(percent(plain["win_rate"]), f"{percent(low)} to {percent(high)}"),
+        *(percent(plain["win_rate"]), interval_text(plain["interval"])),
         *(f"{record.reward.value:+.3f}", f"{least:+.3f} to {most:+.3f}", f"{record.length:.1f}"),
     ]
 

@@ -20,13 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sparring.agents.opponents.dogfight.onnx_file import (
-    CONTRACT,
-    MAX_BYTES,
-    MAX_PARAMETERS,
-    export_package,
-    parameter_count,
-)
+from sparring.agents.opponents.dogfight import onnx_file
 from sparring.agents.policies.actor_critic import ActorCritic, Residual
 from sparring.agents.policies.checkpoint import Checkpoint
 from sparring.agents.policies.encoders import ImpalaBlock
@@ -67,14 +61,16 @@ def export(checkpoint: Checkpoint, path: Path, *, free: bool = False) -> float:
         old = checkpoint.contract["id"]
         raise ExportError(f"{checkpoint.path}: was trained in {old}, only policies of {ENV_ID} can be exported")
     data = build(checkpoint.network, checkpoint.contract, free=free)
-    count = parameter_count(export_package("onnx").load_model_from_string(data))
-    if count > MAX_PARAMETERS:
+    count = onnx_file.parameter_count(onnx_file.export_package("onnx").load_model_from_string(data))
+    if count > onnx_file.MAX_PARAMETERS:
         raise ExportError(
-            f"{checkpoint.path}: the model has {count:,} parameters, at most {MAX_PARAMETERS:,} are allowed; "
+            f"{checkpoint.path}: the model has {count:,} parameters, at most {onnx_file.MAX_PARAMETERS:,} are allowed; "
             "train a narrower one (network.hidden, network.blocks)"
         )
-    if len(data) > MAX_BYTES:
-        raise ExportError(f"{checkpoint.path}: the model has {len(data):,} bytes, at most {MAX_BYTES:,} are allowed")
+    if len(data) > onnx_file.MAX_BYTES:
+        raise ExportError(
+            f"{checkpoint.path}: the model has {len(data):,} bytes, at most {onnx_file.MAX_BYTES:,} are allowed"
+        )
     difference = disagreement(checkpoint, data)
     write_model(checkpoint, path, data, difference)
     return difference
@@ -96,7 +92,7 @@ def build(network: ActorCritic, contract: Mapping[str, Any], *, free: bool = Fal
     It takes one observation, or with `free` any number of them.
     """
     batch = "N" if free else 1
-    graph = ModelGraph(export_package("onnx"))
+    graph = ModelGraph(onnx_file.export_package("onnx"))
     mirror = Mirror(contract["rules"], network.obs_dim) if contract["mirror"] else None
     shown = _add_mirror(graph, mirror) if mirror else "observation"
     inputs, outputs = {"observation": network.obs_dim}, {"action": ACTIONS}
@@ -150,7 +146,7 @@ def run_recurrent(
 
     It runs `size` rows at once, by default all; a model of batch 1 takes them one by one.
     """
-    runtime = export_package("onnxruntime")
+    runtime = onnx_file.export_package("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
     session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
@@ -256,7 +252,7 @@ class ModelGraph:
             opset_imports=[helper.make_opsetid("", OPSET)],
             ir_version=IR_VERSION,
         )
-        helper.set_model_props(model, {CONTRACT: json.dumps(dict(contract), sort_keys=True)})
+        helper.set_model_props(model, {onnx_file.CONTRACT: json.dumps(dict(contract), sort_keys=True)})
         self.onnx.checker.check_model(model, full_check=True)
         return model.SerializeToString(deterministic=True)
 

@@ -14,18 +14,24 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sparring.configs.core.errors import printable
+from sparring.curriculum.sprt import count_pairs
 from sparring.envs.dogfight.rules import CHALLENGE_GRAVITY, ENV_ID, HELD_OUT
 from sparring.eval.stats.ratings import VIRTUAL_POINTS, Z_95, Anchor, Rating, rate
+
+if TYPE_CHECKING:
+    from sparring.agents.play.dogfight_matches import MatchResults
 
 SCHEMA_VERSION = 1
 
 Counts = tuple[int, int, int]
 Pairs = tuple[int, int, int, int, int]
 
-_HEADINGS = ("opponent", "n", "W", "D", "L", "win %", "95 % interval", "length (s)", "hp left, own / theirs")
+COUNTED = ("n", "W", "D", "L", "win %", "95 % interval")
+"""Headings of `counted`."""
+_HEADINGS = ("opponent", *COUNTED, "length (s)", "hp left, own / theirs")
 
 
 @dataclass(frozen=True)
@@ -90,6 +96,26 @@ class MatchRecord:
         none, half, one, more, both = self.pairs
         pairs = (both, more, one, half, none)
         return MatchRecord(*names, by_seat, self.length, own_hp=self.their_hp, their_hp=self.own_hp, pairs=pairs)
+
+
+def record_of(player: str, opponent: str, regime: str, results: MatchResults, ticks_per_second: float) -> MatchRecord:
+    """Return the record of the games of a pair, `player` being the left one."""
+
+    def counts(seat: int) -> Counts:
+        outcome = results.outcome[results.left_seat == seat]
+        return int((outcome > 0).sum()), int((outcome == 0).sum()), int((outcome < 0).sum())
+
+    none, half, one, more, both = count_pairs(results.outcome).tolist()
+    return MatchRecord(
+        player,
+        opponent,
+        regime,
+        by_seat=(counts(0), counts(1)),
+        length=float(results.length.mean()) / ticks_per_second,
+        own_hp=float(results.left_hp.mean()),
+        their_hp=float(results.right_hp.mean()),
+        pairs=(none, half, one, more, both),
+    )
 
 
 @dataclass(frozen=True)
@@ -278,11 +304,18 @@ def origin(report: Report) -> str:
 
 
 def _row(record: MatchRecord) -> list[str]:
-    low, high = record.interval
-    counts = [str(count) for count in (record.games, record.wins, record.draws, record.losses)]
-    interval = f"{percent(low)} to {percent(high)}"
-    hp = f"{record.own_hp:.2f} / {record.their_hp:.2f}"
-    return [record.opponent, *counts, percent(record.win_rate), interval, f"{record.length:.1f}", hp]
+    return [record.opponent, *counted(record), *length_and_hp(record)]
+
+
+def counted(record: MatchRecord) -> list[str]:
+    """Return the cells n, W, D, L, win % and its interval."""
+    counts = (record.games, record.wins, record.draws, record.losses)
+    return [*map(str, counts), percent(record.win_rate), interval_text(record.interval)]
+
+
+def length_and_hp(record: MatchRecord) -> list[str]:
+    """Return the cells of a game's length in seconds, and of the hp left on both sides."""
+    return [f"{record.length:.1f}", f"{record.own_hp:.2f} / {record.their_hp:.2f}"]
 
 
 def _summary_markdown(summary: Summary) -> str:
@@ -307,14 +340,9 @@ def _overview(report: Report) -> str:
 def _payoffs(records: Sequence[MatchRecord]) -> str:
     means = {name: summarize([r for r in records if r.player == name]).mean for name in {r.player for r in records}}
     names = sorted(means, key=lambda name: (-means[name], name))
-    cells = {(record.player, record.opponent): _payoff(record) for record in records}
+    cells = {(record.player, record.opponent): share_text(record.win_rate, record.interval) for record in records}
     rows = [[name, *(cells.get((name, other), "") for other in names), percent(means[name])] for name in names]
     return table(["", *names, "mean"], rows)
-
-
-def _payoff(record: MatchRecord) -> str:
-    low, high = record.interval
-    return f"{percent(record.win_rate)} ({percent(low)} to {percent(high)})"
 
 
 def _elo_interval(rating: Rating, anchor: Anchor) -> str:
@@ -334,3 +362,13 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def percent(share: float) -> str:
     """Format a fraction as a percentage with one decimal."""
     return f"{100.0 * share:.1f}"
+
+
+def interval_text(interval: tuple[float, float]) -> str:
+    """Format the ends of an interval of fractions as percentages."""
+    return " to ".join(map(percent, interval))
+
+
+def share_text(share: float, interval: tuple[float, float]) -> str:
+    """Format a fraction and its interval as percentages."""
+    return f"{percent(share)} ({interval_text(interval)})"

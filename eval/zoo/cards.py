@@ -5,19 +5,28 @@ Neither torch nor a simulator is needed. A figure that no card and no file has i
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from sparring.agents.opponents.players import RELEASED
+from sparring.agents.opponents.players import RELEASED, find_checkpoint
+from sparring.configs.core import files
 from sparring.configs.core.archive import TensorFileError, read_arrays
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.files import CHECKPOINTS, SHIPPED, read_regular_text
-from sparring.configs.core.manifest import read_listed
-from sparring.configs.games import POLICY_FORMAT
+from sparring.configs.core.manifest import read_listed, write_listed
+from sparring.configs.games import POLICY_FORMAT, is_imported
+from sparring.configs.load import load_named
+from sparring.configs.resume import differences
+from sparring.configs.schema import FOLDER, RunConfig
+from sparring.configs.serialization import from_stored
+from sparring.configs.sweeps.file import overrides
+from sparring.eval.command import run_command
+from sparring.eval.options import HELP, CommandOptions, CommandText, argument, parse
 
 ZOO = "zoo"
 """Folder below `checkpoints/` of one's own policies; `zoo/NAME` names one wherever `released/NAME` does."""
@@ -75,7 +84,7 @@ def read_policy(path: Path) -> StoredFile:
 def facts_of(path: Path) -> dict[str, str]:
     """Return the rows of the card beside a policy's file, by name; empty without a card."""
     card = path.with_suffix(".md")
-    return dict(ROW.findall(read_regular_text(card, follow=True))) if card.is_file() else {}
+    return dict(ROW.findall(files.read_regular_text(card, follow=True))) if card.is_file() else {}
 
 
 def columns(path: Path) -> dict[str, str]:
@@ -104,7 +113,7 @@ def columns(path: Path) -> dict[str, str]:
 def policies() -> dict[str, Path]:
     """Return the files of the released policies and of one's own, by the name that `sparring.load` takes."""
     shown: dict[str, Path] = {}
-    for name, home in ((RELEASED, SHIPPED), (ZOO, CHECKPOINTS)):
+    for name, home in ((RELEASED, files.SHIPPED), (ZOO, files.CHECKPOINTS)):
         shown |= {f"{name}/{path.stem}": path for path in sorted((home / name).glob("*.pt"))}
     return shown
 
@@ -133,3 +142,182 @@ def _first(facts: Mapping[str, str], beginnings: tuple[str, ...]) -> str:
 
 def _plain(text: str) -> str:
     return text.replace("`", "")
+
+
+NOT_STATED = "not stated"
+MACHINE_OPTIONS = ("logger.", "device", "threads", "run", "scale")
+"""Beginnings of options that change where and how a run is done, not what it learns."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddOptions(CommandOptions):
+    """Options of the command; the run has not been located."""
+
+    TEXT = CommandText(
+        "eval/zoo/cards.py", "Put a policy into your own zoo.", usage="sparring policies add RUN [options]"
+    )
+    run: str = argument("", metavar="RUN", positional=True)
+    """A run's name, final.pt for the newest run, or a checkpoint (.pt)."""
+    name: str = argument("", FOLDER, metavar="NAME")
+    """Name in the zoo (default: that of the run)."""
+    licence: str = argument(NOT_STATED, metavar="TEXT")
+    """Licence under which you give the policy away."""
+
+    @classmethod
+    def from_words(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the values of fields. Raises `InputError` for several runs."""
+        names = values.get("run") or ()
+        if len(names) > 1:
+            raise InputError(f"{' '.join(names)}: one run is added at a time; give one name")
+        return {**values, "run": names[0] if names else ""}
+
+    def check(self) -> None:
+        """Raise `InputError` without a run, and for a licence that does not fit a line of the card."""
+        self.require_given("run", "name a run, final.pt for the newest, or a checkpoint")
+        if "\n" in self.licence or "|" in self.licence:
+            raise InputError(f"--licence {self.licence!r}: must be one line without '|', such as MIT")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line (`sys.argv` by default) and return the exit code."""
+    return run_command("sparring policies", _run, arguments)
+
+
+def add(options: AddOptions) -> Path:
+    """Copy the policy, write its card, and return the card. Raises `InputError` for what is no policy, or a name taken.
+
+    The same policy may be added again, which makes its card again.
+    """
+    source = find_checkpoint(options.run)
+    if source.suffix != ".pt":
+        raise InputError(f"{options.run}: the zoo takes policies of this project (.pt)")
+    policy = read_policy(source)
+    name = options.name or (source.parent.name if source.stem == "final" else source.stem)
+    folder = files.CHECKPOINTS / ZOO
+    target = folder / f"{name}.pt"
+    if name == "final":
+        raise InputError(f"{options.run}: a policy of the zoo cannot be named final; give --name")
+    with files.naming_files(folder):
+        files.check_folder(folder)
+        files.CHECKPOINTS.mkdir(parents=True, exist_ok=True)
+        files.make_folder(folder)
+        if target.exists() and read_policy(target).sha256 != policy.sha256:
+            raise InputError(f"{name}: the zoo has another policy of this name; give --name, or remove {target}")
+        if source != target:
+            write_listed(target, files.read_regular(source))
+        files.write_atomically(target.with_suffix(".md"), card(name, policy, options.licence))
+    return target.with_suffix(".md")
+
+
+def card(name: str, policy: StoredFile, licence: str) -> str:
+    """Return the card of a policy in the words of the released ones."""
+    folder, shape = policy.path.parent, policy.shape
+    size = f"{shape['hidden']}h/{shape['blocks']}b" if {"hidden", "blocks"} <= {*shape} else "network of the file"
+    commit = _read(folder / "origin.json").get("commit", "")
+    evaluation = _evaluation(policy)
+    rows = {
+        "file": f"`{name}.pt`, {size}, {policy.weights:,} weights, SHA-256 `{policy.sha256}`",
+        "licence": licence,
+        "game": policy.game,
+        "trained by": f"{_command(policy)}, commit {commit[:7] or NOT_RECORDED}, {policy.steps} steps",
+        "machine": f"{_minutes(folder / 'metrics.jsonl')} minutes of updates by the clock",
+        "evaluated by": f"`{evaluation['command']}`" if "command" in evaluation else "not: run `sparring eval`",
+        "bots": _rates(evaluation, held_out=False),
+        "held out": _rates(evaluation, held_out=True),
+        "best response": _exploited(policy),
+    }
+    table = "".join(f"| {key} | {value} |\n" for key, value in rows.items())
+    return f"# {name}\n\nMade from the files of the run by `sparring policies add`.\n\n| | |\n| --- | --- |\n{table}"
+
+
+def _run(words: Sequence[str]) -> int:
+    """List all policies, or add one to the zoo."""
+    if not words:
+        print(listing())
+    elif words[0] in HELP:
+        print(
+            "usage: sparring policies [add RUN]\n\nAll policies with their figures; `add --help` says how to add one."
+        )
+    elif words[0] != "add":
+        raise InputError(f"{words[0]}: lists all without options; policies add RUN adds one")
+    else:
+        made = add(parse(AddOptions, words[1:]))
+        print(f"{made.read_text(encoding='utf-8')}\nWrote {made}; sparring.load({f'{ZOO}/{made.stem}'!r}) loads it.")
+    return 0
+
+
+def _command(policy: StoredFile) -> str:
+    """Return the shortest command that gives the run's options, or why there is none."""
+    with suppress(InputError, ValueError, TypeError, KeyError):
+        stored = from_stored(policy.training["config"])
+        imported = is_imported({"id": str(policy.contract["id"])})
+        run = None if imported else stored.run
+        words = [f"env={str(policy.contract['id']).partition(':')[0]}"] if imported else []
+        changes = {key: now for key, (_, now) in _learned(load_named(run, words), stored).items()}
+        words += overrides(changes)
+        if not _learned(load_named(run, words), stored):
+            shown = [f'"{word}"' if set(word) & set(" []{}") else word for word in words]
+            return f"`python train.py {' '.join([f'+run={run}'] * (not imported) + shown)}`"
+    return "no command: the run's options are in the file"
+
+
+def _learned(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
+    """Return the options that differ and change what is learned."""
+    return {key: pair for key, pair in differences(before, now).items() if not key.startswith(MACHINE_OPTIONS)}
+
+
+def _minutes(metrics: Path) -> str:
+    """Return the minutes of all recorded updates, from their steps and speeds."""
+    seconds, before = 0.0, 0.0
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        for line in files.read_regular_text(metrics, most=None).splitlines():
+            row = json.loads(line)
+            if speed := row.get("time/steps_per_second"):
+                seconds += (row["env_steps"] - before) / speed
+                before = row["env_steps"]
+    return f"{seconds / 60:.1f}" if seconds else NOT_RECORDED
+
+
+def _evaluation(policy: StoredFile) -> Mapping[str, Any]:
+    """Return the content of the eval.json of exactly this state of the run, or an empty one."""
+    stem = "eval" if policy.path.stem == "final" else f"eval.{policy.path.stem}"
+    content = _read(policy.path.parent / f"{stem}.json")
+    trained = content.get("training", policy.training)
+    return content if trained.get("env_steps") == policy.training.get("env_steps") else {}
+
+
+def _rates(evaluation: Mapping[str, Any], *, held_out: bool) -> str:
+    """Return the win rates of the bots, or mean and worst of the held-out opponents."""
+    records, games = evaluation.get("records", []), evaluation.get("games")
+    if held_out:
+        parts = [
+            f"{regime}: " * (regime != "none") + f"mean {100 * one['mean']:.1f}, worst {100 * one['worst']:.1f} "
+            f"({one['worst_opponent'].removeprefix('held_out:')})"
+            for regime, one in evaluation.get("held_out", {}).items()
+            if one
+        ]
+        return ", ".join(parts) + f" of {games} games, win %" if parts else NOT_MEASURED
+    others = [one for one in records if not str(one.get("opponent", "")).startswith(("held_out:", "released/"))]
+    rates = [f"{one['opponent']} {100 * one['win_rate']:.1f}" for one in others if "win_rate" in one]
+    return ", ".join(rates) + f" of {games} games, win %" if rates else NOT_MEASURED
+
+
+def _exploited(policy: StoredFile) -> str:
+    """Return the final win rate of every best response to exactly this file."""
+    for path in sorted((files.CHECKPOINTS / "exploit").glob("*/exploit.json")):
+        content = _read(path)
+        if content.get("sha256") != policy.sha256:
+            continue
+        ends = [(curve["start"], curve["points"][-1]) for curve in content.get("curves", []) if curve.get("points")]
+        if ends:
+            rates = ", ".join(f"{start} {100 * end['win_rate']:.1f} %" for start, end in ends)
+            return f"{rates} after {ends[0][1]['steps']:,} steps (`{content['command']}`)"
+    return f"{NOT_MEASURED}: run `sparring exploit`"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(files.read_regular_text(path))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}

@@ -14,7 +14,7 @@ from sparring import InputError
 from sparring.agents.opponents.dogfight.load import load_policy
 from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.agents.policies.policy import PolicyError
-from sparring.eval.diplomacy.settings import read_settings
+from sparring.eval.diplomacy.options import read_settings
 from sparring.eval.diplomacy_replay import ReplayOptions
 from sparring.eval.exploit import ExploitOptions
 from sparring.eval.options import from_keywords, text_of

@@ -28,7 +28,7 @@ from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.pool import Pool
 from sparring.envs.diplomacy.records import saved_game
 from sparring.eval import episodes
-from sparring.eval.stats.results import read_results
+from sparring.eval.seeds import read_results
 from tests.fuzz.reader import UNUSED, Reader, digest
 
 KINDS = ("delete", "rename", "retype", "negative", "not finite")

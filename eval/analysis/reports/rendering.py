@@ -75,7 +75,9 @@ def draw_svg(plot: LinePlot) -> str:
     y = PlotScale([v for entry in lines for v in entry.y], HEIGHT - BOTTOM, TOP, log=plot.log)
     parts = [f'<text x="{LEFT}" y="14" class="title">{html_text(plot.title)}</text>']
     parts += [_x_tick(x(tick), tick) for tick in x.ticks()] + [_y_tick(y(tick), tick) for tick in y.ticks()]
-    parts += [_mark(x(at)) for at in plot.marks if x.low <= at <= x.high]
+    upright = f'y1="{TOP}" y2="{HEIGHT - BOTTOM}"'
+    marks = [f"{x(at):.1f}" for at in plot.marks if x.low <= at <= x.high]
+    parts += [f'<line class="mark" x1="{at}" x2="{at}" {upright}/>' for at in marks]
     parts += [_curve(entry, x, y) for entry in lines]
     parts.append(f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 4}" text-anchor="end">{html_text(plot.x_label)}</text>')
     size = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}"'
@@ -107,10 +109,6 @@ def _x_tick(at: float, value: float) -> str:
 def _y_tick(at: float, value: float) -> str:
     ends = f'x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"'
     return f'<line class="grid" {ends}/><text x="{LEFT - 5}" y="{at + 3:.1f}" text-anchor="end">{_short(value)}</text>'
-
-
-def _mark(at: float) -> str:
-    return f'<line class="mark" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>'
 
 
 def _legend(lines: list[PlotLine]) -> str:

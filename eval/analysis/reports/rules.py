@@ -122,7 +122,7 @@ def _obstacle(rule: Rule, history: History, config: Mapping[str, Any]) -> str:
         return f"the run has no {' or '.join(rule.given)}"
     for name, allowed in rule.options.items():
         value = _recorded(config, name)
-        if value is not None and value not in _as_list(allowed):
+        if value is not None and value not in (allowed if isinstance(allowed, list) else [allowed]):
             return f"{name} is {value}"
     return next((reason for sign in rule.signs if (reason := sign.unknown(history))), "")
 
@@ -198,7 +198,3 @@ def _check_keys(entry: dict[str, Any], known: Sequence[str], place: str) -> None
     for key in entry:
         if key not in known:
             raise RulesError(f"{place}: unknown key {key!r}: choose from {', '.join(known)}{suggestion(key, known)}")
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]

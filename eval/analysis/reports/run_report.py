@@ -16,17 +16,7 @@ from typing import Any
 import numpy as np
 
 from sparring.eval.analysis.record import History, RunRecord, UnknownMetricError, option, unknown_metric
-from sparring.eval.analysis.reports.power_law import (
-    AXES,
-    HOUR,
-    Compute,
-    ComputeChoice,
-    PowerLaw,
-    PowerLawError,
-    compute_of,
-    fit_run,
-    label,
-)
+from sparring.eval.analysis.reports import power_law
 from sparring.eval.analysis.reports.report import (
     Cell,
     LinePlot,
@@ -196,13 +186,13 @@ def analyze_run(
     record: RunRecord,
     history: History,
     artifacts: Sequence[dict[str, Any]],
-    choice: ComputeChoice,
+    choice: power_law.ComputeChoice,
     rules_file: Path = RULES,
 ) -> RunReport:
     """Analyze one run. Raises `RulesError`, and `UnknownMetricError` for a reward that the run does not have."""
     rules = load_rules(rules_file)
     full = with_derived(record, history)
-    compute = compute_of(record, history, choice)
+    compute = power_law.compute_of(record, history, choice)
     findings = tuple(apply_rules(rules, full, record.config))
     sections = [
         _state(record, history, compute),
@@ -232,13 +222,13 @@ def reward_metric(history: History, chosen: str) -> str | None:
     return chosen or first_known(history, REWARDS)
 
 
-def throughput(compute: Compute) -> list[str]:
+def throughput(compute: power_law.Compute) -> list[str]:
     """Return sentences on compute per second and the cost."""
     seconds = compute.total("seconds")
     if not seconds:
         return ["Time is unknown: neither timestamps nor times of updates are recorded."]
     speeds = [
-        f"{number(total / seconds)} {AXES[axis]}"
+        f"{number(total / seconds)} {power_law.AXES[axis]}"
         for axis in ("env_steps", "games", "tokens", "flops")
         if (total := compute.total(axis))
     ]
@@ -246,21 +236,21 @@ def throughput(compute: Compute) -> list[str]:
     return [*said, _cost(compute, seconds)]
 
 
-def _cost(compute: Compute, seconds: float) -> str:
+def _cost(compute: power_law.Compute, seconds: float) -> str:
     price = compute.price
     if price is None:
-        return f"{seconds / HOUR:.3g} hours of the machine; give --price for the cost in money."
-    total = seconds / HOUR * price.per_hour
-    return f"Cost: {total:.4g} {price.currency}, {seconds / HOUR:.3g} hours at {price.per_hour:g} an hour."
+        return f"{seconds / power_law.HOUR:.3g} hours of the machine; give --price for the cost in money."
+    total = seconds / power_law.HOUR * price.per_hour
+    return f"Cost: {total:.4g} {price.currency}, {seconds / power_law.HOUR:.3g} hours at {price.per_hour:g} an hour."
 
 
-def _state(record: RunRecord, history: History, compute: Compute) -> ReportSection:
+def _state(record: RunRecord, history: History, compute: power_law.Compute) -> ReportSection:
     rows: list[tuple[Cell, ...]] = [
         ("status", record.status),
         ("source", f"{record.source}: {record.path}"),
         ("last written", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(record.updated)) if record.updated else "-"),
         ("updates", len(history.step)),
-        *((AXES[axis], compute.total(axis)) for axis in AXES if axis in compute.axes),
+        *((power_law.AXES[axis], compute.total(axis)) for axis in power_law.AXES if axis in compute.axes),
         ("parameters", compute.parameters),
         ("tags", ", ".join(record.tags) or "-"),
     ]
@@ -280,17 +270,17 @@ def _elo_gap(history: History) -> list[str]:
     return [f"Elo gap {gap:+.0f}: the learner's {learner[-1]:.0f} minus the base model's {base[-1]:.0f}{change}."]
 
 
-def _power_laws(history: History, compute: Compute, chosen: str) -> ReportSection | None:
+def _power_laws(history: History, compute: power_law.Compute, chosen: str) -> ReportSection | None:
     """Return the fit against every known measure of compute, and a plot of the first three."""
     metric = reward_metric(history, chosen)
     if metric is None or not compute.axes:
         return None
     reward, rows, plots = history.columns[metric], [], []
     for axis, values in compute.axes.items():
-        name = label(axis, compute.price)
+        name = power_law.label(axis, compute.price)
         try:
-            law = fit_run(values, reward)
-        except PowerLawError as error:
+            law = power_law.fit_run(values, reward)
+        except power_law.PowerLawError as error:
             return ReportSection("Power law", (f"{metric}: no fit: {error}",))
         rows.append((name, *law_cells(law)))
         plots.append(law_plot(f"{metric} and {name}", name, [("", values, reward)], law))
@@ -306,12 +296,14 @@ def _power_laws(history: History, compute: Compute, chosen: str) -> ReportSectio
 LAW_COLUMNS = ("compute", "exponent b [95 % interval]", "a", "R2", "points", "left out")
 
 
-def law_cells(law: PowerLaw) -> tuple[Cell, ...]:
+def law_cells(law: power_law.PowerLaw) -> tuple[Cell, ...]:
     """Return the cells of a fit after its name."""
     return law.exponent, law.coefficient, law.r_squared, law.points, law.left_out
 
 
-def law_plot(title: str, x_label: str, runs: Sequence[tuple[str, np.ndarray, np.ndarray]], law: PowerLaw) -> LinePlot:
+def law_plot(
+    title: str, x_label: str, runs: Sequence[tuple[str, np.ndarray, np.ndarray]], law: power_law.PowerLaw
+) -> LinePlot:
     """Return a log-log plot of runs, (name, compute [N], reward [N]) each, and the fitted line."""
     x = np.concatenate([values[values > 0] for _, values, _ in runs])
     ends = np.geomspace(x.min(), x.max(), 20)

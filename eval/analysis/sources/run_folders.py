@@ -6,25 +6,29 @@ lock and from events.jsonl: the trainer writes there how it ended, and a process
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sparring.agents.run.folder import LOCK
 from sparring.agents.run.log_files import EVENTS, METRICS
 from sparring.agents.run.logger import run_tags
 from sparring.configs.core.files import open_regular, read_regular, read_regular_text
+from sparring.configs.core.locks import OWNER, has_ended
 from sparring.configs.serialization import read_yaml
 from sparring.eval.analysis.record import History, RunRecord, Status, newest_first, not_found, unusable_data
-from sparring.eval.analysis.sources import folder_files
-from sparring.eval.analysis.sources.row_table import RowTable, last_values
+from sparring.eval.analysis.sources.reading import CONFIG, MOST_LOG, RowTable, is_run_folder, last_values
 from sparring.eval.analysis.sources.tensorboard_files import times_by_step
 
 STEPS = "env_steps"
+MOST_JSON = 1 << 26
+"""Bytes of a JSON file that are read at most."""
 TAIL = 1 << 20
 """Bytes of metrics.jsonl read for the last values in a list of runs; `history` reads all of it."""
 MOST_CONFIG = 1 << 20
@@ -67,7 +71,7 @@ class RunFolders:
     def artifacts(self, id: str) -> list[dict[str, Any]]:
         """Return the files of a run, apart from its logs in W&B."""
         folder = self._folder(id)
-        hashes = folder_files.listed_hashes(folder)
+        hashes = listed_hashes(folder)
         entries = []
         for place, folders, files in os.walk(folder):
             folders[:] = sorted(name for name in folders if name != "wandb")
@@ -84,11 +88,11 @@ class RunFolders:
     def _folders(self) -> list[Path]:
         if not self.root.is_dir():
             return []
-        return sorted(path for path in self.root.iterdir() if folder_files.is_run_folder(path))
+        return sorted(path for path in self.root.iterdir() if is_run_folder(path))
 
     def _folder(self, id: str) -> Path:
         path = self.root / id
-        if id and "/" not in id and folder_files.is_run_folder(path):
+        if id and "/" not in id and is_run_folder(path):
             return path
         raise not_found(id, (folder.name for folder in self._folders()), str(self.root))
 
@@ -97,11 +101,11 @@ class RunFolders:
 
     def _record(self, folder: Path, history: History) -> RunRecord:
         config, damage = _read_config(folder)
-        times = [path.stat().st_mtime for path in (folder / folder_files.CONFIG, folder / METRICS) if path.is_file()]
+        times = [path.stat().st_mtime for path in (folder / CONFIG, folder / METRICS) if path.is_file()]
         summary: dict[str, Any] = dict(last_values(history))
         if len(history.env_steps):
             summary |= {STEPS: int(history.env_steps[-1]), "updates": int(history.step[-1])}
-        state = folder_files.newest_state(folder)
+        state = newest_state(folder)
         summary |= {key: state[key] for key in ("device", "torch", "processes", "phase") if key in state}
         summary |= {"updates": state["update"]} if "update" in state else {}
         evaluation = _read_json(folder / "eval.json", damage)
@@ -121,7 +125,7 @@ class RunFolders:
         )
 
     def _rows(self, folder: Path, *, tail: int | None = None, times: bool = False) -> History:
-        running = folder_files.is_locked(folder)
+        running = is_locked(folder)
         damage: list[str] = []
         wall = times_by_step(folder) if times else {}
         table = RowTable()
@@ -147,17 +151,60 @@ class RunFolders:
         return table.history(events, damage)
 
 
+def is_locked(folder: Path) -> bool:
+    """Return True while a trainer holds the folder.
+
+    The lock is only tried where its owner may live, so that a process starting here is not refused because of it.
+    """
+    try:
+        descriptor = open_regular(folder / LOCK)
+    except OSError:
+        return False
+    try:
+        owner = os.pread(descriptor, 1000, 0).decode(errors="replace").strip()
+        if not OWNER.fullmatch(owner) or has_ended(owner):
+            return False
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def newest_state(folder: Path) -> dict[str, Any]:
+    """Return the summary of the newest training state whose manifest can be read, empty if there is none."""
+    for path in sorted((folder / "state").glob("update_*/manifest.json"), reverse=True):
+        summary = _object(path).get("summary")
+        if isinstance(summary, dict):
+            return summary
+    return {}
+
+
+def listed_hashes(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of the files listed in manifest.json, by name; empty if it cannot be read."""
+    listed = _object(folder / "manifest.json")
+    files = listed.get("files", listed)
+    entries = files.items() if isinstance(files, dict) else []
+    hashes = {name: entry.get("sha256") if isinstance(entry, dict) else entry for name, entry in entries}
+    return {name: digest for name, digest in hashes.items() if isinstance(digest, str) and len(digest) == 64}
+
+
 def status_of(folder: Path, history: History) -> Status:
     """Return what a run is doing, or how it ended."""
-    if folder_files.is_locked(folder):
+    if is_locked(folder):
         return "running"
     if (folder / "guard_report.json").is_file():
         return "failed"
-    for event in reversed(history.events):
-        for pattern, status in ENDINGS:
-            if pattern.match(event["event"]):
-                return status
-    return "killed" if len(history.step) else "empty"
+    return how_ended(history.events) or ("killed" if len(history.step) else "empty")
+
+
+def how_ended(events: Sequence[Mapping[str, Any]]) -> Status | None:
+    """Return what the last of the trainer's events on an end says, None without one."""
+    told = ((pattern.match(str(event["event"])), status) for event in reversed(events) for pattern, status in ENDINGS)
+    return next((status for match, status in told if match), None)
 
 
 def _event(row: dict[str, Any]) -> dict[str, Any] | None:
@@ -172,7 +219,7 @@ def read_lines(path: Path, damage: list[str], *, running: bool, tail: int | None
     A cut-off last line is damage unless the run is `running`. With `tail`, only about that many bytes at the end.
     """
     try:
-        data = read_regular(path, most=folder_files.MOST_LOG) if tail is None else _read_tail(path, tail)
+        data = read_regular(path, most=MOST_LOG) if tail is None else _read_tail(path, tail)
     except FileNotFoundError:
         return
     except OSError as error:
@@ -215,7 +262,7 @@ def _read_tail(path: Path, size: int) -> bytes:
 
 
 def _read_config(folder: Path) -> tuple[dict[str, Any], list[str]]:
-    path = folder / folder_files.CONFIG
+    path = folder / CONFIG
     try:
         plain = read_yaml(read_regular_text(path, most=MOST_CONFIG).removeprefix("\ufeff"))
     except FileNotFoundError:
@@ -229,7 +276,7 @@ def _read_config(folder: Path) -> tuple[dict[str, Any], list[str]]:
 
 def _read_json(path: Path, damage: list[str]) -> Any:
     try:
-        content = json.loads(read_regular(path, most=folder_files.MOST_JSON))
+        content = json.loads(read_regular(path, most=MOST_JSON))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:
@@ -239,6 +286,12 @@ def _read_json(path: Path, damage: list[str]) -> Any:
         damage.append(f"{path}: {wrong}; it is not read")
         return None
     return content
+
+
+def _object(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file, empty where there is none that can be read."""
+    content = _read_json(path, [])
+    return content if isinstance(content, dict) else {}
 
 
 def _kind(name: str) -> str:

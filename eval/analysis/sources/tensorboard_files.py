@@ -25,8 +25,7 @@ import numpy as np
 
 from sparring.configs.core.files import read_regular
 from sparring.eval.analysis.record import History, RunRecord, Status, newest_first, not_found
-from sparring.eval.analysis.sources.folder_files import MOST_LOG, in_run_folder, log_entries, open_files
-from sparring.eval.analysis.sources.row_table import last_values
+from sparring.eval.analysis.sources.reading import MOST_LOG, in_run_folder, last_values, log_entries, open_files
 
 MARK = "events.out.tfevents."
 CUT_OFF = "is cut off"

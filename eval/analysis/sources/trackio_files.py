@@ -11,7 +11,7 @@ import json
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -24,16 +24,14 @@ from sparring.configs.core.errors import InputError
 from sparring.eval.analysis.record import (
     History,
     RunRecord,
-    Status,
     history_rows,
     matching_id,
     newest_first,
     unique_names,
     unusable_data,
 )
-from sparring.eval.analysis.sources.folder_files import MOST_LOG, is_run_folder, log_entries
-from sparring.eval.analysis.sources.row_table import STEPS, RowTable, add_logged, last_values
-from sparring.eval.analysis.sources.run_folders import ENDINGS
+from sparring.eval.analysis.sources import reading
+from sparring.eval.analysis.sources.run_folders import how_ended
 
 SUFFIX = ".db"
 DIRECTORY = "TRACKIO_DIR"
@@ -86,7 +84,7 @@ class TrackioFiles:
 
     def artifacts(self, id: str) -> list[dict[str, Any]]:
         """Return the project file."""
-        return log_entries([self._find(id)[2]])
+        return reading.log_entries([self._find(id)[2]])
 
     def _find(self, text: str) -> tuple[str, str, Path]:
         runs = self._runs()
@@ -108,7 +106,7 @@ class TrackioFiles:
                 self._damage.append(RunRecord(path.stem, self.name, str(path), "empty", 0.0, 0.0, damage=damage))
                 continue
             for id, name in rows:
-                if not (self.beside_folders and is_run_folder(self.root / str(name))):
+                if not (self.beside_folders and reading.is_run_folder(self.root / str(name))):
                     runs[str(id)] = str(name), path
         return runs
 
@@ -123,15 +121,15 @@ class TrackioFiles:
         config, created = _config(path, id)
         group = config.pop("_Group", None)
         times = history.timestamp[history.timestamp > 0]
-        summary: dict[str, Any] = {**last_values(history), "run_id": id, "project": path.stem}
+        summary: dict[str, Any] = {**reading.last_values(history), "run_id": id, "project": path.stem}
         if len(history.env_steps):
             summary |= {"updates": len(history.step)}
-            summary |= {STEPS: int(history.env_steps[-1])} if history.env_steps[-1] >= 0 else {}
+            summary |= {reading.STEPS: int(history.env_steps[-1])} if history.env_steps[-1] >= 0 else {}
         return RunRecord(
             id=name,
             source=self.name,
             path=str(path),
-            status=_status(history),
+            status=how_ended(history.events) or ("completed" if len(history.step) else "empty"),
             created=created or (float(times[0]) if len(times) else path.stat().st_mtime),
             updated=float(times[-1]) if len(times) else path.stat().st_mtime,
             config={key: value for key, value in config.items() if key[:1] != RESERVED},
@@ -149,12 +147,15 @@ def append_run(path: Path, record: RunRecord, history: History) -> None:
     Raises `InputError` if the file has a run of this name, or is no file of trackio.
     """
     times = history.timestamp
-    rows = [
-        (_iso(times[i] if times[i] == times[i] else record.created), row["_step"], json.dumps(_cells(row)))
-        for i, row in enumerate(history_rows(history))
-    ]
+    rows = []
+    for i, row in enumerate(history_rows(history)):
+        cells = {key: value for key, value in row.items() if key[:1] != RESERVED}
+        rows.append((_iso(times[i] if times[i] == times[i] else record.created), row["_step"], json.dumps(cells)))
     first = float(times[0]) if len(times) and times[0] == times[0] else record.created
-    texts = [(_iso(first), 0, json.dumps(_event_cells(event))) for event in history.events]
+    for event in history.events:
+        steps = {reading.STEPS: event[reading.STEPS]} if event.get(reading.STEPS, -1) >= 0 else {}
+        cells = steps | {str(event.get("kind", "info")): event["event"]}
+        rows.append((_iso(first), 0, json.dumps(cells)))
     created = _iso(record.created)
     config = {**record.config, "_Username": "", "_Created": created, "_Group": record.group or None}
     id = secrets.token_hex(16)
@@ -168,7 +169,7 @@ def append_run(path: Path, record: RunRecord, history: History) -> None:
                 file.execute(f"PRAGMA user_version = {NEWEST_VERSION}")
             file.executemany(
                 "INSERT INTO metrics (run_id, timestamp, run_name, step, metrics) VALUES (?, ?, ?, ?, ?)",
-                [(id, time, record.id, step, cells) for time, step, cells in [*rows, *texts]],
+                [(id, time, record.id, step, cells) for time, step, cells in rows],
             )
             file.execute(
                 "INSERT INTO configs (run_id, run_name, config, created_at) VALUES (?, ?, ?, ?)",
@@ -176,15 +177,6 @@ def append_run(path: Path, record: RunRecord, history: History) -> None:
             )
     except sqlite3.Error as error:
         raise InputError(f"--output {path}: cannot be written ({error}); give another file") from error
-
-
-def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in row.items() if key[:1] != RESERVED}
-
-
-def _event_cells(event: Mapping[str, Any]) -> dict[str, Any]:
-    steps = event.get(STEPS, -1)
-    return ({STEPS: steps} if steps >= 0 else {}) | {str(event.get("kind", "info")): event["event"]}
 
 
 def _iso(seconds: float) -> str:
@@ -202,8 +194,8 @@ def _is_project(path: Path) -> bool:
 
 def _open(path: Path) -> sqlite3.Connection:
     """Open a project file for reading. Raises `InputError` for a newer layout or one that is too large."""
-    if path.stat().st_size > MOST_LOG:
-        raise InputError(f"larger than {MOST_LOG} bytes")
+    if path.stat().st_size > reading.MOST_LOG:
+        raise InputError(f"larger than {reading.MOST_LOG} bytes")
     # Without a write-ahead log there is no writer; SQLite would otherwise create its files beside a stranger's.
     written = path.with_name(f"{path.name}-wal").exists()
     file = sqlite3.connect(f"file:{quote(str(path.resolve()))}?{'mode=ro' if written else 'immutable=1'}", uri=True)
@@ -235,7 +227,7 @@ def _history(path: Path, id: str) -> History:
 
 @lru_cache(maxsize=2)
 def _read_history(path: Path, id: str, versions: tuple[tuple[int, int], ...]) -> History:
-    table, events, damage = RowTable(), list[dict[str, Any]](), list[str]()
+    table, events, damage = reading.RowTable(), list[dict[str, Any]](), list[str]()
     try:
         with closing(_open(path)) as file:
             key = _run_key(file)
@@ -245,7 +237,7 @@ def _read_history(path: Path, id: str, versions: tuple[tuple[int, int], ...]) ->
                     damage.append(f"{path}: row {number} is no JSON object; it is left out")
                     continue
                 stamp = [("_timestamp", seconds)] if (seconds := _seconds(time)) else []
-                add_logged(table, events, [*stamp, *row.items()], step=step if isinstance(step, int) else 0)
+                reading.add_logged(table, events, [*stamp, *row.items()], step=step if isinstance(step, int) else 0)
             events += _alerts(file, id)
     except (sqlite3.Error, OSError, InputError) as error:
         damage.append(f"{path}: cannot be read ({error})")
@@ -256,7 +248,7 @@ def _alerts(file: sqlite3.Connection, id: str) -> Iterator[dict[str, Any]]:
     """Yield `trackio.alert`s as events; older files have none."""
     with suppress(sqlite3.OperationalError):
         for title, text in file.execute("SELECT title, text FROM alerts WHERE run_id = ? ORDER BY id", (id,)):
-            yield {STEPS: -1, "kind": "alert", "event": ": ".join(str(part) for part in (title, text) if part)}
+            yield {reading.STEPS: -1, "kind": "alert", "event": ": ".join(str(part) for part in (title, text) if part)}
 
 
 def _config(path: Path, id: str) -> tuple[dict[str, Any], float]:
@@ -282,15 +274,3 @@ def _seconds(text: Any) -> float:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, TypeError, OverflowError, OSError):
         return 0.0
-
-
-def _status(history: History) -> Status:
-    for event in _backwards(history.events):
-        for pattern, status in ENDINGS:
-            if pattern.match(event):
-                return status
-    return "completed" if len(history.step) else "empty"
-
-
-def _backwards(events: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    return (str(event["event"]) for event in reversed(list(events)))

@@ -32,7 +32,7 @@ from sparring.eval.analysis.record import (
     unique_names,
     unusable_data,
 )
-from sparring.eval.analysis.sources.row_table import RowTable, add_logged
+from sparring.eval.analysis.sources.reading import RowTable, add_logged
 from sparring.eval.analysis.sources.wandb_offline import wandb_module
 
 FRESH = 60.0
@@ -142,7 +142,11 @@ class WandBCloud:
     def history(self, id: str) -> History:
         """Return all rows of a run."""
         run = self._attributes(id)
-        rows = self._ask(f"history of {run['id']}", lambda: self._scan(run["id"]), version=_version(run))
+        rows = self._ask(
+            f"history of {run['id']}",
+            lambda: list(self._run(run["id"]).scan_history(page_size=PAGE)),
+            version=_version(run),
+        )
         table = RowTable()
         events: list[dict[str, Any]] = []
         for number, row in enumerate(rows):
@@ -199,11 +203,11 @@ class WandBCloud:
             for run in runs
         ]
 
-    def _scan(self, id: str) -> list[dict[str, Any]]:
-        return list(self._open().run(f"{self._path()}/{id}").scan_history(page_size=PAGE))
+    def _run(self, id: str) -> Any:
+        return self._open().run(f"{self._path()}/{id}")
 
     def _files(self, id: str) -> list[dict[str, Any]]:
-        run = self._open().run(f"{self._path()}/{id}")
+        run = self._run(id)
         files = [(file.name, "file", file.size, f"{self.project}/{id}/{file.name}") for file in run.files()]
         logged = [(one.name, one.type, one.size, one.qualified_name) for one in run.logged_artifacts()]
         keys = ("name", "kind", "bytes", "path")

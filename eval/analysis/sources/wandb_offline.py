@@ -37,8 +37,7 @@ from sparring.eval.analysis.record import (
     unique_names,
     unusable_data,
 )
-from sparring.eval.analysis.sources.folder_files import MOST_LOG, in_run_folder, log_entries, open_files
-from sparring.eval.analysis.sources.row_table import STEPS, UNKNOWN, RowTable, add_logged, last_values
+from sparring.eval.analysis.sources import reading
 
 MAGIC = struct.pack("<4sHB", b":W&B", 0xBEE1, 0)
 BLOCK, HEADER = 1 << 15, struct.Struct("<IHB")
@@ -117,7 +116,7 @@ RESERVED = "_"
 class OfflineLog:
     """Content of the files of one run."""
 
-    table: RowTable = field(default_factory=RowTable)
+    table: reading.RowTable = field(default_factory=reading.RowTable)
     events: list[dict[str, Any]] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
     name: str = ""
@@ -144,7 +143,7 @@ class WandBOffline:
 
     def runs(self) -> list[RunRecord]:
         """Return the runs, newest first."""
-        held, files, names = open_files(SUFFIX), self._files(), self._names()
+        held, files, names = reading.open_files(SUFFIX), self._files(), self._names()
         runs = (
             (names[id], str(paths[-1]), partial(self._record, id, paths, names[id], held))
             for id, paths in files.items()
@@ -159,7 +158,7 @@ class WandBOffline:
     def record(self, id: str) -> RunRecord:
         """Return one run, by its name or its W&B id. Raises `AmbiguousRunError` for a name of several."""
         key = self._key(id)
-        return self._record(key, self._files()[key], self._names()[key], open_files(SUFFIX))
+        return self._record(key, self._files()[key], self._names()[key], reading.open_files(SUFFIX))
 
     def history(self, id: str) -> History:
         """Return all rows of a run."""
@@ -169,7 +168,7 @@ class WandBOffline:
     def artifacts(self, id: str) -> list[dict[str, Any]]:
         """Return the files of a run and the artifacts that it logged."""
         paths = self._files()[self._key(id)]
-        return log_entries(paths) + _read(paths).artifacts
+        return reading.log_entries(paths) + _read(paths).artifacts
 
     def _key(self, id: str) -> str:
         return matching_id(id, self._own_names(), f"the W&B files under {self.root}")
@@ -187,7 +186,7 @@ class WandBOffline:
         by_id: dict[str, dict[str, list[Path]]] = {}
         paths = self.root.rglob(f"run-*{SUFFIX}") if self.root.is_dir() else ()
         for path in sorted(paths, key=lambda path: (path.parent.name, str(path))):
-            if not path.is_file() or (self.beside_folders and in_run_folder(path, self.root)):
+            if not path.is_file() or (self.beside_folders and reading.in_run_folder(path, self.root)):
                 continue
             project, id = _head(path)[0], path.name.removeprefix("run-").removesuffix(SUFFIX)
             if self.project in ("", project):
@@ -201,10 +200,10 @@ class WandBOffline:
     def _record(self, id: str, paths: tuple[Path, ...], name: str, held: set[str]) -> RunRecord:
         log = _read(paths)
         history = log.table.history(log.events, log.damage)
-        summary: dict[str, Any] = log.summary | last_values(history)
+        summary: dict[str, Any] = log.summary | reading.last_values(history)
         if len(history.env_steps):
             summary |= {"updates": len(np.unique(history.step))}
-            summary |= {STEPS: int(history.env_steps[-1])} if history.env_steps[-1] != UNKNOWN else {}
+            summary |= {reading.STEPS: int(history.env_steps[-1])} if history.env_steps[-1] != reading.UNKNOWN else {}
         summary |= {"run_id": id.rpartition("/")[2], "project": log.project}
         running = any(str(path.resolve()) in held for path in paths)
         return RunRecord(
@@ -251,7 +250,7 @@ def _read_files(paths: tuple[Path, ...], versions: tuple[tuple[int, int], ...]) 
         damage: list[str] = []
         log.exit_code = None  # a run that was continued ended with its last file
         try:
-            for record in records(read_regular(path, most=MOST_LOG), damage):
+            for record in records(read_regular(path, most=reading.MOST_LOG), damage):
                 _apply(record, log)
         except OSError as error:
             damage.append(f"cannot be read ({error.strerror})")
@@ -263,7 +262,7 @@ def _apply(record: Any, log: OfflineLog) -> None:
     """Add what a record says to `log`."""
     kind = record.WhichOneof("record_type")
     if kind == "history":
-        add_logged(log.table, log.events, _pairs(record.history.item), step=record.history.step.num)
+        reading.add_logged(log.table, log.events, _pairs(record.history.item), step=record.history.step.num)
     elif kind == "run":
         run = record.run
         log.name, log.project, log.tags = run.display_name, run.project, tuple(run.tags)

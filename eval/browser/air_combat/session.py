@@ -22,8 +22,8 @@ from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.batch import AirCombatBatch
 from sparring.envs.air_combat.recording import AirRecorder, AirRecording
 from sparring.eval.air_combat.replay import burst_row, plane_row, scene_constants, scene_parts, write_air_replay
-from sparring.eval.browser.connection import Send
 from sparring.eval.browser.flying import YOU, FlightChoices, FlightSession, FlightStage
+from sparring.eval.browser.server import Send
 from sparring.eval.command import fill_page, join_files
 
 if TYPE_CHECKING:

@@ -69,27 +69,25 @@ class ChessPlayOptions(ServerOptions):
 def play(options: ChessPlayOptions) -> None:
     """Serve the page until the process is interrupted."""
     check_package()
-    from sparring.eval.browser.chess.opponents import (
-        ChessOpponents,
-        known_chess_opponents,
-        saved_opponent,
-    )
+    from sparring.eval.browser.chess import session
     from sparring.eval.browser.chess.person_game import read_fen, resume_game
-    from sparring.eval.browser.chess.session import HostedChess
-    from sparring.eval.browser.chess.table import ChessTable, TableRules
 
     resumed = resume_game(options.resume, options.side) if options.resume else None
-    opponent = options.opponent or (saved_opponent(resumed) if resumed else "") or DEFAULT_OPPONENT
+    opponent = options.opponent or (session.saved_opponent(resumed) if resumed else "") or DEFAULT_OPPONENT
     find_chess_player(opponent)
-    rules = TableRules(
+    rules = session.TableRules(
         options.side or SIDES[0], read_fen(options.fen), options.illegal == "lose", options.seed, options.replays
     )
     make_folders([options.replays])
-    opponents = ChessOpponents(options.device, options.engine, options.temperature, options.tokens, quiet=options.quiet)
+    opponents = session.ChessOpponents(
+        options.device, options.engine, options.temperature, options.tokens, quiet=options.quiet
+    )
 
     def host() -> HostedGame:
         opponents.load(opponent)  # one that cannot play ends the command
-        return HostedChess(ChessTable(opponents, known_chess_opponents(opponent), rules, resumed))
+        return session.HostedChess(
+            session.ChessTable(opponents, session.known_chess_opponents(opponent), rules, resumed)
+        )
 
     try:
         serve_game(options, host)

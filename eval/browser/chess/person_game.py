@@ -7,7 +7,7 @@ is the evaluated player. The person's moves are legal or refused, so that a mist
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from sparring.configs.core.status import say
 from sparring.envs.chess.analysis import read_analysis
 from sparring.envs.chess.positions import check_position, read_legal_move
 from sparring.envs.text import mix
-from sparring.eval.browser.chess.opponents import MoveAnswer
 from sparring.eval.chess.games import ANSWERS, REPLACEMENTS, ChessGame, GameConditions, MoveRequest, apply_answer
 from sparring.eval.chess.results import page_data, read_pgn
 
@@ -30,6 +29,14 @@ LARGEST_FILE = 1_000_000
 """Bytes of a PGN file."""
 _SIDES = {chess.WHITE: "white", chess.BLACK: "black"}
 _UCI = re.compile(r"[a-h][1-8][a-h][1-8][qrbn]?")
+
+
+@dataclass(frozen=True)
+class MoveAnswer:
+    """An opponent's move in UCI, which may be illegal, and what a language model wrote; None for others."""
+
+    move: str
+    text: str | None = None
 
 
 def new_game(fen: str, side: chess.Color) -> ChessGame:

@@ -17,12 +17,10 @@ from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.configs.schema import DEVICE
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import BOTS
-from sparring.eval.browser.connection import free_path
-from sparring.eval.browser.server import AFTER_EXAMPLES, SCRIPT, BrowserGame, HostedGame, ServerOptions, serve_game
+from sparring.eval.browser import server
 from sparring.eval.command import make_folders, use_machine, write_asked
 from sparring.eval.diplomacy.lineup import HumanLineup, new_lineup, resumed_lineup
-from sparring.eval.diplomacy.options import LAST_YEAR, TEMPERATURE, YEARS
-from sparring.eval.diplomacy.settings import read_settings
+from sparring.eval.diplomacy.options import LAST_YEAR, TEMPERATURE, YEARS, read_settings
 from sparring.eval.options import SEED, THREADS, CommandText, Pairs, argument, check_page
 
 _PAGE, _WHO, _GAME, _MACHINE = "the page", "who plays", "the game", "the machine, for language models"
@@ -43,11 +41,14 @@ Opponents without a power take the powers that are left in turn. The game is sav
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiplomacyPlayOptions(ServerOptions):
+class DiplomacyPlayOptions(server.ServerOptions):
     """Options of the command; players and files have not been located."""
 
     TEXT = CommandText(
-        SCRIPT, "Play one power of Diplomacy on the map, in the browser.", _EXAMPLES + AFTER_EXAMPLES, env="diplomacy"
+        server.SCRIPT,
+        "Play one power of Diplomacy on the map, in the browser.",
+        _EXAMPLES + server.AFTER_EXAMPLES,
+        env="diplomacy",
     )
     seed: int = argument(None, SEED, metavar="N", group=_PAGE)
     """Seed of the first match (default: drawn)."""
@@ -103,7 +104,7 @@ def play(options: DiplomacyPlayOptions) -> None:
         text = static_page(options.opponents[0][1] if options.opponents else STUDENT)
         write_asked(options.static, lambda file: write_atomically(file, text), quiet=options.quiet)
         return
-    serve_game(options, partial(host, options, find_players(options)))
+    server.serve_game(options, partial(host, options, find_players(options)))
 
 
 def find_players(options: DiplomacyPlayOptions) -> HumanLineup | None:
@@ -115,7 +116,7 @@ def find_players(options: DiplomacyPlayOptions) -> HumanLineup | None:
     return None
 
 
-def host(options: DiplomacyPlayOptions, lineup: HumanLineup | None) -> HostedGame:
+def host(options: DiplomacyPlayOptions, lineup: HumanLineup | None) -> server.HostedGame:
     """Load the players and the game. Raises `InputError` for unusable ones."""
     make_folders([], files=[options.save or FOLDER / "any"])
     device, _ = use_machine(options.device, options.threads, quiet=options.quiet)
@@ -133,7 +134,7 @@ def host(options: DiplomacyPlayOptions, lineup: HumanLineup | None) -> HostedGam
     opponents = load_opponents(
         lineup.players, temperature=options.temperature, settings=options.settings, device=device
     )
-    saved = options.save or _own_file(options.resume) or free_path(FOLDER, "diplomacy", ".json")
+    saved = options.save or _own_file(options.resume) or server.free_path(FOLDER, "diplomacy", ".json")
     seat = HumanSeat(lineup.power, lineup.names, saved)
     with said_if_long(COMPILING, shown=not options.quiet):
         game = LiveDiplomacy(seat, opponents, seed=options.seed, last_year=options.last_year, past=past)
@@ -141,7 +142,7 @@ def host(options: DiplomacyPlayOptions, lineup: HumanLineup | None) -> HostedGam
     seeds = count(options.seed + 1)
 
     def renew() -> LiveDiplomacy:
-        again = replace(seat, file=free_path(saved.parent, "diplomacy", ".json"))
+        again = replace(seat, file=server.free_path(saved.parent, "diplomacy", ".json"))
         other = LiveDiplomacy(again, opponents, seed=next(seeds) % 2**31, last_year=options.last_year)
         other.save()
         return other
@@ -158,4 +159,4 @@ def _own_file(resumed: Path | None) -> Path | None:
     return resumed if json.loads(resumed.read_bytes()).get("format") == FORMAT else None
 
 
-BROWSER = BrowserGame(DiplomacyPlayOptions, play)
+BROWSER = server.BrowserGame(DiplomacyPlayOptions, play)

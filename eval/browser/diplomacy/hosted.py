@@ -24,8 +24,8 @@ from sparring.envs.diplomacy.orders.choices import Choices
 from sparring.envs.diplomacy.records.game_log import result
 from sparring.envs.diplomacy.records.timeline import KINDS, winner
 from sparring.envs.text import Option
-from sparring.eval.browser.connection import Send, in_thread
 from sparring.eval.browser.diplomacy.live_game import LiveDiplomacy
+from sparring.eval.browser.server import Send, in_thread
 from sparring.eval.command import fill_page, join_files
 from sparring.eval.diplomacy.page import board_data, encode_orders, encode_phase, map_parts, page
 

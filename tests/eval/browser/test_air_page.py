@@ -18,8 +18,7 @@ from sparring.eval import play
 from sparring.eval.air_combat.replay import plane_row
 from sparring.eval.browser.air_combat.command import AirPlayOptions, load_opponent
 from sparring.eval.browser.air_combat.session import AUTOPILOTS, AirSession, AirStage, LiveFlight
-from sparring.eval.browser.connection import answer
-from sparring.eval.browser.server import Gate, listen, make_app
+from sparring.eval.browser.server import Gate, answer, listen, make_app
 from sparring.eval.options import parse_known
 from tests.eval.browser.browser import browser
 from tests.eval.dogfight.test_replay import needs_chromium

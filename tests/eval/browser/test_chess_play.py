@@ -13,11 +13,16 @@ from websockets.sync.client import connect
 from sparring.configs.core.errors import InputError
 from sparring.envs.game import load
 from sparring.eval import play
-from sparring.eval.browser.chess.opponents import ChessOpponents, MoveAnswer, saved_opponent
 from sparring.eval.browser.chess.person_game import PersonGame, name_players, new_game, read_fen, read_move, resume_game
-from sparring.eval.browser.chess.session import HostedChess
-from sparring.eval.browser.chess.table import ChessTable, TableRules
-from sparring.eval.browser.connection import answer
+from sparring.eval.browser.chess.session import (
+    ChessOpponents,
+    ChessTable,
+    HostedChess,
+    MoveAnswer,
+    TableRules,
+    saved_opponent,
+)
+from sparring.eval.browser.server import answer
 from sparring.eval.chess.games import RandomPlayer
 from sparring.eval.chess.options import find_chess_player
 from sparring.eval.options import parse_known

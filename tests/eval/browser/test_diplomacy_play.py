@@ -21,10 +21,10 @@ from sparring.envs.diplomacy.orders.notation import write_order
 from sparring.envs.diplomacy.prompts.prompts import PromptRules
 from sparring.envs.diplomacy.records.saved_game import load, read_game
 from sparring.eval import play
-from sparring.eval.browser.connection import answer
 from sparring.eval.browser.diplomacy.command import DiplomacyPlayOptions, find_players, host
 from sparring.eval.browser.diplomacy.hosted import HostedDiplomacy
 from sparring.eval.browser.diplomacy.live_game import HumanSeat, LiveDiplomacy, PhaseOpponents, load_opponents
+from sparring.eval.browser.server import answer
 from sparring.eval.diplomacy.lineup import YOU, new_lineup, resumed_lineup
 from sparring.eval.options import pair_of, parse
 from tests.eval.diplomacy.language_players import make_run

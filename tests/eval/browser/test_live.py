@@ -24,11 +24,10 @@ from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.game import load
 from sparring.eval import play
 from sparring.eval.browser import server
-from sparring.eval.browser.connection import answer
 from sparring.eval.browser.dogfight.command import DEFAULT_OPPONENT, find_opponent, load_opponent
 from sparring.eval.browser.dogfight.session import DogfightStage, LiveMatch
 from sparring.eval.browser.flying import FlightSession
-from sparring.eval.browser.server import Gate, listen
+from sparring.eval.browser.server import Gate, answer, listen
 from sparring.eval.options import parse_known
 from tests.eval.browser.browser import browser
 from tests.eval.dogfight.test_replay import ROOT, browse, needs_chromium, selftest

@@ -21,8 +21,7 @@ from sparring.configs.serialization import to_plain
 from sparring.envs.chess import ENV_ID
 from sparring.envs.chess.engines import searchers
 from sparring.envs.chess.interfaces.aec_env import ChessAECEnv
-from sparring.eval.browser.chess.opponents import ChessOpponents
-from sparring.eval.browser.chess.table import ChessTable, TableRules
+from sparring.eval.browser.chess.session import ChessOpponents, ChessTable, TableRules
 from sparring.eval.chess.games import MoveRequest
 from sparring.eval.run import env_of
 from sparring.eval.run import main as run_main

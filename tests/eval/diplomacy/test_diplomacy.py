@@ -18,8 +18,8 @@ from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import BOTS, DEFAULT_BOTS, ENV_ID
 from sparring.envs.diplomacy.rollouts.games import play_to_end, seats_of_pairs
 from sparring.eval.diplomacy import results
+from sparring.eval.diplomacy.command import last_year_of
 from sparring.eval.diplomacy.options import FIXED, DiplomacyOptions
-from sparring.eval.diplomacy.settings import last_year_of
 from sparring.eval.options import parse
 from sparring.eval.run import main as run_main
 

@@ -18,7 +18,7 @@ from sparring.curriculum.ratings import GameResult
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.rollouts.games import seats_of_pairs
-from sparring.eval.diplomacy.language import OddsKeeper, note
+from sparring.eval.diplomacy.games import OddsKeeper, note
 from sparring.eval.diplomacy.options import DiplomacyOptions
 from sparring.eval.diplomacy.page import encode, write_replay
 from sparring.eval.options import parse

@@ -9,7 +9,7 @@ from sparring.agents.llm.backend import BotBackend
 from sparring.agents.opponents.diplomacy import POLICY, LanguagePlayer
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.prompts.prompts import PromptRules
-from sparring.eval.diplomacy.language import rounds_of
+from sparring.eval.diplomacy.games import rounds_of
 from sparring.eval.run import main as run_main
 
 main = partial(run_main, env="diplomacy")

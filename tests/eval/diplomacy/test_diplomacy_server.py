@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from sparring.eval.diplomacy.settings import read_settings
+from sparring.eval.diplomacy.options import read_settings
 from sparring.eval.run import main as run_main
 from tests.agents.llm.asking import server
 

@@ -10,7 +10,7 @@ import sparring
 from sparring.configs.core.errors import InputError
 from sparring.eval.imported.policy import LoadedSeatPolicy
 from sparring.eval.run import main
-from sparring.eval.stats.results import read_results
+from sparring.eval.seeds import read_results
 from tests.eval.imported.saved import DUEL, save_run
 
 TICTACTOE = "pettingzoo.classic.tictactoe_v3"

@@ -16,7 +16,6 @@ from sparring.configs.load import load
 from sparring.configs.resume import differences
 from sparring.configs.serialization import from_stored
 from sparring.eval.options import parse
-from sparring.eval.zoo import add as adding
 from sparring.eval.zoo import cards
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -27,7 +26,7 @@ STRONG = POLICY.with_name("dogfight_strong.pt")
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     """A folder of runs with one run, whose policy is a released one."""
-    for module in (players, adding, cards):
+    for module in (players, cards):
         monkeypatch.setattr(module, "CHECKPOINTS", tmp_path / "checkpoints")
     run = tmp_path / "checkpoints" / "mine"
     run.mkdir(parents=True)
@@ -36,7 +35,7 @@ def home(tmp_path, monkeypatch):
 
 
 def added(*words):
-    card = adding.add(parse(adding.AddOptions, words))
+    card = cards.add(parse(cards.AddOptions, words))
     return card, dict(cards.ROW.findall(card.read_text()))
 
 
@@ -96,7 +95,7 @@ def test_the_command_on_the_card_gives_the_options_of_the_run(home):
     words = facts["trained by"].split("`")[1].removeprefix("python train.py ")
     stored = from_stored(read_arrays(STRONG.read_bytes())["training"]["config"])
     left = differences(load(words.replace('"', "").split(" ")), stored)
-    assert [key for key in left if not key.startswith(adding.MACHINE_OPTIONS)] == []
+    assert [key for key in left if not key.startswith(cards.MACHINE_OPTIONS)] == []
 
 
 @pytest.mark.parametrize(

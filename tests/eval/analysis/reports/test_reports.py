@@ -16,12 +16,12 @@ from sparring.eval.analysis.reports.comparison import (
     ComparedRun,
     ComparisonOptions,
     SeedGroup,
+    _group_value,
     common_limit,
     difference,
     grouped,
     load_compared,
 )
-from sparring.eval.analysis.reports.comparison_report import _group_value
 from sparring.eval.analysis.reports.power_law import ComputeChoice, compute_of, difference_of_means, mean_of
 from sparring.eval.analysis.reports.rendering import draw_svg, sparkline
 from sparring.eval.analysis.reports.report import LinePlot, PlotLine, number

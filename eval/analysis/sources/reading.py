@@ -1,4 +1,4 @@
-"""Rows collected into columns, for sources that hold one record per update.
+"""What several sources share: rows collected into columns, and which files and run folders there are.
 
 Loggers write one step in several calls, and a run that was rolled back or resumed repeats steps: metrics.jsonl is cut
 then, a W&B file keeps the reverted rows. Both read the same here. A row is one step, and a row is left out, which is
@@ -9,12 +9,59 @@ own step in rows without them.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sparring.agents.run.log_files import METRICS
+from sparring.configs.core.files import holds
 from sparring.eval.analysis.record import History
+
+CONFIG = "config.yaml"
+MOST_LOG = 1 << 30
+"""Bytes of one log, of any source, that are read at most."""
+
+
+def is_run_folder(path: Path) -> bool:
+    """Return True for a folder with a configuration or metrics."""
+    return holds(path.is_dir) and ((path / CONFIG).is_file() or (path / METRICS).is_file())
+
+
+def in_run_folder(path: Path, root: Path) -> bool:
+    """Return True for a path that lies in a run folder under `root`."""
+    parents = path.relative_to(root).parents
+    return any(is_run_folder(root / parent) for parent in parents if parent != Path())
+
+
+def log_entries(paths: Iterable[Path]) -> list[dict[str, Any]]:
+    """Return log files as entries of a list of artifacts."""
+    return [
+        {"name": path.name, "kind": "log", "bytes": path.stat().st_size, "sha256": None, "path": str(path)}
+        for path in paths
+    ]
+
+
+def open_files(suffix_or_part: str) -> set[str]:
+    """Return paths of files that other processes have open and whose path holds `suffix_or_part`.
+
+    Empty where the system has no /proc; only processes of the same user are seen.
+    """
+    paths = set()
+    for descriptors in Path("/proc").glob("[0-9]*/fd"):
+        if descriptors.parent.name == str(os.getpid()):
+            continue
+        with suppress(OSError):
+            for entry in os.scandir(descriptors):
+                with suppress(OSError):
+                    target = os.readlink(entry.path)
+                    if suffix_or_part in target:
+                        paths.add(target)
+    return paths
+
 
 STEPS = "env_steps"
 UNKNOWN = -1
