@@ -15,32 +15,10 @@ from tests.configs.run_configs import slow_but
 ROOT = Path(__file__).resolve().parents[1]
 
 TOP_LEVEL = {
-    *(
-        "train.py",
-        "envs",
-        "agents",
-        "curriculum",
-        "configs",
-        "eval",
-        "checkpoints",
-        "tests",
-        "docs",
-        "benchmarks",
-        "sparring",
-    ),
-    *(
-        "README.md",
-        "CHANGELOG.md",
-        "CITATION.cff",
-        "CONTRIBUTING.md",
-        "LICENSE",
-        "mkdocs.yml",
-        "Makefile",
-        "pyproject.toml",
-        "constraints.txt",
-        ".ci",
-        ".gitignore",
-    ),
+    *("train.py", "envs", "agents", "curriculum", "configs", "eval", "checkpoints", "tests", "docs", "benchmarks"),
+    "sparring",
+    *("README.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "mkdocs.yml", "Makefile"),
+    *("pyproject.toml", "constraints.txt", ".ci", ".gitignore"),
 }
 MAY_IMPORT = {
     "configs": {"configs"},
@@ -270,7 +248,7 @@ RATCHET = {
     "files with one importer": 81,
     "files with one importer and at most 80 lines": 5,
     "`found` as a name, per 1,000 lines": 0.6,
-    "test lines": 67_191,
+    "test lines": 67_147,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""

@@ -12,7 +12,7 @@ from sparring.configs.load import load
 from sparring.curriculum.schedule import Schedule, SchedulePosition
 from sparring.envs.dogfight.rules import REGIMES
 from sparring.eval import run as eval_run
-from tests.configs.run_configs import PPO, run_config, slow_but
+from tests.configs.run_configs import PPO, run_config, run_file, slow_but
 
 SMALL = (
     *("device=cpu", "threads=1", "max_updates=2", "logger.progress=false"),
@@ -27,7 +27,7 @@ ONE_OF_A_KIND = (
     *("diplomacy_ppo", "frozen_lake", "openspiel", "pettingzoo"),
 )
 """One for every game and kind of network."""
-THREE_PHASES = [run for run in PPO if len(run_config(run).phases) == 3]
+THREE_PHASES = [run for run in PPO if len(run_file(run)["phases"]) == 3]
 OTHERS = [run for run in PPO if run not in (*THREE_PHASES, "best_response")]
 IN_EVERY_TEST_RUN = (
     *("curriculum_floor", "self_play", "mean_knight_production", "gymnasium", "gymnasium_continuous"),
@@ -59,6 +59,11 @@ TINY = (
     *("device=cpu", "threads=1", "logger.progress=false", "network.hidden=16", "network.blocks=0", "ppo.epochs=1"),
     *("ppo.precision=fp32", "init_from=''"),  # no policy has a network as small as this
 )
+SECONDS = ("env.action_repeat=120",)
+"""Steps of a whole second, so that a match is over after 90 of them."""
+GYMNASIUM = ("gymnasium", "gymnasium_continuous", "frozen_lake")
+FEW = ("ppo.rollout_steps=32", "ppo.minibatch_size=32")
+SHORT = (*SECONDS, "ppo.rollout_steps=8", "ppo.minibatch_size=52")
 START = 1000.0
 """Of every rating."""
 
@@ -105,13 +110,14 @@ def check_dogfight(run, config, folder, rows):
 @pytest.mark.parametrize("run", slow_but(IN_EVERY_TEST_RUN, OTHERS))
 def test_a_hundredth_of_it_trains_to_the_end(run, tmp_path):
     need_packages(run)
-    config, folder, rows = rehearse(run, tmp_path)
+    dogfight = run_config(run).env.id == DOGFIGHT
+    config, folder, rows = rehearse(run, tmp_path, *(SHORT if dogfight else FEW if run in GYMNASIUM else ()))
     assert len(rows) == len(plans(config)) > 1
     final = load_checkpoint(folder / "final.pt").training
     assert (final["update"], final["interrupted"]) == (len(rows), False)
     snapshots = {f"{event.snapshot}.pt" for phase in config.phases for event in phase.events if event.snapshot}
     assert snapshots <= {path.name for path in folder.iterdir()}
-    if config.env.id == DOGFIGHT:
+    if dogfight:
         check_dogfight(run, config, folder, rows)
 
 
@@ -121,8 +127,8 @@ def test_three_phases_at_a_hundredth(run, tmp_path, capsys):
 
     A small entropy bonus leaves it there.
     """
-    sizes = ("env.num_envs=26", "ppo.rollout_steps=128")
-    options = (*sizes, "network.log_std_init=-0.5", "ppo.entropy_coefficient=0.003")
+    sizes = ("env.num_envs=26", "ppo.rollout_steps=12")
+    options = (*SECONDS, *sizes, "network.log_std_init=-0.5", "ppo.entropy_coefficient=0.003")
     config, folder, rows = rehearse(run, tmp_path, *options)
     check_dogfight(run, config, folder, rows)
     assert in_order(row["curriculum/phase"] for row in rows) == [0, 1, 2]
@@ -131,7 +137,7 @@ def test_three_phases_at_a_hundredth(run, tmp_path, capsys):
     reset = next(plan.update for plan in plans(config) if any(event.log_std is not None for event in plan.events))
     assert [row["train/log_std_0"] < -0.75 for row in rows] == [update >= reset for update in range(len(rows))]
     check_pool(config, folder, rows)
-    assert eval_run.main(["--ckpt", str(folder / "final.pt"), "--games", "4"]) == 0
+    assert eval_run.main(["--ckpt", str(folder / "final.pt"), "--games", "4", "--opponents", "bots"]) == 0
     assert "brawler" in capsys.readouterr().out
 
 
@@ -162,7 +168,7 @@ def test_promotion_is_tested_at_a_hundredth(tmp_path):
 
     Half of the hundredth has tests enough.
     """
-    sizes = ("env.num_envs=26", "ppo.rollout_steps=128")
+    sizes = (*SECONDS, "env.num_envs=26", "ppo.rollout_steps=12")
     config, folder, rows = rehearse("unified_dr_cpu", tmp_path, "self_play.promotion=sprt", "max_updates=30", *sizes)
     _, updates = due_updates(config, rows)
     tests = len(updates) - 1

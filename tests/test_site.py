@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
@@ -58,13 +59,14 @@ def test_every_page_of_docs_is_in_the_navigation(site):
 
 
 def test_links_lead_to_pages_and_headings(pages):
+    found = cache(lambda folder, name: ((folder / name).resolve(), (folder / name).is_file()))
     for path, page in pages.items():
         for link in page.links:
             name, _, anchor = unquote(link).partition("#")
             if re.match(r"\w+:", link):
                 continue
-            target = (path.parent / name).resolve() if name else path
-            assert target.is_file(), (path, link)
+            target, exists = found(path.parent, name) if name else (path, True)
+            assert exists, (path, link)
             assert not anchor or target not in pages or anchor in pages[target].anchors, (path, link)
 
 

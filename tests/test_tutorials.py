@@ -11,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -38,14 +39,13 @@ GRPO = (
     "grpo.rollout_warmup_phases=0",
     "env.last_year=1901",
 )
+GAMES = 40
+"""Of evaluations whose command leaves the number open."""
 NOT_RUN = {"make install", "source .venv/bin/activate", "export PYTHONPATH=."}
 SMALL = {
     "start.md": {"max_updates=20": "max_updates=1", "--games 40": "--games 2"},
     "first_agent.md": {"max_updates=60": "max_updates=1", "GAMES = 200": "GAMES = 4", "256, 200": "8, 20"},
-    "own_reward.md": {
-        "max_updates=60": "max_updates=1",
-        "--games 40": "--games 2",
-    },
+    "own_reward.md": {"max_updates=60": "max_updates=1", "--games 40": "--games 2"},
     "own_opponent.md": {
         "GAMES = 100": "GAMES = 4",
         "MATCHES = 512": "MATCHES = 8",
@@ -60,7 +60,12 @@ SMALL = {
         "max_updates=25": "max_updates=11",
         "opponents=[gunmen:Trigger] max_updates=10": "opponents=[gunmen:Trigger] max_updates=1",
     },
-    "tables.md": {"GAMES = 400": "GAMES = 40", "range(20)": "range(2)", "--games 40": "--games 4"},
+    "tables.md": {
+        "GAMES = 400": "GAMES = 4",
+        "range(20)": "range(2)",
+        "--ladder --games 40": "--ladder --games 4 --opponents ace,brawler",
+        "--games 40": "--games 4",
+    },
     "training.md": {
         f"max_updates={long}": f"max_updates={short}" for long, short in ((40, 1), (80, 2), (90, 3), (95, 4))
     },
@@ -74,6 +79,8 @@ SMALL = {
 def test_it_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    if page == "language_model.md":
+        monkeypatch.setattr(import_module("sparring.agents.grpo.trainer").GRPOTrainer, "_new_players", in_process)
     modules = set(sys.modules)
     names = {"__name__": "__main__"}
     for language, code in BLOCK.findall(_small(page)):
@@ -100,6 +107,11 @@ def test_the_game_of_the_tutorial_is_short():
     assert [len(code.splitlines()) <= 52 for code in blocks] == [True]
 
 
+def in_process(trainer):
+    """As tests/agents/grpo/small_runs has it: a worker process would import for seconds what is loaded here."""
+    return import_module("tests.agents.grpo.small_runs").in_process(trainer)
+
+
 def _small(page):
     text = PAGES[page]
     for usual, small in SMALL[page].items():
@@ -115,7 +127,9 @@ def _run(line, folder):
     if line in NOT_RUN:
         return
     if words[:2] == ["python", "eval/run.py"]:
-        assert run.main([*words[2:], "--device", "cpu", "--threads", "1", "--quiet"]) in (
+        few = [] if "--games" in words else ["--games", str(GAMES)]
+        few += ["--max-games", "8"] if "--sprt" in words else []
+        assert run.main([*words[2:], *few, "--device", "cpu", "--threads", "1", "--quiet"]) in (
             (0, 1) if "--sprt" in words else (0,)
         )
     elif words[:2] == ["python", "eval/exploit.py"]:
@@ -155,6 +169,6 @@ def _check_showdown(folder, output):
     """The trained policy beats the bot that shoots whenever it can: shield, then shoot while it reloads."""
     records = json.loads((folder / "eval.json").read_text())["records"]
     assert [record["opponent"] for record in records] == ["gunmen:Trigger", "gunmen:Cautious"]
-    assert records[0]["wins"] > 200, records[0]
+    assert records[0]["wins"] > GAMES // 2, records[0]
     assert "{'player_0': " in output  # the match in Python
     assert len((folder / "metrics.jsonl").read_text().splitlines()) == 11  # ten updates, and one after resuming

@@ -20,7 +20,7 @@ from sparring.envs.dogfight.config import DogfightRunConfig
 from sparring.eval.exploit import ExploitOptions
 from sparring.eval.options import parse
 from sparring.train import main
-from tests.configs.run_configs import PPO, run_config
+from tests.configs.run_configs import PPO, configured, run_config
 
 RUN_FILES = sorted((CONFIG_DIR / "run").glob("*.yaml"))
 
@@ -37,6 +37,11 @@ def test_every_run_composes_and_validates(run):
     config = run_config(run)
     assert config.run == run
     assert (config.trainer == "ppo") == (run in PPO)
+
+
+def test_what_other_tests_compose_once_is_what_is_loaded():
+    base, options = ("+run=diplomacy_exp1_quick", "grpo.groups=3"), ("grpo.learning_rate=1e-2", "name=2_0", "seed=7")
+    assert configured(base, *options) == load([*base, *options])
 
 
 @pytest.mark.parametrize("path", RUN_FILES, ids=lambda path: path.stem)

@@ -24,8 +24,8 @@ CONTRACT = {
 
 @pytest.fixture
 def long_steps(monkeypatch):
-    """Policies that act twice a second, so that whole matches take a sixth of the steps."""
-    monkeypatch.setitem(CONTRACT, "action_repeat", 60)
+    """Policies that act once a second, so that whole matches take a twelfth of the steps."""
+    monkeypatch.setitem(CONTRACT, "action_repeat", 120)
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ from sparring.eval.exploit import ExploitOptions
 from sparring.eval.options import from_keywords, text_of
 from sparring.eval.run import main
 
+pytestmark = pytest.mark.usefixtures("long_steps")
+
 RELEASED = "released/dogfight_bots_only"
 
 

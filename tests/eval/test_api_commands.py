@@ -17,6 +17,8 @@ from sparring.eval import play as play_command
 from sparring.eval import runs as runs_command
 from sparring.eval.browser import server
 
+pytestmark = pytest.mark.usefixtures("long_steps")
+
 TINY = {"env.num_envs": 10, "ppo.rollout_steps": 10, "ppo.minibatch_size": 100, "ppo.epochs": 1, "evaluation.every": 1}
 
 

@@ -23,6 +23,8 @@ from sparring.eval.dogfight.command import REGIME_NAMES, EvaluationOptions
 from sparring.eval.options import parse
 from sparring.eval.run import main
 
+pytestmark = pytest.mark.usefixtures("long_steps")
+
 SCRIPT = Path(__file__).resolve().parents[2] / "eval" / "run.py"
 QUICK = ["--games", "2", "--threads", "1", "--device", "cpu"]
 

@@ -31,7 +31,7 @@ COMMON = ("device=cpu", "threads=1", "logger.progress=false", "checkpoint_every=
 DIPLOMACY = (
     *("+run=diplomacy_ppo", "name=diplomacy", "env.num_envs=7", "env.last_year=1902", "network.hidden=8"),
     *("network.blocks=1", "ppo.rollout_steps=2", "ppo.minibatch_size=14", "ppo.precision=fp32", "max_updates=2"),
-    *("evaluation.every=0",),
+    "evaluation.every=0",
 )
 GYMNASIUM = (
     *("+run=gymnasium", "name=gymnasium", "env.num_envs=2", "env.normalize_obs=true", "env.normalize_reward=true"),
@@ -44,13 +44,8 @@ CLONE = (
 GRPO = (
     *("+run=diplomacy_exp1_quick", "name=grpo", "grpo.groups=2", "grpo.samples_per_group=2", "env.last_year=1903"),
     *("grpo.rollout_horizon_years=1", "grpo.rollout_long_horizon_years=1", "grpo.rollout_warmup_phases=1"),
-    *(
-        "grpo.steps=3",
-        "max_updates=2",
-        "grpo.use_ema_reference=true",
-        "league.checkpoint_schedule=even",
-        "league.checkpoint_every=1",
-    ),
+    *("grpo.steps=3", "max_updates=2", "grpo.use_ema_reference=true", "league.checkpoint_schedule=even"),
+    "league.checkpoint_every=1",
     *("league.cold_start_steps=1", "grpo.buffer_depth=1", "evaluation.every=0"),
 )
 

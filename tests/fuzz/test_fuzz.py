@@ -16,7 +16,7 @@ from tests.fuzz.material import make
 from tests.fuzz.readers import READERS
 
 ROOT = Path(__file__).resolve().parents[2]
-CASES, MANY = 5, 1500
+CASES, MANY = 3, 1500
 """Cases of each reader in every test run, and in `make slow`."""
 
 

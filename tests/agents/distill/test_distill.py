@@ -10,11 +10,11 @@ from sparring.agents.opponents.diplomacy import PolicyOrders, open_player
 from sparring.agents.policies.order_network import OrderNetwork
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError, InputError
-from sparring.configs.load import load
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.diplomacy.batch import opening
 from sparring.envs.diplomacy.observation import observe
 from sparring.envs.diplomacy.rollouts import labelled
+from tests.configs.run_configs import configured
 
 SMALL = (
     *("+run=diplomacy_distill", "device=cpu", "threads=1", "logger.progress=false", "env.last_year=1901"),
@@ -30,7 +30,7 @@ def small(monkeypatch):
 
 
 def config(root, *options):
-    return load([*SMALL, f"checkpoint_dir={root}", *options])
+    return configured(SMALL, f"checkpoint_dir={root}", *options)
 
 
 def rows(root, name="student"):

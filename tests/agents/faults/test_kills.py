@@ -15,7 +15,7 @@ from sparring.curriculum.pool import Pool
 from tests.agents.faults import planted, victims
 from tests.agents.ppo.small_run import flat, metrics, state_of, untimed
 
-KILLS, KEEP = 12, 2
+KILLS, KEEP = 8, 2
 
 
 @pytest.fixture

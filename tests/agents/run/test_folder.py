@@ -116,16 +116,8 @@ def test_an_unreadable_configuration_is_named(tmp_path, text):
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = (
-    *(
-        "lock",
-        "config.yaml",
-        "metrics.jsonl",
-        "events.jsonl",
-        "league.json",
-        "league.lock",
-        "manifest.json",
-        "final.pt",
-    ),
+    *("lock", "config.yaml", "metrics.jsonl", "events.jsonl", "league.json", "league.lock", "manifest.json"),
+    "final.pt",
     *("events.out.tfevents.1.host.2.0", "pool/index.json", "pool/snapshot_000001.pt", "adapters/old/step.pt"),
     "final/model.safetensors",
     *("state/update_000001/state.pt", "state/update_000001/manifest.json", "wandb_id", "guard_report.json"),

@@ -14,19 +14,8 @@ DT = 1.0 / 120.0
 MAX_TICKS = 10_800
 
 PARAMETER_NAMES = (
-    "gravity",
-    "drag_coeff",
-    "turn_bleed_coeff",
-    "max_speed",
-    "min_speed",
-    "max_thrust",
-    "bullet_speed",
-    "gun_cooldown_ticks",
-    "bullet_lifetime_ticks",
-    "max_hp",
-    "max_turn_rate",
-    "min_turn_rate",
-    "rear_aspect_cone",
+    *("gravity", "drag_coeff", "turn_bleed_coeff", "max_speed", "min_speed", "max_thrust", "bullet_speed"),
+    *("gun_cooldown_ticks", "bullet_lifetime_ticks", "max_hp", "max_turn_rate", "min_turn_rate", "rear_aspect_cone"),
 )
 
 

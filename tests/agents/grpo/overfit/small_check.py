@@ -9,9 +9,9 @@ from sparring.agents.llm.cloning.imitation import Imitator
 from sparring.agents.llm.models.saved_model import save_model
 from sparring.agents.llm.models.tiny import build_tiny, game_tokenizer
 from sparring.agents.trainers import train
-from sparring.configs.load import load
 from sparring.envs.chess.data.samples import arbiter_sample
 from sparring.envs.chess.rollouts.sources import positions_of
+from tests.configs.run_configs import configured
 
 PAY = {"a": 1.0, "b": 0.5, "c": 0.2}
 SHARES = {"a": 0.2, "b": 0.22, "c": 0.25, "d": 0.33}
@@ -30,16 +30,8 @@ def pay(answer, truth):
 
 
 def configuration(model, folder, name, *options):
-    return load(
-        [
-            "+run=rookworld_overfit_r4",
-            f"model.name={model}",
-            f"checkpoint_dir={folder}",
-            f"name={name}",
-            *OPTIONS,
-            *list(options),
-        ]
-    )
+    places = (f"model.name={model}", f"checkpoint_dir={folder}", f"name={name}")
+    return configured(("+run=rookworld_overfit_r4", *OPTIONS), *places, *options)
 
 
 def make_model(folder):

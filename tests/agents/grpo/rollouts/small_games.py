@@ -5,12 +5,12 @@ from sparring.agents.grpo.rollouts.rollout import Rollouts, draw_plan
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.models.adapters import BASE, Adapters, LoraShape, base_identity
 from sparring.agents.llm.transformers_backend import TransformersBackend
-from sparring.configs.load import load
 from sparring.curriculum.league.league import new_league
 from sparring.curriculum.league.matchmaking import Opponents
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.diplomacy.rollouts.task import DiplomacyTextTask
 from tests.agents.llm.toys import llama, word_tokenizer
+from tests.configs.run_configs import configured
 
 SMALL = [
     "+run=diplomacy_exp1_quick", "grpo.groups=2", "grpo.samples_per_group=2", "grpo.rollout_horizon_years=1",
@@ -23,7 +23,7 @@ SMALL = [
 
 
 def small_config(*options: str):
-    return load([*SMALL, *options])
+    return configured(SMALL, *options)
 
 
 def bots_everywhere(rng):

@@ -21,6 +21,7 @@ from sparring.agents.run.states import read_state
 from sparring.agents.trainers import load_trainer, train
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.load import load
+from tests.configs.run_configs import configured
 
 SMALL = (
     *("+run=diplomacy_clone", "device=cpu", "threads=1", "logger.progress=false", "name=clone", "env.last_year=1903"),
@@ -32,7 +33,7 @@ SMALL = (
 
 
 def config(root, *options):
-    return load([*SMALL, f"checkpoint_dir={root}", *options])
+    return configured(SMALL, f"checkpoint_dir={root}", *options)
 
 
 def metrics(root):

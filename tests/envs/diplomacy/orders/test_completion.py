@@ -100,16 +100,9 @@ def test_orders_are_read_in_markup_lists_tables_and_json(text):
 @pytest.mark.parametrize(
     "line",
     [
-        "I will not do A PAR - BUR",
-        "~~A PAR - BUR~~",
-        "A PAR - BUR (no, better not)",
-        "A PAR - BUR (or A PAR - PIC)",
-        "Maybe A PAR - BUR",
-        "A PAR - BUR, if Germany agrees",
-        "A PAR - BUR - MUN",
-        '{"rejected": ["A PAR - BUR"]}',
-        '[{"unit": "A PAR", "to": "BUR"}]',
-        "| rejected | A PAR - BUR |",
+        *("I will not do A PAR - BUR", "~~A PAR - BUR~~", "A PAR - BUR (no, better not)"),
+        *("A PAR - BUR (or A PAR - PIC)", "Maybe A PAR - BUR", "A PAR - BUR, if Germany agrees", "A PAR - BUR - MUN"),
+        *('{"rejected": ["A PAR - BUR"]}', '[{"unit": "A PAR", "to": "BUR"}]', "| rejected | A PAR - BUR |"),
     ],
 )
 def test_a_line_that_may_reject_its_order_is_named_and_not_played(line):
