@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from gymnasium.spaces import Box, MultiDiscrete
 
 from sparring.agents.opponents import players
 from sparring.agents.opponents.python_policy import PythonPolicy
 from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint
+from sparring.agents.policies.loaded_policy import LoadedPolicy, PolicySpaces
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import InputError
 from sparring.configs.opponents import is_code, named_source, registered, registered_name, source_name
@@ -85,3 +88,18 @@ class CombatConditions:
     def filmed(self) -> CombatConditions:
         """Return these conditions: a match is filmed from its snapshots."""
         return self
+
+
+def load_observing_policy(path: Path, device: str | torch.device) -> LoadedPolicy:
+    """Load the policy in the file `path` for `sparring.load`; its spaces are those of `AirCombatParallelEnv`."""
+    pilot = load_pilot(path, device)
+    assert isinstance(pilot.contestant, Policy)
+    contract = pilot.contestant.contract
+    seen = Box(-np.inf, np.inf, (contract["obs_dim"],), np.float32)
+    choices = contract.get("categorical")
+    if choices:
+        spaces = PolicySpaces(seen, MultiDiscrete(choices), partial(np.asarray, dtype=np.int64))
+    else:
+        size = contract["continuous"] + contract["binary"]
+        spaces = PolicySpaces(seen, Box(-1.0, 1.0, (size,), np.float32), partial(np.clip, a_min=-1.0, a_max=1.0))
+    return LoadedPolicy(pilot.name, path, pilot.contestant, spaces, pilot.training)

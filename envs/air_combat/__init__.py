@@ -22,6 +22,7 @@ GAME = Game(
     runs="sparring.envs.air_combat.config:RUNS",
     ppo_task="sparring.agents.ppo.tasks.air_combat:AirCombatTask",
     open_player="sparring.agents.opponents.air_combat:open_player",
+    policy_loader="sparring.agents.opponents.air_combat:load_observing_policy",
     evaluation="sparring.eval.air_combat.command:EVALUATION",
     play="sparring.eval.browser.air_combat.command:BROWSER",
 )

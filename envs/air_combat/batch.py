@@ -63,7 +63,7 @@ class AirCombatBatch(WarpMatches):
         seed: seed of all draws, in [0, 2^31).
         options: missiles and all else that is off by default; S = 2, D and A below grow with it.
 
-    Tensors are overwritten by the next step: `obs` float32 [N, 2, 40] (`rules.OBSERVATION`), `reward` [N, 2],
+    Tensors are overwritten by the next step: `obs` float32 [N, 2, 44] (`rules.OBSERVATION`), `reward` [N, 2],
     `terminated`, `truncated` bool [N], `outcome` int32 [N], `length` (ticks) and `final_hp` [N, 2] of the last match,
     `invalid_actions` and `clamped` [N], the aircraft that `load` moved into the tables. A match depends on
     (seed, `match_id`, actions) only.

@@ -40,7 +40,7 @@ COLORS = ("Blue", "Red")
 
 
 class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
-    """Agents `player_0`, `player_1`, ...: 40 numbers observed (`rules.OBSERVATION`), 4 acted (`rules.ACTION_NAMES`).
+    """Agents `player_0`, `player_1`, ...: 44 numbers observed (`rules.OBSERVATION`), 4 acted (`rules.ACTION_NAMES`).
 
     Both grow with the options. An aircraft that is lost while its side fights on terminates its agent.
 

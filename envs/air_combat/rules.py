@@ -94,8 +94,11 @@ OBSERVATION = (
     *("aim_x", "aim_y", "aim_z", "relative_x", "relative_y", "relative_z"),
     *("its_nose_x", "its_nose_y", "its_nose_z", "its_up_x", "its_up_y", "its_up_z"),
     *("its_speed", "its_height", "its_load", "its_hp", "cos_off_nose", "cos_off_tail"),
+    *("aim_roll_sin", "aim_roll_cos", "aim_angle", "aim_angle_fine"),
 )
 """Columns of an observation. Vectors are in the observer's body axes: nose, right wing, belly."""
+FINE_ANGLE = 0.1
+"""Angle from the nose to the aim in rad at which `aim_angle_fine` is 1; `aim_angle` is it over pi."""
 OBSERVATION_ARMED = (
     *("missiles", "flares", "lock", "seeker_range", "own_missile", "own_missile_homing", "own_missile_time"),
     *("warned", "warned_x", "warned_y", "warned_z", "warned_range_far", "warned_range_near", "warned_closure"),

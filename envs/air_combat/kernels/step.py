@@ -4,7 +4,7 @@ Draws depend on (seed, match id, number of matches started in the row) only. A m
 one in the same step; its last observations are kept in `final_obs`. Reward of a seat and step:
 
     r = damage_dealt d_it - damage_taken d_me + shaping (gamma phi' - phi) + result,
-    phi = (cos off_nose + cos off_tail) / 2 * exp(-distance / 3 km)
+    phi = exp(-distance / 8 km) - angle off_nose / pi + cos off_tail / 2 * exp(-distance / 3 km)
         + (exp(-angle off_nose / 0.15) - exp(-angle off its nose / 0.15)) * exp(-distance / 1 km)
 
 phi' is 0 where a match ends. At the time limit, too, the reward has the result: trainers must not add the last value.
@@ -46,6 +46,7 @@ PI = wp.constant(math.pi)
 MAGAZINE, BURST, BURST_TICKS = wp.constant(rules.MAGAZINE), wp.constant(rules.BURST), wp.constant(rules.BURST_TICKS)
 ROUNDS = wp.constant(2 * rules.SLOTS)
 SHAPING_RANGE = wp.constant(3000.0)  # m, of the angles.
+SHAPING_FAR = wp.constant(8000.0)  # m, of the distance.
 AIMING_RANGE, SHAPING_ANGLE = wp.constant(1000.0), wp.constant(0.15)  # m and rad, of the last degrees to a shot.
 START_ALPHA = wp.constant(0.06)  # rad, near trim at the speeds of the start.
 START_ELEVATOR = wp.constant(-2.0)  # Degrees.
@@ -194,11 +195,13 @@ def potential(me: Plane, it: Plane) -> float:
     """Return phi, see the module docstring."""
     gap = it.pos - me.pos
     distance = wp.max(wp.length(gap), 1.0)
-    angles = wp.dot(me.nose + direction_of(it), gap) / distance
-    mine = wp.acos(wp.clamp(wp.dot(me.nose, gap) / distance, -1.0, 1.0))
-    its = wp.acos(wp.clamp(-wp.dot(it.nose, gap) / distance, -1.0, 1.0))
+    bearing = gap / distance
+    mine = wp.acos(wp.clamp(wp.dot(me.nose, bearing), -1.0, 1.0))
+    its = wp.acos(wp.clamp(-wp.dot(it.nose, bearing), -1.0, 1.0))
+    far = wp.exp(-distance / SHAPING_FAR) - mine / PI
+    behind = 0.5 * wp.dot(direction_of(it), bearing) * wp.exp(-distance / SHAPING_RANGE)
     aims = wp.exp(-mine / SHAPING_ANGLE) - wp.exp(-its / SHAPING_ANGLE)
-    return 0.5 * angles * wp.exp(-distance / SHAPING_RANGE) + aims * wp.exp(-distance / AIMING_RANGE)
+    return far + behind + aims * wp.exp(-distance / AIMING_RANGE)
 
 
 @wp.func

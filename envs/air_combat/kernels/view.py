@@ -4,6 +4,8 @@ Observations have the names of `rules.OBSERVATION`. They depend on neither headi
 """
 
 # Annotations stay unquoted in files with Warp functions: Warp reads them as objects.
+import math
+
 import warp as wp
 
 from sparring.envs.air_combat import rules
@@ -15,6 +17,8 @@ ROUND_TIME = wp.constant(rules.ROUND_TICKS * rules.DT)
 SLOWING = wp.constant(0.5 * rules.ROUND_DRAG)  # Longer flight by drag, to first order: t (1 + drag t / 2).
 MAGAZINE = wp.constant(float(rules.MAGAZINE))
 G2 = wp.constant(2.0 * 9.80665)
+PI = wp.constant(math.pi)
+FINE_ANGLE = wp.constant(rules.FINE_ANGLE)
 
 
 @wp.struct
@@ -113,3 +117,12 @@ def observe(obs: wp.array2d[float], row: int, me: Plane, it: Plane, time_left: f
     obs[row, 37] = it.hp
     obs[row, 38] = v.off_nose
     obs[row, 39] = v.off_tail
+    # The roll that brings the aim over the nose, and the angle that is then pulled: far and near.
+    across = wp.dot(v.aim, right)
+    above = wp.dot(v.aim, me.up)
+    side = wp.max(wp.sqrt(across * across + above * above), 1.0e-6)
+    angle = wp.acos(wp.clamp(wp.dot(v.aim, me.nose), -1.0, 1.0))
+    obs[row, 40] = across / side
+    obs[row, 41] = above / side
+    obs[row, 42] = angle / PI
+    obs[row, 43] = wp.min(angle / FINE_ANGLE, 1.0)

@@ -1,7 +1,7 @@
 """Air combat on the local server: a match of a person in seat 0 against an opponent, and what pages are told of it.
 
 The match is played tick by tick on a batch of one. The person's action counts in every tick. A scripted opponent
-decides in every tick, a policy once in `ACTION_REPEAT` ticks as in training. An autopilot is a scripted pilot that
+decides in every tick, a policy as often as in training. An autopilot is a scripted pilot that
 flies the person's aircraft for a while.
 """
 
@@ -75,8 +75,10 @@ class LiveFlight:
         self._batch = AirCombatBatch(1, model=model, gun=gun, action_repeat=1, threads=1, seed=seed)
         self.model, self.gun = self._batch.model, self._batch.gun
         self._policy = opponent.contestant if isinstance(opponent.contestant, Policy) else None
+        self._repeat = rules.ACTION_REPEAT
         if self._policy:
-            self._policy.check(self._batch.contract | {"action_repeat": rules.ACTION_REPEAT})
+            self._repeat = self._policy.contract.get("action_repeat", self._repeat)
+            self._policy.check(self._batch.contract | {"action_repeat": self._repeat})
         else:
             self._batch.bots[0, _OPPONENT] = rules.bot_id(str(opponent.contestant))
         self._recorder = AirRecorder(self._batch)
@@ -104,12 +106,12 @@ class LiveFlight:
         self._actions[0, _PERSON, : len(action)] = torch.tensor(action)
         batch.step(self._actions)
         outcome, tick = int(batch.outcome[0]), self.frame.tick + 1
-        if outcome >= 0 or tick % rules.ACTION_REPEAT == 0:
+        if outcome >= 0 or tick % self._repeat == 0:
             self._recorder(batch)
         if outcome >= 0:
             self.frame = self._last(outcome)
             return self.frame
-        if tick % rules.ACTION_REPEAT == 0:
+        if tick % self._repeat == 0:
             self._decide()
         self.frame = self._look()
         return self.frame

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
+import sparring
 from sparring.agents.opponents.air_combat import open_player
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.checkpoint import load_checkpoint
@@ -19,6 +21,7 @@ from sparring.configs.serialization import read_yaml
 from sparring.envs.air_combat import GAME, rules
 from sparring.envs.air_combat.batch import AirCombatBatch
 from sparring.envs.air_combat.config import AirCombatEnvConfig, AirCombatRunConfig
+from sparring.envs.air_combat.parallel_env import AirCombatParallelEnv
 from sparring.envs.game import game_named, load
 from sparring.eval.air_combat.command import AirCombatOptions, evaluate
 from sparring.eval.exploit import find_targets, make_runs
@@ -67,6 +70,19 @@ def test_it_trains_and_a_cut_run_goes_on_bit_for_bit(whole, tmp_path):
     weights = [load_checkpoint(root / "small" / "final.pt").network.state_dict() for root in (tmp_path, whole)]
     assert flat(weights[0]) == flat(weights[1])
     assert "eval/chaser/win_rate" in rows_of(whole)[-1]
+
+
+def test_a_policy_is_loaded_and_plays_in_the_spaces_of_the_parallel_env(whole):
+    policy, env = sparring.load(whole / "small" / "final.pt"), AirCombatParallelEnv(action_repeat=60)
+    obs, _ = env.reset(seed=1)
+    assert policy.observation_space == env.observation_space("player_0")
+    assert policy.action_space == env.action_space("player_1")
+    for _ in range(3):
+        rows = np.stack([obs[agent] for agent in env.agents])
+        actions, _ = policy.predict(rows)
+        assert all(action in policy.action_space for action in actions)
+        assert np.allclose(sparring.load(policy.path, device="numpy").act(rows)[:, :3].clip(-1, 1), actions[:, :3])
+        obs, *_ = env.step(dict(zip(env.agents, actions, strict=True)))
 
 
 def test_a_policy_is_evaluated_from_both_seats_and_on_the_other_model(whole):
@@ -130,6 +146,6 @@ def test_a_policy_of_missiles_is_trained_and_evaluated_with_them(tmp_path):
     train(small(tmp_path, env=env, max_updates=1))
     final = tmp_path / "small" / "final.pt"
     contract = load_checkpoint(final).contract
-    assert contract == contract | beyond | {"binary": 3, "obs_dim": 40 + 18 + 2 + 9}
+    assert contract == contract | beyond | {"binary": 3, "obs_dim": 44 + 18 + 2 + 9}
     options = AirCombatOptions(ckpt=str(final), opponents=("chaser",), games=2, threads=1, quiet=True, device="cpu")
     assert '"games": 2' in evaluate(options).json
