@@ -165,11 +165,11 @@ def test_a_state_continues_to_the_bit():
 
 def test_sizes_follow_the_options():
     game = batch(2)
-    assert game.obs.shape == (2, 2, 58)
+    assert game.obs.shape == (2, 2, 62)
     assert game.actions.shape == (2, 2, 6)
     contract = batch(2, options=rules.PLAIN).contract
     assert game.contract == contract | {
-        "obs_dim": 58, "binary": 3, "missiles": 2, "flares": 20, "layout": ARMED.layout,
+        "obs_dim": 62, "binary": 3, "missiles": 2, "flares": 20, "layout": ARMED.layout,
     }  # fmt: skip
 
 

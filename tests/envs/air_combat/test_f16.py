@@ -53,9 +53,9 @@ def test_check_case_of_the_book():
 
 def test_check_case_notices_the_cells_that_copies_get_wrong(monkeypatch):
     """Rolling moment at beta 10 and 15, alpha 15 to 25: with the widespread values p' is 12.8290."""
-    rows = [list(row) for row in f16.tables.ROLLING]
+    rows = [list(row) for row in f16.data.ROLLING]
     rows[2][5:8], rows[3][5:8] = (-0.041, -0.045, -0.040), (-0.054, -0.057, -0.054)
-    monkeypatch.setattr(f16.tables, "ROLLING", tuple(map(tuple, rows)))
+    monkeypatch.setattr(f16.data, "ROLLING", tuple(map(tuple, rows)))
     found = f16.derivatives(CHECK_STATE, CHECK_CONTROLS, cg=0.40)
     assert found[6] == pytest.approx(12.8289672, abs=1e-5)
     assert found[8] == pytest.approx(0.584122583, abs=1e-6)
