@@ -79,10 +79,9 @@ def drift(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
     for key, (was, value) in changed.items():
         if key == "grpo.steps" and isinstance(before, GRPORunConfig) and isinstance(now, GRPORunConfig):
             _check_steps(before, now)
-        elif _is_length_of_both(key, before, now):
-            assert isinstance(before, PPORunConfig)
+        elif isinstance(before, PPORunConfig) and _is_length(key, before, now):
             _check_length(key, was, value, before)
-        elif not _harmless(key):
+        elif not f"{key}.".startswith(tuple(f"{name}." for name in HARMLESS)):
             # A differing scale is usually missing; other differing options are given and should not be.
             fix = f"give scale={was}" if key == "scale" else "leave it out"
             raise ConfigError(
@@ -146,10 +145,10 @@ def moved_by_length(config: RunConfig, changed: Mapping[str, Any]) -> list[str]:
     return [name for name, moves in annealed.items() if moves]
 
 
-def _is_length_of_both(key: str, before: RunConfig, now: RunConfig) -> bool:
+def _is_length(key: str, before: PPORunConfig, now: RunConfig) -> bool:
     """Return True if `key` is the length of a phase, and both configurations have the same number of phases."""
-    both = isinstance(before, PPORunConfig) and isinstance(now, PPORunConfig) and len(before.phases) == len(now.phases)
-    return both and LENGTH.fullmatch(key) is not None
+    same = isinstance(now, PPORunConfig) and len(before.phases) == len(now.phases)
+    return same and LENGTH.fullmatch(key) is not None
 
 
 def _check_length(key: str, was: int, value: int, before: PPORunConfig) -> None:
@@ -166,7 +165,3 @@ def _check_length(key: str, was: int, value: int, before: PPORunConfig) -> None:
             f"{started}, and a schedule that advances on success cannot be extended; leave it out, or begin another "
             f"run with another name= and init_from={before.name or 'NAME'}"
         )
-
-
-def _harmless(key: str) -> bool:
-    return any(key == name or key.startswith(f"{name}.") for name in HARMLESS)

@@ -15,7 +15,7 @@ from sparring.configs.core.errors import ConfigError, choose
 from sparring.configs.core.files import CHECKPOINTS, holds
 from sparring.configs.games import id_message, is_retired
 from sparring.configs.kinds import bare, declared, games, run_kinds
-from sparring.configs.language import SHARED, CloneConfig, EndpointConfig, GRPOConfig, LeagueConfig
+from sparring.configs.language import SHARED, EndpointConfig, GRPOConfig, LeagueConfig
 from sparring.configs.opponents import is_code, registered
 from sparring.configs.schema import GYMNASIUM, IMPORTED
 from sparring.configs.serialization import from_plain, options, to_plain
@@ -282,7 +282,9 @@ def _check_snapshots_differ(config: schema.PPORunConfig) -> None:
 def _check_language(config: schema.LanguageRunConfig) -> None:
     """Refuse an impossible language-model run; raises `ConfigError` with one line."""
     if isinstance(config, schema.CloneRunConfig):
-        _check_clone(config.clone)
+        width, heads = config.clone.hidden, config.clone.heads
+        if width % (2 * heads):
+            raise ConfigError(f"clone.hidden={width}: must be a multiple of {2 * heads}, twice clone.heads")
     config.check()
     _check_backend(config)
     if isinstance(config, schema.GRPORunConfig):
@@ -302,11 +304,6 @@ def check_endpoint(endpoint: EndpointConfig) -> None:
             f"endpoint.total_seconds={endpoint.total_seconds:g}: must be at least endpoint.timeout_seconds,"
             f" {endpoint.timeout_seconds:g}"
         )
-
-
-def _check_clone(clone: CloneConfig) -> None:
-    if clone.hidden % (2 * clone.heads):
-        raise ConfigError(f"clone.hidden={clone.hidden}: must be a multiple of {2 * clone.heads}, twice clone.heads")
 
 
 def _check_backend(config: schema.LanguageRunConfig) -> None:

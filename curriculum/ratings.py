@@ -193,16 +193,13 @@ def beliefs_after(before: Mapping[str, Belief], games: Sequence[GameResult]) -> 
     `before` has the beliefs of all players, by name; raises `KeyError` for a missing one.
     """
     met = meetings(games)
-    widened = {name: _widened(before[name]) for name in {name for key in met for name in key}}
+    players = {name: before[name] for key in met for name in key}
+    widened = {name: Belief(one.mu, math.sqrt(one.sigma**2 + TAU**2)) for name, one in players.items()}
     updated: dict[str, list[tuple[Belief, int]]] = {name: [] for name in widened}
     for game in games:
         for name, belief in _after_one(widened, game, met).items():
             updated[name].append((belief, game.count))
     return {name: _product(widened[name], beliefs) for name, beliefs in updated.items()}
-
-
-def _widened(belief: Belief) -> Belief:
-    return Belief(belief.mu, math.sqrt(belief.sigma**2 + TAU**2))
 
 
 def _after_one(before: Mapping[str, Belief], game: GameResult, met: Counter[Pair]) -> dict[str, Belief]:

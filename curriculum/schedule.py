@@ -132,7 +132,8 @@ class Schedule:
         """Return the position after the update at `position`, which left these win rates; None at the end."""
         stretch, clock = self._stretch(position), position.clock + 1
         phase = self._phases[stretch.phase]
-        if phase.advance == "on_success" and _beaten(stretch.config.bots, win_rates, phase.success):
+        beaten = all(win_rates.get(bot, 0.0) >= phase.success for bot in stretch.config.bots)
+        if phase.advance == "on_success" and beaten:
             clock = stretch.end
         if clock >= self.total_updates:
             return None
@@ -182,10 +183,6 @@ def _fraction(entry: RandomizationConfig, elapsed: int) -> float:
     if entry.over == 0:
         return 1.0
     return min(elapsed * entry.steps // entry.over + 1, entry.steps) / entry.steps
-
-
-def _beaten(bots: Sequence[str], win_rates: Mapping[str, float], success: float) -> bool:
-    return all(win_rates.get(bot, 0.0) >= success for bot in bots)
 
 
 INTEGERS = np.array([parameter.integer for parameter in PARAMETERS])

@@ -35,12 +35,8 @@ def as_called(text: str) -> str:
     """
     if Path(sys.argv[0]).stem != "sparring" and (PACKAGE / "pyproject.toml").is_file():
         return text
-    return SCRIPT.sub(lambda match: console_script(match[1] or "train"), text)
-
-
-def console_script(name: str) -> str:
-    """Return the command of train.py or of a file in eval/, by its name without suffix."""
-    return f"sparring {'eval' if name == 'run' else name.replace('_', '-')}"
+    commands = {None: "train", "run": "eval"}
+    return SCRIPT.sub(lambda match: f"sparring {commands.get(match[1], match[1]).replace('_', '-')}", text)
 
 
 def say(text: str, *, shown: bool = True) -> None:

@@ -112,7 +112,8 @@ class AgentSeats:
             for space, chooses in zip(observed, choosing, strict=True)
         ]
         self.observation_spaces: list[Space[Any]] = [
-            _without_mask(space) if masked else space for space, masked in zip(observed, self._in_obs, strict=True)
+            Dict({name: inner for name, inner in space.spaces.items() if name != MASK}) if masked else space
+            for space, masked in zip(observed, self._in_obs, strict=True)
         ]
         count = len(self._agents)
         self.rewards = np.zeros(count)
@@ -188,10 +189,6 @@ class AgentSeats:
                 f"{self._name}: agent {agent!r} is not among its possible_agents {', '.join(self.seats)}; name all "
                 "players there"
             ) from None
-
-
-def _without_mask(space: Dict) -> Space[Any]:
-    return Dict({name: inner for name, inner in space.spaces.items() if name != MASK})
 
 
 class TurnMatch(AgentSeats):

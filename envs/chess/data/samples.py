@@ -139,12 +139,11 @@ def _say_if_old(folder: Path, manifest: Mapping[str, Any], analyses: Mapping[str
 
 
 def _lines(records: Sequence[PositionRecord], analyses: Mapping[str, Analysis]) -> bytes:
-    rows = (asdict(record) | _labelled(analyses.get(record.fen)) for record in records)
+    rows = [asdict(record) for record in records]
+    for row in rows:
+        if analysis := analyses.get(row["fen"]):
+            row["analysis"] = asdict(analysis)
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
-
-
-def _labelled(analysis: Analysis | None) -> dict[str, Any]:
-    return {"analysis": asdict(analysis)} if analysis else {}
 
 
 def _rows(path: Path, digest: str) -> list[str]:

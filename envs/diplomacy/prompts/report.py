@@ -69,9 +69,8 @@ def _holdings(row: Mapping[str, np.ndarray], power: int) -> str:
     units = [write_unit(int(row["units"][place]), place) for place in np.flatnonzero(powers == power).tolist()]
     if not centres and not units:
         return f"{POWERS[power]}: nothing"
-    return (
-        f"{POWERS[power]}: {len(centres)} centres {' '.join(centres)}; {len(units)} units {', '.join(units)}".rstrip()
-    )
+    held, there = f"{len(centres)} centres {' '.join(centres)}", f"{len(units)} units {', '.join(units)}"
+    return f"{POWERS[power]}: {held}; {there}".rstrip()
 
 
 def _centres(row: Mapping[str, np.ndarray], power: int) -> list[str]:

@@ -232,7 +232,8 @@ def _orders(orders: np.ndarray, row: dict[str, np.ndarray]) -> dict[str, list[st
         power = _giver(order, givers[province].tolist())
         if power == NOTHING:
             raise InputError(f"order {order} in {location_name(province)}: no power can have given it")
-        read = notation.read_order(text) if (text := _words_for(order, province, unit)) else None
+        text = notation.write_order(order, province, unit) if notation.has_words(order) else ""
+        read = notation.read_order(text) if text else None
         if read is None or (read.province, read.order) != (province, order):
             raise InputError(f"order {order} in {location_name(province)}: there are no words for it")
         written.setdefault(POWERS[power], []).append(text)
@@ -244,11 +245,6 @@ def _giver(order: int, powers: list[int]) -> int:
     unit, home = powers
     builds = order & codes.KIND_MASK == codes.BUILD
     return home if builds and home != NOTHING else unit
-
-
-def _words_for(order: int, province: int, unit: int) -> str:
-    """Return an order as text, empty for an integer that is no order."""
-    return notation.write_order(order, province, unit) if notation.has_words(order) else ""
 
 
 def _state(row: dict[str, np.ndarray]) -> dict[str, Any]:

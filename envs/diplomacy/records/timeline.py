@@ -169,18 +169,10 @@ class OrderOutcome:
 def order_outcomes(phase: Phase, after: Phase) -> list[OrderOutcome]:
     """Return the orders of a phase with their outcomes, power by power; `after` is the next phase."""
     kind = phase["name"][-1]
-    phase = _in_words(phase, codes.HOLD if kind == "M" else codes.NO_ORDER)
-    made = {"M": _moves, "R": _retreats, "A": _adjustments}.get(kind, _nothing)
-    return sorted(made(phase, after), key=lambda outcome: (outcome.power, outcome.start))
-
-
-def _in_words(phase: Phase, instead: int) -> Phase:
-    """Return the phase with `instead` in place of integers that are no orders."""
-    return {**phase, "orders": [order if has_words(order) else instead for order in phase["orders"]]}
-
-
-def _nothing(phase: Phase, after: Phase) -> Iterator[OrderOutcome]:
-    yield from ()
+    instead = codes.HOLD if kind == "M" else codes.NO_ORDER  # of integers that are no orders
+    phase = {**phase, "orders": [order if has_words(order) else instead for order in phase["orders"]]}
+    made = {"M": _moves, "R": _retreats, "A": _adjustments}.get(kind)
+    return sorted(made(phase, after) if made else (), key=lambda outcome: (outcome.power, outcome.start))
 
 
 def _moves(phase: Phase, after: Phase) -> Iterator[OrderOutcome]:

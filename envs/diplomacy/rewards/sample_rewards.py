@@ -120,7 +120,8 @@ def _checked(ratings: Tensor | None, scores: Tensor) -> Tensor:
 def final_scores(state: State, rules: GRPOConfig) -> Tensor:
     """Return the score of every power in these positions, float64 [G, 7]."""
     if rules.use_position_scoring:
-        place, lost = place_bonus(state["owner"]), ELIMINATED
+        bonus = torch.tensor(BY_PLACE, dtype=torch.float64, device=state["owner"].device)
+        place, lost = bonus[ranks(state["owner"]) - 1], ELIMINATED
         won = count_centres(state["owner"]) >= rules.solo_victory_sc
     else:
         won, lost = sole_leader(state["owner"], rules.winner_threshold_sc), ELIMINATED_WITHOUT_PLACES
@@ -139,11 +140,6 @@ def ranks(owner: Tensor) -> Tensor:
     """Return the places by centres, int64 [G, 7]: 1 + the number of powers with more."""
     held = count_centres(owner)
     return 1 + (held.unsqueeze(1) > held.unsqueeze(2)).sum(dim=2)
-
-
-def place_bonus(owner: Tensor) -> Tensor:
-    """Return the part of the score for the place, float64 [G, 7]."""
-    return torch.tensor(BY_PLACE, dtype=torch.float64, device=owner.device)[ranks(owner) - 1]
 
 
 def sole_leader(owner: Tensor, threshold: int) -> Tensor:

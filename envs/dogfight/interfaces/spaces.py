@@ -63,7 +63,8 @@ def _classic_bounds(observe_physics: bool) -> Bounds:
 
 
 def _challenge_bounds() -> Bounds:
-    energy = (0.0, _highest_energy() / (250.0**2 + 2.0 * rules.CHALLENGE_GRAVITY * rules.HEIGHT))
+    lifted = 2.0 * rules.CHALLENGE_GRAVITY * rules.HEIGHT  # energy is v^2 + 2 g y: here top speed under the ceiling
+    energy = (0.0, (_highest("max_speed") ** 2 + lifted) / (250.0**2 + lifted))
     own = [_FRACTION, _SIGNED, _SIGNED, _FRACTION, _FRACTION, _FRACTION, _SIGNED, energy]
     opponent = [*_relative(0.0), _FRACTION, _SIGNED, _SIGNED, _FRACTION, _distance()]
     velocity = 2.0 * _highest("max_speed") / 250.0  # both at top speed, flying apart
@@ -90,11 +91,6 @@ def _bullets() -> Bounds:
 
 def _parameters() -> Bounds:
     return [(p.full[0] / p.normalizer, p.full[1] / p.normalizer) for p in rules.PARAMETERS]
-
-
-def _highest_energy() -> float:
-    """Return v^2 + 2 g y at top speed under the ceiling, m^2/s^2."""
-    return _highest("max_speed") ** 2 + 2.0 * rules.CHALLENGE_GRAVITY * rules.HEIGHT
 
 
 def _highest(parameter: str) -> float:

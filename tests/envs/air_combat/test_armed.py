@@ -10,7 +10,9 @@ from sparring.envs.air_combat.batch import AirCombatBatch
 
 ARMED = rules.CombatOptions(missiles=2, flares=20)
 COLUMN = {name: index for index, name in enumerate(ARMED.observation)}
-VECTORS = [i for name, i in COLUMN.items() if name.endswith("_y") or name in ("roll_rate", "wing_elevation", "aim_roll_sin")]
+VECTORS = [
+    i for name, i in COLUMN.items() if name.endswith("_y") or name in ("roll_rate", "wing_elevation", "aim_roll_sin")
+]
 """Columns that change their sign in a mirror."""
 N = 24
 
