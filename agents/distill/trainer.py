@@ -43,12 +43,10 @@ from sparring.configs.core.files import ROOT
 from sparring.configs.core.tensor_file import check_optimizer, check_tensors, pack, sha256
 from sparring.configs.serialization import to_plain
 from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch
-from sparring.envs.diplomacy.board.codes import NUM_POWERS
 from sparring.envs.diplomacy.config import DiplomacyDistillRunConfig
 from sparring.envs.diplomacy.movement_batch import OrderWriter, movement_contract
 from sparring.envs.diplomacy.observation import observe
 from sparring.envs.diplomacy.orders.order_choices import read_choices, rows_of
-from sparring.envs.diplomacy.rewards.scoring import count_centres, sum_of_squares
 from sparring.envs.diplomacy.rollouts.labelled import BOT, Labeller, LabelSettings, Rows, read_labels, write_labels
 
 SEED_USES = ("network", "games", "shuffle", "checks")
@@ -104,7 +102,12 @@ class DistillTrainer:
         self.updates_done, self.decisions = 0, 0
         self.contract = movement_contract(config.env.last_year)
         self.network = OrderNetwork(config.network, seed=self.seeds["network"]).to(self.device)
-        self.optimizer = self._make_optimizer()
+        weights = [weight for weight in self.network.parameters() if weight.numel()]
+        groups = [
+            {"params": [weight for weight in weights if weight.dim() > 1], "weight_decay": distill.weight_decay},
+            {"params": [weight for weight in weights if weight.dim() <= 1], "weight_decay": 0.0},
+        ]
+        self.optimizer = torch.optim.AdamW(groups, lr=0.0, betas=BETAS, fused=True)
         self._check_players()
 
     @property
@@ -276,15 +279,6 @@ class DistillTrainer:
 
     # ---- learning
 
-    def _make_optimizer(self) -> torch.optim.Optimizer:
-        weights = [weight for weight in self.network.parameters() if weight.numel()]
-        decay = self.config.distill.weight_decay
-        groups = [
-            {"params": [weight for weight in weights if weight.dim() > 1], "weight_decay": decay},
-            {"params": [weight for weight in weights if weight.dim() <= 1], "weight_decay": 0.0},
-        ]
-        return torch.optim.AdamW(groups, lr=0.0, betas=BETAS, fused=True)
-
     def _rate(self, done: float) -> float:
         """Return the learning rate at a fraction `done` of the training: a linear rise, then a cosine to zero."""
         peak = self.config.distill.learning_rate
@@ -340,10 +334,9 @@ class DistillTrainer:
         games, last_year = self.config.evaluation.games, self.config.env.last_year
         batch = DiplomacyBatch(games, device=str(self.device), last_year=last_year, threads=self.threads)
         try:
-            play_against(batch, self.network, BOT, seed=self.seeds["checks"])  # type: ignore[arg-type]
+            values = play_against(batch, self.network, BOT, seed=self.seeds["checks"])  # type: ignore[arg-type]
         finally:
             batch.close()
-        own = (torch.arange(games), torch.arange(games) % NUM_POWERS)
-        centres, score = (float(of(batch.owner.cpu())[own].double().mean()) for of in (count_centres, sum_of_squares))
+        centres, score = (float(values[name].double().mean()) for name in ("centres", "score"))
         self.session.say(f"update {self.updates_done}: {centres:.2f} centres, {score:.1%} of squares against six {BOT}")
         return {f"eval/{BOT}/centres": centres, f"eval/{BOT}/score": score}

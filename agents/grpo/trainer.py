@@ -65,7 +65,12 @@ class GRPOTrainer:
     def __init__(self, config: GRPORunConfig, processes: Processes = ALONE) -> None:
         self.config, self.grpo, self.game = config, config.grpo, game_with_id(config.env.id)
         self.processes, self.divided = processes, config.grpo.shard_model
-        _check_processes(config, processes)
+        if config.overfit.enabled and not processes.alone:
+            raise ConfigError("overfit.enabled=true: is measured in one process; start it without torchrun")
+        if config.grpo.shard_model and processes.alone:
+            raise ConfigError(
+                "grpo.shard_model=true: divides the model among processes; start it with torchrun, or give false"
+            )
         self.device = choose_device(config.device, processes.local_rank)
         self.threads = set_threads(config.threads, processes.local_size)
         if config.deterministic:
@@ -410,15 +415,6 @@ class GRPOTrainer:
             also = (adapters.first_identity(self.adapters.model),)
             league = inherit(league, folder, folder.parent / config.inherit, also=also)
         return self.league_file.begin(league)
-
-
-def _check_processes(config: GRPORunConfig, processes: Processes) -> None:
-    if config.overfit.enabled and not processes.alone:
-        raise ConfigError("overfit.enabled=true: is measured in one process; start it without torchrun")
-    if config.grpo.shard_model and processes.alone:
-        raise ConfigError(
-            "grpo.shard_model=true: divides the model among processes; start it with torchrun, or give false"
-        )
 
 
 def fit(trainer: GRPOTrainer, session: RunSession) -> Path:

@@ -207,10 +207,9 @@ class Adapters:
         """Return the learner's parameters, by name."""
         return lora_parameters(self.model, LEARNER)
 
-    def weights(self, name: str = LEARNER) -> dict[str, Tensor]:
-        """Return copies of an adapter's weights, on the CPU."""
-        source = self.parameters() if name == LEARNER else self._frozen[choose("adapter", name, self._frozen)][1]
-        return {key: value.detach().to("cpu", copy=True) for key, value in source.items()}
+    def weights(self) -> dict[str, Tensor]:
+        """Return copies of the learner's weights, on the CPU."""
+        return {key: value.detach().to("cpu", copy=True) for key, value in self.parameters().items()}
 
     def restore(self, weights: Weights, shape: LoraShape | None = None) -> None:
         """Copy `weights` into the learner, bit for bit. Raises `AdapterError` if they do not fit.

@@ -117,15 +117,9 @@ class DiplomacyTask:
         last_year, device = self.config.env.last_year, str(self.env.device)
         batch = kind(games, device=device, last_year=last_year, threads=self._threads)
         try:
-            play_against(batch, network, self.opponents.policies.get(bot, bot), seed=seed)
+            values = play_against(batch, network, self.opponents.policies.get(bot, bot), seed=seed)
         finally:
             batch.close()
-        game = torch.arange(games, device=batch.device)
-        own = (game, game % NUM_POWERS)
-        centres, squares = (score(batch.owner)[own] for score in (count_centres, sum_of_squares))
-        others = count_centres(batch.owner).index_put(own, torch.tensor(-1, device=batch.device))
-        led = centres > others.max(1).values
-        values = {"centres": centres, "score": squares, "win_rate": led}
         metrics = {f"eval/{bot}/{name}": float(value.float().mean()) for name, value in values.items()}
         return metrics, batch.past() if isinstance(batch, WatchedBatch) else []
 
@@ -167,11 +161,13 @@ class DiplomacyTask:
 
 
 @torch.no_grad()
-def play_against(batch: DiplomacyBatch, network: ActorCritic, opponent: str | OrderWriter, *, seed: int) -> None:
+def play_against(
+    batch: DiplomacyBatch, network: ActorCritic, opponent: str | OrderWriter, *, seed: int
+) -> dict[str, torch.Tensor]:
     """Play every game of `batch` from start to end, the deterministic policy in seat i % 7 of game i.
 
     A bot as the opponent also decides the policy's retreats and adjustments, as in training; beside another opponent a
-    DumbBot does. The results are in `batch`.
+    DumbBot does. Returns the policy's centres, its share of the squares (score), and whether it led (win_rate), [G].
     """
     batch.reset()
     writers = () if isinstance(opponent, str) else (opponent,)
@@ -183,3 +179,8 @@ def play_against(batch: DiplomacyBatch, network: ActorCritic, opponent: str | Or
         actions, _ = network.act(env.obs, deterministic=True)
         env.step(actions)
     batch.check()
+    game = torch.arange(batch.num_games, device=batch.device)
+    own = (game, game % NUM_POWERS)
+    centres, squares = (score(batch.owner)[own] for score in (count_centres, sum_of_squares))
+    others = count_centres(batch.owner).index_put(own, torch.tensor(-1, device=batch.device))
+    return {"centres": centres, "score": squares, "win_rate": centres > others.max(1).values}
