@@ -44,50 +44,34 @@ def estimate_seconds(
     config: PPORunConfig, network: ActorCritic, rollout: Rollout | SeatRollout, *, updates: int, threads: int
 ) -> float:
     """Estimate the total time of `updates`, in seconds; `rollout` has the shape of this process's rollout."""
-    trial = _Trial(config, network, rollout, threads)
-    try:
-        trial.once()  # the first call also compiles kernels, fills caches and initializes the device
-        collecting, learning = trial.once()
-    finally:
-        trial.close()
-    samples = updates * rollout.steps * rollout.num_envs  # processes work in parallel
-    return samples * (collecting + config.ppo.epochs * learning)
+    device, matches, ppo = network.log_std.device, rollout.num_envs, config.ppo
+    small = replace(config, env=replace(config.env, num_envs=matches))
+    task = make_task(small, device, threads, seeds=dict.fromkeys(SEEDS, 0))
+    task.env.rehearse()
+    twin, generator = copy.deepcopy(network), torch.Generator(device).manual_seed(0)
+    autocast = Autocast(ppo.precision, device)
+    learner = PPOLearner(twin, replace(ppo, epochs=1, target_kl=0.0), autocast, seed=0, threads=threads)
+    # Enough steps for a whole minibatch, if the rollout has that many.
+    steps = min(rollout.steps, max(FEWEST_STEPS, -(-ppo.minibatch_size // matches)))
+    trial = learner.new_rollout(task.env, steps)
 
-
-class _Trial:
-    """A small rollout with a copy of the network in the run's precision, and one training epoch on it."""
-
-    def __init__(
-        self, config: PPORunConfig, network: ActorCritic, rollout: Rollout | SeatRollout, threads: int
-    ) -> None:
-        config = replace(config, env=replace(config.env, num_envs=rollout.num_envs))
-        device = network.log_std.device
-        self.task = make_task(config, device, threads, seeds=dict.fromkeys(SEEDS, 0))
-        self.task.env.rehearse()
-        self.network = copy.deepcopy(network)
-        # Enough steps for a whole minibatch, if the rollout has that many.
-        steps = min(rollout.steps, max(FEWEST_STEPS, -(-config.ppo.minibatch_size // rollout.num_envs)))
-        self.generator = torch.Generator(device).manual_seed(0)
-        self.config = replace(config.ppo, epochs=1, target_kl=0.0)
-        self.autocast = Autocast(config.ppo.precision, device)
-        self.learner = PPOLearner(self.network, self.config, self.autocast, seed=0, threads=threads)
-        self.rollout = self.learner.new_rollout(self.task.env, steps)
-
-    def once(self) -> tuple[float, float]:
-        """Collect and learn; return the seconds per sample of each."""
+    def once() -> tuple[float, float]:
+        """Collect and learn; return the seconds of each."""
         start = time.perf_counter()
-        with self.autocast.context(0):
-            self.rollout.collect(self.task.env, self.network, self.generator)
-        self.learner.finish(self.rollout, 0)
+        with autocast.context(0):
+            trial.collect(task.env, twin, generator)
+        learner.finish(trial, 0)
         collected = time.perf_counter()
-        self.learner.update(self.rollout.flat(), number=0, learning_rate=0.0, entropy_coefficient=0.0)
-        samples = self.rollout.steps * self.rollout.num_envs
-        return (collected - start) / samples, (time.perf_counter() - collected) / samples
+        learner.update(trial.flat(), number=0, learning_rate=0.0, entropy_coefficient=0.0)
+        return collected - start, time.perf_counter() - collected
 
-    def close(self) -> None:
-        """End all threads."""
-        self.learner.close()
-        self.task.env.close()
+    try:
+        once()  # the first call also compiles kernels, fills caches and initializes the device
+        collecting, learning = once()
+    finally:
+        learner.close()
+        task.env.close()
+    return updates * rollout.steps / steps * (collecting + ppo.epochs * learning)  # processes work in parallel
 
 
 STATISTICS = "normalizer"

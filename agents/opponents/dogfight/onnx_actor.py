@@ -47,12 +47,8 @@ class OnnxActor:
         self._single = _Session(file.model.SerializeToString(), threads, file)
         probes = probe_observations(file.obs_dim)
         expected = self._check(probes)
-        self._batched = self._set_batch_free(file, probes, expected)
-
-    @property
-    def batched(self) -> bool:
-        """True if all rows are run at once."""
-        return self._batched is not None
+        self.batched = self._set_batch_free(file, probes, expected)
+        """Session that runs all rows at once, None if each is run separately."""
 
     def act(self, obs: Tensor, *, deterministic: bool = True, generator: object = None) -> tuple[Tensor, Tensor]:
         """Return actions [B, 3] for observations [B, D], and zeros [B], since the model has no log-probabilities.
@@ -64,8 +60,8 @@ class OnnxActor:
 
     def run(self, observations: np.ndarray) -> np.ndarray:
         """Return actions float32 [B, 3] for observations float32 [B, D]. Raises `OnnxError` if the model fails."""
-        if self._batched is not None:
-            return self._batched.run(observations)
+        if self.batched is not None:
+            return self.batched.run(observations)
         return self._one_by_one(observations)
 
     def _one_by_one(self, observations: np.ndarray) -> np.ndarray:

@@ -200,7 +200,7 @@ def test_a_model_that_the_runtime_cannot_load_is_one_line(tmp_path):
 )
 def test_actions_do_not_depend_on_the_batch(model, batched, tmp_path):
     actor = OnnxActor(read_onnx(save(model(), tmp_path / "agent.onnx")))
-    assert actor.batched == batched
+    assert (actor.batched is not None) == batched
     obs = np.random.default_rng(3).normal(size=(70, 59)).astype(np.float32)
     alone = np.concatenate([actor.run(row[None]) for row in obs])
     for size in (2, 7, 70):
@@ -220,7 +220,7 @@ def test_exported_policies_are_run_at_once(size, make_checkpoint, tmp_path):
         )
         export(checkpoint, tmp_path / "agent.onnx")
         actor = OnnxActor(read_onnx(tmp_path / "agent.onnx"), threads=2)
-        assert actor.batched
+        assert actor.batched is not None
         probes = probe_observations(size)
         expected = Policy(checkpoint.network, checkpoint.contract).act(torch.from_numpy(probes)).numpy()
         assert same_actions(actor.run(probes), expected)
