@@ -19,21 +19,12 @@ from typing import Any
 import torch
 
 from sparring.agents.distributed.processes import ALONE, Processes, ProcessLostError, watching_exchanges
+from sparring.agents.grpo import step as steps
 from sparring.agents.grpo.learner import GRPOLearner
 from sparring.agents.grpo.objective.loss import DisagreementError
 from sparring.agents.grpo.overfit import OverfitCheck
 from sparring.agents.grpo.rollouts import rollout
 from sparring.agents.grpo.rollouts.workers import InProcess, SharedRollouts, Workers
-from sparring.agents.grpo.step import (
-    ReferenceEvaluation,
-    ReferenceResult,
-    check_base,
-    check_batch,
-    league_results,
-    learn_from,
-    lost_checkpoints,
-    step_metrics,
-)
 from sparring.agents.llm.decoding.forward import check_finite
 from sparring.agents.llm.models import adapters
 from sparring.agents.llm.models.load import load_model
@@ -85,7 +76,7 @@ class GRPOTrainer:
         self._start_from(Path(config.model.adapter))
         check_finite(self.adapters.model)
         self.base = adapters.base_identity(self.adapters.model)
-        self.evaluation = ReferenceEvaluation(config, self.adapters, tokenizer, threads=self.threads)
+        self.evaluation = steps.ReferenceEvaluation(config, self.adapters, tokenizer, threads=self.threads)
         self.learner = GRPOLearner(
             self.adapters.model,
             self.adapters.parameters(),
@@ -196,7 +187,7 @@ class GRPOTrainer:
         waited = time.perf_counter() - started
         for text in batch.alerts:
             self.session.alert(text)
-        check_batch(batch, step=self.updates_done, version=self.learner.version, depth=self.grpo.buffer_depth)
+        steps.check_batch(batch, step=self.updates_done, version=self.learner.version, depth=self.grpo.buffer_depth)
         self.guard.before(self.updates_done)
         started = time.perf_counter()
         metrics = self._learn(job, batch)
@@ -211,14 +202,14 @@ class GRPOTrainer:
 
     def evaluate(self) -> dict[str, float]:
         """Evaluate against the fixed opponents, if due; an `InputError` becomes an alert."""
-        self._evaluation: ReferenceResult | None = None
+        self._evaluation: steps.ReferenceResult | None = None
         if self.guard.verdict is GuardVerdict.GO_ON and self.evaluation.is_due(self.updates_done):
             with watching_exchanges():
                 # All processes together make a pass through a divided model, so all of them play.
                 self._evaluation = self._check() if self.divided else self.processes.run_on_rank0(self._check)
         return self._evaluation.metrics if self._evaluation else {}
 
-    def _check(self) -> ReferenceResult | None:
+    def _check(self) -> steps.ReferenceResult | None:
         try:
             return self.evaluation.check()
         except InputError as error:
@@ -268,7 +259,7 @@ class GRPOTrainer:
         Checkpoints of the league whose files are lost leave it.
         """
         stored = state.content
-        check_base(state, self.adapters.model, self.config.model.name)
+        steps.check_base(state, self.adapters.model, self.config.model.name)
         damaged = self.processes.run_on_rank0(self.league_file.put_aside_damaged)
         if damaged:
             self.session.alert(f"{damaged}, and the league of {state.path.name} is used")
@@ -279,7 +270,7 @@ class GRPOTrainer:
         jobs = rollout.read_jobs(stored["tasks"], self.league)
         self.updates_done, self.decisions, self.years = stored["done"], stored["decisions"], stored["years"]
         lost = self.processes.run_on_rank0(
-            lambda: lost_checkpoints(self.league, self.session.folder.path, self.adapters.model)
+            lambda: steps.lost_checkpoints(self.league, self.session.folder.path, self.adapters.model)
         )
         for name, reason in lost.items():
             self.session.alert(f"{reason}; {name} leaves the league, and training goes on without it")
@@ -354,7 +345,7 @@ class GRPOTrainer:
         """Learn from the batch of `job`; end the run if trainer and sampler disagree."""
         try:
             agreed = self.learner.agreement([turn.decision for turn in batch.turns], unpack(job.weights))
-            return learn_from(batch, self.learner, self.grpo, rate_scale=self.guard.rate_scale) | agreed
+            return steps.learn_from(batch, self.learner, self.grpo, rate_scale=self.guard.rate_scale) | agreed
         except DisagreementError as error:
             if self.guard.sound and self.players:  # this step has changed no weights yet
                 self.players.tasks.insert(0, job)
@@ -365,13 +356,13 @@ class GRPOTrainer:
     def _results(self, batch: rollout.RolloutBatch) -> dict[str, float]:
         """Record the games in the league and return their metrics."""
         assert self.players is not None
-        met = league_results(batch)
+        met = steps.league_results(batch)
         self.league = record(self.league, met)
         self.decisions += len(batch.turns)
         self.years += batch.years
         self.slowest = max(self.slowest, batch.seconds)
         self.slowest_reload = max(self.slowest_reload, batch.reload_seconds)
-        metrics = step_metrics(batch, self.league, met)
+        metrics = steps.step_metrics(batch, self.league, met)
         metrics |= {"buffer/depth": float(self.grpo.buffer_depth), "rollout/restarts": float(self.players.restarts)}
         metrics |= {"rollout/max_total_s": self.slowest, "rollout/max_volume_reload_s": self.slowest_reload}
         metrics |= {"power_law/cumulative_simulated_years": self.years}

@@ -24,6 +24,7 @@ from typing_extensions import TypedDict
 from sparring.agents.policies.actor_critic import SEAT_KEYS, ActorCritic
 from sparring.agents.policies.networks import build_network, check_shape, check_weights
 from sparring.agents.policies.seat_network import contract_keys
+from sparring.configs import games as versions
 from sparring.configs.core.archive import TensorFileError
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import user_path
@@ -39,15 +40,6 @@ from sparring.configs.core.typed import (
     naming,
     read,
     within,
-)
-from sparring.configs.games import (
-    DOGFIGHT_V0,
-    LET_IT_PLAY,
-    POLICY_FORMAT,
-    POLICY_FORMAT_VERSION,
-    RETIRED,
-    current_id,
-    is_retired,
 )
 from sparring.configs.kinds import run_kind
 from sparring.configs.language import ADAPTER
@@ -125,7 +117,7 @@ def save_checkpoint(
     _check_contract(path, contract, network.shape)
     with naming(path, CheckpointError, "it is not saved"):
         check_finite({"contract": contract, "training": training, "weights": network.state_dict()})
-    header = {"format": POLICY_FORMAT, "format_version": POLICY_FORMAT_VERSION}
+    header = {"format": versions.POLICY_FORMAT, "format_version": versions.POLICY_FORMAT_VERSION}
     belongings = {"shape": network.shape, "contract": contract, "training": training}
     try:
         write_listed(path, pack(header | belongings | {"weights": network.state_dict()}))
@@ -143,11 +135,11 @@ def load_checkpoint(path: str | Path, device: str | torch.device = "cpu") -> Che
     path = user_path("path", path)
     content = _read(path, device)
     version = content.get("format_version")
-    if content.get("format") != POLICY_FORMAT or type(version) is not int or version < 1:
+    if content.get("format") != versions.POLICY_FORMAT or type(version) is not int or version < 1:
         raise CheckpointError(f"{path}: {_other_content(content)}")
-    if version > POLICY_FORMAT_VERSION:
+    if version > versions.POLICY_FORMAT_VERSION:
         raise CheckpointError(
-            f"{path}: has format {version}, this Sparring reads up to {POLICY_FORMAT_VERSION}; update it"
+            f"{path}: has format {version}, this Sparring reads up to {versions.POLICY_FORMAT_VERSION}; update it"
         )
     with naming(path, CheckpointError, "save it again or train a new policy"):
         stored = read(StoredPolicy, content)
@@ -195,7 +187,7 @@ def _other_content(content: Mapping[str, Any]) -> str:
 def _check_values(contract: Mapping[str, Any]) -> None:
     """Raise `ContentError` for a value that no environment of the contract's game has."""
     known = read(StoredContract, contract, "contract")
-    env = get_type_hints(run_kind({"trainer": "ppo", "env": {"id": current_id(known["id"])}}))["env"]
+    env = get_type_hints(run_kind({"trainer": "ppo", "env": {"id": versions.current_id(known["id"])}}))["env"]
     for name in (contract.keys() & env.__dataclass_fields__.keys()) - {"id", "kwargs"}:
         with within("contract"):
             check_option(env, name, contract[name])
@@ -228,21 +220,21 @@ class OldVersionError(InputError):
 
 def game_of_policy(contract: Mapping[str, Any]) -> Game | None:
     """Return the game of a policy's contract, in any version; None for an unknown game."""
-    return game_of(current_id(str(contract.get("id"))))
+    return game_of(versions.current_id(str(contract.get("id"))))
 
 
 def is_old(contract: Mapping[str, Any]) -> bool:
     """Return whether a policy's contract is with an environment version that is no longer registered."""
-    return is_retired(str(contract.get("id")))
+    return versions.is_retired(str(contract.get("id")))
 
 
 def old_version_message(path: Path | str, contract: Mapping[str, Any] | None = None) -> str:
     """Return why the policy in `path` is refused and the remedy; `contract` decides whether it can play at all."""
-    old = RETIRED[DOGFIGHT_V0]
-    line = f"{path}: was trained under {DOGFIGHT_V0}, whose {old.reason}"
+    old = versions.RETIRED[versions.DOGFIGHT_V0]
+    line = f"{path}: was trained under {versions.DOGFIGHT_V0}, whose {old.reason}"
     if contract is not None and not _can_play(contract):
         return f"{line}: it learned from other numbers than {old.successor} shows and cannot play; train a new policy"
-    return f"{line}; train a new policy under {old.successor}, or let this one play with {LET_IT_PLAY}"
+    return f"{line}; train a new policy under {old.successor}, or let this one play with {versions.LET_IT_PLAY}"
 
 
 def admitted(contract: Mapping[str, Any], path: Path | str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -28,15 +28,6 @@ from sparring.envs.text import Demonstration, FreeText, ReferenceTable, TextForm
 PHASES, BATCH = 4, 64
 """Steps of each game, and decisions scored at once."""
 STUDENT = "student"
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Decisions scored at once: their tokens, the order of each decision token, and the number of orders."""
-
-    tokens: TokenBatch
-    order: Tensor
-    orders: int
 
 
 class HeldOut:
@@ -69,11 +60,11 @@ class HeldOut:
     def check(self, model: Any) -> dict[str, float]:
         """Return the share of orders that are the bot's, nats per order over legal ones, and the bot's agreement."""
         device, right, nats = next(model.parameters()).device, 0, 0.0
-        for part in self._parts:
-            scores = score(model, part.tokens.to(device))
+        for tokens, order, orders in self._parts:
+            scores = score(model, tokens.to(device))
             best = torch.full_like(scores.logp, -torch.inf).scatter_reduce(0, scores.row, scores.logps, "amax")
             wrong = ~(scores.logp >= best).cpu()
-            right += part.orders - len(part.order[wrong].unique())
+            right += orders - len(order[wrong].unique())
             nats -= float(scores.logp.sum())
         return {
             "eval/held_out/accuracy": right / self.orders,
@@ -96,13 +87,13 @@ def _decision(constraint: Constraint, one: Demonstration, example: Example) -> D
     )
 
 
-def _part(decisions: Sequence[Decision], line_end: int) -> _Part:
-    """Number the orders of all decisions, and find the order of each decision token."""
+def _part(decisions: Sequence[Decision], line_end: int) -> tuple[TokenBatch, Tensor, int]:
+    """Return the tokens of decisions that are scored at once, the order of each, and the number of orders."""
     tokens = collate(decisions)
     ends = [np.cumsum(one.token_ids == line_end) for one in decisions]
     begin = np.cumsum([0, *(int(end[-1]) for end in ends)])
     number = [ends[d][step] + begin[d] for d, step in zip(tokens.sample.tolist(), tokens.step.tolist(), strict=True)]
-    return _Part(tokens, torch.tensor(number, dtype=torch.int64), int(begin[-1]))
+    return tokens, torch.tensor(number, dtype=torch.int64), int(begin[-1])
 
 
 class HeldOutText:

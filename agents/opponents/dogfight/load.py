@@ -24,15 +24,8 @@ from sparring.agents.opponents.dogfight.onnx_file import read_onnx
 from sparring.agents.opponents.dogfight.planner import PlannerPlayer
 from sparring.agents.opponents.python_policy import PythonPolicy
 from sparring.agents.opponents.snapshots import Frozen, frozen_players
+from sparring.agents.policies import checkpoint as checkpoints
 from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.policies.checkpoint import (
-    CheckpointError,
-    OldVersionError,
-    admitted,
-    is_old,
-    load_checkpoint,
-    old_version_message,
-)
 from sparring.agents.policies.loaded_policy import LoadedPolicy, PolicySpaces
 from sparring.agents.policies.policy import Policy
 from sparring.agents.policies.sb3_files import find_statistics, read_statistics, read_zip, was_normalized
@@ -157,7 +150,7 @@ def load_policy(
         return _load_onnx(path, device, deterministic=deterministic, old_version=old_version)
     if path.suffix == SB3:
         return _load_zip(path, device, deterministic=deterministic, vecnormalize=vecnormalize)
-    checkpoint = load_checkpoint(path, device)
+    checkpoint = checkpoints.load_checkpoint(path, device)
     contract, notes = _todays(path, checkpoint.contract, old_version=old_version)
     policy = Policy(checkpoint.network, contract, name=name, deterministic=deterministic)
     return Entrant(name, policy, path, checkpoint.training, notes)
@@ -200,13 +193,13 @@ def _load_onnx(path: Path, device: str | torch.device, *, deterministic: bool, o
 
 def _todays(path: Path, contract: dict[str, Any], *, old_version: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the contract of a policy in the current version, and a note if it differs from its own."""
-    if is_old(contract):
+    if checkpoints.is_old(contract):
         if not old_version:
-            raise OldVersionError(old_version_message(path, contract))
+            raise checkpoints.OldVersionError(checkpoints.old_version_message(path, contract))
         note = f"{players.display_name(path)} was trained in {contract['id']}, whose bots differed"
-        return admitted(contract, path), (note,)
+        return checkpoints.admitted(contract, path), (note,)
     if contract["id"] != ENV_ID:
-        raise CheckpointError(players.other_game(path, contract["id"], GAME))
+        raise checkpoints.CheckpointError(players.other_game(path, contract["id"], GAME))
     return contract, ()
 
 
@@ -218,4 +211,4 @@ def _usual_contract(path: Path, obs_dim: int, continuous: int, binary: int) -> d
                 game = {"id": ENV_ID, "version": VERSION, "rules": rules, "action_repeat": ACTION_REPEAT}
                 seen = {"obs_dim": obs_dim, "observe_physics": observe_physics}
                 return game | seen | {"continuous": continuous, "binary": binary, "mirror": False}
-    raise CheckpointError(f"{path}: observes {obs_dim} floats, which no rules of the dogfight show")
+    raise checkpoints.CheckpointError(f"{path}: observes {obs_dim} floats, which no rules of the dogfight show")
