@@ -2,21 +2,15 @@
 
 In PPO process r of W plays N / W of the matches, its shard; in GRPO it plays every W-th batch of games and learns from
 its part of every minibatch. All processes keep the same weights: every minibatch's gradients and statistics are summed
-in one flat all-reduce. Process 0 alone assigns opponents, evaluates, writes files and prints.
-Tensors use gloo on the CPU and NCCL on GPUs. A process that dies closes its connections, and the others fail in their
-next collective. A run of one process communicates nothing.
+in one flat all-reduce. Process 0 alone assigns opponents, evaluates, writes files and prints. Where a process dies, the
+others fail in their next collective. A run of one process communicates nothing.
 
 Random numbers do not depend on the number of processes: each draws those of all matches from the same generator and
-keeps those of its own rows. So each match, and the state of the generator, are the same as in a run of one process. A
-generator is also restored from a state saved on another kind of device. The states of a CPU generator (Mersenne
-Twister, 5 kB) and a GPU generator (Philox, 16 bytes) are incompatible. A run that moves from one to the other continues
-with other draws in any case; the generator is then seeded with the state's hash, so that equal states continue
-identically.
+keeps those of its own rows. So each match, and the state of the generator, are the same as in a run of one process.
 
 Within a process two independent computations run in parallel, each on half of the cores: actor and critic, or the
-halves of a batch. Nothing is exchanged, so the results equal sequential ones bit for bit. For small networks this uses
-a second core better than splitting each matrix product: it waits once per minibatch instead of once per layer. torch
-releases the GIL inside its operations, so a plain thread suffices.
+halves of a batch, whose results equal sequential ones bit for bit. For small networks this uses a second core better
+than splitting each matrix product: it waits once per minibatch instead of once per layer.
 """
 
 from __future__ import annotations
@@ -320,9 +314,10 @@ WORDS = 624
 
 
 def restore_generator(generator: torch.Generator, state: Any, place: str) -> None:
-    """Set `generator` to a `get_state()` of its own kind, or seed it from one of another kind.
+    """Set `generator` to a `get_state()` of its own kind of device, or seed it with the hash of one of another kind.
 
-    `place` names the state in the `ContentError` that is raised if it is none.
+    The states of a CPU generator (Mersenne Twister) and a GPU generator (Philox) are incompatible; so equal states
+    continue identically. `place` names the state in the `ContentError` that is raised if it is none.
     """
     size = state.numel() if isinstance(state, torch.Tensor) and state.numel() in (MERSENNE, PHILOX) else MERSENNE
     state = check_tensor(state, torch.empty(size, dtype=torch.uint8), place).cpu()
@@ -343,7 +338,8 @@ def restore_generator(generator: torch.Generator, state: Any, place: str) -> Non
 class ParallelHalves:
     """Runner of two functions: `both(f, g)` calls f here and g in a second thread, or after f if not `parallel`.
 
-    torch's autocast and gradient mode are per thread, so g must enter its own contexts. Its operations use as many
+    torch releases the GIL inside its operations, so a plain thread suffices. Autocast and gradient mode are per thread,
+    so g must enter its own contexts. Its operations use as many
     threads as those of the thread that created this object.
     """
 

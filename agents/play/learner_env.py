@@ -13,8 +13,7 @@ N is `num_envs`, S the seats, D the observation size, A the action size, K the s
 opponents.
 
 Recurrent policies have a memory for every match, that of the learner beside that of its opponent. Both are zeros from
-the step on which a match ends or restarts, as it does when its opponent changes. `SeatRollout` carries the learner's:
-its lanes are the N matches, which all decide in every step.
+the step on which a match ends or restarts. `SeatRollout` carries the learner's: its lanes are the N matches.
 """
 
 from __future__ import annotations

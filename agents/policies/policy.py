@@ -6,8 +6,6 @@ observations. One difference is allowed: a policy trained without the physics pa
 
 A recurrent policy has M columns of memory for each seat that it plays, zeros where a match begins. Who plays
 matches carries it with `step`; `act` refuses such a policy.
-
-A policy of an old environment version plays only if that is configured (`agents.policies.checkpoint`).
 """
 
 from __future__ import annotations

@@ -12,8 +12,7 @@ training, under the current physics.
 A rate among the metrics is a share of games; a score is a share of points, where a draw is worth half. Bots appear by
 name, and all snapshots together as selfplay. An unknown value (no match finished, never met) is left out of the row.
 
-With several processes only process 0 has the league with its pool. Its calls to the environment are broadcast to the
-other processes, with the weights, so that no other process needs the run's folder.
+With several processes only process 0 has the league with its pool, and broadcasts its calls to the environment.
 """
 
 from __future__ import annotations

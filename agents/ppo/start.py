@@ -1,14 +1,9 @@
 """What surrounds the updates of a PPO run: its initial policy, its estimated duration, and its replayed minibatch.
 
-The policy that a new run begins with, `init_from`, must have been trained on the same observations, actions and rules,
-with a network of the same shape. Its weights and the statistics of its observations are taken; the optimizer, all
-counters, opponents and records are new.
-
-The duration is estimated by a short trial on copies before the first update. It collects a few steps and learns from
-them once, in the run's precision. Both times are scaled to the whole schedule. The trial changes nothing in the run, so
-the run's results do not depend on it. Evaluations are not counted.
-
-The fixed minibatch of `agents.run.fidelity` has every kind of operation of a PPO update, on made-up observations.
+Of the policy that a new run begins with, `init_from`, the weights and the statistics of observations are taken; the
+optimizer, all counters, opponents and records are new. The duration is estimated by a short trial on copies, which
+collects a few steps and learns from them once; evaluations are not counted. The fixed minibatch of
+`agents.run.fidelity` has every kind of operation of a PPO update, on made-up observations.
 """
 
 from __future__ import annotations

@@ -7,8 +7,7 @@ is replaced and its plan played again, and a training state holds them, so a res
 Of several processes that train together, process t mod W plays the whole batch of step t, with workers of its own, and
 sends it to the others (`SharedRollouts`): so the games do not depend on W.
 
-A worker uses the trainer's thread count and, if configured, deterministic algorithms. The trainer reports bad input
-that the worker refuses; a fault in the worker ends the run with its name and the traceback of that process.
+The trainer reports bad input that a worker refuses; a fault in it ends the run with the traceback of that process.
 """
 
 from __future__ import annotations

@@ -7,11 +7,8 @@ constraint enforces it in play. The learning rate warms up linearly, then decays
 
 The optimizer is AdamW for all weights, or Muon for the matrices of the layers and AdamW for the rest. Muon (Jordan et
 al. 2024) moves a matrix by its momentum with all singular values set to about 1, scaled so that the root mean square of
-a step equals AdamW's (Liu et al. 2025), so one learning rate serves both. It needs fewer steps, and a few more matrix
-products in each.
-
-On a CPU the two halves of a batch are computed in parallel and their gradients added. Splitting each of the many small
-matrix products over all cores would leave the cores waiting for each other.
+a step equals AdamW's (Liu et al. 2025), so one learning rate serves both. On a CPU the two halves of a batch are
+computed in parallel and their gradients added.
 """
 
 from __future__ import annotations

@@ -7,11 +7,9 @@ Frozen adapters are stored as tensors on the CPU. To play, one is copied into a 
 shape, so a league of hundreds needs only two adapters on the device. This never changes the learner's weights. The base
 plays with all adapters disabled.
 
-Files hold only tensors and plain data, are written atomically and verified when read. Adapters, training states and
-leagues are valid only for their base, so they hold its hash. It covers name, shape and all values of all weights except
-the adapters', in 1/3 s for 135 million. Older hashes, without the prefix "all:", cover the first 256 values of each
-weight and are compared in that form. A second hash is of what a fixed minibatch computes, the next-token cross-entropy
-of made-up text.
+Adapters, training states and leagues are valid only for their base, so they hold its hash. It covers name, shape and
+all values of all weights except the adapters'; older ones, without the prefix "all:", the first 256 values of each. A
+second hash is of what a fixed minibatch computes, the next-token cross-entropy of made-up text.
 """
 
 from __future__ import annotations
