@@ -293,8 +293,9 @@ class GRPOLearner:
             on_host = [Terms(*(getattr(term, field.name).detach().cpu() for field in fields(term))) for term in terms]
             terms = self._processes.gather_items(on_host)
             tally.k3s = self._processes.gather_items([values.cpu() for values in tally.k3s])
-        counts = (sum(getattr(one, name) for _, one in parts) for name in ("samples", "tokens", "all_tokens"))
-        metrics = self._processes.broadcast(loss_metrics(terms, Totals(*counts, DR_GRPO_LENGTH)))
+        names = ("samples", "tokens", "all_tokens")
+        joint = Totals(**{name: sum(getattr(one, name) for _, one in parts) for name in names}, length=DR_GRPO_LENGTH)
+        metrics = self._processes.broadcast(loss_metrics(terms, joint))
         metrics["benchmark/kl"] = metrics.get("kl/mean", math.nan)
         metrics |= self.beta.metrics() | self.reference.metrics()
         self.beta.observe(metrics.get("kl/mean") if math.isfinite(metrics.get("kl/mean", 0.0)) else None)

@@ -145,13 +145,13 @@ def read_jobs(written: Sequence[Mapping[str, Any]], league: League) -> list[Roll
     jobs = []
     for job in written:
         plain = job["plan"]
-        groups = (
+        fields: list[dict[str, Any]] = [
             {name: tuple(value) if isinstance(value, list) else value for name, value in group.items()}
             for group in plain["groups"]
-        )
+        ]
+        groups = tuple(GroupPlan(**group) for group in fields)
         paths = tuple((name, league[name].path) for name, _ in plain["paths"])
-        numbers = (plain[name] for name in ("step", "policy_version", "samples"))
-        plan = RolloutPlan(*numbers, tuple(GroupPlan(**group) for group in groups), paths)
+        plan = RolloutPlan(plain["step"], plain["policy_version"], plain["samples"], groups, paths)
         jobs.append(RolloutJob(plan, job["weights"].numpy().tobytes()))
     return jobs
 
