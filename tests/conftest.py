@@ -20,6 +20,8 @@ settings.register_profile("few", max_examples=25, deadline=None)
 settings.register_profile("many", max_examples=1000, deadline=None)
 settings.load_profile("few")
 
+LONG = ("test_tutorials.py", "test_wheel.py", "test_site.py", "test_fuzz.py", "test_every_run.py", "test_gpu.py")
+"""Files whose tests take longest. They come first: at the end, one process would wait for the other's last."""
 NOWHERE = "http://127.0.0.1:9"
 LOCAL_NAMES = {"localhost", "localhost.localdomain", "ip6-localhost", socket.gethostname(), "", None}
 
@@ -115,6 +117,10 @@ def one_thread():
     yield
     torch.set_num_threads(threads)
     patch.undo()
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.path.name not in LONG)
 
 
 def pytest_collection_finish(session):

@@ -45,26 +45,11 @@ def call(installed, module, *arguments, cwd):
 
 def test_it_holds_code_data_models_and_scripts(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
-    tracked = {
-        *map(
-            str,
-            (
-                path.relative_to(ROOT)
-                for room in ROOMS
-                for path in (ROOT / room).rglob("*")
-                if path.suffix in (".py", ".yaml", ".txt", ".json", ".html", ".css", ".js")
-            ),
-        )
-    }
-    assert {f"sparring/{name}" for name in tracked} <= names
-    assert {
-        "sparring/__init__.py",
-        "sparring/py.typed",
-        "sparring/train.py",
-        "sparring/checkpoints/released/manifest.json",
-    } <= names
-    assert "sparring/checkpoints/released/dogfight_bots_only.pt" in names
-    assert "sparring/checkpoints/released/tiny/model.safetensors" in names
+    kinds = (".py", ".yaml", ".txt", ".json", ".html", ".css", ".js")
+    tracked = [path.relative_to(ROOT) for room in ROOMS for path in (ROOT / room).rglob("*") if path.suffix in kinds]
+    released = ("manifest.json", "dogfight_bots_only.pt", "tiny/model.safetensors")
+    more = ("__init__.py", "py.typed", "train.py", *(f"checkpoints/released/{name}" for name in released))
+    assert {f"sparring/{name}" for name in (*tracked, *more)} <= names
     scripts = next(name for name in names if name.endswith("entry_points.txt"))
     text = zipfile.ZipFile(wheel).read(scripts).decode()
     assert "sparring = sparring.__main__:main" in text

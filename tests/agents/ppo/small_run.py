@@ -69,7 +69,7 @@ def metrics(folder):
 
 
 def long(folder, **options):
-    checks = EvaluationConfig(every=2, games=2, check_bot="ace", check_every=3)
+    checks = EvaluationConfig(every=4, games=2, check_bot="ace", check_every=6)
     return config(folder, **({"phases": LONG, "evaluation": checks, "checkpoint_every": 100} | options))
 
 

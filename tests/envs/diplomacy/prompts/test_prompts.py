@@ -182,10 +182,7 @@ def test_rules_are_those_of_the_configuration():
 
 def around(row, power=FRANCE):
     return {
-        location_name(window.province): (
-            [name for name, *_ in window.neighbours],
-            list(window.threats),
-        )
+        location_name(window.province): ([name for name, *_ in window.neighbours], list(window.threats))
         for window in windows(row, power)
     }
 
