@@ -32,7 +32,9 @@ INIT_STD = 0.02
 
 def train_tokenizer(texts: Iterable[str], *, tags: Sequence[str], pieces: str = WORD) -> PreTrainedTokenizerFast:
     """Build a tokenizer with one token per piece of `texts`, byte and tag; equal texts give equal bytes."""
-    cuts = _cuts(pieces)
+    # Text is cut into pieces, and every byte mapped to one sign.
+    parts = pre_tokenizers.Split(Regex(pieces), "isolated")
+    cuts = pre_tokenizers.Sequence([parts, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
     words = sorted({piece for text in texts for piece, _ in cuts.pre_tokenize_str(text)})
     signs = sorted(pre_tokenizers.ByteLevel.alphabet())
     entries = dict.fromkeys([PAD, BEGIN, END, *tags, *signs, *words])
@@ -57,12 +59,6 @@ def game_tokenizer(name: str) -> PreTrainedTokenizerFast:
     game: TextGame = load(game_named(name).text_game)
     tags = (game.format.opening.strip(), game.format.closing) if game.format else ()
     return train_tokenizer(game.corpus(), tags=tags, pieces=game.pieces or WORD)
-
-
-def _cuts(pieces: str) -> pre_tokenizers.PreTokenizer:
-    """Return the pre-tokenizer, which cuts text into pieces and maps every byte to one sign."""
-    words = pre_tokenizers.Split(Regex(pieces), "isolated")
-    return pre_tokenizers.Sequence([words, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
 
 
 def tiny_config(
