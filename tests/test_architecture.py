@@ -242,7 +242,7 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 76_887,
+    "product lines": 76_870,
     "product files": 457,
     "import lines, % of product lines": 7.4,
     "files with one importer": 81,

@@ -9,16 +9,25 @@ and others within a tolerance of their size; or different. What share is differe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import torch
+
+from benchmarks.gpu_parts.part import Found, PartOptions, percent
 
 TOLERANCE = 1e-5
 """Relative to a float's size, at least 1: for a position of 1,000 m, 1 cm."""
 SEEN_TOLERANCE = {"obs": 1e-3, "final_obs": 1e-3, "reward": 1e-3}
 """For values derived from the state: an arc cosine near 1 turns a difference of 1e-7 into one of 3e-4."""
 PADDING = "pad"
+AT_MOST_DIFFERENT = 0.001
+"""Share of matches x ticks, each from the same state, in which a decision may depend on rounding."""
+JUDGED_TICK, AT_LEAST_CLOSE = 10, 0.98
+"""Of free play: the tick that is judged, and the share of matches that are not different then."""
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -76,6 +85,72 @@ class Agreement:
         """Return the fields that were different most often, with their counts."""
         found = [f"{name} {count}" for name, count in self.fields.most_common(most) if count]
         return ", ".join(found) or "none"
+
+    def cells(self) -> list[str]:
+        """Return a row of a table: rows, shares equal and different, largest gaps, worst fields."""
+        shares = [percent(self.equal_share), percent(self.different_share)]
+        return [f"{self.rows:,}", *shares, f"{self.largest:.2g}", f"{self.largest_seen:.2g}", self.worst_fields()]
+
+
+Looks = dict[int, Agreement]
+"""Agreement of free play by tick."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The same matches on the CPU and on a device, with the same random actions.
+
+    Attributes:
+        build: begins the matches on a device, by its name.
+        step: plays a tick in all batches given, with actions of the generator.
+        see: returns the state and the results of a tick on the host.
+        tolerances: those of `Agreement`.
+        options: device and seed.
+
+    """
+
+    build: Callable[[str], Any]
+    step: Callable[[Any, torch.Generator], None]
+    see: Callable[[Any], Arrays]
+    tolerances: Mapping[str, float]
+    options: PartOptions
+
+    def judge(self, name: str, ticks: int, looks: tuple[int, ...], found: Found) -> tuple[Agreement, Looks]:
+        """Compare in step and freely, and add the two checks."""
+        stepwise, free = self.in_step(ticks), self.freely(ticks, looks)
+        share = stepwise.different_share
+        found.checks[f"{name}: at most {AT_MOST_DIFFERENT:.1%} of ticks differ"] = share <= AT_MOST_DIFFERENT
+        early = free[min(free, key=lambda tick: abs(tick - JUDGED_TICK))]
+        close = early.different_share <= 1.0 - AT_LEAST_CLOSE
+        found.checks[f"{name}: playing freely, {AT_LEAST_CLOSE:.0%} agree after {JUDGED_TICK} ticks"] = close
+        return stepwise, free
+
+    def in_step(self, ticks: int) -> Agreement:
+        """Compare every tick; before each, the device's matches are set to the CPU's."""
+        draws, agreement = torch.Generator().manual_seed(self.options.seed), Agreement(self.tolerances)
+        with closing(self.build("cpu")) as cpu, closing(self.build(self.options.device)) as device:
+            for _ in range(ticks):
+                device.load_state_dict(cpu.state_dict())
+                self.step((cpu, device), draws)
+                agreement.add(self.see(cpu), self.see(device))
+        return agreement
+
+    def freely(self, ticks: int, looks: tuple[int, ...]) -> Looks:
+        """Compare the states after the ticks of `looks`, and at the end, without synchronization."""
+        draws, free = torch.Generator().manual_seed(self.options.seed), {}
+        with closing(self.build("cpu")) as cpu, closing(self.build(self.options.device)) as device:
+            for tick in range(1, ticks + 1):
+                self.step((cpu, device), draws)
+                if tick in looks or tick == ticks:
+                    free[tick] = Agreement(self.tolerances)
+                    free[tick].add(cpu.snapshot(), device.snapshot())
+        return free
+
+
+def pairings(players: int, given: int, copies: int) -> np.ndarray:
+    """Return players int32 [N, 2]: each of `players` and `given` actions against each other in both seats."""
+    ids = (*range(players), given)
+    return np.array([[one, other] for one in ids for other in ids] * copies, dtype=np.int32)
 
 
 def _columns(one: Arrays, other: Arrays) -> list[tuple[str, np.ndarray, np.ndarray]]:

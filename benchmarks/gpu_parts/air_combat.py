@@ -14,8 +14,8 @@ from functools import partial
 import numpy as np
 import torch
 
-from benchmarks.gpu_parts.agreement import Agreement
-from benchmarks.gpu_parts.part import Found, PartOptions, percent, rate
+from benchmarks.gpu_parts.agreement import Comparison, pairings
+from benchmarks.gpu_parts.part import Found, PartOptions, rate
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.batch import AirCombatBatch
 
@@ -33,7 +33,6 @@ the inner loop of the F-16 divides roundings of moments by the effect of the sur
 Each tolerance is three to ten times that."""
 LOOKS = (1, 10, 60, 240)
 """Ticks after which free play is compared."""
-AT_MOST_DIFFERENT, AT_LEAST_CLOSE, JUDGED_TICK = 0.001, 0.98, 10
 SIZES, ROUNDS, SECONDS = (4096, 16384, 65536), 3, 0.5
 BAR = 10e6
 """Aircraft steps per second at the largest size. A step is one tick, 1/60 s, of one aircraft."""
@@ -43,15 +42,15 @@ FIGHTING = ("chaser", "dogfighter", "brawler")
 def measure(options: PartOptions) -> Found:
     """Compare, play again and measure the speed, for each flight model."""
     found = Found()
-    compared, rows = [], []
+    agreed, rows = [], []
     for model in rules.MODELS:
-        compared += agreement(model, options, found)
+        agreed += agreement(model, options, found)
         steps = options.sized(200, 5)
         name = f"{model}: {steps} steps played twice on {options.device} are equal to the bit"
         found.checks[name] = played(model, options, steps) == played(model, options, steps)
         rows += speeds(model, options, found)
     columns = ["equal to the bit", "different", "largest gap of the rest: state", "seen", "fields that differ most"]
-    found.table("Each tick from the CPU's state, then each on its own:", ["model", "tick", "rows", *columns], compared)
+    found.table("Each tick from the CPU's state, then each on its own:", ["model", "tick", "rows", *columns], agreed)
     device = f"{options.device}: M aircraft steps / s"
     found.table("", ["model", "matches", device, "spread", "M decisions / s", "CPU: M aircraft steps / s"], rows)
     found.notes.append(
@@ -63,16 +62,7 @@ def measure(options: PartOptions) -> Found:
 
 def agreement(model: str, options: PartOptions, found: Found) -> list[list[str]]:
     """Compare in step and freely; add the checks and return rows of the table."""
-    ticks = options.sized(TICKS, 8)
-    stepwise = in_step(model, options, ticks)
-    found.checks[f"{model}: at most {AT_MOST_DIFFERENT:.1%} of ticks differ"] = (
-        stepwise.different_share <= AT_MOST_DIFFERENT
-    )
-    looks = freely(model, options, ticks)
-    early = looks[min(looks, key=lambda tick: abs(tick - JUDGED_TICK))]
-    found.checks[f"{model}: playing freely, {AT_LEAST_CLOSE:.0%} agree after {JUDGED_TICK} ticks"] = (
-        early.different_share <= 1.0 - AT_LEAST_CLOSE
-    )
+    stepwise, looks = compared(model, options).judge(model, options.sized(TICKS, 8), LOOKS, found)
     found.numbers[model] = {
         "rows": stepwise.rows,
         "equal_share": stepwise.equal_share,
@@ -80,34 +70,12 @@ def agreement(model: str, options: PartOptions, found: Found) -> list[list[str]]
         "largest": stepwise.largest,
         "free_different_share": {str(tick): look.different_share for tick, look in looks.items()},
     }
-    return [_row(model, "each", stepwise), *(_row(model, str(tick), look) for tick, look in looks.items())]
+    return [[model, str(tick), *look.cells()] for tick, look in [("each", stepwise), *looks.items()]]
 
 
-def in_step(model: str, options: PartOptions, ticks: int) -> Agreement:
-    """Compare every tick; before each, the device's matches are set to the CPU's."""
-    cpu, device = (_batch(model, where, options) for where in ("cpu", options.device))
-    draws, agreed = torch.Generator().manual_seed(options.seed), Agreement(TOLERANCES)
-    for _ in range(ticks):
-        device.load_state_dict(cpu.state_dict())
-        _step((cpu, device), draws)
-        agreed.add(_everything(cpu), _everything(device))
-    cpu.close()
-    device.close()
-    return agreed
-
-
-def freely(model: str, options: PartOptions, ticks: int) -> dict[int, Agreement]:
-    """Compare the states after the ticks of `LOOKS`, and at the end, without synchronization."""
-    cpu, device = (_batch(model, where, options) for where in ("cpu", options.device))
-    draws, looks = torch.Generator().manual_seed(options.seed), {}
-    for tick in range(1, ticks + 1):
-        _step((cpu, device), draws)
-        if tick in LOOKS or tick == ticks:
-            looks[tick] = Agreement(TOLERANCES)
-            looks[tick].add(cpu.snapshot(), device.snapshot())
-    cpu.close()
-    device.close()
-    return looks
+def compared(model: str, options: PartOptions) -> Comparison:
+    """Return the comparison of every pairing."""
+    return Comparison(partial(_batch, model, options=options), _step, _everything, TOLERANCES, options)
 
 
 def played(model: str, options: PartOptions, steps: int) -> list[bytes]:
@@ -152,14 +120,8 @@ def _aircraft_steps(model: str, matches: int, device: str, options: PartOptions)
     return [found * matches * 2 * rules.ACTION_REPEAT for found in rates]
 
 
-def pairings(copies: int) -> np.ndarray:
-    """Return players int32 [N, 2]: every pilot and given actions against each other in both seats, `copies` of each."""
-    players = (*range(len(rules.BOTS)), rules.ACTIONS)
-    return np.array([[one, other] for one in players for other in players] * copies, dtype=np.int32)
-
-
 def _batch(model: str, device: str, options: PartOptions) -> AirCombatBatch:
-    bots = pairings(options.sized(COPIES, 1))
+    bots = pairings(len(rules.BOTS), rules.ACTIONS, options.sized(COPIES, 1))
     batch = AirCombatBatch(len(bots), device=device, model=model, action_repeat=1, seed=options.seed)
     batch.assign(bots)
     _bring_together(batch)
@@ -183,9 +145,3 @@ def _step(batches: tuple[AirCombatBatch, ...], draws: torch.Generator) -> None:
 def _everything(batch: AirCombatBatch) -> dict[str, np.ndarray]:
     """Return the state and the results of a step on the host."""
     return batch.snapshot() | {name: getattr(batch, name).cpu().numpy() for name in SEEN}
-
-
-def _row(model: str, tick: str, agreed: Agreement) -> list[str]:
-    shares = [percent(agreed.equal_share), percent(agreed.different_share)]
-    gaps = [f"{agreed.largest:.2g}", f"{agreed.largest_seen:.2g}"]
-    return [model, tick, f"{agreed.rows:,}", *shares, *gaps, agreed.worst_fields()]

@@ -9,11 +9,13 @@ the first ticks are judged.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import torch
 
-from benchmarks.gpu_parts.agreement import Agreement
-from benchmarks.gpu_parts.part import Found, PartOptions, percent
+from benchmarks.gpu_parts.agreement import Comparison, pairings
+from benchmarks.gpu_parts.part import Found, PartOptions
 from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.batch import DogfightBatch
 
@@ -24,9 +26,6 @@ TOLERANCES = {"clock.closing": 3e-2}
 6e-5 each, are 3 cm/s. On a GPU 5 % of the ticks were off by more than 1e-5 of it, none by more than this."""
 LOOKS = (1, 10, 60, 120, 300, 600)
 """Ticks after which free play is compared."""
-AT_MOST_DIFFERENT = 0.001
-"""Share of matches x ticks, each from the same state, in which a decision may depend on rounding."""
-JUDGED_TICK, AT_LEAST_CLOSE = 10, 0.98
 
 
 def measure(options: PartOptions) -> Found:
@@ -35,15 +34,9 @@ def measure(options: PartOptions) -> Found:
     copies, ticks = options.sized((8, TICKS), (1, 20))
     stepwise, free = [], []
     for rule_set in rules.RULES:
-        agreement = in_step(rule_set, options, copies, ticks)
-        stepwise.append([rule_set, *_row(agreement)])
-        share = agreement.different_share
-        found.checks[f"{rule_set}: at most {AT_MOST_DIFFERENT:.1%} of ticks differ"] = share <= AT_MOST_DIFFERENT
-        looks = freely(rule_set, options, copies, ticks)
-        free += [[rule_set, str(tick), *_row(look)] for tick, look in looks.items()]
-        early = looks[min(looks, key=lambda tick: abs(tick - JUDGED_TICK))]
-        close = early.different_share <= 1.0 - AT_LEAST_CLOSE
-        found.checks[f"{rule_set}: playing freely, {AT_LEAST_CLOSE:.0%} agree after {JUDGED_TICK} ticks"] = close
+        agreement, looks = compared(rule_set, options, copies).judge(rule_set, ticks, LOOKS, found)
+        stepwise.append([rule_set, *agreement.cells()])
+        free += [[rule_set, str(tick), *look.cells()] for tick, look in looks.items()]
         found.numbers[rule_set] = {
             "ticks": ticks,
             "rows": agreement.rows,
@@ -60,45 +53,14 @@ def measure(options: PartOptions) -> Found:
     return found
 
 
-def in_step(rule_set: str, options: PartOptions, copies: int, ticks: int) -> Agreement:
-    """Compare every tick; before each, the device's matches are set to the CPU's."""
-    cpu, device = (_batch(rule_set, where, copies, options.seed) for where in ("cpu", options.device))
-    draws, agreement = torch.Generator().manual_seed(options.seed), Agreement(TOLERANCES)
-    try:
-        for _ in range(ticks):
-            device.load_state_dict(cpu.state_dict())
-            _step((cpu, device), draws)
-            agreement.add(_everything(cpu), _everything(device))
-    finally:
-        cpu.close()
-        device.close()
-    return agreement
-
-
-def freely(rule_set: str, options: PartOptions, copies: int, ticks: int) -> dict[int, Agreement]:
-    """Compare the states after the ticks of `LOOKS`, and at the end, without synchronization."""
-    cpu, device = (_batch(rule_set, where, copies, options.seed) for where in ("cpu", options.device))
-    draws, looks = torch.Generator().manual_seed(options.seed), {}
-    try:
-        for tick in range(1, ticks + 1):
-            _step((cpu, device), draws)
-            if tick in LOOKS or tick == ticks:
-                looks[tick] = Agreement(TOLERANCES)
-                looks[tick].add(cpu.snapshot(), device.snapshot())
-    finally:
-        cpu.close()
-        device.close()
-    return looks
-
-
-def pairings(copies: int) -> np.ndarray:
-    """Return players int32 [N, 2]: every bot and given actions against each other in both seats, `copies` of each."""
-    players = (*range(len(rules.BOTS)), rules.ACTIONS)
-    return np.array([[one, other] for one in players for other in players] * copies, dtype=np.int32)
+def compared(rule_set: str, options: PartOptions, copies: int) -> Comparison:
+    """Return the comparison of every pairing, `copies` of each."""
+    build = partial(_batch, rule_set, copies=copies, seed=options.seed)
+    return Comparison(build, _step, _everything, TOLERANCES, options)
 
 
 def _batch(rule_set: str, device: str, copies: int, seed: int) -> DogfightBatch:
-    bots = pairings(copies)
+    bots = pairings(len(rules.BOTS), rules.ACTIONS, copies)
     batch = DogfightBatch(len(bots), device=device, rules=rule_set, action_repeat=1, seed=seed)
     batch.set_ranges(rules.ranges("full"))
     batch.assign(bots)
@@ -120,14 +82,3 @@ def _everything(batch: DogfightBatch) -> dict[str, np.ndarray]:
     ended = seen["terminated"] | seen["truncated"]
     seen["final_obs"] = np.where(ended[:, None, None], seen["final_obs"], np.float32(0.0))
     return batch.snapshot() | seen
-
-
-def _row(agreement: Agreement) -> list[str]:
-    return [
-        f"{agreement.rows:,}",
-        percent(agreement.equal_share),
-        percent(agreement.different_share),
-        f"{agreement.largest:.2g}",
-        f"{agreement.largest_seen:.2g}",
-        agreement.worst_fields(),
-    ]

@@ -20,7 +20,7 @@ from benchmarks.gpu_parts import (
     ppo_update,
     precision_probe,
 )
-from benchmarks.gpu_parts.agreement import Agreement
+from benchmarks.gpu_parts.agreement import Agreement, pairings
 from benchmarks.gpu_parts.part import PartOptions
 from sparring.agents.ppo.learner import Autocast, PPOLearner
 from sparring.envs.diplomacy.batch import DiplomacyBatch
@@ -80,7 +80,7 @@ def test_observations_may_differ_by_more_than_the_state():
 
 
 def test_every_pairing_is_played_in_both_seats():
-    pairs = {tuple(pair) for pair in dogfight_kernels.pairings(1).tolist()}
+    pairs = {tuple(pair) for pair in pairings(len(rules.BOTS), rules.ACTIONS, 1).tolist()}
     assert pairs == {(one, other) for one in range(-1, len(rules.BOTS)) for other in range(-1, len(rules.BOTS))}
 
 
@@ -98,7 +98,7 @@ def test_a_kernel_that_computes_something_else_is_found(monkeypatch):
         batches[1].reward += 0.01
 
     monkeypatch.setattr(dogfight_kernels, "_step", faulty)
-    agreement = dogfight_kernels.in_step("classic", QUICK, 1, 3)
+    agreement = dogfight_kernels.compared("classic", QUICK, 1).in_step(3)
     assert agreement.different_share == 1.0
     assert agreement.worst_fields().startswith("reward")
     assert DogfightBatch.step is original
@@ -122,7 +122,7 @@ def test_speeds_are_of_matches_that_go_on():
 
 
 def test_air_combat_agrees_with_itself_and_a_fault_in_one_is_found(monkeypatch):
-    assert air_combat.in_step("f16", QUICK, 2).equal_share == 1.0
+    assert air_combat.compared("f16", QUICK).in_step(2).equal_share == 1.0
     step = air_combat._step
 
     def faulty(batches, draws):
@@ -130,7 +130,7 @@ def test_air_combat_agrees_with_itself_and_a_fault_in_one_is_found(monkeypatch):
         batches[-1].outcome += 1
 
     monkeypatch.setattr(air_combat, "_step", faulty)
-    assert air_combat.in_step("point_mass", QUICK, 1).different_share == 1.0
+    assert air_combat.compared("point_mass", QUICK).in_step(1).different_share == 1.0
 
 
 def test_rate_waits_after_blocks_that_double(monkeypatch):
