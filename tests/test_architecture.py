@@ -242,13 +242,13 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 76_870,
-    "product files": 457,
+    "product lines": 77_113,
+    "product files": 458,
     "import lines, % of product lines": 7.4,
     "files with one importer": 81,
     "files with one importer and at most 80 lines": 5,
     "`found` as a name, per 1,000 lines": 0.6,
-    "test lines": 67_143,
+    "test lines": 67_281,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""

@@ -23,7 +23,8 @@ from benchmarks.command import run_script
 from benchmarks.report import heading, publish, table
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.batch import AirCombatBatch
-from sparring.envs.air_combat.parallel_env import FlightLog
+from sparring.envs.air_combat.recording import AirRecorder
+from sparring.envs.air_combat.tacview import acmi_text
 
 ROUNDS = 5
 SEED = 1
@@ -123,15 +124,12 @@ def flight(first: str, second: str, model: str) -> str:
     """Return a match of two pilots as the text of a Tacview file."""
     batch = AirCombatBatch(1, model=model, threads=1, seed=SEED)
     batch.assign(torch.tensor([[rules.bot_id(first), rules.bot_id(second)]]))
-    log = FlightLog(names=(first, second))
-    while True:
-        state = batch.snapshot()
-        log.add(float(state["clock"]["tick"][0]) * rules.DT, state["planes"][0])
+    recorder = AirRecorder(batch)
+    while not recorder.done:
         batch.step(batch.actions)
-        if int(batch.outcome[0]) >= 0:
-            for seat in np.flatnonzero(batch.final_hp[0].numpy() <= 0.0).tolist():
-                log.lose(seat)
-            return log.text()
+        recorder(batch)
+    batch.close()
+    return acmi_text(recorder.recordings((first, second))[0])
 
 
 if __name__ == "__main__":

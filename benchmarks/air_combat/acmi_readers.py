@@ -2,13 +2,15 @@
 
     python -m benchmarks.air_combat.acmi_readers     # pip install pyacmi constantly tacview-duckdb "duckdb<1.5"
 
-Each reader gets the file of one match, and its places and angles are compared with the state of the simulator.
+Each reader gets the file of one match with missiles and flares, and its places and angles are compared with the state
+of the simulator; for pyacmi, which keeps events, also launches and ends.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
+from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,9 +23,12 @@ from benchmarks.report import publish, table
 from sparring.configs.core.errors import InputError
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.batch import AirCombatBatch
-from sparring.envs.air_combat.parallel_env import METRES_PER_DEGREE, FlightLog
 from sparring.envs.air_combat.recording import AirRecorder, AirRecording
+from sparring.envs.air_combat.rules import CombatOptions
+from sparring.envs.air_combat.tacview import FIRST_RELEASE, METRES_PER_DEGREE, acmi_text
 
+ROW = 4
+"""Of the batch: a match with launches, flares, a missile that takes one, and a loss."""
 NAMES = ("ace, \\the 1st", "dog=fighter")
 COLUMNS = ("longitude", "latitude", "altitude", "roll", "pitch", "yaw")
 UNITS = np.array([METRES_PER_DEGREE, METRES_PER_DEGREE, 1.0, 1.0, 1.0, 1.0])
@@ -37,13 +42,10 @@ def main() -> None:
     if len(missing) == len(READERS):
         raise InputError(f"{' and '.join(missing)} are not installed; run pip install pyacmi constantly tacview-duckdb")
     recording = match()
-    written, log = rows_of(recording), FlightLog(NAMES)
-    for tick, planes in zip(recording.ticks, recording.planes, strict=True):
-        log.add(float(tick) * rules.DT, planes)
-    lines = []
+    written, lines = rows_of(recording), []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "match.acmi"
-        path.write_text(log.text(), encoding="utf-8")
+        path.write_text(acmi_text(recording), encoding="utf-8")
         for name in READERS:
             if name not in missing:
                 lines.append([name, *differences(globals()[READERS[name]](path), written)])
@@ -52,14 +54,15 @@ def main() -> None:
 
 def match() -> AirRecording:
     """Return a match of ace and dogfighter in the F-16."""
-    batch = AirCombatBatch(1, model="f16", threads=1, seed=3)
-    batch.assign(torch.tensor([[rules.bot_id("ace"), rules.bot_id("dogfighter")]]))
-    recorder = AirRecorder(batch)
+    options = CombatOptions(missiles=2, flares=12)
+    batch = AirCombatBatch(ROW + 1, model="f16", threads=1, seed=1, options=options)
+    batch.assign(torch.tensor([[rules.bot_id("ace"), rules.bot_id("evader")]]))
+    recorder = AirRecorder(batch, ROW + 1)
     while not recorder.done:
         batch.step(batch.actions)
         recorder(batch)
     batch.close()
-    return recorder.recordings(NAMES)[0]
+    return recorder.recordings(NAMES)[ROW]
 
 
 def rows_of(recording: AirRecording) -> Rows:
@@ -73,6 +76,12 @@ def rows_of(recording: AirRecording) -> Rows:
                 angles = (np.arctan2(np.cross(nose, up)[2], -up[2]), -np.arcsin(nose[2]), np.arctan2(nose[1], nose[0]))
                 place = [east / METRES_PER_DEGREE, north / METRES_PER_DEGREE, -down]
                 rows[str(seat + 1), round(float(tick) * rules.DT, 3)] = [*place, *np.degrees(angles)]
+    for index, release in enumerate(recording.releases):
+        for tick, (north, east, down, *vel) in zip(release.ticks, release.path.astype(float), strict=True):
+            pitch, yaw = np.arctan2(-vel[2], np.hypot(vel[0], vel[1])), np.arctan2(vel[1], vel[0])
+            place = [east / METRES_PER_DEGREE, north / METRES_PER_DEGREE, -down]
+            time = round(float(tick) * rules.DT, 3)
+            rows[f"{FIRST_RELEASE + index:x}", time] = [*place, 0.0, np.degrees(pitch), np.degrees(yaw)]
     return rows
 
 
@@ -97,6 +106,9 @@ def read_pyacmi(path: Path) -> tuple[Rows, str]:
         columns: list[Any] = [one.data[name.capitalize()] for name in COLUMNS]
         for time in columns[0]:
             rows[number, round(time, 3)] = [float(column[time]) for column in columns]
+    kinds = Counter(str(one.type) for one in file.objects.values())
+    ended = sum(one.removed_at is not None for one in file.objects.values())
+    print(f"pyacmi: objects {dict(kinds)}, {ended} of {len(file.objects)} removed", file=sys.stderr)
     return rows, file.objects["1"].pilot()
 
 

@@ -5,14 +5,12 @@
 trains on it by self-play. With `opponent` a scripted pilot flies the other side, and the first side's are the only
 agents. `missiles`, `flares`, `team_size` and all other fields of `rules.CombatOptions` are arguments.
 
-A match can be recorded as a text file of Tacview, a viewer of flights (ACMI 2.2): a line of `#seconds` begins a frame,
-a line of an object has its number and what changed, T being longitude and latitude relative to a reference, altitude
-(m), roll, pitch and yaw (degrees). The flat world is laid onto the equator.
+A match can be recorded as a text file of Tacview (`tacview.py`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -24,19 +22,10 @@ from pettingzoo import ParallelEnv
 from sparring.configs.core.errors import InputError
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.batch import AirCombatBatch
+from sparring.envs.air_combat.recording import AirRecorder
+from sparring.envs.air_combat.tacview import acmi_text
 
 RENDER_MODES = ("acmi",)
-HEADER = (
-    "FileType=text/acmi/tacview",
-    "FileVersion=2.2",
-    "0,ReferenceTime=2000-01-01T12:00:00Z",
-    "0,ReferenceLongitude=0",
-    "0,ReferenceLatitude=0",
-    "0,Title=Air combat",
-)
-METRES_PER_DEGREE = 111_319.49
-"""Of longitude on the equator, and taken for latitude there."""
-COLORS = ("Blue", "Red")
 
 
 class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
@@ -67,7 +56,7 @@ class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
         size, seats = chosen.team_size, self._batch.seats
         self._batch.assign(torch.tensor([[rules.ACTIONS] * size + [pilot] * size]))
         self._names = tuple(f"player_{seat}" for seat in range(seats))
-        self.render_mode, self._log = render_mode, FlightLog(names=self._names)
+        self.render_mode, self._recorder = render_mode, AirRecorder(self._batch)
         self.possible_agents = [f"player_{seat}" for seat in range(size if opponent else seats)]
         self.agents: list[str] = []
         self._random = np.random.default_rng()
@@ -96,8 +85,7 @@ class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
             self._random = np.random.default_rng(seed)
         self._batch.reset(int(self._random.integers(2**31)))
         self.agents = list(self.possible_agents)
-        self._log = FlightLog(names=self._names)
-        self._record()
+        self._recorder = AirRecorder(self._batch)
         return self._rows(self._batch.obs), {agent: {} for agent in self.agents}
 
     def step(
@@ -112,23 +100,21 @@ class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
             self._batch.actions[0, self._seat(agent)] = torch.from_numpy(self._checked(agent, actions[agent]))
         batch = self._batch
         batch.step(batch.actions)
+        if self.render_mode:
+            self._recorder(batch)
         terminated, truncated = bool(batch.terminated[0]), bool(batch.truncated[0])
         over = terminated or truncated
         infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
         ended = dict.fromkeys(self.agents, terminated)
         if over:
             code = int(batch.outcome[0])
-            for seat in np.flatnonzero(batch.final_hp[0].numpy() <= 0.0).tolist():
-                self._log.lose(seat)
             for agent in self.agents:
                 seat = self._seat(agent)
                 result = 0 if code == 0 else 1 if code >> seat & 1 else -1
                 infos[agent] = {"outcome": result, "ticks": int(batch.length[0]), "hp": float(batch.final_hp[0, seat])}
-        else:
-            self._record()
-            if batch.seats > 2:
-                hp = batch.snapshot()["planes"]["hp"][0]
-                ended = {agent: bool(hp[self._seat(agent)] <= 0.0) for agent in self.agents}
+        elif batch.seats > 2:
+            hp = batch.snapshot()["planes"]["hp"][0]
+            ended = {agent: bool(hp[self._seat(agent)] <= 0.0) for agent in self.agents}
         rewards = {agent: float(batch.reward[0, self._seat(agent)]) for agent in self.agents}
         cut = dict.fromkeys(self.agents, truncated)
         rows = self._rows(batch.final_obs if over else batch.obs)
@@ -137,7 +123,7 @@ class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
 
     def render(self) -> str | None:
         """Return the match so far as the text of a Tacview file; None without a render mode."""
-        return self._log.text() if self.render_mode else None
+        return acmi_text(self._recorder.recordings(self._names, unfinished=True)[0]) if self.render_mode else None
 
     def close(self) -> None:
         """Release the simulator."""
@@ -162,62 +148,6 @@ class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
     def _seat(self, agent: str) -> int:
         return self.possible_agents.index(agent)
 
-    def _record(self) -> None:
-        if self.render_mode:
-            state = self._batch.snapshot()
-            self._log.add(float(state["clock"]["tick"][0]) * rules.DT, state["planes"][0])
-
 
 parallel_env = AirCombatParallelEnv
 """The name by which PettingZoo makes a game of its module."""
-
-
-@dataclass
-class FlightLog:
-    """Frames of the aircraft, and their text; the first half of them is one side."""
-
-    names: tuple[str, ...] = ("player_0", "player_1")
-    lines: list[str] = field(default_factory=list)
-    _lost: set[int] = field(default_factory=set)
-
-    def add(self, seconds: float, planes: np.ndarray) -> None:
-        """Add a frame at a time: planes [S], structs `kernels.state.Plane`. One without hp ends as destroyed."""
-        first = not self.lines
-        self.lines.append(f"#{seconds:.3f}")
-        for seat, plane in enumerate(planes):
-            number = seat + 1
-            if number in self._lost:
-                continue
-            pilot, color = _escaped(self.names[seat]), COLORS[2 * seat // len(planes)]
-            about = f",Type=Air+FixedWing,Name=F-16C,Pilot={pilot},Color={color}"
-            self.lines.append(f"{number},{transform(plane)}{about if first else ''}")
-            if plane["hp"] <= 0.0:
-                self.lose(seat)
-
-    def lose(self, seat: int) -> None:
-        """Remove an aircraft as destroyed in the current frame, once."""
-        if seat + 1 in self._lost:
-            return
-        self._lost.add(seat + 1)
-        self.lines += [f"0,Event=Destroyed|{seat + 1}|", f"-{seat + 1}"]
-
-    def text(self) -> str:
-        """Return the file's content."""
-        return "\n".join((*HEADER, *self.lines)) + "\n"
-
-
-def transform(plane: np.ndarray) -> str:
-    """Return a plane's place and angles as the property T, degrees and m."""
-    north, east, down = (float(value) for value in plane["pos"])
-    nose, up = plane["nose"].astype(float), plane["up"].astype(float)
-    right = np.cross(nose, up)
-    yaw = np.degrees(np.arctan2(nose[1], nose[0])) % 360.0
-    pitch = np.degrees(np.arcsin(np.clip(-nose[2], -1.0, 1.0)))
-    roll = np.degrees(np.arctan2(right[2], -up[2]))
-    place = f"{east / METRES_PER_DEGREE:.7f}|{north / METRES_PER_DEGREE:.7f}|{-down:.2f}"
-    angles = "|".join(f"{round(float(angle), 2) + 0.0:.2f}" for angle in (roll, pitch, yaw))  # no -0.00
-    return f"T={place}|{angles}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace(",", "\\,").replace("\n", " ")

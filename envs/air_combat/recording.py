@@ -1,4 +1,4 @@
-"""Recorded matches of `AirCombatBatch`: samples of the state once a step, bursts of the gun, and the result.
+"""Recorded matches of `AirCombatBatch`: samples of the state once a step, what flew from the aircraft, and the result.
 
 A recorder reads the batch's state after every step and needs nothing of the kernels. The state at the very end of a
 match is gone by then, the next match is on: its last sample is the one before, moved on by at most one step.
@@ -13,11 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparring.envs.air_combat import rules
+from sparring.envs.air_combat.airframe.missile import FLARE_BURN_S
 
 if TYPE_CHECKING:
     from sparring.envs.air_combat.batch import AirCombatBatch
 
 _KEPT = ("pos", "vel", "nose", "up", "load", "roll_rate", "alpha", "power", "hp", "rounds")
+_STORES = {"missiles": "missile", "flares": "flare"}
+_FLARE_TICKS = round(FLARE_BURN_S * rules.TICKS_PER_SECOND)
+_NEAR_HIT = 30.0
+"""m of a closest approach within which a missile that ended hit the aircraft that lost hp in the same step."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,30 @@ class Burst:
     vel: tuple[float, float, float]
     early: bool
     """It ended before its time, by a hit or with the match."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """A missile or a flare in the air, T samples; the first is the end of the step of its launch."""
+
+    kind: str
+    """missile or flare."""
+    seat: int
+    """Aircraft that it came from."""
+    slot: int
+    """Its place in the state: flares take a slot again once it is free."""
+    ticks: np.ndarray
+    """int [T]."""
+    path: np.ndarray
+    """float [T, 6]: place (m) and velocity (m/s) in world axes."""
+    targets: np.ndarray
+    """int [T]: the aircraft that a missile follows, from the number of aircraft on a flare's slot, -1 for none."""
+    hit: int = -1
+    """Aircraft that its warhead hit; the last sample is where."""
+
+    def decoys(self, aircraft: int) -> np.ndarray:
+        """Return the samples at which it turned from one of so many aircraft to a flare, int [D]."""
+        return np.flatnonzero((self.targets[1:] >= aircraft) & (self.targets[:-1] < aircraft)) + 1
 
 
 @dataclass(frozen=True)
@@ -48,10 +77,14 @@ class AirRecording:
     `kernels.state.Plane`; world axes are north, east and down."""
     bursts: tuple[Burst, ...]
     outcome: int
-    """0: draw, else 1 + the winner (two aircraft: its seat)."""
+    """-1: not ended, 0: draw, else 1 + the side that won (two aircraft: its seat)."""
     title: str = ""
     notes: str = ""
     """What a person says of the match, in plain text."""
+    releases: tuple[Release, ...] = ()
+    """Missiles and flares, by the tick of their launch."""
+    carried: tuple[int, int] = (0, 0)
+    """Missiles and flares of each aircraft at the start."""
 
 
 class AirRecorder:
@@ -65,9 +98,10 @@ class AirRecorder:
             raise ValueError(f"games={games}: must be in [1, {batch.num_envs}], the matches of the batch")
         self._rows = [_Row() for _ in range(games)]
         self._model, self._gun = batch.model, batch.gun
+        self._carried = (batch.options.missiles, batch.options.flares)
         state = batch.snapshot()
         for place, row in enumerate(self._rows):
-            row.add(int(state["clock"]["tick"][place]), state["planes"][place], state["rounds"][place])
+            row.add(state, place)
 
     @property
     def done(self) -> bool:
@@ -85,11 +119,16 @@ class AirRecorder:
             if (outcome := int(batch.outcome[place])) >= 0:
                 row.finish(outcome, int(batch.length[place]), batch.final_hp[place].cpu().numpy())
             else:
-                row.add(int(state["clock"]["tick"][place]), state["planes"][place], state["rounds"][place])
+                row.add(state, place)
 
-    def recordings(self, names: Sequence[str], *, title: str = "", notes: str = "") -> list[AirRecording]:
-        """Return the recorded matches between players of these names. Raises `ValueError` if one has not ended."""
-        if not self.done:
+    def recordings(
+        self, names: Sequence[str], *, title: str = "", notes: str = "", unfinished: bool = False
+    ) -> list[AirRecording]:
+        """Return the recorded matches between players of these names.
+
+        Raises `ValueError` if one has not ended, unless `unfinished` asks for what there is of it.
+        """
+        if not self.done and not unfinished:
             raise ValueError("a recorded match has not ended: play on until every match has a result")
         told = []
         for row in self._rows:
@@ -99,7 +138,8 @@ class AirRecorder:
             made = AirRecording(
                 tuple(names), self._model, self._gun, ticks, planes, tuple(row.ended_bursts), row.outcome
             )
-            told.append(replace(made, title=title or " vs ".join(names), notes=notes))
+            releases, named = row.releases(), title or " vs ".join(names)
+            told.append(replace(made, title=named, notes=notes, releases=releases, carried=self._carried))
         return told
 
 
@@ -130,16 +170,27 @@ class _Row:
     ended_bursts: list[Burst] = field(default_factory=list)
     outcome: int = -1
     _flying: dict[int, tuple[int, Any, int]] = field(default_factory=dict)
-    """By slot: tick first seen, state then, and life at the last sample."""
+    """Bursts by slot: tick first seen, state then, and life at the last sample."""
+    _tracks: dict[tuple[str, int], list[tuple[int, int, Any]]] = field(default_factory=dict)
+    """Missiles and flares in the air by kind and slot: tick, age and state of each sample."""
+    _releases: list[Release] = field(default_factory=list)
+    """Those that have ended."""
+    _seats: dict[tuple[str, int], int] = field(default_factory=dict)
 
-    def add(self, tick: int, planes: np.ndarray, rounds: np.ndarray) -> None:
-        self._add_bursts(tick, rounds)
+    def add(self, state: dict[str, np.ndarray], place: int) -> None:
+        """Add a sample of match `place` of a snapshot."""
+        tick, planes = int(state["clock"]["tick"][place]), state["planes"][place]
+        self._add_bursts(tick, state["rounds"][place])
         self.ticks.append(tick)
         self.samples.append(planes[list(_KEPT)].copy())
+        for name, kind in _STORES.items():
+            if name in state:
+                self._add_stores(tick, kind, state[name][place])
 
     def finish(self, outcome: int, length: int, hp: np.ndarray) -> None:
         """Add the sample of the end: the last one moved on with its velocity and acceleration."""
-        self.outcome = outcome
+        # With teams an outcome has a bit for every seat of the side that won.
+        self.outcome = outcome if outcome <= 0 else 1 if outcome & 1 else 2
         last, before = self.samples[-1].copy(), self.samples[max(len(self.samples) - 2, 0)]
         seconds = (length - self.ticks[-1]) * rules.DT
         passed = max(self.ticks[-1] - self.ticks[max(len(self.ticks) - 2, 0)], 1) * rules.DT
@@ -152,6 +203,64 @@ class _Row:
         self.samples.append(last)
         for slot in list(self._flying):
             self._end(slot, length, early=True)
+        for key in list(self._tracks):
+            self._end_store(key)
+
+    def releases(self) -> tuple[Release, ...]:
+        """Return missiles and flares, those in the air included."""
+        flying = [self._release(key) for key in self._tracks]
+        return tuple(sorted([*self._releases, *flying], key=lambda one: int(one.ticks[0])))
+
+    def _add_stores(self, tick: int, kind: str, slots: np.ndarray) -> None:
+        """Follow missiles or flares by their slots: an age that does not grow with the ticks is another one."""
+        for slot, store in enumerate(slots):
+            key = (kind, slot)
+            life = int(store["age"] if kind == "missile" else store["life"])
+            age = life if kind == "missile" or life == 0 else _FLARE_TICKS - life + 1
+            track = self._tracks.get(key)
+            if track and (age == 0 or age <= track[-1][1]):
+                self._end_store(key)
+            if age > 0:
+                self._seats[key] = slot * len(self.samples[-1]) // len(slots)
+                self._tracks.setdefault(key, []).append((tick, age, store.copy()))
+
+    def _release(self, key: tuple[str, int]) -> Release:
+        kind, slot = key
+        ticks, _, states = zip(*self._tracks[key], strict=True)
+        path = np.array([[*state["pos"], *state["vel"]] for state in states], dtype=np.float32)
+        targets = np.array([int(state["target"]) if kind == "missile" else -1 for state in states])
+        return Release(kind, self._seats[key], slot, np.array(ticks), path, targets)
+
+    def _end_store(self, key: tuple[str, int]) -> None:
+        """Close a track in the last sample, and look whether a missile's warhead went off."""
+        release = self._release(key)
+        del self._tracks[key]
+        self._releases.append(self._burst_near(release) if release.kind == "missile" else release)
+
+    def _burst_near(self, missile: Release) -> Release:
+        """Return a missile with its end, where an aircraft of the other side lost hp next to it in the last step."""
+        before, now = self.samples[-2:]
+        seconds = (self.ticks[-1] - int(missile.ticks[-1])) * rules.DT
+        place, vel = missile.path[-1, :3], missile.path[-1, 3:]
+        nearest, ended = _NEAR_HIT, missile
+        for seat in np.flatnonzero(now["hp"] < before["hp"]):
+            if (2 * seat < len(now)) == (2 * missile.seat < len(now)):
+                continue
+            gap = before["pos"][seat] - place
+            relative = (now["pos"][seat] - before["pos"][seat]) / seconds - vel
+            moment = float(np.clip(-(gap @ relative) / max(float(relative @ relative), 1e-6), 0.0, seconds))
+            distance = float(np.linalg.norm(gap + relative * moment))
+            if distance < nearest:
+                nearest, passed = distance, max(round(moment / rules.DT), 1)
+                end = np.concatenate([place + vel * (passed * rules.DT), vel]).astype(np.float32)
+                ended = replace(
+                    missile,
+                    ticks=np.append(missile.ticks, missile.ticks[-1] + passed),
+                    path=np.concatenate([missile.path, end[None]]),
+                    targets=np.append(missile.targets, seat),
+                    hit=int(seat),
+                )
+        return ended
 
     def _add_bursts(self, tick: int, rounds: np.ndarray) -> None:
         """Follow the bursts by their slots: a life that does not fall with the ticks is another burst."""

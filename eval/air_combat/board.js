@@ -28,12 +28,13 @@ function makeBoards(board, names, teams) {
   board.querySelector(".clock").setAttribute("role", "timer");
   return teams.map((_, seat) => board.querySelector(`[data-seat="${seat}"]`));
 }
-function showBoard(field, plane, gun) {
+function showBoard(field, plane, gun, stores) {
   const hp = clamp(plane.hp, 0, 1), bar = field.querySelector(".hp");
   bar.querySelector("i").style.width = 100 * hp + "%";
   bar.title = Math.round(100 * hp) + " % of its hp";
   const numbers = [Math.round(size(plane.vel)) + " m/s", Math.round(plane.pos[1]) + " m", plane.load.toFixed(1) + " g"];
   if (gun === "rounds") numbers.push(plane.rounds + " rounds");
+  if (stores && stores.armed) numbers.push(stores.missiles + " missiles", stores.flares + " flares");
   field.querySelector(".numbers").textContent = plane.hp > 0 ? numbers.join(" · ") : "DOWN";
 }
 function resultOf(outcome, names, teams, planes, seconds) {

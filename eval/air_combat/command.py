@@ -23,6 +23,7 @@ from sparring.configs.serialization import read_yaml
 from sparring.envs.air_combat import GAME
 from sparring.envs.air_combat.recording import FirstGame
 from sparring.envs.air_combat.rules import BOTS, GUNS, HELD_OUT, MODELS, TICKS_PER_SECOND, CombatOptions
+from sparring.envs.air_combat.tacview import write_acmi
 from sparring.eval.air_combat.replay import write_air_replay
 from sparring.eval.command import Evaluation, GameEvaluation, make_folders, place_of, use_machine
 from sparring.eval.options import CONDITIONS, RESULTS, WHO, CommandText, EvaluateOptions, argument, check_page
@@ -42,7 +43,7 @@ examples:
   python eval/run.py --ckpt final.pt --opponents other-run,stochastic:third-run,my_package.bots:Mine
   python eval/run.py --ckpt final.pt --require "chaser>=0.95" --require "ace>=0.9"
   python eval/run.py --env air_combat --ckpt bot:dogfighter      a pilot as the player
-  python eval/run.py --ckpt final.pt --opponents ace --replay match.html
+  python eval/run.py --ckpt final.pt --opponents ace --replay match.html --acmi match.acmi
 
 pilots: {", ".join(BOTS)}
 held out of training: {", ".join(HELD_OUT)}
@@ -74,6 +75,8 @@ class AirCombatOptions(EvaluateOptions):
     """The gun (default: that of the flight model)."""
     replay: Path | None = argument(None, metavar="HTML", group=RESULTS)
     """A page with the first game against each opponent, in three dimensions."""
+    acmi: Path | None = argument(None, metavar="ACMI", group=RESULTS)
+    """A Tacview file of the first game against the first opponent."""
     require: tuple[str, ...] = argument((), metavar="R", group=RESULTS, repeat=True)
     """Least win rate, as in "chaser>=0.95" or "worst>=0.9"; repeatable."""
 
@@ -81,7 +84,9 @@ class AirCombatOptions(EvaluateOptions):
         """Raise `InputError` for an odd number of games, a missing player, or a requirement that is none."""
         if self.games % 2:
             raise InputError(f"--games {self.games}: must be even, since every match is played from both seats")
-        check_page(self.replay)
+        check_page(self.replay, " or --acmi match.acmi for Tacview")
+        if self.acmi and self.acmi.suffix.lower() != ".acmi":
+            raise InputError(f"--acmi '{self.acmi}': is a Tacview file; give a name that ends in .acmi")
         self.require_given("ckpt", "give a path, a run's name, final.pt for the newest run, or bot:NAME")
         for text in self.require:
             _requirement(text)
@@ -93,7 +98,7 @@ def evaluate(options: AirCombatOptions) -> Evaluation:
     opponents = [players.find_player(name, GAME, bare=GAME.bots) for name in options.opponents]
     players.check_game(GAME, located, *opponents)
     _check_names(options, [players.display_name(one) for one in opponents])
-    make_folders([options.out], files=[options.replay])
+    make_folders([options.out], files=[options.replay, options.acmi])
     device, threads = use_machine(options.device, options.threads, quiet=options.quiet)
     from sparring.agents.opponents.air_combat import CombatConditions, open_player
 
@@ -110,14 +115,18 @@ def evaluate(options: AirCombatOptions) -> Evaluation:
     with tqdm(others, unit="opponent", disable=options.quiet) as bar:
         for opponent in bar:
             bar.set_description(opponent.name)
-            film = FirstGame() if options.replay else None
+            film = FirstGame() if options.replay or (options.acmi and not films) else None
             records.append(play_cell(player, opponent, setting, options.games, options.seed, film))
             if film:
                 films += film.recordings((player.name, opponent.name))
     place = place_of(options.out, players.results_place(located), "eval")
     failures = tuple(line for text in options.require for line in _failures(text, records))
     text, data = report(options, player, records, setting)
-    outputs = {options.replay: partial(write_air_replay, recordings=films)} if options.replay else {}
+    outputs: dict[Path, Callable[[Path], None]] = {}
+    if options.replay:
+        outputs[options.replay] = partial(write_air_replay, recordings=films)
+    if options.acmi:
+        outputs[options.acmi] = partial(write_acmi, recording=films[0])
     return Evaluation(text, data, place, outputs, failures, quiet=options.quiet)
 
 
@@ -217,4 +226,4 @@ def _failures(text: str, records: Sequence[MatchRecord]) -> list[str]:
     return [] if rate >= least - 1e-12 else [f"{name}: {percent(rate)} % is below {percent(least)} %"]
 
 
-EVALUATION = GameEvaluation(AirCombatOptions, evaluate, {".html": "replay"}, {"games": 2})
+EVALUATION = GameEvaluation(AirCombatOptions, evaluate, {".html": "replay", ".acmi": "acmi"}, {"games": 2})

@@ -11,6 +11,7 @@ function decode(game) {
   game.teams = game.names.map((_, seat) => (seat < game.names.length / 2 ? 0 : 1));
   // Times at which a missile or a burst can be seen are few: look them up by tick.
   game.bursts.sort((a, b) => a[1] - b[1]);
+  for (const release of game.releases) { release.places = new Float32Array(bytes(release.places)); release.last = release.ticks[release.ticks.length - 1]; }
 }
 // The sample at or before a tick, by bisection.
 function sampleBefore(ticks, tick) {
@@ -32,6 +33,27 @@ function planeAt(game, seat, tick) {
   const hpNow = s < 1 ? state(i, 13) / UNIT : state(j, 13) / UNIT;
   return { pos, vel: mix(v0, v1, s), nose, up: unit(add(roof, nose, -dot(roof, nose))), load: between(9, 100), rollRate: between(10, 1000),
     alpha: between(11, 1e4), power: between(12, 100), hp: hpNow, rounds: state(s < 1 ? i : j, 14) };
+}
+// Missiles and flares: where each is while it flies, and its smoke, [place, part left of it], oldest first.
+const SMOKE_TICKS = { missile: 60 * 7, flare: 60 * 2 };
+function releasesAt(game, tick) {
+  const shown = [];
+  for (const { kind, seat, hit, ticks, places, last } of game.releases) {
+    const lasting = SMOKE_TICKS[kind];
+    if (ticks[0] > tick || last + lasting < tick) continue;
+    const place = (k) => [places[3 * k], places[3 * k + 1], places[3 * k + 2]], smoke = [];
+    for (let k = 0; k < ticks.length && ticks[k] <= tick; k++) if (tick - ticks[k] < lasting) smoke.push([place(k), 1 - (tick - ticks[k]) / lasting]);
+    const i = sampleBefore(ticks, tick), j = Math.min(i + 1, ticks.length - 1), part = clamp((tick - ticks[i]) / Math.max(ticks[j] - ticks[i], 1), 0, 1);
+    const pos = mix(place(i), place(j), part), flying = tick <= last;
+    if (flying) smoke.push([pos, 1]);
+    shown.push({ kind, seat, hit, pos, flying, smoke, left: clamp((last - tick) / 60, 0, 1), along: unit(add(place(j), place(i), -1)) });
+  }
+  return shown;
+}
+// What an aircraft still carries.
+function storesAt(game, seat, tick) {
+  const gone = (kind) => game.releases.filter((r) => r.kind === kind && r.seat === seat && r.ticks[0] <= tick).length;
+  return { missiles: game.carried[0] - gone("missile"), flares: game.carried[1] - gone("flare"), armed: game.carried[0] + game.carried[1] > 0 };
 }
 const planesAt = (game, tick) => game.names.map((_, seat) => planeAt(game, seat, tick));
 function trailAt(game, seat, tick) {
@@ -56,6 +78,7 @@ function sceneAt(game, tick, R) {
   return {
     planes, short: game.names, teams: game.teams, gun: game.gun, before: planesAt(game, Math.max(tick - LAG_TICKS, 0)),
     trails: game.names.map((_, seat) => trailAt(game, seat, tick)), bursts: burstsAt(game, tick, R),
+    releases: releasesAt(game, tick), stores: game.names.map((_, seat) => storesAt(game, seat, tick)),
     beams: game.gun === "cone" && game.names.length === 2 ? lasting.map((e) => [1 - e.seat, e.seat]) : [],
     flashes: game.events.filter((e) => (e.kind === "hit" || e.kind === "down") && e.tick <= tick).map((e) => ({ ...e, age: (tick - Math.max(e.tick, Math.min(tick, e.end || e.tick))) / 60 })),
   };

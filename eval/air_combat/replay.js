@@ -37,9 +37,10 @@ const faster = (places) => setSpeed(SPEEDS[clamp(SPEEDS.indexOf(speed) + places,
 
 function describe(e) {
   const who = e.seat < 0 ? "" : game.names[e.seat], part = (x) => Math.round(100 * x) + " %";
-  const cause = { gun: " is shot down", ground: " hits the ground", ceiling: " leaves through the ceiling" };
-  const what = { fire: () => who + " fires " + e.rounds + " rounds", hit: () => who + " is hit, " + part(e.lost) + " lost, " + part(e.hp) + " left",
-    down: () => who + cause[e.cause], pass: () => "they pass at " + e.distance + " m" }[e.kind];
+  const cause = { gun: " is shot down", missile: " is shot down by a missile", ground: " hits the ground", ceiling: " leaves through the ceiling" };
+  const what = { fire: () => who + " fires " + e.rounds + " rounds", hit: () => who + (e.by === "missile" ? " is hit by a missile, " : " is hit, ") + part(e.lost) + " lost, " + part(e.hp) + " left",
+    launch: () => who + " launches a missile, " + e.left + " left", flares: () => who + " drops " + (e.count > 1 ? e.count + " flares" : "a flare"),
+    decoy: () => "the missile of " + who + " turns to a flare", down: () => who + cause[e.cause], pass: () => "they pass at " + e.distance + " m" }[e.kind];
   return (e.tick / TPS).toFixed(1) + " s · " + what();
 }
 function mark(e) {
@@ -61,6 +62,7 @@ function select(to) {
   game = games[index];
   if (typeof game.places === "string") decode(game);
   told = null;
+  document.querySelectorAll("#legend .armed").forEach((entry) => { entry.hidden = !game.releases.length; });
   $("#game").value = String(index);
   $("#about").replaceChildren(element("b", "", game.title), document.createTextNode(game.model + " · " + game.gun + " · " + clockText(game.last / TPS)));
   $("#notes").textContent = game.notes; $("#notes").hidden = !game.notes;
@@ -82,14 +84,14 @@ function show() {
   $("#play").textContent = playing ? "Pause" : tick >= game.last ? "Replay" : "Play";
   $("#banner").classList.toggle("shown", tick >= game.last);
   if (latest !== told) { told = latest; $("#told").textContent = latest ? describe(latest) : ""; }
-  boards.forEach((field, seat) => showBoard(field, moment.planes[seat], game.gun));
+  boards.forEach((field, seat) => showBoard(field, moment.planes[seat], game.gun, moment.stores[seat]));
   scene.paint(moment);
   if (!playing) $("canvas.world").setAttribute("aria-label", "At " + clockText(seconds) + ": " + moment.planes.map((p, seat) => game.names[seat] + " " + Math.round(size(p.vel)) + " m/s, " + Math.round(p.pos[1]) + " m high, " + p.load.toFixed(1) + " g").join("; "));
 }
 function state() {
   const moment = sceneAt(game, tick, R);
   return { game: index, games: games.length, names: game.names, tick, last: game.last, playing, speed, view: scene.view(), webgl: scene.works(), planes: moment.planes,
-    bursts: moment.bursts.length, beams: moment.beams.length, told: $("#told").textContent, pictures: game.names.map((_, seat) => scene.onPicture(moment.planes[seat].pos)),
+    bursts: moment.bursts.length, releases: moment.releases, stores: moment.stores, beams: moment.beams.length, told: $("#told").textContent, pictures: game.names.map((_, seat) => scene.onPicture(moment.planes[seat].pos)),
     banner: $("#banner").classList.contains("shown") ? $("#banner b").textContent : "" };
 }
 

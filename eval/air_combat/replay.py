@@ -1,8 +1,9 @@
 """Replays of air combat in three dimensions, on a self-contained HTML page (`replay.html`) without network requests.
 
 For each match it has the aircraft's places and attitudes at every step (15 a second, about 90 KB for a minute), the
-bursts of the guns, and events. Between samples the page goes along a cubic that has the velocities of both. Vectors of
-the page are east, up and south. It draws with three.js (`three/three.min.js`, with its licence), in WebGL.
+bursts of the guns, missiles and flares, and events. Between samples the page goes along a cubic that has the velocities
+of both. Vectors of the page are east, up and south. It draws with three.js (`three/three.min.js`, with its licence), in
+WebGL.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from sparring.configs.core.files import write_atomically
 from sparring.envs.air_combat import rules
-from sparring.envs.air_combat.recording import AirRecording
+from sparring.envs.air_combat.recording import AirRecording, Release
 from sparring.eval.command import fill_page, join_files
 
 PASS_DISTANCE = 400.0
@@ -25,6 +26,8 @@ FIRE_GAP = 30
 """Ticks without a new burst that end an event of firing."""
 HIT_GAP = 15
 """Ticks without damage that end an event of being hit."""
+FLARE_GAP = 90
+"""Ticks without a new flare that end an event of dropping them."""
 _FOLDER = Path(__file__).parent
 _UNIT = 32767.0
 _SCALARS = (("load", 100.0), ("roll_rate", 1e3), ("alpha", 1e4), ("power", 100.0), ("hp", _UNIT), ("rounds", 1.0))
@@ -98,7 +101,22 @@ def encode(recording: AirRecording, every: int = 1) -> dict[str, Any]:
             [burst.seat, burst.first, burst.last, int(burst.early), *_rounded(burst.pos), *_rounded(burst.vel)]
             for burst in recording.bursts
         ],
+        "carried": list(recording.carried),
+        "releases": [_release(one, every) for one in recording.releases],
         "events": sorted(_events(recording), key=lambda event: event["tick"]),
+    }
+
+
+def _release(release: Release, every: int) -> dict[str, Any]:
+    """Return a missile or a flare: its samples' ticks and places (base64), and the aircraft it hit or -1."""
+    last = len(release.ticks) - 1
+    kept = sorted({*range(0, last, every), last})
+    return {
+        "kind": release.kind,
+        "seat": release.seat,
+        "hit": release.hit,
+        "ticks": release.ticks[kept].tolist(),
+        "places": _text(_east_up_south(release.path[kept, :3]).astype("<f4")),
     }
 
 
@@ -147,6 +165,7 @@ def _events(recording: AirRecording) -> Iterator[Event]:
     """Yield events: `tick`, `end` where one lasts, `kind`, `seat` (who fires, is hit, is lost), and details."""
     for seat in range(len(recording.names)):
         yield from _fired(recording, seat)
+        yield from _released(recording, seat)
         yield from _hits(recording, seat)
     if len(recording.names) == 2:
         yield from _passes(recording)
@@ -160,27 +179,54 @@ def _fired(recording: AirRecording, seat: int) -> Iterator[Event]:
         yield {"kind": "fire", "seat": seat, "tick": first, "end": last, "rounds": int(spent[rows].sum())}
 
 
+def _released(recording: AirRecording, seat: int) -> Iterator[Event]:
+    """Yield launches, flares dropped in one go, and the turns of the seat's missiles to a flare."""
+    own = [one for one in recording.releases if one.seat == seat]
+    missiles, flares = ([one for one in own if one.kind == kind] for kind in ("missile", "flare"))
+    for count, missile in enumerate(missiles, start=1):
+        yield {
+            "kind": "launch",
+            "seat": seat,
+            "tick": int(missile.ticks[0]),
+            "left": max(recording.carried[0] - count, 0),
+        }
+        for row in missile.decoys(len(recording.names)):
+            yield {"kind": "decoy", "seat": seat, "tick": int(missile.ticks[row])}
+    dropped = np.array([int(one.ticks[0]) for one in flares], dtype=int)
+    for rows in _groups(dropped, np.ones(len(dropped), dtype=bool), FLARE_GAP):
+        first, last = int(dropped[rows[0]]), int(dropped[rows[-1]])
+        yield {"kind": "flares", "seat": seat, "tick": first, "end": last, "count": len(rows)}
+
+
 def _hits(recording: AirRecording, seat: int) -> Iterator[Event]:
-    """Yield damage taken in one go, and the loss of the aircraft with its cause: gun, ground or ceiling."""
+    """Yield damage taken in one go, by a missile or else, and the loss of the aircraft with its cause.
+
+    Causes are gun, missile, ground and ceiling.
+    """
     hp = recording.planes["hp"][:, seat].astype(np.float64)
     lost = -np.diff(hp, prepend=hp[0])
     height = -float(recording.planes["pos"][-1, seat, 2])
     down = int(np.argmax(hp <= 0.0)) if (hp <= 0.0).any() else None
     cause = "ground" if height < rules.FLOOR + 60.0 else "ceiling" if height > rules.CEILING - 60.0 else "gun"
-    for rows in _groups(recording.ticks, lost > 1e-6, HIT_GAP):
-        if cause != "gun" and down in rows:
+    struck = {
+        int(np.searchsorted(recording.ticks, one.ticks[-1])): int(one.ticks[-1])
+        for one in recording.releases
+        if one.hit == seat
+    }
+    if cause == "gun" and down in struck:
+        cause = "missile"
+    by_gun = lost > 1e-6
+    for row, tick in struck.items():
+        by_gun[row] = False
+        left, part = round(float(hp[row]), 3), round(float(lost[row]), 3)
+        yield {"kind": "hit", "seat": seat, "tick": tick, "by": "missile", "lost": part, "hp": left}
+    for rows in _groups(recording.ticks, by_gun, HIT_GAP):
+        if cause in ("ground", "ceiling") and down in rows:
             rows = rows[rows != down]
         if rows.size:
             first, last = int(recording.ticks[rows[0] - 1]), int(recording.ticks[rows[-1]])
-            left = round(float(hp[rows[-1]]), 3)
-            yield {
-                "kind": "hit",
-                "seat": seat,
-                "tick": first,
-                "end": last,
-                "lost": round(float(lost[rows].sum()), 3),
-                "hp": left,
-            }
+            left, part = round(float(hp[rows[-1]]), 3), round(float(lost[rows].sum()), 3)
+            yield {"kind": "hit", "seat": seat, "tick": first, "end": last, "lost": part, "hp": left}
     if down is not None:
         yield {"kind": "down", "seat": seat, "tick": int(recording.ticks[down]), "cause": cause}
 

@@ -2,6 +2,7 @@
 // page for flying. A scene has, with vectors [east, up, south] in m and m/s:
 //   planes [{ pos, vel, nose, up, load, alpha, power, hp, rounds }], short (names), teams (0 or 1 of each plane),
 //   trails [each oldest first, { pos, up, nose }], bursts [{ pos, vel, seat }], beams [[from seat, to seat]],
+//   releases [{ kind, seat, pos, flying, along, left, smoke [[place, part]] }] if there are missiles and flares,
 //   flashes [{ kind, seat, age }] and `before`: nose and roof of each plane a quarter of a second ago.
 
 const COLORS = ["#f0a528", "#56b4e9"], FLASH_SECONDS = 0.8;
@@ -136,6 +137,13 @@ function paintTrail(trail, seat, toLines, toRibbons) {
     toRibbons.push([a, color, faint], [b, color, faint], [c, color, faint], [a, color, faint], [c, color, faint], [d, color, faint]);
   }
 }
+// Smoke of a missile or a flare, and the missile's body as a line that can be seen from afar.
+const SMOKE = new THREE.Color("#eef1f4"), BODY = 3;
+function paintRelease({ kind, seat, pos, along, flying, smoke }, toLines) {
+  const most = kind === "missile" ? 0.85 : 0.45;
+  for (let i = 0; i + 1 < smoke.length; i++) toLines.push([smoke[i][0], SMOKE, most * smoke[i][1]], [smoke[i + 1][0], SMOKE, most * smoke[i + 1][1]]);
+  if (kind === "missile" && flying) toLines.push([pos, models[seat].color, 1], [add(pos, along, -BODY * scaleAt(pos)), models[seat].color, 1]);
+}
 function paint(scene) {
   painted = scene;
   if (models.length !== scene.planes.length) build(scene);
@@ -147,6 +155,7 @@ function paint(scene) {
     const tail = add(pos, vel, -0.02 * Math.max(1, 0.25 * scaleAt(pos)));
     toLines.push([pos, grey, 1], [tail, models[seat].color, 0.35]);
   }
+  (scene.releases || []).forEach((release) => paintRelease(release, toLines));
   for (const [from, to] of scene.beams) toLines.push([scene.planes[from].pos, grey, 0.9], [scene.planes[to].pos, models[from].color, 0.9]);
   for (const { points, seat } of scene.paths || []) points.slice(1).forEach((p, i) => toLines.push([points[i], models[seat].color, 0.8], [p, grey, 0.9]));
   lines(toLines); ribbons(toRibbons);
@@ -271,6 +280,19 @@ function paintName(plane, seat, scene) {
   const label = name + " " + kilometres(size(add(plane.pos, scene.planes[view.seat].pos, -1)));
   text(label, clamp(x, 62, width - 62), clamp(y + (y > height / 2 ? -22 : 22), 14, height - 14), color);
 }
+// A missile as a diamond in the colour of its side, a flare as a glow.
+function paintMark({ kind, seat, pos, flying, left }, scene) {
+  const at = onPicture(pos);
+  if (!flying || !at.on) return;
+  if (kind === "missile") {
+    pen.strokeStyle = COLORS[scene.teams[seat]]; pen.lineWidth = 2;
+    pen.beginPath(); for (const [x, y] of [[0, -7], [7, 0], [0, 7], [-7, 0]]) pen.lineTo(at.x + x, at.y + y); pen.closePath(); pen.stroke();
+    return;
+  }
+  const radius = 5 + 6 * left, glow = pen.createRadialGradient(at.x, at.y, 0, at.x, at.y, radius);
+  glow.addColorStop(0, "rgba(255, 255, 235, 1)"); glow.addColorStop(0.35, "rgba(255, 220, 120, .8)"); glow.addColorStop(1, "rgba(255, 170, 60, 0)");
+  pen.fillStyle = glow; pen.beginPath(); pen.arc(at.x, at.y, radius, 0, 7); pen.fill();
+}
 function paintFlash({ kind, seat, age }, scene) {
   const share = age / FLASH_SECONDS, at = onPicture(scene.planes[seat].pos);
   if (share < 0 || share >= 1 || !at.ahead || (kind !== "hit" && kind !== "down")) return;
@@ -338,6 +360,7 @@ function paintOver(scene) {
   pen.clearRect(0, 0, width, height);
   if (!renderer) text("This page draws with WebGL, which this browser does not offer.", width / 2, height / 2, "#e6ebf3");
   scene.planes.forEach((plane, seat) => paintName(plane, seat, scene));
+  (scene.releases || []).forEach((release) => paintMark(release, scene));
   scene.flashes.forEach((flash) => paintFlash(flash, scene));
   if (view.kind === "behind" || view.kind === "toward") paintInstruments(scene);
 }

@@ -21,6 +21,7 @@ from sparring.configs.core.typed import Number, Text
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.batch import AirCombatBatch
 from sparring.envs.air_combat.recording import AirRecorder, AirRecording
+from sparring.envs.air_combat.tacview import write_acmi
 from sparring.eval.air_combat.replay import burst_row, plane_row, scene_constants, scene_parts, write_air_replay
 from sparring.eval.browser.flying import YOU, FlightChoices, FlightSession, FlightStage
 from sparring.eval.browser.server import Send
@@ -202,8 +203,9 @@ class AirStage(FlightStage):
         return match, {"names": [YOU, opponent.name], "model": setting, "gun": match.gun}, ""
 
     def write(self, path: Path, match: LiveFlight) -> None:
-        """Write the replay."""
+        """Write the replay, and beside it the match for Tacview."""
         write_air_replay(path, [match.recording()])
+        write_acmi(path.with_suffix(".acmi"), match.recording())
 
 
 class AirSession(FlightSession):

@@ -11,9 +11,8 @@ from sparring.agents.play.learner_env import LearnerEnv
 from sparring.configs.core.errors import InputError, UnknownNameError
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.batch import AirCombatBatch
-from sparring.envs.air_combat.parallel_env import FlightLog, parallel_env
+from sparring.envs.air_combat.parallel_env import parallel_env
 from sparring.envs.imported.pettingzoo import make
-from tests.envs.air_combat import flights
 
 NOTHING = np.array([0.0, 0.0, 0.5, -1.0], dtype=np.float32)
 
@@ -95,19 +94,3 @@ def test_flight_file_is_read_back():
     assert 170 < flown < 280
     assert track[-1, 3] > 20.0  # banked to the right
     assert sum("Name=F-16C" in line for line in lines) == 2
-
-
-def test_flight_file_angles_and_the_end_of_an_aircraft():
-    planes = flights.level(2, heading=np.array([0.5, -0.5]), bank=np.array([0.3, -0.3]))
-    planes["pos"][1] = (111_319.49, -111_319.49, -1234.5)
-    log = FlightLog(names=("one, two", "b"))
-    log.add(0.0, planes)
-    planes["hp"][1] = 0.0
-    log.add(0.5, planes)
-    log.add(1.0, planes)
-    lines = log.text().splitlines()
-    assert lines[7].startswith("1,T=0.0000000|0.0000000|5000.00|17.19|0.00|28.65,Type=Air+FixedWing,Name=F-16C")
-    assert "Pilot=one\\, two" in lines[7]
-    assert lines[8].startswith("2,T=-1.0000000|1.0000000|1234.50|-17.19|0.00|331.35,")
-    assert lines[-5:] == [lines[-5], "0,Event=Destroyed|2|", "-2", "#1.000", lines[-1]]
-    assert lines[-1].startswith("1,")

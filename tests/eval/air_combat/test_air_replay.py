@@ -12,7 +12,7 @@ from sparring.configs.core.errors import InputError
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.batch import AirCombatBatch
 from sparring.envs.air_combat.kernels.state import Plane
-from sparring.envs.air_combat.recording import AirRecorder, AirRecording, Burst
+from sparring.envs.air_combat.recording import AirRecorder, AirRecording, Burst, Release
 from sparring.eval.air_combat.command import AirCombatOptions, evaluate
 from sparring.eval.air_combat.replay import air_page, encode, write_air_replay
 from sparring.eval.options import parse
@@ -42,6 +42,18 @@ def recording(names=("a", "b"), **more):
     return AirRecording(names, "f16", "rounds", ticks, planes, (burst,), 2, **more)
 
 
+def armed(**more):
+    """The same, with a missile of the second aircraft that turns to a flare of the first, and one that kills it."""
+    ticks = np.arange(40, 100, 4)
+    path = np.zeros((len(ticks), 6))
+    path[:, 0], path[:, 1:3], path[:, 3] = ticks / 60 * 300, (500.0, -3000.0), 300.0
+    targets = np.where(ticks < 60, 0, 2 + 9)
+    missile = Release("missile", 1, 2, ticks, path, targets)
+    flare = Release("flare", 0, 0, ticks[5:], path[5:], np.full(len(ticks) - 5, -1))
+    killer = Release("missile", 1, 3, np.append(ticks[6:], 119), path[5:], np.zeros(len(ticks) - 5, dtype=int), hit=0)
+    return recording(releases=(missile, flare, killer), carried=(2, 8), **more)
+
+
 def decoded(text, kind):
     return np.frombuffer(base64.b64decode(text), dtype=kind)
 
@@ -62,6 +74,23 @@ def test_events_are_what_happened():
     assert kinds == [("fire", 1, 36), ("hit", 0, 112), ("down", 0, 120)]
     fire, hit, down = encode(recording())["events"]
     assert (fire["rounds"], fire["end"], hit["lost"], hit["hp"], down["cause"]) == (10, 48, 1.0, 0.0, "gun")
+
+
+def test_missiles_and_flares_are_events():
+    told = encode(armed())
+    kinds = [(e["kind"], e["seat"], e["tick"]) for e in told["events"]]
+    assert kinds == [
+        *(("fire", 1, 36), ("launch", 1, 40), ("flares", 0, 60), ("decoy", 1, 60), ("launch", 1, 64)),
+        *(("hit", 0, 112), ("hit", 0, 119), ("down", 0, 120)),
+    ]
+    struck, down = told["events"][-2:]
+    assert (struck["by"], struck["lost"], struck["hp"], down["cause"]) == ("missile", 0.4, 0.0, "missile")
+    assert told["carried"] == [2, 8]
+    first = told["releases"][0]
+    assert (first["kind"], first["seat"], first["hit"], len(first["ticks"])) == ("missile", 1, -1, 15)
+    places = decoded(first["places"], "<f4").reshape(-1, 3)
+    np.testing.assert_allclose(places[3], [500.0, 3000.0, -52 / 60 * 300], rtol=1e-6)
+    assert len(encode(armed(), every=4)["releases"][0]["ticks"]) == 5
 
 
 def test_the_ground_is_a_cause_of_its_own_and_no_hit():
@@ -153,7 +182,7 @@ def test_wrong_recordings_are_refused(tmp_path, flown):
 def test_the_page_in_a_browser(tmp_path):
     """The state at a tick between samples is that of the flight, and hostile names stay text."""
     file = tmp_path / "page.html"
-    write_air_replay(file, [recording((HOSTILE, "b"), title="first"), recording(title=HOSTILE)])
+    write_air_replay(file, [armed(names=(HOSTILE, "b"), title="first"), recording(title=HOSTILE)])
     dom = browse(file, "game=1&t=1.05&view=2&selftest", "--dump-dom")
     told = selftest(dom)
     assert told["names"] == [HOSTILE, "b"]
@@ -161,19 +190,28 @@ def test_the_page_in_a_browser(tmp_path):
     first = told["planes"][0]
     np.testing.assert_allclose(first["pos"], [0, 4000, -210], atol=0.01)
     np.testing.assert_allclose(first["vel"], [0, 0, -200], atol=0.05)
-    assert told["told"].startswith("0.6 s · b fires 10 rounds")
+    assert told["told"].startswith("1.0 s · the missile of b turns to a flare")
     assert told["bursts"] == 1
+    missile, flare = told["releases"]
+    np.testing.assert_allclose(missile["pos"], [500, 3000, -315], atol=0.01)
+    assert (missile["kind"], missile["seat"], flare["kind"], flare["flying"]) == ("missile", 1, "flare", True)
+    assert [(store["missiles"], store["flares"]) for store in told["stores"]] == [(2, 7), (1, 8)]
     assert re.search(r"<b[^>]*>b wins</b><span>the other is down · 0 % : 100 % hp · 0:02.0</span>", dom)
 
 
 def test_an_evaluation_writes_the_first_games(tmp_path):
     page = tmp_path / "match.html"
     words = ["--ckpt", "bot:dogfighter", "--opponents", "chaser", "--games", "2", "--replay", str(page)]
-    evaluation = evaluate(parse(AirCombatOptions, [*words, "--threads", "1", "--quiet"]))
+    flight = tmp_path / "match.acmi"
+    evaluation = evaluate(parse(AirCombatOptions, [*words, "--acmi", str(flight), "--threads", "1", "--quiet"]))
     evaluation.outputs[page](page)
+    evaluation.outputs[flight](flight)
+    assert flight.read_text().startswith("FileType=text/acmi/tacview\nFileVersion=2.2\n")
     data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(), re.DOTALL)[1]
     games = json.loads(data)["games"]
     assert [game["names"] for game in games] == [["dogfighter", "chaser"]]
     assert all(game["ticks"][:2] == [4, 8] for game in games)
     with pytest.raises(InputError, match="a page for a browser"):
         parse(AirCombatOptions, [*words[:-1], "match.png"])
+    with pytest.raises(InputError, match=r"--acmi 'match.txt': is a Tacview file; give a name that ends in .acmi"):
+        parse(AirCombatOptions, [*words, "--acmi", "match.txt"])
