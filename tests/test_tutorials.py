@@ -80,7 +80,8 @@ def test_it_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     if page == "language_model.md":
-        monkeypatch.setattr(import_module("sparring.agents.grpo.trainer").GRPOTrainer, "_new_players", in_process)
+        trainer = import_module("sparring.agents.grpo.trainer").GRPOTrainer  # whose workers would import for seconds
+        monkeypatch.setattr(trainer, "_new_players", import_module("tests.agents.grpo.small_runs").in_process)
     modules = set(sys.modules)
     names = {"__name__": "__main__"}
     for language, code in BLOCK.findall(_small(page)):
@@ -107,11 +108,6 @@ def test_the_game_of_the_tutorial_is_short():
     assert [len(code.splitlines()) <= 52 for code in blocks] == [True]
 
 
-def in_process(trainer):
-    """As tests/agents/grpo/small_runs has it: a worker process would import for seconds what is loaded here."""
-    return import_module("tests.agents.grpo.small_runs").in_process(trainer)
-
-
 def _small(page):
     text = PAGES[page]
     for usual, small in SMALL[page].items():
@@ -129,9 +125,8 @@ def _run(line, folder):
     if words[:2] == ["python", "eval/run.py"]:
         few = [] if "--games" in words else ["--games", str(GAMES)]
         few += ["--max-games", "8"] if "--sprt" in words else []
-        assert run.main([*words[2:], *few, "--device", "cpu", "--threads", "1", "--quiet"]) in (
-            (0, 1) if "--sprt" in words else (0,)
-        )
+        codes = (0, 1) if "--sprt" in words else (0,)
+        assert run.main([*words[2:], *few, "--device", "cpu", "--threads", "1", "--quiet"]) in codes
     elif words[:2] == ["python", "eval/exploit.py"]:
         assert parse(ExploitOptions, words[2:]).seeds >= 4
     elif words[:2] == ["python", "eval/check.py"]:

@@ -17,9 +17,7 @@ def run_config(run):
     return load([f"+run={run}"])
 
 
-@cache
-def _plain(base):
-    return to_plain(load(base))
+_plain = cache(lambda base: to_plain(load(base)))
 
 
 def configured(base, *options):

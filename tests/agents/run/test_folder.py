@@ -17,6 +17,7 @@ from sparring.agents.run.preflight import FolderClaim
 from sparring.agents.run.session import RunSession
 from sparring.configs.core.errors import InputError
 from sparring.configs.load import load
+from tests.configs.run_configs import configured
 
 
 def test_a_made_up_name_is_adjective_callsign_run(tmp_path):
@@ -126,7 +127,8 @@ FOLDERS = ("pool", "state", "state/update_000001", "adapters", "adapters/old", "
 
 
 def config(root, *options):
-    return load(["+run=quickstart", f"checkpoint_dir={root}", "name=mine", "logger.progress=false", *options])
+    base = ("+run=quickstart", "name=mine", "logger.progress=false")
+    return configured(base, f"checkpoint_dir={root}", *options)
 
 
 @pytest.fixture

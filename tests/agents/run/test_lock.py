@@ -12,7 +12,7 @@ from sparring.agents.run import folder as run_folder
 from sparring.agents.run.folder import LOCK, RunFolder, RunFolderError, RunLock, RunLockedError
 from sparring.agents.run.preflight import FolderClaim
 from sparring.configs.core.errors import InputError
-from sparring.configs.load import load
+from tests.configs.run_configs import configured
 
 HOLD = "import sys; sys.path.insert(0, '.'); from sparring.agents.run.folder import RunLock; from pathlib import Path; "
 HOLD += "lock = RunLock(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
@@ -45,12 +45,14 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
 
 START = """
 import sys
+from dataclasses import replace
 from sparring.agents.run.preflight import FolderClaim
 from sparring.configs.core.errors import InputError
 from sparring.configs.load import load
 root, seed = sys.argv[1:]
+loaded = load(["+run=quickstart", f"checkpoint_dir={root}", f"seed={seed}"])
 for line in sys.stdin:
-    config = load(["+run=quickstart", f"checkpoint_dir={root}", f"name={line.strip()}", f"seed={seed}"])
+    config = replace(loaded, name=line.strip())
     print("ready", flush=True)
     sys.stdin.readline()
     try:
@@ -65,7 +67,7 @@ for line in sys.stdin:
 
 
 def config(root, *options):
-    return load(["+run=quickstart", f"checkpoint_dir={root}", "name=mine", *options])
+    return configured(("+run=quickstart", "name=mine"), f"checkpoint_dir={root}", *options)
 
 
 def test_of_two_starts_at_once_one_trains_and_the_other_hears_its_process_and_host(tmp_path):
