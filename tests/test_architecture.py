@@ -245,7 +245,7 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 77_113,
+    "product lines": 77_126,
     "product files": 458,
     "import lines, % of product lines": 7.4,
     "files with one importer": 81,

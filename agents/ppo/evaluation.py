@@ -11,7 +11,7 @@ anyway, so that a run with videos is the same as one without.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -20,13 +20,25 @@ from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.policy import Policy
 from sparring.configs.schema import EvaluationConfig
 
+R = TypeVar("R", bound=Recorder)
+
+
+class MatchFilms(Protocol[R]):
+    """Makes videos of the first match of evaluations."""
+
+    def recorder(self) -> R:
+        """Return a recorder for `play`, for matches with `trace=1`."""
+
+    def show(self, recorder: R, opponent: str) -> None:
+        """Log a video of the match that `recorder` holds."""
+
 
 class BotEvaluation:
     """The evaluations of a run. `setting` holds the conditions of the training matches, in default physics.
 
     `regimes` are the ranges [13, 2] of the named physics regimes, `players` the opponents that are no bots.
-    `alert` is called on a regression, `films` makes videos (`tasks.dogfight.DogfightFilms`), `seed` seeds the matches.
-    `improved` is true if the last update evaluated all bots and the mean win rate was the best so far.
+    `alert` is called on a regression, `films` makes videos; `seed` seeds the matches. `improved` is true if the last
+    update evaluated all bots and the mean win rate was the best so far.
     """
 
     def __init__(
@@ -38,7 +50,7 @@ class BotEvaluation:
         *,
         seed: int,
         players: Mapping[str, Policy] | None = None,
-        films: Any = None,
+        films: MatchFilms[Any] | None = None,
     ) -> None:
         self._films = films
         self.config, self.setting, self.regimes, self.alert, self.seed = config, setting, regimes, alert, seed

@@ -12,6 +12,7 @@ from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.opponents.dogfight.load import open_player
 from sparring.agents.play.dogfight_matches import MatchSettings
 from sparring.agents.play.own_reward import OwnReward
+from sparring.agents.ppo.evaluation import MatchFilms
 from sparring.agents.ppo.tasks.duel import DuelTask
 from sparring.agents.ppo.tasks.task import VIDEO, Film
 from sparring.curriculum.schedule import TrainingPlan
@@ -87,19 +88,19 @@ class DogfightTask(DuelTask):
         """Return the ranges of the named regimes."""
         return {regime: ranges(regime) for regime in REGIMES}
 
-    def films(self, film: Film) -> DogfightFilms:
+    def films(self, film: Film) -> MatchFilms[Any]:
         """Return what makes videos of evaluation matches."""
         return DogfightFilms(film, self.config.env.rules)
 
 
 class DogfightFilms:
-    """Videos of the first match of evaluations, under `rules`."""
+    """Videos of evaluation matches under `rules`, see `agents.ppo.evaluation.MatchFilms`."""
 
     def __init__(self, film: Film, rules: str) -> None:
         self._film, self._rules = film, rules
 
     def recorder(self) -> MatchRecorder:
-        """Return a recorder for `play`, of matches with `trace=1`."""
+        """Return a recorder of one match."""
         return MatchRecorder(1)
 
     def show(self, recorder: MatchRecorder, opponent: str) -> None:

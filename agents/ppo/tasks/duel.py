@@ -22,7 +22,7 @@ from sparring.agents.policies.memory import NONE
 from sparring.agents.policies.networks import shape_for
 from sparring.agents.policies.policy import Policy
 from sparring.agents.ppo import self_play
-from sparring.agents.ppo.evaluation import BotEvaluation
+from sparring.agents.ppo.evaluation import BotEvaluation, MatchFilms
 from sparring.agents.ppo.tasks.task import Film, TaskStatus, league_status
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError
@@ -126,8 +126,8 @@ class DuelTask:
         """Return the physics of the named regimes."""
         return {}
 
-    def films(self, film: Film) -> Any:
-        """Return what makes videos of evaluation matches, if anything."""
+    def films(self, film: Film) -> MatchFilms[Any] | None:
+        """Return what makes videos of evaluation matches."""
         return None
 
     def open(self, folder: RunFolder, alert: Callable[[str], None], film: Film) -> self_play.SelfPlay | None:
