@@ -82,10 +82,10 @@ class Policy:
         own, needed = (sum(one[key] for key in ACTION_KEYS) for one in (self.contract, contract))
         if own != needed:
             raise PolicyError(f"{self.name} gives {own} numbers an action and cannot play where it takes {needed}")
-        own, needed = self.contract.get("obs_dim"), contract.get("obs_dim")
         physics = contract.get("observe_physics") and not self.contract.get("observe_physics")  # which the matches add
         alike = all(self.contract.get(key) == contract.get(key) for key in OBSERVATION_KEYS)
-        if not alike and not (physics and own < needed):
+        if not alike and not (physics and self.contract["obs_dim"] < contract["obs_dim"]):
+            own, needed = self.contract["obs_dim"], contract["obs_dim"]
             raise PolicyError(f"{self.name} observes {own} floats and cannot play matches that show {needed}")
 
     @torch.no_grad()
