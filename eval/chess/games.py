@@ -2,7 +2,7 @@
 
 Games 2k and 2k + 1 begin with the same random opening; the player is White in the first and Black in the second. Equal
 seeds give equal openings against all opponents. Each player answers many positions at once with a move in UCI, or with
-text that is none.
+text that is none. `open_player` is the one place where a name, a file or a Python object becomes a player.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A policy of an imported game and the matches in which it plays, from its file.
+"""A policy of an imported game and the matches in which it plays, from its file, and one of them drawn as a replay.
 
 The file names the game. Making one of PettingZoo runs the code of a module, and so does a function that decides who
 leads: unless that is of `KNOWN_MODULES`, it is imported only if the command line names it.

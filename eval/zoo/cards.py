@@ -1,6 +1,8 @@
 """Cards of policies: the table of a NAME.md beside a NAME.pt, what the file itself says, and both as columns.
 
-Neither torch nor a simulator is needed. A figure that no card and no file has is "not measured" or "not recorded".
+`sparring policies` lists policies; `add RUN` puts a run's policy into `checkpoints/zoo/`, with a card of what the run's
+files say: options, steps, times of updates, eval.json, and an exploit.json of exactly this file. The command to repeat
+is checked: it must give the run's options. Neither torch nor a simulator is needed. A figure that no card and no file has is "not measured" or "not recorded".
 """
 
 from __future__ import annotations

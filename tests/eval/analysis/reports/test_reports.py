@@ -12,16 +12,7 @@ import pytest
 import yaml
 
 from sparring.eval import runs
-from sparring.eval.analysis.reports.comparison import (
-    ComparedRun,
-    ComparisonOptions,
-    SeedGroup,
-    _group_value,
-    common_limit,
-    difference,
-    grouped,
-    load_compared,
-)
+from sparring.eval.analysis.reports import comparison
 from sparring.eval.analysis.reports.power_law import ComputeChoice, compute_of, difference_of_means, mean_of
 from sparring.eval.analysis.reports.rendering import draw_svg, sparkline
 from sparring.eval.analysis.reports.report import LinePlot, PlotLine, number
@@ -208,8 +199,10 @@ def test_all_runs_of_a_group_count(run_folder, base, other, gap, basis):
 
             names.append(f"run{len(names)}")
             folder = run_folder("healthy_grpo", to=names[-1], edit=edit, seed=seed, grpo={"learning_rate": rate})
-    compared = load_compared(names, [RunFolders(folder.parent)], ComparisonOptions())
-    found = difference(*grouped(compared), "benchmark/reward_mean", common_limit(compared))
+    compared = comparison.load_compared(names, [RunFolders(folder.parent)], comparison.ComparisonOptions())
+    found = comparison.difference(
+        *comparison.grouped(compared), "benchmark/reward_mean", comparison.common_limit(compared)
+    )
     assert (found.estimate.value, found.basis) == (pytest.approx(gap), basis)
 
 
@@ -247,8 +240,10 @@ def test_a_verdict_needs_six_seeds(run_folder, count, verdict):
 
             names.append(f"r{rate}s{seed}")
             folder = run_folder("healthy_grpo", to=names[-1], edit=edit, seed=seed, grpo={"learning_rate": rate})
-    compared = load_compared(names, [RunFolders(folder.parent)], ComparisonOptions())
-    found = difference(*grouped(compared), "benchmark/reward_mean", common_limit(compared))
+    compared = comparison.load_compared(names, [RunFolders(folder.parent)], comparison.ComparisonOptions())
+    found = comparison.difference(
+        *comparison.grouped(compared), "benchmark/reward_mean", comparison.common_limit(compared)
+    )
     assert found.estimate.value == pytest.approx(0.1)
     assert found.verdict == verdict
 
@@ -272,20 +267,20 @@ def test_runs_are_compared_where_both_have_been(run_folder):
     """The shorter run decides: values later than its end are not used."""
     root = run_folder("healthy_grpo").parent
     run_folder("healthy_grpo", to="short", rows=15)
-    options = ComparisonOptions(equal="updates")
-    long, short = load_compared(["healthy_grpo", "short"], [RunFolders(root)], options)
+    options = comparison.ComparisonOptions(equal="updates")
+    long, short = comparison.load_compared(["healthy_grpo", "short"], [RunFolders(root)], options)
     assert long.value("benchmark/reward_mean", 15.0) == short.value("benchmark/reward_mean", 15.0)
     assert long.value("benchmark/reward_mean", 15.0) != long.value("benchmark/reward_mean", 30.0)
-    (group,) = grouped([long, short])
+    (group,) = comparison.grouped([long, short])
     assert len(group.runs) == 2
 
 
 def test_one_run_a_side_is_compared_by_windows(run_folder):
     root = run_folder("healthy_grpo").parent
     run_folder("healthy_grpo", to="other", trainer="clone")
-    compared = load_compared(["healthy_grpo", "other"], [RunFolders(root)], ComparisonOptions())
-    base, other = grouped(compared)
-    found = difference(base, other, "benchmark/reward_mean", common_limit(compared))
+    compared = comparison.load_compared(["healthy_grpo", "other"], [RunFolders(root)], comparison.ComparisonOptions())
+    base, other = comparison.grouped(compared)
+    found = comparison.difference(base, other, "benchmark/reward_mean", comparison.common_limit(compared))
     assert found.estimate.value == 0.0
     assert "windows" in found.basis
 
@@ -298,10 +293,13 @@ def test_rates_stay_in_0_to_1_and_two_seeds_have_no_interval(read_run, metric, v
     record, history = read_run("healthy_cartpole")
     x = np.arange(1.0, 11.0)
     rows = [replace(history, columns={metric: np.full(10, value)}) for value in values]
-    group = SeedGroup(
-        "g", tuple(ComparedRun(record, one, compute_of(record, one, ComputeChoice()), x, "steps") for one in rows)
+    group = comparison.SeedGroup(
+        "g",
+        tuple(
+            comparison.ComparedRun(record, one, compute_of(record, one, ComputeChoice()), x, "steps") for one in rows
+        ),
     )
-    cell = _group_value(group, metric, 10.0)
+    cell = comparison._group_value(group, metric, 10.0)
     assert (cell.interval if isinstance(cell, Estimate) else cell) == expected
 
 
