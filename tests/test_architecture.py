@@ -245,10 +245,10 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 77_126,
+    "product lines": 77_141,
     "product files": 458,
     "import lines, % of product lines": 7.4,
-    "files with one importer": 81,
+    "files with one importer": 82,
     "files with one importer and at most 80 lines": 5,
     "`found` as a name, per 1,000 lines": 0.6,
     "test lines": 67_281,

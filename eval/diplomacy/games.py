@@ -1,9 +1,9 @@
 """Games of bots, policies and language models, and what is kept of them.
 
-A language model is slow for one decision at a time and fast for many, so its games run in parallel, in rounds just large
-enough to keep it busy. Each round has equally many games of every pair and power. A failing server or Ctrl-C loses only
-the current round, and the rounds before it are a fair comparison by themselves. Games of equal number have the same
-random draws in every pair, whatever the rounds.
+A language model is slow for one decision at a time and fast for many, so its games run in parallel, in rounds just
+large enough to keep it busy. Each round has equally many games of every pair and power. A failing server or Ctrl-C
+loses only the current round, and the rounds before it are a fair comparison by themselves. Games of equal number have
+the same random draws in every pair, whatever the rounds.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 `sparring policies` lists policies; `add RUN` puts a run's policy into `checkpoints/zoo/`, with a card of what the run's
 files say: options, steps, times of updates, eval.json, and an exploit.json of exactly this file. The command to repeat
-is checked: it must give the run's options. Neither torch nor a simulator is needed. A figure that no card and no file has is "not measured" or "not recorded".
+is checked: it must give the run's options. Neither torch nor a simulator is needed. A figure that no card and no file
+has is "not measured" or "not recorded".
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Runs to compare: grouped by configuration without the seed, and aligned at equal steps, seconds or updates.
 
 All runs are compared up to the compute that every one of them reached. The value of a metric there is the mean over the
-last tenth of that compute, or the last value before it where a metric is written seldom. The first group is the baseline
-of all differences.
+last tenth of that compute, or the last value before it where a metric is written seldom. The first group is the
+baseline of all differences.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Chess as the server hosts it: opponents by name, the one game that every open page shows, and the pages' messages.
 
-A page can be closed and opened again. The opponent thinks in a thread; what it answers is dropped if the position it was
-asked about was taken back meanwhile. From the person's first move on, the game is written as PGN after every half-move,
-and as a replay at its end.
+A page can be closed and opened again. The opponent thinks in a thread; what it answers is dropped if the position it
+was asked about was taken back meanwhile. From the person's first move on, the game is written as PGN after every
+half-move, and as a replay at its end.
 """
 
 from __future__ import annotations
