@@ -26,6 +26,7 @@ from sparring.configs.serialization import options
 HARMLESS = (
     "name", "run", "resume", "checkpoint_dir", "checkpoint_every", "checkpoint_minutes", "keep_states", "grace_seconds",
     "patience_seconds", "max_updates", "device", "deterministic", "threads", "env.num_envs",
+    "distill.workers", "distill.executor", "distill.executor_address",
     "env.engine.processes", "env.engine.cache", "logger", "evaluation", "grpo.shard_model",
 )  # fmt: skip
 

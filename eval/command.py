@@ -12,11 +12,14 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
+from hashlib import sha256
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from sparring.agents.run.folder import code_origin
 from sparring.configs.core.errors import InputError, printable
 from sparring.configs.core.files import read_regular, write_atomically
 from sparring.configs.core.status import LOADING, quiet_on_closed_pipe, say
@@ -160,6 +163,23 @@ def make_folders(folders: Iterable[Path | None], *, files: Iterable[Path | None]
     for path in outputs:
         if path.is_dir():
             raise InputError(f"{path}: is a folder; give the name of a file")
+
+
+def kept_cells(place: tuple[Path, str] | None) -> Path | None:
+    """Return the file of the cells played so far, beside the results that they become; None where none are written."""
+    return place[0] / f"{place[1]}.cells.jsonl" if place else None
+
+
+def cell_key(conditions: Mapping[str, Any], files: Iterable[Path]) -> str:
+    """Return a key that changes with the conditions of a cell, the content of its players' files, and this code."""
+    stated = {**conditions, "files": [sha256(file.read_bytes()).hexdigest() for file in files], "code": _code()}
+    return sha256(json.dumps(stated, sort_keys=True, default=str).encode()).hexdigest()
+
+
+@cache
+def _code() -> list[str]:
+    """Return the version and the commit of this code."""
+    return [version("sparring"), code_origin().get("commit", "")]
 
 
 def publish_report(report: CommandReport) -> int:

@@ -20,6 +20,8 @@ from textwrap import fill
 from types import NoneType
 from typing import Any, ClassVar, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
+from sparring.agents.distributed.tasks import KINDS as EXECUTORS
+from sparring.agents.distributed.tasks import LOCAL, Executor
 from sparring.agents.opponents.players import display_name, find_checkpoint
 from sparring.agents.run.folder import FINAL
 from sparring.configs.core.allowed import Allowed, Form, complaint, field_texts
@@ -31,10 +33,11 @@ from sparring.configs.schema import DEVICE
 from sparring.envs.game import games
 
 SEED = "[0, 2147483647]"
-THREADS = "[0, 4096]"
+THREADS, WORKERS = "[0, 4096]", "[1, 1024]"
 WIDTH = 120
 HELP = ("-h", "--help")
 WHO, CONDITIONS, RESULTS = "who plays", "under what conditions", "what becomes of the results"
+MACHINE = "machine"
 """Groups of options in --help."""
 Pairs = tuple[tuple[str, str], ...]
 """Keys and names; the key is empty for a name without one."""
@@ -229,6 +232,24 @@ class CommandOptions:
         """Raise `InputError`, which asks for `what`, if the option `name` is empty."""
         if not getattr(self, name):
             raise InputError(f"--{name} is missing: {what}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskOptions(CommandOptions):
+    """Options of a command whose work is independent tasks (`agents/distributed/tasks.py`)."""
+
+    executor: str = argument(LOCAL, EXECUTORS, metavar="E", group=MACHINE)
+    """Where tasks are done: local, or ray, a cluster whose nodes share the folder of the results."""
+    address: str = argument("auto", metavar="A", group=MACHINE, flags=["--executor-address"])
+    """Address of the Ray cluster; auto is the one of this machine."""
+    workers: int = argument(1, WORKERS, metavar="N", group=MACHINE)
+    """Tasks at a time on this machine, each in a process."""
+
+    @property
+    def runner(self) -> Executor:
+        """Where the tasks are done."""
+        threads = vars(self)["threads"]  # an option of every such command, with its own place in --help
+        return Executor(self.executor, self.address, self.workers, threads)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,7 @@ from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import InputError
 from sparring.configs.games import is_imported
 from sparring.envs.dogfight import GAME
-from sparring.eval.command import CommandReport, make_folders, publish_report, run_command, use_machine
+from sparring.eval.command import CommandReport, kept_cells, make_folders, publish_report, run_command, use_machine
 from sparring.eval.dogfight.command import GAMES, PlayOptions, make_plan, make_report
 from sparring.eval.options import (
     CONDITIONS,
@@ -211,9 +211,11 @@ def read(words: Sequence[str]) -> PlayerOptions:
     return parse(parse_known(PayoffChoice, words).options, words)
 
 
-def play(options: PayoffOptions, folder: Path, opponents: Sequence[players.Player]) -> Payoffs:
-    """Load the players and play a round robin. Raises `InputError` if a player cannot take part."""
-    device, threads = use_machine(options.device, options.threads, quiet=options.quiet)
+def play(
+    options: PayoffOptions, folder: Path, opponents: Sequence[players.Player], kept: Path | None = None
+) -> Payoffs:
+    """Load the players and play a round robin, whose cells are kept in a file. Raises `InputError` for the players."""
+    device, threads = use_machine(options.device, options.runner.task_threads, quiet=options.quiet)
     from sparring.agents.opponents.dogfight.load import frozen_policies, open_player
     from sparring.agents.opponents.snapshots import names_by_age, thin
     from sparring.eval.dogfight.arena import ladder
@@ -227,7 +229,7 @@ def play(options: PayoffOptions, folder: Path, opponents: Sequence[players.Playe
     entrants = policies + others
     names = _check_players(entrants)
     anchor = (options.fixed or Anchor.among(names)).check(names)
-    plan = make_plan(options, entrants, device, threads)
+    plan = replace(make_plan(options, entrants, device, threads), kept=kept)
     report = make_report(options, plan, ladder(entrants, plan), entrants, anchor=anchor)
     return Payoffs(folder.name, ages, entrants, report)
 
@@ -250,7 +252,7 @@ def payoff(options: PlayerOptions, *, keep: bool = True) -> CommandReport:
     make_folders([], files=[picture])
     if picture:
         check_matplotlib()
-    payoffs = play(options, folder, opponents)
+    payoffs = play(options, folder, opponents, kept_cells((picture.parent, picture.stem)) if picture else None)
     text, data = payoff_markdown(payoffs, picture.name if picture else ""), payoff_json(payoffs)
     if picture is None:
         return CommandReport(text, data, quiet=options.quiet)

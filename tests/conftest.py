@@ -8,11 +8,13 @@ start inherit these variables.
 import gc
 import ipaddress
 import os
+import pickle
 import socket
 
 import pytest
 from hypothesis import settings
 
+from sparring.agents.distributed import tasks
 from sparring.configs import opponents
 
 # Drawn examples of a property: few in every run, many in `make slow`. A busy machine is no failure: no deadline.
@@ -127,3 +129,19 @@ def pytest_collection_finish(session):
     """What was imported stays: the garbage collector need not go through it again and again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def packed_tasks(monkeypatch):
+    """Executors of several workers do their tasks here, the last one first, from what workers would get and return.
+
+    The list has each executor used, with the number of its tasks.
+    """
+    used = []
+
+    def run_tasks(function, given, executor):
+        used.append((executor, len(given)))
+        return ((task, pickle.loads(tasks._done(tasks._packed(function, task)))) for task in reversed(given))
+
+    monkeypatch.setattr(tasks, "run_tasks", run_tasks)
+    return used

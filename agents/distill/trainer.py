@@ -1,7 +1,8 @@
 """Distillation: an order network imitates the orders of a teacher, such as the search, which needs 100 times the time.
 
 First the labels: games in which the teacher names the orders of one power (`envs/diplomacy/rollouts/labelled.py`),
-written to data/ in the run's folder and continued there after an interruption. `distill.player` lets a student play
+written to data/ in the run's folder and continued there after an interruption; each file is a task of an executor
+(`agents/distributed/tasks.py`), so that `distill.workers` are made at a time. `distill.player` lets a student play
 them, so that the next one learns what to do in the positions that students reach (Ross et al. 2011). Then the training,
 an update being one pass over all decisions in batches of B:
 
@@ -16,11 +17,11 @@ the training. On a CPU a continued run is bit-exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import torch
@@ -28,6 +29,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sparring.agents.distributed.processes import ALONE, Processes, derive_seeds
+from sparring.agents.distributed.tasks import Executor, follow_tasks
 from sparring.agents.opponents.diplomacy import PolicyOrders, open_player
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.order_network import OrderNetwork
@@ -48,6 +50,9 @@ from sparring.envs.diplomacy.movement_batch import OrderWriter, movement_contrac
 from sparring.envs.diplomacy.observation import observe
 from sparring.envs.diplomacy.orders.order_choices import read_choices, rows_of
 from sparring.envs.diplomacy.rollouts.labelled import BOT, Labeller, LabelSettings, Rows, read_labels, write_labels
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 SEED_USES = ("network", "games", "shuffle", "checks")
 DATA = "data"
@@ -82,6 +87,27 @@ def mean_share(rows: Rows) -> float:
     """Return the mean final share of the squares over the games of some decisions."""
     games, first = np.unique(rows["game"].numpy(), return_index=True)
     return float(rows["share"][torch.from_numpy(first)].sum() / len(games))
+
+
+def open_writer(key: str, name: str) -> OrderWriter | None:
+    """Open the teacher or the player, `key`; None for DumbBot as the teacher, and for no player."""
+    if not name or (name == BOT and key == "teacher"):
+        return None
+    player = open_player(name)
+    if isinstance(player, str):
+        wrong = f"is another bot than {BOT}; give {BOT}," if key == "teacher" else "is a bot; give"
+        raise ConfigError(f"distill.{key}={name}: {wrong} search:positions=2000, a run or a policy")
+    return player
+
+
+def play_part(task: tuple[LabelSettings, int], bar: tqdm[NoReturn]) -> Rows:
+    """Play the games of a part with that number, in a process of an executor or here."""
+    settings, number = task
+    labeller = Labeller(settings, open_writer("teacher", settings.teacher), open_writer("player", settings.player))
+    try:
+        return labeller.part(number)
+    finally:
+        labeller.close()
 
 
 class DistillTrainer:
@@ -241,18 +267,7 @@ class DistillTrainer:
         if not self.config.distill.games and not self.config.distill.data:
             raise ConfigError("distill.games=0: leaves nothing to learn from; give distill.data, or a number of games")
         for key in ("teacher", "player") if self.config.distill.games else ():
-            self._open(key)
-
-    def _open(self, key: str) -> OrderWriter | None:
-        """Open the teacher or the player; None for DumbBot as the teacher, and for no player."""
-        name = getattr(self.config.distill, key)
-        if not name or (name == BOT and key == "teacher"):
-            return None
-        player = open_player(name)
-        if isinstance(player, str):
-            wrong = f"is another bot than {BOT}; give {BOT}," if key == "teacher" else "is a bot; give"
-            raise ConfigError(f"distill.{key}={name}: {wrong} search:positions=2000, a run or a policy")
-        return player
+            open_writer(key, getattr(self.config.distill, key))
 
     def _make_labels(self) -> None:
         distill = self.config.distill
@@ -267,11 +282,16 @@ class DistillTrainer:
             slips=distill.slips,
         )
 
-        def labeller() -> Labeller:
-            return Labeller(settings, self._open("teacher"), self._open("player"))
+        executor = Executor(distill.executor, distill.executor_address, distill.workers, self.config.threads)
+
+        def play(missing: Sequence[int]) -> Iterator[tuple[int, Rows]]:
+            tasks = [(settings, number) for number in missing]
+            bar: dict[str, Any] = {"quiet": not self.config.logger.progress or executor.alone, "unit": "part"}
+            made = follow_tasks(play_part, tasks, executor, label=lambda task: f"part {task[1] + 1}", **bar)
+            return ((missing[index], rows) for index, rows in made)
 
         about = {"command": f"python train.py +run={self.config.run or ''} seed={self.config.seed}"}
-        for number, rows in write_labels(self.session.folder.path / DATA, settings, labeller, about=about):
+        for number, rows in write_labels(self.session.folder.path / DATA, settings, play, about=about):
             decisions = counted(len(rows["power"]), "decision")
             self.session.say(
                 f"labels: part {number + 1} of {settings.parts}, {decisions}, share {mean_share(rows):.1%}"

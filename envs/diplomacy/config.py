@@ -49,6 +49,12 @@ class DistillConfig:
     """Part of the steps in which the value learns too: the power's share of the squares at the end of the game."""
     held_out: float = option(0.08, "[0, 0.9]")
     """Part of the games that is kept for the measured accuracy."""
+    workers: int = option(1, "[1, 1024]")
+    """Files of labels that are made at a time on this machine, each in a process."""
+    executor: str = option("local", ("local", "ray"))
+    """Where labels are made: local, or ray, a cluster with the same version of Sparring."""
+    executor_address: str = option("auto", schema.TEXT)
+    """Address of the Ray cluster, such as 10.0.0.1:6379; auto is the one of this machine."""
 
 
 @dataclass

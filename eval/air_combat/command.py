@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from tqdm import tqdm
-
+from sparring.agents.distributed.tasks import finish_tasks
 from sparring.agents.opponents import players
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.files import read_regular_text
@@ -26,11 +25,23 @@ from sparring.envs.air_combat.rules import BOTS, GUNS, HELD_OUT, MODELS, TICKS_P
 from sparring.envs.air_combat.tacview import write_acmi
 from sparring.eval.air_combat.replay import write_air_replay
 from sparring.eval.command import Evaluation, GameEvaluation, make_folders, place_of, use_machine
-from sparring.eval.options import CONDITIONS, RESULTS, WHO, CommandText, EvaluateOptions, argument, check_page
+from sparring.eval.options import (
+    CONDITIONS,
+    RESULTS,
+    WHO,
+    CommandText,
+    EvaluateOptions,
+    TaskOptions,
+    argument,
+    check_page,
+)
 from sparring.eval.stats.tables import COUNTED, MatchRecord, counted, length_and_hp, percent, record_of, table
 
 if TYPE_CHECKING:
+    from tqdm import tqdm
+
     from sparring.agents.opponents.air_combat import CombatConditions, Pilot
+    from sparring.envs.air_combat.recording import AirRecording
 
 SCHEMA_VERSION = 1
 GAMES = "[2, 1000000]"
@@ -51,7 +62,7 @@ exit codes: 0 done, 1 a --require failed, 2 bad input, 130 stopped with Ctrl-C""
 
 
 @dataclass(frozen=True, kw_only=True)
-class AirCombatOptions(EvaluateOptions):
+class AirCombatOptions(TaskOptions, EvaluateOptions):
     """Options of the command; the players have not been located."""
 
     TEXT = CommandText(
@@ -99,7 +110,7 @@ def evaluate(options: AirCombatOptions) -> Evaluation:
     players.check_game(GAME, located, *opponents)
     _check_names(options, [players.display_name(one) for one in opponents])
     make_folders([options.out], files=[options.replay, options.acmi])
-    device, threads = use_machine(options.device, options.threads, quiet=options.quiet)
+    device, threads = use_machine(options.device, options.runner.task_threads, quiet=options.quiet)
     from sparring.agents.opponents.air_combat import CombatConditions, open_player
 
     sure = not options.stochastic
@@ -111,14 +122,14 @@ def evaluate(options: AirCombatOptions) -> Evaluation:
     setting = CombatConditions(model, options.gun, device=device, threads=threads, options=beyond, **repeat)
     with said_if_long(COMPILING, shown=not options.quiet):
         setting.batch(2).close()
-    records, films = [], []
-    with tqdm(others, unit="opponent", disable=options.quiet) as bar:
-        for opponent in bar:
-            bar.set_description(opponent.name)
-            film = FirstGame() if options.replay or (options.acmi and not films) else None
-            records.append(play_cell(player, opponent, setting, options.games, options.seed, film))
-            if film:
-                films += film.recordings((player.name, opponent.name))
+    filmed = [bool(options.replay) or (bool(options.acmi) and one is others[0]) for one in others]
+    cells = [
+        AirCell(player, opponent, setting, options.games, options.seed, film)
+        for opponent, film in zip(others, filmed, strict=True)
+    ]
+    bar: dict[str, Any] = {"label": lambda cell: cell.opponent.name, "unit": "opponent", "quiet": options.quiet}
+    played = finish_tasks(play_filmed, cells, options.runner, **bar)
+    records, films = [record for record, _ in played], [film for _, films in played for film in films]
     place = place_of(options.out, players.results_place(located), "eval")
     failures = tuple(line for text in options.require for line in _failures(text, records))
     text, data = report(options, player, records, setting)
@@ -138,6 +149,25 @@ def model_of(player: players.Player) -> str:
     except (OSError, ValueError, KeyError, TypeError):
         return MODELS[0]
     return choose("model", model, MODELS)
+
+
+@dataclass(frozen=True)
+class AirCell:
+    """Games of one pair, a task of an executor; if `filmed`, the first of them is recorded."""
+
+    player: Pilot
+    opponent: Pilot
+    setting: CombatConditions
+    games: int
+    seed: int
+    filmed: bool
+
+
+def play_filmed(cell: AirCell, bar: tqdm[NoReturn]) -> tuple[MatchRecord, list[AirRecording]]:
+    """Play the games of a cell; return their record and what was recorded."""
+    film = FirstGame() if cell.filmed else None
+    record = play_cell(cell.player, cell.opponent, cell.setting, cell.games, cell.seed, film)
+    return record, film.recordings((cell.player.name, cell.opponent.name)) if film else []
 
 
 def play_cell(

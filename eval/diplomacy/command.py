@@ -48,7 +48,7 @@ def evaluate(options: DiplomacyOptions) -> Evaluation:
     players.check_game(GAME, *([player] if player else []))
     rivals = find_rivals(options, player)
     make_folders([options.out], files=[options.replay])
-    device, threads = use_machine(options.device, options.threads, quiet=options.quiet)
+    device, threads = use_machine(options.device, options.runner.task_threads, quiet=options.quiet)
     if isinstance(player, Path) and not options.last_year_given:
         options = replace(options, last_year=last_year_of(player) or options.last_year)
     loaded = _load(options, player, device, rivals)
@@ -103,6 +103,8 @@ def _load(
             )
     for name in [name for name in options.opponents if is_code(name) or GAME.builds(name)] if language else []:
         raise InputError(f"--opponents {name}: {options.ckpt} is a language model, which meets bots and adapters only")
+    if language and not options.runner.alone:
+        raise InputError(f"--workers: {options.ckpt} is a language model, which plays in one process; leave it out")
     for name in () if language else options.language_only:
         raise InputError(f"--{name}: {options.ckpt} is no language model; leave it out")
     return loaded

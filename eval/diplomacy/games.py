@@ -19,10 +19,11 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from sparring.agents.distributed.tasks import finish_tasks
 from sparring.agents.llm.endpoint.backend import EndpointBackend
 from sparring.agents.llm.endpoint.retry import fallbacks_of
 from sparring.agents.llm.transformers_backend import TransformersBackend
-from sparring.agents.opponents.diplomacy import LanguagePlayer
+from sparring.agents.opponents.diplomacy import LanguagePlayer, PolicyOrders, open_player
 from sparring.agents.opponents.language import POLICY
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import COMPILING, said_if_long
@@ -31,18 +32,16 @@ from sparring.envs.diplomacy.board.codes import NUM_POWERS
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR
 from sparring.envs.diplomacy.records.history import WatchedBatch
 from sparring.envs.diplomacy.records.timeline import Odds, Phase, phases_of
-from sparring.envs.diplomacy.rollouts.games import ModelOrders, play_to_end, seats_of_pairs
+from sparring.envs.diplomacy.rollouts.games import ModelOrders, one_of_seven, play_to_end, seats_of_pairs
 from sparring.eval.diplomacy.options import DiplomacyOptions
 from sparring.eval.diplomacy.results import PowerRecord, record
 
 if TYPE_CHECKING:
     from sparring.agents.llm.backend import Decision
     from sparring.agents.llm.decoding.scoring import LineOdds
-    from sparring.agents.opponents.diplomacy import PolicyOrders
-    from sparring.envs.diplomacy.batch import DiplomacyBatch
+    from sparring.agents.opponents.diplomacy import OrderPlayer
     from sparring.envs.diplomacy.movement_batch import OrderWriter
     from sparring.envs.text import Prompt
-    from sparring.eval.diplomacy.results import PowerRecord
 
 
 @dataclass
@@ -67,37 +66,62 @@ def play_bots(
     policies: Mapping[str, Path],
 ) -> Played:
     """Play bots, a policy, a search or a Python object against six equal ones; `policies` are files of opponents."""
-    from sparring.agents.opponents.diplomacy import PolicyOrders, open_player
-    from sparring.agents.ppo.tasks.diplomacy import play_against
-    from sparring.envs.diplomacy.records.history import WatchedBatch
-    from sparring.envs.diplomacy.rollouts.games import one_of_seven, play_to_end
-    from sparring.eval.diplomacy.results import record
-
-    players = {name: open_player(policies.get(name, name), device) for name in options.opponents}
-    batch = make_batch(options, options.games, 0, device, threads)
-    records = []
-    own, bar = one_of_seven(batch.num_games), game_years(options, len(options.cells))
+    opponents = {name: open_player(policies.get(name, name), device) for name in options.opponents}
+    last = options.cells[-1]
+    cells = []
     for one, six in options.cells:
-        bar.set_description(f"{one} vs six {six}")
-        after_phase = partial(advance, bar, batch, bar.n)
-        if isinstance(player, PolicyOrders):
-            play_against(batch, player.network, players[six], seed=options.seed)
-            after_phase()
+        players = opponents.get(one, one) if player is None else player, opponents[six]
+        cells.append(BotCell(options, (one, six), players, device, threads, shown=(one, six) == last))
+    bar: dict[str, Any] = {"label": BotCell.__str__, "unit": "game-year", "quiet": options.quiet}
+    played = finish_tasks(play_cell, cells, options.runner, sizes=[years_of(options)] * len(cells), **bar)
+    one, six = last
+    return Played([record for record, _ in played], played[-1][1], [one, *[six] * (NUM_POWERS - 1)])
+
+
+@dataclass(frozen=True)
+class BotCell:
+    """Games of one player against six others, a task of an executor; the first is recorded if it is to be `shown`."""
+
+    options: DiplomacyOptions
+    names: tuple[str, str]
+    players: tuple[OrderPlayer, OrderPlayer]
+    device: str
+    threads: int
+    shown: bool
+
+    def __str__(self) -> str:
+        return "{} vs six {}".format(*self.names)
+
+
+def play_cell(cell: BotCell, bar: tqdm[NoReturn]) -> tuple[PowerRecord, list[Phase]]:
+    """Play the games of a cell; return their record, and the phases of the first one if it is to be shown."""
+    from sparring.agents.ppo.tasks.diplomacy import play_against
+
+    options, (player, opponent) = cell.options, cell.players
+    batch = make_batch(options, options.games, 0 if cell.shown else None, cell.device, cell.threads)
+    try:
+        if isinstance(player, PolicyOrders) and options.ckpt:
+            play_against(batch, player.network, opponent, seed=options.seed)
         else:
-            seats = [(player or players.get(one, one), own), (players[six], ~own)]
-            play_to_end(batch, seats, seed=options.seed, after_phase=after_phase)
-        records.append(record(one, six, batch.owner, batch.year, by_power=player is not None))
-    bar.close()
-    phases = phases_of(batch.past()) if isinstance(batch, WatchedBatch) else []
-    batch.close()
-    one, six = options.cells[-1]
-    return Played(records, phases, [one, *[six] * (NUM_POWERS - 1)])
+            own, after_phase = one_of_seven(batch.num_games), partial(advance, bar, batch, bar.n)
+            play_to_end(batch, [(player, own), (opponent, ~own)], seed=options.seed, after_phase=after_phase)
+        by_power = bool(options.ckpt)
+        return (
+            record(*cell.names, batch.owner, batch.year, by_power=by_power),
+            phases_of(batch.past()) if isinstance(batch, WatchedBatch) else [],
+        )
+    finally:
+        batch.close()
 
 
 def game_years(options: DiplomacyOptions, cells: int) -> tqdm[NoReturn]:
     """Return a bar over the years of the games of all cells."""
-    years = cells * options.games * (options.last_year - FIRST_YEAR + 1)
-    return tqdm(total=years, unit="game-year", disable=options.quiet)
+    return tqdm(total=cells * years_of(options), unit="game-year", disable=options.quiet)
+
+
+def years_of(options: DiplomacyOptions) -> int:
+    """Return the years of the games of one cell."""
+    return options.games * (options.last_year - FIRST_YEAR + 1)
 
 
 def advance(bar: tqdm[NoReturn], batch: DiplomacyBatch, before: float) -> None:
@@ -108,14 +132,11 @@ def advance(bar: tqdm[NoReturn], batch: DiplomacyBatch, before: float) -> None:
     bar.update(before + years + over * (batch.last_year - FIRST_YEAR + 1) - bar.n)
 
 
-def make_batch(options: DiplomacyOptions, games: int, watched: int, device: str, threads: int) -> DiplomacyBatch:
-    """Return a batch with its kernels loaded; with --replay it records the game `watched`."""
-    from sparring.envs.diplomacy.batch import DiplomacyBatch
-    from sparring.envs.diplomacy.records.history import WatchedBatch
-
+def make_batch(options: DiplomacyOptions, games: int, watched: int | None, device: str, threads: int) -> DiplomacyBatch:
+    """Return a batch with its kernels loaded; with --replay it records the game `watched`, if any."""
     conditions: dict[str, Any] = {"device": device, "last_year": options.last_year, "threads": threads}
     with said_if_long(COMPILING, shown=not options.quiet):
-        if options.replay:
+        if options.replay and watched is not None:
             batch: DiplomacyBatch = WatchedBatch(games, watched=watched, **conditions)
         else:
             batch = DiplomacyBatch(games, **conditions)

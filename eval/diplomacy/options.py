@@ -23,6 +23,7 @@ from sparring.eval.options import (
     CommandText,
     EvaluateOptions,
     Pairs,
+    TaskOptions,
     argument,
     check_number,
     check_page,
@@ -42,7 +43,20 @@ PROTOCOLS = ("both", "alone", "six", BENCHMARK)
 SECTIONS = ("model", "endpoint")
 """Of the configuration, for `--set`."""
 _PLAYERS = ("bot", "ckpt", "ladder", "league", "pool")
-_OF_GAMES = ("replay", "opponents", "games", "last_year", "seed", "temperature", "protocol", "set", "device", "threads")
+_OF_GAMES = (
+    "replay",
+    "opponents",
+    "games",
+    "last_year",
+    "seed",
+    "temperature",
+    "protocol",
+    "set",
+    "device",
+    "threads",
+    "workers",
+    "executor",
+)
 
 _EXAMPLES = f"""\
 examples:
@@ -73,7 +87,7 @@ exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiplomacyOptions(EvaluateOptions):
+class DiplomacyOptions(TaskOptions, EvaluateOptions):
     """Options of a Diplomacy evaluation."""
 
     TEXT = CommandText(

@@ -1,19 +1,22 @@
 """Seat-swapped evaluation: one player against several opponents, or a round robin, over physics regimes.
 
 Every cell (an opponent under a regime) is one batch of games from the same seed, so all opponents face the player
-from the same starting states, and the same call gives the same records. A cell that cannot be played correctly raises
-an error; it never becomes a row of zeros.
+from the same starting states, and the same call gives the same records, from any number of processes: a cell is a task
+of an executor. A cell that cannot be played correctly raises an error; it never becomes a row of zeros.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
+from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 from tqdm import tqdm
 
+from sparring.agents.distributed.tasks import HERE, Executor, KeptResults, finish_tasks
 from sparring.agents.opponents.dogfight.load import Entrant
 from sparring.agents.opponents.dogfight.planner import PlannerPlayer
 from sparring.agents.play.dogfight_matches import Contestant, MatchResults, MatchSettings, play
@@ -21,10 +24,13 @@ from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import InputError
 from sparring.curriculum.sprt import SCORES, Hypotheses, SPRTVerdict, count_pairs, judge
 from sparring.envs.dogfight.recording import Recorder, Recording
-from sparring.envs.dogfight.rules import ACTION_REPEAT, TICKS_PER_SECOND, ranges
+from sparring.envs.dogfight.rules import ACTION_REPEAT, HELD_OUT, TICKS_PER_SECOND, ranges
+from sparring.eval.command import cell_key
 from sparring.eval.stats.tables import MatchRecord, record_of
 
 Pair = tuple[Entrant, Entrant]
+FILES = (".pt", ".onnx")
+"""Players whose games can be kept: their file says all about them, which code and statistics beside a zip do not."""
 OPEN_END = "{desc}; {n_fmt} of at most {total_fmt} games [{elapsed}, {rate_noinv_fmt}]"
 """Bar format without percentage and remaining time, for work that usually ends long before its maximum."""
 
@@ -39,6 +45,42 @@ class ArenaPlan:
     setting: MatchSettings
     progress: bool = False
     """Show a progress bar on stderr."""
+    executor: Executor = HERE
+    """Who plays the cells."""
+    kept: Path | None = None
+    """File of the cells played so far, for a command that is killed and given again."""
+
+    @property
+    def bar(self) -> dict[str, Any]:
+        """Options of the bar over cells."""
+        return {"label": Cell.__str__, "unit": "cell", "quiet": not self.progress}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Games of one pair under one regime of a plan; if `filmed`, the first of them is recorded."""
+
+    pair: Pair
+    regime: str
+    plan: ArenaPlan
+    filmed: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.pair[0].name} vs {self.pair[1].name}, {self.regime}"
+
+    @property
+    def key(self) -> str:
+        """Name under which the record is kept; empty if it depends on code or files that may have changed."""
+        conditions: dict[str, Any] = {"games": self.plan.games, "seed": self.plan.seed, "regime": self.regime}
+        conditions["setting"], files = asdict(replace(self.plan.setting, threads=0)), []
+        for side, entrant in zip(("left", "right"), self.pair, strict=True):
+            conditions[side] = [entrant.name]
+            if isinstance(entrant.contestant, Policy) and entrant.name not in HELD_OUT:
+                if entrant.path is None or entrant.path.suffix not in FILES:
+                    return ""
+                conditions[side] += [entrant.contestant.contract, entrant.contestant.deterministic]
+                files.append(entrant.path)
+        return cell_key(conditions, files)
 
 
 class EvaluationError(InputError):
@@ -85,26 +127,21 @@ def evaluate(
     Returns the records, regime by regime, and if `record` is set the first game against each opponent under the first
     regime. Raises `EvaluationError` for non-finite actions.
     """
-    cells = [(regime, (player, opponent)) for regime in plan.regimes for opponent in opponents]
-    records, recordings = [], []
-    for regime, pair in _shown(cells, plan):
-        recorder = Recorder(1) if record and regime == plan.regimes[0] else None
-        records.append(play_cell(pair, regime, plan, recorder))
-        if recorder is not None:
-            names = {"left": player.name, "right": pair[1].name}
-            recordings += recorder.recordings(**names, rules=plan.setting.rules, regime=regime)
-    return records, recordings
+    cells = [
+        Cell((player, opponent), regime, plan, filmed=record and regime == plan.regimes[0])
+        for regime in plan.regimes
+        for opponent in opponents
+    ]
+    if not record:
+        return _play_cells(cells, plan), []
+    played = finish_tasks(_film, cells, plan.executor, **plan.bar)
+    return [one for one, _ in played], [recording for _, recordings in played for recording in recordings]
 
 
 def ladder(entrants: Sequence[Entrant], plan: ArenaPlan) -> list[MatchRecord]:
     """Play every pair once under every regime; return two records per pair, one from each player's side."""
-    pairs = list(combinations(entrants, 2))
-    cells = [(regime, pair) for regime in plan.regimes for pair in pairs]
-    records = []
-    for regime, pair in _shown(cells, plan):
-        record = play_cell(pair, regime, plan)
-        records += [record, record.mirrored()]
-    return records
+    cells = [Cell(pair, regime, plan) for regime in plan.regimes for pair in combinations(entrants, 2)]
+    return [side for record in _play_cells(cells, plan) for side in (record, record.mirrored())]
 
 
 def sequential(pair: Pair, plan: ArenaPlan, hypotheses: Hypotheses, max_games: int) -> SPRTVerdict:
@@ -155,9 +192,20 @@ def _check_policies(policies: Iterable[Policy], setting: MatchSettings) -> None:
         batch.close()
 
 
-def _shown(cells: Sequence[tuple[str, Pair]], plan: ArenaPlan) -> Iterator[tuple[str, Pair]]:
-    """Yield the cells of a table one by one, with a progress bar that names the current one."""
-    with tqdm(cells, unit="cell", disable=not plan.progress) as bar:
-        for regime, (one, other) in bar:
-            bar.set_description(f"{one.name} vs {other.name}, {regime}")
-            yield regime, (one, other)
+def _play_cells(cells: Sequence[Cell], plan: ArenaPlan) -> list[MatchRecord]:
+    """Return the records of the cells, those of an interrupted command that are kept among them."""
+    kept = KeptResults(plan.kept, MatchRecord) if plan.kept else None
+    keys = [cell.key for cell in cells] if kept else ()
+    return finish_tasks(_play_alone, cells, plan.executor, kept=kept, keys=keys, **plan.bar)
+
+
+def _play_alone(cell: Cell, bar: tqdm[NoReturn]) -> MatchRecord:
+    return play_cell(cell.pair, cell.regime, cell.plan)
+
+
+def _film(cell: Cell, bar: tqdm[NoReturn]) -> tuple[MatchRecord, list[Recording]]:
+    recorder = Recorder(1) if cell.filmed else None
+    record = play_cell(cell.pair, cell.regime, cell.plan, recorder)
+    names = {"left": record.player, "right": record.opponent}
+    rules = cell.plan.setting.rules
+    return record, recorder.recordings(**names, rules=rules, regime=cell.regime) if recorder else []

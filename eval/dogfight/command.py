@@ -37,7 +37,7 @@ from sparring.envs.dogfight.rules import (
     REGIMES,
     RULES,
 )
-from sparring.eval.command import Evaluation, GameEvaluation, make_folders, place_of, use_machine
+from sparring.eval.command import Evaluation, GameEvaluation, kept_cells, make_folders, place_of, use_machine
 from sparring.eval.options import (
     CONDITIONS,
     RESULTS,
@@ -47,6 +47,7 @@ from sparring.eval.options import (
     EvaluateOptions,
     Pairs,
     PlayerOptions,
+    TaskOptions,
     argument,
     check_page,
     check_suffix,
@@ -96,7 +97,7 @@ exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad inpu
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlayOptions(PlayerOptions):
+class PlayOptions(TaskOptions, PlayerOptions):
     """Options of every command that plays the dogfight."""
 
     opponents: tuple[str, ...] = argument((BOT_SET,), metavar="O", group=WHO, split=True)
@@ -274,7 +275,7 @@ def _check_names(options: EvaluationOptions, names: Sequence[str]) -> None:
 
 def _seat(options: EvaluationOptions, players: Sequence[Player]) -> tuple[list[Entrant], ArenaPlan]:
     """Load torch and the players, and determine settings valid for all of them."""
-    device, threads = use_machine(options.device, options.threads, quiet=options.quiet)
+    device, threads = use_machine(options.device, options.runner.task_threads, quiet=options.quiet)
     entrants = _entrants(options, players, device)
     return entrants, make_plan(options, entrants, device, threads)
 
@@ -335,7 +336,8 @@ def run_evaluation(options: EvaluationOptions, entrants: list[Entrant], plan: Ar
     from sparring.eval.dogfight.arena import evaluate
 
     player, *opponents = entrants
-    watched = options.replay is not None or options.gif is not None
+    watched, place = options.replay is not None or options.gif is not None, _place(options, player, "eval")
+    plan = replace(plan, kept=kept_cells(place))
     records, recordings = evaluate(player, opponents, plan, record=watched)
     report = make_report(
         options,
@@ -350,7 +352,7 @@ def run_evaluation(options: EvaluationOptions, entrants: list[Entrant], plan: Ar
     return Evaluation(
         markdown(report),
         to_json(report),
-        _place(options, player, "eval"),
+        place,
         outputs=_recordings(options, records, recordings),
         failures=tuple(line for requirement in options.requirements for line in requirement.failures(records)),
         quiet=options.quiet,
@@ -362,8 +364,9 @@ def run_ladder(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaP
     from sparring.eval.dogfight.arena import ladder
 
     anchor = _anchor(options, [entrant.name for entrant in entrants])
-    report = make_report(options, plan, ladder(entrants, plan), entrants, anchor=anchor)
     place = _place(options, None, "ladder")
+    plan = replace(plan, kept=kept_cells(place))
+    report = make_report(options, plan, ladder(entrants, plan), entrants, anchor=anchor)
     return Evaluation(ladder_markdown(report), to_json(report), place, quiet=options.quiet)
 
 
@@ -385,7 +388,8 @@ def make_plan(options: PlayOptions, entrants: Iterable[Entrant], device: str, th
     rules, bot_rate = options.rules, options.bot_rate
     with said_if_long(COMPILING, shown=not options.quiet):
         setting = make_setting(contestants, rules=rules, bot_rate=bot_rate, device=device, threads=threads)
-    return ArenaPlan(options.regimes, options.games, options.seed, setting, progress=not options.quiet)
+    how: dict[str, Any] = {"progress": not options.quiet, "executor": options.runner}
+    return ArenaPlan(options.regimes, options.games, options.seed, setting, **how)
 
 
 def make_report(

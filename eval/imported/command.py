@@ -7,14 +7,13 @@ checkpoint.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from tqdm import tqdm
-
+from sparring.agents.distributed.tasks import finish_tasks
 from sparring.agents.opponents.players import display_path, find_checkpoint, results_place
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import said_if_long
@@ -25,15 +24,19 @@ from sparring.eval.options import (
     WHO,
     CommandText,
     EvaluateOptions,
+    TaskOptions,
     argument,
     check_number,
     check_suffix,
 )
 
 if TYPE_CHECKING:
+    from tqdm import tqdm
+
     from sparring.agents.opponents.seats import NetworkSeats
-    from sparring.agents.play.seat_matches import SeatPlayer
+    from sparring.agents.play.seat_matches import SeatPlayer, SeatResults
     from sparring.eval.imported.policy import ImportedGame
+    from sparring.eval.imported.results import SeatRecord
 
 SNAPSHOTS = "snapshots"
 """Name that stands for earlier policies of the same run."""
@@ -55,7 +58,7 @@ exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImportedOptions(EvaluateOptions):
+class ImportedOptions(TaskOptions, EvaluateOptions):
     """Options of the command; the players have not been located."""
 
     TEXT = CommandText(
@@ -95,9 +98,9 @@ def evaluate(options: ImportedOptions) -> Evaluation:
     """Play the games of `options`. Raises `InputError` for bad input."""
     path = find_checkpoint(options.ckpt)
     make_folders([options.out], files=[options.replay])
-    device, _ = use_machine(options.device, options.threads, quiet=options.quiet)
+    device, _ = use_machine(options.device, options.runner.task_threads, quiet=options.quiet)
     from sparring.eval.imported.policy import load_policy
-    from sparring.eval.imported.results import record_of, repetition_notes, results_json, results_markdown
+    from sparring.eval.imported.results import repetition_notes, results_json, results_markdown
 
     player, game = load_policy(path, device, options.modules, deterministic=not options.stochastic)
     opponents, notes = find_opponents(options, player, device)
@@ -106,12 +109,8 @@ def evaluate(options: ImportedOptions) -> Evaluation:
     if options.games == 0:
         return Evaluation("", "", outputs=outputs, quiet=options.quiet)
     games = number_of_games(options.games, len(seats))
-    records = []
-    with tqdm(total=games * len(opponents), unit="game", disable=options.quiet) as bar:
-        for opponent in opponents:
-            bar.set_description(opponent.name)
-            results = play_games(game, (player, opponent), games, options.seed, bar.update)
-            records.append(record_of(player.name, opponent.name, seats, results))
+    pairs = [SeatPair(game, seats, (player, opponent), games, options.seed) for opponent in opponents]
+    records = finish_tasks(play_record, pairs, options.runner, **bar_of(pairs, quiet=options.quiet))
     notes = [*notes, *repetition_notes(records)]
     with said_if_long(TRAVERSING, shown=not options.quiet):
         head = _head(options, player, games, device) | exact_values(player, game)
@@ -142,21 +141,39 @@ def number_of_games(given: int | None, seats: int) -> int:
     return up
 
 
-def play_games(
-    game: ImportedGame,
-    players: tuple[SeatPlayer, SeatPlayer],
-    games: int,
-    seed: int,
-    on_game: Callable[[int], object] | None = None,
-) -> Any:
-    """Play `games` games in new matches; see `agents.play.seat_matches.play`."""
-    from sparring.agents.play.seat_matches import play, usual_batch_size
+@dataclass(frozen=True)
+class SeatPair:
+    """Games of two players in new matches, a task of an executor."""
 
-    batch = game.batch(usual_batch_size(games), seed)
-    try:
-        return play(batch, players, games, seed, on_game=on_game)
-    finally:
-        batch.close()
+    game: ImportedGame
+    seats: tuple[str, ...]
+    players: tuple[SeatPlayer, SeatPlayer]
+    games: int
+    seed: int
+
+    def play(self, bar: tqdm[NoReturn]) -> tuple[SeatRecord, SeatResults]:
+        """Play the games; see `agents.play.seat_matches.play`."""
+        from sparring.agents.play.seat_matches import play, usual_batch_size
+        from sparring.eval.imported.results import record_of
+
+        batch = self.game.batch(usual_batch_size(self.games), self.seed)
+        try:
+            results = play(batch, self.players, self.games, self.seed, on_game=bar.update)
+        finally:
+            batch.close()
+        one, other = self.players
+        return record_of(one.name, other.name, self.seats, results), results
+
+
+def play_record(pair: SeatPair, bar: tqdm[NoReturn]) -> SeatRecord:
+    """Play the games of a pair and return their record."""
+    return pair.play(bar)[0]
+
+
+def bar_of(pairs: Sequence[SeatPair], *, quiet: bool) -> dict[str, Any]:
+    """Return the options of a bar over the games of all pairs."""
+    sizes = [pair.games for pair in pairs]
+    return {"sizes": sizes, "label": lambda pair: pair.players[1].name, "unit": "game", "quiet": quiet}
 
 
 def find_opponents(options: ImportedOptions, player: NetworkSeats, device: str) -> tuple[list[SeatPlayer], list[str]]:

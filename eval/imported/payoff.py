@@ -11,23 +11,24 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-from tqdm import tqdm
 
+from sparring.agents.distributed.tasks import KeptResults, finish_tasks
 from sparring.agents.opponents.players import display_path, find_run
 from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import InputError
-from sparring.eval.command import CommandReport, make_folders, use_machine
-from sparring.eval.imported.command import ALLOWED_GAMES, number_of_games, play_games, seats_of
-from sparring.eval.imported.results import SeatRecord, record_of, repetition_notes
+from sparring.eval.command import CommandReport, cell_key, kept_cells, make_folders, use_machine
+from sparring.eval.imported.command import ALLOWED_GAMES, SeatPair, bar_of, number_of_games, seats_of
+from sparring.eval.imported.results import SeatRecord, repetition_notes
 from sparring.eval.options import (
     CONDITIONS,
     RESULTS,
     WHO,
     CommandText,
     PlayerOptions,
+    TaskOptions,
     argument,
     check_suffix,
 )
@@ -36,6 +37,8 @@ from sparring.eval.stats.ratings import Anchor, Rating, rate
 from sparring.eval.stats.tables import notes_markdown, percent, table
 
 if TYPE_CHECKING:
+    from tqdm import tqdm
+
     from sparring.agents.play.seat_matches import SeatPlayer, SeatResults
 
 SNAPSHOTS = "[2, 100]"
@@ -51,7 +54,7 @@ exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeatPayoffOptions(PlayerOptions):
+class SeatPayoffOptions(TaskOptions, PlayerOptions):
     """Options of the command; the run has not been located."""
 
     TEXT = CommandText(
@@ -114,8 +117,9 @@ def payoff(options: SeatPayoffOptions, *, keep: bool = True) -> CommandReport:
     make_folders([], files=[picture])
     if picture:
         check_matplotlib()
-    device, _ = use_machine(options.device, options.threads, quiet=options.quiet)
-    ages, names, cells = _play(options, folder, device)
+    device, _ = use_machine(options.device, options.runner.task_threads, quiet=options.quiet)
+    kept = kept_cells((picture.parent, picture.stem)) if picture else None
+    ages, names, cells = _play(options, folder, device, kept)
     anchor = Anchor("random" if "random" in names else names[0])
     ratings = {rating.player: rating for rating in rate(cells, anchor)}
     ordered = [ratings[name] for name in names]
@@ -134,7 +138,9 @@ def payoff(options: SeatPayoffOptions, *, keep: bool = True) -> CommandReport:
     return CommandReport(text, data, files, options.quiet)
 
 
-def _play(options: SeatPayoffOptions, folder: Path, device: str) -> tuple[dict[str, int], list[str], list[SeatPayoff]]:
+def _play(
+    options: SeatPayoffOptions, folder: Path, device: str, kept: Path | None
+) -> tuple[dict[str, int], list[str], list[SeatPayoff]]:
     """Play a round robin; return the ages of the run's policies by name, all names, and the results of every pair."""
     from sparring.agents.opponents.seats import frozen_seats, open_seat_player
     from sparring.agents.opponents.snapshots import names_by_age, thin
@@ -162,13 +168,33 @@ def _play(options: SeatPayoffOptions, folder: Path, device: str) -> tuple[dict[s
         raise InputError(f"--opponents: {twice[0]} plays already, as a snapshot or as another opponent; leave it out")
     if len(players) < 2:
         raise InputError(f"--opponents: {names[0]} would be alone; name at least one opponent")
-    pairs = list(combinations(players, 2))
-    cells = []
-    with tqdm(total=options.games * len(pairs), unit="game", disable=options.quiet) as bar:
-        for one, other in pairs:
-            results = play_games(game, (one, other), options.games, options.seed, bar.update)
-            cells.append(SeatPayoff(record_of(one.name, other.name, seats, results), pairs_of(results)))
+    pairs = [SeatPair(game, seats, pair, options.games, options.seed) for pair in combinations(players, 2)]
+    cells = finish_tasks(
+        _play_cell,
+        pairs,
+        options.runner,
+        kept=KeptResults(kept, SeatPayoff) if kept else None,
+        keys=[_key(pair) for pair in pairs] if kept else (),
+        **bar_of(pairs, quiet=options.quiet),
+    )
     return dict(zip(names, ages, strict=False)), names, cells
+
+
+def _play_cell(pair: SeatPair, bar: tqdm[NoReturn]) -> SeatPayoff:
+    record, results = pair.play(bar)
+    return SeatPayoff(record, pairs_of(results))
+
+
+def _key(pair: SeatPair) -> str:
+    """Return the name under which a cell is kept; empty if a player or the game is code that may have changed."""
+    from sparring.agents.opponents.seats import NetworkSeats, RandomSeats
+
+    files = [player.path for player in pair.players if isinstance(player, NetworkSeats) and player.path]
+    if len(files) + sum(isinstance(player, RandomSeats) for player in pair.players) < 2 or pair.game.modules:
+        return ""
+    conditions: dict[str, Any] = {"game": asdict(pair.game), "games": pair.games, "seed": pair.seed}
+    conditions["players"] = [(player.name, getattr(player, "deterministic", None)) for player in pair.players]
+    return cell_key(conditions, files)
 
 
 def pairs_of(results: SeatResults) -> tuple[int, int, int, int, int]:

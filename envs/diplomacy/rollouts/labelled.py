@@ -18,7 +18,7 @@ SHA-256 are in its `manifest.json`. Row n of a part is one decision:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -134,14 +134,14 @@ class Labeller:
 def write_labels(
     folder: Path,
     settings: LabelSettings,
-    labeller: Callable[[], Labeller],
+    play: Callable[[Sequence[int]], Iterable[tuple[int, Rows]]],
     *,
     about: Mapping[str, Any],
 ) -> Iterator[tuple[int, Rows]]:
-    """Write the parts that `folder` lacks, one after the other; yield each number with its rows.
+    """Write the parts that `folder` lacks, which `play` makes in any order; yield each number with its rows.
 
     A part exists as a whole or not at all, so an interrupted call is continued by the next. `about` is added to the
-    card. `labeller` is called only if a part is missing. Raises `InputError` for a folder with other settings.
+    card. Raises `InputError` for a folder with other settings.
     """
     make_folder(folder)
     plain = asdict(settings)
@@ -153,17 +153,10 @@ def write_labels(
                     f"{folder}: was made with {name}={known.get(name)!r}, not {plain[name]!r}; give another folder"
                 )
     missing = [number for number in range(settings.parts) if not _path(folder, number).exists()]
-    made = labeller() if missing else None
-    try:
-        for number in missing:
-            assert made is not None
-            rows = made.part(number)
-            write_listed(_path(folder, number), pack({"schema": SCHEMA, "rows": rows}))
-            _write_card(folder, plain, about)
-            yield number, rows
-    finally:
-        if made is not None:
-            made.close()
+    for number, rows in play(missing):
+        write_listed(_path(folder, number), pack({"schema": SCHEMA, "rows": rows}))
+        _write_card(folder, plain, about)
+        yield number, rows
 
 
 def _write_card(folder: Path, plain: Mapping[str, Any], about: Mapping[str, Any]) -> None:

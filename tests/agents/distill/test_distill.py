@@ -1,11 +1,14 @@
 """Distillation: it learns its teacher's orders, resumes exactly, and refuses what it cannot use."""
 
 import json
+from dataclasses import fields
 
 import pytest
 import torch
+from tqdm import tqdm
 
-from sparring.agents.distill.trainer import held_out, mean_share, order_loss
+from sparring.agents.distill.trainer import held_out, mean_share, order_loss, play_part
+from sparring.agents.distributed.tasks import Executor
 from sparring.agents.opponents.diplomacy import PolicyOrders, open_player
 from sparring.agents.policies.order_network import OrderNetwork
 from sparring.agents.trainers import train
@@ -75,6 +78,16 @@ def test_labels_that_were_interrupted_are_continued(tmp_path, monkeypatch):
     train(config(tmp_path, *options))
     assert played == [0, 1, 1]
     assert labelled.read_card(tmp_path / "student" / "data")["parts"] == 2
+
+
+def test_labels_of_several_processes_are_the_same(tmp_path, packed_tasks):
+    folder = train(config(tmp_path, "distill.games=28", "max_updates=1", "distill.workers=2")).parent / "data"
+    assert packed_tasks == [(Executor(workers=2, threads=1), 2)]
+    card = labelled.read_card(folder)
+    settings = labelled.LabelSettings(**{one.name: card[one.name] for one in fields(labelled.LabelSettings)})
+    one_by_one = [play_part((settings, number), tqdm(disable=True)) for number in range(2)]
+    for name, values in labelled.read_labels([folder]).items():
+        assert torch.equal(values, torch.cat([rows[name] for rows in one_by_one])), name
 
 
 def test_labels_and_weights_of_another_run_are_taken(tmp_path):

@@ -1,6 +1,7 @@
 """Tasks of an executor: the same results from any number of processes, deaths made good, Ray with a node that dies."""
 
 import os
+import pickle
 import subprocess
 import sys
 import time
@@ -10,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from sparring.agents.distributed import tasks
-from sparring.agents.distributed.tasks import Executor, run_tasks
+from sparring.agents.distributed.tasks import Executor, KeptResults, finish_tasks, run_tasks
 from sparring.configs.core.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -65,8 +66,12 @@ def test_what_a_task_refuses_and_what_kills_every_worker_ends_it(monkeypatch):
 
 def test_cores_are_divided_among_local_workers(monkeypatch):
     monkeypatch.setattr(tasks, "usable_cores", lambda: 8)
-    assert [Executor(workers=count).threads(0) for count in (1, 2, 16)] == [0, 4, 1]
-    assert (Executor(workers=2).threads(3), Executor(tasks.RAY).threads(0)) == (3, 0)
+    assert [Executor(workers=count).task_threads for count in (1, 2, 16)] == [0, 4, 1]
+    assert (Executor(workers=2, threads=3).task_threads, Executor(tasks.RAY).task_threads) == (3, 1)
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.setattr(tasks.sys, "modules", {})  # torch reads the variable when it is loaded
+    tasks._use_threads(3)
+    assert os.environ["OMP_NUM_THREADS"] == "3"
 
 
 def test_ray_is_asked_for_only_where_it_is_used(monkeypatch):
@@ -80,7 +85,58 @@ def test_ray_is_asked_for_only_where_it_is_used(monkeypatch):
 
 def test_a_node_with_another_version_is_refused():
     with pytest.raises(InputError, match=r"a node has Sparring .*, the driver 0\.0; install one version on all"):
-        tasks._on_node("0.0", square, 3)
+        tasks._on_node("0.0", 1, tasks._packed(square, 3))
+
+
+def test_what_another_process_cannot_be_given_is_refused():
+    with pytest.raises(InputError, match=r"a task cannot be sent to another process \(.*\); leave out workers"):
+        list(run_tasks(square, [lambda: 0], SEVERAL))
+    with pytest.raises(
+        InputError, match=r"a worker cannot import what a task needs \(No module named 'nowhere'\); put"
+    ):
+        tasks._done(b"cnowhere\nplay\n.")
+    assert pickle.loads(tasks._done(tasks._packed(square, 3))) == 9
+
+
+def count(number, bar):
+    """Count in two halves, as a task that moves the bar, and fail at 3."""
+    bar.update(5)
+    if number == 3:
+        raise KeyboardInterrupt
+    return number * number
+
+
+def test_results_are_in_the_order_of_the_tasks(packed_tasks, capsys):
+    for executor in (Executor(), SEVERAL):
+        results = finish_tasks(count, [4, 1, 2], executor, sizes=[10, 10, 20], label=lambda number: f"task {number}")
+        assert results == [16, 1, 4]
+        bar = capsys.readouterr().err
+        assert "40/40" in bar
+        assert "task " in bar
+    assert packed_tasks == [(SEVERAL, 3)]
+
+
+def test_finished_results_are_kept_until_all_are_there(tmp_path):
+    """Cut at the third task; the next call does the third and fourth, and a line that was cut off again."""
+    file, played = tmp_path / "cells.jsonl", []
+
+    def watched(number, bar):
+        played.append(number)
+        return count(number, bar)
+
+    def finish(numbers):
+        keys = [str(number) if number else "" for number in numbers]  # 0 is kept nowhere
+        how = {"label": str, "quiet": True, "kept": KeptResults(file, int), "keys": keys}
+        return finish_tasks(watched, numbers, Executor(), **how)
+
+    with pytest.raises(KeyboardInterrupt):
+        finish([0, 1, 2, 3, 4])
+    assert len(file.read_text().split()) == 4 * 2  # lines of four words
+    file.write_text(file.read_text().rstrip("}\n"))
+    played.clear()
+    assert finish([0, 1, 2, 4]) == [0, 1, 4, 16]
+    assert played == [0, 2, 4]
+    assert not file.exists()
 
 
 def slow_square(number):

@@ -90,7 +90,7 @@ def test_a_policy_for_another_game_is_refused(capsys):
     assert last.endswith("or leave --env out")
 
 
-def test_a_policy_plays_one_power(capsys, tmp_path):
+def test_a_policy_plays_one_power(capsys, tmp_path, packed_tasks):
     policy = untrained(tmp_path / "policy.pt")
     network = load_checkpoint(policy).network
     arguments = ["--ckpt", str(policy), "--opponents", "random,dumbbot", *QUICK]
@@ -113,6 +113,10 @@ def test_a_policy_plays_one_power(capsys, tmp_path):
         centres = [side["centres"]["value"] for side in record["alone_by_power"].values()]
         assert list(record["alone_by_power"])[2] == "FRANCE"
         assert np.mean(centres) == pytest.approx(record["alone"]["centres"]["value"])
+    several = ["--workers", "2", "--replay", str(tmp_path / "again.html")]
+    assert run(capsys, *arguments, *several)[1].split("Command:")[0] == out.split("Command:")[0]
+    assert replay(tmp_path / "again.html") == shown
+    assert len(packed_tasks) == 1
 
 
 def untrained(path, **contract):

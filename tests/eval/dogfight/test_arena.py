@@ -5,13 +5,19 @@ from dataclasses import replace
 import pytest
 import torch
 
+from sparring.agents.distributed.tasks import Executor
 from sparring.agents.opponents.dogfight.load import Entrant, load_policy
+from sparring.agents.opponents.python_policy import PythonPolicy
 from sparring.agents.play.dogfight_matches import MatchSettings
 from sparring.agents.policies.policy import PolicyError
 from sparring.configs.core.errors import UnknownNameError
+from sparring.eval import command
+from sparring.eval.command import cell_key
+from sparring.eval.dogfight import arena
 from sparring.eval.dogfight.arena import ArenaPlan, EvaluationError, evaluate, ladder, make_setting, play_cell
 
 PLAN = ArenaPlan(["glass_cannon"], games=20, seed=0, setting=MatchSettings(threads=1))
+SHORT = replace(PLAN, games=2, setting=MatchSettings(threads=1, max_ticks=60))
 ACE, BRAWLER, CHASER = (Entrant(name, name) for name in ("ace", "brawler", "chaser"))
 
 
@@ -67,6 +73,61 @@ def test_a_ladder_plays_every_pair_once():
     assert {(r.player, r.opponent) for r in records} == {(a.player, b.player) for a in records for b in records} - {
         (r.player, r.player) for r in records
     }
+
+
+def test_cells_of_several_processes_are_the_same(make_checkpoint, packed_tasks):
+    policy, several = load_policy(make_checkpoint(), "cpu", deterministic=False), Executor(workers=2)
+    plan = SHORT
+    records, films = evaluate(policy, [ACE, BRAWLER], plan, record=True)
+    again, filmed = evaluate(policy, [ACE, BRAWLER], replace(plan, executor=several), record=True)
+    assert again == records
+    assert [film.right for film in filmed] == [film.right for film in films] == ["ace", "brawler"]
+    players = [ACE, policy, BRAWLER]
+    assert ladder(players, replace(plan, executor=several)) == ladder(players, plan)
+    assert packed_tasks == [(several, 2), (several, 3)]
+
+
+def test_cells_played_before_an_interruption_are_kept(make_checkpoint, tmp_path, monkeypatch):
+    """Not for other games, a changed file, another regime, or a Python object, whose code may have changed."""
+    policy, kept = load_policy(make_checkpoint(), "cpu"), tmp_path / "eval.cells.jsonl"
+    code = Entrant("code", PythonPolicy(lambda obs: obs[:, :3] * 0, name="code"))
+    plan, played = replace(SHORT, kept=kept), []
+
+    def cut_at_the_third(pair, regime, plan):
+        played.append(pair[1].name)
+        if len(played) == 3:
+            raise KeyboardInterrupt
+        return play_cell(pair, regime, plan)
+
+    monkeypatch.setattr(arena, "play_cell", cut_at_the_third)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(policy, [code, ACE, BRAWLER], plan)
+    records, _ = evaluate(policy, [code, ACE, BRAWLER], plan)
+    assert played == ["code", "ace", "brawler", "code", "brawler"]
+    assert not kept.exists()
+    assert records == evaluate(policy, [code, ACE, BRAWLER], replace(plan, kept=None))[0]
+    one = arena.Cell((policy, ACE), "none", plan)
+    others = [
+        replace(one, regime="tank_fight"),
+        replace(one, plan=replace(plan, seed=3)),
+        replace(one, pair=(ACE, ACE)),
+    ]
+    assert len({cell.key for cell in [one, *others]}) == 4
+    first = one.key
+    policy.path.write_bytes(policy.path.read_bytes() + b"!")
+    assert one.key != first
+
+
+def test_a_key_changes_with_conditions_files_and_code(tmp_path, monkeypatch):
+    file = tmp_path / "policy.pt"
+    file.write_bytes(b"one")
+    keys = [cell_key({"seed": 1}, [file]), cell_key({"seed": 1}, [file]), cell_key({"seed": 2}, [file])]
+    file.write_bytes(b"two")
+    keys.append(cell_key({"seed": 1}, [file]))
+    monkeypatch.setattr(command, "_code", lambda: ["another"])
+    keys.append(cell_key({"seed": 1}, [file]))
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 4
 
 
 def test_an_unknown_regime_is_refused():

@@ -36,6 +36,14 @@ def test_the_matrix_holds_the_points_of_every_pair(tmp_path, capsys):
     assert "Points of the row against the column" in capsys.readouterr().out
 
 
+def test_pairs_of_several_processes_are_the_same(tmp_path, packed_tasks):
+    folder, options = with_config(tmp_path / "run", "pettingzoo", DUEL), {"games": 4, "import_": DUEL}
+    one, two = (sparring.payoff(folder, **options, **more).data for more in ({}, {"workers": 2}))
+    assert one.pop("command") != two.pop("command")
+    assert one == two
+    assert len(packed_tasks) == 1
+
+
 def test_what_has_no_matrix_is_refused(tmp_path):
     pytest.importorskip("mpe2")
     folder = with_config(tmp_path / "tag", "pettingzoo", "mpe2.simple_tag_v3")
