@@ -96,7 +96,7 @@ def jsbsim_f16() -> Any:
 
 
 def payoff(model: str, games: int) -> str:
-    """Return the share of wins less that of losses of every pilot (row) against every other, and the share decided."""
+    """Return wins less losses per match of every pilot (row) against every other with 95 %, and the share decided."""
     names = tuple(rules.BOTS)
     pairs = np.array([(row, column) for row in range(len(names)) for column in range(len(names))])
     seats = np.repeat(pairs, games, axis=0)
@@ -113,8 +113,15 @@ def payoff(model: str, games: int) -> str:
         results = np.where((results < 0) & (outcome >= 0), outcome, results)
     won = np.where(results == 0, 0, np.where(results - 1 == swapped, 1, -1)).reshape(len(names), len(names), games)
     decided = (results.reshape(won.shape) > 0).mean(axis=(1, 2))
+    # Both seats of a start are one observation.
+    starts = won.reshape(len(names), len(names), games // 2, 2).mean(axis=-1)
+    half = 1.96 * starts.std(axis=-1, ddof=1) / np.sqrt(games // 2)
     rows = [
-        [name, *(f"{value:+.2f}" for value in won[row].mean(axis=1)), f"{decided[row]:.0%}"]
+        [
+            name,
+            *(f"{value:+.2f} ± {h:.2f}" for value, h in zip(won[row].mean(axis=1), half[row], strict=True)),
+            f"{decided[row]:.0%}",
+        ]
         for row, name in enumerate(names)
     ]
     return table([model, *names, "decided"], rows)
