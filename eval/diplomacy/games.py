@@ -39,7 +39,6 @@ from sparring.eval.diplomacy.results import PowerRecord, record
 if TYPE_CHECKING:
     from sparring.agents.llm.backend import Decision
     from sparring.agents.llm.decoding.scoring import LineOdds
-    from sparring.agents.opponents.diplomacy import OrderPlayer
     from sparring.envs.diplomacy.movement_batch import OrderWriter
     from sparring.envs.text import Prompt
 
@@ -84,7 +83,7 @@ class BotCell:
 
     options: DiplomacyOptions
     names: tuple[str, str]
-    players: tuple[OrderPlayer, OrderPlayer]
+    players: tuple[str | OrderWriter, str | OrderWriter]
     device: str
     threads: int
     shown: bool

@@ -72,7 +72,8 @@ class Cell:
     def key(self) -> str:
         """Name under which the record is kept; empty if it depends on code or files that may have changed."""
         conditions: dict[str, Any] = {"games": self.plan.games, "seed": self.plan.seed, "regime": self.regime}
-        conditions["setting"], files = asdict(replace(self.plan.setting, threads=0)), []
+        conditions["setting"] = asdict(replace(self.plan.setting, threads=0))
+        files: list[Path] = []
         for side, entrant in zip(("left", "right"), self.pair, strict=True):
             conditions[side] = [entrant.name]
             if isinstance(entrant.contestant, Policy) and entrant.name not in HELD_OUT:
