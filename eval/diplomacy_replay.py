@@ -1,7 +1,7 @@
 """Replay of a Diplomacy game: `python eval/diplomacy_replay.py --out game.html`; `--help` lists the options.
 
 Bots and policies play one game, or a saved game is read (this project's format or that of the package `diplomacy`).
-Writes a self-contained HTML page, text, or a saved game.
+Writes a self-contained HTML page, text, or a saved game, or checks saved games: exit code 1 if a phase differs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from runpy import run_path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/diplomacy_replay.py")
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sparring.envs.diplomacy.records.history import PhaseRecord
 
 LAST_YEAR = "[1901, 2000]"
+VIA = ("sea", "land")
 _GAME = "the game"
 
 _EXAMPLES = f"""\
@@ -43,11 +44,12 @@ examples:
   python eval/diplomacy_replay.py --out game.html --players FRANCE=search:seconds=0.5,dumbbot
   python eval/diplomacy_replay.py --log game.txt --save game.json      the game as text, and to be read again
   python eval/diplomacy_replay.py --game game.json --out game.html     a saved game, ours or of the package diplomacy
+  python eval/diplomacy_replay.py --game games.jsonl --verify          every phase adjudicated again
 
 bots: {", ".join(BOTS)}
 A policy orders movements; its retreats and winters are left to the bot of the powers that are not named, or
 else to {FALLBACK_BOT}. Language models do not play here, but in eval/run.py --ckpt C --replay game.html.
-exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
+exit codes: 0 done, 1 --verify found a difference, 2 bad input, 130 stopped with Ctrl-C"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +59,7 @@ class ReplayOptions(CommandOptions):
     TEXT = CommandText(
         "eval/diplomacy_replay.py",
         "Let bots and policies play a game of Diplomacy, or read a saved one, and write it as a page to watch in a "
-        "browser, as text, or as a saved game.",
+        "browser, as text, or as a saved game; or check saved games against the adjudicator.",
         _EXAMPLES,
     )
     players: Pairs = argument((), metavar="P", group=_GAME, split=True)
@@ -68,6 +70,10 @@ class ReplayOptions(CommandOptions):
     """Then it is a draw (default: 1910)."""
     game: Path | None = argument(None, metavar="JSON", group=_GAME)
     """Show this saved game instead of playing one."""
+    verify: bool = argument(False, group=_GAME)
+    """Adjudicate all phases of --game again, or of each line of a .jsonl; name the first that differs."""
+    via: str = argument(None, VIA, metavar="V", group=_GAME)
+    """Reading of a move VIA without a convoy, sea or land (default: sea, it stays)."""
     out: Path | None = argument(None, metavar="HTML", group=RESULTS)
     """The page, such as game.html."""
     log: Path | None = argument(None, metavar="TXT", group=RESULTS)
@@ -102,7 +108,11 @@ class ReplayOptions(CommandOptions):
 
     def check(self) -> None:
         """Raise `InputError` without an output, or for one of another form or named twice."""
-        if not self.files:
+        if (self.verify or self.via) and self.game is None:
+            raise InputError(f"--{'verify' if self.verify else 'via'} is of a saved game; give one, --game game.json")
+        if self.verify and self.files:
+            raise InputError("--verify checks and writes nothing; leave out --out, --log and --save")
+        if not self.files and not self.verify:
             raise InputError("--out is missing: give the page's name, as in --out game.html, or --log or --save")
         if self.out is not None and self.out.suffix.lower() != ".html":
             raise InputError(
@@ -131,7 +141,7 @@ def write_game(options: ReplayOptions) -> tuple[Path, ...]:
         game, players = play(options, lineup), [display_name(player) for player in lineup]
         _publish(options, game, phases_of(game), players)
     else:
-        _publish(options, *_read(options.game, quiet=options.quiet))
+        _publish(options, *_read(options.game, via=options.via or VIA[0], quiet=options.quiet))
     return tuple(options.files)
 
 
@@ -150,17 +160,36 @@ def play(options: ReplayOptions, lineup: Sequence[Player]) -> list[PhaseRecord]:
     return batch.past()
 
 
+def verify_game(options: ReplayOptions) -> int:
+    """Print how many phases of a saved game differ, and the first of them; return 1 if there is one, else 0."""
+    from sparring.envs.diplomacy.records.saved_game import verify_file
+
+    path = cast(Path, options.game)
+    with said_if_long(COMPILING, shown=not options.quiet):
+        phases, differing = verify_file(path, via=options.via or VIA[0])
+    if not options.quiet:
+        moved = sum(difference.in_position for difference in differing)
+        detail = f": {moved} in the next position, {len(differing) - moved} in results alone" if differing else ""
+        print(f"{phases} phases adjudicated again, {len(differing)} differ{detail}")
+    for difference in differing[:1]:
+        print(f"{path}: game {difference.game}, {difference}", file=sys.stderr)
+    return int(bool(differing))
+
+
 def _run(arguments: Sequence[str]) -> int:
-    write_game(parse(ReplayOptions, arguments))
+    options = parse(ReplayOptions, arguments)
+    if options.verify:
+        return verify_game(options)
+    write_game(options)
     return 0
 
 
-def _read(path: Path, *, quiet: bool) -> tuple[list[PhaseRecord], list[Phase], list[str]]:
+def _read(path: Path, *, via: str, quiet: bool) -> tuple[list[PhaseRecord], list[Phase], list[str]]:
     """Return a saved game, its phases and its players. Raises `InputError` if it cannot be shown."""
     from sparring.envs.diplomacy.records.saved_game import load, load_players
 
     with said_if_long(COMPILING, shown=not quiet):
-        game, players = load(path), list(load_players(path))
+        game, players = load(path, via=via), list(load_players(path))
     try:
         return game, phases_of(game), players
     except InputError as error:
@@ -171,7 +200,8 @@ def _publish(
     options: ReplayOptions, game: Sequence[PhaseRecord], phases: Sequence[Phase], players: Sequence[str]
 ) -> None:
     """Write the requested outputs and print their paths."""
-    from sparring.envs.diplomacy.records.saved_game import save, summary
+    from sparring.envs.diplomacy.records.saved_game import save
+    from sparring.envs.diplomacy.records.verification import summary
 
     ended = result(phases)
     if options.out is not None:

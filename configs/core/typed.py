@@ -129,10 +129,20 @@ _CONFIG = ConfigDict(strict=True, arbitrary_types_allowed=True)
 
 
 class Field:
-    """Value and its path."""
+    """Value and its path, which is put together only for an error: files hold thousands of values without one."""
 
-    def __init__(self, value: Any, path: str = "") -> None:
-        self.value, self.path = value, path
+    __slots__ = ("_above", "_key", "value")
+
+    def __init__(self, value: Any, path: str | int = "", *, above: Field | None = None) -> None:
+        self.value, self._key, self._above = value, path, above
+
+    @property
+    def path(self) -> str:
+        """Where the value is, as in `phases[3].name`."""
+        start = "" if self._above is None else self._above.path
+        if isinstance(self._key, int):
+            return f"{start}[{self._key}]"
+        return f"{start}.{self._key}" if start else self._key
 
     def fail(self, problem: str) -> NoReturn:
         """Raise `InputError`."""
@@ -171,7 +181,7 @@ class Field:
     def get(self, key: str) -> Field | None:
         """Return a key's value; None if missing or null."""
         value = self.of(dict).get(key)
-        return None if value is None else Field(value, f"{self.path}.{key}" if self.path else key)
+        return None if value is None else Field(value, key, above=self)
 
     def __getitem__(self, key: str) -> Field:
         """Return the value of a required key."""
@@ -182,12 +192,21 @@ class Field:
     def items(self) -> Iterator[tuple[str, Field]]:
         """Yield keys and values."""
         for key in self.of(dict):
-            yield str(key), Field(self.value[key], f"{self.path}.{key}")
+            yield str(key), Field(self.value[key], str(key), above=self)
 
     def __iter__(self) -> Iterator[Field]:
         """Yield list items."""
         for number, value in enumerate(self.of(list)):
-            yield Field(value, f"{self.path}[{number}]")
+            yield Field(value, number, above=self)
+
+    def texts(self) -> Iterator[tuple[int, str]]:
+        """Yield number and text of the items of a list of texts; `item` names one that is wrong otherwise."""
+        for number, value in enumerate(self.of(list)):
+            yield number, value if type(value) is str else self.item(number).of(str)
+
+    def item(self, number: int) -> Field:
+        """Return one list item."""
+        return Field(self.value[number], number, above=self)
 
 
 def _shown(value: Any) -> str:

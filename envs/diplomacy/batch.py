@@ -14,9 +14,9 @@ import torch
 import warp as wp
 
 from sparring.configs.core.device import choose_device
-from sparring.configs.core.errors import InputError
+from sparring.configs.core.errors import InputError, choose
 from sparring.envs.diplomacy.adjudicator import phase
-from sparring.envs.diplomacy.adjudicator.phase import process_kernel
+from sparring.envs.diplomacy.adjudicator.phase import by_land_kernel, process_kernel
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import standard_board
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR, LAST_YEAR, Position, check_games, check_position
@@ -33,6 +33,8 @@ from sparring.envs.launcher import Copyable, Launcher
 
 MOST_GAMES, MOST_THREADS = 10_000_000, 4096
 LARGEST_SEED = 2**32 - 1
+VIA = (SEA := "sea", LAND := "land")
+"""Readings of a move VIA for which no fleets are ordered (DATC 4.A.3)."""
 
 STATE = {
     "units": (codes.NUM_PROVINCES, torch.uint8),
@@ -63,6 +65,8 @@ class DiplomacyBatch(Copyable):
         device: "cpu", "cuda", "cuda:1", ... or "auto".
         last_year: a game still undecided ends as a draw after this year.
         threads: CPU threads; 0 takes every core this process may use.
+        via: the reading of DATC 4.A.3: "sea", an army whose move says VIA stays if no fleets are ordered to carry it;
+            "land", it then goes by land where it can, as on several sites and in the package `diplomacy`.
 
     Attributes (torch tensors on `device` that share memory with the games): `units`, `dislodged`, `origin` uint8
     [G, 75], `owner` int8 [G, 34], `year` int16, `phase` int8, `winner` int8 and `done` uint8 [G], `orders` int32
@@ -93,10 +97,13 @@ class DiplomacyBatch(Copyable):
     game_id: torch.Tensor
     _references: ClassVar[tuple[str, ...]] = ("_tables", "_near", "_games", "_undecided", "_recorded", "_lister")
 
-    def __init__(self, num_games: int, *, device: str = "cpu", last_year: int = 1935, threads: int = 0) -> None:
+    def __init__(
+        self, num_games: int, *, device: str = "cpu", last_year: int = 1935, threads: int = 0, via: str = SEA
+    ) -> None:
         self.num_games = check_whole("num_games", num_games, 1, MOST_GAMES)
         self.last_year = check_whole("last_year", last_year, FIRST_YEAR, LAST_YEAR)
         threads = check_whole("threads", threads, 0, MOST_THREADS)
+        self.via = choose("via", via, VIA)
         self.device = choose_device(device)
         self._launcher = Launcher(self.device, self.num_games, threads)
         if self.device.type == "cuda":
@@ -126,6 +133,8 @@ class DiplomacyBatch(Copyable):
 
         Never raises, since it does not wait for the device; `check` reports phases that could not be decided.
         """
+        if self.via == LAND:
+            self._run(by_land_kernel, [self._games, self._tables])
         self._run(process_kernel, [self._games, self._tables, self._undecided, self.last_year])
 
     def check(self) -> None:

@@ -1,6 +1,10 @@
 """The kernel that carries out one phase of every game, one thread per game.
 
 Scratch memory of the adjudication lies on the thread's stack, about two kilobytes; threads share no state.
+
+`by_land_kernel`, launched before it, is the other answer to DATC 4.A.3, `via="land"`: a move VIA goes by land where no
+fleets are ordered to carry it, as on several sites and in the package `diplomacy`. It rewrites orders: VIA leaves
+the move of an army that can walk, unless fleets ordered to convoy it form an unbroken chain.
 """
 
 import warp as wp
@@ -10,11 +14,24 @@ from sparring.envs.diplomacy.adjudicator.apply_moves import apply_moves, report
 from sparring.envs.diplomacy.adjudicator.calendar import FALL, SPRING, WINTER, new_year, next_season
 from sparring.envs.diplomacy.adjudicator.cycles import settle
 from sparring.envs.diplomacy.adjudicator.movement import OrderTurn
-from sparring.envs.diplomacy.adjudicator.parse_orders import index_units, read_orders
+from sparring.envs.diplomacy.adjudicator.parse_orders import (
+    CONVOY,
+    MOVE,
+    index_units,
+    is_on_the_board,
+    kind_of,
+    other_of,
+    read_orders,
+    target_of,
+    wants_convoy,
+)
 from sparring.envs.diplomacy.adjudicator.retreats import disband_stranded, retreat_all
-from sparring.envs.diplomacy.board.state import PROVINCES, Games, Tables
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.state import PROVINCES, Games, Tables, form_of, voyage
 
 wp.set_module_options({"enable_backward": False, "optimization_level": 3})
+
+VIA = wp.constant(1 << codes.VIA_SHIFT)
 
 
 @wp.func
@@ -72,3 +89,33 @@ def process_kernel(games: Games, tables: Tables, undecided: wp.array[int], last_
         next_season(games, tables, game, last_year)
     for province in range(PROVINCES):
         games.orders[game, province] = 0
+
+
+@wp.func
+def ordered_fleets(games: Games, tables: Tables, game: int, army: int, goal: int) -> wp.uint32:
+    """Return the seas, as bits, whose fleets are ordered to convoy the army in a province to another."""
+    fleets = wp.uint32(0)
+    for province in range(PROVINCES):
+        order = games.orders[game, province]
+        if tables.sea_of[province] >= 0 and games.units[game, province] != wp.uint8(0) and kind_of(order) == CONVOY:
+            if is_on_the_board(order):
+                if tables.province_of[other_of(order)] == army and tables.province_of[target_of(order)] == goal:
+                    fleets = fleets | (wp.uint32(1) << wp.uint32(tables.sea_of[province]))
+    return fleets
+
+
+@wp.kernel
+def by_land_kernel(games: Games, tables: Tables, first: int) -> None:
+    """Take VIA from moves of game `first + tid` that an army can walk and no chain of fleets is ordered to carry."""
+    game = first + wp.tid()
+    phase = int(games.phase[game])
+    if games.done[game] != wp.uint8(0) or (phase != SPRING and phase != FALL):
+        return
+    for province in range(PROVINCES):
+        order, unit = games.orders[game, province], games.units[game, province]
+        if unit != wp.uint8(0) and kind_of(order) == MOVE and wants_convoy(order) and is_on_the_board(order):
+            goal = tables.province_of[target_of(order)]
+            if form_of(unit) == 0 and tables.army_next[province, goal] != wp.uint8(0):
+                fleets = ordered_fleets(games, tables, game, province, goal)
+                if not voyage(tables, fleets, province, goal):
+                    games.orders[game, province] = order & ~VIA

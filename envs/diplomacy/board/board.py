@@ -92,7 +92,7 @@ def find_location(text: str) -> int:
     "STP/NC", "stp(nc)", "Spa/sc", "St. Petersburg, north coast". Raises `UnknownNameError` with the nearest match.
     """
     spellings = _spellings()
-    if (location := spellings.get(_key(text))) is not None:
+    if (location := spellings.get(text)) is not None or (location := spellings.get(_key(text))) is not None:
         return location
     if (head := spellings.get(_key(re.split(r"[/(]", text)[0]))) is not None:
         raise _unknown_coast(text, int(standard_board().province_of[head]))

@@ -6,7 +6,7 @@ where none can stand, or one unit too many, would make them read and write out o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -45,10 +45,7 @@ def check_position(position: Position) -> None:
     for name in ("units", "dislodged"):
         for province in np.flatnonzero(rows[name]).tolist():
             _check_place(name, province, int(rows[name][province]))
-    count = int((rows["units"] > 0).sum() + (rows["dislodged"] > 0).sum())
-    if count > codes.MAX_UNITS:
-        raise InputError(f"units: {count} of them; there are never more than {codes.MAX_UNITS}")
-    _check_dislodged(rows["units"], rows["dislodged"], int(rows["phase"][0]))
+    check_numbers(rows["units"].tolist(), rows["dislodged"].tolist(), int(rows["phase"][0]))
     check_winner(position)
 
 
@@ -124,14 +121,16 @@ def _check_place(name: str, province: int, unit: int) -> None:
         raise InputError(f"{where}: no fleet of form {form} can stand there")
 
 
-def _check_dislodged(units: np.ndarray, dislodged: np.ndarray, phase: int) -> None:
-    """Refuse dislodged units outside of retreat phases, and those without a unit of another power in their place."""
-    for province in np.flatnonzero(dislodged).tolist():
-        where = f"dislodged[{province}] ({location_name(province)})"
-        if phase not in codes.RETREATS:
+def check_numbers(units: Sequence[int], dislodged: Sequence[int], phase: int) -> None:
+    """Refuse too many units [75], and dislodged ones [75] outside of retreats or where no unit of another power is."""
+    count = sum(unit > 0 for unit in (*units, *dislodged))
+    if count > codes.MAX_UNITS:
+        raise InputError(f"units: {count} of them; there are never more than {codes.MAX_UNITS}")
+    for province, (unit, gone) in enumerate(zip(units, dislodged, strict=True)):
+        where = f"dislodged[{province}] ({location_name(province)})" if gone else ""
+        if gone and phase not in codes.RETREATS:
             raise InputError(f"{where}: no unit has to retreat in {codes.PHASES[phase]}")
-        powers = codes.power_of(np.array([units[province], dislodged[province]]))
-        if powers[0] == -1 or powers[0] == powers[1]:
+        if gone and (not unit or (unit - gone) % codes.NUM_POWERS == 0):
             raise InputError(f"{where}: no unit of another power stands there")
 
 

@@ -11,7 +11,9 @@ checked here.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import NoReturn
 
 import numpy as np
@@ -23,6 +25,8 @@ from sparring.envs.diplomacy.board.board import ARMY, INLAND, SEA, find_location
 LETTERS = "AF"
 LONGEST = 200
 """Most characters of an order; none is half as long."""
+_REMEMBERED = 2**15
+"""Texts whose meaning is kept: all games say the same few thousand orders and units again and again."""
 _WORDS = {
     "H": ("H", "HOLD", "HOLDS", "STAND", "STANDS"),
     "-": ("-", "M", "MOVE", "MOVES", "TO", "ATTACK", "ATTACKS"),
@@ -45,6 +49,8 @@ _WORDINGS = (
     (r"\b(CONVOYS?) (?:ARMY )?TO (.+) FROM (.+)$", r"\1 A \3 - \2"),
 )
 """Wordings of webDiplomacy, as in "The army at Paris support move to Burgundy from Marseilles"."""
+_USUAL = re.compile(r"[AF](?: (?!THE)(?:[A-Z]{3}(?:/[NESW]C)?|[A-Z-]))+")
+"""Orders and units as this module writes them, whose words need no other spelling."""
 
 
 class OrderError(InputError):
@@ -62,13 +68,18 @@ class Order:
     @property
     def province(self) -> int:
         """Index of the order in a row of orders [75]."""
-        return int(standard_board().province_of[self.location])
+        return _land()[self.location]
 
 
 def read_order(text: str) -> Order | None:
     """Read one order; None for a waive. Raises `OrderError`."""
     if len(text) > LONGEST:
         raise OrderError(f"order {text[:40]!r}...: is {len(text)} characters long; an order has at most {LONGEST}")
+    return _read_order(text)
+
+
+@lru_cache(_REMEMBERED)
+def _read_order(text: str) -> Order | None:
     words = _words(text)
     if not words:
         raise OrderError("an empty order: write one such as 'A PAR - BUR', or leave it out")
@@ -130,7 +141,7 @@ def unit_location(unit: int, province: int) -> int:
     return province if form < 2 else standard_board().coasts_of[province][form - 2]
 
 
-def without_army_coasts(order: int, province: int, units: np.ndarray) -> int:
+def without_army_coasts(order: int, province: int, units: Sequence[int] | np.ndarray) -> int:
     """Return the order of the unit in a province without coasts of armies, which mean nothing (DATC 4.B.6).
 
     `units` uint8 [75] are those that are ordered: dislodged ones in retreats.
@@ -138,7 +149,7 @@ def without_army_coasts(order: int, province: int, units: np.ndarray) -> int:
     kind, target, other, via = codes.unpack(order)
     if kind >= codes.KINDS or max(target, other) >= codes.NUM_LOCATIONS:
         return order
-    land = standard_board().province_of.tolist()
+    land = _land()
     helped = {codes.SUPPORT: land[target], codes.SUPPORT_MOVE: land[other], codes.CONVOY: land[other]}
     mover = helped.get(kind, province)
     army = other == ARMY if kind == codes.BUILD else units[mover] and (units[mover] - 1) // codes.NUM_POWERS == ARMY
@@ -147,9 +158,20 @@ def without_army_coasts(order: int, province: int, units: np.ndarray) -> int:
     return codes.pack(kind, land[target], ARMY if kind == codes.BUILD else land[other], via=via)
 
 
+@cache
+def _land() -> list[int]:
+    """Return the province of every location."""
+    return standard_board().province_of.tolist()
+
+
 def read_unit(text: str, power: int) -> tuple[int, int]:
     """Read a unit such as "F STP/SC"; returns (province, unit code). Raises `InputError`."""
-    words = _words(text[:LONGEST])
+    return _read_unit(text[:LONGEST], power)
+
+
+@lru_cache(_REMEMBERED)
+def _read_unit(text: str, power: int) -> tuple[int, int]:
+    words = _words(text)
     letter = _MEANING.get(words[0], "") if len(words) > 1 else ""
     if letter not in ("A", "F"):
         raise OrderError(f"unit {text!r}: write A or F and a place, as in A PAR or F STP/SC")
@@ -175,6 +197,8 @@ def place_unit(text: str, power: int, letter: str, location: int) -> tuple[int, 
 
 def _words(text: str) -> list[str]:
     """Split into upper-case words; arrows and single hyphens are words, hyphens inside names are kept."""
+    if _USUAL.fullmatch(text):
+        return text.split()
     spaced = re.sub(r"->|=>|[→‐‑–—−]", " - ", text.upper())
     spaced = re.sub(r"\b([A-Z]{3}(?:/[NESW]C|\([NESW]C\))?)-(?=[A-Z]{3}\b)", r"\1 - ", spaced)
     words = " ".join(re.sub(r"[,.;]", " ", spaced).split())
@@ -274,7 +298,7 @@ class _OrderReader:
 
 
 def _province(location: int) -> int:
-    return int(standard_board().province_of[location])
+    return _land()[location]
 
 
 _VERBS = {"H": "hold", "-": "move", "S": "support", "C": "convoy", "R": "retreat", "D": "disband", "B": "build"}

@@ -73,15 +73,15 @@ def check_start(position: Position, *, most: int, last_year: int) -> None:
 
 def check_victor(position: Position) -> None:
     """Reject a power with 18 centres that is not the winner."""
-    owner = position["owner"][0]
+    owner = position["owner"][0].tolist()
     for power, code in enumerate(POWERS):
-        if (held := int((owner == power).sum())) >= codes.SOLO and int(position["winner"]) != power:
+        if (held := owner.count(power)) >= codes.SOLO and int(position["winner"]) != power:
             raise InputError(f"{code} has {held} centres and has won, but done and winner are not set so")
 
 
 def check_retreating(position: Position) -> None:
     """Reject a retreat phase without dislodged units unless the game ended in it, and dislodged units after the end."""
-    phase, over, lost = int(position["phase"]), bool(position["done"]), bool(position["dislodged"].any())
+    phase, over, lost = int(position["phase"]), bool(position["done"]), any(position["dislodged"][0].tolist())
     if over and lost:
         raise InputError("the game is over, and no unit has to retreat any more; leave out who was dislodged")
     if phase in codes.RETREATS and not over and not lost:

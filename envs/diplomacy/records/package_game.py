@@ -7,7 +7,8 @@ A phase has `name` (S1901M, ..., COMPLETED at the end), `state` with `units` (a 
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
+from functools import cache, partial
 
 import numpy as np
 import torch
@@ -64,7 +65,8 @@ def read_package_game(whole: Field) -> list[PhaseRecord]:
         if phase["name"].value == END:
             game.append(_ended(phase, game))
         else:
-            game.append(_phase(phase, carried_out=phase is not phases[-1] or _holds(phase.get("results"))))
+            carried_out = phase is not phases[-1] or _holds(phase.get("results"))
+            game.append(_phase(phase, _attackers(game[-1]) if game else {}, carried_out=carried_out))
     return game
 
 
@@ -72,9 +74,19 @@ def _holds(field: Field | None) -> bool:
     return field is not None and bool(field.of(dict))
 
 
-def _phase(field: Field, *, carried_out: bool) -> PhaseRecord:
+def _attackers(record: PhaseRecord) -> dict[int, int]:
+    """Return where units came from that moved without VIA in a phase, by their new provinces."""
+    orders, results = record.orders, record.results
+    if orders is None or results is None or int(record.position["phase"]) not in (codes.SPRING, codes.FALL):
+        return {}
+    moved = np.flatnonzero((orders & codes.KIND_MASK == codes.MOVE) & (results == codes.DONE)).tolist()
+    moves = ((place, codes.unpack(int(orders[place]))) for place in moved)
+    return {int(standard_board().province_of[target]): place for place, (_, target, _, via) in moves if not via}
+
+
+def _phase(field: Field, attackers: dict[int, int], *, carried_out: bool) -> PhaseRecord:
     year, phase = phase_format.read_phase_name(field["name"])
-    position = _position(field["state"], year, phase)
+    position = _position(field["state"], year, phase, attackers=attackers)
     field["state"]["centers"].read(check_victor, position)
     field["name"].read(check_retreating, position)
     if not carried_out:
@@ -82,7 +94,10 @@ def _phase(field: Field, *, carried_out: bool) -> PhaseRecord:
     orders, reported = field.get("orders"), _reported(results) if (results := field.get("results")) else {}
     written = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
     if orders:
-        written = phase_format.read_orders(orders, position, left_out=partial(_is_left_out, position, reported))
+        moves = phase in (codes.SPRING, codes.FALL)
+        numbers = cache(lambda: due(position["units"], position["owner"])[0].tolist())  # Few files need it.
+        left_out = None if moves else partial(_is_left_out, position, reported, numbers)
+        written = phase_format.read_orders(orders, position, left_out=left_out)
     return PhaseRecord(position, written, _results(reported, position, written))
 
 
@@ -91,21 +106,23 @@ def _ended(field: Field, game: list[PhaseRecord]) -> PhaseRecord:
     if not game:
         field.fail(f"{END} needs a phase before it")
     before = game[-1].position
-    position = _position(field["state"], int(before["year"]), int(before["phase"]), over=True)
+    position = _position(field["state"], int(before["year"]), int(before["phase"]), attackers={}, over=True)
     centres = [int((position["owner"] == power).sum()) for power in range(codes.NUM_POWERS)]
     position["done"][0] = 1
     position["winner"][0] = int(np.argmax(centres)) if max(centres) >= codes.SOLO else NOTHING
     return PhaseRecord(position)
 
 
-def _position(field: Field, year: int, phase: int, *, over: bool = False) -> dict[str, torch.Tensor]:
+def _position(
+    field: Field, year: int, phase: int, *, attackers: dict[int, int], over: bool = False
+) -> dict[str, torch.Tensor]:
     units, dislodged = (np.zeros(codes.NUM_PROVINCES, dtype=np.uint8) for _ in range(2))
     origin = np.full(codes.NUM_PROVINCES, codes.NOTHING)
     phase_format.read_units(field["units"], units, dislodged)
     if over:
         dislodged[:] = 0
     if dislodged.any():
-        _mark_origins(field["retreats"], units, dislodged, origin)
+        _mark_origins(field["retreats"], units, dislodged, origin, attackers)
     owner = phase_format.read_centres(field["centers"])
     position = phase_format.read_position(field, units, dislodged, origin, owner, year=year, phase=phase)
     if dislodged.any():
@@ -113,19 +130,22 @@ def _position(field: Field, year: int, phase: int, *, over: bool = False) -> dic
     return position
 
 
-def _mark_origins(field: Field, units: np.ndarray, dislodged: np.ndarray, origin: np.ndarray) -> None:
+def _mark_origins(
+    field: Field, units: np.ndarray, dislodged: np.ndarray, origin: np.ndarray, attackers: dict[int, int]
+) -> None:
     """Write into `origin` [75] marks that leave each dislodged unit the retreats listed for it.
 
-    An empty place open to none of the dislodged units next to it counts as contested; one closed to only some of them
-    is the origin of their attacker. For a unit dislodged by a convoyed army the package lists every adjacent place,
-    occupied and contested ones too, so that such a list holds no information.
+    A closed place is the origin of the attacker, if the moves before say so; where they do not, one that is closed to
+    only some of the dislodged units next to it. Other empty ones count as contested. For a unit dislodged by a convoyed
+    army the package lists every adjacent place, occupied and contested ones too: such a list holds no information.
     """
     listed = _retreats(field, {place: _next_to(place, dislodged) for place in np.flatnonzero(dislodged).tolist()})
     telling = {place: goals for place, goals in listed.items() if not any(units[goal] for goal in goals)}
     origin[list(listed.keys() - telling.keys())] = codes.CAME_BY_CONVOY
     for place, goals in telling.items():
         for goal in sorted(_next_to(place, dislodged) - goals):
-            if any(goal in others for others in telling.values()) and origin[place] == codes.NOTHING:
+            shared = any(goal in others for others in telling.values()) and origin[place] == codes.NOTHING
+            if goal == attackers[place] if place in attackers else shared:
                 origin[place] = goal
             elif not units[goal]:
                 origin[goal] = codes.CONTESTED
@@ -162,42 +182,53 @@ def _reported(field: Field) -> Reported:
     for unit, words in field.items():
         if unit != "WAIVE":
             place = int(standard_board().province_of[words.read(find_location, unit[2:])])
-            known = [RESULTS[word.read(choose, "result", word.of(str), RESULTS)] for word in words]
+            known = [RESULTS[text] if text in RESULTS else _unknown(words.item(at), text) for at, text in words.texts()]
             reported[unit[:1], place] = words, known
     return reported
 
 
-def _is_left_out(position: Position, reported: Reported, power: int, order: Order, orders: np.ndarray) -> bool:
+def _unknown(field: Field, text: str) -> int:
+    """Refuse a word."""
+    return RESULTS[field.read(choose, "result", text, RESULTS)]
+
+
+def _is_left_out(
+    position: Position,
+    reported: Reported,
+    numbers: Callable[[], list[int]],
+    power: int,
+    order: Order,
+    orders: list[int],
+) -> bool:
     """Return whether an order of retreats or adjustments is void: the file calls it so, or says nothing of it.
 
     Of those without a result the first for a unit count, in adjustments until all that are due are made.
     """
     phase, kind = int(position["phase"]), order.order & codes.KIND_MASK
-    if phase not in (*codes.RETREATS, codes.WINTER):
-        return False
     _, known = reported.get((order.letter, order.province), (None, []))
     if orders[order.province]:
         return True
     if known or phase != codes.WINTER:
         return codes.VOID in known and codes.DONE not in known
     powers = codes.power_of(position["units"][0].numpy())
-    ordered = np.flatnonzero(orders & codes.KIND_MASK == kind)
+    ordered = np.flatnonzero(np.array(orders) & codes.KIND_MASK == kind)
     owners = standard_board().home if kind == codes.BUILD else powers
-    number = int(due(position["units"], position["owner"])[0, power])
-    return int((owners[ordered] == power).sum()) >= (number if kind == codes.BUILD else -number)
+    number = numbers()[power] * (1 if kind == codes.BUILD else -1)
+    return int((owners[ordered] == power).sum()) >= number
 
 
 def _results(reported: Reported, position: Position, orders: np.ndarray) -> np.ndarray:
     """Return results uint8 [75] from words by unit: no word is success, no entry is `UNKNOWN`."""
     results = phase_format.absent_results(position, orders)
+    phase, ordered, given = int(position["phase"]), phase_format.units_ordered(position), orders.tolist()
+    silent = _WITHOUT_ORDER | {codes.DONE} if phase == codes.WINTER else _WITHOUT_ORDER
     for (letter, place), (words, known) in reported.items():
-        kind, _, other, _ = codes.unpack(int(orders[place]))
+        kind, _, other, _ = codes.unpack(given[place])
         another = kind == codes.BUILD and LETTERS[other] != letter
-        silent = _WITHOUT_ORDER | {codes.DONE} if int(position["phase"]) == codes.WINTER else _WITHOUT_ORDER
         if known and (another or not kind) and set(known) <= silent:
             continue
-        results[place] = _result(known, kind, codes.DONE if kind else codes.UNORDERED)
-        phase_format.check_result(words, place, int(results[place]), position, int(orders[place]))
+        results[place] = result = _result(known, kind, codes.DONE if kind else codes.UNORDERED)
+        phase_format.check_result(words, place, result, given[place], phase=phase, ordered=ordered)
     return results
 
 

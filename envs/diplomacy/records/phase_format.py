@@ -7,18 +7,19 @@ order written is read back first. The readers of single fields also serve the fo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.typed import Field
-from sparring.envs.diplomacy.batch import position
+from sparring.envs.diplomacy.batch import STATE
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import NOTHING, POWERS, find_location, location_name, standard_board
-from sparring.envs.diplomacy.board.positions import FIRST_YEAR, LAST_YEAR, Position, check_position, check_winner
+from sparring.envs.diplomacy.board.positions import FIRST_YEAR, LAST_YEAR, Position, check_numbers, check_winner
 from sparring.envs.diplomacy.orders import notation
 from sparring.envs.diplomacy.records.history import RESULTS, PhaseRecord
 from sparring.envs.diplomacy.records.history_consistency import check_origins, check_retreating, check_victor
@@ -26,6 +27,8 @@ from sparring.envs.diplomacy.records.timeline import UNKNOWN
 
 ORIGIN_WORDS = {codes.CAME_BY_CONVOY: "convoy", codes.CONTESTED: "contested"}
 DISLODGED_WORD = "dislodged"
+_RESULT_WORDS = (*RESULTS, DISLODGED_WORD)
+T = TypeVar("T")
 
 
 def read_phase_name(field: Field) -> tuple[int, int]:
@@ -80,9 +83,13 @@ def read_position(
     phase: int,
 ) -> dict[str, torch.Tensor]:
     """Return the position [1, ...] of these rows; raises `InputError` under `field` for an impossible one."""
-    state = position(units[None], owner[None], year=year, phase=phase)
-    state["dislodged"][0], state["origin"][0] = torch.as_tensor(dislodged), torch.as_tensor(origin)
-    field.read(check_position, state)
+    fields = (units, dislodged, origin.astype(np.uint8), owner.astype(np.int8))
+    state = {name: torch.from_numpy(row)[None] for name, row in zip(STATE, fields, strict=False)}
+    for name, value in (("year", year), ("phase", phase), ("winner", NOTHING), ("done", 0)):
+        state[name] = torch.tensor([value], dtype=STATE[name][1])
+    # `read_units` refuses units where none can stand: only their number can be wrong, and those that were dislodged.
+    if any(away := dislodged.tolist()) or np.count_nonzero(units) > codes.MAX_UNITS:
+        field.read(check_numbers, units.tolist(), away, phase)
     return state
 
 
@@ -91,76 +98,78 @@ def read_power(field: Field, name: str) -> int:
     return POWERS.index(field.read(choose, "power", name, POWERS))
 
 
-def holdings(field: Field) -> Iterator[tuple[int, Field]]:
-    """Yield (power, member) for each member of each power's list; null is an empty list."""
+def holdings(field: Field, reader: Callable[[str, int], T]) -> Iterator[tuple[int, Field, int, T]]:
+    """Yield (power, its list, number in it, what `reader` makes of text and power) of all texts; null has none."""
     for name, held in field.items():
         power = read_power(field, name)
-        for member in held if held.value is not None else ():
-            yield power, member
+        for number, text in held.texts() if held.value is not None else ():
+            try:
+                meaning = reader(text, power)
+            except InputError as error:
+                held.item(number).fail(str(error))
+            yield power, held, number, meaning
 
 
 def read_units(field: Field, units: np.ndarray, starred: np.ndarray | None = None) -> None:
     """Write the units of all powers into `units` [75], and those that begin with a star into `starred` [75]."""
-    for power, member in holdings(field):
-        text, row = member.of(str), units
-        if starred is not None and text.startswith("*"):
-            text, row = text[1:], starred
-        province, code = member.read(notation.read_unit, text, power)
+    stars = starred is not None
+    for _, held, number, ((province, code), away) in holdings(field, partial(_read_unit, stars=stars)):
+        row = starred if starred is not None and away else units
         if row[province]:
-            member.fail(f"there is a unit in {location_name(province)} already")
+            held.item(number).fail(f"there is a unit in {location_name(province)} already")
         row[province] = code
 
 
-def read_province(field: Field, text: str) -> int:
-    """Return the number of a province; rejects a coast."""
-    place = field.read(find_location, text)
+def _read_unit(text: str, power: int, *, stars: bool) -> tuple[tuple[int, int], bool]:
+    """Return (province, code) of a unit, and whether it begins with a star, if `stars` may."""
+    away = stars and text.startswith("*")
+    return notation.read_unit(text[1:] if away else text, power), away
+
+
+def read_province(text: str, _power: int = NOTHING) -> int:
+    """Return the number of a province; raises `InputError` for a coast."""
+    place = find_location(text)
     if place >= codes.NUM_PROVINCES:
-        field.fail(f"{text!r}: name the province without a coast")
+        raise InputError(f"{text!r}: name the province without a coast")
     return place
 
 
 def read_centres(field: Field) -> np.ndarray:
     """Return the owners of the centres, int64 [34]."""
-    board = standard_board()
-    owner = np.full(codes.NUM_CENTRES, NOTHING)
+    centre_of, owner = standard_board().centre_of.tolist(), [NOTHING] * codes.NUM_CENTRES
     for _, held in field.items():
         if held.value is None:
             held.fail("is null; write [] for a power without centres")
-    for power, member in holdings(field):
-        province = read_province(member, member.of(str))
-        centre = int(board.centre_of[province])
+    for power, held, number, province in holdings(field, read_province):
+        centre = centre_of[province]
         if centre < 0:
-            member.fail(f"{location_name(province)} is no supply centre")
+            held.item(number).fail(f"{location_name(province)} is no supply centre")
         if owner[centre] >= 0:
-            member.fail(f"{location_name(province)} has an owner already, {POWERS[owner[centre]]}")
+            held.item(number).fail(f"{location_name(province)} has an owner already, {POWERS[owner[centre]]}")
         owner[centre] = power
-    return owner
+    return np.array(owner)
 
 
 def read_orders(
-    field: Field, state: Position, *, left_out: Callable[[int, notation.Order, np.ndarray], bool] | None = None
+    field: Field, state: Position, *, left_out: Callable[[int, notation.Order, list[int]], bool] | None = None
 ) -> np.ndarray:
     """Return the orders int32 [75] of all powers in a position.
 
     `left_out` says of (power, order, orders so far) whether an order is not one of the game.
     """
-    orders = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
-    ordered = state["dislodged" if int(state["phase"]) in codes.RETREATS else "units"][0].numpy()
-    givers = order_givers({name: values[0].numpy() for name, values in state.items()})
-    for power, member in holdings(field):
-        order = member.read(notation.read_order, member.of(str))
+    orders, ordered = [0] * codes.NUM_PROVINCES, units_ordered(state)
+    home = standard_board().home.tolist() if int(state["phase"]) == codes.WINTER else None
+    for power, held, number, order in holdings(field, lambda text, _: notation.read_order(text)):
         if order is not None and not (left_out and left_out(power, order, orders)):
-            _check_order(member, order, power, givers, orders)
-            orders[order.province] = notation.without_army_coasts(order.order, order.province, ordered)
-    return orders
-
-
-def _check_order(member: Field, order: notation.Order, power: int, givers: np.ndarray, orders: np.ndarray) -> None:
-    where = location_name(order.province)
-    if power not in givers[order.province]:
-        member.fail(f"{POWERS[power]} has nothing in {where} that could be ordered in this phase")
-    if orders[order.province]:
-        member.fail(f"there is an order for {where} already")
+            place = order.province
+            owns_unit = ordered[place] > 0 and (ordered[place] - 1) % codes.NUM_POWERS == power
+            if not owns_unit and (home is None or home[place] != power):
+                where = location_name(place)
+                held.item(number).fail(f"{POWERS[power]} has nothing in {where} that could be ordered in this phase")
+            if orders[place]:
+                held.item(number).fail(f"there is an order for {location_name(place)} already")
+            orders[place] = notation.without_army_coasts(order.order, place, ordered)
+    return np.array(orders, dtype=np.int32)
 
 
 def _origin(field: Field | None) -> np.ndarray:
@@ -168,20 +177,29 @@ def _origin(field: Field | None) -> np.ndarray:
     marks = {word: mark for mark, word in ORIGIN_WORDS.items()}
     for name, mark in field.items() if field else ():
         word = mark.of(str)
-        origin[read_province(mark, name)] = marks[word] if word in marks else read_province(mark, word)
+        place = mark.read(read_province, name)
+        origin[place] = marks[word] if word in marks else mark.read(read_province, word)
     return origin
 
 
-def check_result(field: Field, place: int, result: int, state: Position, order: int) -> None:
-    """Reject a result without an order, and a dislodgement outside of movement phases."""
-    phase, where = int(state["phase"]), location_name(place)
-    standing = int(state["dislodged" if phase in codes.RETREATS else "units"][0, place])
-    if not standing and not order:
-        field.fail(f"nothing in {where} could be ordered in this phase, and no order was given there")
-    if result % codes.DISLODGED_FLAG not in (codes.UNORDERED, UNKNOWN) and not order:
-        field.fail(f"there is no order for {where}; a unit without one is {codes.RESULTS[codes.UNORDERED]!r}")
+def check_result(field: Field, place: int, result: int, order: int, *, phase: int, ordered: Sequence[int]) -> None:
+    """Reject a result without an order, and a dislodgement outside of movement phases.
+
+    `ordered` [75] are the units that have orders in this phase: dislodged ones in retreats.
+    """
+    if not order:
+        where = location_name(place)
+        if not ordered[place]:
+            field.fail(f"nothing in {where} could be ordered in this phase, and no order was given there")
+        if result % codes.DISLODGED_FLAG not in (codes.UNORDERED, UNKNOWN):
+            field.fail(f"there is no order for {where}; a unit without one is {codes.RESULTS[codes.UNORDERED]!r}")
     if result >= codes.DISLODGED_FLAG and phase not in (codes.SPRING, codes.FALL):
         field.fail(f"no unit is {DISLODGED_WORD} in {codes.PHASES[phase]}")
+
+
+def units_ordered(state: Position) -> list[int]:
+    """Return the units [75] that have orders in a position: the dislodged ones in retreats."""
+    return state["dislodged" if int(state["phase"]) in codes.RETREATS else "units"][0].tolist()
 
 
 def absent_results(position: Position, orders: np.ndarray) -> np.ndarray:
@@ -194,13 +212,19 @@ def absent_results(position: Position, orders: np.ndarray) -> np.ndarray:
 def _results(field: Field, state: Position, orders: np.ndarray | None) -> np.ndarray:
     """Return the results uint8 [75] of these orders in a position."""
     results = np.zeros(codes.NUM_PROVINCES, dtype=np.uint8) if orders is None else absent_results(state, orders)
+    given = [0] * codes.NUM_PROVINCES if orders is None else orders.tolist()
+    phase = int(state["phase"])
+    ordered = units_ordered(state)
     for name, words in field.items():
-        place = read_province(words, name)
-        texts = [word.read(choose, "result", word.of(str), (*RESULTS, DISLODGED_WORD)) for word in words]
+        place = words.read(read_province, name)
+        texts = [text for _, text in words.texts()]
+        for number, text in enumerate(texts):
+            if text not in _RESULT_WORDS:
+                words.item(number).read(choose, "result", text, _RESULT_WORDS)
         if not texts or texts[0] == DISLODGED_WORD or texts[1:] not in ([], [DISLODGED_WORD]):
             words.fail(f"must be one result, and {DISLODGED_WORD!r} after it where that is so")
         results[place] = RESULTS.index(texts[0]) + codes.DISLODGED_FLAG * (len(texts) - 1)
-        check_result(words, place, int(results[place]), state, 0 if orders is None else int(orders[place]))
+        check_result(words, place, int(results[place]), given[place], phase=phase, ordered=ordered)
     if orders is not None and (results[orders != 0] != UNKNOWN).all():
         results[results == UNKNOWN] = codes.UNORDERED  # Those that are left out had no order, and were not dislodged.
     return results

@@ -14,28 +14,22 @@ they stay `UNKNOWN`. Every difference is a note of its phase.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-import torch
-
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import read_regular_text, user_path, write_atomically
 from sparring.configs.core.typed import Field
-from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch
-from sparring.envs.diplomacy.board import codes
-from sparring.envs.diplomacy.board.board import NOTHING, POWERS, location_name, standard_board
-from sparring.envs.diplomacy.board.positions import LAST_YEAR, Position
-from sparring.envs.diplomacy.orders.notation import has_words, write_order, write_unit
+from sparring.envs.diplomacy.batch import SEA
+from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.records import phase_format
 from sparring.envs.diplomacy.records.history import PhaseRecord
 from sparring.envs.diplomacy.records.history_consistency import check_course
 from sparring.envs.diplomacy.records.package_game import read_package_game
-from sparring.envs.diplomacy.records.timeline import UNKNOWN
+from sparring.envs.diplomacy.records.verification import Difference, complete_results, differences
 
 T = TypeVar("T")
 
@@ -43,7 +37,6 @@ FORMAT, VERSION = "sparring-diplomacy", 1
 LARGEST = 16 * 2**20
 """Bytes of a file or a line with one game; one of 200 phases has about one MiB."""
 KEYS = ("format", "version", "map", "phases", "players")
-Row = Mapping[str, np.ndarray]
 
 
 def write_game(game: Sequence[PhaseRecord], *, players: Sequence[str] = ()) -> dict[str, Any]:
@@ -60,12 +53,17 @@ def write_game(game: Sequence[PhaseRecord], *, players: Sequence[str] = ()) -> d
     return whole
 
 
-def read_game(data: Any) -> list[PhaseRecord]:
+def read_game(data: Any, *, verify: bool = False, via: str = SEA) -> list[PhaseRecord]:
     """Return the game in a JSON value; raises `InputError` with the path of the wrong field.
 
-    The adjudicator gives the results that are missing, and `notes` where it comes to others.
+    The adjudicator gives the results that are missing, and `notes` where it comes to others; `via` is its reading of
+    moves VIA (`DiplomacyBatch`). With `verify` the first phase in which it comes to something else is an `InputError`,
+    with the unit, what the file has, and what the adjudicator.
     """
-    return complete_results(_read(data))
+    game = _read(data)
+    if verify and (difference := next(differences([game], via=via), None)) is not None:
+        raise InputError(str(difference))
+    return complete_results(game, via=via)
 
 
 def _read(data: Any) -> list[PhaseRecord]:
@@ -107,9 +105,30 @@ def _write(place: Path, text: str) -> None:
         raise InputError(f"{place}: cannot be written ({error.strerror}); give another place") from error
 
 
-def load(path: str | Path) -> list[PhaseRecord]:
-    """Read the game in a file; raises `InputError` for a missing file, invalid JSON, or an invalid game."""
-    return _load(path, read_game)
+def load(path: str | Path, *, verify: bool = False, via: str = SEA) -> list[PhaseRecord]:
+    """Read the game in a file; raises `InputError` for a missing file, invalid JSON, or an invalid game.
+
+    `verify` and `via` are those of `read_game`.
+    """
+    return _load(path, partial(read_game, verify=verify, via=via))
+
+
+def verify_file(path: str | Path, *, via: str = SEA) -> tuple[int, list[Difference]]:
+    """Adjudicate every phase of the games in a file again; return the number of phases and those that differ.
+
+    A file ending in .jsonl has a game on every line; many phases are adjudicated at once. Raises `InputError`.
+    """
+    lined = Path(path).suffix == ".jsonl"
+    counted = 0
+
+    def games() -> Iterator[list[PhaseRecord]]:
+        nonlocal counted
+        for game in _lines(path, _read) if lined else [_load(path, _read)]:
+            counted += sum(record.orders is not None for record in game)
+            yield game
+
+    differing = list(differences(games(), via=via))
+    return counted, differing
 
 
 def save_lines(path: str | Path, games: Iterable[Sequence[PhaseRecord]]) -> None:
@@ -131,6 +150,10 @@ def load_lines(path: str | Path) -> Iterator[list[PhaseRecord]]:
 
     Raises `InputError`, with the number of the line, for invalid ones, and before it is parsed for one above `LARGEST`.
     """
+    return _lines(path, read_game)
+
+
+def _lines(path: str | Path, reader: Callable[[Any], T]) -> Iterator[T]:
     place = user_path("path", path)
     try:
         with place.open("rb") as file:
@@ -138,16 +161,16 @@ def load_lines(path: str | Path) -> Iterator[list[PhaseRecord]]:
                 if not (line := file.readline(LARGEST + 1)):
                     return
                 if line.strip():
-                    yield _line(f"{path}, line {number}", line)
+                    yield _line(f"{path}, line {number}", line, reader)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
 
 
-def _line(name: str, line: bytes) -> list[PhaseRecord]:
+def _line(name: str, line: bytes, reader: Callable[[Any], T]) -> T:
     if len(line) > LARGEST:
         raise InputError(f"{name}: has more than {LARGEST:,} bytes; a game has fewer, so put one on every line")
     try:
-        return read_game(json.loads(line, object_pairs_hook=_once))
+        return reader(json.loads(line, object_pairs_hook=_once))
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
     except (ValueError, RecursionError) as error:
@@ -191,92 +214,3 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         raise InputError(f"key {next(name for name in names if names.count(name) > 1)!r} is there twice")
     return members
-
-
-def complete_results(game: Sequence[PhaseRecord]) -> list[PhaseRecord]:
-    """Return the game with its missing results and with notes; phases without orders stay as they are."""
-    played = [number for number, record in enumerate(game) if record.orders is not None]
-    if not played:
-        return list(game)
-    results, after = _adjudicated([game[number] for number in played])
-    completed = list(game)
-    for number, ours, row in zip(played, results, after, strict=True):
-        following = game[number + 1].position if number + 1 < len(game) else None
-        completed[number] = _completed(game[number], ours, row, following)
-    return completed
-
-
-def summary(game: Sequence[PhaseRecord], *, most: int = 5) -> list[str]:
-    """Return the notes of a game, `most` of them, and the number of the others; empty without any."""
-    lines = [f"phases[{number}]: {note}" for number, record in enumerate(game) for note in record.notes]
-    more = [f"... and {len(lines) - most} more, in the `notes` of the phases"] if len(lines) > most else []
-    return lines[:most] + more
-
-
-def _adjudicated(records: Sequence[PhaseRecord]) -> tuple[np.ndarray, list[Row]]:
-    """Return the results uint8 [T, 75] of T phases, and the position after each."""
-    batch = DiplomacyBatch(len(records), last_year=LAST_YEAR, threads=1)
-    batch.load({name: torch.cat([record.position[name] for record in records]) for name in STATE})
-    batch.orders.copy_(torch.from_numpy(np.stack([record.orders for record in records if record.orders is not None])))
-    batch.process()
-    state = {name: values.numpy() for name, values in batch.snapshot().items()}
-    results = batch.results.numpy().copy()
-    batch.close()
-    return results, [{name: values[number] for name, values in state.items()} for number in range(len(records))]
-
-
-def _completed(record: PhaseRecord, adjudicated: np.ndarray, after: Row, following: Position | None) -> PhaseRecord:
-    orders = record.orders
-    if orders is None or int(record.position["done"]) or (following is None and record.results is None):
-        return record
-    results = phase_format.absent_results(record.position, orders) if record.results is None else record.results
-    elsewhere = list(_differences(after, following)) if following else []
-    if not elsewhere:
-        results = np.where(results == UNKNOWN, adjudicated, results)
-    notes = [f"{place}: {words}" for place, words in elsewhere]
-    notes += _other_results(record, results, adjudicated)
-    return replace(record, results=results, notes=tuple(notes))
-
-
-def _differences(adjudicated: Row, following: Position) -> Iterator[tuple[str, str]]:
-    """Yield (place, what differs) of the units and owners after a phase."""
-    stored = {name: following[name][0].cpu().numpy() for name in ("units", "owner")}
-    for province in np.flatnonzero(adjudicated["units"] != stored["units"]).tolist():
-        here, there = (_unit(int(row["units"][province]), province) for row in (stored, adjudicated))
-        yield location_name(province), f"the file has {here} there afterwards, the adjudicator {there}"
-    for centre in np.flatnonzero(adjudicated["owner"] != stored["owner"]).tolist():
-        here, there = (_power(int(row["owner"][centre])) for row in (stored, adjudicated))
-        place = location_name(int(standard_board().centres[centre]))
-        yield place, f"the file has {here} as its owner afterwards, the adjudicator {there}"
-
-
-def _other_results(record: PhaseRecord, results: np.ndarray, adjudicated: np.ndarray) -> list[str]:
-    units = record.position["dislodged" if int(record.position["phase"]) in codes.RETREATS else "units"][0].tolist()
-    orders = np.zeros_like(adjudicated) if record.orders is None else record.orders
-    return [
-        f"{_order(int(orders[place]), place, units[place])}: {_said(int(results[place]))}; "
-        f"the adjudicator says {', '.join(phase_format.result_words(int(adjudicated[place])))}"
-        for place in np.flatnonzero(results != adjudicated).tolist()
-    ]
-
-
-def _said(result: int) -> str:
-    return (
-        "the file gives no result"
-        if result == UNKNOWN
-        else f"the file says {', '.join(phase_format.result_words(result))}"
-    )
-
-
-def _order(order: int, province: int, unit: int) -> str:
-    if order and has_words(order) and (unit or order & codes.KIND_MASK == codes.BUILD):
-        return write_order(order, province, unit)
-    return _unit(unit, province) if unit else location_name(province)
-
-
-def _unit(unit: int, province: int) -> str:
-    return f"{_power((unit - 1) % codes.NUM_POWERS)} {write_unit(unit, province)}" if unit else "nothing"
-
-
-def _power(power: int) -> str:
-    return POWERS[power] if power != NOTHING else "no power"

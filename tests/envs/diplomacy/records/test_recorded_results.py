@@ -9,8 +9,9 @@ from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.records.history import PhaseRecord
 from sparring.envs.diplomacy.records.phase_format import write_phase
-from sparring.envs.diplomacy.records.saved_game import LARGEST, load, read_game, save, summary
+from sparring.envs.diplomacy.records.saved_game import LARGEST, load, read_game, save
 from sparring.envs.diplomacy.records.timeline import order_outcomes, phases_of
+from sparring.envs.diplomacy.records.verification import summary
 
 
 def phase(name, units, orders=None, results=None, **state):

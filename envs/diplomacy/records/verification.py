@@ -1,0 +1,226 @@
+"""Recorded games adjudicated again: results that a file lacks, and phases in which we come to something else.
+
+`differences` names, for every phase that differs, the first place where it does, many phases of many games in one call
+of the adjudicator. `complete_results` fills missing results in, and notes every difference in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from sparring.envs.diplomacy.batch import SEA, STATE, DiplomacyBatch
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import NOTHING, POWERS, location_name, standard_board
+from sparring.envs.diplomacy.board.positions import LAST_YEAR
+from sparring.envs.diplomacy.orders.notation import has_words, write_order, write_unit
+from sparring.envs.diplomacy.records.history import RESULTS, PhaseRecord
+from sparring.envs.diplomacy.records.phase_format import absent_results, result_words, units_ordered
+from sparring.envs.diplomacy.records.timeline import UNKNOWN
+
+CHUNK = 4096
+"""Phases that are adjudicated at once."""
+Row = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first place in which a phase comes to something else than its file says."""
+
+    game: int
+    """Number of the game, from 0."""
+    number: int
+    """Number of the phase in its game."""
+    phase: str
+    """Its name, such as F1902M."""
+    place: str
+    """A unit's order, the province of a unit afterwards, or a centre."""
+    expected: str
+    """What the file says."""
+    ours: str
+    """What the adjudicator comes to."""
+    in_position: bool
+    """Whether the next position differs, and not results alone."""
+
+    def __str__(self) -> str:
+        return f"phases[{self.number}] ({self.phase}): {self.place}: the file has {self.expected}, we have {self.ours}"
+
+
+def differences(games: Iterable[Sequence[PhaseRecord]], *, via: str = SEA) -> Iterator[Difference]:
+    """Yield a `Difference` for each phase of `games` that does not come to what is recorded, in their order.
+
+    Compared are, in this order, units, those that have to retreat, owners, the next phase, and the results that are
+    recorded. `via` is the reading of moves VIA (`DiplomacyBatch`).
+    """
+    waiting: list[_Step] = []
+    for index, game in enumerate(games):
+        for number, record in enumerate(game[:-1]):
+            if record.orders is not None and not int(record.position["done"]):
+                waiting.append(_Step(index, number, record, game[number + 1], _after_idle_retreats(game, number + 1)))
+        if len(waiting) >= CHUNK:
+            yield from _differing(waiting, via)
+            waiting = []
+    if waiting:
+        yield from _differing(waiting, via)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A phase with the next one, and where that one is of retreats in which nothing moves, the one after it."""
+
+    game: int
+    number: int
+    record: PhaseRecord
+    after: PhaseRecord
+    later: PhaseRecord | None
+
+
+def _after_idle_retreats(game: Sequence[PhaseRecord], number: int) -> PhaseRecord | None:
+    """Return the phase after retreats in which no unit retreats, None for other phases.
+
+    Some sites have a phase of retreats for units without one; here they are disbanded at once, and it is skipped.
+    """
+    if number + 1 >= len(game) or int(game[number].position["phase"]) not in codes.RETREATS:
+        return None
+    units, later = (game[n].position["units"] for n in (number, number + 1))
+    return game[number + 1] if torch.equal(units, later) else None
+
+
+def _without_retreat(record: PhaseRecord) -> np.ndarray:
+    """Return the provinces, bool [75], whose dislodged unit does not retreat in the phase of `record`."""
+    gone = record.position["dislodged"][0].numpy() > 0
+    if record.orders is None or record.results is None:
+        return np.zeros_like(gone)
+    retreats = (record.orders & codes.KIND_MASK == codes.RETREAT) & (record.results == codes.DONE)
+    return gone & ~retreats
+
+
+def _differing(phases: Sequence[_Step], via: str) -> Iterator[Difference]:
+    results, after = _adjudicated([step.record for step in phases], via)
+    skipped = [step.later is not None and not after["dislodged"][row].any() for row, step in enumerate(phases)]
+    nexts = [step.later if skip and step.later else step.after for skip, step in zip(skipped, phases, strict=True)]
+    following = {name: torch.cat([record.position[name] for record in nexts]).numpy() for name in STATE}
+    lingering = np.stack([_without_retreat(record) for record in nexts])
+    following["dislodged"] = np.where(lingering & (after["dislodged"] == 0), 0, following["dislodged"])
+    given = [step.record.results for step in phases]
+    recorded = np.stack([ours if theirs is None else theirs for ours, theirs in zip(results, given, strict=True)])
+    wrong = ((recorded != results) & (recorded != UNKNOWN)).any(axis=1)
+    for name in ("units", "dislodged", "owner"):
+        wrong |= (after[name] != following[name]).any(axis=1)
+    clock = np.stack([after[name] != following[name] for name in ("year", "phase", "done")])
+    # A file ends where its players agreed on a draw, in whichever phase, and its clock then stands still.
+    wrong |= clock.any(axis=0) & (following["done"] == 0)
+    for row in np.flatnonzero(wrong).tolist():
+        step, record = phases[row], phases[row].record
+        ours, theirs = ({name: rows[name][row] for name in STATE} for rows in (after, following))
+        name = codes.phase_name(int(record.position["year"]), int(record.position["phase"]))
+        moved = next(_position_differences(ours, theirs), None)
+        known = np.where(recorded[row] == UNKNOWN, results[row], recorded[row])
+        place, expected, adjudicated = moved or next(_all_results(record, known, results[row]))
+        yield Difference(step.game, step.number, name, place, expected, adjudicated, moved is not None)
+
+
+def _position_differences(ours: Row, theirs: Row) -> Iterator[tuple[str, str, str]]:
+    """Yield (place, the file's, ours) of two positions after a phase."""
+    yield from _unit_differences(ours, theirs, "units")
+    yield from _unit_differences(ours, theirs, "dislodged")
+    yield from _owner_differences(ours, theirs)
+    if not int(theirs["done"]) and any(int(ours[name]) != int(theirs[name]) for name in ("year", "phase", "done")):
+        yield "the next phase", *(_clock(row) for row in (theirs, ours))
+
+
+def _clock(row: Row) -> str:
+    return "the end" if int(row["done"]) else codes.phase_name(int(row["year"]), int(row["phase"]))
+
+
+def complete_results(game: Sequence[PhaseRecord], *, via: str = SEA) -> list[PhaseRecord]:
+    """Return the game with its missing results and with notes; phases without orders stay as they are."""
+    played = [number for number, record in enumerate(game) if record.orders is not None]
+    if not played:
+        return list(game)
+    results, after = _adjudicated([game[number] for number in played], via)
+    completed = list(game)
+    for row, number in enumerate(played):
+        following = game[number + 1].position if number + 1 < len(game) else None
+        theirs = {name: following[name][0].cpu().numpy() for name in ("units", "owner")} if following else None
+        ours = {name: values[row] for name, values in after.items()}
+        completed[number] = _completed(game[number], results[row], ours, theirs)
+    return completed
+
+
+def summary(game: Sequence[PhaseRecord], *, most: int = 5) -> list[str]:
+    """Return the notes of a game, `most` of them, and the number of the others; empty without any."""
+    lines = [f"phases[{number}]: {note}" for number, record in enumerate(game) for note in record.notes]
+    more = [f"... and {len(lines) - most} more, in the `notes` of the phases"] if len(lines) > most else []
+    return lines[:most] + more
+
+
+def _adjudicated(records: Sequence[PhaseRecord], via: str) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Return the results uint8 [T, 75] of T phases, and the positions [T, ...] after them."""
+    batch = DiplomacyBatch(len(records), last_year=LAST_YEAR, threads=1, via=via)
+    batch.load({name: torch.cat([record.position[name] for record in records]) for name in STATE})
+    batch.orders.copy_(torch.from_numpy(np.stack([record.orders for record in records if record.orders is not None])))
+    batch.process()
+    state = {name: values.numpy() for name, values in batch.snapshot().items()}
+    results = batch.results.numpy().copy()
+    batch.close()
+    return results, state
+
+
+def _completed(record: PhaseRecord, adjudicated: np.ndarray, ours: Row, theirs: Row | None) -> PhaseRecord:
+    orders = record.orders
+    if orders is None or int(record.position["done"]) or (theirs is None and record.results is None):
+        return record
+    results = absent_results(record.position, orders) if record.results is None else record.results
+    units = list(_unit_differences(ours, theirs, "units")) if theirs else []
+    owners = list(_owner_differences(ours, theirs)) if theirs else []
+    if not units and not owners:
+        results = np.where(results == UNKNOWN, adjudicated, results)
+    notes = [f"{where}: the file has {here} there afterwards, the adjudicator {us}" for where, here, us in units]
+    notes += [
+        f"{where}: the file has {here} as its owner afterwards, the adjudicator {us}" for where, here, us in owners
+    ]
+    for where, here, us in _all_results(record, results, adjudicated):
+        said = "the file gives no result" if here == RESULTS[UNKNOWN] else f"the file says {here}"
+        notes.append(f"{where}: {said}; the adjudicator says {us}")
+    return replace(record, results=results, notes=tuple(notes))
+
+
+def _unit_differences(ours: Row, theirs: Row, name: str) -> Iterator[tuple[str, str, str]]:
+    """Yield (province, the file's, ours) where units differ, or with `dislodged` those that have to retreat."""
+    retreats = "to retreat: " if name == "dislodged" else ""
+    for province in np.flatnonzero(ours[name] != theirs[name]).tolist():
+        here, us = (_unit(int(row[name][province]), province) for row in (theirs, ours))
+        yield location_name(province), f"{retreats}{here}", us
+
+
+def _owner_differences(ours: Row, theirs: Row) -> Iterator[tuple[str, str, str]]:
+    for centre in np.flatnonzero(ours["owner"] != theirs["owner"]).tolist():
+        here, us = (_power(int(row["owner"][centre])) for row in (theirs, ours))
+        yield location_name(int(standard_board().centres[centre])), here, us
+
+
+def _all_results(record: PhaseRecord, results: np.ndarray, adjudicated: np.ndarray) -> Iterator[tuple[str, str, str]]:
+    """Yield (order, the file's result, ours) where results [75] differ."""
+    units = units_ordered(record.position)
+    orders = np.zeros_like(adjudicated) if record.orders is None else record.orders
+    for place in np.flatnonzero(results != adjudicated).tolist():
+        here, us = (", ".join(result_words(int(row[place]))) for row in (results, adjudicated))
+        yield _order(int(orders[place]), place, units[place]), here, us
+
+
+def _order(order: int, province: int, unit: int) -> str:
+    if order and has_words(order) and (unit or order & codes.KIND_MASK == codes.BUILD):
+        return write_order(order, province, unit)
+    return _unit(unit, province) if unit else location_name(province)
+
+
+def _unit(unit: int, province: int) -> str:
+    return f"{_power((unit - 1) % codes.NUM_POWERS)} {write_unit(unit, province)}" if unit else "nothing"
+
+
+def _power(power: int) -> str:
+    return POWERS[power] if power != NOTHING else "no power"
