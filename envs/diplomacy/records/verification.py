@@ -129,7 +129,7 @@ def _position_differences(ours: Row, theirs: Row) -> Iterator[tuple[str, str, st
     yield from _unit_differences(ours, theirs, "dislodged")
     yield from _owner_differences(ours, theirs)
     if not int(theirs["done"]) and any(int(ours[name]) != int(theirs[name]) for name in ("year", "phase", "done")):
-        yield "the next phase", *(_clock(row) for row in (theirs, ours))
+        yield "the next phase", _clock(theirs), _clock(ours)
 
 
 def _clock(row: Row) -> str:

@@ -120,7 +120,8 @@ def host(options: DiplomacyPlayOptions, lineup: HumanLineup | None) -> server.Ho
     """Load the players and the game. Raises `InputError` for unusable ones."""
     make_folders([], files=[options.save or FOLDER / "any"])
     device, _ = use_machine(options.device, options.threads, quiet=options.quiet)
-    from sparring.envs.diplomacy.records.saved_game import load, load_players, summary
+    from sparring.envs.diplomacy.records.saved_game import load, load_players
+    from sparring.envs.diplomacy.records.verification import summary
     from sparring.eval.browser.diplomacy.hosted import HostedDiplomacy
     from sparring.eval.browser.diplomacy.live_game import HumanSeat, LiveDiplomacy, load_opponents
 
