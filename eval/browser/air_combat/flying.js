@@ -47,16 +47,23 @@ const over = () => last !== null && last.outcome >= 0;
 
 // ---- what is shown ------------------------------------------------------------------------------------------------
 
+// Pictures a second, of the last 120.
+const rate = () => (pictures.length > 1 ? 1000 * (pictures.length - 1) / (pictures[pictures.length - 1] - pictures[0]) : 0);
+function hint() {
+  if (stick.hasGamepad()) return "Gamepad: left stick flies, triggers throttle, A fires, Start begins";
+  if (matchMedia("(pointer: coarse)").matches) return "Tap to begin. Stick below: down pulls, aside rolls; slider: throttle";
+  return "Space begins. Arrows fly, E and Q throttle, Space fires; or a gamepad";
+}
 function show() {
   if (!last) return;
   const seconds = last.tick / TPS;
-  $("#board .clock").replaceChildren(clockText(seconds), element("small", "", speed === 1 ? "" : speed + "× speed"));
+  $("#board .clock").replaceChildren(clockText(seconds), element("small", "", (speed === 1 ? "" : speed + "× speed · ") + (rate() ? Math.round(rate()) + " pictures/s" : "")));
   boards.forEach((field, seat) => showBoard(field, last.planes[seat], match.gun));
   $("#play").textContent = over() ? "Again" : paused ? (last.tick ? "Resume" : "Start") : "Pause";
   $("#save").disabled = !over();
   const result = over() ? resultOf(last.outcome, match.names, TEAMS, last.planes, seconds) : null;
   $("#banner b").textContent = result ? result.title.replace("You wins", "You win") : last.tick ? "Paused" : "Ready";
-  $("#banner span").textContent = result ? result.detail : last.tick ? "" : "Space, a tap or Start on the gamepad";
+  $("#banner span").textContent = result ? result.detail : last.tick ? "" : hint();
   $("#banner b").style.color = result && result.team !== undefined ? COLORS[result.team] : "";
   $("#banner").classList.toggle("shown", Boolean(result) || paused);
   scene.paint({ planes: last.planes, short: match.names, teams: TEAMS, gun: match.gun, before: past[0].planes, trails: trails.map((trail, seat) => [...trail, last.planes[seat]]),
@@ -113,4 +120,4 @@ new ResizeObserver(() => { scene.resize(); scene.repaint(); }).observe($("#stage
 scene.resize(); choose(0);
 socket.addEventListener("open", begin);
 window.fly = { begin, toggle, setSpeed, order, view: choose, state: () => ({ match, last, paused, speed, held, webgl: scene.works(), view: scene.view(),
-  rate: pictures.length > 1 ? 1000 * (pictures.length - 1) / (pictures[pictures.length - 1] - pictures[0]) : 0 }) };
+  rate: rate() }) };

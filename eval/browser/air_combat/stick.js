@@ -60,5 +60,5 @@ function started() {
   down = Boolean(pad) && value(pad, 9) > 0.5;
   return down && !was;
 }
-return { listen, action, started, swap: (on) => { back = on ? -1 : 1; }, throttle: () => throttle };
+return { listen, action, started, hasGamepad: () => Boolean(gamepad()), swap: (on) => { back = on ? -1 : 1; }, throttle: () => throttle };
 }

@@ -20,8 +20,12 @@ from sparring.eval.browser.air_combat.command import AirPlayOptions, load_oppone
 from sparring.eval.browser.air_combat.session import AUTOPILOTS, AirSession, AirStage, LiveFlight
 from sparring.eval.browser.server import Gate, answer, listen, make_app
 from sparring.eval.options import parse_known
-from tests.eval.browser.browser import browser
+from tests.eval.browser.browser import STILL, browser
 from tests.eval.dogfight.test_replay import needs_chromium
+
+PAD = """{connected: true, axes: [1, 0, 0, 0],
+    buttons: Array.from({length: 17}, (_, i) => ({value: i === 0 || i === 7 ? 1 : 0}))}"""
+"""A gamepad with the left stick to the right, the right trigger and A."""
 
 
 @dataclass
@@ -166,15 +170,27 @@ def served(hosted):
 
 @needs_chromium
 def test_the_page_flies_a_match(tmp_path):
-    """Space begins, the stick pulls, an order turns, and nothing is refused or raised on the page."""
+    """Space begins; keys, a gamepad and a finger fly; an order turns; and nothing is refused or raised on the page."""
     with served(stage(tmp_path)) as address, browser(tmp_path / "profile") as page:
-        page.open(address)
+        page.call("Emulation.setTouchEmulationEnabled", enabled=True)
+        page.open(address, width=400, height=860, mobile=True)
         page.until("fly.state().last !== null")
+        assert "Stick below" in page.value("document.querySelector('#banner span').textContent")
         page.key(" ")
         page.until("fly.state().last.tick > 10")
         page.key("ArrowDown", "keyDown")
         page.until("fly.state().last.planes[0].load > 3")
         page.key("ArrowDown", "keyUp")
+        page.value(f"navigator.getGamepads = () => [{PAD}], 1")
+        page.until("fly.state().last.actions[0].toString() === '0,1,1,1'")
+        page.value("navigator.getGamepads = () => [], 1")
+        page.until("fly.state().last.actions[0][1] === 0")
+        x, y = page.value(f"({STILL})(document.querySelector('#stick'))")
+        page.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y + 60}])
+        page.until("fly.state().last.actions[0][0] === 1")
+        page.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+        page.until("fly.state().last.actions[0][0] === 0")
+        print(page.value("document.querySelector('.clock small').textContent"))
         page.key("2")
         page.until("fly.state().last.actions[0] === null")
         page.key("p")
