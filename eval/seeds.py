@@ -22,6 +22,9 @@ from pathlib import Path
 from runpy import run_path
 from typing import TYPE_CHECKING, Any
 
+if not __package__:  # Run as a script, possibly before installation.
+    run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/seeds.py")
+
 import numpy as np
 from typing_extensions import TypedDict
 

@@ -245,20 +245,20 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 77_840,
+    "product lines": 77_850,
     "product files": 459,
     "import lines, % of product lines": 7.4,
     "files with one importer": 82,
     "files with one importer and at most 80 lines": 5,
     "`found` as a name, per 1,000 lines": 0.6,
-    "test lines": 67_581,
+    "test lines": 67_585,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""
 ENTERED = {
     "files entered by a PPO update": 30,
     "files entered by a GRPO step": 51,
-    "files entered by an evaluation": 36,
+    "files entered by an evaluation": 38,
 }
 
 

@@ -8,9 +8,8 @@ import pytest
 
 from sparring.agents.trainers import train as train_by_grpo
 from sparring.configs.core.session import LoggerConfig
-from sparring.configs.language import DIPLOMACY_BOTS
+from sparring.configs.language import DIPLOMACY_BOTS, CloneConfig
 from sparring.configs.schema import (
-    CloneConfig,
     EvaluationConfig,
     GymnasiumEnvConfig,
     GymnasiumRunConfig,

@@ -277,6 +277,15 @@ def curriculum_metrics(plan: TrainingPlan, rates: dict[str, float]) -> dict[str,
     return metrics | {f"curriculum/{bot}/win_rate": rates[bot] for bot in plan.bots if bot in rates}
 
 
+def league_status(
+    plan: TrainingPlan | None, rates: dict[str, float], rating: Mapping[str, float], cost: str = ""
+) -> tuple[str, dict[str, float], dict[str, Any]]:
+    """Return the fields of a `TaskStatus`: bots of `plan` with win rates, share of self-play, `cost`; the rating."""
+    bots = plan.headline(rates) if plan else ""
+    selfplay = f" selfplay {1.0 - plan.scripted_share:.0%}" if plan and plan.scripted_share < 1.0 else ""
+    return bots + selfplay + cost, rates, {"win_rates": rates, **rating}
+
+
 def league_metrics(self_play: SelfPlay) -> dict[str, float]:
     """Return the Elo ratings of the learner and the bots, and the state of the pool."""
     league, names = self_play.league, [snapshot.name for snapshot in self_play.pool.snapshots]

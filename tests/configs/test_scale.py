@@ -28,7 +28,7 @@ LEFT = {
     *("evaluation.video_every", "ppo.epochs", "self_play.pool_size", "self_play.slots", "guard.window"),
     *("model.max_prompt_tokens", "model.batch_size", "model.lora_rank"),
     *("endpoint.max_tokens", "endpoint.logprobs", "endpoint.concurrency", "endpoint.retries"),
-    *("clone.hidden", "clone.layers", "clone.heads", "clone.batch_tokens", "distill.batch_size"),
+    *("clone.hidden", "clone.layers", "clone.heads", "clone.batch_tokens", "distill.batch_size", "distill.workers"),
     *("grpo.samples_per_group", "grpo.rollout_horizon_years", "grpo.rollout_long_horizon_years"),
     *("grpo.rollout_warmup_phases", "grpo.buffer_depth", "grpo.workers", "grpo.epochs", "grpo.kl_horizon"),
     *("grpo.winner_threshold_sc", "grpo.solo_victory_sc", "grpo.leader_gap_threshold", "grpo.min_group_size"),

@@ -141,7 +141,7 @@ def test_play_serves_the_game_of_the_command(tmp_path, monkeypatch):
     monkeypatch.setattr(server, "serve", lambda hosted, gate, listening: served.append(type(hosted).__name__))
     sparring.play(Idle, port=0, no_browser=True, quiet=True)
     assert play_command.main(["--opponent", "ace", "--port", "0", "--no-browser", "--quiet"]) == 0
-    assert served == ["Stage", "Stage"]
+    assert served == ["DogfightStage", "DogfightStage"]
     sparring.play(static=tmp_path / "fly.html", quiet=True)
     assert (tmp_path / "fly.html").stat().st_size > 10_000
     with pytest.raises(InputError, match="--port 70000"):

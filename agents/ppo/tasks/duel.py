@@ -23,7 +23,7 @@ from sparring.agents.policies.networks import shape_for
 from sparring.agents.policies.policy import Policy
 from sparring.agents.ppo import self_play
 from sparring.agents.ppo.evaluation import BotEvaluation, MatchFilms
-from sparring.agents.ppo.tasks.task import Film, TaskStatus, league_status
+from sparring.agents.ppo.tasks.task import Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.status import COMPILING, said_if_long
@@ -190,7 +190,7 @@ class DuelTask:
         """Return the bots with win rates, the share of self-play, and the rating."""
         rating = {"elo": self.self_play.league[CHALLENGER].elo} if self.processes.first else {}
         cost = f" opponents {self._player_share:.0%} of play" if self.opponents.policies and plan else ""
-        return league_status(plan, self._rates(), rating, cost)
+        return TaskStatus(*self_play.league_status(plan, self._rates(), rating, cost))
 
     def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
         """Return matches, league and evaluation."""

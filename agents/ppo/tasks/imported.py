@@ -24,8 +24,8 @@ from sparring.agents.play.seats_env import SeatsEnv
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.networks import build_network, shape_for
 from sparring.agents.policies.seat_network import SeatNetwork
-from sparring.agents.ppo.self_play import SelfPlay, curriculum_metrics, league_metrics, open_self_play, rollout_metrics
-from sparring.agents.ppo.tasks.task import Film, TaskStatus, league_status
+from sparring.agents.ppo import self_play
+from sparring.agents.ppo.tasks.task import Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.games import ImportedEnvConfig
@@ -42,8 +42,6 @@ MOST = 1e30
 
 class ImportedTask:
     """See `agents.ppo.tasks.task.PPOTask`."""
-
-    self_play: SelfPlay
 
     def __init__(
         self,
@@ -96,14 +94,14 @@ class ImportedTask:
             self.env.remarks.append(f"without exact exploitability: {error}")
             return None
 
-    def open(self, folder: RunFolder, alert: Callable[[str], None], film: Film) -> SelfPlay:
+    def open(self, folder: RunFolder, alert: Callable[[str], None], film: Film) -> self_play.SelfPlay:
         """Open the pool and the league in the run's folder."""
         options, seats = self.config.self_play, self.env.seats
         if options.promotion == "sprt" and seats != 2:
             raise ConfigError(
                 f"self_play.promotion=sprt: tests games of two seats, and this one has {seats}; give always"
             )
-        self.self_play = open_self_play(
+        self.self_play = self_play.open_self_play(
             self.env,
             folder,
             options,
@@ -124,14 +122,16 @@ class ImportedTask:
         tally = self.env.harvest()
         others = _rows(tally, slice(None, self.env.itself))
         self.self_play.record(others)
-        metrics = rollout_metrics(others, self.env.bots) | curriculum_metrics(plan, self.self_play.win_rates())
+        metrics = self_play.rollout_metrics(others, self.env.bots) | self_play.curriculum_metrics(
+            plan, self.self_play.win_rates()
+        )
         metrics.pop("curriculum/randomization")
         itself = _rows(tally, slice(self.env.itself, None))
         if games := itself.games.sum():
             metrics["rollout/itself/matches"] = float(games)
             metrics["rollout/itself/length"] = float(itself.stats["length"].sum() / games)
             metrics["rollout/itself/draw_rate"] = float(itself.draws.sum() / games)
-        return metrics | league_metrics(self.self_play)
+        return metrics | self_play.league_metrics(self.self_play)
 
     def evaluate(self, plan: TrainingPlan, network: ActorCritic) -> tuple[dict[str, float], bool]:
         """Play matches of the deterministic policy against every bot met so far, and measure exploitability.
@@ -178,7 +178,8 @@ class ImportedTask:
 
     def status(self, plan: TrainingPlan | None = None) -> TaskStatus:
         """Return the opponents with win rates, the share of self-play, and the rating."""
-        return league_status(plan, self.self_play.win_rates(), {"elo": self.self_play.league[CHALLENGER].elo})
+        rating = {"elo": self.self_play.league[CHALLENGER].elo}
+        return TaskStatus(*self_play.league_status(plan, self.self_play.win_rates(), rating))
 
     def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
         """Return matches, league and the best evaluation."""

@@ -81,15 +81,6 @@ class TaskStatus:
     """Entries of a checkpoint's training summary."""
 
 
-def league_status(
-    plan: TrainingPlan | None, rates: dict[str, float], rating: Mapping[str, float], cost: str = ""
-) -> TaskStatus:
-    """Return the bots of `plan` with win rates, the share of self-play, and the rating; `cost` ends the headline."""
-    bots = plan.headline(rates) if plan else ""
-    selfplay = f" selfplay {1.0 - plan.scripted_share:.0%}" if plan and plan.scripted_share < 1.0 else ""
-    return TaskStatus(bots + selfplay + cost, rates, {"win_rates": rates, **rating})
-
-
 class PPOTask(Protocol):
     """A game and its opponents. With several processes, each has a task; only the first keeps records."""
 

@@ -39,7 +39,7 @@ const placeOf = (unit, province) => location_of(B.tables, unit, province);
 // The observation of a power, float32 [75 * 62].
 function observation(game, power, lastYear) {
   const due = Array.from({ length: POWERS }, (_, p) => (game.phase[0] === WINTER ? owed(game, p) : 0));
-  const out = Array.from({ length: PROVINCES }, () => new Float32Array(COLUMNS)), seen = { ...game, power: [power], owed: [due] };
-  for (let p = 0; p < PROVINCES; p += 1) observe_kernel(seen, B.tables, lastYear, Math.max(1, lastYear - B.firstYear), [out], [0, p]);
+  const out = Array.from({ length: PROVINCES }, () => new Float32Array(COLUMNS)), years = Math.max(1, lastYear - B.firstYear);
+  for (let p = 0; p < PROVINCES; p += 1) observe_kernel(game, B.tables, lastYear, years, [power], [due], [out], [0, p]);
   return out;
 }

@@ -151,15 +151,15 @@ def test_a_model_that_differs_is_not_written(make_checkpoint, tmp_path, monkeypa
 
 
 def test_large_policies_are_refused(make_checkpoint, tmp_path, monkeypatch):
-    assert (module.MAX_PARAMETERS, module.MAX_BYTES) == (250_000, 10_000_000)
-    monkeypatch.setattr(module, "MAX_PARAMETERS", 583)
+    assert (module.onnx_file.MAX_PARAMETERS, module.onnx_file.MAX_BYTES) == (250_000, 10_000_000)
+    monkeypatch.setattr(module.onnx_file, "MAX_PARAMETERS", 583)
     with pytest.raises(ExportError, match=r"584 parameters, at most 583 .*network\.hidden"):
         export(load_checkpoint(make_checkpoint(hidden=8)), tmp_path / "agent.onnx")
     assert not (tmp_path / "agent.onnx").exists()
 
 
 def test_large_files_are_refused(make_checkpoint, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "MAX_BYTES", 1000)
+    monkeypatch.setattr(module.onnx_file, "MAX_BYTES", 1000)
     with pytest.raises(ExportError, match="at most 1,000 are allowed"):
         export(load_checkpoint(make_checkpoint()), tmp_path / "agent.onnx")
 
