@@ -31,6 +31,7 @@ GAME = Game(
             ("proposals", "opponents", "form", "positions", "seconds", "seed"),
             "sparring.envs.diplomacy.search.settings:read_settings",
         ),
+        BuiltPlayer("released/diplomacy_search", (), "sparring.envs.diplomacy.search.settings:read_settings"),
     ),
     text_game="sparring.envs.diplomacy.rollouts.task:DIPLOMACY",
 )

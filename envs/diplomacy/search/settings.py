@@ -17,6 +17,8 @@ from sparring.envs.diplomacy.board.codes import BOTS
 from sparring.envs.diplomacy.search.regret import REGRET
 
 SEARCH = "search"
+RELEASED = {"released/diplomacy_search": f"{SEARCH}:seconds=0.35"}
+"""Searches that have a card beside the released policies, and their settings."""
 LEVEL_ONE = "level1"
 FORMS = (ASCENT := "ascent", REGRET)
 """How orders are found: changes of the best ones so far, or regret matching over candidates of all powers."""
@@ -67,6 +69,7 @@ def read_settings(text: str) -> SearchSettings:
     """
     known = [field.name for field in fields(SearchSettings)]
     values: dict[str, Any] = {}
+    text = RELEASED.get(text, text)
     for word in filter(None, text.removeprefix(SEARCH).removeprefix(":").split(",")):
         key, equals, value = word.partition("=")
         choose(f"key of {text}", key.strip(), known)

@@ -64,7 +64,7 @@ def test_its_options_stay_with_its_name():
         f"FRANCE={SMALL},seed=3",
         "GERMANY=dumbbot",
     ]
-    (searches,) = GAME.built_players
+    searches = GAME.built_players[0]
     assert searches.keys == tuple(field.name for field in fields(SearchSettings))
     whole = "search:" + ",".join(f"{key}=1" for key in searches.keys)
     assert split_names([f"{whole},dumbbot"]) == [whole, "dumbbot"]

@@ -17,6 +17,7 @@ def test_the_searches_of_the_card_are_players():
     names = re.findall(r"search:[a-z0-9=.,]+", CARD.read_text(encoding="utf-8"))
     assert names[0] == "search:seconds=0.35"
     assert all(isinstance(open_player(name), SearchOrders) for name in names)
+    assert open_player(f"released/{CARD.stem}").settings == open_player(names[0]).settings
 
 
 def test_it_takes_centres_from_dumbbots():
