@@ -8,10 +8,11 @@ from sparring.configs import schema
 from sparring.configs.core.allowed import Form, option
 from sparring.configs.core.session import NetworkConfig
 from sparring.configs.games import ENV_ID, MEMORY, ONLY_IMPORTED, PATH, PROBABILITY, EnvConfig
-from sparring.configs.language import DIPLOMACY_BOTS, SEED_BOTS
+from sparring.configs.language import DIPLOMACY_BOTS, SEED_BOTS, CloneConfig
 
 DIPLOMACY = "sparring/Diplomacy-v0"
 PLAYER = Form(r"[^\x00\n]+", "a player of Diplomacy, such as search:positions=2000, a run or a policy")
+PLAYER_OR_NONE = Form(f"({PLAYER.pattern})?", PLAYER.text)
 
 
 @dataclass
@@ -24,12 +25,20 @@ class DiplomacyEnvConfig(EnvConfig):
 
 
 @dataclass
+class DiplomacyCloneConfig(CloneConfig):
+    """Behaviour cloning of a bot, or of a teacher among bots (`trainer=clone`)."""
+
+    teacher: str = option("", PLAYER_OR_NONE)
+    """Who plays one power of every game of `bot` and names the orders of all of them; empty: the bot."""
+
+
+@dataclass
 class DistillConfig:
     """Imitation of a teacher of Diplomacy (`trainer=distill`)."""
 
     teacher: str = option("search:positions=2000", PLAYER)
     """Who names the orders to imitate: any player of Diplomacy but a bot."""
-    player: str = option("", Form(f"({PLAYER.pattern})?", PLAYER.text))
+    player: str = option("", PLAYER_OR_NONE)
     """Who plays the games that the teacher comments; empty: the teacher."""
     games: int = option(1120, "[0, 10000000]")
     """Games with new labels, rounded up to whole files of 56; 0 makes none and takes `data` alone."""
@@ -89,6 +98,7 @@ class DiplomacyCloneRunConfig(schema.CloneRunConfig):
     lacks = (*schema.CloneRunConfig.lacks, "dry_run")
 
     env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)
+    clone: DiplomacyCloneConfig = field(default_factory=DiplomacyCloneConfig)
 
 
 @dataclass

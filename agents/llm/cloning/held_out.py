@@ -52,7 +52,7 @@ class HeldOut:
         """Return the metrics of a `check` in words."""
         right, agreement = metrics["eval/held_out/accuracy"], metrics["eval/held_out/bot_agreement"]
         return (
-            f"{right:.1%} of {self.orders} held-out orders are the bot's (its own, asked twice: {agreement:.1%}), "
+            f"{right:.1%} of {self.orders} held-out orders are as imitated (repeated, asked twice: {agreement:.1%}), "
             f"{metrics['eval/held_out/order_loss']:.3f} nats an order"
         )
 

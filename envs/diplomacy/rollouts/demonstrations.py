@@ -1,4 +1,4 @@
-"""Endless games between bots, phase by phase: the prompts of all powers and the answers of their bots.
+"""Endless games, phase by phase: the prompts of all powers and the answers of their bots, or of a teacher.
 
 `corpus` are the training texts of the game's own tokenizer: every location, power, verb and number, and such games.
 """
@@ -16,11 +16,14 @@ from sparring.configs.core.tensor_file import check_tensors
 from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch, opening
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, standard_board
+from sparring.envs.diplomacy.board.tensors import power_of
+from sparring.envs.diplomacy.movement_batch import OrderWriter
 from sparring.envs.diplomacy.orders.choices import WAIVE, Choices, choices
 from sparring.envs.diplomacy.orders.completion import chosen_by
 from sparring.envs.diplomacy.orders.notation import LETTERS
 from sparring.envs.diplomacy.prompts.prompts import PromptRules, render
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.rollouts.games import one_of_seven
 from sparring.envs.text import Option
 
 PHASES_OF_A_GAME = 40
@@ -32,9 +35,9 @@ CORPUS_PHASES, CORPUS_SEED = 40, 1901
 
 @dataclass(frozen=True)
 class BotDecision:
-    """Decision of one power in one phase: the game's rows, the menu, the bot's answer, and the game's number.
+    """Decision of one power in one phase: the game's rows, the menu, the answer to learn, and the game's number.
 
-    `again` is the bot's answer with other random draws, if requested, else empty.
+    `again` is the answer with other random draws, if requested, else empty.
     """
 
     row: dict[str, np.ndarray]
@@ -52,13 +55,15 @@ class BotDecision:
 
     @property
     def answer(self) -> str:
-        """Text of the bot's answer."""
+        """Text of the answer."""
         return DIPLOMACY_TEXT.write(self.chosen)
 
 
 class BotGames:
     """`games` parallel games in which `bot` plays all powers; a finished game restarts.
 
+    A `teacher` plays one power, i % 7 in game i, and names the answers of all of them: what it would order in the place
+    of the bots, whose positions most are. Whatever it does not write, such as retreats, stays the bot's.
     The same seed gives the same games. Their starts are staggered, so that positions of all years are present from the
     first step on.
     """
@@ -72,34 +77,36 @@ class BotGames:
         seed: int,
         rules: PromptRules | None = None,
         threads: int = 1,
+        teacher: OrderWriter | None = None,
+        taught_by: str = "",
     ) -> None:
+        """Play the first phases; `taught_by` is the teacher's name, for `source`."""
+        self._teacher, self._own = teacher, one_of_seven(games)
         self.batch = DiplomacyBatch(games, last_year=last_year, threads=threads)
         self.batch.players.fill_(codes.BOTS.index(bot))
         self.seed, self.phases, self.rules = seed, 0, rules or PromptRules()
-        self.source = f"{bot} in {games} games"
+        self.source = f"{taught_by} among {bot}s in {games} games" if teacher else f"{bot} in {games} games"
         begins = torch.arange(games) * PHASES_OF_A_GAME // games
         for phase in range(PHASES_OF_A_GAME):
-            self._draw()
+            self._order()
             self._go_on()
             self._begin(begins == phase)
 
     def next(self, *, twice: bool = False) -> list[list[BotDecision]]:
         """Play one phase of every game; return the decisions by game, without games that had none.
 
-        With `twice` they also have the bots' orders under other random draws.
+        With `twice` they also have the orders under other random draws.
         """
         again = self._ordered_again() if twice else None
-        self._draw()
         rows = {name: getattr(self.batch, name).numpy().copy() for name in STATE}
-        orders = self.batch.orders.numpy().copy()
+        orders = self._order()
         games = [self._decisions(game, rows, orders, again) for game in range(self.batch.num_games)]
         self._go_on()
         return [decisions for decisions in games if decisions]
 
     def _ordered_again(self) -> np.ndarray:
         """Return orders of the current phase from other random draws, int32 [G, 75]."""
-        self._draw(1)
-        orders = self.batch.orders.numpy().copy()
+        orders = self._order(1)
         self.batch.orders.zero_()
         return orders
 
@@ -146,8 +153,20 @@ class BotGames:
         for name, start in opening().items():
             getattr(self.batch, name)[which] = start[0]
 
-    def _draw(self, again: int = 0) -> None:
-        self.batch.draw_orders((self.seed + 1_000_003 * self.phases + 500_009 * again) % 2**31)
+    @torch.no_grad()
+    def _order(self, again: int = 0) -> np.ndarray:
+        """Write the orders that are played; return those to learn, int32 [G, 75]."""
+        batch = self.batch
+        batch.draw_orders((self.seed + 1_000_003 * self.phases + 500_009 * again) % 2**31)
+        if self._teacher is None:
+            return batch.orders.numpy().copy()
+        bots = batch.orders.clone()
+        owner = power_of(batch.units)
+        self._teacher.write(batch, torch.stack([(owner == power).any(1) for power in range(codes.NUM_POWERS)], 1))
+        taught = batch.orders.clone()
+        own = owner == self._own.int().argmax(1, keepdim=True)
+        batch.orders.copy_(torch.where(own, taught, bots))
+        return taught.numpy()
 
 
 def corpus() -> Iterator[str]:

@@ -17,7 +17,9 @@ from zlib import crc32
 import numpy as np
 import torch
 
+from sparring.configs.core.errors import ConfigError
 from sparring.configs.language import GRPOConfig
+from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
@@ -28,7 +30,7 @@ from sparring.envs.diplomacy.rewards.sample_rewards import final_scores, sample_
 from sparring.envs.diplomacy.rewards.scoring import Scorer, count_centres, first_influence, influence_after
 from sparring.envs.diplomacy.rollouts.demonstrations import BotGames, corpus
 from sparring.envs.diplomacy.rollouts.games import references
-from sparring.envs.game import plain_bot
+from sparring.envs.game import load, plain_bot
 from sparring.envs.text import (
     Answered,
     DecidePrompts,
@@ -358,9 +360,18 @@ def _share(places: Sequence[int], first: int, last: int) -> float:
 
 
 def demonstrations(config: DiplomacyCloneRunConfig, *, games: int, seed: int, threads: int = 1) -> BotGames:
-    """Return games of `config.clone.bot` against itself, with prompts by `config.model`."""
-    rules, last_year = PromptRules.of(config.model), config.env.last_year
-    return BotGames(games, bot=config.clone.bot, last_year=last_year, seed=seed, rules=rules, threads=threads)
+    """Return games of `config.clone.bot`, and of the teacher if there is one, with prompts by `config.model`.
+
+    Raises `ConfigError` for a teacher that is a bot.
+    """
+    clone, rules, last_year = config.clone, PromptRules.of(config.model), config.env.last_year
+    teacher = load(GAME.open_player)(clone.teacher) if clone.teacher else None
+    if isinstance(teacher, str):
+        raise ConfigError(f"clone.teacher={teacher}: is a bot; give clone.bot={teacher}, or a run or policy here")
+    return BotGames(
+        games, bot=clone.bot, last_year=last_year, seed=seed, rules=rules, threads=threads,
+        teacher=teacher, taught_by=clone.teacher,
+    )  # fmt: skip
 
 
 DIPLOMACY = TextGame(

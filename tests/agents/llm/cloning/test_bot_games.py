@@ -1,9 +1,12 @@
 """Games between bots: legal answers, the same ones for the same seed, and all years side by side."""
 
 import numpy as np
+import pytest
 
+from sparring.configs.core.errors import ConfigError
 from sparring.envs.diplomacy.batch import DiplomacyBatch
-from sparring.envs.diplomacy.board.codes import BOTS, NUM_PROVINCES
+from sparring.envs.diplomacy.board.codes import BOTS, FALL, NUM_PROVINCES, SPRING
+from sparring.envs.diplomacy.board.tensors import power_of
 from sparring.envs.diplomacy.rollouts.demonstrations import BotGames
 
 
@@ -57,3 +60,51 @@ def test_games_begin_one_after_the_other_and_never_end():
     for _ in range(45):  # longer than a game
         assert len(playing.next()) >= 10
     playing.close()
+
+
+class Holds:
+    """Orders every unit of its powers to hold."""
+
+    bot = "dumbbot"
+
+    def write(self, batch, seats):
+        moving = ((batch.phase == SPRING) | (batch.phase == FALL)).unsqueeze(1)
+        owner = power_of(batch.units)
+        mine = (owner >= 0) & seats.gather(1, owner.long().clamp_min(0)) & moving
+        batch.orders.masked_fill_(mine, 0)  # 0: holds
+
+
+def test_a_teacher_names_the_answers_of_all_powers_and_plays_one_of_each_game():
+    playing = BotGames(8, bot="dumbbot", last_year=1905, seed=3, teacher=Holds(), taught_by="holds")
+    assert playing.source == "holds among dumbbots in 8 games"
+    process, played, movements = playing.batch.process, [], 0
+    playing.batch.process = lambda: played.append(playing.batch.orders.clone()) or process()
+    for _ in range(6):
+        before = playing.batch.snapshot()
+        decisions, orders = [one for game in playing.next() for one in game], played[-1]
+        plain = DiplomacyBatch(8, last_year=1905, threads=1)
+        plain.load(before)
+        plain.players.fill_(BOTS.index("dumbbot"))
+        plain.draw_orders((3 + 1_000_003 * (playing.phases - 1)) % 2**31)
+        owner = power_of(before["units"])
+        for game in range(8):
+            if int(before["phase"][game]) not in (SPRING, FALL):
+                assert (orders[game] == plain.orders[game]).all()
+                continue
+            movements += 1
+            own = owner[game] == game % 7
+            assert not orders[game][own].any()
+            assert (orders[game][~own] == plain.orders[game][~own]).all()
+            assert all(option.text.endswith(" H") for one in decisions if one.game == game for option in one.chosen)
+        plain.close()
+    assert movements > 20
+    playing.close()
+
+
+def test_a_bot_is_no_teacher():
+    from sparring.configs.load import load
+    from sparring.envs.diplomacy.rollouts.task import demonstrations
+
+    config = load(["+run=diplomacy_clone", "clone.teacher=chaos"])
+    with pytest.raises(ConfigError, match=r"clone\.teacher=chaos: is a bot; give clone.bot=chaos"):
+        demonstrations(config, games=2, seed=1)
