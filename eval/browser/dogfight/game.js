@@ -5,7 +5,7 @@ const config = JSON.parse(document.getElementById("data").textContent);
 const R = config.rules, TPS = R.ticksPerSecond, SPEEDS = [0.25, 0.5, 0.75, 1];
 const $ = (selector, root = document) => root.querySelector(selector);
 const boards = [0, 1].map((seat) => $("#board .seat" + seat));
-const arena = makeArena($("canvas"), R), controls = makeControls();
+const arena = makeArena($("canvas"), R), controls = makeControls($("#stick"), $("#trigger"));
 let match = null, last = null, history = [[], []], flashes = [], speed = 1, paused = true;
 
 // ---- frames -------------------------------------------------------------------------------------------------------
@@ -71,9 +71,14 @@ function show() {
 }
 const over = () => last !== null && last.outcome >= 0;
 
+function hint() {
+  if (controls.hasGamepad()) return "Gamepad: stick turns, triggers throttle, A fires, Start begins";
+  if (matchMedia("(pointer: coarse)").matches) return "Tap to begin. Aim across the other's path: shots from behind glance off";
+  return "Space or a click begins. Arrows fly, Space fires; or a gamepad";
+}
 function showBanner() {
   const result = over() ? resultOf(last.outcome, match.short, last.fighters.map((f) => Math.max(f.hp, 0)), last.tick / TPS) : null;
-  const [title, detail] = result ? [result.title.replace("You wins", "You win"), result.detail] : last.tick ? ["Paused", ""] : ["Ready", "Space, a click or Start on the gamepad"];
+  const [title, detail] = result ? [result.title.replace("You wins", "You win"), result.detail] : last.tick ? ["Paused", ""] : ["Ready", hint()];
   $("#banner").classList.toggle("shown", Boolean(result) || paused);
   $("#banner b").textContent = title; $("#banner span").textContent = detail;
   $("#banner b").style.color = result && result.winner !== undefined ? COLORS[result.winner] : "";
@@ -129,7 +134,7 @@ fill($("#regime"), config.regimes, begin);
 fill($("#speed"), SPEEDS, (value) => setSpeed(Number(value)));
 [...$("#speed").options].forEach((option) => { option.textContent += "×"; });
 document.addEventListener("visibilitychange", () => { if (document.hidden && !over()) pause(true); });
-controls.listen(document.querySelectorAll("[data-hold]"));
+controls.listen();
 const look = (now) => {
   requestAnimationFrame(look);
   if (controls.started()) toggle();

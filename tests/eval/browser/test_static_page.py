@@ -18,7 +18,7 @@ from sparring.envs.dogfight.rules import TRACE_FIELDS
 from sparring.eval import play
 from sparring.eval.browser.dogfight.command import DEFAULT_OPPONENT, find_opponent, load_opponent, opponent_of_page
 from sparring.eval.browser.dogfight.pages import static_page
-from tests.eval.browser.browser import browser
+from tests.eval.browser.browser import STILL, browser
 from tests.eval.dogfight.test_replay import ROOT, browse, needs_chromium, selftest
 
 TICKS = 600
@@ -270,6 +270,8 @@ def test_a_gamepad_flies(opened):
         opened.value(f"(() => {{ navigator.getGamepads = () => [null, {pad.replace('START', str(start))}]; }})()")
     assert opened.value("play.state().action") == [-0.5, 1, 1]
     opened.until("!play.state().paused && play.state().last.tick > 0")
+    opened.key("r")
+    assert "Start begins" in opened.value("document.querySelector('#banner span').textContent")
 
 
 @needs_chromium
@@ -300,21 +302,51 @@ def test_the_policy_flies_both_aircraft_on_request(tab):
     assert tab.console == []
 
 
-@needs_chromium
-def test_it_fits_a_phone_whose_buttons_fly(tab):
+@pytest.fixture
+def phone(tab):
+    """The page on a touch screen 400 pixels wide."""
+    tab.call("Emulation.setTouchEmulationEnabled", enabled=True, maxTouchPoints=2)
     tab.open(f"file://{ROOT / 'docs' / 'fly.html'}", width=400, height=800, mobile=True)
-    assert tab.value("document.documentElement.scrollWidth") <= 400
-    assert tab.value("document.documentElement.scrollHeight") <= 800
-    assert tab.value("document.querySelector('canvas').clientHeight") >= 400  # 228 in the shape of the arena
-    width, height = tab.value("[...['clientWidth', 'clientHeight']].map((k) => document.querySelector('canvas')[k])")
-    view, fighters = tab.value("play.state().view"), tab.value("play.state().last.seen")
+    tab.console.clear()
+    yield tab
+    tab.call("Emulation.setTouchEmulationEnabled", enabled=False)
+
+
+@needs_chromium
+def test_it_fits_a_phone(phone):
+    assert phone.value("document.documentElement.scrollWidth") <= 400
+    assert phone.value("document.documentElement.scrollHeight") <= 800
+    assert phone.value("document.querySelector('canvas').clientHeight") >= 400  # 228 in the shape of the arena
+    width, height = phone.value("[...['clientWidth', 'clientHeight']].map((k) => document.querySelector('canvas')[k])")
+    view, fighters = phone.value("play.state().view"), phone.value("play.state().last.seen")
     for fighter in fighters:
         assert abs(fighter["x"] - view["x"]) < width / height * view["height"] / 2
         assert abs(fighter["y"] - view["y"]) < view["height"] / 2
-    tab.mouse("[data-hold=left]", "mousePressed")
-    assert tab.value("play.state().action[0]") == 1
-    tab.mouse("[data-hold=left]", "mouseReleased")
-    assert tab.value("play.state().action[0]") == 0
+
+
+@needs_chromium
+def test_two_thumbs_fly_on_a_phone(phone):
+    """A tap begins; one thumb on the stick turns and sets the throttle while the other fires, each until it leaves."""
+    assert phone.value("document.querySelector('#banner span').textContent").startswith("Tap to begin")
+    x, y = phone.value(f"({STILL})(document.querySelector('#stick'))")
+    fire_x, fire_y = phone.value(f"({STILL})(document.querySelector('#trigger'))")
+    thumbs = [{"x": x, "y": y, "id": 1}, {"x": fire_x, "y": fire_y, "id": 2}]
+    phone.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=thumbs[:1])
+    thumbs[0] |= {"x": x - 60, "y": y - 60}
+    phone.call("Input.dispatchTouchEvent", type="touchMove", touchPoints=thumbs[:1])
+    assert phone.value("play.state().action") == [1, 1, 0]
+    phone.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=thumbs)
+    assert phone.value("play.state().action") == [1, 1, 1]
+    thumbs[0] |= {"x": x + 22, "y": y + 60}
+    phone.call("Input.dispatchTouchEvent", type="touchMove", touchPoints=thumbs)
+    phone.until("play.state().action.map((part) => Math.round(10 * part)).join() === '-5,0,10'")
+    phone.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+    assert phone.value("play.state().action") == [0, 0.7, 0]
+    point = dict(zip("xy", phone.value(f"({STILL})(document.querySelector('#stage'))"), strict=True))
+    phone.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[point])
+    phone.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+    phone.until("play.state().last.tick > 0")
+    assert phone.console == []
 
 
 # ---- errors
