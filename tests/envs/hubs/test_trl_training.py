@@ -1,0 +1,80 @@
+"""TRL's environment: the rollouts are matches of the core; ten steps on the tiny model, by the command (slow)."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sparring.configs.core.errors import InputError
+from sparring.envs.hubs import trl_training
+from sparring.envs.hubs.matches import open_match
+from sparring.envs.hubs.trl_training import OVER, TINY, TrlMatch, teach_tools
+from tests.envs.hubs.test_matches import first_orders, played
+
+OPTIONS = {"game": "diplomacy", "power": "FRANCE", "last_year": 1901, "reward": "dense", "full_prompts": False}
+
+
+def test_a_rollout_is_a_match_of_the_core():
+    match = open_match(**OPTIONS)
+    turns = played(match, 5)
+    match.close()
+    rollout = TrlMatch(**OPTIONS)
+    for _ in range(2):  # TRL uses an object again
+        assert rollout.reset(5, prompt=[]) == turns[0].prompt
+        results = [rollout.answer(first_orders(turn)) for turn in turns[:-1]]
+        assert results == [turn.prompt for turn in turns[1:-1]] + [OVER]
+        assert rollout.get_reward() == pytest.approx(sum(turn.reward for turn in turns))
+        assert rollout.counts == {"read": len(turns) - 1}
+        assert rollout.answer("</orders>") == OVER  # the model may go on
+
+
+@pytest.mark.parametrize(
+    ("before", "answer", "called"),
+    [
+        ("FRANCE\n<orders>\n", "A PAR H\nF BRE - MAO\n</orders></s>", "A PAR H\nF BRE - MAO\n</orders>"),
+        ("FRANCE\n<orders>\n", "A PAR H\nF BRE", None),  # cut off
+        ("FRANCE\n<orders>\nA PAR H\n</orders></s>ITALY\n<orders>\n", "A ROM H\n</orders></s>", "A ROM H\n</orders>"),
+        (f"FRANCE\n<orders>\nA PAR H\n</orders></s>{OVER}", "A PAR H\n</orders></s>", None),
+    ],
+)
+def test_transformers_reads_an_answer_as_a_call(before, answer, called):
+    transformers = pytest.importorskip("transformers", minversion="5.15")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(TINY)
+    teach_tools(tokenizer)
+    prefix, ids = (tokenizer(text, add_special_tokens=False).input_ids for text in (before, answer))
+    message = tokenizer.parse_response(ids, prefix=prefix, tools=[TrlMatch.answer])
+    calls = [{"type": "function", "function": {"name": "answer", "arguments": {"text": called}}}] if called else []
+    assert message.get("tool_calls", []) == calls
+
+
+def test_bad_input_is_one_line(tmp_path, monkeypatch):
+    with pytest.raises(InputError, match="--steps 0: must be at least 1"):
+        trl_training.train(out=tmp_path, steps=0)
+
+    def missing(name):
+        raise ImportError(f"No module named {name!r}")
+
+    monkeypatch.setattr(trl_training, "import_module", missing)
+    with pytest.raises(InputError, match=r'TRL 1.16 or later is needed .*pip install -e "\.\[trl\]"'):
+        trl_training.train(out=tmp_path)
+
+
+@pytest.mark.slow
+def test_ten_steps_on_the_tiny_model(tmp_path):
+    pytest.importorskip("trl", minversion="1.16")
+    import torch
+    from safetensors.torch import load_file
+
+    command = [sys.executable, "-m", "sparring.envs.hubs.trl_training", "--steps", "10", "--power", "FRANCE"]
+    done = subprocess.run([*command, "--out", str(tmp_path)], capture_output=True, text=True, check=True, timeout=1800)
+    steps = re.findall(r"^step (\d+): reward (-?[\d.]+), answers ([\d.]+)$", done.stdout, re.MULTILINE)
+    assert [int(number) for number, _, _ in steps] == list(range(1, 11))
+    assert len({reward for _, reward, _ in steps}) > 1
+    assert all(1 <= float(answers) <= 5 for _, _, answers in steps)  # two to four phases of 1901
+    before, after = (load_file(Path(folder) / "model.safetensors") for folder in (TINY, tmp_path))
+    assert any(not torch.equal(before[name], after[name]) for name in before)
+    refused = subprocess.run([*command, "--model", str(tmp_path / "none")], capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "none: is no folder of a language model; give one with config.json" in refused.stderr
