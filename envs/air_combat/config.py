@@ -30,6 +30,8 @@ class CombatReward:
     """Reward at the end of a drawn match."""
     shaping: float = option(0.3, WEIGHT)
     """Weight of the potential of angles and range, gamma * phi' - phi."""
+    ammunition: float = option(0.0, WEIGHT)
+    """Reward subtracted for firing the whole magazine of single rounds, in parts as it is fired."""
 
 
 @dataclass

@@ -100,4 +100,5 @@ class CombatWeights:
     lose: float
     draw: float
     shaping: float
+    ammunition: float
     gamma: float

@@ -3,7 +3,7 @@
 Draws depend on (seed, match id, number of matches started in the row) only. A match that ends is followed by the next
 one in the same step; its last observations are kept in `final_obs`. Reward of a seat and step:
 
-    r = damage_dealt d_it - damage_taken d_me + shaping (gamma phi' - phi) + result,
+    r = damage_dealt d_it - damage_taken d_me - ammunition fired / magazine + shaping (gamma phi' - phi) + result,
     phi = exp(-distance / 8 km) - angle off_nose / pi + cos off_tail / 2 * exp(-distance / 3 km)
         + (exp(-angle off_nose / 0.15) - exp(-angle off its nose / 0.15)) * exp(-distance / 1 km)
 
@@ -260,6 +260,8 @@ def step_kernel(
     clock = world.clock[match]
     hp_a = a.hp
     hp_b = b.hp
+    rounds_a = a.rounds
+    rounds_b = b.rounds
     before_a = potential(a, b)
     before_b = potential(b, a)
     command_a = Command()
@@ -311,8 +313,10 @@ def step_kernel(
     loss_b = hp_b - b.hp
     shaped_a = weights.shaping * (weights.gamma * after_a - before_a)
     shaped_b = weights.shaping * (weights.gamma * after_b - before_b)
-    reward_a = weights.damage_dealt * loss_b - weights.damage_taken * loss_a + shaped_a
-    reward_b = weights.damage_dealt * loss_a - weights.damage_taken * loss_b + shaped_b
+    fired_a = float(rounds_a - a.rounds) / float(MAGAZINE)
+    fired_b = float(rounds_b - b.rounds) / float(MAGAZINE)
+    reward_a = weights.damage_dealt * loss_b - weights.damage_taken * loss_a - weights.ammunition * fired_a + shaped_a
+    reward_b = weights.damage_dealt * loss_a - weights.damage_taken * loss_b - weights.ammunition * fired_b + shaped_b
     results.reward[match, 0] = reward_a + result_reward(weights, outcome, 0)
     results.reward[match, 1] = reward_b + result_reward(weights, outcome, 1)
     results.terminated[match] = decided

@@ -165,6 +165,23 @@ def test_time_limit_counts_hp():
     assert game.seat_stats(torch.tensor([1])).tolist() == [[8.0, 0.75]]
 
 
+@pytest.mark.parametrize("options", [rules.CombatOptions(), rules.CombatOptions(flares=1)], ids=["plain", "battle"])
+def test_fired_rounds_cost_their_part_of_the_magazine(options):
+    reward = CombatReward(shaping=0.0, ammunition=2.0)
+    game = batch(gun="rounds", reward=reward, options=options)
+    planes = scene(50_000.0)  # nothing is hit
+    game.load({"planes": planes})
+    game.actions[:] = -1.0
+    game.actions[0, 0, 3] = 1.0
+    earned = torch.zeros(2)
+    for _ in range(5):
+        game.step(game.actions)
+        earned += game.reward[0]
+    left = game.snapshot()["planes"]["rounds"][0]
+    assert 0 < left[0] < left[1] == rules.MAGAZINE
+    assert earned.tolist() == pytest.approx([-2.0 * (1.0 - left[0] / rules.MAGAZINE), 0.0])
+
+
 def test_equal_hp_is_a_draw():
     game = play(batch(max_ticks=4))
     assert game.truncated[0]

@@ -56,6 +56,7 @@ class SeatStep:
     place: wp.vec3
     """At the start of the tick."""
     hp: float
+    rounds: int
     phi: float
     """At the start of the step."""
     alive: bool

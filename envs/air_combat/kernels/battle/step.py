@@ -4,7 +4,8 @@ Matches without options are played by `kernels/step.py`; flight, gun, starts and
 tick the pilots release and fire, missiles look and fly, then aircraft, flares and bursts; all damage of a tick is dealt
 at its end, so that no seat is first. Reward of a seat and step, which is that of `kernels/step.py` for T = 1:
 
-    r = damage_dealt (hp that the others lost) / T - damage_taken (hp that I lost) + shaping (gamma phi' - phi) + result
+    r = damage_dealt (hp that the others lost) / T - damage_taken (hp that I lost) - ammunition fired / magazine
+        + shaping (gamma phi' - phi) + result
 
 phi is that towards the nearest opponent alive, and 0 for a lost aircraft. A side that is lost ends the match.
 """
@@ -57,6 +58,7 @@ OF_OPPONENT = wp.constant(rules.OBSERVATION.index("bearing_x"))
 SEEKER_RANGE = wp.constant(rules.OBSERVATION_ARMED.index("seeker_range"))
 SENSORS = wp.constant(1 - 2**31)  # Of no burst or gust.
 HANDS_OFF = wp.constant(0.54)  # Throttle of an action that is replaced.
+MAGAZINE = wp.constant(rules.MAGAZINE)
 
 
 @wp.func
@@ -423,6 +425,7 @@ def battle_step_kernel(
     for seat in range(2 * size):
         state = SeatStep()
         state.hp = world.planes[match, seat].hp
+        state.rounds = world.planes[match, seat].rounds
         state.phi = phi_of(world, match, seat, size)
         state.orders = orders_of(world, results, actions, match, seat, settings, options)
         world.seats[match, seat] = state
@@ -450,8 +453,9 @@ def battle_step_kernel(
             result = weights.draw
         elif outcome > 0:
             result = wp.where(((outcome >> seat) & 1) == 1, weights.win, -weights.lose)
-        earned = weights.damage_dealt * dealt / float(size) - weights.damage_taken * taken + shaped
-        results.reward[match, seat] = earned + result
+        fired = float(world.seats[match, seat].rounds - world.planes[match, seat].rounds) / float(MAGAZINE)
+        earned = weights.damage_dealt * dealt / float(size) - weights.damage_taken * taken - weights.ammunition * fired
+        results.reward[match, seat] = earned + shaped + result
     results.terminated[match] = decided
     results.truncated[match] = outcome >= 0 and not decided
     results.outcome[match] = outcome
