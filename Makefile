@@ -12,6 +12,7 @@ PARTS ?=
 GOLDEN_ARGS ?=
 MUTATION_ARGS ?=
 TORTURE_ARGS ?=
+RELEASE_ARGS ?=
 
 # Waiting OpenMP threads must not spin: that slows every other process on the same cores.
 export OMP_WAIT_POLICY ?= PASSIVE
@@ -30,7 +31,8 @@ PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check -c constr
 	$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 VLLM := $(or $(SPARRING_VLLM),$(CURDIR)/.venv-vllm/bin/python)
 
-.PHONY: help install setup demo docs test pytest slow lint style types bench gpu golden mutation torture kernels
+.PHONY: help install setup demo docs test pytest slow lint style types bench gpu golden mutation torture kernels \
+	release-check
 .DEFAULT_GOAL := help
 
 help:
@@ -41,6 +43,7 @@ help:
 	@echo "make slow    long fuzzing of all stored files, many examples of properties, and the tests against vLLM, installed into .venv-vllm"
 	@echo "make docs    the documentation site, written to build/site"
 	@echo "make lint    ruff and mypy only"
+	@echo "make release-check  build wheel and sdist of HEAD, install each on its own, use it; RELEASE_ARGS=--pipx runs it by pipx, too"
 	@echo "make bench   speed of the simulators and of training, as ratios"
 	@echo "make gpu     test and measure everything on a GPU, in nine minutes; GPU_ARGS=\"--device cpu\" tries the script"
 	@echo "make golden  compare all numbers of small runs with those of BASE=<commit>; PARTS=ppo,grpo selects; docs/golden_runs.md"
@@ -132,6 +135,10 @@ golden: setup
 # Takes one core for an hour; MUTATION_ARGS="--results FILE" continues a run that was cut short.
 mutation: setup
 	$(BIN)/python -m tests.mutation --page docs/results/mutation.md $(MUTATION_ARGS)
+
+# A clean clone in the temporary folder, `python -m build`, and environments of their own: what is not committed is not there.
+release-check: setup
+	$(BIN)/python -m benchmarks.release $(RELEASE_ARGS)
 
 # Three hours at most; TORTURE_ARGS="--help" lists the parts. Fails if anything did not hold.
 torture: kernels

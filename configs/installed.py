@@ -1,6 +1,6 @@
-"""Check of installed packages, run by scripts before other imports, so that a missing one gives a one-line error.
+"""Check of Python and installed packages, run by scripts before other imports, so that each gives a one-line error.
 
-Only the standard library is imported here.
+Only the standard library is imported here, in the syntax of Python 3.8.
 """
 
 from __future__ import annotations
@@ -9,18 +9,21 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+OLDEST = (3, 11)
+"""`requires-python` in pyproject.toml."""
 PACKAGES = {
     "filelock": "filelock",
     "gymnasium": "gymnasium",
-    "hydra-core": "hydra",
     "numpy": "numpy",
     "pillow": "PIL",
     "pydantic": "pydantic",
+    "pyyaml": "yaml",
     "rich": "rich",
-    "scipy": "scipy",
     "tqdm": "tqdm",
     "typer": "typer",
+    "hydra-core": "hydra",
     "pettingzoo": "pettingzoo",
+    "scipy": "scipy",
     "tensorboard": "tensorboard",
     "torch": "torch",
     "warp-lang": "warp",
@@ -30,10 +33,16 @@ PACKAGES = {
 
 
 def check_installed(script: str) -> None:
-    """Exit with code 2 and a line naming the first package missing from this Python, if any.
+    """Exit with code 2 and one line if this Python is too old, or naming the first package that it lacks, if any.
 
     The folder of the script leaves the path: Python puts it first, and `eval/chess` would hide the package chess.
     """
+    if sys.version_info < OLDEST:
+        number, oldest = "{}.{}".format(*sys.version_info), "{}.{}".format(*OLDEST)
+        fix = "run `make install PYTHON=python3.12`, then `source .venv/bin/activate`"
+        text = f"{script}: {sys.executable} is Python {number}, and {oldest} or newer is needed: {fix}"
+        print(text, file=sys.stderr)
+        raise SystemExit(2)
     folder = Path(__file__).resolve().parents[1] / Path(script).parent
     if sys.path and Path(sys.path[0]).resolve() == folder != Path(__file__).resolve().parents[1]:
         del sys.path[0]

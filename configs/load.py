@@ -12,18 +12,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
-from hydra import compose, initialize_config_dir
-from hydra.core.config_store import ConfigStore
-from hydra.core.override_parser.types import Override
-from hydra.errors import HydraException
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
 from sparring.configs.core.allowed import complaint
-from sparring.configs.core.errors import ConfigError, choose, listed, suggestion
+from sparring.configs.core.errors import ConfigError, choose, listed, require_package, suggestion
 from sparring.configs.core.files import ROOT, IrregularFileError, read_regular_text, user_path
 from sparring.configs.foreign_names import in_our_words
 from sparring.configs.games import OWN, is_retired, module_of, run_message
@@ -36,13 +30,13 @@ from sparring.configs.schema import LABEL, RunConfig
 from sparring.configs.serialization import from_plain, from_stored, read_options, to_plain, unknown_key
 from sparring.configs.validate import validate
 
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
+
 CONFIG_DIR = Path(__file__).resolve().parent
 ROOTS = tuple(dict.fromkeys(key.split(".")[0] for kind in run_kinds() for key in declared(kind)))
 RUN_HELP = "`python train.py --help runs` describes them; env=gymnasium env.id=ID trains on an environment of Gymnasium"
 Run = TypeVar("Run", bound=RunConfig)
-COMPOSING_ERRORS = (
-    HydraException, OmegaConfBaseException, yaml.YAMLError, OSError, TypeError, ValueError, RecursionError,
-)  # fmt: skip
 SUFFIXES = (".yaml", ".yml")
 PURPOSE = re.compile(r"^# Purpose: (.+)$", re.MULTILINE)
 
@@ -334,12 +328,21 @@ def _read_run(path: Path) -> dict[str, Any]:
 
 def _compose(settings: Sequence[str], base: dict[str, Any]) -> dict[str, Any]:
     """Return `base` with `settings` applied."""
+    require_package("hydra", "train")
+    from hydra import compose, initialize_config_dir
+    from hydra.core.config_store import ConfigStore
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
     ConfigStore.instance().store("schema", node=base)
     try:
         with initialize_config_dir(version_base="1.3", config_dir=str(CONFIG_DIR)):
             # Unresolved: ${...} could insert variables of the environment into a configuration.
             composed = OmegaConf.to_container(compose("config", overrides=list(settings)), resolve=False)
-    except COMPOSING_ERRORS as error:
+    except (
+        HydraException, OmegaConfBaseException, yaml.YAMLError, OSError, TypeError, ValueError, RecursionError,
+    ) as error:  # fmt: skip
         if settings:
             _check_items(settings, _compose([], base))
         lines = [str(part).splitlines()[0] for part in (error, error.__cause__) if str(part or "")]

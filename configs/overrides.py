@@ -8,51 +8,67 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hydra.core.override_parser.overrides_parser import OverridesParser, create_functions
-from hydra.core.override_parser.overrides_visitor import HydraOverrideVisitor
-from hydra.core.override_parser.types import Override, QuotedString
-from hydra.errors import HydraException
-from hydra.grammar.gen.OverrideLexer import (  # type: ignore[attr-defined]
-    CommonTokenStream,
-    InputStream,
-    OverrideLexer,
-)
-from hydra.grammar.gen.OverrideParser import OverrideParser
-
-from sparring.configs.core.errors import ConfigError
+from sparring.configs.core.errors import ConfigError, require_package
 from sparring.configs.kinds import bare
 from sparring.configs.opponents import opponent_text
 from sparring.configs.serialization import text_keys, with_texts
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
 
 LONGEST_OVERRIDE = 4000
 PLAIN_TEXT = re.compile(r"[\w./:@%+-]*")
 """Texts that need no quotes on the command line."""
 
 
-class _TypedTexts(HydraOverrideVisitor):  # type: ignore[misc]
-    """Reads numbers, truth values and null of an override as the text that was typed."""
+@cache
+def _typed_texts() -> Any:
+    """Return a visitor that reads numbers, truth values and null of an override as the text that was typed."""
+    from hydra.core.override_parser.overrides_parser import create_functions
+    from hydra.core.override_parser.overrides_visitor import HydraOverrideVisitor
+    from hydra.core.override_parser.types import QuotedString
 
-    def visitPrimitive(self, ctx: Any) -> Any:  # noqa: N802
-        value = super().visitPrimitive(ctx)
-        return value if isinstance(value, str | QuotedString) else ctx.getText().strip()
+    class TypedTexts(HydraOverrideVisitor):  # type: ignore[misc]
+        def visitPrimitive(self, ctx: Any) -> Any:  # noqa: N802
+            value = super().visitPrimitive(ctx)
+            return value if isinstance(value, str | QuotedString) else ctx.getText().strip()
+
+    return TypedTexts(create_functions())
+
+
+def _read_as_typed(text: str) -> Override:
+    """Parse `text` with every primitive value as a text."""
+    from hydra.grammar.gen.OverrideLexer import (  # type: ignore[attr-defined]
+        CommonTokenStream,
+        InputStream,
+        OverrideLexer,
+    )
+    from hydra.grammar.gen.OverrideParser import OverrideParser
+
+    parser = OverrideParser(CommonTokenStream(OverrideLexer(InputStream(text))))
+    override: Override = _typed_texts().visit(parser.override())
+    return override
 
 
 def parse_override(text: str) -> Override:
     """Parse `key=value` or `key=value,value` in Hydra's grammar, values of text options as they are typed.
 
-    Raises `ConfigError` for other text.
+    Raises `ConfigError` for other text, and `MissingPackageError` without Hydra.
     """
+    require_package("hydra", "train")
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
     if len(text) > LONGEST_OVERRIDE:
         raise ConfigError(f"{text[:40]!r}...: is longer than {LONGEST_OVERRIDE} characters; write a run file")
     try:
         override = OverridesParser.create().parse_override(text)
         if bare(override.key_or_group) in text_keys() or "[" in text or "{" in text:
-            parser = OverrideParser(CommonTokenStream(OverrideLexer(InputStream(text))))
-            typed = _TypedTexts(create_functions()).visit(parser.override())
-            _keep_texts(override, typed)
+            _keep_texts(override, _read_as_typed(text))
     except (HydraException, ValueError, RecursionError) as error:
         quoting = "; quote a value that holds =, as in 'key=\"a=b\"'" if text.count("=") > 1 else ""
         raise ConfigError(

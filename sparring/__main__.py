@@ -14,7 +14,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import webbrowser
 from collections.abc import Sequence
 from importlib import import_module, metadata
 from importlib.util import find_spec
@@ -56,7 +55,7 @@ COMMANDS = {
     "runs": SubCommand("sparring.eval.runs", "recorded runs: list, search, metrics, health", trains=False),
     "install": SubCommand("", "install what an extra needs into this Python: sparring install train", trains=False),
 }
-TRAINING = ("torch", "warp")
+TRAINING = ("torch", "warp", "hydra", "scipy")
 """Packages of the extra `train` whose absence tells that it is not installed."""
 SIZE = "1.4 GB with a CPU build of torch"
 CPU_BUILDS = "https://download.pytorch.org/whl/cpu"
@@ -96,7 +95,7 @@ def _run(words: list[str]) -> int:
     elif name == "install":
         return _install(options)
     else:
-        if command.trains:
+        if command.trains and not {"--help", "-h"} & {*options}:
             _require_training(name)
         sys.argv = ["sparring", *options]
         return int(import_module(command.module).main())
@@ -109,12 +108,13 @@ def _open_page(options: list[str], *, watching: bool) -> None:
         raise InputError(f"watch {' '.join(options)}: takes one policy: a file, a run's name, or released/NAME")
     from sparring.eval.browser.dogfight.command import find_opponent, opponent_of_page
     from sparring.eval.browser.dogfight.pages import static_page
+    from sparring.eval.browser.server import open_browser
 
     policy = opponent_of_page(find_opponent(options[0] if options else RELEASED))
     path = _cache() / f"fly-{re.sub(r'[^A-Za-z0-9_.-]+', '-', policy.name)[-80:]}.html"
     write_atomically(path, static_page(policy))
     address = path.as_uri() + ("#watch" if watching else "")
-    if webbrowser.open(address):
+    if open_browser(address):
         print(f"Opened {address} in the browser: {policy.name}, with simulator and network on one page.")
     else:
         print(f"No browser opens from here; open this file in one, on any machine: {path}")

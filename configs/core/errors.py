@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import difflib
 import re
+import sys
 from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.util import find_spec
 
 LONGEST = 2000
 NOTHING = ("none", "null", "no", "false", "disabled", "never", "")
@@ -30,6 +33,19 @@ class UnknownNameError(InputError):
 
 class ConfigError(InputError):
     """An option of a run that is unknown, of the wrong type or outside what is allowed."""
+
+
+class MissingPackageError(InputError):
+    """A package that an extra installs is not there."""
+
+
+@cache
+def require_package(module: str, extra: str) -> None:
+    """Raise `MissingPackageError` if a module that `extra` installs is missing; call this before a late import."""
+    if find_spec(module) is None:
+        raise MissingPackageError(
+            f"{module} is not installed for {sys.executable}; run `sparring install {extra}`, or `make install`"
+        )
 
 
 def one_line(text: str) -> str:

@@ -19,7 +19,6 @@ from math import prod
 from typing import Any
 
 import yaml
-from hydra.errors import HydraException
 
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import ConfigError, choose
@@ -103,6 +102,8 @@ def values(text: str) -> list[str]:
     override = parse_override(text)
     if not override.is_sweep_override():
         return [text]
+    from hydra.errors import HydraException
+
     try:
         return [f"{text.partition('=')[0]}={value}" for value in override.sweep_string_iterator()]
     except HydraException as error:

@@ -193,6 +193,15 @@ def check_packages() -> None:
             raise InputError(f'{package} is not installed; run pip install -e ".[play]"')
 
 
+def open_browser(address: str) -> bool:
+    """Open the address and return whether a browser was started.
+
+    Without a display none is: a browser for terminals would take the terminal, and runs no scripts.
+    """
+    seen = sys.platform != "linux" or {"DISPLAY", "WAYLAND_DISPLAY", "BROWSER"} & {*os.environ}
+    return bool(seen) and webbrowser.open(address)
+
+
 def listen(port: int) -> socket.socket:
     """Return a socket that listens on 127.0.0.1; port 0 takes any free one. Raises `InputError` if it is taken."""
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -295,8 +304,9 @@ def serve_game(options: ServerOptions, make: Callable[[], HostedGame]) -> None:
         hosted = make()
         gate = Gate(listening.getsockname()[1])
         print(f"Play at {gate.address}\nThe address works once; Ctrl-C ends the server.", flush=True)
-        if not options.no_browser and (sys.platform != "linux" or {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)):
-            webbrowser.open(gate.address)
+        if not options.no_browser and not open_browser(gate.address):
+            port = listening.getsockname()[1]
+            print(f"No browser opens here; from another machine: ssh -L {port}:{HOST}:{port} HOST", flush=True)
         serve(hosted, gate, listening)
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy import stats
+
+from sparring.configs.core.errors import require_package
 
 CUT = 0.25
 """Fraction of the scores dropped at each end; rounded down to whole scores."""
@@ -37,12 +39,20 @@ class Spread:
     """Lowest single score."""
 
 
+def scipy_stats() -> Any:
+    """Return the module `scipy.stats`, loaded at its first use. Raises `MissingPackageError` without SciPy."""
+    require_package("scipy", "analysis")
+    from scipy import stats
+
+    return stats
+
+
 def mean_estimate(values: np.ndarray, *, least: float = -math.inf, most: float = math.inf) -> Estimate:
     """Return the mean of `values` [N] and its Student t interval, clipped to [`least`, `most`]; all of it for N = 1."""
     mean = float(values.mean())
     if len(values) < 2:
         return Estimate(mean, (float(least), float(most)))
-    half = float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
+    half = float(scipy_stats().t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
     return Estimate(mean, (max(mean - half, least), min(mean + half, float(most))))
 
 
@@ -54,7 +64,7 @@ def spread(scores: np.ndarray, seed: int, resamples: int) -> Spread:
 
 def interquartile_mean(scores: np.ndarray) -> float:
     """Return the mean of `scores` without the lowest and the highest quarter."""
-    return float(stats.trim_mean(scores, CUT, axis=None))
+    return float(scipy_stats().trim_mean(scores, CUT, axis=None))
 
 
 def improvement(ours: np.ndarray, theirs: np.ndarray, seed: int, resamples: int) -> Estimate:
@@ -69,7 +79,7 @@ def improvement(ours: np.ndarray, theirs: np.ndarray, seed: int, resamples: int)
 
 def _pooled_iqm(*samples: np.ndarray, axis: int) -> np.ndarray:
     """Return the IQM [...] of T samples [..., R] pooled."""
-    return np.asarray(stats.trim_mean(np.concatenate(samples, axis=axis), CUT, axis=axis))
+    return np.asarray(scipy_stats().trim_mean(np.concatenate(samples, axis=axis), CUT, axis=axis))
 
 
 def _probability(*samples: np.ndarray, axis: int) -> np.ndarray:
@@ -85,7 +95,7 @@ def _interval(
     statistic: Callable[..., np.ndarray], samples: list[np.ndarray], seed: int, resamples: int
 ) -> tuple[float, float]:
     """Return the 95 % percentile bootstrap interval; deterministic in the arguments."""
-    result = stats.bootstrap(
+    result = scipy_stats().bootstrap(
         samples,
         statistic,
         n_resamples=resamples,

@@ -20,7 +20,7 @@ from typing import Any
 from sparring.agents.opponents.players import RELEASED, find_checkpoint
 from sparring.configs.core import files
 from sparring.configs.core.archive import TensorFileError, read_arrays
-from sparring.configs.core.errors import InputError
+from sparring.configs.core.errors import InputError, require_package
 from sparring.configs.core.manifest import read_listed, write_listed
 from sparring.configs.games import POLICY_FORMAT, is_imported
 from sparring.configs.load import load_named
@@ -187,10 +187,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def add(options: AddOptions) -> Path:
-    """Copy the policy, write its card, and return the card. Raises `InputError` for what is no policy, or a name taken.
+    """Copy the policy, write its card, and return the card.
 
+    Raises `InputError` for what is no policy, a name taken, and without Hydra, which composes the command to repeat.
     The same policy may be added again, which makes its card again.
     """
+    require_package("hydra", "train")
     source = find_checkpoint(options.run)
     if source.suffix != ".pt":
         raise InputError(f"{options.run}: the zoo takes policies of this project (.pt)")

@@ -11,18 +11,19 @@ import pytest
 
 import sparring
 from sparring import __main__ as command
+from sparring.eval.browser.server import listen
 
 ROOT = Path(__file__).resolve().parents[3]
 WITHOUT_TORCH = """
 import sys
 class Absent:
     def find_spec(self, name, *_):
-        if name.split(".")[0] in ("torch", "warp", "pettingzoo", "tensorboard"):
+        if name.split(".")[0] in ("torch", "warp", "pettingzoo", "tensorboard", "hydra", "omegaconf", "scipy"):
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Absent())
 import importlib.util, webbrowser
 known = importlib.util.find_spec
-importlib.util.find_spec = lambda name: None if name in ("torch", "warp") else known(name)
+importlib.util.find_spec = lambda name: None if name in ("torch", "warp", "hydra", "scipy") else known(name)
 webbrowser.open = lambda address: print("asked for", address) or True
 from sparring.__main__ import main
 sys.exit(main(sys.argv[1:]))
@@ -34,14 +35,16 @@ def opened(tmp_path, monkeypatch):
     """Addresses that would be opened in the browser; pages go to a folder of the test."""
     addresses = []
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setattr(webbrowser, "open", lambda address: addresses.append(address) or True)
     monkeypatch.setattr(sys, "argv", ["sparring"])
     return addresses
 
 
 def bare(*words, cwd):
-    done = [sys.executable, "-c", WITHOUT_TORCH, *words]
-    return subprocess.run(done, cwd=cwd, env={"XDG_CACHE_HOME": str(cwd)}, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", WITHOUT_TORCH, *words]
+    env = {"XDG_CACHE_HOME": str(cwd), "DISPLAY": ":0"}
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
 
 
 def test_without_words_it_lists_every_command(capsys):
@@ -69,15 +72,38 @@ def test_without_a_browser_the_file_is_named(opened, monkeypatch, tmp_path, caps
     assert f"open this file in one, on any machine: {tmp_path}" in capsys.readouterr().out
 
 
+def test_without_a_display_no_browser_is_started(opened, monkeypatch, tmp_path, capsys):
+    """The one that would start has no picture and takes the terminal."""
+    monkeypatch.setattr(sys, "platform", "linux")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
+        monkeypatch.delenv(name, raising=False)
+    assert command.main(["play"]) == 0
+    assert opened == []
+    assert f"open this file in one, on any machine: {tmp_path}" in capsys.readouterr().out
+
+
+def test_a_port_in_use_is_one_line():
+    with listen(0) as first:
+        port = first.getsockname()[1]
+        with pytest.raises(sparring.InputError, match=f"^--port {port}: .+; give another, or 0 for any free one$"):
+            listen(port)
+
+
 def test_without_torch_it_flies_and_says_what_training_needs(tmp_path):
     flown = bare("play", cwd=tmp_path)
     assert (flown.returncode, flown.stderr) == (0, "")
     assert flown.stdout.startswith("asked for file://")
     listed = bare("runs", "list", cwd=tmp_path)
     assert (listed.returncode, "Traceback" in listed.stderr) == (0, False)
+    added = bare("policies", "add", "released/dogfight_strong", cwd=tmp_path)
+    assert (added.returncode, added.stderr.count("\n")) == (2, 1)
+    assert "hydra is not installed" in added.stderr
+    assert "`sparring install train`" in added.stderr
     measured = bare("bench", "--seconds", "0.01", cwd=tmp_path)
     assert (measured.returncode, measured.stdout.count("needs torch and Warp")) == (0, 3)
     assert "`sparring install train` (1.4 GB) adds torch and Warp" in measured.stdout
+    helped = bare("train", "--help", cwd=tmp_path)
+    assert (helped.returncode, "sparring train +run=NAME" in helped.stdout) == (0, True)
     for words in (["train", "+run=quickstart"], ["play", "--opponent", "ace"]):
         refused = bare(*words, cwd=tmp_path)
         assert refused.returncode == 2
