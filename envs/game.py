@@ -101,6 +101,8 @@ class Game:
     """Loader of its policies for `sparring.load`: a function of a file and a device."""
     evaluation: str = ""
     """Evaluation of `eval/run.py` and `sparring.evaluate`: a `GameEvaluation`, its options and what plays them."""
+    payoff: str = ""
+    """Payoff matrix of `eval/payoff.py` and `sparring.payoff`: a `GamePayoff`, its options and what plays them."""
     play: str = ""
     """Page for people of `eval/play.py` and `sparring.play`: a `BrowserGame`, its options and what serves it."""
     text_game: str = ""

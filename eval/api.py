@@ -192,19 +192,20 @@ def check(
     return _written(checked(from_keywords(CheckOptions, given)))
 
 
-def payoff(run: str | Path, *, progress: bool = False, **options: Any) -> CommandReport:
+def payoff(run: str | Path = "", *, progress: bool = False, **options: Any) -> CommandReport:
     """Play the snapshots of `run` and other players against each other, as `python eval/payoff.py --ckpt RUN` does.
 
-    `options` are `opponents`, `snapshots`, `games`, `seed`, `regimes`, `anchor` and others. `data` has `players`, the
-    matrix `payoff` of shares of points, and ratings. Nothing is written unless `out="payoff.png"` says where.
+    Without a run, `env="air_combat"` plays `opponents` alone. `options` are `opponents`, `snapshots`, `games`, `seed`,
+    `regimes`, `anchor` and others. `data` has `players`, the matrix `payoff` of shares of points, and ratings. Nothing
+    is written unless `out="payoff.png"` says where.
 
     Raises `InputError` for bad input, in one line.
     """
     from sparring.eval.payoff import PayoffChoice
-    from sparring.eval.payoff import payoff as played
 
-    kind = from_keywords(PayoffChoice, {"ckpt": run}).options
-    return _written(played(from_keywords(kind, {"ckpt": run, **options, "quiet": not progress}), keep=False))
+    given = {"ckpt": run or None, **options}
+    kind = from_keywords(PayoffChoice, {key: given.get(key) for key in ("ckpt", "env")}).kind
+    return _written(kind.payoff(from_keywords(kind.options, {**given, "quiet": not progress}), keep=False))
 
 
 def seeds(runs: Sequence[str | Path], **options: Any) -> CommandReport:

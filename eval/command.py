@@ -23,7 +23,7 @@ from sparring.agents.run.folder import code_origin
 from sparring.configs.core.errors import InputError, printable
 from sparring.configs.core.files import read_regular, write_atomically
 from sparring.configs.core.status import LOADING, quiet_on_closed_pipe, say
-from sparring.eval.options import EvaluateOptions
+from sparring.eval.options import EvaluateOptions, PlayerOptions
 
 FAILED = 1
 BAD_INPUT = 2
@@ -85,6 +85,14 @@ class GameEvaluation:
     replays: Mapping[str, str]
     shortest: Mapping[str, int]
     """Options of the shortest evaluation, for a replay alone."""
+
+
+@dataclass(frozen=True)
+class GamePayoff:
+    """How `eval/payoff.py` makes the matrix of a game: its options, and what plays them, given `keep` files or not."""
+
+    options: type[PlayerOptions]
+    payoff: Callable[..., CommandReport]
 
 
 def publish_evaluation(evaluation: Evaluation) -> int:

@@ -25,10 +25,19 @@ import numpy as np
 
 from sparring.agents.opponents import players
 from sparring.agents.run.folder import FINAL
-from sparring.configs.core.errors import InputError
+from sparring.configs.core.errors import InputError, choose
 from sparring.configs.games import is_imported
 from sparring.envs.dogfight import GAME
-from sparring.eval.command import CommandReport, kept_cells, make_folders, publish_report, run_command, use_machine
+from sparring.envs.game import game_named, game_of, games, load
+from sparring.eval.command import (
+    CommandReport,
+    GamePayoff,
+    kept_cells,
+    make_folders,
+    publish_report,
+    run_command,
+    use_machine,
+)
 from sparring.eval.dogfight.command import GAMES, PlayOptions, make_plan, make_report
 from sparring.eval.options import (
     CONDITIONS,
@@ -43,6 +52,7 @@ from sparring.eval.options import (
     parse_known,
 )
 from sparring.eval.plots import check_matplotlib
+from sparring.eval.stats.payoff import ELSEWHERE, NO_OPPONENTS, SNAPSHOTS
 from sparring.eval.stats.ratings import Anchor, Rating
 from sparring.eval.stats.tables import Report, conditions, origin, percent, ratings_markdown, table, title, to_json
 
@@ -50,8 +60,6 @@ if TYPE_CHECKING:
     from sparring.agents.opponents.dogfight.load import Entrant
 
 SCRIPT = "eval/payoff.py"
-SNAPSHOTS = "[2, 100]"
-NO_OPPONENTS = "none"
 
 _EXAMPLES = """\
 examples:
@@ -73,6 +81,8 @@ class PayoffOptions(PlayOptions):
         "payoff.json are written into the run's folder.",
         _EXAMPLES,
     )
+    env: str = argument("", metavar="G")
+    """The game, where no run says it: dogfight, air_combat (whose options --env air_combat --help lists)."""
     ckpt: str = argument("", metavar="RUN", group=WHO)
     """A run's name, its folder, or final.pt (the newest run's)."""
     opponents: tuple[str, ...] = argument(("bots",), metavar="O", group=WHO, split=True)
@@ -95,28 +105,39 @@ class PayoffOptions(PlayOptions):
         self.require_given("ckpt", "give a run's name, its folder, or final.pt for the newest run")
         if len(self.regimes) != 1:
             raise InputError(f"--regimes: a payoff matrix is of one; give one name, not {len(self.regimes)}")
-        check_suffix("--out", self.out, ".png", more="; .json and .md are written beside it")
+        check_suffix("--out", self.out, ".png", more=ELSEWHERE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PayoffChoice(CommandOptions):
-    """The option that says which kind of run is meant."""
+    """The options that say which game is meant."""
 
     TEXT = CommandText(SCRIPT, "")
+    env: str = argument("")
     ckpt: str = argument("")
 
     @property
-    def options(self) -> type[PlayerOptions]:
-        """Options for the run: it may be in a game of PettingZoo or OpenSpiel."""
-        try:
-            folder = players.find_run(self.ckpt)
-        except InputError:
-            return PayoffOptions  # refused below, with the runs of the dogfight
-        if not is_imported({"id": players.trained_in(folder / "config.yaml")}):
-            return PayoffOptions
-        from sparring.eval.imported.payoff import SeatPayoffOptions
+    def kind(self) -> GamePayoff:
+        """How the matrix is made in the game that is named, or in that of the run; by default as in the dogfight."""
+        if self.env:
+            choose("game", self.env, [game.name for game in games() if game.payoff or game is GAME])
+        reference = game_named(self.env).payoff if self.env else _payoff_of(self.ckpt)
+        kind: GamePayoff = load(reference) if reference else DOGFIGHT
+        return kind
 
-        return SeatPayoffOptions
+
+def _payoff_of(run: str) -> str:
+    """Return the reference to the payoff matrix of the game of a run or a released policy; empty if it has none."""
+    try:
+        place = players.find_folder(run) or players.find_checkpoint(run)
+    except InputError:
+        return ""  # refused below, with the runs of the dogfight
+    env_id = players.trained_in((place if place.is_dir() else place.parent) / "config.yaml")
+    if is_imported({"id": env_id}):
+        return "sparring.eval.imported.payoff:PAYOFF"
+    released = place.parent.name == players.RELEASED
+    game = next((one for one in games() if released and place.name.startswith(f"{one.name}_")), game_of(env_id))
+    return game.payoff if game else ""
 
 
 @dataclass(frozen=True)
@@ -203,12 +224,17 @@ def payoff_picture(payoffs: Payoffs) -> bytes:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (`sys.argv` by default) and return the exit code."""
-    return run_command(SCRIPT, lambda words: publish_report(payoff(read(words))), arguments)
+    return run_command(SCRIPT, lambda words: publish_report(_played(words)), arguments)
 
 
 def read(words: Sequence[str]) -> PlayerOptions:
     """Return the options that a command line gives, those of its run's game. Raises `InputError`."""
-    return parse(parse_known(PayoffChoice, words).options, words)
+    return parse(parse_known(PayoffChoice, words).kind.options, words)
+
+
+def _played(words: Sequence[str]) -> CommandReport:
+    kind = parse_known(PayoffChoice, words).kind
+    return kind.payoff(parse(kind.options, words))
 
 
 def play(
@@ -234,17 +260,11 @@ def play(
     return Payoffs(folder.name, ages, entrants, report)
 
 
-def payoff(options: PlayerOptions, *, keep: bool = True) -> CommandReport:
-    """Play a round robin. Without `keep`, there are no files unless --out names the picture.
+def payoff(options: PayoffOptions, *, keep: bool = True) -> CommandReport:
+    """Play a round robin in the dogfight. Without `keep`, there are no files unless --out names the picture.
 
-    Raises `InputError` for bad input. A run in a game of another package has options of its own.
+    Raises `InputError` for bad input.
     """
-    if not isinstance(options, PayoffOptions):
-        from sparring.eval.imported.payoff import SeatPayoffOptions
-        from sparring.eval.imported.payoff import payoff as imported_payoff
-
-        assert isinstance(options, SeatPayoffOptions)
-        return imported_payoff(options, keep=keep)
     folder = players.find_run(options.ckpt, GAME)
     opponents = [players.find_player(name, GAME, bare=GAME.bots) for name in options.opponents]
     players.check_game(GAME, folder / FINAL, *opponents)
@@ -274,6 +294,9 @@ def _check_players(entrants: Sequence[Entrant]) -> list[str]:
     if len(names) < 2:
         raise InputError(f"--opponents: {names[0]} would be alone; name at least one opponent")
     return names
+
+
+DOGFIGHT = GamePayoff(PayoffOptions, payoff)
 
 
 if __name__ == "__main__":

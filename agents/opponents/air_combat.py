@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ from gymnasium.spaces import Box, MultiDiscrete
 
 from sparring.agents.opponents import players
 from sparring.agents.opponents.python_policy import PythonPolicy
+from sparring.agents.opponents.snapshots import Frozen, frozen_players
+from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint
 from sparring.agents.policies.loaded_policy import LoadedPolicy, PolicySpaces
 from sparring.agents.policies.policy import Policy
@@ -43,9 +45,10 @@ def open_player(x: Any, device: str | torch.device = "cpu", *, deterministic: bo
         if is_code(x):
             return Pilot(x, PythonPolicy(named_source(x), name=x, device=device))
         if x.startswith(players.SAMPLED_PREFIX):
-            x, deterministic = players.find_checkpoint(x.removeprefix(players.SAMPLED_PREFIX), GAME), False
-        else:
-            x = players.find_player(x, GAME, bare=(*GAME.bots, *registered()))
+            path = players.find_checkpoint(x.removeprefix(players.SAMPLED_PREFIX), GAME)
+            sampled = load_pilot(path, device, deterministic=False)
+            return replace(sampled, name=f"{players.SAMPLED_PREFIX}{sampled.name}")
+        x = players.find_player(x, GAME, bare=(*GAME.bots, *registered()))
     if isinstance(x, str):
         return Pilot(x, x)
     if isinstance(x, Path):
@@ -65,6 +68,24 @@ def load_pilot(path: Path, device: str | torch.device, *, deterministic: bool = 
     return Pilot(name, policy, path, checkpoint.training)
 
 
+def frozen_pilots(folder: Path, device: str | torch.device, *, deterministic: bool = True) -> list[Frozen[Pilot]]:
+    """Return the policies of a run's folder by age; see `frozen_players`."""
+
+    def network_of(pilot: Pilot) -> ActorCritic:
+        assert isinstance(pilot.contestant, Policy)
+        return pilot.contestant.network
+
+    def with_network(pilot: Pilot, network: ActorCritic, path: Path) -> Pilot:
+        assert isinstance(pilot.contestant, Policy)
+        name = players.display_name(path)
+        return Pilot(name, Policy(network, pilot.contestant.contract, name=name, deterministic=deterministic), path)
+
+    def opened(path: Path) -> Pilot:
+        return load_pilot(path, device, deterministic=deterministic)
+
+    return frozen_players(folder, device, opened, network_of, with_network)
+
+
 @dataclass(frozen=True)
 class CombatConditions:
     """Conditions of matches, `dogfight_matches.DuelSettings`; the options are those of `AirCombatBatch`."""
@@ -76,6 +97,11 @@ class CombatConditions:
     device: str = "cpu"
     threads: int = 0
     options: rules.CombatOptions = rules.PLAIN
+
+    @property
+    def gun_name(self) -> str:
+        """The gun, where none is named that of the flight model."""
+        return self.gun or rules.usual_gun(self.model)
 
     def batch(self, games: int) -> AirCombatBatch:
         """Create a batch of `games` matches under these conditions."""

@@ -1,8 +1,9 @@
 """Play N matches between two contestants in one batch, and record the results.
 
-A contestant is a bot's name or a `Policy`. Matches come in pairs: games j and j + N/2 have the same physics and the
-same start with swapped seats, so that neither side has an advantage from them. A batch starts a new match after each
-that ends; only the first result of every row counts, so short matches are not counted more often than long ones.
+A contestant is a bot's name or a `Policy`, with teams for all seats of a side, the first or the second half of them; hp
+are then means over the side. Matches come in pairs: games j and j + N/2 have the same physics and the same start with
+swapped seats, so that neither side has an advantage from them. A batch starts a new match after each that ends; only
+the first result of every row counts, so short matches are not counted more often than long ones.
 """
 
 from __future__ import annotations
@@ -165,7 +166,12 @@ class _Table:
         self.batch = batch
         match = torch.arange(n, device=device)
         self.left_seat = (match >= n // 2).long()
-        rows = (2 * match + self.left_seat, 2 * match + 1 - self.left_seat)  # of [2N, D], the seats of all matches
+        self.size = size = batch.obs.shape[1] // 2  # aircraft a side
+        seat = torch.arange(size, device=device).expand(n, size)
+        rows = tuple(  # of [2N, D], the seats of all matches; with teams side by side
+            (size * side.unsqueeze(1) + seat).flatten()
+            for side in (2 * match + self.left_seat, 2 * match + 1 - self.left_seat)
+        )
         self.players = [(p, r) for p, r in zip((left, right), rows, strict=True) if isinstance(p, Policy)]
         for contestant, row in zip((left, right), rows, strict=True):
             batch.bots.view(-1)[row] = ACTIONS if isinstance(contestant, Policy) else batch.bot_id(contestant)
@@ -174,8 +180,8 @@ class _Table:
             policy.reseed(2 * seed + index)
         batch.match_id.copy_(match % (n // 2))
         batch.reset(seed)
-        self.actions = torch.zeros(n, 2, batch.action_size, device=device)
-        self.memory = [torch.zeros(n, policy.memory_size, device=device) for policy, _ in self.players]
+        self.actions = torch.zeros(n, 2 * size, batch.action_size, device=device)
+        self.memory = [torch.zeros(n, size * policy.memory_size, device=device) for policy, _ in self.players]
         self.hp_rows = torch.stack(rows)
         self.record = torch.full((4, n), -1, dtype=batch.final_hp.dtype, device=device)  # outcome, length, both hp
 
@@ -183,12 +189,16 @@ class _Table:
         """Step with both contestants' actions, and record the matches that ended for the first time."""
         batch, obs, actions = self.batch, self.batch.obs.flatten(0, 1), self.actions.flatten(0, 1)
         for index, (policy, rows) in enumerate(self.players):
-            chosen, self.memory[index] = policy.step(obs.index_select(0, rows), self.memory[index])
+            memory = self.memory[index].view(len(rows), policy.memory_size)
+            chosen, memory = policy.step(obs.index_select(0, rows), memory)
+            self.memory[index] = memory.reshape(batch.num_envs, self.size * policy.memory_size)
             actions.index_copy_(0, rows, chosen)
         batch.step(self.actions)
         for memory in self.memory:  # of the next matches
             memory.masked_fill_((batch.outcome >= 0).unsqueeze(1), 0.0)
         hp = batch.final_hp.flatten()[self.hp_rows]
+        if self.size > 1:
+            hp = hp.view(2, batch.num_envs, self.size).mean(2)
         ended = torch.cat([torch.stack([batch.outcome, batch.length]), hp])
         fresh = (batch.outcome >= 0) & (self.record[0] < 0)
         torch.where(fresh, ended, self.record, out=self.record)
@@ -203,5 +213,6 @@ class _Table:
         code, length, left_hp, right_hp = record
         if (code < 0).any():
             raise RuntimeError(f"{(code < 0).sum()} matches have no result yet; keep stepping until `finished`")
+        code = np.where(code == 0, 0, 2 - code.astype(int) % 2)  # a side that won has the bits of its seats
         outcome = np.where(code == 0, 0, np.where(code - 1 == seat, 1, -1))
         return MatchResults(outcome, length, left_hp, right_hp, seat, int(self.batch.invalid_actions.sum()))

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sparring.agents.distributed.processes import ShardedGenerator
-from sparring.agents.policies.actor_critic import ActorCritic, Residual, log_spread, sample
+from sparring.agents.policies.actor_critic import ActorCritic, Residual, choose, log_spread, sample
 from sparring.agents.policies.memory import cell
 from sparring.agents.policies.role_trunks import Trunk
 from sparring.agents.policies.seat_network import SeatNetwork
@@ -75,7 +75,8 @@ class StackedActors:
             )
             after = torch.cat(cell(inputs, recurrent, parts), dim=-1)
         output = self._forward(trunk.head, "actor.0.head", after[..., :hidden])
-        return sample(output.float(), weights["log_std"], deterministic=deterministic, generator=generator), after
+        how: dict[str, Any] = {"deterministic": deterministic, "generator": generator}
+        return self._sample(output.float(), weights["log_std"], **how), after
 
     @torch.no_grad()
     def act(
@@ -89,7 +90,16 @@ class StackedActors:
             features = self._forward(actor[:-1], "actor", obs)
             output = self._forward(actor[-1], f"actor.{len(actor) - 1}", features)
             log_std = log_spread(features, log_std.transpose(-1, -2))  # stored like a weight
-        return sample(output.float(), log_std, deterministic=deterministic, generator=generator)
+        return self._sample(output.float(), log_std, deterministic=deterministic, generator=generator)
+
+    def _sample(self, output: Tensor, log_std: Tensor, **how: Any) -> Tensor:
+        """Return actions [K, M, A] from the actors' outputs; choices come last, as in `ActorCritic`."""
+        own = self.template.continuous + self.template.binary
+        actions = sample(output[..., :own], log_std, **how)
+        if not self.template.categorical:
+            return actions
+        choices = output[..., own:].split(self.template.categorical, dim=-1)
+        return torch.cat([actions, *(choose(logits, **how) for logits in choices)], dim=-1)
 
     def _forward(self, module: nn.Module, name: str, x: Tensor) -> Tensor:
         """Run all slots' copies of `module` on x [K, M, inputs]; `name` is its path in the state dict."""

@@ -94,7 +94,7 @@ class AirCombatBatch(WarpMatches):
         check_counts(60, num_envs=num_envs, action_repeat=action_repeat, max_ticks=max_ticks)
         check_counts(threads=threads, seed=seed)
         self.num_envs, self.model = num_envs, choose("model", model, game.MODELS)
-        self.gun = choose("gun", gun, game.GUNS) if gun else ("rounds" if model == "f16" else "cone")
+        self.gun = choose("gun", gun, game.GUNS) if gun else game.usual_gun(model)
         self.action_repeat, self.options = action_repeat, options
         self.obs_dim, self.action_size = len(options.observation), len(options.actions)
         self.device = choose_device(str(device))
@@ -114,15 +114,17 @@ class AirCombatBatch(WarpMatches):
     @property
     def contract(self) -> dict[str, Any]:
         """Properties of this batch that a policy must match; stored in every checkpoint."""
-        return {
+        choices = list(self.options.choices)
+        stated = {
             "id": game.ENV_ID,
             "version": game.VERSION,
             "layout": self.options.layout,
             "obs_dim": self.obs_dim,
-            "continuous": 0 if self.options.choices else 3,
-            "binary": 0 if self.options.choices else self.action_size - 3,
+            "continuous": 0 if choices else 3,
+            "binary": 0 if choices else self.action_size - 3,
             "action_repeat": self.action_repeat,
-        } | self.options.contract
+        }
+        return stated | ({"categorical": choices} if choices else {}) | self.options.contract
 
     def reset(self, seed: int | None = None) -> torch.Tensor:
         """Restart every match, as `WarpMatches.reset`, and the count of clamped aircraft."""

@@ -54,6 +54,11 @@ class AirCombatEnvConfig(EnvConfig):
     """Flares of each aircraft at the start."""
     radar: bool = False
     """Show the opponent only where radar or eyes find it, and for 10 s after that."""
+    team_size: int = option(1, "[1, 8]")
+    """Aircraft a side, all of the learner's flown by its one policy. env.num_envs counts those, and must be a multiple
+    of two matches, 2 x team_size."""
+    action_form: str = option("continuous", rules.FORMS)
+    """continuous; discrete: levels of pull, roll, throttle and trigger; manoeuvres: a manoeuvre, and weapons free."""
     randomization: str = option("none", rules.LEVELS)
     """Ranges from which the physics of each match are drawn, in training and in evaluations."""
     observe_physics: bool = True

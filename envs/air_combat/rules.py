@@ -197,6 +197,11 @@ PARAMETERS = (
 LEVELS = ("none", "narrow", "full")
 
 
+def usual_gun(model: str) -> str:
+    """Return the gun of a flight model where none is named."""
+    return GUNS[1] if model == "f16" else GUNS[0]
+
+
 def ranges(level: str) -> tuple[tuple[float, float], ...]:
     """Return (low, high) of each of `PARAMETERS`; raises `UnknownNameError` for another level."""
     choose("randomization", level, LEVELS)

@@ -106,22 +106,17 @@ class AirCombatOptions(TaskOptions, EvaluateOptions):
 def evaluate(options: AirCombatOptions) -> Evaluation:
     """Play the matches of `options`. Raises `InputError` for bad input."""
     located = players.find_player(options.ckpt, GAME)
-    opponents = [players.find_player(name, GAME, bare=GAME.bots) for name in options.opponents]
+    opponents = [find_opponent(name) for name in options.opponents]
     players.check_game(GAME, located, *opponents)
     _check_names(options, [players.display_name(one) for one in opponents])
     make_folders([options.out], files=[options.replay, options.acmi])
     device, threads = use_machine(options.device, options.runner.task_threads, quiet=options.quiet)
-    from sparring.agents.opponents.air_combat import CombatConditions, open_player
+    from sparring.agents.opponents.air_combat import open_player
 
     sure = not options.stochastic
     player, *others = (open_player(one, device, deterministic=sure) for one in (located, *opponents))
-    contract = getattr(player.contestant, "contract", {})
-    repeat = {"action_repeat": contract["action_repeat"]} if "action_repeat" in contract else {}
     model = options.model or model_of(located)
-    beyond = CombatOptions.of_contract(contract)
-    setting = CombatConditions(model, options.gun, device=device, threads=threads, options=beyond, **repeat)
-    with said_if_long(COMPILING, shown=not options.quiet):
-        setting.batch(2).close()
+    setting = setting_of([player, *others], model, options.gun, device, threads, quiet=options.quiet)
     filmed = [bool(options.replay) or (bool(options.acmi) and one is others[0]) for one in others]
     cells = [
         AirCell(player, opponent, setting, options.games, options.seed, film)
@@ -139,6 +134,39 @@ def evaluate(options: AirCombatOptions) -> Evaluation:
     if options.acmi:
         outputs[options.acmi] = partial(write_acmi, recording=films[0])
     return Evaluation(text, data, place, outputs, failures, quiet=options.quiet)
+
+
+def find_opponent(name: str) -> players.Player:
+    """Return a located opponent, `stochastic:` and a checkpoint as text. Raises `UnknownNameError`."""
+    if name.startswith(players.SAMPLED_PREFIX):
+        players.find_checkpoint(name.removeprefix(players.SAMPLED_PREFIX), GAME)
+        return name
+    return players.find_player(name, GAME, bare=GAME.bots)
+
+
+def setting_of(
+    pilots: Sequence[Pilot], model: str, gun: str, device: str, threads: int, *, quiet: bool
+) -> CombatConditions:
+    """Return the conditions in which all of `pilots` can play: the options and the step of the first policy.
+
+    Raises `PolicyError` for a policy of others. Compiles the kernels.
+    """
+    from sparring.agents.opponents.air_combat import CombatConditions
+    from sparring.agents.policies.policy import Policy
+
+    policies = [pilot.contestant for pilot in pilots if isinstance(pilot.contestant, Policy)]
+    contract = next((policy.contract for policy in policies if "action_repeat" in policy.contract), {})
+    repeat = {"action_repeat": contract["action_repeat"]} if contract else {}
+    beyond = CombatOptions.of_contract(contract)
+    setting = CombatConditions(model, gun, device=device, threads=threads, options=beyond, **repeat)
+    with said_if_long(COMPILING, shown=not quiet):
+        batch = setting.batch(2)
+    try:
+        for policy in policies:
+            policy.check(batch.contract)
+    finally:
+        batch.close()
+    return setting
 
 
 def model_of(player: players.Player) -> str:
@@ -167,7 +195,8 @@ def play_filmed(cell: AirCell, bar: tqdm[NoReturn]) -> tuple[MatchRecord, list[A
     """Play the games of a cell; return their record and what was recorded."""
     film = FirstGame() if cell.filmed else None
     record = play_cell(cell.player, cell.opponent, cell.setting, cell.games, cell.seed, film)
-    return record, film.recordings((cell.player.name, cell.opponent.name)) if film else []
+    size = cell.setting.options.team_size
+    return record, film.recordings((*[cell.player.name] * size, *[cell.opponent.name] * size)) if film else []
 
 
 def play_cell(
@@ -216,7 +245,7 @@ def report(
         f"Command: `{options.command}`",
     ]
     content: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "kind": "air_combat", **head}
-    content |= {"records": [_plain(record) for record in records], "training": player.training}
+    content |= {"records": [plain(record) for record in records], "training": player.training}
     return "\n\n".join(parts) + "\n", json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
@@ -225,7 +254,8 @@ def _row(record: MatchRecord) -> list[str]:
     return [record.opponent, *counted(record), decided, *length_and_hp(record)]
 
 
-def _plain(record: MatchRecord) -> dict[str, Any]:
+def plain(record: MatchRecord) -> dict[str, Any]:
+    """Return a record as data, for a JSON file."""
     names = ("player", "opponent", "games", "wins", "draws", "losses", "win_rate", "interval", "by_seat")
     return {name: getattr(record, name) for name in (*names, "length", "own_hp", "their_hp", "pairs")}
 

@@ -19,7 +19,7 @@ from sparring.agents.distributed.tasks import KeptResults, finish_tasks
 from sparring.agents.opponents.players import display_path, find_run
 from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import InputError
-from sparring.eval.command import CommandReport, cell_key, kept_cells, make_folders, use_machine
+from sparring.eval.command import CommandReport, GamePayoff, cell_key, kept_cells, make_folders, use_machine
 from sparring.eval.imported.command import ALLOWED_GAMES, SeatPair, bar_of, number_of_games, seats_of
 from sparring.eval.imported.results import SeatRecord, repetition_notes
 from sparring.eval.options import (
@@ -33,16 +33,14 @@ from sparring.eval.options import (
     check_suffix,
 )
 from sparring.eval.plots import check_matplotlib
-from sparring.eval.stats.ratings import Anchor, Rating, rate
-from sparring.eval.stats.tables import notes_markdown, percent, table
+from sparring.eval.stats.payoff import ELSEWHERE, NO_OPPONENTS, SNAPSHOTS, PayoffMatrix
+from sparring.eval.stats.ratings import Anchor
+from sparring.eval.stats.tables import notes_markdown
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
     from sparring.agents.play.seat_matches import SeatPlayer, SeatResults
-
-SNAPSHOTS = "[2, 100]"
-NO_OPPONENTS = "none"
 
 _EXAMPLES = """\
 examples:
@@ -85,7 +83,7 @@ class SeatPayoffOptions(TaskOptions, PlayerOptions):
     def check(self) -> None:
         """Raise `InputError` for an odd number of games, or a picture of another form."""
         number_of_games(self.games, 2)
-        check_suffix("--out", self.out, ".png", more="; .json and .md are written beside it")
+        check_suffix("--out", self.out, ".png", more=ELSEWHERE)
 
 
 @dataclass(frozen=True)
@@ -106,6 +104,11 @@ class SeatPayoff:
         """Name of the player on the other side."""
         return self.record.opponent
 
+    @property
+    def points(self) -> float:
+        """Share of the points that the player took."""
+        return self.record.points
+
 
 def payoff(options: SeatPayoffOptions, *, keep: bool = True) -> CommandReport:
     """Play a round robin. Without `keep`, there are no files unless --out names the picture.
@@ -120,18 +123,15 @@ def payoff(options: SeatPayoffOptions, *, keep: bool = True) -> CommandReport:
     device, _ = use_machine(options.device, options.runner.task_threads, quiet=options.quiet)
     kept = kept_cells((picture.parent, picture.stem)) if picture else None
     ages, names, cells = _play(options, folder, device, kept)
-    anchor = Anchor("random" if "random" in names else names[0])
-    ratings = {rating.player: rating for rating in rate(cells, anchor)}
-    ordered = [ratings[name] for name in names]
-    shares = _shares(names, cells)
+    matrix = PayoffMatrix(names, len(ages), cells, Anchor("random" if "random" in names else names[0]))
     notes = repetition_notes([cell.record for cell in cells if cell.record.repeats][:1])
-    data = _json(options, folder, (ages, names), cells, (shares, ordered, anchor, notes))
-    text = _markdown(options, folder, (names, shares, ordered, anchor), notes, picture.name if picture else "")
+    data = _json(options, folder, ages, cells, matrix, notes)
+    text = _markdown(options, folder, matrix, notes, picture.name if picture else "")
     if picture is None:
         return CommandReport(text, data, quiet=options.quiet)
-    drawn = _picture(folder.name, options, names, shares, ordered, len(ages))
+    subtitle = f"{options.games} games a cell; policies by env steps"
     files: dict[Path, str | bytes] = {
-        picture: drawn,
+        picture: matrix.picture(f"Payoff matrix of {folder.name}", subtitle),
         picture.with_suffix(".json"): data,
         picture.with_suffix(".md"): text,
     }
@@ -204,78 +204,38 @@ def pairs_of(results: SeatResults) -> tuple[int, int, int, int, int]:
     return none, half, one, more, both
 
 
-def _shares(names: Sequence[str], cells: Sequence[SeatPayoff]) -> np.ndarray:
-    """Return the share of points of the row against the column, float64 [K, K], NaN on the diagonal."""
-    shares = np.full((len(names), len(names)), np.nan)
-    for cell in cells:
-        row, column = names.index(cell.player), names.index(cell.opponent)
-        shares[row, column], shares[column, row] = cell.record.points, 1.0 - cell.record.points
-    return shares
-
-
 def _json(
     options: SeatPayoffOptions,
     folder: Path,
-    players: tuple[dict[str, int], list[str]],
+    ages: dict[str, int],
     cells: Sequence[SeatPayoff],
-    found: tuple[np.ndarray, list[Rating], Anchor, list[str]],
+    matrix: PayoffMatrix,
+    notes: Sequence[str],
 ) -> str:
-    (ages, names), (shares, ratings, anchor, notes) = players, found
     content: dict[str, Any] = {"kind": "imported_payoff", "run": folder.name, "folder": display_path(folder)}
     content |= {name: getattr(options, name) for name in ("games", "seed", "command")}
     content["deterministic"] = not options.stochastic
-    content["players"] = [{"name": name, "env_steps": ages.get(name)} for name in names]
-    content["payoff"] = [[None if np.isnan(share) else share for share in row] for row in shares.tolist()]
-    content["anchor"], content["ratings"] = asdict(anchor), [asdict(rating) for rating in ratings]
+    content["players"] = [{"name": name, "env_steps": ages.get(name)} for name in matrix.names]
+    content["payoff"] = matrix.plain()
+    content["anchor"], content["ratings"] = asdict(matrix.anchor), [asdict(rating) for rating in matrix.ratings]
     content |= {"records": [cell.record.plain() for cell in cells], "notes": notes}
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 def _markdown(
-    options: SeatPayoffOptions,
-    folder: Path,
-    found: tuple[list[str], np.ndarray, list[Rating], Anchor],
-    notes: Sequence[str],
-    picture: str,
+    options: SeatPayoffOptions, folder: Path, matrix: PayoffMatrix, notes: Sequence[str], picture: str
 ) -> str:
-    names, shares, ratings, anchor = found
-    rows = [
-        [name, *("" if np.isnan(share) else percent(share) for share in row)]
-        for name, row in zip(names, shares.tolist(), strict=True)
-    ]
-    rated = [
-        [one.player, f"{one.elo:+.0f}{'*' if one.virtual else ''}", f"{one.interval[0]:+.0f} to {one.interval[1]:+.0f}"]
-        for one in ratings
-    ]
     policy = "sampled actions" if options.stochastic else "deterministic"
-    star = (
-        "  \n\\* Took every point, or none: half a virtual draw was added." if any(r.virtual for r in ratings) else ""
-    )
     parts = [
         f"# Payoff matrix of {folder.name}",
         f"{options.games} games a pair, half from each seat, seed {options.seed}; {policy}{notes_markdown(notes)}",
         *([f"![Payoff matrix]({picture})"] if picture else []),
         "Points of the row against the column in %, a draw being half a point for each; policies by env steps.",
-        table(["", *names], rows),
-        table(["rating", "Elo", "95 % interval"], rated),
-        f"Bradley-Terry by maximum likelihood, {anchor.player} fixed at {anchor.elo:g}.{star}",
+        matrix.markdown(),
+        matrix.ratings_markdown(),
         f"Command: `{options.command}`",
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _picture(
-    run: str, options: SeatPayoffOptions, names: list[str], shares: np.ndarray, ratings: list[Rating], policies: int
-) -> bytes:
-    from sparring.eval.plots.heatmap import MatrixChart, draw_heatmap
-
-    chart = MatrixChart(
-        title=f"Payoff matrix of {run}",
-        subtitle=f"{options.games} games a cell; policies by env steps",
-        labels=names,
-        shares=shares,
-        elo=[rating.elo for rating in ratings],
-        intervals=[rating.interval for rating in ratings],
-        policies=policies,
-    )
-    return draw_heatmap(chart)
+PAYOFF = GamePayoff(SeatPayoffOptions, payoff)

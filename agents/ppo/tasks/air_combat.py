@@ -6,11 +6,14 @@ from typing import Any
 
 import torch
 
+from sparring.agents.distributed.processes import Shard
 from sparring.agents.opponents.air_combat import CombatConditions, open_player
 from sparring.agents.ppo.tasks.duel import DuelTask
+from sparring.configs.core.errors import ConfigError
 from sparring.envs.air_combat.batch import AirCombatBatch
 from sparring.envs.air_combat.config import GUN_NAMES, AirCombatRunConfig, combat_options
 from sparring.envs.air_combat.rules import BOTS
+from sparring.envs.air_combat.teams import AirTeams
 
 
 class AirCombatTask(DuelTask):
@@ -20,6 +23,27 @@ class AirCombatTask(DuelTask):
     bots, per_match = tuple(BOTS), ("obs", "bots", "match_id", "invalid_actions", "clamped")
     limit_ends = True
     config: AirCombatRunConfig
+
+    @property
+    def seats(self) -> int:
+        """Lanes of two matches, which have the same opponent."""
+        return 2 * self.config.env.team_size
+
+    def make_batch(self, device: torch.device, threads: int, share: Shard) -> Any:
+        """Create the matches; those of teams as lanes, one for each aircraft of the learner."""
+        env = self.config.env
+        if env.team_size == 1:
+            return super().make_batch(device, threads, share)
+        if env.num_envs % self.seats:
+            more = env.num_envs + -env.num_envs % self.seats
+            raise ConfigError(
+                f"env.num_envs={env.num_envs}: with env.team_size={env.team_size} must be a multiple of {self.seats}, "
+                f"the learner's aircraft in two matches; try {more}"
+            )
+        if not share.whole:
+            raise ConfigError(f"env.team_size={env.team_size}: learns in one process; start it without torchrun")
+        matches = env.num_envs // env.team_size
+        return AirTeams(super().make_batch(device, threads, Shard(0, matches, matches)))
 
     def batch_options(self) -> dict[str, Any]:
         """Return the options of a batch that only this game has."""

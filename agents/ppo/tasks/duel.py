@@ -48,6 +48,8 @@ class DuelTask:
     """Tensors in a batch's `state_dict` with a row per match; its `arrays`, flat and in bytes, have one too."""
     limit_ends = False
     """As in `LearnerEnv`."""
+    seats = 2
+    """Matches in a row that have the same opponent, as in `deal_seats`, where more than two."""
 
     def __init__(
         self,
@@ -142,6 +144,7 @@ class DuelTask:
             shape=self._shape,
             seed=self._seeds["league"],
             duel=network_duel(self._setting, self.env.contract),
+            seats=self.seats,
         )
         self.evaluation = BotEvaluation(
             self.config.evaluation,

@@ -9,6 +9,7 @@ from sparring.agents.play.learner_env import LearnerEnv
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.batch import AirCombatBatch, CombatReward
 from sparring.envs.air_combat.parallel_env import parallel_env
+from sparring.envs.air_combat.teams import AirTeams
 
 TWO = rules.CombatOptions(team_size=2, missiles=2, flares=20)
 COLUMN = {name: index for index, name in enumerate(TWO.observation)}
@@ -161,3 +162,49 @@ def test_a_lost_agent_terminates_alone():
     assert list(env.step({"player_1": hold})[0]) == ["player_1"]
     colors = [line.rsplit("=", 1)[1] for line in env.render().splitlines() if "Color=" in line]
     assert colors == ["Blue", "Blue", "Red", "Red"]
+
+
+def test_lanes_give_a_learner_all_aircraft_of_a_side():
+    """Lane i has seat i % 2; in each set of 2 T lanes the learner flies side 0 of one match and side 1 of the next."""
+    game = AirTeams(batch(4))
+    env = LearnerEnv(game, bots=tuple(rules.BOTS), seed=0)
+    env.assign(np.full(8, rules.bot_id("turning")))
+    turning = rules.bot_id("turning")
+    own, other = [rules.ACTIONS] * 2, [turning] * 2
+    assert game.matches.bots.tolist() == [own + other, other + own] * 2
+    actions = torch.zeros(8, game.action_size)
+    actions[:, 0] = torch.arange(8) / 10
+    obs, reward, *_ = env.step(actions)
+    # Seats of lanes 0 to 3: aircraft 0 of match 0, 0 of side 1 in match 1, then aircraft 1 of each.
+    seats = [(0, 0), (1, 2), (0, 1), (1, 3), (2, 0), (3, 2), (2, 1), (3, 3)]
+    for lane, (match, seat) in enumerate(seats):
+        assert game.matches.actions[match, seat, 0] == pytest.approx(lane / 10)
+        assert obs[lane].tolist() == game.matches.obs[match, seat].tolist()
+        assert reward[lane] == game.matches.reward[match, seat]
+
+
+@pytest.mark.parametrize("lost", [(0, 1), (2, 3), (0, 1, 2, 3)])
+def test_lanes_have_the_result_of_their_side(lost):
+    """Wins of the learner's lanes of two matches: the first is lost or won, the second goes on."""
+    game = AirTeams(batch(2))
+    env = LearnerEnv(game, bots=tuple(rules.BOTS), seed=0)
+    planes = game.matches.snapshot()["planes"]
+    planes["pos"][0, list(lost), 2], planes["vel"][0, list(lost), 2] = -30.0, 100.0
+    game.matches.load({"planes": planes})
+    for _ in range(10):
+        env.step(torch.zeros(4, game.action_size))
+    tally = env.harvest()
+    won = 2 if lost == (2, 3) else 0
+    drawn = 2 if len(lost) == 4 else 0
+    assert [int(one.sum()) for one in (tally.wins, tally.draws, tally.losses)] == [won, drawn, 2 - won - drawn]
+
+
+def test_lanes_continue_from_their_state():
+    first, second = AirTeams(batch(2)), AirTeams(batch(2, seed=9))
+    first.step(torch.full((4, 2, first.action_size), 0.3))
+    second.load_state_dict(first.state_dict())
+    assert torch.equal(first.obs, second.obs)
+    for game in (first, second):
+        game.step(torch.full((4, 2, first.action_size), -0.2))
+    assert torch.equal(first.obs, second.obs)
+    assert torch.equal(first.reward, second.reward)

@@ -149,3 +149,39 @@ def test_a_policy_of_missiles_is_trained_and_evaluated_with_them(tmp_path):
     assert contract == contract | beyond | {"binary": 3, "obs_dim": 44 + 18 + 2 + 9}
     options = AirCombatOptions(ckpt=str(final), opponents=("chaser",), games=2, threads=1, quiet=True, device="cpu")
     assert '"games": 2' in evaluate(options).json
+
+
+@pytest.mark.parametrize(
+    "beyond",
+    [
+        {"action_form": "discrete", "missiles": 2},
+        {"action_form": "manoeuvres"},
+        {"team_size": 2, "missiles": 1, "action_form": "discrete"},
+        {"team_size": 2},
+    ],
+    ids=lambda beyond: "-".join(map(str, beyond.values())),
+)
+def test_forms_of_actions_and_teams_are_trained_and_evaluated(tmp_path, beyond):
+    """Against bots and, from the second update on, snapshots; the policy then plays for all of its side."""
+    env = AirCombatEnvConfig(num_envs=4, action_repeat=60, **beyond)
+    train(small(tmp_path, env=env, max_updates=3, evaluation=EvaluationConfig(games=2, every=3)))
+    final, rows = tmp_path / "small" / "final.pt", rows_of(tmp_path)
+    contract, options = load_checkpoint(final).contract, rules.CombatOptions(**beyond)
+    assert contract == contract | beyond
+    assert contract["obs_dim"] == len(options.observation)
+    assert tuple(contract.get("categorical", ())) == options.choices
+    assert rows[-1]["guard/invalid_actions"] == 0.0
+    assert "eval/chaser/win_rate" in rows[-1]
+    asked = AirCombatOptions(ckpt=str(final), opponents=("chaser", "stochastic:" + str(final)), games=2, threads=1,
+                             quiet=True, device="cpu", replay=tmp_path / "match.html")  # fmt: skip
+    evaluation = evaluate(asked)
+    assert '"games": 2' in evaluation.json
+    evaluation.outputs[asked.replay](asked.replay)
+
+
+def test_teams_of_half_a_match_are_refused(tmp_path):
+    message = (
+        "env.num_envs=6: with env.team_size=2 must be a multiple of 4, the learner's aircraft in two matches; try 8"
+    )
+    with pytest.raises(ConfigError, match=message):
+        train(small(tmp_path, env=AirCombatEnvConfig(num_envs=6, action_repeat=60, team_size=2)))

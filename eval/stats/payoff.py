@@ -1,0 +1,116 @@
+"""Payoff matrix of a round robin: the share of points of each player against each, with intervals, and ratings.
+
+Used by `eval/payoff.py` in air combat and in games of other packages. A cell is a pair of players that met in
+seat-swapped pairs of games, the unit of all intervals (`tables.py`, `ratings.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from sparring.eval.stats.ratings import Anchor, PairedResult, Rating, rate
+from sparring.eval.stats.tables import percent, share_text, table, wilson
+
+NO_OPPONENTS = "none"
+"""In place of opponents: the players of the run among themselves."""
+SNAPSHOTS = "[2, 100]"
+ELSEWHERE = "; .json and .md are written beside it"
+
+
+class PayoffCell(PairedResult, Protocol):
+    """Result of a pair of players."""
+
+    @property
+    def points(self) -> float:
+        """Share of the points that the player took, a draw being half a point."""
+
+
+@dataclass(frozen=True)
+class PayoffMatrix:
+    """K players, of whom the first `policies` are those of a run by age, and a cell for each pair of them."""
+
+    names: Sequence[str]
+    policies: int
+    cells: Sequence[PayoffCell]
+    anchor: Anchor
+
+    @cached_property
+    def shares(self) -> np.ndarray:
+        """Share of points of the row against the column, float64 [K, K], NaN on the diagonal."""
+        shares = np.full((len(self.names), len(self.names)), np.nan)
+        for cell in self.cells:
+            row, column = self.names.index(cell.player), self.names.index(cell.opponent)
+            shares[row, column], shares[column, row] = cell.points, 1.0 - cell.points
+        return shares
+
+    @cached_property
+    def intervals(self) -> np.ndarray:
+        """95 % interval of each share, float64 [K, K, 2], by the number of pairs of games of its cell."""
+        ends = np.full((*self.shares.shape, 2), np.nan)
+        for cell in self.cells:
+            row, column = self.names.index(cell.player), self.names.index(cell.opponent)
+            low, high = wilson(sum(cell.pairs) * cell.points, sum(cell.pairs))
+            ends[row, column], ends[column, row] = (low, high), (1.0 - high, 1.0 - low)
+        return ends
+
+    @cached_property
+    def ratings(self) -> list[Rating]:
+        """Ratings in the order of the rows. Raises `RatingError` for players that are not connected by games."""
+        by_name = {rating.player: rating for rating in rate(self.cells, self.anchor)}
+        return [by_name[name] for name in self.names]
+
+    def plain(self) -> list[list[float | None]]:
+        """Return the shares for JSON, None on the diagonal."""
+        return [[None if np.isnan(share) else share for share in row] for row in self.shares.tolist()]
+
+    def markdown(self, *, intervals: bool = False) -> str:
+        """Return the matrix as a table in %, of `intervals` too."""
+        rows = [
+            [
+                name,
+                *(
+                    "" if np.isnan(share) else share_text(share, (low, high)) if intervals else percent(share)
+                    for share, (low, high) in zip(shares, ends, strict=True)
+                ),
+            ]
+            for name, shares, ends in zip(self.names, self.shares.tolist(), self.intervals.tolist(), strict=True)
+        ]
+        return table(["", *self.names], rows)
+
+    def ratings_markdown(self) -> str:
+        """Return the table of ratings, and below it what they are."""
+        rows = [
+            [
+                one.player,
+                f"{one.elo:+.0f}{'*' if one.virtual else ''}",
+                f"{one.interval[0]:+.0f} to {one.interval[1]:+.0f}",
+            ]
+            for one in self.ratings
+        ]
+        star = (
+            "  \n\\* Took every point, or none: half a virtual draw was added."
+            if any(one.virtual for one in self.ratings)
+            else ""
+        )
+        note = f"Bradley-Terry by maximum likelihood, {self.anchor.player} fixed at {self.anchor.elo:g}.{star}"
+        return f"{table(['rating', 'Elo', '95 % interval'], rows)}\n\n{note}"
+
+    def picture(self, title: str, subtitle: str) -> bytes:
+        """Return the heatmap as PNG data. Needs matplotlib."""
+        from sparring.eval.plots.heatmap import MatrixChart, draw_heatmap
+
+        chart = MatrixChart(
+            title=title,
+            subtitle=subtitle,
+            labels=self.names,
+            shares=self.shares,
+            elo=[rating.elo for rating in self.ratings],
+            intervals=[rating.interval for rating in self.ratings],
+            policies=self.policies,
+        )
+        return draw_heatmap(chart)
