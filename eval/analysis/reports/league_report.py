@@ -30,7 +30,7 @@ from sparring.eval.stats.aggregate import Estimate
 Z_95 = 1.96
 MOST_CROSSED = 12
 """Agents in the table of results of pairs: those with the most games."""
-MOST_LINES = 8
+MOST_LINES = 7
 """Lines in the plot of Elo: the learner, then the agents that do not change, then the best checkpoints."""
 DRAWN, POOL = "pfsp/", {"league/pool_elo_best": "pool, best", "league/pool_elo_mean": "pool, mean"}
 
