@@ -28,6 +28,10 @@ GAME_ID = Form(
 )
 KWARGS = Form(r".*", "a mapping of the game's own options, as in env.kwargs.board_size=3")
 FUNCTION = Form(r"([A-Za-z_][\w.-]*(:[A-Za-z_]\w*)?)?", "module:name of a Python function")
+ROLE = Form(
+    r"[^\x00\n]{1,1000}",
+    "the names of the seats that share a policy, with * for any letters and + between names, as in adversary_*",
+)
 PROGRAM = Form(r"[^\x00\n]+", "a UCI engine: the name of a program on PATH, or its path")
 PATH = Form(r"[^\x00\n]+", "a path")
 MEMORY = ("network.memory", "ppo.sequence_length")
@@ -87,6 +91,9 @@ class ImportedEnvConfig(EnvConfig):
     """Processes that step the matches; 0 steps them in the run's own."""
     observation: str = option("auto", OBSERVATIONS, needs=["env.package=openspiel"])
     """What a game of OpenSpiel shows: information_state, observation, or auto, the first of them that it has."""
+    roles: list[str] = field(default_factory=list, metadata={"allowed": ROLE})
+    """The seats of each policy by name, as in [adversary_*,agent_*]; empty: those whose names differ by a number only
+    and whose spaces are equal share one."""
     outcome: str = option("", FUNCTION)
     """Function from the rewards of a match, summed [seats], to scores [seats], which find the seats in the lead; empty
     takes the sums."""

@@ -66,6 +66,8 @@ class CheckOptions(CommandOptions):
     """env.outcome of training, module:function."""
     observation: str = argument("auto", metavar="O")
     """env.observation of training (default: auto)."""
+    roles: tuple[str, ...] = argument((), metavar="R")
+    """env.roles of training: the seats of each policy, as in --roles 'adversary_*' 'agent_*'."""
     out: Path | None = argument(None, metavar="JSON")
     """Write the report there as data."""
     quiet: bool = argument(False)
@@ -107,7 +109,12 @@ def check(options: CheckOptions) -> CommandReport:
     from sparring.eval.imported.trial import try_training
 
     game = ImportedGame(
-        options.package, options.id, options.kwargs, observation=options.observation, outcome=options.outcome
+        options.package,
+        options.id,
+        options.kwargs,
+        observation=options.observation,
+        outcome=options.outcome,
+        roles=options.roles,
     )
     lines = check_game(game, options.games, options.seed)
     broken = any(line.check == "random play" for line in lines)
@@ -145,6 +152,7 @@ def _markdown(game: ImportedGame, lines: Sequence[CheckLine], faults: int) -> st
     verdict = f"{faults} thing{'s' * (faults != 1)} to change" if faults else "nothing has to be changed"
     start = f"python train.py env={game.package} env.id={game.id}"
     options = "".join(f" env.kwargs.{key}={value}" for key, value in game.kwargs.items())
+    options += f" 'env.roles=[{','.join(game.roles)}]'" if game.roles else ""
     wide = max(len(name) for name, _, _ in rows)
     body = "\n".join(f"- {level.ljust(4)} {name.ljust(wide)}  {text}" for name, level, text in rows)
     return f"# {game.name}: {verdict}\n\n{body}\n\nTrain: `{start}{options}`\n"

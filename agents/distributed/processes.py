@@ -125,6 +125,11 @@ class Processes:
         """Concatenate arrays of one shape along the rows, in rank order."""
         return array if self.alone else self.gather(torch.from_numpy(np.ascontiguousarray(array))).numpy()
 
+    def counted_before(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the sums of `counts` int64 [C] over the processes before this one, and over all."""
+        everyone = self.gather_rows(counts[None])
+        return everyone[: self.rank].sum(0), everyone.sum(0)
+
     def gather_items(self, items: list[T]) -> list[T]:
         """Concatenate the processes' lists in rank order."""
         if self.alone:

@@ -19,6 +19,7 @@ import torch
 from gymnasium.spaces import Box
 from torch import Tensor
 
+from sparring.agents.distributed.processes import ShardedGenerator, draw
 from sparring.agents.opponents import players
 from sparring.agents.opponents.players import OpponentError
 from sparring.agents.opponents.snapshots import Frozen, frozen_players
@@ -61,14 +62,16 @@ def row_sizes(contract: Mapping[str, Any]) -> tuple[int, int]:
 class RandomSeats:
     """Uniform over the legal alternatives of every choice and both sides of every switch; numbers uniform in [-1, 1].
 
-    Numbers outside the bounds of the game's own space are clipped by the batch.
+    Numbers outside the bounds of the game's own space are clipped by the batch. `noise` draws, the generator itself or,
+    among several processes, the part of its numbers for rows of this one.
     """
 
     name, memory_size = RANDOM, 0
+    noise: torch.Generator | ShardedGenerator
 
     def __init__(self, contract: Mapping[str, Any], *, seed: int = 0) -> None:
         self._contract = dict(contract)
-        self.generator = torch.Generator()
+        self.generator = self.noise = torch.Generator()
         self.reseed(seed)
 
     def reseed(self, seed: int) -> None:
@@ -89,11 +92,13 @@ class RandomSeats:
         return torch.cat(parts, dim=-1).to(obs.device), memory
 
     def _draw(self, count: int, size: int) -> Tensor:
-        return torch.rand(count, size, generator=self.generator)
+        return draw(torch.rand, torch.Size((count, size)), self.noise, self.generator.device)
 
 
 class NetworkSeats:
-    """Policy's network under its contract; deterministic, or sampled with a generator of its own."""
+    """Policy's network under its contract; deterministic, or sampled with a generator of its own (`RandomSeats`)."""
+
+    noise: torch.Generator | ShardedGenerator
 
     def __init__(
         self,
@@ -111,7 +116,7 @@ class NetworkSeats:
         self.deterministic, self.path, self.training = deterministic, path, dict(training or {})
         self.memory_size = int(getattr(network, "memory_size", 0))
         self.device = network.log_std.device
-        self.generator = torch.Generator(self.device)
+        self.generator = self.noise = torch.Generator(self.device)
         self.reseed(seed)
 
     def reseed(self, seed: int) -> None:
@@ -121,7 +126,7 @@ class NetworkSeats:
     @torch.no_grad()
     def act(self, obs: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Return actions [B, A] and the memory after the decision [B, M], on the device of `obs`."""
-        how: dict[str, Any] = {"deterministic": self.deterministic, "generator": self.generator}
+        how: dict[str, Any] = {"deterministic": self.deterministic, "generator": self.noise}
         rows = obs.to(self.device)
         if not self.memory_size:
             return self.network.act(rows, **how)[0].to(obs.device), memory

@@ -5,6 +5,9 @@ all others; in one against itself it has all seats, and all of them learn. Bots,
 are `SeatPlayer`s, which act on the rows of their own seats once a move. Memory of recurrent policies is one row per
 lane, zeros from the move on which an episode begins. Results are counted for seat i % S, by opponent.
 
+With several processes each has its share of the matches, and all draw random numbers alike: of every player as many as
+its seats that decide in all of them.
+
 N is `num_envs`, S the seats, L = N * S the lanes, D and A the columns of observations and actions, M those of the
 learner's memory. Opponent indices are those of `LearnerEnv`: bots and named players, then slots; last is `itself`.
 """
@@ -19,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.agents.distributed.processes import restore_generator
+from sparring.agents.distributed.processes import ALONE, Processes, Shard, ShardedGenerator, restore_generator
 from sparring.agents.play.learner_env import OpponentSeats, result_columns
 from sparring.agents.play.seat_matches import SeatPlayer, seat_actions
 from sparring.agents.policies.networks import build_network
@@ -34,7 +37,8 @@ RESULTS = 3
 class SeatsEnv(OpponentSeats):
     """Matches of `batch` between one learner and `players` by name, snapshots of `network_shape`, and itself.
 
-    `memory_size` is that of the learner's network; `seed` seeds the actions of snapshots.
+    `memory_size` is that of the learner's network; `seed` seeds the actions of snapshots. `batch` has the matches of
+    `share`, those of this one of the `processes`; `opponents` are those of all matches of the run.
     """
 
     quarantined: Tensor
@@ -49,10 +53,17 @@ class SeatsEnv(OpponentSeats):
         network_shape: Mapping[str, Any] | None = None,
         memory_size: int = 0,
         device: torch.device | str = "cpu",
+        share: Shard | None = None,
+        processes: Processes = ALONE,
     ) -> None:
         n, seats = batch.num_envs, batch.seats
+        self.share, self.processes = share or Shard(0, n, n), processes
         if n % seats:
-            raise ConfigError(f"env.num_envs={n}: must be a multiple of {seats}, so that it plays every seat alike")
+            each = "" if processes.alone else f" in each of {processes.size} processes"
+            raise ConfigError(
+                f"env.num_envs={self.share.total}: must be a multiple of {seats * processes.size}, so that it plays "
+                f"every seat alike{each}"
+            )
         self.batch, self.num_envs, self.seats, self.lanes = batch, n, seats, n * seats
         self.device = torch.device(device)
         self.bots, self.slots = tuple(players), slots
@@ -65,7 +76,7 @@ class SeatsEnv(OpponentSeats):
         snapshots = [build_network(dict(network_shape or {})).to(self.device).eval() for _ in range(slots)]
         self._snapshots = [SlotPlayer(network, self._generator) for network in snapshots]
         self._all: list[SeatPlayer] = [*players.values(), *self._snapshots]
-        self.opponents = np.zeros(n, dtype=np.int32)
+        self.opponents = np.zeros(self.share.total, dtype=np.int32)
         self.simulator_seconds = self.player_seconds = 0.0
         self.remarks: list[str] = []
         self.quarantined = torch.zeros((), dtype=torch.int64)
@@ -81,7 +92,7 @@ class SeatsEnv(OpponentSeats):
         self._bit = 1 << self._seat
         self._return = torch.zeros(n, dtype=torch.float64)
         self._sums = torch.zeros(self.itself + 1, RESULTS + len(batch.stat_names) + 1, dtype=torch.float64)
-        self._seat_opponents(np.ones(n, dtype=bool))
+        self._seat_opponents(np.ones(self.share.total, dtype=bool))
 
     @property
     def longest_episode(self) -> int:
@@ -123,38 +134,53 @@ class SeatsEnv(OpponentSeats):
     def rehearse(self) -> None:
         """Assign all bots and the learner itself in equal parts, for a trial of speed."""
         choices = [*range(len(self.bots)), self.itself]
-        self.assign(np.asarray(choices)[np.arange(self.num_envs) // self.seats % len(choices)])
+        self.assign(np.asarray(choices)[np.arange(self.share.total) // self.seats % len(choices)])
 
     def load_slot(self, slot: int, weights: Mapping[str, Tensor]) -> None:
         """Load a snapshot's weights into a slot and restart the slot's matches without results."""
         self._snapshots[slot].network.load_state_dict(dict(weights))
         self._seat_opponents(self.opponents == len(self.bots) + slot)
 
+    def noise(self, generator: torch.Generator, player: int | None = None) -> torch.Generator | ShardedGenerator:
+        """Return what draws for the rows of a player, the learner by default: of those of all processes, its own."""
+        if self.processes.alone:
+            return generator
+        index = self.itself if player is None else player
+        before, total = int(self._before[index]), int(self._everywhere[index])
+        own = len(self.rows) if player is None else len(self._players_turn[player])
+        return ShardedGenerator(generator, (total,), torch.arange(before, before + own, device=generator.device))
+
     def state_dict(self) -> dict[str, Any]:
-        """Return the full state of play, including the matches."""
+        """Return the full state of play, including the matches of all processes."""
+        batch, lanes = self.batch.state_dict(), self._lane_tensors()
+        if not self.processes.alone:
+            batch, lanes = _joined(self.processes.gather_items([(batch, lanes)]))
         return {
-            "batch": self.batch.state_dict(),
+            "batch": batch,
             "opponents": torch.from_numpy(self.opponents),
             "slots": [dict(one.network.state_dict()) for one in self._snapshots],
             "generator": self._generator.get_state(),
             "players": {name: one.get_state() for name, one in self._generators.items()},
             "sums": self._sums,
-            "lanes": self._lane_tensors(),
+            "lanes": lanes,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from the `state_dict` of an environment of the same sizes; raises `ContentError` for another."""
         check_tensor(state["opponents"], torch.from_numpy(self.opponents), "opponents")
         check_tensor(state["sums"], self._sums, "sums")
-        lanes = check_tensors(state["lanes"], self._lane_tensors(), "lanes")
+        batch, lanes = state["batch"], state["lanes"]
+        if not self.processes.alone:
+            batch, lanes = _own(batch, lanes, self.share)
+        lanes = check_tensors(lanes, self._lane_tensors(), "lanes")
         for one, weights in zip(self._snapshots, state["slots"], strict=True):
             one.network.load_state_dict(check_tensors(weights, dict(one.network.state_dict()), "slots"))
         restore_generator(self._generator, state["generator"], "generator")
         for name, one in self._generators.items():
             restore_generator(one, state["players"][name], f"players.{name}")
         self.opponents = state["opponents"].cpu().numpy()
-        self._seat_opponents(np.zeros(self.num_envs, dtype=bool))
-        self.batch.load_state_dict(state["batch"])
+        self._seat_opponents(np.zeros(self.share.total, dtype=bool))
+        self.batch.load_state_dict(batch)
         self._sums.copy_(state["sums"])
         for name, tensor in self._lane_tensors().items():
             tensor.copy_(lanes[name])
@@ -172,12 +198,24 @@ class SeatsEnv(OpponentSeats):
     def _act_players(self) -> None:
         """Compute the actions of all seats that are not the learner's, player by player."""
         start = time.perf_counter()
-        for player, rows in self._players_turn:
+        for index, rows in self._players_turn.items():
+            player = self._all[index]
             memory = self._player_memory[rows, : player.memory_size]
-            actions, after = seat_actions(player, self.batch, rows, memory)
+            actions, after = self._acted(index, player, rows, memory)
             self._player_memory[rows, : player.memory_size] = after
             self._actions.index_copy_(0, rows, actions.float())
         self.player_seconds += time.perf_counter() - start
+
+    def _acted(self, index: int, player: Any, rows: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the actions of a player and its memory; with several processes, `rows` may be empty."""
+        generator = getattr(player, "generator", None)
+        if self.processes.alone or generator is None:
+            return seat_actions(player, self.batch, rows, memory) if len(rows) else (self._actions[:0], memory)
+        player.noise = self.noise(generator, index)
+        try:
+            return seat_actions(player, self.batch, rows, memory)
+        finally:
+            player.noise = generator
 
     def _count(self) -> None:
         """Add finished matches to their opponents' sums, and begin the next ones with empty memories.
@@ -194,7 +232,7 @@ class SeatsEnv(OpponentSeats):
         result = result_columns(*(torch.from_numpy(one[match]) for one in (outcomes, self._bit)))
         stats = [getattr(batch, name).numpy()[match] for name in batch.stat_names]
         values = np.column_stack([result.numpy(), *stats, running[match]])
-        np.add.at(self._sums.numpy(), self.opponents[match], values)
+        np.add.at(self._sums.numpy(), self.opponents[self.share.rows][match], values)
         self._begin(match)
 
     def _begin(self, match: np.ndarray) -> None:
@@ -207,8 +245,9 @@ class SeatsEnv(OpponentSeats):
         self._return.numpy()[match] = 0.0
 
     def _seat_opponents(self, restart: np.ndarray) -> None:
-        """Give every lane its player, restart the matches in `restart` [N], and find who decides."""
-        owner = np.repeat(self.opponents[:, None], self.seats, axis=1)
+        """Give every lane its player, restart the run's matches in `restart`, and find who decides."""
+        restart = restart[self.share.rows]
+        owner = np.repeat(self.opponents[self.share.rows, None], self.seats, axis=1)
         owner[np.arange(self.num_envs), self._seat] = self.itself
         self._owner = owner.ravel()
         if restart.any():
@@ -223,9 +262,37 @@ class SeatsEnv(OpponentSeats):
         owner = self._owner[deciding]
         own = owner == self.itself
         self.rows = torch.from_numpy(deciding[own])
-        others = () if own.all() else np.unique(owner[~own])
-        turns = [(index, deciding[owner == index]) for index in others]
-        self._players_turn = [(self._all[index], torch.from_numpy(rows)) for index, rows in turns]
+        if self.processes.alone:
+            others = () if own.all() else np.unique(owner[~own])
+        else:
+            counts = np.bincount(owner, minlength=self.itself + 1)
+            self._before, self._everywhere = self.processes.counted_before(counts)
+            others = np.flatnonzero(self._everywhere[:-1])
+        self._players_turn = {int(index): torch.from_numpy(deciding[owner == index]) for index in others}
+
+
+Stored = tuple[dict[str, Any], dict[str, Tensor]]
+"""Matches and lanes in a state."""
+BY_MATCH = ("episodes", "moves", "actions")
+
+
+def _joined(parts: list[Stored]) -> Stored:
+    """Return the matches and lanes of all processes as one, from those of each."""
+    (first, _), *_ = parts
+    batch = first | {name: torch.cat([one[name] for one, _ in parts]) for name in BY_MATCH}
+    batch["digests"] = [digest for one, _ in parts for digest in one["digests"]]
+    return batch, {name: torch.cat([lanes[name] for _, lanes in parts]) for name in parts[0][1]}
+
+
+def _own(batch: Mapping[str, Any], lanes: Mapping[str, Tensor], share: Shard) -> Stored:
+    """Return the part of joint matches and lanes that belongs to a share."""
+    ends = [0, *batch["moves"].cumsum(0).tolist()]
+    moves = slice(ends[share.first], ends[share.first + share.count])
+    own = {name: batch[name][share.rows] for name in ("episodes", "moves", "digests")}
+    widths = {name: len(tensor) // share.total for name, tensor in lanes.items()}
+    rows = {name: slice(share.first * width, (share.first + share.count) * width) for name, width in widths.items()}
+    mine = {**batch, **own, "actions": batch["actions"][moves], "first": batch["first"] + share.first}
+    return mine, {name: tensor[rows[name]] for name, tensor in lanes.items()}
 
 
 class SlotPlayer:
@@ -234,15 +301,14 @@ class SlotPlayer:
     name = "snapshot"
 
     def __init__(self, network: Any, generator: torch.Generator) -> None:
-        self.network, self._generator = network, generator
+        self.network, self.generator = network, generator
+        self.noise: torch.Generator | ShardedGenerator = generator
         self.memory_size: int = network.memory_size
 
     def act(self, obs: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
         """See `SeatPlayer`."""
-        device = self._generator.device
-        actions, _, after = self.network.step(
-            obs.to(device), memory.to(device), generator=self._generator, critic=False
-        )
+        device = self.generator.device
+        actions, _, after = self.network.step(obs.to(device), memory.to(device), generator=self.noise, critic=False)
         return actions.cpu(), after.cpu()
 
     def reseed(self, seed: int) -> None:

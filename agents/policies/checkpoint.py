@@ -188,7 +188,7 @@ def _check_values(contract: Mapping[str, Any]) -> None:
     """Raise `ContentError` for a value that no environment of the contract's game has."""
     known = read(StoredContract, contract, "contract")
     env = get_type_hints(run_kind({"trainer": "ppo", "env": {"id": versions.current_id(known["id"])}}))["env"]
-    for name in (contract.keys() & env.__dataclass_fields__.keys()) - {"id", "kwargs"}:
+    for name in (contract.keys() & env.__dataclass_fields__.keys()) - {"id", "kwargs", "roles"}:
         with within("contract"):
             check_option(env, name, contract[name])
 

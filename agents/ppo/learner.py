@@ -32,7 +32,17 @@ from sparring.agents.policies.memory import Sequences
 from sparring.agents.policies.seat_network import SeatNetwork
 from sparring.agents.ppo.captured import Captured
 from sparring.agents.ppo.losses import Magnet, explained_variance, surrogate, value_loss
-from sparring.agents.ppo.rollout import Joint, Minibatch, Rollout, Samples, gathered, minibatches, orders, parts
+from sparring.agents.ppo.rollout import (
+    Joint,
+    KeyedJoint,
+    Minibatch,
+    Rollout,
+    Samples,
+    gathered,
+    minibatches,
+    orders,
+    parts,
+)
 from sparring.agents.ppo.seat_rollout import LaneEnv, SeatRollout, SequenceSamples
 from sparring.agents.ppo.tasks.task import TrainingEnv
 from sparring.agents.run.fidelity import first_cpu
@@ -111,13 +121,20 @@ class PPOLearner:
         return torch.cat(first + second).view(obs.shape[:2])
 
     def update(
-        self, samples: Samples | SequenceSamples, *, number: int, learning_rate: float, entropy_coefficient: float
+        self,
+        samples: Samples | SequenceSamples,
+        *,
+        number: int,
+        learning_rate: float,
+        entropy_coefficient: float,
+        key: Tensor | None = None,
     ) -> dict[str, float]:
         """Train the network on `samples` and return the `train/...` metrics.
 
         `number` counts updates from 0 and selects the precision; `learning_rate` and `entropy_coefficient` are this
-        update's, already annealed. A step whose loss or gradient is not finite is skipped and counted. The means are
-        over the other steps, and 0 if there are none.
+        update's, already annealed. `key` orders the samples of processes that have different numbers of them. A step
+        whose loss or gradient is not finite is skipped and counted. The means are over the other steps, and 0 if there
+        are none.
         """
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
@@ -127,13 +144,17 @@ class PPOLearner:
             self.magnet.begin()
         rows, steps, tried, skipped, kl_stop, kl_max = [], 0, 0, 0, False, 0.0
         share, processes = self._share, self._processes
-        joint = None
+        joint: Joint | KeyedJoint | None = None
         if isinstance(samples, SequenceSamples):
             gradients = self._gradients(samples.minibatches(self.config, self.shuffle), number, entropy_coefficient)
         elif self._captures and (share is None or share.whole):
             gradients = self._captured_gradients(samples, number, entropy_coefficient)
         else:
-            joint = None if share is None or share.whole else Joint.gather(samples, share, processes)
+            if share is not None and not share.whole:
+                if key is None:
+                    joint = Joint.gather(samples, share, processes)
+                else:
+                    joint = KeyedJoint.gather(samples, key, processes)
             batches = minibatches(samples, self.config, self.shuffle, joint)
             gradients = self._gradients(batches, number, entropy_coefficient)
         for measured in gradients:
@@ -159,7 +180,11 @@ class PPOLearner:
         judged = joint or samples
         counts["epochs_completed"] = steps / parts(len(judged.returns), self.config)
         metrics = _metrics(self.network, judged, rows, counts)
-        return metrics | (self.magnet.follow(tried) if self.magnet else {})
+        if self.magnet:
+            followed = self.magnet.follow(tried)  # of this process's part of every minibatch
+            penalties = [mean * processes.size for mean in processes.means(list(followed.values()))]
+            metrics |= dict(zip(followed, penalties, strict=True))
+        return metrics
 
     def reset_log_std(self, log_std: float) -> None:
         """Reset `log_std` and its optimizer state, which belongs to the old value."""
@@ -350,7 +375,10 @@ def adam(network: ActorCritic, learning_rate: float) -> torch.optim.Adam:
 
 
 def _metrics(
-    network: ActorCritic, samples: Samples | SequenceSamples | Joint, rows: list[Tensor], counts: dict[str, float]
+    network: ActorCritic,
+    samples: Samples | SequenceSamples | Joint | KeyedJoint,
+    rows: list[Tensor],
+    counts: dict[str, float],
 ) -> dict[str, float]:
     """Return means over the minibatches (the maximum for `ratio_max`), in one device read, and the counts."""
     statistics = torch.stack(rows or [torch.zeros(len(STATISTICS), device=samples.value.device)])

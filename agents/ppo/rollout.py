@@ -282,8 +282,41 @@ class Joint(NamedTuple):
         return held, (step * share.count + match)[held]
 
 
+class KeyedJoint(NamedTuple):
+    """Tensors [R] over the samples of all processes, of which each has any number, in the order of their keys."""
+
+    row: Tensor
+    """Row of each among the samples of this process, int64; -1 for those of others."""
+    advantage: Tensor
+    value: Tensor
+    returns: Tensor
+
+    @classmethod
+    def gather(cls, samples: Samples, key: Tensor, processes: Processes) -> KeyedJoint:
+        """Gather the samples of every process, with their keys, int64 and all different."""
+        counts = processes.gather(torch.tensor([len(key)])).tolist()
+        before, own = sum(counts[: processes.rank]), len(key)
+
+        def everyone(mine: Tensor) -> Tensor:
+            padded = mine.new_zeros(len(mine), max(counts))
+            padded[:, :own] = mine
+            parts = processes.gather(padded, dim=1).split(max(counts), dim=1)
+            return torch.cat([part[:, :count] for part, count in zip(parts, counts, strict=True)], dim=1)
+
+        order = everyone(key.unsqueeze(0))[0].argsort()
+        row = torch.full_like(order, -1)
+        row[before : before + own] = torch.arange(own, device=row.device)
+        joint = everyone(torch.stack([samples.advantage, samples.value, samples.returns]))
+        return cls(row[order], *joint[:, order])
+
+    def mine(self, order: Tensor) -> tuple[Tensor, Tensor]:
+        """See `Joint.mine`."""
+        rows = self.row[order]
+        return rows >= 0, rows[rows >= 0]
+
+
 def minibatches(
-    samples: Samples, config: PPOConfig, generator: torch.Generator, joint: Joint | None = None
+    samples: Samples, config: PPOConfig, generator: torch.Generator, joint: Joint | KeyedJoint | None = None
 ) -> Iterator[Minibatch]:
     """Yield the minibatches of `epochs` passes, each in a new order, in equal parts of at most `minibatch_size`.
 
@@ -319,7 +352,7 @@ def parts(total: int, config: PPOConfig) -> int:
     return -(-total // config.minibatch_size)
 
 
-def _own(joint: Joint, order: Tensor, chunks: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+def _own(joint: Joint | KeyedJoint, order: Tensor, chunks: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """Return the rows of every chunk of the order that this process holds."""
     held, rows = joint.mine(order)
     counts = torch.stack([chunk.sum() for chunk in held.tensor_split(len(chunks))])

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.agents.distributed.processes import ShardedGenerator
+from sparring.agents.distributed.processes import Shard, ShardedGenerator
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.memory import Sequences
 from sparring.agents.policies.seat_network import SeatNetwork
@@ -48,6 +48,9 @@ class LaneEnv(BatchEnv, Protocol):
     fresh: Tensor
     """bool [L], on the host: an episode begins with the lane's next decision."""
 
+    def noise(self, generator: torch.Generator) -> torch.Generator | ShardedGenerator:
+        """Return what draws for `rows`, and for those of the other processes, of which it is asked if there are any."""
+
 
 class SeatRollout:
     """Storage of T = `steps` moves of an environment, reused for every update: `collect`, `finish`, then `flat`."""
@@ -57,7 +60,8 @@ class SeatRollout:
         self.steps, self.num_envs, self.lanes = steps, env.num_envs, lanes
         self.device = network.log_std.device
         self.length = sequence_length if network.memory_size else 1
-        self.obs = torch.zeros(rows, lanes, network.obs_dim)
+        # Rows without a decision have their lane's role too: how many rows a network gets changes how its sums round.
+        self.obs = env.obs.cpu().repeat(rows, 1, 1)
         self._actions = torch.zeros(rows, lanes, network.action_size)
         self.log_prob, self._reward, self.value = torch.zeros(3, rows, lanes)
         self.fresh, self.terminated, self.truncated = torch.zeros(3, rows, lanes, dtype=torch.bool)
@@ -105,7 +109,9 @@ class SeatRollout:
         obs: np.ndarray,
     ) -> Tensor:
         """Return the actions [R, A] of the lanes `rows` that decide, who see `obs` [R, D], and store them."""
-        if not len(rows):
+        if isinstance(generator, ShardedGenerator):
+            generator = env.noise(generator.generator)  # also without rows: all processes draw alike
+        elif not len(rows):
             return self._actions[0, :0]
         given = (torch.from_numpy(obs), env.memory.index_select(0, env.rows))
         decided = network.step(*(one.to(self.device) for one in given), generator=generator)
@@ -208,6 +214,11 @@ class SeatRollout:
         if not self.memory.shape[-1]:
             return Samples(self.obs.flatten(0, 1).index_select(0, place).to(self.device), *chosen)
         return SequenceSamples(self, place, *chosen)
+
+    def key(self, share: Shard) -> Tensor:
+        """Return numbers int64 [R] by which the samples of all processes are in the order that one process has."""
+        lanes, first, total = (self.lanes // self.num_envs * n for n in (self.num_envs, share.first, share.total))
+        return (self._samples // lanes * total + first + self._samples % lanes).to(self.device)
 
     @property
     def actions(self) -> Tensor:

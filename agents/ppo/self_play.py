@@ -337,7 +337,7 @@ class Promotion:
 class BroadcastEnv:
     """Wrapper of the environment of process 0 that repeats the league's calls in all `processes`."""
 
-    def __init__(self, env: LearnerEnv, processes: Processes) -> None:
+    def __init__(self, env: LearnerEnv | SeatsEnv, processes: Processes) -> None:
         self._env, self._processes = env, processes
         self.bots, self.slots, self.device = env.bots, env.slots, env.device
 
@@ -357,7 +357,7 @@ class BroadcastEnv:
         self._env.load_slot(slot, weights)
 
 
-def follow(env: LearnerEnv, processes: Processes) -> None:
+def follow(env: LearnerEnv | SeatsEnv, processes: Processes) -> None:
     """In every other process: repeat the calls of process 0 on `env`, until all opponents are assigned."""
     while True:
         call: tuple[int | None, Any] = processes.broadcast((None, None))

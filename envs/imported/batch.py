@@ -5,7 +5,7 @@ N is the number of matches, S that of seats, D and A the sizes of an observation
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -129,13 +129,15 @@ def make_batch(
     first: int = 0,
     observation: str = "auto",
     outcome: str = "",
+    roles: Sequence[str] = (),
 ) -> MatchBatch:
     """Create N matches of a game (`match.make_match`), stepped by `workers` processes, or by this one if 0.
 
     `first` is the number of the first match among those of all training processes. `outcome`, "module:function",
-    returns the scores [S] by which seats lead, for the sums of their rewards, float64 [S]. Raises `InputError`.
+    returns the scores [S] by which seats lead, for the sums of their rewards, float64 [S]; `roles` are as in
+    `rows.SeatRows`. Raises `InputError`.
     """
-    plan = BatchPlan(package, game_id, dict(kwargs), num_envs, seed, first, observation, outcome)
+    plan = BatchPlan(package, game_id, dict(kwargs), num_envs, seed, first, observation, outcome, tuple(roles))
     if not 0 <= workers <= num_envs:
         raise ConfigError(f"env.workers={workers}: must be from 0 to {num_envs}, the number of matches")
     if not workers:

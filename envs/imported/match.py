@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
+from traceback import walk_tb
 from typing import Any, Protocol
 
 import numpy as np
@@ -82,3 +84,14 @@ def raised(error: BaseException) -> str:
     """Return the type and the first line of an exception."""
     first = str(error).strip().splitlines()
     return f"{type(error).__name__}: {first[0]}" if first else type(error).__name__
+
+
+def raised_where(error: BaseException) -> str:
+    """Return the same with the line of the game's own file, not of a package that it uses, from which it came."""
+    frames = [
+        (frame.f_globals.get("__name__", ""), frame.f_code.co_filename, n) for frame, n in walk_tb(error.__traceback__)
+    ]
+    outside = [(Path(file), n) for name, file, n in frames if name.split(".")[0] not in ("sparring", "importlib")]
+    outside = [(file, n) for file, n in outside if file.suffix == ".py"]
+    own = [(file, n) for file, n in outside if "site-packages" not in file.parts] or outside
+    return f"{raised(error)}, in line {own[-1][1]} of {own[-1][0].name}" if own else raised(error)

@@ -14,6 +14,7 @@ import pkgutil
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import AssertOutOfBoundsWrapper, OrderEnforcingWrapper, TerminateIllegalWrapper
 
 from sparring.configs.core.errors import ConfigError, InputError, suggestion
-from sparring.envs.imported.match import ImportedMatch, raised
+from sparring.envs.imported.match import ImportedMatch, raised, raised_where
 
 MASK = "action_mask"
 FUNCTIONS = ("parallel_env", "env", "raw_env")
@@ -46,7 +47,7 @@ def make(
         env = make_env(**options)
     except Exception as error:
         raise ConfigError(
-            f"env.id={game_id}: cannot be made with {options or 'no options'}: {raised(error)}"
+            f"env.id={game_id}: cannot be made with {options or 'no options'}: {raised_where(error)}"
         ) from error
     if isinstance(env, ParallelEnv):
         return ParallelMatch(env, game_id)
@@ -61,15 +62,18 @@ def _function(game_id: str) -> Any:
     module_name, _, name = game_id.partition(":")
     try:
         module = import_module(module_name)
-    except (ImportError, ValueError) as error:
+    except Exception as error:  # whatever the code of the module raises
         hint = _similar(module_name, error) if isinstance(error, ModuleNotFoundError) else ""
-        raise ConfigError(
-            f"env.id={game_id}: {module_name or 'it'} cannot be imported: {raised(error)}{hint}"
-        ) from error
+        what = raised(error) if isinstance(error, ImportError | ValueError) else raised_where(error)
+        raise ConfigError(f"env.id={game_id}: {module_name or 'it'} cannot be imported: {what}{hint}") from error
     names = (name,) if name else FUNCTIONS
     functions = [getattr(module, one, None) for one in names]
     function = next((one for one in functions if callable(one)), None)
     if function is None:
+        kinds = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == module.__name__]
+        if games := [one.__name__ for one in kinds if issubclass(one, AECEnv | ParallelEnv)]:
+            missing = f"has no {' and no '.join(names)}, but {' and '.join(games)}"
+            raise ConfigError(f"env.id={game_id}: {module_name} {missing}; give env.id={module_name}:{games[-1]}")
         raise ConfigError(
             f"env.id={game_id}: {module_name} has no {' and no '.join(names)}; name a module of a game, such as "
             "pettingzoo.classic.connect_four_v3, or module:function"
@@ -78,12 +82,18 @@ def _function(game_id: str) -> Any:
 
 
 def _similar(module_name: str, error: ModuleNotFoundError) -> str:
-    """Return a suggestion of a module beside the one that is missing, or what installs the packages of a game."""
+    """Return where to look for the module that is missing, or what installs the packages of a game."""
     if not module_name.startswith(str(error.name)):
         group = module_name.split(".")[1:2]
         own = module_name.startswith("pettingzoo.") and group
         return f"; pip install 'pettingzoo[{group[0]}]'" if own else "; install the packages that this game needs"
-    package = module_name.rpartition(".")[0]
+    package, top = module_name.rpartition(".")[0], module_name.split(".")[0]
+    if error.name == top:
+        here = Path(f"{top}.py").is_file() or Path(top).is_dir()
+        where = (
+            "it is in this folder: run `export PYTHONPATH=.`" if here else "install it, or put its folder on PYTHONPATH"
+        )
+        return f"; {where}"
     try:
         spec = find_spec(package) if package else None
     except (ImportError, ValueError):

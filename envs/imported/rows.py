@@ -1,9 +1,10 @@
 """Rows of numbers for the seats of a game: observation, mask of legal actions and role, and actions read from a row.
 
 An observation row is `[features F][mask K, if masked][number of the role, if several]`, D columns. Features are
-flattened as in `envs/spaces.py`. Seats are alike and share a role if they have equal spaces and names that differ by a
-number only, such as adversary_0 and adversary_1. Roles may differ in what they observe and in the alternatives of
-their choices: features are padded by zeros, and the mask forbids alternatives that a role does not have.
+flattened as in `envs/spaces.py`. Seats share a role, and so a policy, if they are named together, or by default if they
+have equal spaces and names that differ by a number only, such as adversary_0 and adversary_1. Roles may differ in what
+they observe and in the alternatives of their choices: features are padded by zeros, and the mask forbids alternatives
+that a role does not have.
 
 An action row has A columns: the index of each choice, or the numbers or switches of a Box or MultiBinary.
 """
@@ -11,14 +12,15 @@ An action row has A columns: the index of each choice, or the numbers or switche
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Space, flatdim
 
-from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.core.errors import ConfigError, InputError, listed, suggestion
 from sparring.envs.imported.match import ImportedMatch
 from sparring.envs.spaces import IMAGE_SIDE, FlatObservations, action_sizes, check_spaces, leaves, to_actions
 
@@ -31,10 +33,13 @@ MOST_SEATS = 62
 class SeatRows:
     """Columns of the rows of a game `name` ("env.id=..."), from a match of it.
 
-    Raises `ConfigError` for spaces that cannot be rows, and for roles that cannot share a network.
+    `roles` are the seats of each role as `env.roles` names them; without them seats that are alike share one. Raises
+    `ConfigError` for spaces that cannot be rows, and for roles that cannot share a network.
     """
 
-    def __init__(self, package: str, game_id: str, match: ImportedMatch, kwargs: Mapping[str, Any]) -> None:
+    def __init__(
+        self, package: str, game_id: str, match: ImportedMatch, kwargs: Mapping[str, Any], roles: Sequence[str] = ()
+    ) -> None:
         self.name, self.seats = f"env.id={game_id}", match.seats
         if len(match.seats) > MOST_SEATS:
             raise ConfigError(f"{self.name}: has {len(match.seats)} seats; at most {MOST_SEATS} are supported")
@@ -43,7 +48,7 @@ class SeatRows:
             check_spaces(game_id, observed, acted, images=True)
             if not leaves(observed):
                 raise ConfigError(f"{self.name}: observes nothing beside its mask; add what a player sees")
-        self.roles = _roles(match)
+        self.roles = _named_roles(match, roles) if roles else _roles(match)
         flat = {
             role: FlatObservations(game_id, match.observation_spaces[self.roles.index(role)]) for role in self.roles
         }
@@ -228,6 +233,36 @@ def _roles(match: ImportedMatch) -> list[int]:
             kinds.append(kind)
         roles.append(kinds.index(kind))
     return roles
+
+
+def _named_roles(match: ImportedMatch, named: Sequence[str]) -> list[int]:
+    """Return the role of each seat, numbered by their first seats, where `named` has the names of each role's seats.
+
+    A name may have the wildcards of a shell; several are joined by +.
+    """
+    given = f"env.roles=[{','.join(named)}]"
+    for name in (one for text in named for one in text.split("+")):
+        if not any(fnmatchcase(seat, name) for seat in match.seats):
+            near = suggestion(name, match.seats)
+            raise ConfigError(f"{given}: {name} is no seat of this game; it has {listed(match.seats)}{near}")
+    chosen: list[int] = []
+    for seat in match.seats:
+        fits = [k for k, text in enumerate(named) if any(fnmatchcase(seat, one) for one in text.split("+"))]
+        if len(fits) > 1:
+            raise ConfigError(f"{given}: {seat} is in {named[fits[0]]} and in {named[fits[1]]}; name it in one of them")
+        if not fits:
+            raise ConfigError(f"{given}: {seat} has no policy; add it to one of them, or {seat} as one of its own")
+        chosen += fits
+    for kind, spaces in (("observe", match.observation_spaces), ("act by", match.action_spaces)):
+        for seat, role in enumerate(chosen):
+            first = chosen.index(role)
+            if spaces[seat] != spaces[first]:
+                pair = f"{match.seats[first]} and {match.seats[seat]}"
+                raise ConfigError(
+                    f"{given}: {pair} cannot share a policy: they {kind} {spaces[first]} and {spaces[seat]}; give each "
+                    "its own"
+                )
+    return [list(dict.fromkeys(chosen)).index(role) for role in chosen]
 
 
 def _alternatives(space: Space[Any]) -> list[int]:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from sparring.configs.core.errors import ConfigError, InputError
-from sparring.envs.imported.match import ImportedMatch, make_match, raised
+from sparring.envs.imported.match import ImportedMatch, make_match, raised, raised_where
 from sparring.envs.imported.rows import SeatRows
 
 SEEDS = 64
@@ -33,7 +33,8 @@ Outcome = Callable[[np.ndarray], Any]
 class BatchPlan:
     """Which matches to play: `num_envs` of a game, `first` being the number of the first among those of all processes.
 
-    `outcome`, "module:function", returns the scores [S] by which seats lead, for the sums of their rewards [S].
+    `outcome`, "module:function", returns the scores [S] by which seats lead, for the sums of their rewards [S]; `roles`
+    are as in `rows.SeatRows`.
     """
 
     package: str
@@ -44,6 +45,7 @@ class BatchPlan:
     first: int = 0
     observation: str = "auto"
     outcome: str = ""
+    roles: tuple[str, ...] = ()
 
     def make_match(self, render_mode: str | None = None) -> ImportedMatch:
         """Return one match."""
@@ -51,7 +53,7 @@ class BatchPlan:
 
     def rows(self, match: ImportedMatch) -> SeatRows:
         """Return the layout of the rows of a match."""
-        return SeatRows(self.package, self.game_id, match, self.kwargs)
+        return SeatRows(self.package, self.game_id, match, self.kwargs, roles=self.roles)
 
 
 class BatchArrays(NamedTuple):
@@ -331,7 +333,7 @@ class MatchStepper:
         if isinstance(error, InputError):
             text = str(error).removeprefix(f"{self.rows.name}: ")
             raise type(error)(f"{self._where(i)}: {text}") from error
-        raise InputError(f"{self._where(i)}: the game raised {raised(error)}") from error
+        raise InputError(f"{self._where(i)}: the game raised {raised_where(error)}") from error
 
     def _refuse_reward(self) -> NoReturn:
         i, seat = np.argwhere(~np.isfinite(self.arrays.reward))[0].tolist()

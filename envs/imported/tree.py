@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -128,18 +128,20 @@ class GameTree:
         return reach
 
 
-def game_tree(game_id: str, kwargs: Mapping[str, Any], observation: str = "auto") -> GameTree | None:
+def game_tree(
+    game_id: str, kwargs: Mapping[str, Any], observation: str = "auto", roles: Sequence[str] = ()
+) -> GameTree | None:
     """Return the tree of a game of OpenSpiel (`openspiel:` may stand before its name), built once in a process.
 
     None for a game that has no information states or more than `MOST_NODES` nodes. Raises `ConfigError` for what is no
     game, and `InputError` for one in which a player forgets what it did.
     """
     name = game_id.removeprefix("openspiel:")
-    return _tree(name, json.dumps(dict(kwargs), sort_keys=True), observation)
+    return _tree(name, json.dumps(dict(kwargs), sort_keys=True), observation, tuple(roles))
 
 
 @lru_cache(maxsize=4)
-def _tree(name: str, options: str, observation: str) -> GameTree | None:
+def _tree(name: str, options: str, observation: str, roles: tuple[str, ...]) -> GameTree | None:
     kwargs = json.loads(options)
     match: Any = make_match("openspiel", name, kwargs, observation=observation)
     kind = match.game.get_type()
@@ -150,7 +152,7 @@ def _tree(name: str, options: str, observation: str) -> GameTree | None:
     collecting = gc.isenabled()
     gc.disable()  # the collector would look through all nodes again and again: half of the time
     try:
-        return _Builder(match, SeatRows("openspiel", name, match, kwargs), simultaneous).build()
+        return _Builder(match, SeatRows("openspiel", name, match, kwargs, roles=roles), simultaneous).build()
     finally:
         if collecting:
             gc.enable()

@@ -218,7 +218,7 @@ def exact_values(player: NetworkSeats, game: ImportedGame) -> dict[str, Any]:
     from sparring.agents.play.exploitability import policy_table
     from sparring.envs.imported.tree import game_tree
 
-    tree = game_tree(game.id, game.kwargs, game.observation)
+    tree = game_tree(game.id, game.kwargs, game.observation, game.roles)
     if tree is None:
         return {}
     kinds = {"sampled": False, "deterministic": True}

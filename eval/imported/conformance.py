@@ -233,8 +233,8 @@ def check_rewards(play: RandomPlay) -> Iterator[CheckLine]:
         )
 
 
-def check_seats(play: RandomPlay, roles: Sequence[int]) -> Iterator[CheckLine]:
-    """Tell how often each seat leads under random play, and which are alike."""
+def check_seats(play: RandomPlay, roles: Sequence[int], *, alike: bool) -> Iterator[CheckLine]:
+    """Tell how often each seat leads under random play, and which share a policy; `alike` if all could."""
     count = len(play.seats)
     leads = np.array([(play.outcome == 1 << seat).mean() for seat in range(count)])
     means = play.totals.mean(0)
@@ -249,7 +249,8 @@ def check_seats(play: RandomPlay, roles: Sequence[int]) -> Iterator[CheckLine]:
     kinds = sorted({tuple(seat for seat in range(count) if roles[seat] == role) for role in roles})
     if len(kinds) > 1:
         named = "; ".join(", ".join(play.seats[seat] for seat in kind[:4]) for kind in kinds)
-        yield CheckLine("roles", NOTE, f"{len(kinds)} roles with an actor and a critic each: {named}")
+        share = "; all have equal spaces, so with 'env.roles=[*]' they share a policy" if alike else ""
+        yield CheckLine("roles", NOTE, f"{len(kinds)} roles with an actor and a critic each: {named}{share}")
     if play.games >= 50:
         yield from _lopsided(play, leads)
 
@@ -362,7 +363,9 @@ def _drawn(match: Any, seat: int, random: np.random.Generator, *, legal: bool) -
 def check_game(game: ImportedGame, games: int, seed: int) -> list[CheckLine]:
     """Run all checks that need no training. Raises `ConfigError` for what is no game."""
     batch = game.batch(1, seed)
-    contract, seats = dict(batch.contract), tuple(batch.match(0).seats)
+    contract, match = dict(batch.contract), batch.match(0)
+    seats = tuple(match.seats)
+    alike = all(spaces.count(spaces[0]) == len(seats) for spaces in (match.observation_spaces, match.action_spaces))
     batch.close()
     lines = list(check_interface(game))
     try:
@@ -374,7 +377,7 @@ def check_game(game: ImportedGame, games: int, seed: int) -> list[CheckLine]:
     lines += check_ends(play)
     if play.games:
         lines += check_rewards(play)
-        lines += check_seats(play, contract["roles"])
+        lines += check_seats(play, contract["roles"], alike=alike)
     lines += check_spaces_seen(play, contract)
     lines += check_speed(play)
     return lines

@@ -34,6 +34,7 @@ class ImportedGame:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     observation: str = "auto"
     outcome: str = ""
+    roles: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -50,7 +51,14 @@ class ImportedGame:
     def batch(self, games: int, seed: int) -> MatchBatch:
         """Make `games` matches, which begin with `seed`. Raises `ConfigError` for what is no game."""
         return make_batch(
-            self.package, self.id, self.kwargs, games, seed, observation=self.observation, outcome=self.outcome
+            self.package,
+            self.id,
+            self.kwargs,
+            games,
+            seed,
+            observation=self.observation,
+            outcome=self.outcome,
+            roles=self.roles,
         )
 
     def match(self, render_mode: str | None = None) -> ImportedMatch:
@@ -59,7 +67,7 @@ class ImportedGame:
 
     def rows(self, match: ImportedMatch) -> SeatRows:
         """Return the columns of a match's observations."""
-        return SeatRows(self.package, self.id, match, self.kwargs)
+        return SeatRows(self.package, self.id, match, self.kwargs, roles=self.roles)
 
 
 def load_policy(
@@ -86,7 +94,9 @@ def game_of_policy(player: NetworkSeats) -> ImportedGame:
         trained = f"{env.get('package')}:{env.get('id')}"
         raise InputError(f"{player.path}: is a policy of {player.contract['id']}, but its run was in {trained}")
     options = {key: env[key] for key in ("observation", "outcome") if isinstance(env.get(key), str)}
-    return ImportedGame(package, game_id, player.contract["kwargs"], **options)
+    roles = env.get("roles") or ()
+    named = tuple(one for one in roles if isinstance(one, str)) if isinstance(roles, list | tuple) else ()
+    return ImportedGame(package, game_id, player.contract["kwargs"], **options, roles=named)
 
 
 def check_modules(path: Path | str, game: ImportedGame, allowed: Sequence[str]) -> None:

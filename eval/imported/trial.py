@@ -82,6 +82,7 @@ def try_training(game: ImportedGame, seconds: float, seed: int) -> list[CheckLin
             **{f"env.kwargs.{key}": value for key, value in game.kwargs.items()},
             "env.observation": game.observation,
             "env.outcome": game.outcome,
+            "env.roles": list(game.roles),
             "opponents": [WITNESS],
             "name": "trial",
             "checkpoint_dir": folder,

@@ -2,7 +2,7 @@
 
 Opponents are assigned as in the dogfight. With `self_play.both_seats`, most self-play is of the policy against itself,
 where all seats learn; the rest, and all matches against bots, have one learner's seat. Exploitability is exact, where
-the game can be traversed.
+the game can be traversed. With several processes each plays its share of the matches, and the first keeps the records.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from sparring.agents.play.learner_env import MatchTally
 from sparring.agents.play.seat_matches import SeatPlayer, SeatResults, play
 from sparring.agents.play.seats_env import SeatsEnv
 from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.memory import NONE
 from sparring.agents.policies.networks import build_network, shape_for
 from sparring.agents.policies.seat_network import SeatNetwork
 from sparring.agents.ppo import self_play
@@ -30,7 +31,8 @@ from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.games import ImportedEnvConfig
 from sparring.configs.schema import RANDOM, ImportedRunConfig
-from sparring.curriculum.league.league import CHALLENGER
+from sparring.curriculum.league.file import read_league
+from sparring.curriculum.league.league import CHALLENGER, known_win_rates
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.imported.batch import MatchBatch, make_batch
 from sparring.envs.imported.tree import GameTree, game_tree
@@ -52,10 +54,12 @@ class ImportedTask:
         seeds: Mapping[str, int],
         processes: Processes = ALONE,
     ) -> None:
-        if not processes.alone:
-            raise ConfigError(f"env.id={config.env.id}: learns in one process; start it without torchrun")
-        self.config, self._seeds, self._device = config, seeds, device
-        batch = _make_batch(config.env, seed=seeds["env"])
+        if config.network.memory != NONE and not processes.alone:
+            given = f"network.memory={config.network.memory}"
+            raise ConfigError(f"{given}: learns in one process; start it without torchrun, or give network.memory=none")
+        self.config, self.processes, self._seeds, self._device = config, processes, seeds, device
+        share = processes.share(config.env.num_envs)
+        batch = _make_batch(replace(config.env, num_envs=share.count), seed=seeds["env"], first=share.first)
         contract = batch.contract
         shape = shape_for(contract, config.network)
 
@@ -76,12 +80,15 @@ class ImportedTask:
                 network_shape=shape,
                 memory_size=memory_size,
                 device=device,
+                share=share,
+                processes=processes,
             )
         except BaseException:
             batch.close()
             raise
         self._best = -MOST
-        self._tree = self._traversed()
+        self._win_rates: dict[str, float] = {}  # broadcast by process 0, in the others
+        self._tree = self._traversed() if processes.first else None
 
     def _traversed(self) -> GameTree | None:
         """Return the tree of a game whose exploitability is measured exactly; None for others."""
@@ -89,20 +96,22 @@ class ImportedTask:
         if env.package != "openspiel" or not self.config.evaluation.every:
             return None
         try:
-            return game_tree(env.id, env.kwargs, env.observation)
+            return game_tree(env.id, env.kwargs, env.observation, env.roles)
         except InputError as error:
             self.env.remarks.append(f"without exact exploitability: {error}")
             return None
 
-    def open(self, folder: RunFolder, alert: Callable[[str], None], film: Film) -> self_play.SelfPlay:
+    def open(self, folder: RunFolder, alert: Callable[[str], None], film: Film) -> self_play.SelfPlay | None:
         """Open the pool and the league in the run's folder."""
+        if not self.processes.first:
+            return None
         options, seats = self.config.self_play, self.env.seats
         if options.promotion == "sprt" and seats != 2:
             raise ConfigError(
                 f"self_play.promotion=sprt: tests games of two seats, and this one has {seats}; give always"
             )
         self.self_play = self_play.open_self_play(
-            self.env,
+            self.env if self.processes.alone else self_play.BroadcastEnv(self.env, self.processes),
             folder,
             options,
             alert,
@@ -115,16 +124,21 @@ class ImportedTask:
 
     def prepare(self, plan: TrainingPlan, network: ActorCritic) -> None:
         """Assign the opponents."""
-        self.self_play.deal(plan, network)
+        if self.processes.first:
+            self.self_play.deal(plan, network)
+        else:
+            self_play.follow(self.env, self.processes)
 
     def results(self, plan: TrainingPlan) -> dict[str, float]:
         """Return wins, draws and losses per opponent, the recent rates that control the schedule, and ratings."""
-        tally = self.env.harvest()
+        tally = self.env.harvest(self.processes)
         others = _rows(tally, slice(None, self.env.itself))
-        self.self_play.record(others)
-        metrics = self_play.rollout_metrics(others, self.env.bots) | self_play.curriculum_metrics(
-            plan, self.self_play.win_rates()
-        )
+        if self.processes.first:
+            self.self_play.record(others)
+        rates = self._win_rates = self.processes.broadcast(self._rates())
+        if not self.processes.first:
+            return {}
+        metrics = self_play.rollout_metrics(others, self.env.bots) | self_play.curriculum_metrics(plan, rates)
         metrics.pop("curriculum/randomization")
         itself = _rows(tally, slice(self.env.itself, None))
         if games := itself.games.sum():
@@ -139,7 +153,7 @@ class ImportedTask:
         The best policy is the one that is least exploitable, where that is known, else the one that wins most.
         """
         every = self.config.evaluation.every
-        if every == 0 or (plan.update + 1) % every:
+        if not self.processes.first or every == 0 or (plan.update + 1) % every:
             return {}, False
         seed = (self._seeds["checks"] + plan.update) % 2**31
         learner = NetworkSeats(network, self.env.contract, name="the learner", seed=seed)
@@ -178,27 +192,36 @@ class ImportedTask:
 
     def status(self, plan: TrainingPlan | None = None) -> TaskStatus:
         """Return the opponents with win rates, the share of self-play, and the rating."""
-        rating = {"elo": self.self_play.league[CHALLENGER].elo}
-        return TaskStatus(*self_play.league_status(plan, self.self_play.win_rates(), rating))
+        rating = {"elo": self.self_play.league[CHALLENGER].elo} if self.processes.first else {}
+        return TaskStatus(*self_play.league_status(plan, self._rates(), rating))
 
     def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
         """Return matches, league and the best evaluation."""
+        matches = self.env.state_dict() if episodes else {}
+        if not self.processes.first:
+            return {}
         records = {"league": self.self_play.state_dict(), "best": self._best, **self.opponents.state_dict()}
-        return {"imported": {"matches": self.env.state_dict() if episodes else {}, **records}}
+        return {"imported": {"matches": matches, **records}}
 
     def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
         """Continue from a `state_dict`; raises `ContentError` for another run's."""
         stored = state["imported"]
         self.opponents.check_unchanged(stored)
+        self._win_rates = known_win_rates(read_league(stored["league"]["league"]), CHALLENGER)
         if episodes:
             self.env.load_state_dict(stored["matches"])
+        if not self.processes.first:
+            return
         self.self_play.load_state_dict(stored["league"])
         self._best = stored["best"]
         if not episodes:
             self.self_play.slots = [""] * self.env.slots  # the next deal draws all of them
 
+    def _rates(self) -> dict[str, float]:
+        return self.self_play.win_rates() if self.processes.first else self._win_rates
 
-def _make_batch(env: ImportedEnvConfig, seed: int) -> MatchBatch:
+
+def _make_batch(env: ImportedEnvConfig, seed: int, first: int = 0) -> MatchBatch:
     return make_batch(
         env.package,
         env.id,
@@ -206,8 +229,10 @@ def _make_batch(env: ImportedEnvConfig, seed: int) -> MatchBatch:
         env.num_envs,
         seed,
         env.workers,
+        first=first,
         observation=env.observation,
         outcome=env.outcome,
+        roles=env.roles,
     )
 
 

@@ -23,9 +23,12 @@ from sparring.agents.distributed.processes import (
 )
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.ppo.rollout import Joint, Samples, minibatches
+from sparring.agents.ppo.tasks.imported import ImportedTask
+from sparring.agents.ppo.tasks.task import SEEDS
 from sparring.agents.run.states import read_state
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
+from sparring.configs.load import load
 from sparring.configs.schema import GymnasiumEnvConfig, GymnasiumRunConfig, PhaseConfig, PPOConfig
 from tests.agents.distributed.launch_processes import end, start
 from tests.agents.ppo.small_run import config, metrics
@@ -156,6 +159,45 @@ def test_environments_of_gymnasiums_share_their_statistics(tmp_path):
     for name in ("rollout/episodes", "rollout/return", "train/explained_variance", "train/value_loss"):
         pairs = zip(metrics(tmp_path / "two"), metrics(tmp_path / "one"), strict=True)
         assert all(a[name] == pytest.approx(b[name], rel=1e-5, abs=1e-6) for a, b in pairs)
+
+
+POKER = [
+    *("env=openspiel", "env.id=kuhn_poker", "env.num_envs=8", "network.hidden=8", "threads=1", "device=cpu"),
+    *("ppo.rollout_steps=8", "ppo.minibatch_size=24", "ppo.epochs=1", "ppo.magnet_coefficient=0.1"),
+    *("phases.0.updates=3", "phases.0.scripted_start=0.3", "phases.0.scripted_end=0.3", "self_play.pool_share=0.3"),
+    *("self_play.snapshot_every=1", "self_play.slots=2", "evaluation.every=2", "evaluation.games=2"),
+    *("name=small", "checkpoint_every=2", "logger.progress=false"),
+]
+
+
+def test_games_whose_seats_decide_in_turn_are_shared(tmp_path):
+    """A random player, snapshots and the policy itself, by two processes, which continue what one began."""
+    pytest.importorskip("pyspiel")
+    one, two = ([*POKER, f"checkpoint_dir={tmp_path / name}"] for name in ("one", "two"))
+    train(load([*two, "max_updates=1"]))
+    succeed(start(load(two), 2, tmp_path))
+    train(load(one))
+    for update in (2, 3):
+        compare(content(tmp_path / "two", update), content(tmp_path / "one", update))
+    for found, expected in zip(untimed(metrics(tmp_path / "two")), untimed(metrics(tmp_path / "one")), strict=True):
+        assert found == pytest.approx(expected, rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ("network.memory=gru", "network.memory=gru: learns in one process; start it without torchrun, or give "),
+        (
+            "env.num_envs=6",
+            r"env\.num_envs=6: must be a multiple of 4, so that it plays every seat alike in each of 2 ",
+        ),
+    ],
+)
+def test_what_several_processes_cannot_learn_is_refused(option, text):
+    pytest.importorskip("pyspiel")
+    config = load(["env=openspiel", "env.id=kuhn_poker", "ppo.minibatch_size=64", option])
+    with pytest.raises(ConfigError, match=text):
+        ImportedTask(config, torch.device("cpu"), 1, seeds=dict.fromkeys(SEEDS, 0), processes=Processes(1, 2))
 
 
 def test_matches_are_shared_evenly_or_refused_with_a_number_that_works():

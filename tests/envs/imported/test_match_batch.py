@@ -200,6 +200,33 @@ def test_the_contract_says_what_a_policy_must_match():
     assert (leduc.contract["id"], leduc.longest_episode, leduc.stat_names) == ("openspiel:leduc_poker", 8, ("length",))
 
 
+def test_seats_share_a_policy_as_they_are_named():
+    apart = make("fading", 1, roles=["boss", "runner_[12]", "runner_0"])
+    assert apart.contract["roles"] == [0, 1, 1, 2]  # by their first seats
+    assert apart.obs[0, :, -1].tolist() == [0, 1, 1, 2]
+    assert make("fading", 1, roles=["runner_0+runner_2", "boss", "runner_1"]).contract["roles"] == [0, 1, 0, 2]
+    alone = make("leduc_poker", 1, roles=["player_0", "player_1"])
+    together = make("leduc_poker", 1)
+    assert (alone.contract["roles"], together.contract["roles"]) == ([0, 1], [0, 0])
+    assert alone.contract["obs_dim"] == together.contract["obs_dim"] + 1
+
+
+@pytest.mark.parametrize(
+    ("roles", "text"),
+    [
+        (["runer_*", "boss"], "env.roles=[runer_*,boss]: runer_* is no seat of this game; it has runner_0, runner_1"),
+        (["runner_0", "boss"], "runner_1 has no policy; add it to one of them, or runner_1 as one of its own"),
+        (["runner_*", "runner_2", "boss"], "runner_2 is in runner_* and in runner_2; name it in one of them"),
+        (["*"], "runner_0 and boss cannot share a policy: they observe Dict("),
+    ],
+)
+def test_roles_that_do_not_fit_are_refused_in_one_line(roles, text):
+    with pytest.raises(ConfigError) as refusal:
+        make("fading", 1, roles=roles)
+    assert text in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
 def test_a_function_gives_the_scores_of_the_result():
     batch = make("fading", 1, outcome=f"{TOYS}:last_scores")
     assert max(rows[6].item() for rows in run(batch, 4)) == 0b1000
@@ -214,7 +241,7 @@ def test_a_function_gives_the_scores_of_the_result():
 
 
 FAULTS = {
-    "raise": "move 1): the game raised KeyError: 'lost\\nkeys'",
+    "raise": "move 1): the game raised KeyError: 'lost\\nkeys', in line 162 of games.py",
     "reward": "move 1): the reward of boss is inf; return finite rewards below 3.4e38",
     "nan": "move 1): boss observes nan in column 1; return finite numbers below 3.4e38",
     "missing": "gives no observation of boss, which acts or has just been cut off",

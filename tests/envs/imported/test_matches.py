@@ -221,6 +221,8 @@ def test_masks_leave_the_observation_and_pictures_are_rendered():
         ("pettingzoo", "no_such_package.game", {}, "no_such_package.game cannot be imported: ModuleNotFoundError"),
         ("pettingzoo", "", {}, "env.id=: it cannot be imported"),
         ("pettingzoo", "json", {}, "json has no parallel_env and no env and no raw_env; name a module of a game"),
+        ("pettingzoo", "no_such_package.game", {}, "; install it, or put its folder on PYTHONPATH"),
+        ("pettingzoo", TOYS, {}, f"{TOYS} has no parallel_env and no env and no raw_env, but Fading and "),
         ("pettingzoo", "json:dumps", {}, "cannot be made with no options: TypeError: dumps() missing"),
         ("pettingzoo", f"{TOYS}:Fading", {"size": 3}, "cannot be made with {'size': 3}: TypeError"),
         ("pettingzoo", "collections:Counter", {}, "makes a Counter; name a function that returns an AECEnv or a"),

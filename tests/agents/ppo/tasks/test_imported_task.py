@@ -31,7 +31,8 @@ def train(folder, name, game, *options, updates=4):
 KUHN = ["env=openspiel", "env.id=kuhn_poker"]
 TICTACTOE = ["env=pettingzoo"]
 RECURRENT = [
-    *("network.memory=lstm", "ppo.sequence_length=3", "self_play.both_seats=false", "self_play.pool_share=0.2")
+    *("network.memory=lstm", "ppo.sequence_length=3", "self_play.both_seats=false", "self_play.pool_share=0.2"),
+    "env.roles=[player_0,player_1]",
 ]
 LARGER_STEPS = [  # than the run file's, which takes ten times as many moves
     *("ppo.clip=0.2", "ppo.value_coefficient=0.5", "ppo.max_grad_norm=0.5", "phases.0.updates=480"),
