@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _KEPT = ("pos", "vel", "nose", "up", "load", "roll_rate", "alpha", "power", "hp", "rounds")
 _STORES = {"missiles": "missile", "flares": "flare"}
-_FLARE_TICKS = round(FLARE_BURN_S * rules.TICKS_PER_SECOND)
+FLARE_TICKS = round(FLARE_BURN_S * rules.TICKS_PER_SECOND)
+"""Ticks that a flare burns."""
 _NEAR_HIT = 30.0
 """m of a closest approach within which a missile that ended hit the aircraft that lost hp in the same step."""
 
@@ -216,7 +217,7 @@ class _Row:
         for slot, store in enumerate(slots):
             key = (kind, slot)
             life = int(store["age"] if kind == "missile" else store["life"])
-            age = life if kind == "missile" or life == 0 else _FLARE_TICKS - life + 1
+            age = life if kind == "missile" or life == 0 else FLARE_TICKS - life + 1
             track = self._tracks.get(key)
             if track and (age == 0 or age <= track[-1][1]):
                 self._end_store(key)

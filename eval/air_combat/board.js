@@ -34,7 +34,7 @@ function showBoard(field, plane, gun, stores) {
   bar.title = Math.round(100 * hp) + " % of its hp";
   const numbers = [Math.round(size(plane.vel)) + " m/s", Math.round(plane.pos[1]) + " m", plane.load.toFixed(1) + " g"];
   if (gun === "rounds") numbers.push(plane.rounds + " rounds");
-  if (stores && stores.armed) numbers.push(stores.missiles + " missiles", stores.flares + " flares");
+  if (stores && stores.armed) numbers.push(...["missile", "flare"].map((kind) => stores[kind + "s"] + " " + kind + (stores[kind + "s"] === 1 ? "" : "s")));
   field.querySelector(".numbers").textContent = plane.hp > 0 ? numbers.join(" · ") : "DOWN";
 }
 function resultOf(outcome, names, teams, planes, seconds) {

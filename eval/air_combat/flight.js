@@ -35,7 +35,6 @@ function planeAt(game, seat, tick) {
     alpha: between(11, 1e4), power: between(12, 100), hp: hpNow, rounds: state(s < 1 ? i : j, 14) };
 }
 // Missiles and flares: where each is while it flies, and its smoke, [place, part left of it], oldest first.
-const SMOKE_TICKS = { missile: 60 * 7, flare: 60 * 2 };
 function releasesAt(game, tick) {
   const shown = [];
   for (const { kind, seat, hit, ticks, places, last } of game.releases) {

@@ -17,6 +17,7 @@ import numpy as np
 
 from sparring.configs.core.files import write_atomically
 from sparring.envs.air_combat import rules
+from sparring.envs.air_combat.airframe.missile import WARNING_RANGE
 from sparring.envs.air_combat.recording import AirRecording, Release
 from sparring.eval.command import fill_page, join_files
 
@@ -76,6 +77,7 @@ def scene_constants() -> dict[str, Any]:
         "coneFar": rules.CONE_FAR,
         "floor": rules.FLOOR,
         "ceiling": rules.CEILING,
+        "warningRange": WARNING_RANGE,
     }
 
 

@@ -10,6 +10,8 @@ const SKY = { top: "#16305c", middle: "#4d76a8", horizon: "#a9bccb", ground: "#4
 const LEAST_PIXELS = 50;  // An aircraft far away is drawn larger than it is.
 const LENGTH = 15, FAR = 90000, GUN_LINE = 900;
 
+// Ticks for which the smoke of a missile or a flare is seen.
+const SMOKE_TICKS = { missile: 60 * 7, flare: 60 * 2 };
 function makeScene(stage, R) {
 const canvas = stage.querySelector("canvas.world"), over = stage.querySelector("canvas.over"), pen = over.getContext("2d");
 const world = new THREE.Scene(), camera = new THREE.PerspectiveCamera(55, 1, 2, FAR);
@@ -356,6 +358,25 @@ function paintHorizon(me, color, narrow) {
 }
 const soundAt = (h) => Math.sqrt(1.4 * 287.053 * (288.15 - 0.0065 * Math.min(Math.max(h, 0), 11000)));
 
+// What the warning receiver and the seeker tell the pilot: directions around the aircraft, nose up, and words below.
+function paintWarning({ lock, homing, missile, radar }, narrow) {
+  const radius = narrow ? 28 : 40, x = width - radius - 12, y = radius + 12, red = "#ff6a4a", amber = "#ffd27a";
+  pen.fillStyle = "rgba(8, 14, 24, .55)"; pen.strokeStyle = missile ? red : radar ? amber : "#7d8ba3"; pen.lineWidth = missile ? 3 : 1.5;
+  pen.beginPath(); pen.arc(x, y, radius, 0, 7); pen.fill(); pen.stroke();
+  pen.fillStyle = "#b8ffcf"; pen.beginPath(); pen.moveTo(x, y - 6); pen.lineTo(x + 4, y + 5); pen.lineTo(x - 4, y + 5); pen.fill();
+  const toward = ([ahead, right], part) => { const flat = Math.max(Math.hypot(ahead, right), 1e-6); return [x + part * radius * right / flat, y - part * radius * ahead / flat]; };
+  if (radar) { const [rx, ry] = toward(radar, 1); pen.fillStyle = amber; pen.fillRect(rx - 4, ry - 4, 8, 8); }
+  if (missile) {
+    const [mx, my] = toward(missile, clamp(missile[3] / R.warningRange, 0.15, 1));
+    pen.strokeStyle = pen.fillStyle = red; pen.lineWidth = 2; pen.beginPath(); pen.moveTo(x, y); pen.lineTo(mx, my); pen.stroke();
+    pen.beginPath(); pen.arc(mx, my, 5, 0, 7); pen.fill();
+  }
+  const above = missile && Math.abs(missile[2]) > 0.5 ? (missile[2] < 0 ? " above" : " below") : "", font = narrow ? "600 12px" : "600 14px";
+  if (missile) text("MISSILE " + kilometres(missile[3]) + above, width - 12, y + radius + 13, red, "right", font);
+  else if (radar) text("radar", width - 12, y + radius + 13, amber, "right", font);
+  if (lock || homing) text(homing ? "missile follows" : "LOCK", width / 2, narrow ? 34 : 40, homing ? "#b8ffcf" : red, "center", narrow ? "700 13px" : "700 16px");
+}
+
 function paintOver(scene) {
   pen.clearRect(0, 0, width, height);
   if (!renderer) text("This page draws with WebGL, which this browser does not offer.", width / 2, height / 2, "#e6ebf3");
@@ -363,6 +384,7 @@ function paintOver(scene) {
   (scene.releases || []).forEach((release) => paintMark(release, scene));
   scene.flashes.forEach((flash) => paintFlash(flash, scene));
   if (view.kind === "behind" || view.kind === "toward") paintInstruments(scene);
+  if (scene.warning) paintWarning(scene.warning, width < 560);
 }
 function resize() {
   const ratio = Math.min(window.devicePixelRatio || 1, 2), box = stage.getBoundingClientRect();

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sparring.agents.opponents.players import check_game, find_player
 from sparring.envs.air_combat import GAME
-from sparring.envs.air_combat.rules import GUNS, MODELS
+from sparring.envs.air_combat.rules import GUNS, MODELS, CombatOptions
 from sparring.eval.browser.flying import known_opponents
 from sparring.eval.browser.server import AFTER_EXAMPLES, SCRIPT, BrowserGame, HostedGame, ServerOptions, serve_game
 from sparring.eval.command import use_machine
@@ -22,6 +22,7 @@ _EXAMPLES = """\
 examples:
   python eval/play.py --env air_combat                         in the F-16 against a scripted pilot
   python eval/play.py --env air_combat --opponent ace --model point_mass
+  python eval/play.py --env air_combat --missiles 2 --flares 30 --opponent ace
   python eval/play.py --env air_combat --opponent my-run       against the final policy of a run"""
 
 
@@ -41,6 +42,10 @@ class AirPlayOptions(ServerOptions):
     """Flight model of both aircraft; the page offers the other."""
     gun: str = argument("", ("", *GUNS), metavar="|".join(GUNS), noun="gun")
     """Gun of both (default: rounds for the F-16, else the cone)."""
+    missiles: int = argument(0, "[0, 8]", metavar="N")
+    """Infrared missiles of each aircraft; the page offers matches with and without."""
+    flares: int = argument(0, "[0, 120]", metavar="N")
+    """Flares of each aircraft."""
     replays: Path = argument(Path("replays"), metavar="DIR")
     """Folder of the replays saved on the page."""
 
@@ -60,14 +65,22 @@ def play(options: AirPlayOptions) -> None:
 
 def _stage(options: AirPlayOptions) -> HostedGame:
     use_machine("cpu", 1, quiet=options.quiet)
-    from sparring.eval.browser.air_combat.session import AirStage, LiveFlight
+    from sparring.eval.browser.air_combat.session import GUNS_ALONE, MISSILES, WEAPONS, AirStage, trained_with
 
+    given = CombatOptions(missiles=options.missiles, flares=options.flares)
+    opponent = load_opponent(options.opponent)
+    trained = trained_with(opponent)
+    weapons = MISSILES if given.armed or (trained and trained.armed) else GUNS_ALONE
+    offered = known_opponents(GAME, options.opponent)
+    carried = given if given.armed else WEAPONS[MISSILES]
+    stage = AirStage(
+        offered, options.seed, options.replays, load_opponent, options.model, options.gun, weapons, carried
+    )
     # Played once here, so that an opponent that cannot play ends the command, and the kernels are compiled.
-    flight = LiveFlight(load_opponent(options.opponent), model=options.model, gun=options.gun, seed=options.seed)
+    flight, _, _ = stage.start(opponent, options.model, options.seed)
     flight.tick([0.0, 0.0, 0.0, 0.0])
     flight.close()
-    offered = known_opponents(GAME, options.opponent)
-    return AirStage(offered, options.seed, options.replays, load_opponent, options.model, options.gun)
+    return stage
 
 
 BROWSER = BrowserGame(AirPlayOptions, play)

@@ -1,15 +1,16 @@
 // The page around a match: choices, boards, the scene, and the stick. The server plays the match and sends
-// { kind: "match", names, model, gun }, { kind: "frame", tick, outcome, planes, bursts, actions } and { kind: "note", text }.
+// { kind: "match", names, model, gun, armed }, { kind: "frame", tick, outcome, planes, bursts, actions, stores, releases, warning }
+// and { kind: "note", text }.
 
 const config = JSON.parse(document.getElementById("data").textContent);
 const R = config.rules, TPS = R.ticksPerSecond, SPEEDS = [0.25, 0.5, 0.75, 1];
 const TRAIL_TICKS = 10 * TPS, TRAIL_STEP = 8, LAG_TICKS = 12, TEAMS = [0, 1];
 const VIEWS = [["behind", 0, "Behind"], ["toward", 0, "To the opponent"], ["fight", 0, "Fight"], ["above", 0, "Above"]];
 const $ = (selector, root = document) => root.querySelector(selector);
-const scene = makeScene($("#stage"), R), stick = makeStick($("#stick"), $("#lever"), $("#trigger"));
+const scene = makeScene($("#stage"), R), stick = makeStick($("#stick"), $("#lever"), { fire: $("#trigger"), launch: $("#launch"), flare: $("#flare") });
 const socket = new WebSocket("ws://" + location.host + "/match");
 const send = (kind, more) => { if (socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ kind, ...more })); };
-let match = null, boards = [], last = null, past = [], trails = [[], []], flashes = [], beams = [], speed = 1, paused = true, held = "", fresh = false, pictures = [];
+let match = null, boards = [], last = null, past = [], trails = [[], []], flown = new Map(), flashes = [], beams = [], speed = 1, paused = true, held = "", fresh = false, pictures = [];
 
 // ---- frames -------------------------------------------------------------------------------------------------------
 
@@ -17,9 +18,10 @@ const planeOf = ([px, py, pz, vx, vy, vz, nx, ny, nz, ux, uy, uz, load, rollRate
   { pos: [px, py, pz], vel: [vx, vy, vz], nose: [nx, ny, nz], up: [ux, uy, uz], load, rollRate, alpha, power, hp, rounds });
 const told = {
   match(info) {
-    match = info; last = null; past = []; trails = [[], []]; flashes = []; paused = true;
+    match = info; last = null; past = []; trails = [[], []]; flown.clear(); flashes = []; paused = true;
+    document.body.classList.toggle("armed", info.armed); $("#weapons").value = info.armed ? "missiles" : "guns";
     boards = makeBoards($("#board"), info.names, TEAMS);
-    $("#about").replaceChildren(element("b", "", document.title), document.createTextNode(info.model + " · " + info.gun));
+    $("#about").replaceChildren(element("b", "", document.title), document.createTextNode(info.model + " · " + info.gun + (info.armed ? " · missiles" : "")));
     pace();
   },
   frame(frame) {
@@ -34,6 +36,7 @@ const told = {
       if (!trail.length || frame.tick - trail[trail.length - 1].tick >= TRAIL_STEP) trail.push({ ...plane, tick: frame.tick });
       while (trail.length && frame.tick - trail[0].tick > TRAIL_TICKS) trail.shift();
     });
+    frame.releases.forEach((row) => follow(row, frame.tick));
     past.push({ tick: frame.tick, planes });
     while (past.length > 1 && frame.tick - past[0].tick > LAG_TICKS) past.shift();
     last = { ...frame, planes, drawn: bursts }; fresh = true;
@@ -43,6 +46,22 @@ const told = {
 };
 socket.addEventListener("message", (event) => { const message = JSON.parse(event.data); told[message.kind](message); });
 socket.addEventListener("close", () => told.note({ text: "The server has ended; start it again and open its new address." }));
+// Missiles and flares by kind, slot and launch: where each was, for its smoke.
+function follow([kind, slot, launched, seat, left, px, py, pz, vx, vy, vz], tick) {
+  const key = [kind, slot, launched].join();
+  if (!flown.has(key)) flown.set(key, { kind: kind ? "flare" : "missile", seat, path: [] });
+  const one = flown.get(key), before = one.path[one.path.length - 1];
+  Object.assign(one, { tick, left, pos: [px, py, pz], along: unit([vx, vy, vz]) });
+  if (!before || tick - before[1] >= TRAIL_STEP) one.path.push([one.pos, tick]);
+}
+function releases() {
+  for (const [key, { kind, tick }] of flown) if (last.tick - tick > SMOKE_TICKS[kind]) flown.delete(key);
+  return [...flown.values()].map((one) => {
+    const lasting = SMOKE_TICKS[one.kind], smoke = [...one.path, [one.pos, one.tick]].filter(([, tick]) => last.tick - tick < lasting);
+    return { ...one, hit: -1, flying: one.tick === last.tick, smoke: smoke.map(([pos, tick]) => [pos, 1 - (last.tick - tick) / lasting]) };
+  });
+}
+const storesOf = (seat) => (last.stores.length ? { armed: true, missiles: last.stores[seat][0], flares: last.stores[seat][1] } : null);
 const over = () => last !== null && last.outcome >= 0;
 
 // ---- what is shown ------------------------------------------------------------------------------------------------
@@ -50,15 +69,15 @@ const over = () => last !== null && last.outcome >= 0;
 // Pictures a second, of the last 120.
 const rate = () => (pictures.length > 1 ? 1000 * (pictures.length - 1) / (pictures[pictures.length - 1] - pictures[0]) : 0);
 function hint() {
-  if (stick.hasGamepad()) return "Gamepad: left stick flies, triggers throttle, A fires, Start begins";
+  if (stick.hasGamepad()) return "Gamepad: left stick flies, triggers throttle, A fires, " + (match.armed ? "B missile, X flare, " : "") + "Start begins";
   if (matchMedia("(pointer: coarse)").matches) return "Tap to begin. Stick below: down pulls, aside rolls; slider: throttle";
-  return "Space begins. Arrows fly, E and Q throttle, Space fires; or a gamepad";
+  return "Space begins. Arrows fly, E and Q throttle, Space fires" + (match.armed ? ", M launches, F drops flares" : "; or a gamepad");
 }
 function show() {
   if (!last) return;
   const seconds = last.tick / TPS;
   $("#board .clock").replaceChildren(clockText(seconds), element("small", "", (speed === 1 ? "" : speed + "× speed · ") + (rate() ? Math.round(rate()) + " pictures/s" : "")));
-  boards.forEach((field, seat) => showBoard(field, last.planes[seat], match.gun));
+  boards.forEach((field, seat) => showBoard(field, last.planes[seat], match.gun, storesOf(seat)));
   $("#play").textContent = over() ? "Again" : paused ? (last.tick ? "Resume" : "Start") : "Pause";
   $("#save").disabled = !over();
   const result = over() ? resultOf(last.outcome, match.names, TEAMS, last.planes, seconds) : null;
@@ -67,7 +86,7 @@ function show() {
   $("#banner b").style.color = result && result.team !== undefined ? COLORS[result.team] : "";
   $("#banner").classList.toggle("shown", Boolean(result) || paused);
   scene.paint({ planes: last.planes, short: match.names, teams: TEAMS, gun: match.gun, before: past[0].planes, trails: trails.map((trail, seat) => [...trail, last.planes[seat]]),
-    bursts: last.drawn, beams, flashes: flashes.map((e) => ({ ...e, age: (last.tick - e.tick) / TPS })) });
+    bursts: last.drawn, beams, releases: releases(), warning: match.armed && !over() ? last.warning : null, flashes: flashes.map((e) => ({ ...e, age: (last.tick - e.tick) / TPS })) });
 }
 function look(now) {
   requestAnimationFrame(look);
@@ -81,7 +100,7 @@ requestAnimationFrame(look);
 // ---- choices ------------------------------------------------------------------------------------------------------
 
 function pace() { send("pace", { speed, paused }); $("#speed").value = String(speed); show(); }
-function begin() { send("begin", { opponent: $("#opponent").value, model: $("#model").value }); }
+function begin() { send("begin", { opponent: $("#opponent").value, model: $("#model").value, weapons: $("#weapons").value }); }
 function pause(to) { paused = to; pace(); }
 function toggle() { if (over()) begin(); else pause(!paused); }
 function setSpeed(value) { speed = SPEEDS.includes(value) ? value : 1; pace(); }
@@ -110,6 +129,7 @@ const fill = (select, rows, change) => {
 const same = (names) => names.map((name) => [name, name]);
 fill($("#opponent"), same(config.opponents), begin);
 fill($("#model"), same(config.models), begin);
+fill($("#weapons"), config.weapons.map((name) => [name === "guns" ? "guns" : "missiles and flares", name]), begin);
 fill($("#view"), VIEWS.map(([, , label], i) => [label, i]), (i) => choose(Number(i)));
 fill($("#speed"), SPEEDS.map((value) => [value + "×", value]), (value) => setSpeed(Number(value)));
 fill($("#autopilot"), config.autopilots.map((name, i) => [i + " " + name, name]), order);

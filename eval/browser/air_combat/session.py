@@ -2,11 +2,13 @@
 
 The match is played tick by tick on a batch of one. The person's action counts in every tick. A scripted opponent
 decides in every tick, a policy as often as in training. An autopilot is a scripted pilot that
-flies the person's aircraft for a while.
+flies the person's aircraft for a while. With missiles the page also hears what the seeker and the warning receiver
+tell the person: the columns of the observation (`rules.OBSERVATION_ARMED`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
@@ -16,11 +18,12 @@ import torch
 from pydantic import Field
 
 from sparring.agents.policies.policy import Policy
-from sparring.configs.core.errors import choose
+from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.typed import Number, Text
 from sparring.envs.air_combat import rules
+from sparring.envs.air_combat.airframe.missile import FLARE_SLOTS
 from sparring.envs.air_combat.batch import AirCombatBatch
-from sparring.envs.air_combat.recording import AirRecorder, AirRecording
+from sparring.envs.air_combat.recording import FLARE_TICKS, AirRecorder, AirRecording
 from sparring.envs.air_combat.tacview import write_acmi
 from sparring.eval.air_combat.replay import burst_row, plane_row, scene_constants, scene_parts, write_air_replay
 from sparring.eval.browser.flying import YOU, FlightChoices, FlightSession, FlightStage
@@ -41,6 +44,11 @@ AUTOPILOTS = {
     "break, then leave": "evader",
 }
 """What a person can order in words, and the scripted pilot that flies it."""
+GUNS_ALONE, MISSILES = "guns", "missiles"
+WEAPONS = {GUNS_ALONE: rules.PLAIN, MISSILES: rules.CombatOptions(missiles=2, flares=30)}
+"""What a person can choose to carry."""
+_FAR = 5000.0
+"""m for which the column `warned_range_far` is 1."""
 _PERSON, _OPPONENT = 0, 1
 _FOLDER = Path(__file__).parent
 _TITLE = "Sparring · air combat"
@@ -59,10 +67,64 @@ class AirFrame:
     """As `eval.air_combat.replay.burst_row`, after the seat."""
     actions: tuple[list[float] | None, list[float] | None]
     """Of both seats, None where a scripted pilot flies."""
+    stores: list[list[int]]
+    """Missiles and flares that each seat still has; empty in matches with guns alone."""
+    releases: list[list[float]]
+    """Missiles (kind 0) and flares (1) in the air: kind, slot, tick of the launch, seat, seconds left of a flare,
+    place and velocity."""
+    warning: dict[str, Any]
+    """What the person is told, see `told_of`; empty in matches with guns alone."""
 
     def message(self) -> dict[str, Any]:
         """Return the frame as `flying.js` takes it."""
         return vars(self)
+
+
+def trained_with(opponent: Pilot) -> rules.CombatOptions | None:
+    """Return the options of the matches that a policy was trained in; None for a player of any."""
+    contestant = opponent.contestant
+    if not isinstance(contestant, Policy) or "action_repeat" not in contestant.contract:
+        return None
+    return rules.CombatOptions.of_contract(contestant.contract)
+
+
+def weapons_of(opponent: Pilot, weapons: str, offered: rules.CombatOptions) -> rules.CombatOptions:
+    """Return the options of a match with `weapons`: `offered` ones, or those that a policy was trained with.
+
+    Raises `InputError` for a policy that was trained with others, or that a person cannot meet.
+    """
+    own = trained_with(opponent)
+    if own is None:
+        return offered
+    if own.team_size > 1 or own.action_form != "continuous":
+        what = f"team_size={own.team_size}" if own.team_size > 1 else f"action_form={own.action_form}"
+        raise InputError(
+            f"{opponent.name}: was trained with {what}, and a person flies alone by a stick; choose a policy without it"
+        )
+    if own.armed != offered.armed:
+        carried = f"missiles={own.missiles}, flares={own.flares}" if own.armed else "the gun alone"
+        fitting = MISSILES if own.armed else GUNS_ALONE
+        raise InputError(f"weapons={weapons}: {opponent.name} was trained with {carried}; choose {fitting}")
+    return own
+
+
+def told_of(obs: Any) -> dict[str, Any]:
+    """Return what an observation [D] with missiles or flares tells, directions in body axes (nose, right wing, belly).
+
+    `lock`: the seeker sees the opponent; `homing`: an own missile follows it; `missile`: where the nearest missile
+    comes from, and its distance in m; `radar`: where an opponent's radar is. None where there is no warning.
+    """
+    row = dict(zip(rules.OBSERVATION_ARMED, obs[len(rules.OBSERVATION) :].tolist(), strict=False))
+
+    def direction(name: str) -> list[float]:
+        return [round(row[f"{name}_{axis}"], 3) for axis in "xyz"]
+
+    return {
+        "lock": row["lock"] > 0.0 and row["missiles"] > 0.0,
+        "homing": row["own_missile_homing"] > 0.0,
+        "missile": [*direction("warned"), round(row["warned_range_far"] * _FAR)] if row["warned"] else None,
+        "radar": direction("radar") if row["radar_warned"] else None,
+    }
 
 
 class LiveFlight:
@@ -71,9 +133,11 @@ class LiveFlight:
     Raises `InputError` for a policy that cannot play it.
     """
 
-    def __init__(self, opponent: Pilot, *, model: str, gun: str = "", seed: int) -> None:
-        self.opponent = opponent
-        self._batch = AirCombatBatch(1, model=model, gun=gun, action_repeat=1, threads=1, seed=seed)
+    def __init__(
+        self, opponent: Pilot, *, model: str, gun: str = "", seed: int, options: rules.CombatOptions = rules.PLAIN
+    ) -> None:
+        self.opponent, self.options = opponent, options
+        self._batch = AirCombatBatch(1, model=model, gun=gun, action_repeat=1, threads=1, seed=seed, options=options)
         self.model, self.gun = self._batch.model, self._batch.gun
         self._policy = opponent.contestant if isinstance(opponent.contestant, Policy) else None
         self._repeat = rules.ACTION_REPEAT
@@ -100,11 +164,15 @@ class LiveFlight:
         self.frame = replace(self.frame, actions=self._shown())
 
     def tick(self, action: list[float]) -> AirFrame:
-        """Play one tick with the person's action (`rules.ACTION_NAMES`) and return the state; at the end, the last."""
+        """Play one tick with the person's action (`rules.ACTION_NAMES`, with missiles `ACTION_NAMES_ARMED` too).
+
+        Numbers that are missing are 0, others are left out. Returns the state; at the end, the last.
+        """
         if self.over:
             return self.frame
         batch = self._batch
-        self._actions[0, _PERSON, : len(action)] = torch.tensor(action)
+        size = self._actions.shape[-1]
+        self._actions[0, _PERSON] = torch.tensor([*action[:size], *[0.0] * (size - len(action))])
         batch.step(self._actions)
         outcome, tick = int(batch.outcome[0]), self.frame.tick + 1
         if outcome >= 0 or tick % self._repeat == 0:
@@ -138,13 +206,31 @@ class LiveFlight:
             for slot, burst in enumerate(state["rounds"][0])
             if burst["life"] > 0
         ]
-        return AirFrame(int(state["clock"]["tick"][0]), -1, planes, bursts, self._shown())
+        tick = int(state["clock"]["tick"][0])
+        if not self.options.armed:
+            return AirFrame(tick, -1, planes, bursts, self._shown(), [], [], {})
+        stores = [[int(one["missiles"]), int(one["flares"])] for one in state["stores"][0]]
+        told = told_of(self._batch.obs[0, _PERSON])
+        return AirFrame(tick, -1, planes, bursts, self._shown(), stores, list(self._released(state, tick)), told)
+
+    def _released(self, state: dict[str, np.ndarray], tick: int) -> Iterator[list[float]]:
+        """Yield the missiles and flares in the air, as `AirFrame.releases`."""
+        for slot, missile in enumerate(state["missiles"][0]):
+            if missile["age"] > 0:
+                seat = slot // self.options.missiles
+                yield [0, slot, tick - int(missile["age"]), seat, 0.0, *burst_row(missile)]
+        for slot, flare in enumerate(state["flares"][0] if self.options.flares else ()):
+            if flare["life"] > 0:
+                life = int(flare["life"])
+                left = round(life / rules.TICKS_PER_SECOND, 2)
+                yield [1, slot, tick - FLARE_TICKS + life, slot // FLARE_SLOTS, left, *burst_row(flare)]
 
     def _last(self, outcome: int) -> AirFrame:
         """Return the state of the end: the batch is in the next match, the recorder has the last of this one."""
         recorded = self.recording()
         planes = [plane_row(plane) for plane in recorded.planes[-1]]
-        return AirFrame(int(recorded.ticks[-1]), outcome, planes, [], self._shown())
+        before = self.frame
+        return AirFrame(int(recorded.ticks[-1]), outcome, planes, [], self._shown(), before.stores, [], {})
 
     def _shown(self) -> tuple[list[float] | None, list[float] | None]:
         flown = self._batch.bots[0].numpy() == rules.ACTIONS
@@ -161,15 +247,21 @@ class AirMessage(FlightChoices):
     kind: Literal["begin", "pace", "hold", "order", "save"]
     model: NotRequired[Text]
     autopilot: NotRequired[Text]
-    action: NotRequired[Annotated[list[Number], Field(min_length=4, max_length=4)]]
+    weapons: NotRequired[Text]
+    action: NotRequired[Annotated[list[Number], Field(min_length=4, max_length=6)]]
 
 
 @dataclass(frozen=True)
 class AirStage(FlightStage):
-    """Air combat as the server hosts it: first on `model`, with `gun` (empty: that of the flight model)."""
+    """Air combat as the server hosts it: first on `model`, with `gun` (empty: that of the flight model), `weapons`.
+
+    `carried` are the missiles and flares of matches with them.
+    """
 
     model: str = rules.MODELS[0]
     gun: str = ""
+    weapons: str = GUNS_ALONE
+    carried: rules.CombatOptions = WEAPONS[MISSILES]
 
     MESSAGE = AirMessage
     RESTING = (0.0, 0.0, 0.0, 0.0)
@@ -189,6 +281,7 @@ class AirStage(FlightStage):
             "opponents": list(self.opponents),
             "models": list(dict.fromkeys([self.model, *rules.MODELS])),
             "autopilots": list(AUTOPILOTS),
+            "weapons": list(dict.fromkeys([self.weapons, *WEAPONS])),
         }
         script = join_files(_FOLDER, "stick.js", "flying.js")
         return fill_page(_FOLDER / "page.html", title=_TITLE, data=data, script=script, connect=socket, **scene_parts())
@@ -199,8 +292,11 @@ class AirStage(FlightStage):
 
     def start(self, opponent: Pilot, setting: str, seed: int) -> tuple[LiveFlight, dict[str, Any], str]:
         """Return a match on a flight model, and what the page is told."""
-        match = LiveFlight(opponent, model=setting, gun=self.gun, seed=seed)
-        return match, {"names": [YOU, opponent.name], "model": setting, "gun": match.gun}, ""
+        offered = self.carried if self.weapons == MISSILES else rules.PLAIN
+        options = weapons_of(opponent, self.weapons, offered)
+        match = LiveFlight(opponent, model=setting, gun=self.gun, seed=seed, options=options)
+        about = {"names": [YOU, opponent.name], "model": setting, "gun": match.gun, "armed": options.armed}
+        return match, about, ""
 
     def write(self, path: Path, match: LiveFlight) -> None:
         """Write the replay, and beside it the match for Tacview."""
@@ -215,6 +311,12 @@ class AirSession(FlightSession):
 
     def _prepare(self, match: LiveFlight) -> None:
         match.order(self._autopilot)
+
+    async def _begin(self, message: AirMessage) -> None:
+        stage = self._stage
+        assert isinstance(stage, AirStage)
+        self._stage = replace(stage, weapons=choose("weapons", message.get("weapons", stage.weapons), tuple(WEAPONS)))
+        await super()._begin(message)
 
     async def _order(self, message: AirMessage) -> None:
         self._autopilot = choose("autopilot", message.get("autopilot", ""), tuple(AUTOPILOTS))

@@ -1,14 +1,15 @@
-// The person's action [pull, roll, throttle, trigger] from keys, a gamepad, and the stick on a touch screen.
+// The person's action [pull, roll, throttle, trigger, launch, flare] from keys, a gamepad, and the stick on a touch screen.
 // Pull 1 is full stick back; the throttle is a lever that stays where it was left.
 
 const DEAD_ZONE = 0.12, LEVER_RATE = 0.7, GENTLY = 0.4;
 const PULL_RATE = 3.5, ROLL_RATE = 7;  // Parts of full stick a second, so that a tap of a key is a small correction.
 const HELD = { ArrowDown: "back", s: "back", ArrowUp: "forward", w: "forward", ArrowLeft: "left", a: "left", ArrowRight: "right", d: "right",
-  e: "faster", q: "slower", " ": "fire", Shift: "gently" };
+  e: "faster", q: "slower", " ": "fire", m: "launch", f: "flare", Shift: "gently" };
 
-function makeStick(touch, lever, trigger) {
-const held = new Set();
-let back = 1, pull = 0, roll = 0, throttle = 0.8, thumb = null, firing = false, before = null, down = false;
+// `buttons` are those of a touch screen, by what they do: fire, launch, flare.
+function makeStick(touch, lever, buttons) {
+const held = new Set(), pressed = new Set();
+let back = 1, pull = 0, roll = 0, throttle = 0.8, thumb = null, before = null, down = false;
 const nameOf = (event) => HELD[event.key] || HELD[event.key.toLowerCase()];
 const knob = touch.querySelector("i");
 
@@ -19,7 +20,7 @@ function listen() {
     held.add(nameOf(event)); event.preventDefault();
   });
   document.addEventListener("keyup", (event) => held.delete(nameOf(event)));
-  window.addEventListener("blur", () => { held.clear(); thumb = null; firing = false; });
+  window.addEventListener("blur", () => { held.clear(); pressed.clear(); thumb = null; });
   const move = (event) => {
     const box = touch.getBoundingClientRect(), half = box.width / 2;
     thumb = [clamp((event.clientX - box.left - half) / (0.8 * half), -1, 1), clamp((event.clientY - box.top - half) / (0.8 * half), -1, 1)];
@@ -30,9 +31,11 @@ function listen() {
   touch.addEventListener("pointerdown", (event) => { touch.setPointerCapture(event.pointerId); move(event); });
   touch.addEventListener("pointermove", (event) => { if (thumb) move(event); });
   ["pointerup", "pointercancel"].forEach((kind) => touch.addEventListener(kind, leave));
-  trigger.addEventListener("pointerdown", (event) => { firing = true; trigger.setPointerCapture(event.pointerId); event.preventDefault(); });
-  ["pointerup", "pointercancel", "lostpointercapture"].forEach((kind) => trigger.addEventListener(kind, () => { firing = false; }));
-  trigger.addEventListener("contextmenu", (event) => event.preventDefault());
+  Object.entries(buttons).forEach(([what, button]) => {
+    button.addEventListener("pointerdown", (event) => { pressed.add(what); button.setPointerCapture(event.pointerId); event.preventDefault(); });
+    ["pointerup", "pointercancel", "lostpointercapture"].forEach((kind) => button.addEventListener(kind, () => pressed.delete(what)));
+    button.addEventListener("contextmenu", (event) => event.preventDefault());
+  });
   lever.addEventListener("input", () => { throttle = Number(lever.value); });
 }
 const gamepad = () => [...(navigator.getGamepads ? navigator.getGamepads() : [])].find((pad) => pad && pad.connected);
@@ -51,8 +54,8 @@ function action(now) {
   throttle = clamp(throttle + asked * LEVER_RATE * seconds, 0, 1);
   lever.value = throttle;
   const stick = thumb || (pad ? [axis(pad, 0), axis(pad, 1)] : [0, 0]), far = (x) => Math.sign(x) * Math.abs(x) ** 1.5;
-  const fire = held.has("fire") || firing || (pad && Math.max(value(pad, 0), value(pad, 5)) > 0.5);
-  return [pull || back * far(stick[1]), roll || far(stick[0]), 2 * throttle - 1, fire ? 1 : 0];
+  const does = (what, ...indices) => (held.has(what) || pressed.has(what) || (pad && indices.some((index) => value(pad, index) > 0.5)) ? 1 : 0);
+  return [pull || back * far(stick[1]), roll || far(stick[0]), 2 * throttle - 1, does("fire", 0, 5), does("launch", 1), does("flare", 2)];
 }
 // True once for every press of the gamepad's start button.
 function started() {

@@ -11,13 +11,16 @@ import torch
 import uvicorn
 
 from sparring.agents.opponents.air_combat import open_player
+from sparring.agents.policies.networks import build_network, shape_for
+from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import InputError
+from sparring.configs.schema import NetworkConfig
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.batch import AirCombatBatch
 from sparring.eval import play
 from sparring.eval.air_combat.replay import plane_row
 from sparring.eval.browser.air_combat.command import AirPlayOptions, load_opponent
-from sparring.eval.browser.air_combat.session import AUTOPILOTS, AirSession, AirStage, LiveFlight
+from sparring.eval.browser.air_combat.session import AUTOPILOTS, AirSession, AirStage, LiveFlight, weapons_of
 from sparring.eval.browser.server import Gate, answer, listen, make_app
 from sparring.eval.options import parse_known
 from tests.eval.browser.browser import STILL, browser
@@ -114,6 +117,8 @@ def test_a_policy_decides_as_often_as_in_training(monkeypatch):
         ('{"kind": "hold", "action": [0, 0, 0, NaN]}', "action"),
         ('{"kind": "begin", "opponent": "nobody"}', "choose from straight, chaser"),
         ('{"kind": "begin", "model": "glider"}', "choose from point_mass, f16"),
+        ('{"kind": "begin", "weapons": "bombs"}', "choose from guns, missiles"),
+        ('{"kind": "hold", "action": [0, 0, 0, 0, 0, 0, 0]}', "action"),
         ('{"kind": "order", "autopilot": "loop"}', "by hand"),
         ('{"kind": "save"}', "after the end"),
         ('{"kind": "pace", "speed": 9}', "speed"),
@@ -153,6 +158,94 @@ def test_the_command_knows_the_game(capsys):
         play.parse(AirPlayOptions, ["--env", "air_combat", "--model", "glider"])
 
 
+ARMED = rules.CombatOptions(missiles=2, flares=6)
+"""Of the tests with missiles."""
+
+
+def behind(flight, distance=1500.0, *, chased=False):
+    """Put the opponent so far ahead of the person, both level to the north at 220 m/s; `chased`: so far behind."""
+    planes = flight._batch.snapshot()["planes"]
+    for seat, north in enumerate((0.0, -distance if chased else distance)):
+        plane = planes[0, seat]
+        plane["pos"], plane["vel"] = (north, 0.0, -5000.0), (220.0, 0.0, 0.0)
+        plane["nose"], plane["up"], plane["attitude"] = (1.0, 0.0, 0.0), (0.0, 0.0, -1.0), (0.0, 0.0, 0.0, 1.0)
+        plane["power"] = 100.0
+    flight._batch.load({"planes": planes})
+    return flight
+
+
+def test_a_person_launches_what_locks_and_drops_flares():
+    flight = behind(LiveFlight(open_player("straight"), model="point_mass", seed=3, options=ARMED))
+    quiet = flight.tick([0.0, 0.0, 0.0, 0.0])
+    assert (quiet.stores, quiet.releases) == ([[2, 6], [2, 6]], [])
+    assert quiet.warning == {"lock": True, "homing": False, "missile": None, "radar": None}
+    for _ in range(30):
+        frame = flight.tick([0.0, 0.0, 0.0, 0.0, 1.0, 1.0])
+    assert frame.stores[0] == [1, 4]  # a missile a second, a flare in 0.4 s
+    assert frame.warning["homing"]
+    kinds = [(int(row[0]), int(row[3])) for row in frame.releases]
+    assert kinds == [(0, 0), (1, 0), (1, 0)]
+    missile, *flares = frame.releases
+    flare, later = sorted(flares, key=lambda row: row[2])
+    assert later[2] - flare[2] == 24
+    assert missile[5:8] == pytest.approx([0.0, 5000.0, missile[7]], abs=30.0)  # east, up, south
+    assert flare[4] == pytest.approx(3.5 - 29 / 60, abs=0.05)
+    for _ in range(600):
+        frame = flight.tick([0.0] * 4)
+        if frame.outcome >= 0:
+            break
+    assert frame.outcome == 1
+    (recorded,) = [flight.recording()]
+    assert sorted(one.kind for one in recorded.releases) == ["flare", "flare", "missile"]
+    flight.close()
+
+
+def test_a_person_is_warned_of_a_missile_and_of_a_radar():
+    flight = behind(LiveFlight(open_player("chaser"), model="point_mass", seed=3, options=ARMED), chased=True)
+    assert flight.tick([0.0] * 4).warning["radar"] == pytest.approx([-1.0, 0.0, 0.0], abs=0.05)
+    for _ in range(60):
+        frame = flight.tick([0.0] * 4)
+    *direction, distance = frame.warning["missile"]
+    assert direction == pytest.approx([-1.0, 0.0, 0.0], abs=0.1)
+    assert 300 < distance < 1500
+    assert not frame.warning["lock"]
+    flight.close()
+
+
+def policy_of(**beyond):
+    """An untrained policy of these options."""
+    batch = AirCombatBatch(1, threads=1, options=rules.CombatOptions(**beyond))
+    contract = batch.contract
+    batch.close()
+    network = build_network(shape_for(contract, NetworkConfig(hidden=8, blocks=0)))
+    return open_player(Policy(network, contract, name="pupil"))
+
+
+def test_a_policy_meets_a_person_with_its_own_weapons():
+    own = {"missiles": 1, "flares": 3, "radar": True}
+    options = weapons_of(policy_of(**own), "missiles", ARMED)
+    assert options == rules.CombatOptions(**own)
+    flight = LiveFlight(policy_of(**own), model="point_mass", seed=3, options=options)
+    assert flight.frame.stores == [[1, 3], [1, 3]]
+    flight.close()
+    assert weapons_of(policy_of(), "guns", rules.PLAIN) == rules.PLAIN
+    assert weapons_of(open_player("ace"), "missiles", ARMED) == ARMED
+
+
+@pytest.mark.parametrize(
+    ("beyond", "weapons", "message"),
+    [
+        ({}, "missiles", "weapons=missiles: pupil was trained with the gun alone; choose guns"),
+        ({"missiles": 1}, "guns", "weapons=guns: pupil was trained with missiles=1, flares=0; choose missiles"),
+        ({"team_size": 2}, "guns", "pupil: was trained with team_size=2, and a person flies alone by a stick"),
+        ({"action_form": "manoeuvres"}, "guns", "pupil: was trained with action_form=manoeuvres, and a person"),
+    ],
+)
+def test_a_policy_of_other_weapons_is_refused(beyond, weapons, message):
+    with pytest.raises(InputError, match=message):
+        weapons_of(policy_of(**beyond), weapons, ARMED if weapons == "missiles" else rules.PLAIN)
+
+
 @contextmanager
 def served(hosted):
     """Serve from a thread, and yield the address."""
@@ -175,7 +268,7 @@ def test_the_page_flies_a_match(tmp_path):
         page.call("Emulation.setTouchEmulationEnabled", enabled=True)
         page.open(address, width=400, height=860, mobile=True)
         page.until("fly.state().last !== null")
-        assert "Stick below" in page.value("document.querySelector('#banner span').textContent")
+        page.until("document.querySelector('#banner span').textContent.includes('Stick below')")
         page.key(" ")
         page.until("fly.state().last.tick > 10")
         page.key("ArrowDown", "keyDown")
@@ -196,4 +289,34 @@ def test_the_page_flies_a_match(tmp_path):
         page.key("p")
         page.until("fly.state().paused && document.querySelector('#banner b').textContent === 'Paused'")
         assert page.value("document.querySelector('#autopilot').value") == "turn"
+        assert not [line for line in page.console if "GPU stall" not in line and "WebGL" not in line]
+
+
+@needs_chromium
+def test_the_page_launches_drops_flares_and_shows_the_warning(tmp_path, monkeypatch):
+    """By key and by finger, behind an opponent that flies straight; board and warning are those of the match."""
+    start = AirStage.start
+    monkeypatch.setattr(AirStage, "start", lambda *given: (behind(start(*given)[0]), *start(*given)[1:]))
+    hosted = AirStage(("straight",), 3, tmp_path, load_opponent, "point_mass", "", "missiles", ARMED)
+    with served(hosted) as address, browser(tmp_path / "profile") as page:
+        page.call("Emulation.setTouchEmulationEnabled", enabled=True)
+        page.open(address, width=400, height=860, mobile=True)
+        page.until("fly.state().last !== null")
+        assert page.value("document.body.className") == "armed"
+        numbers = "document.querySelector('[data-seat=\"0\"] .numbers').textContent"
+        assert "2 missiles · 6 flares" in page.value(numbers)
+        page.key(" ")
+        page.until("fly.state().last.warning.lock")
+        page.key("f", "keyDown")
+        page.until("fly.state().last.stores[0][1] < 6")
+        page.key("f", "keyUp")
+        x, y = page.value(f"({STILL})(document.querySelector('#launch'))")
+        page.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+        page.until("fly.state().last.stores[0][0] === 1 && fly.state().last.warning.homing")
+        page.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+        assert "1 missile ·" in page.until(numbers)
+        page.until("fly.state().last.outcome === 1")
+        assert "the other is down" in page.value("document.querySelector('#banner span').textContent")
+        page.choose("#weapons", "guns")
+        page.until("fly.state().last && fly.state().last.stores.length === 0 && document.body.className === ''")
         assert not [line for line in page.console if "GPU stall" not in line and "WebGL" not in line]
