@@ -1,26 +1,27 @@
-"""Sweeps: several runs launched by Hydra, in parallel on this machine (joblib) or as cluster jobs (submitit).
+"""Sweeps: several runs as tasks of the executor, on this machine or a Ray cluster, or as cluster jobs (submitit).
 
-`sparring.sweep` is `run_sweep`; `train.py +sweep=NAME` and `train.py --multirun` launch the same. Hydra receives only
-names of runs; the configurations are composed and validated before. Hydra's launcher starts `job`, which trains one run
-and writes the outcome. A failed run is one line of the final table and does not affect other runs. Repeating a sweep
-under the same name skips the runs that are finished and continues those that are not.
+`sparring.sweep` is `run_sweep`; `train.py +sweep=NAME` and `train.py --multirun` launch the same. Workers and jobs
+receive only names of runs; the configurations are composed and validated before. Each trains a run and writes its
+outcome. A failed run is one line of the final table and does not affect other runs. Repeating a sweep under the same
+name skips the runs that are finished and continues those that are not, also those of a worker or driver that died.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import hydra
 
+from sparring.agents.distributed.tasks import Executor, finish_tasks
 from sparring.agents.run.folder import made_up_name
 from sparring.agents.sweeps.sweep_folder import (
     FINISHED,
@@ -38,7 +39,7 @@ from sparring.configs.core.status import as_called
 from sparring.configs.foreign_names import in_our_words
 from sparring.configs.overrides import as_override, override_texts
 from sparring.configs.sweeps.file import parse_sweep
-from sparring.configs.sweeps.plan import HydraLauncher, SweepPlan, read_grid, read_sweep
+from sparring.configs.sweeps.plan import HydraLauncher, SweepPlan, SweepWorkers, read_grid, read_sweep
 
 
 def run_sweep(
@@ -52,7 +53,8 @@ def run_sweep(
 
     `overrides` are options of all runs, by key or as texts; `varied` has several values by key, such as
     `{"seed": [1, 2, 3], "ppo.clip": [0.1, 0.2]}`; beside a sweep file that is `seed`, or `runs`, a choice of its runs.
-    The same call goes on where an interrupted one stopped. Needs the extra `sweeps`, for searches `search`.
+    `workers` (2), `executor` and `executor_address` among the overrides say where the runs are trained.
+    The same call goes on where an interrupted one stopped. Searches need the extra `search`.
 
     Returns the outcome of each run; a failed run is one of them, and no error. Raises `InputError` if any of the runs
     could not start, before the first one does, and `KeyboardInterrupt` after Ctrl-C.
@@ -69,7 +71,6 @@ def run_sweep(
     return outcome
 
 
-PLUGINS = ("hydra_joblib_launcher", "hydra_submitit_launcher")
 INTERRUPTED = 130
 
 
@@ -93,7 +94,7 @@ class SweepOutcome:
 def launch_sweep(plan: SweepPlan) -> SweepOutcome:
     """Launch the sweep, wait, print the outcomes and return them."""
     searches = "search" in plan.file
-    _check_packages(searches)
+    _check_packages(searches=searches, submits=isinstance(plan.launcher, HydraLauncher))
     first = plan.runs[0]
     name = plan.name or made_up_name(first.run)
     folder = SweepFolder(ROOT / first.checkpoint_dir / f"{name}{SUFFIX}")
@@ -140,12 +141,30 @@ def _put(folder: SweepFolder, names: Sequence[str], plan: SweepPlan) -> list[str
     return waiting
 
 
-def _launch(folder: Path, names: Sequence[str], launcher: HydraLauncher) -> None:
-    """Run the jobs with Hydra's launcher, and wait for them."""
+def _launch(folder: Path, names: Sequence[str], launcher: HydraLauncher | SweepWorkers) -> None:
+    """Train the runs, and wait for them."""
+    if isinstance(launcher, HydraLauncher):
+        _submit(folder, names, launcher)
+        return
+    executor = Executor(launcher.executor, launcher.address, launcher.workers)
+    finish_tasks(partial(_train_task, folder, executor.alone), names, executor, label=str, quiet=True)
+
+
+def _train_task(folder: Path, alone: bool, name: str, _bar: object) -> None:
+    """Train a run as a task of an executor; one that a signal stopped in the driver itself ends the sweep."""
+    if not folder.is_dir():
+        raise InputError(f"{folder}: is not on this machine; give a checkpoint_dir= on a disk that all nodes share")
+    outcome = train_job(SweepFolder(folder), name)
+    if outcome.startswith(STOPPED) and alone:
+        raise KeyboardInterrupt
+
+
+def _submit(folder: Path, names: Sequence[str], launcher: HydraLauncher) -> None:
+    """Run the jobs with Hydra's launcher."""
     options = [f"hydra.launcher.{key}={json.dumps(value)}" for key, value in launcher.options.items()]
     quiet = ["hydra/hydra_logging=none", "hydra/job_logging=none", "hydra.output_subdir=null"]
     jobs = ",".join(f"'{name}'" for name in names)
-    where = [f"hydra.sweep.dir='{folder}'", f"+folder='{folder}'", f"+job={jobs}", f"+launcher={os.getpid()}"]
+    where = [f"hydra.sweep.dir='{folder}'", f"+folder='{folder}'", f"+job={jobs}"]
     arguments = sys.argv
     sys.argv = ["train", "--multirun", f"hydra/launcher={launcher.name}", *options, *quiet, *where]
     try:
@@ -154,23 +173,26 @@ def _launch(folder: Path, names: Sequence[str], launcher: HydraLauncher) -> None
         sys.argv = arguments
 
 
-def _check_packages(searches: bool) -> None:
-    for plugin in PLUGINS:
-        if find_spec("hydra_plugins") is None or find_spec(f"hydra_plugins.{plugin}") is None:
-            raise InputError(f'a sweep needs {plugin.replace("_", "-")}: pip install -e ".[sweeps]"')
+def _check_packages(*, searches: bool, submits: bool) -> None:
+    plugin = "hydra_plugins.hydra_submitit_launcher"
+    if submits and (find_spec("hydra_plugins") is None or find_spec(plugin) is None):
+        raise InputError('a launcher needs hydra-submitit-launcher: pip install -e ".[sweeps]", or give workers=N')
     if searches and find_spec("optuna") is None:
         raise InputError('a search needs optuna: pip install -e ".[search]"')
 
 
 def job(config: Any) -> None:
-    """Train the run `config.job` of the sweep in `config.folder` and write its outcome; errors are recorded."""
-    folder, name = SweepFolder(Path(config.folder)), str(config.job)
+    """Train the run `config.job` of the sweep in `config.folder`, as a job of a launcher."""
+    train_job(SweepFolder(Path(config.folder)), str(config.job))
+
+
+def train_job(folder: SweepFolder, name: str) -> str:
+    """Train a run of the sweep, write its outcome, also if it is an error, and return it."""
     begin, before = time.monotonic(), folder.outcome(name).get("seconds", 0.0)
     with folder.log(name).open("a", encoding="utf-8", buffering=1) as log, redirect_stdout(log):
         outcome = guarded(lambda: _trained(folder, name))
     folder.record(name, {**outcome, "seconds": round(before + time.monotonic() - begin, 1)})
-    if outcome["outcome"].startswith(STOPPED) and os.getpid() == config.launcher:
-        raise KeyboardInterrupt  # one after the other in this process: the signal means all of them
+    return str(outcome["outcome"])
 
 
 def _trained(folder: SweepFolder, name: str) -> dict[str, Any]:

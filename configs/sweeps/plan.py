@@ -6,13 +6,13 @@
 file comes first, then the sweep's `defaults`, the run's `changes`, and what is typed. Only `seed=` may have several
 values. Of a search, the values at the ends of each interval and every choice are checked.
 
-Files in `configs/launcher/` set Hydra's launcher; `launcher=NAME` chooses one and `hydra.launcher.KEY=VALUE` changes
-one of its options.
+The runs are tasks of the executor: `workers=8`, `executor=ray`, `executor_address=10.0.0.1:6379`. Or `launcher=NAME`
+chooses a launcher of Hydra, a file in `configs/launcher/`, and `hydra.launcher.KEY=VALUE` changes one of its options.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
@@ -27,9 +27,10 @@ from sparring.configs.overrides import parse_override
 from sparring.configs.schema import FOLDER, RunConfig
 from sparring.configs.sweeps.file import LAUNCHERS, SweepFile, launchers, overrides, read_sweep_file
 
-DEFAULT_LAUNCHER = "joblib"
-CHOICE, OPTION = "launcher=", "hydra.launcher."
-MOST_RUNS = 1000
+CHOICE, OPTION = "launcher", "hydra.launcher."
+WORKERS, EXECUTOR, ADDRESS = "workers", "executor", "executor_address"
+EXECUTORS = ("local", "ray")
+MOST_RUNS, MOST_WORKERS = 1000, 1024
 SWEEP, LETTERS, SEED, NAME = "sweep=", "runs=", "seed=", "name="
 
 
@@ -42,12 +43,26 @@ class HydraLauncher:
 
 
 @dataclass(frozen=True)
+class SweepWorkers:
+    """Executor of the runs: so many processes of this machine, or the Ray cluster at an address."""
+
+    workers: int = 2
+    executor: str = EXECUTORS[0]
+    address: str = "auto"
+
+    @property
+    def name(self) -> str:
+        """What launches the runs, for a line of the sweep."""
+        return f"{self.workers} workers" if self.executor == EXECUTORS[0] else self.executor
+
+
+@dataclass(frozen=True)
 class SweepPlan:
     """Runs to launch: run i is called `<name>-<labels[i]>` and described by `varied[i]`."""
 
     name: str
     """Empty for a generated one."""
-    launcher: HydraLauncher
+    launcher: HydraLauncher | SweepWorkers
     runs: list[RunConfig]
     labels: list[str]
     varied: list[str]
@@ -60,18 +75,38 @@ class SweepPlan:
             raise ConfigError(f"{len(self.runs)} runs: a sweep has at most {MOST_RUNS}; give fewer values")
 
 
-def read_launcher(arguments: Sequence[str]) -> tuple[HydraLauncher, list[str]]:
-    """Return the launcher that the arguments choose, and the other arguments."""
-    names = [text.removeprefix(CHOICE) for text in arguments if text.startswith(CHOICE)]
-    name = choose("launcher", names[-1] if names else DEFAULT_LAUNCHER, launchers())
-    file = yaml.safe_load((LAUNCHERS / f"{name}.yaml").read_text(encoding="utf-8"))
-    options = dict(file["options"])
+def read_launcher(arguments: Sequence[str]) -> tuple[HydraLauncher | SweepWorkers, list[str]]:
+    """Return what the arguments say of the executor, or the launcher that they choose, and the other arguments."""
+    given, rest = {}, []
     for text in arguments:
-        if text.startswith(OPTION):
-            key, _, value = text.removeprefix(OPTION).partition("=")
-            options[key] = yaml.safe_load(value)
-    rest = [text for text in arguments if not text.startswith((CHOICE, OPTION))]
-    return HydraLauncher(file["launcher"], options), rest
+        key, _, value = text.partition("=")
+        if key in (CHOICE, WORKERS, EXECUTOR, ADDRESS) or key.startswith(OPTION):
+            given[key] = value
+        else:
+            rest.append(text)
+    name = given.pop(CHOICE, None)
+    return (_workers(given) if name is None else _hydra_launcher(name, given)), rest
+
+
+def _workers(given: Mapping[str, str]) -> SweepWorkers:
+    if foreign := next((key for key in given if key.startswith(OPTION)), ""):
+        raise ConfigError(
+            f"{foreign}={given[foreign]}: is an option of a launcher; add launcher=slurm, or give workers=N"
+        )
+    chosen = SweepWorkers()
+    workers = given.get(WORKERS, str(chosen.workers))
+    if not workers.isdecimal() or not 1 <= int(workers[:9]) <= MOST_WORKERS:
+        raise ConfigError(f"workers={workers}: must be a whole number in [1, {MOST_WORKERS}]")
+    executor = choose("executor", given.get(EXECUTOR, chosen.executor), EXECUTORS)
+    return SweepWorkers(int(workers), executor, given.get(ADDRESS, chosen.address))
+
+
+def _hydra_launcher(name: str, given: Mapping[str, str]) -> HydraLauncher:
+    file = yaml.safe_load((LAUNCHERS / f"{choose(CHOICE, name, launchers())}.yaml").read_text(encoding="utf-8"))
+    if foreign := next((key for key in given if not key.startswith(OPTION)), ""):
+        raise ConfigError(f"{foreign}={given[foreign]}: is of the executor; leave it out, or launcher={name}")
+    typed = {key.removeprefix(OPTION): yaml.safe_load(value) for key, value in given.items()}
+    return HydraLauncher(file["launcher"], {**file["options"], **typed})
 
 
 def without_bar(config: RunConfig) -> RunConfig:
@@ -126,7 +161,7 @@ def read_sweep(arguments: Sequence[str]) -> SweepPlan:
     return _search(file, launcher, rest) if file.search else _runs(file, launcher, rest)
 
 
-def _runs(file: SweepFile, launcher: HydraLauncher, rest: Sequence[str]) -> SweepPlan:
+def _runs(file: SweepFile, launcher: HydraLauncher | SweepWorkers, rest: Sequence[str]) -> SweepPlan:
     letters, typed = _letters(file, rest)
     seeds, typed = _seeds(file, typed)
     name, typed = _name(file, typed)
@@ -140,7 +175,7 @@ def _runs(file: SweepFile, launcher: HydraLauncher, rest: Sequence[str]) -> Swee
     return SweepPlan(name, launcher, runs, labels, varied, file.plain)
 
 
-def _search(file: SweepFile, launcher: HydraLauncher, rest: Sequence[str]) -> SweepPlan:
+def _search(file: SweepFile, launcher: HydraLauncher | SweepWorkers, rest: Sequence[str]) -> SweepPlan:
     assert file.search is not None
     seeds, typed = _seeds(file, rest)
     name, typed = _name(file, typed)

@@ -1,20 +1,25 @@
-"""Sweeps through Hydra's launchers: every combination a run, failures apart, a table at the end."""
+"""Sweeps on the executor and through Hydra's launchers: every combination a run, failures apart, a table at the end."""
 
 import json
 import shlex
+import subprocess
+import sys
+import time
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
 import sparring
 from sparring import train
+from sparring.agents.distributed.tasks import Executor
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.sweeps.launch import table
+from sparring.agents.sweeps.launch import _train_task, table
 from sparring.configs.core.errors import InputError
 from sparring.configs.sweeps.file import LAUNCHERS, launchers
-from sparring.configs.sweeps.plan import read_grid
+from sparring.configs.sweeps.plan import SweepWorkers, read_grid
 
 ROOT = Path(train.__file__).resolve().parent
 
@@ -29,10 +34,12 @@ def launched(tmp_path, capsys, *arguments):
 
 
 def test_every_combination_is_a_run_that_was_checked_before():
-    wanted = read_grid(["+run=quickstart", "seed=1,2", "ppo.clip=0.1,0.2", "threads=1", "hydra.launcher.n_jobs=3"])
+    wanted = read_grid(["+run=quickstart", "seed=1,2", "ppo.clip=0.1,0.2", "threads=1", "workers=3"])
     assert [(run.seed, run.ppo.clip) for run in wanted.runs] == [(1, 0.1), (1, 0.2), (2, 0.1), (2, 0.2)]
     assert wanted.varied[2] == "seed=2 ppo.clip=0.1"
-    assert (wanted.launcher.name, wanted.launcher.options) == ("joblib", {"n_jobs": 3})
+    assert (wanted.launcher, wanted.launcher.name) == (SweepWorkers(3), "3 workers")
+    slurm = read_grid(["+run=quickstart", "launcher=slurm", "hydra.launcher.partition=gpu"]).launcher
+    assert (slurm.name, slurm.options["partition"]) == ("submitit_slurm", "gpu")
     with pytest.raises(InputError, match=r"ppo\.clip=7: must be in \(0, 1\]"):
         read_grid(["+run=quickstart", "ppo.clip=0.1,7"])
     with pytest.raises(InputError, match=r"unknown launcher 'slrum': .*did you mean 'slurm'"):
@@ -41,20 +48,84 @@ def test_every_combination_is_a_run_that_was_checked_before():
         read_grid(["+run=quickstart", "seed=range(0,1200)"])
 
 
-def test_joblib_runs_them_side_by_side_and_a_failure_is_a_line_of_the_table(tmp_path, capsys):
-    pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
-    options = [*TINY[1:], "name=tiny", f"checkpoint_dir={tmp_path}"]
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["workers=0"], r"workers=0: must be a whole number in \[1, 1024\]"),
+        (["workers=many"], "workers=many: must be a whole number"),
+        (["executor=rey"], "unknown executor 'rey': .*did you mean 'ray'"),
+        (["hydra.launcher.n_jobs=3"], r"hydra\.launcher\.n_jobs=3: is an option of a launcher; .* give workers=N"),
+        (["launcher=slurm", "workers=3"], "workers=3: is of the executor; leave it out, or launcher=slurm"),
+    ],
+)
+def test_what_says_where_runs_are_trained_is_checked(words, message):
+    with pytest.raises(InputError, match=message):
+        read_grid(["+run=quickstart", *words])
+
+
+def test_runs_are_tasks_of_the_executor_and_a_failure_is_a_line_of_the_table(tmp_path, capsys, packed_tasks):
+    options = [*TINY[1:], "name=tiny", f"checkpoint_dir={tmp_path}", "executor=ray", "executor_address=head:6379"]
     found = sparring.sweep(run="gymnasium", overrides=options, varied={"device": ["cpu", "cuda:99"]})
+    assert packed_tasks == [(Executor("ray", "head:6379", 2), 2)]
     assert (found.folder, found.exit_code) == (tmp_path / "tiny-sweep", 1)
     assert [(run["run"], run["varied"]) for run in found.runs] == [
         ("tiny-0", "device=cpu"),
         ("tiny-1", "device=cuda:99"),
     ]
     assert found.runs[1]["outcome"].startswith("failed: device=cuda:99: this machine has")
-    good, bad = capsys.readouterr().out.splitlines()[-2:]
+    begin, *_, good, bad = capsys.readouterr().out.splitlines()
+    assert begin.endswith("tiny-sweep: 2 runs, launched by ray")
     assert good.split()[:4] == ["device=cpu", "tiny-0", "done", "1"]
     assert bad.startswith("device=cuda:99  tiny-1  failed: device=cuda:99: this machine has")
     assert load_checkpoint(tmp_path / "tiny-0" / "final.pt").training["update"] == 1
+
+
+def test_a_node_without_the_folder_is_told_apart(tmp_path):
+    with pytest.raises(InputError, match="none: is not on this machine; give a checkpoint_dir= on a disk that all"):
+        _train_task(tmp_path / "none", False, "tiny-0", None)
+
+
+LONGER = (
+    *(
+        "+run=quickstart",
+        "threads=1",
+        "max_updates=40",
+        "checkpoint_every=10",
+        "env.num_envs=32",
+        "evaluation.every=0",
+    ),
+    *("ppo.rollout_steps=16", "ppo.minibatch_size=128", "name=tiny", "seed=1,2"),
+)
+
+
+@pytest.mark.slow
+def test_a_killed_driver_goes_on_with_the_weights_that_one_process_has(tmp_path):
+    """Killed while two workers train; the same command continues the runs, whose weights are those of one worker."""
+    for folder in (tmp_path / "killed", tmp_path / "whole"):
+        folder.mkdir()
+    command = [sys.executable, str(ROOT / "train.py"), "--multirun", *LONGER]
+    killed = [*command, f"checkpoint_dir={tmp_path / 'killed'}", "workers=2"]
+    rows = [tmp_path / "killed" / f"tiny-{number}" / "metrics.jsonl" for number in range(2)]
+    with subprocess.Popen(killed, stdout=subprocess.DEVNULL) as driver:
+        until = time.monotonic() + 300
+        while not any(file.is_file() and file.read_bytes().count(b"\n") > 12 for file in rows):
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        driver.kill()
+    outcomes = [
+        json.loads((tmp_path / "killed" / "tiny-sweep" / f"tiny-{number}.json").read_text()) for number in (0, 1)
+    ]
+    assert not all(outcome["outcome"] == "done" for outcome in outcomes)
+    subprocess.run(killed, check=True, stdout=subprocess.DEVNULL, timeout=600)
+    whole = [*command, f"checkpoint_dir={tmp_path / 'whole'}", "workers=1"]
+    subprocess.run(whole, check=True, stdout=subprocess.DEVNULL, timeout=600)
+    logs = [tmp_path / "killed" / "tiny-sweep" / f"tiny-{number}.log" for number in range(2)]
+    assert any("resumed after update" in log.read_text() for log in logs)
+    for number in range(2):
+        one, other = (load_checkpoint(tmp_path / name / f"tiny-{number}" / "final.pt") for name in ("killed", "whole"))
+        assert one.training["update"] == other.training["update"] == 40
+        weights, others = one.network.state_dict(), other.network.state_dict()
+        assert all(torch.equal(weights[name], others[name]) for name in weights)
 
 
 def test_a_call_names_what_it_trains():
@@ -82,7 +153,7 @@ def test_the_options_for_slurm_are_ones_that_the_launcher_has():
     config = pytest.importorskip("hydra_plugins.hydra_submitit_launcher.config")
     options = yaml.safe_load((LAUNCHERS / "slurm.yaml").read_text())["options"]
     assert options.keys() <= {field.name for field in fields(config.SlurmQueueConf)}
-    assert launchers() == ["joblib", "local", "slurm"]
+    assert launchers() == ["local", "slurm"]
 
 
 def test_the_commands_of_the_scaling_page_are_understood():

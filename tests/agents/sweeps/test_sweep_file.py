@@ -9,7 +9,7 @@ from sparring import train
 from sparring.configs.core.errors import InputError
 from sparring.configs.sweeps import file as sweep_file
 
-TINY = ("threads=1", "hydra.launcher.n_jobs=1", "hydra.launcher.backend=threading")
+TINY = ("threads=1", "workers=1")
 DEFAULTS = {"max_updates": 2, "env": {"num_envs": 2}, "ppo": {"rollout_steps": 8, "minibatch_size": 16}}
 FILE = {
     "hypothesis": "One fails, the others train.",
@@ -38,7 +38,6 @@ SEARCH = {
 
 @pytest.fixture
 def launch(tmp_path, capsys, monkeypatch):
-    pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
     files, runs = tmp_path / "sweep", tmp_path / "runs"
     files.mkdir()
     monkeypatch.setattr(sweep_file, "FOLDER", files)
@@ -144,7 +143,11 @@ def test_a_missing_optuna_is_one_line(monkeypatch):
 
     monkeypatch.setattr(module, "find_spec", lambda name: None if name == "optuna" else object())
     with pytest.raises(InputError, match=r'a search needs optuna: pip install -e "\.\[search\]"'):
-        module._check_packages(searches=True)
+        module._check_packages(searches=True, submits=True)
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r'pip install -e "\.\[sweeps\]", or give workers=N'):
+        module._check_packages(searches=False, submits=True)
+    module._check_packages(searches=False, submits=False)
 
 
 def test_a_signal_to_the_launching_process_ends_the_sweep_and_not_only_its_run(launch, tmp_path, monkeypatch):
