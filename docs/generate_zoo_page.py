@@ -7,6 +7,7 @@ commands are read from the files, so a model that is added or replaced appears h
 from __future__ import annotations
 
 import json
+import re
 import sys
 from hashlib import sha256
 from pathlib import Path
@@ -43,7 +44,7 @@ the model's own; its win rate measures what the table hides
 SECOND = """
 ## How they were made
 
-Steps are those in the file. Minutes are the card's, not recorded where it has none.
+Steps are those in the file, of a language model its decisions. Minutes are the card's, by the clock of the machine that it names.
 
 | name | steps | minutes | command to repeat | licence | file, SHA-256 | card |
 | --- | ---: | ---: | --- | --- | --- | --- |
@@ -97,14 +98,16 @@ def language_model(folder: Path) -> tuple[str, dict[str, str], str]:
     manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     config = manifest["training"]["config"]
     weights = folder / "model.safetensors"
+    results = (ROOT / "docs" / "results" / "diplomacy.md").read_text(encoding="utf-8")
+    minutes = re.search(r"\((\d+) beside other work, as it was made\)", results)
     with safe_open(str(weights), "pt") as tensors:
         size = sum(tensors.get_tensor(name).numel() for name in tensors.keys())  # noqa: SIM118 - not a dict
     rows = dict.fromkeys(STRENGTH, NOT_MEASURED) | {
         "game": f"`{config['env']['id']}`, text",
         "weights": f"{size:,}",
         "bots": "[results](results/diplomacy.md)",
-        "steps": NOT_RECORDED,
-        "minutes": NOT_RECORDED,
+        "steps": f"{manifest['training']['decisions']:,} decisions",
+        "minutes": minutes[1] if minutes else NOT_RECORDED,
         "command": f"`python train.py +run={config['run']}`",
         "licence": "MIT",
         "file": f"{folder.name}/{weights.name}",
