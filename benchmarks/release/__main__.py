@@ -41,6 +41,11 @@ class Step:
     text: str
     code: int = 0
 
+    @property
+    def title(self) -> str:
+        """The command line, of a script its last line."""
+        return " ".join(self.words).rpartition("\n")[2][:60]
+
 
 BASE = (
     Step(("sparring",), "usage: sparring COMMAND"),
@@ -109,7 +114,7 @@ def check(folder: Path, report: Report, *, train: bool, pipx: bool) -> None:
         report.add(f"pip install {made.name}", lambda: installed(home, made))  # noqa: B023 - called at once
         with empty_folder(folder) as place:
             for step in BASE:
-                report.add(" ".join(step.words)[:60], lambda: used(home, step, place))  # noqa: B023
+                report.add(step.title, lambda: used(home, step, place))  # noqa: B023
     for wheel in dist.glob("*.whl"):
         report.add("an older Python is refused", lambda: refused(tools, wheel))  # noqa: B023
         if train:
@@ -165,9 +170,8 @@ def used(programs: Path, step: Step, place: Path) -> str:
 
 def refused(tools: Path, wheel: Path) -> str:
     """Return what pip says where the Python is too old."""
-    target = ["--target", str(wheel.parent / "old"), "--only-binary=:all:", "--no-deps", "--dry-run"]
-    words = [str(tools / "python"), "-m", "pip", "install", "--python-version", "3.10", *target, str(wheel)]
-    done = process(words, wheel.parent)
+    target = ["--python-version", "3.10", "--only-binary=:all:", "--no-deps", "-q", "-d", str(wheel.parent / "old")]
+    done = process([str(tools / "python"), "-m", "pip", "download", *target, str(wheel)], wheel.parent)
     if done.returncode == 0 or "requires a different Python" not in done.stderr:
         raise InputError(f"exit code {done.returncode}: {done.stderr[-500:]}")
     return done.stderr.strip().splitlines()[-1]
@@ -182,7 +186,7 @@ def beside(folder: Path, wheel: Path, report: Report) -> None:
     Path(site, "packages.pth").write_text("\n".join(packages) + "\n", encoding="utf-8")
     with empty_folder(folder) as place:
         for step in TRAIN:
-            report.add(" ".join(step.words)[:60], lambda: used(programs, step, place))  # noqa: B023
+            report.add(step.title, lambda: used(programs, step, place))  # noqa: B023
 
 
 def piped(tools: Path, wheel: Path, folder: Path) -> str:

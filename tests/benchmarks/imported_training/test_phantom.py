@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.imported_training.phantom import GAMES, PhantomGame, information_states, moves_of, winning_sets
+from sparring.configs.core.errors import InputError
 
 CELLS = 0b000011011
 """A square, on which nobody can win."""
@@ -90,6 +91,12 @@ class Plain:
             if key:
                 sums[key >> 5][(key & 31) // 2 - 1] += max(sums[key].values())
         return max(sums[0].values())
+
+
+def test_without_a_compiler_the_fix_is_one_line(monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(InputError, match=r"^no C\+\+ compiler: install g\+\+, or name one in .* CXX$"):
+        PhantomGame("phantom_ttt", abrupt=False, cells=CELLS, flags=("-O1",))
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
