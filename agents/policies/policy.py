@@ -78,8 +78,12 @@ class Policy:
         for key, needed in contract.items():
             own = self.contract.get(key)
             if key not in (*OBSERVATION_KEYS, *ACTION_KEYS) and own != needed:
-                raise PolicyError(f"{self.name} was trained with {key}={own} and cannot play with {key}={needed}")
+                had, has = told_apart(key, self.contract, contract)
+                raise PolicyError(f"{self.name} was trained with {had} and cannot play with {has}")
         own, needed = (sum(one[key] for key in ACTION_KEYS) for one in (self.contract, contract))
+        if own != needed and "layout" in contract:
+            had, has = told_apart(ACTION_KEYS[0], self.contract, contract)
+            raise PolicyError(f"{self.name} was trained with {had} and cannot play with {has}")
         if own != needed:
             raise PolicyError(f"{self.name} gives {own} numbers an action and cannot play where it takes {needed}")
         physics = contract.get("observe_physics") and not self.contract.get("observe_physics")  # which the matches add
@@ -129,3 +133,19 @@ class Policy:
         assert isinstance(self.network, SeatNetwork)
         actions, _, after = self.network.step(obs, memory, critic=False, **how)
         return actions, after
+
+
+DERIVED = (*OBSERVATION_KEYS, *ACTION_KEYS, "layout", "categorical")
+"""Keys of a contract that follow from options of the game."""
+
+
+def told_apart(key: str, own: Mapping[str, Any], needed: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what two contracts that differ in `key` say.
+
+    Where contracts have a layout, which stands for options of the game, a size or a layout is told by those options.
+    """
+    options = [k for k in dict.fromkeys([*own, *needed]) if k not in DERIVED and own.get(k) != needed.get(k)]
+    if key not in DERIVED or "layout" not in needed or not options:
+        return f"{key}={own.get(key)}", f"{key}={needed.get(key)}"
+    had, has = (", ".join(f"{k}={one[k]}" if k in one else f"no {k}" for k in options) for one in (own, needed))
+    return had, has

@@ -22,6 +22,7 @@ from sparring.agents.distributed.processes import Processes
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.policies.memory import Sequences
+from sparring.agents.policies.policy import told_apart
 from sparring.agents.policies.seat_network import SeatNetwork
 from sparring.agents.ppo.learner import Autocast, PPOLearner
 from sparring.agents.ppo.rollout import Rollout
@@ -105,11 +106,10 @@ def _check_same(
 ) -> None:
     """Raise `ConfigError` with the first entry that differs."""
     for key in dict.fromkeys([*own, *policy]):
-        was, now = policy.get(key), own.get(key)
-        if key not in ignored and was != now:
-            raise ConfigError(
-                f"{given}: was trained with {prefix}{key}={was}, this run has {now}; begin with another one"
-            )
+        if key not in ignored and policy.get(key) != own.get(key):
+            had, has = told_apart(key, policy, own)
+            has = has.removeprefix(f"{key}=")
+            raise ConfigError(f"{given}: was trained with {prefix}{had}, this run has {has}; begin with another one")
 
 
 ROWS = 128

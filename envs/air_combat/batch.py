@@ -107,6 +107,8 @@ class AirCombatBatch(WarpMatches):
         self._settings.seed, self._settings.chase = seed, chase
         # Kernels of a match with options take them last.
         self._further = [] if options == game.PLAIN else [_battle_settings(options)]
+        if reward is not None and not isinstance(reward, CombatReward):
+            raise ConfigError(f"reward={reward!r}: must be a CombatReward, as in CombatReward(win=1.0)")
         self._weights = reward_weights(CombatWeights(), reward or CombatReward(), gamma)
         self._allocate()
         self.reset(seed)

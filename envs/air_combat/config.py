@@ -79,7 +79,14 @@ class AirCombatRunConfig(NamedOpponentsRunConfig):
     lacks = (
         *ONLY_IMPORTED, "phases.randomization", "evaluation.regimes_every", "evaluation.video_every",
     )  # fmt: skip
-    idle = (WITHOUT_POOL, ("env.randomization=none", ("env.observe_physics",)))
+    idle = (
+        WITHOUT_POOL,
+        ("env.randomization=none", ("env.observe_physics",)),
+        ("env.gun=cone", ("env.reward.ammunition",)),
+        ("env.gun=auto and env.model=point_mass", ("env.reward.ammunition",)),
+        ("env.action_form=discrete", ("network.log_std",)),
+        ("env.action_form=manoeuvres", ("network.log_std",)),
+    )
 
     env: AirCombatEnvConfig = field(default_factory=AirCombatEnvConfig)
     phases: list[PhaseConfig] = field(

@@ -19,13 +19,15 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box, MultiDiscrete
 from pettingzoo import ParallelEnv
 
-from sparring.configs.core.errors import InputError
+from sparring.configs.core.errors import InputError, choose
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.batch import AirCombatBatch
 from sparring.envs.air_combat.recording import AirRecorder
 from sparring.envs.air_combat.tacview import acmi_text
 
 RENDER_MODES = ("acmi",)
+MATCH_OPTIONS = ("model", "gun", "action_repeat", "max_ticks", "reward", "gamma", "chase", "seed", "device")
+"""Arguments of `AirCombatBatch` that are options of a match."""
 
 
 class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
@@ -36,7 +38,7 @@ class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
     Args:
         opponent: a scripted pilot of `rules.BOTS` for the other side; empty for agents on both sides.
         render_mode: "acmi" records every step; `render` returns the match as the text of a Tacview file.
-        options: fields of `rules.CombatOptions`, and arguments of `AirCombatBatch`, such as model, gun, max_ticks.
+        options: fields of `rules.CombatOptions`, and those arguments of `AirCombatBatch` in `MATCH_OPTIONS`.
 
     The step that ends the match puts `outcome` (1 win, 0 draw, -1 loss), `ticks` and `hp` into each agent's info.
     Raises `UnknownNameError` for an unknown pilot, model or gun, and `ConfigError` for a value out of range.
@@ -50,6 +52,8 @@ class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
             raise InputError(f"render_mode={render_mode}: must be None or acmi, the text of a Tacview file")
         pilot = rules.bot_id(opponent) if opponent else rules.ACTIONS
         known = {entry.name for entry in fields(rules.CombatOptions)}
+        for name in options:
+            choose("option", name, (*known, *MATCH_OPTIONS))
         chosen = rules.CombatOptions(**{name: value for name, value in options.items() if name in known})
         plain = {name: value for name, value in options.items() if name not in known}
         self._batch = AirCombatBatch(1, threads=1, options=chosen, **plain)

@@ -234,7 +234,9 @@ class CombatOptions:
         for entry in fields(self):
             value, allowed = getattr(self, entry.name), entry.metadata["allowed"]
             if type(entry.default) is int and type(value) is not int:
-                raise ConfigError(f"{entry.name}={value}: must be a whole number in {allowed}")
+                raise ConfigError(f"{entry.name}={value!r}: must be a whole number in {allowed}")
+            if type(entry.default) is bool and type(value) is not bool:
+                raise ConfigError(f"{entry.name}={value!r}: must be True or False")
             if allowed and (wrong := complaint(value, allowed)):
                 raise ConfigError(f"{entry.name}={value}: {wrong}")
 

@@ -48,8 +48,6 @@ class DuelTask:
     """Tensors in a batch's `state_dict` with a row per match; its `arrays`, flat and in bytes, have one too."""
     limit_ends = False
     """As in `LearnerEnv`."""
-    seats = 2
-    """Matches in a row that have the same opponent, as in `deal_seats`, where more than two."""
 
     def __init__(
         self,
@@ -108,6 +106,11 @@ class DuelTask:
     def batch_options(self) -> dict[str, Any]:
         """Return the options of a batch that only this game has."""
         raise NotImplementedError
+
+    @property
+    def seats(self) -> int:
+        """Matches in a row that have the same opponent, as in `deal_seats`, where more than two."""
+        return 2
 
     def make_view(self) -> SeatView | None:
         """Return the symmetry in which policies play, if any."""

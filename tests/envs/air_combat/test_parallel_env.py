@@ -44,6 +44,26 @@ def test_a_seed_decides_the_match():
     assert not np.array_equal(first.reset()[0]["player_0"], same[0])
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"missile": 2}, r"unknown option 'missile': .*did you mean 'missiles'\?"),
+        ({"num_envs": 2}, "unknown option 'num_envs'"),
+        ({"missiles": 2.5}, r"missiles=2.5: must be a whole number in \[0, 8\]"),
+        ({"missiles": "2"}, r"missiles='2': must be a whole number in \[0, 8\]"),
+        ({"flares": 121}, r"flares=121: must be in \[0, 120\]"),
+        ({"radar": 1}, "radar=1: must be True or False"),
+        ({"observe_physics": "no"}, "observe_physics='no': must be True or False"),
+        ({"action_form": None}, "action_form=None: choose from continuous, discrete, manoeuvres"),
+        ({"reward": {"win": 1.0}}, "reward={'win': 1.0}: must be a CombatReward"),
+        ({"chase": "x"}, r"chase=x: must be a number in \[0, 1\]"),
+    ],
+)
+def test_bad_options_are_one_line(options, message):
+    with pytest.raises(InputError, match=message):
+        parallel_env(**options)
+
+
 def test_bad_input_is_refused():
     with pytest.raises(UnknownNameError, match="dogfigter"):
         parallel_env(opponent="dogfigter")

@@ -10,14 +10,16 @@ import sparring
 from sparring.agents.opponents.air_combat import open_player
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.policies.policy import PolicyError
+from sparring.agents.policies.policy import Policy, PolicyError
 from sparring.agents.ppo.tasks.air_combat import AirCombatTask
 from sparring.agents.trainers import train
+from sparring.configs import load as configs
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.files import ROOT
 from sparring.configs.core.session import LoggerConfig
 from sparring.configs.schema import EvaluationConfig, NetworkConfig, PhaseConfig, PPOConfig, SelfPlayConfig, StageConfig
 from sparring.configs.serialization import read_yaml
+from sparring.configs.validate import idle_options
 from sparring.envs.air_combat import GAME, rules
 from sparring.envs.air_combat.batch import AirCombatBatch
 from sparring.envs.air_combat.config import AirCombatEnvConfig, AirCombatRunConfig
@@ -124,6 +126,45 @@ def test_a_policy_of_other_columns_does_not_play(whole):
     policy.check(contract)
     with pytest.raises(PolicyError, match="was trained with layout="):
         policy.check(contract | {"layout": "41:0"})
+
+
+@pytest.mark.parametrize(
+    ("beyond", "told"),
+    [
+        ({"missiles": 2, "flares": 3}, "with no missiles, no flares and cannot play with missiles=2, flares=3"),
+        ({"action_form": "discrete"}, "with no action_form and cannot play with action_form=discrete"),
+        ({"team_size": 2, "radar": True}, "with no team_size, no radar and cannot play with team_size=2, radar=True"),
+    ],
+)
+def test_a_policy_of_other_options_is_refused_by_their_names(whole, beyond, told):
+    policy = open_player(whole / "small" / "final.pt").contestant
+    needed = AirCombatBatch(2, action_repeat=60, threads=1, options=rules.CombatOptions(**beyond)).contract
+    with pytest.raises(PolicyError, match=f"was trained {told}$"):
+        policy.check(needed)
+    other = Policy(policy.network, needed, name="other")
+    had, _, has = told.removeprefix("with ").partition(" and cannot play with ")
+    with pytest.raises(PolicyError, match=f"other was trained with {has} and cannot play with {had}$"):
+        other.check(policy.contract)
+
+
+def test_a_run_begins_with_a_policy_of_its_options(whole, tmp_path):
+    env = AirCombatEnvConfig(num_envs=4, action_repeat=60, missiles=2)
+    with pytest.raises(ConfigError, match="was trained with no missiles, this run has missiles=2; begin with another"):
+        train(small(tmp_path, env=env, init_from=str(whole / "small" / "final.pt")))
+
+
+@pytest.mark.parametrize(
+    ("given", "idle"),
+    [
+        (("env.reward.ammunition=0.5",), "env.gun=auto and env.model=point_mass: env.reward.ammunition"),
+        (("env.reward.ammunition=0.5", "env.gun=cone"), "env.gun=cone: env.reward.ammunition"),
+        (("env.action_form=manoeuvres", "network.log_std_init=-1.0"), "env.action_form=manoeuvres: network.log_std_"),
+    ],
+)
+def test_options_without_effect_are_told(given, idle):
+    assert f"without effect with {idle}" in "\n".join(
+        idle_options(configs.load(["+run=air_combat_quickstart", *given]))
+    )
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "configs" / "run").glob("air_combat*.yaml")))
