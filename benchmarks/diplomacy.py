@@ -29,6 +29,7 @@ from benchmarks.diplomacy_peers.peer import Games, Peer
 from benchmarks.report import heading, publish, table
 from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.interfaces.parallel_env import DiplomacyParallelEnv
 from sparring.envs.diplomacy.search.score import WEIGHTS
 from sparring.envs.diplomacy.search.search import SearchOrders
 from sparring.envs.diplomacy.search.settings import read_settings
@@ -48,6 +49,7 @@ def main() -> None:
     parts = [heading("Diplomacy: phases per second on one core", ("diplomacy", "numpy", "torch", "warp-lang"))]
     parts.append(f"Medians of {ROUNDS} rounds; CPU seconds of the thread, by the clock in brackets.\n")
     parts.append(speeds(pool, args.games, args.seconds))
+    parts.append(steps(pool, args.seconds))
     parts.append(memory(args.games))
     parts.append(decisions(pool, 2 if args.quick else 60))
     publish("\n".join(parts), args.out)
@@ -98,6 +100,7 @@ def speeds(pool: Pool, sizes: list[int], seconds: float) -> str:
     works: list[tuple[str, Callable[[Pool, int], Work], Callable[[Pool], Work]]] = [
         ("movement phases adjudicated", OurMovement, TheirMovement),
         ("legal orders of a movement phase and a pick", OurOrders, TheirOrders),
+        ("legal orders of a movement phase in lists, masks, orders by index", OurLists, TheirLists),
         ("phases, whole loop", OurLoop, TheirLoop),
         ("whole games to the end of 1910", OurGames, TheirGames),
         ("positions of a search, one phase", OurScreen, TheirScreen),
@@ -108,6 +111,15 @@ def speeds(pool: Pool, sizes: list[int], seconds: float) -> str:
         ratio = measured[-2][0] / measured[-1][0]
         rows.append([name, *(figure(speed) for speed in measured), f"{ratio:,.0f}"])
     return table(["per second", *(f"{size:,} games" for size in sizes), "the package", "ratio"], rows)
+
+
+def steps(pool: Pool, seconds: float) -> str:
+    """Return microseconds of a PettingZoo step of seven agents, beside a phase of the package."""
+    ours, theirs = ((1e6 / cpu, 1e6 / clock) for cpu, clock in measure([OurStep(), TheirLoop(pool)], seconds))
+    row = ["PettingZoo step", figure(ours), figure(theirs), f"{theirs[0] / ours[0]:,.1f}"]
+    return table(
+        ["us", "all powers observe and get their orders", "the package, listing and processing", "ratio"], [row]
+    )
 
 
 def memory(sizes: list[int]) -> str:
@@ -181,6 +193,40 @@ class OurOrders(Ours):
     def work(self) -> int:
         self.batch.draw_orders(self.turn)
         return self.size
+
+
+class OurLists(Ours):
+    """List the orders of all units, mask those of 17, and take orders by their index."""
+
+    def __init__(self, pool: Pool, size: int) -> None:
+        super().__init__(pool, size)
+        self.numbers = torch.zeros(size, codes.NUM_PROVINCES, dtype=torch.int64)
+        self.places = torch.arange(codes.SLOTS).expand(size, -1)
+
+    def work(self) -> int:
+        listed = self.batch.all_legal_orders()
+        self.mask = listed.mask(self.places)
+        self.batch.orders.copy_(listed.take(self.numbers))
+        return self.size
+
+
+class OurStep:
+    """Step the PettingZoo environment, with orders drawn beforehand."""
+
+    def __init__(self) -> None:
+        self.env = DiplomacyParallelEnv(last_year=POOL_YEARS)
+        self.turn = 0
+
+    def ready(self) -> None:
+        if not self.env.agents:
+            self.turn += 1
+            self.obs, _ = self.env.reset(seed=self.turn)
+        draw = self.env.action_space
+        self.actions = {agent: draw(agent).sample(self.obs[agent]["action_mask"]) for agent in self.env.agents}
+
+    def work(self) -> int:
+        self.obs, *_ = self.env.step(self.actions)
+        return 1
 
 
 class OurLoop(Ours):
@@ -283,6 +329,14 @@ class TheirOrders(Theirs):
 
     def work(self) -> int:
         self.pick()
+        return 1
+
+
+class TheirLists(Theirs):
+    """List legal orders."""
+
+    def work(self) -> int:
+        self.listed = self.peer.legal()
         return 1
 
 

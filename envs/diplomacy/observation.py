@@ -8,7 +8,9 @@ the PettingZoo interface and training use the same function.
 from __future__ import annotations
 
 from itertools import accumulate
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
 import warp as wp
 from torch import Tensor
@@ -18,7 +20,7 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR
 from sparring.envs.diplomacy.board.state import POWERS, PROVINCES, Games, Tables, tables
 from sparring.envs.diplomacy.board.tensors import FORMS, State, due
-from sparring.envs.launcher import stream_of
+from sparring.envs.launcher import Copyable, stream_of
 
 wp.set_module_options({"enable_backward": False, "optimization_level": 3, "max_unroll": 1})
 
@@ -62,15 +64,49 @@ def observe(state: State, power: Tensor, *, last_year: int) -> Tensor:
     if device.type != "cpu" or bool(winter.any()):  # on a GPU any() would synchronize
         owed = (due(state["units"], state["owner"]) * winter.unsqueeze(1)).to(torch.int32)
     seen = torch.zeros(len(power), *SHAPE, device=device)
+    with stream_of(device):
+        wp.launch(**_launch_of(state, power.to(torch.int32), owed, seen, last_year))
+    return seen
+
+
+class PowerViews(Copyable):
+    """Observations of one game on the CPU by all powers; the launch is described once, which takes longer than it runs.
+
+    `state` are the tensors [1, ...] of its batch, which `process` changes; the game ends after `last_year`.
+    """
+
+    _references: ClassVar[tuple[str, ...]] = ("_command",)
+
+    def __init__(self, state: State, *, last_year: int) -> None:
+        self._state, self._last_year = dict(state), last_year
+        self._powers = torch.arange(codes.NUM_POWERS, dtype=torch.int32)
+        self._owed = torch.zeros(codes.NUM_POWERS, codes.NUM_POWERS, dtype=torch.int32)
+        self._seen = torch.zeros(codes.NUM_POWERS, *SHAPE)
+        self._bind()
+
+    def __call__(self) -> np.ndarray:
+        """Return what each power sees now, float32 [7, 75, 62], in memory of its own."""
+        winter = int(self._state["phase"]) == codes.WINTER
+        self._owed.copy_(due(self._state["units"], self._state["owner"])) if winter else self._owed.zero_()
+        self._seen.zero_()
+        self._command.launch()
+        return self._seen.numpy().copy()
+
+    def _bind(self) -> None:
+        shared = {name: values.expand(codes.NUM_POWERS, *values.shape[1:]) for name, values in self._state.items()}
+        launch = _launch_of(shared, self._powers, self._owed, self._seen, self._last_year)
+        self._command = wp.launch(**launch, record_cmd=True)
+
+
+def _launch_of(state: State, powers: Tensor, owed: Tensor, seen: Tensor, last_year: int) -> dict[str, Any]:
+    """Return the arguments of `wp.launch` for observations by `powers` int32 [G] into `seen`."""
     games = Games()
     for name, values in state.items():
         setattr(games, name, wp.from_torch(values))
-    where, years = wp.device_from_torch(device), float(max(1, last_year - FIRST_YEAR))
-    arrays = map(wp.from_torch, (power.to(torch.int32), owed, seen))
+    where, years = wp.device_from_torch(seen.device), float(max(1, last_year - FIRST_YEAR))
+    arrays = map(wp.from_torch, (powers, owed, seen))
     inputs = [games, tables(str(where)), float(last_year), years, *arrays]
-    with stream_of(device):
-        wp.launch(observe_kernel, dim=seen.shape[:2], inputs=inputs, device=where)
-    return seen
+    return {"kernel": observe_kernel, "dim": seen.shape[:2], "inputs": inputs, "device": where}
 
 
 @wp.func

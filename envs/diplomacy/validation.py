@@ -30,6 +30,8 @@ def check_whole(name: str, value: Any, low: int, high: int) -> int:
 
 def check_players(players: np.ndarray) -> None:
     """Refuse numbers [G, 7] that are neither a bot's nor `ACTIONS`."""
+    if players.min() >= codes.ACTIONS and players.max() < len(codes.BOTS):
+        return
     for game, power in np.argwhere((players < codes.ACTIONS) | (players >= len(codes.BOTS)))[:1].tolist():
         bots = ", ".join(f"{number} {name}" for number, name in enumerate(codes.BOTS))
         raise InputError(f"players[{game}, {power}]={players[game, power]}: choose from {codes.ACTIONS} none, {bots}")

@@ -6,9 +6,9 @@ function zeros(kind, n) {
   return kind === "float" ? new Float32Array(n) : kind === "u32" ? new Uint32Array(n) : new Int32Array(n);
 }
 const cut = (big) => BigInt.asUintN(64, big), round = Math.fround;
-function bits(big) {
+function bits(whole) {
   let n = 0;
-  for (let left = big; left; left &= left - 1n) n += 1;
+  for (let left = BigInt(whole); left; left &= left - 1n) n += 1;
   return n;
 }
 function each(a, b, act) {

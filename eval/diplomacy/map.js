@@ -23,16 +23,18 @@ const lands = new Map(), centres = new Map();
 for (const path of document.querySelectorAll("#board .land")) lands.set(path.dataset.code, [...(lands.get(path.dataset.code) || []), path]);
 for (const mark of document.querySelectorAll("#board .centre")) centres.set(mark.dataset.code, $("circle", mark));
 const style = getComputedStyle(document.documentElement);
-const mix = (color) => { const part = (c, i) => parseInt(c.slice(1 + 2 * i, 3 + 2 * i), 16), land = style.getPropertyValue("--land").trim();
-  return "rgb(" + [0, 1, 2].map((i) => Math.round((part(land, i) + part(color, i)) / 2)).join(",") + ")"; };
-const TINTS = G.colors.map(mix);
+const mix = (color, share) => { const part = (c, i) => parseInt(c.slice(1 + 2 * i, 3 + 2 * i), 16), land = style.getPropertyValue("--land").trim();
+  return "rgb(" + [0, 1, 2].map((i) => Math.round((1 - share) * part(land, i) + share * part(color, i))).join(",") + ")"; };
+const OWNED = G.colors.map((color) => mix(color, 0.5)), ENTERED = G.colors.map((color) => mix(color, 0.3));
 
 // The codes lie on top of everything, so that an arrow does not hide where it goes.
 $("#codes").append(...document.querySelectorAll("#board .code"));
 
-function paintOwners(owners) {
+// Land has the tint of its centre's owner; without one that of the power in `entered`, by code, if it is known.
+function paintOwners(owners, entered = {}) {
+  for (const [code, paths] of lands) for (const path of paths) path.style.fill = code in entered ? ENTERED[entered[code]] : "";
   G.centres.forEach((code, i) => {
-    for (const path of lands.get(code)) path.style.fill = owners[i] < 0 ? "" : TINTS[owners[i]];
+    if (owners[i] >= 0) for (const path of lands.get(code)) path.style.fill = OWNED[owners[i]];
     centres.get(code).style.fill = owners[i] < 0 ? "" : G.colors[owners[i]];
   });
 }
@@ -90,5 +92,5 @@ function paintMarks(outcomes, power, each = () => {}) {
   $("#marks").replaceChildren(...sorted.map((outcome) => mark(outcome, power)));
   sorted.forEach((outcome) => each(outcome.drawn, outcome));
 }
-return { paintOwners, paintUnits, paintMarks, glide, standing, shape, tip, cross };
+return { paintOwners, paintUnits, paintMarks, glide, standing, shape, tip, cross, owned: OWNED, entered: ENTERED };
 }

@@ -1,8 +1,8 @@
 """Recorded game of Diplomacy as a self-contained HTML page: the map as SVG, and the events as JSON.
 
-The page (`replay.html`, with `map.css` and `map.js`) contains everything and makes no network requests. All geometry is
-computed here, by `envs.diplomacy.drawing.outlines` and `arrows`, so that pictures and page agree; the page draws it and
-moves from phase to phase. The page for playing (`eval/browser/diplomacy`) has the same map.
+The page (`replay.html`, with `map.css`, `map.js` and `zoom.js`) contains everything and makes no network requests. All
+geometry is computed here, by `envs.diplomacy.drawing.outlines` and `arrows`, so that pictures and page agree; the page
+draws it and moves from phase to phase. The page for playing (`eval/browser/diplomacy`) has the same map.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def page(phases: Sequence[timeline.Phase], *, players: Sequence[str], title: str
         raise ValueError(f"{len(players)} players: name all {codes.NUM_POWERS}, power by power")
     title = title or f"{lineup(players)} · {result(phases)}"
     data = encode(phases, players, title, note)
-    return fill_page(_FOLDER / "replay.html", title=f"{title} · Sparring replay", data=data, **map_parts())
+    parts = map_parts() | {"zoom": join_files(_FOLDER, "zoom.js")}
+    return fill_page(_FOLDER / "replay.html", title=f"{title} · Sparring replay", data=data, **parts)
 
 
 def map_parts() -> dict[str, str]:
@@ -80,12 +81,13 @@ def encode(phases: Sequence[timeline.Phase], players: Sequence[str], title: str,
 
 
 def board_data() -> dict[str, Any]:
-    """Return what `map.js` needs of the board and the powers; `names` and `places` are by location."""
+    """Return what the pages need of the board and the powers; `names`, `codes` and `places` are by location."""
     drawing, board = standard_drawing(), standard_board()
     return {
         "powers": list(POWER_NAMES),
         "colors": [palette.css(color) for color in palette.POWER_COLORS],
         "names": [board.names[province] for province in board.province_of],
+        "codes": [board.provinces[province] for province in board.province_of],
         "places": _points(drawing.units),
         "shift": DISLODGED_SHIFT.tolist(),
         "centres": [board.provinces[province] for province in board.centres],

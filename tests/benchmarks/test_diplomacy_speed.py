@@ -21,7 +21,7 @@ def test_the_script_runs_and_writes_its_tables(tmp_path):
     command = [sys.executable, str(ROOT / "benchmarks" / "diplomacy.py"), "--quick", "--out", str(out)]
     subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
     lines = out.read_text().splitlines()
-    assert sum(line.startswith("| ") for line in lines) == 2 + 5 + 2 + 1 + 2 + 2
+    assert sum(line.startswith("| ") for line in lines) == 2 + 6 + 2 + 1 + 2 + 1 + 2 + 2
     assert any(line.startswith("| phases, whole loop") for line in lines)
 
 

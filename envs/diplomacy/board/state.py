@@ -18,7 +18,7 @@ POWERS = wp.constant(codes.NUM_POWERS)
 PROVINCES = wp.constant(codes.NUM_PROVINCES)
 LOCATIONS = wp.constant(codes.NUM_LOCATIONS)
 CENTRES = wp.constant(codes.NUM_CENTRES)
-COASTS, SEAS = wp.constant(42), wp.constant(19)
+COASTS = wp.constant(42)
 SIDES = 11
 """Largest number of neighbours of a location."""
 
@@ -228,15 +228,14 @@ def connected(tables: Tables, fleets: wp.uint32, start: int) -> wp.uint32:
 @wp.func
 def spread(tables: Tables, fleets: wp.uint32, begin: wp.uint32) -> wp.uint32:
     """Return the seas among `fleets` that are connected to those in `begin`, a subset; all as bits."""
-    reached = begin
-    last = wp.uint32(0)
-    # Flood fill by whole frontiers: at most 19 rounds, since every round but the last adds a sea.
-    while reached != last:
-        fresh = reached & ~last
-        last = reached
-        for sea in range(SEAS):
-            if (fresh >> wp.uint32(sea)) & wp.uint32(1) != wp.uint32(0):
-                reached = reached | (tables.sea_next[sea] & fleets)
+    reached = wp.uint32(begin)
+    left = wp.uint32(begin)
+    # Every sea is taken once. m & -m isolates the lowest bit of m; the bits below it are as many as its number.
+    while left != wp.uint32(0):
+        sea = int(wp.bit_count((left & (~left + wp.uint32(1))) - wp.uint32(1)))
+        fresh = tables.sea_next[sea] & fleets & ~reached
+        reached = reached | fresh
+        left = (left & (left - wp.uint32(1))) | fresh
     return reached
 
 

@@ -21,6 +21,7 @@ from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.drawing.render import draw_position
 from sparring.envs.diplomacy.interfaces import slots
 from sparring.envs.diplomacy.interfaces.opponents import PowerOpponents
+from sparring.envs.diplomacy.observation import PowerViews
 from sparring.envs.diplomacy.orders.choices import Choices, choices
 from sparring.envs.diplomacy.orders.submit import Line
 from sparring.envs.diplomacy.prompts.prompts import PromptRules, render
@@ -193,6 +194,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, slots.Observation, np.ndarray]):
         self._lenient = choose("illegal", illegal, ILLEGAL) == "hold"
         self._scorer = Scorer(reward_weights(reward))
         self._batch = DiplomacyBatch(1, last_year=last_year, threads=1)
+        self._views = PowerViews(self._batch.state, last_year=last_year)
         self.last_year = last_year
         self._slots: dict[str, list[slots.Slot]] = {}
         self.render_mode, self._closed = render_mode, False
@@ -233,7 +235,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, slots.Observation, np.ndarray]):
         self._slots = slots.slots_by_power(self._batch.legal_orders(0), row)
         self._show()
         told = slots.infos(row, self.agents, self._slots, staying=self.agents, lives=lives)
-        return slots.observations(self._batch, self.agents, self._slots), told
+        return slots.observations(self._views(), self.agents, self._slots), told
 
     def step(
         self, actions: dict[str, np.ndarray]
@@ -243,13 +245,14 @@ class DiplomacyParallelEnv(ParallelEnv[str, slots.Observation, np.ndarray]):
             raise ResetNeeded("the environment is closed: make a new one to play on")
         if not self.agents:
             raise ResetNeeded("no game is running: call reset() before step()")
-        acting, before = list(self.agents), self._batch.snapshot()
+        acting, batch = list(self.agents), self._batch
+        before = batch.snapshot() if self._scorer.by_phase else {"done": batch.done.clone()}
         orders = slots.joint_orders(actions, self.agents, self._slots, lenient=self._lenient)
-        self._batch.orders[0] = self._batch.orders.new_tensor(orders)
+        batch.orders[0].numpy()[:] = orders
         self._opponents.write()
-        self._batch.process()
-        self._batch.check()
-        rewards = self._scorer.score(before, self._batch.state, self._batch.results)[0]
+        batch.process()
+        batch.check()
+        rewards = self._scorer.score(before, batch.state, batch.results)[0].tolist()
         row = self.row()
         won, over, lives = int(row["winner"]) >= 0, bool(row["done"]), slots.living(row)
         gone = {agent: won or not lives[agent] for agent in acting}
@@ -258,8 +261,8 @@ class DiplomacyParallelEnv(ParallelEnv[str, slots.Observation, np.ndarray]):
         self._slots = slots.slots_by_power(self._batch.legal_orders(0), row)
         self._show()
         return (
-            slots.observations(self._batch, acting, self._slots),
-            {agent: float(rewards[POWERS.index(agent)]) for agent in acting},
+            slots.observations(self._views(), acting, self._slots),
+            {agent: rewards[POWERS.index(agent)] for agent in acting},
             gone,
             cut,
             slots.infos(row, acting, self._slots, staying=self.agents, lives=lives),
@@ -273,7 +276,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, slots.Observation, np.ndarray]):
 
     def row(self) -> dict[str, np.ndarray]:
         """Return a copy of the state of the game: a row of each array in `batch.STATE`."""
-        return {name: tensor[0].numpy() for name, tensor in self._batch.snapshot().items()}
+        return {name: tensor.numpy()[0, ...].copy() for name, tensor in self._batch.state.items()}
 
     def choices(self, agent: str) -> Choices:
         """Return the order choices of an agent, one sequence of lines per joint order; empty once it has left."""

@@ -14,12 +14,11 @@ import numpy as np
 import torch
 from gymnasium.spaces import Box, Dict, MultiBinary, MultiDiscrete
 
-from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, location_name, standard_board
 from sparring.envs.diplomacy.board.codes import SLOTS
-from sparring.envs.diplomacy.observation import SHAPE, observe
-from sparring.envs.diplomacy.orders.listing import MAX_ORDERS, find
+from sparring.envs.diplomacy.observation import SHAPE
+from sparring.envs.diplomacy.orders.listing import MAX_ORDERS, find, masks
 from sparring.envs.diplomacy.orders.notation import read_order
 from sparring.envs.diplomacy.orders.order_choices import CHOICES
 from sparring.envs.diplomacy.orders.submit import Line, submit
@@ -37,13 +36,13 @@ Info = dict[str, Any]
 
 def slots_by_power(legal_orders: Mapping[int, np.ndarray], row: Row) -> Slots:
     """Assign each province's listed orders, int32 [n], to the power of the unit there, else to that of the home."""
-    slots: Slots = {agent: [] for agent in POWERS}
-    units = _standing(row)
-    owners = np.where(units > 0, codes.power_of(units), standard_board().home)
+    slots: list[list[Slot]] = [[] for _ in POWERS]
+    units, home = _standing(row).tolist(), standard_board().home
     for province, listed in sorted(legal_orders.items()):
         listed.setflags(write=False)
-        slots[POWERS[int(owners[province])]].append((province, listed))
-    return slots
+        power = (units[province] - 1) % codes.NUM_POWERS if units[province] else int(home[province])
+        slots[power].append((province, listed))
+    return dict(zip(POWERS, slots, strict=True))
 
 
 def joint_orders(
@@ -122,13 +121,12 @@ def choice_space() -> MultiDiscrete:
     return MultiDiscrete([CHOICES] * SLOTS)
 
 
-def action_mask(slots: Sequence[Slot]) -> np.ndarray:
-    """Return the mask of listed orders, int8 [17 * MAX_ORDERS]; a slot without a unit allows only 0."""
-    mask = np.zeros((SLOTS, MAX_ORDERS), dtype=np.int8)
-    mask[len(slots) :, 0] = 1
-    for number, (_, listed) in enumerate(slots):
-        mask[number, : len(listed)] = 1
-    return mask.reshape(-1)
+def action_masks(agents: Sequence[str], slots: Slots) -> np.ndarray:
+    """Return the masks of listed orders, int8 [agents, 17 * MAX_ORDERS]; a slot without a unit allows only 0."""
+    numbers = [[len(listed) for _, listed in slots[agent]] for agent in agents]
+    padded = np.array([held + [1] * (SLOTS - len(held)) for held in numbers], dtype=np.int64).reshape(-1, SLOTS)
+    table = masks(MAX_ORDERS, torch.device("cpu")).numpy().view(np.int8)
+    return table.take(padded, axis=0).reshape(len(agents), -1)
 
 
 def check_action(action: Any, slots: Sequence[Slot], whose: str, *, lenient: bool = False) -> np.ndarray:
@@ -139,7 +137,7 @@ def check_action(action: Any, slots: Sequence[Slot], whose: str, *, lenient: boo
         raise ValueError(f"{whose}: {action!r} is no array; give the number of an order for every slot") from None
     if array.shape != (SLOTS,):
         raise ValueError(f"{whose}: shape {array.shape} is not ({SLOTS},); give the number of an order for every slot")
-    if not np.issubdtype(array.dtype, np.integer):
+    if array.dtype != np.int64 and not np.issubdtype(array.dtype, np.integer):
         raise ValueError(f"{whose}: type {array.dtype} is no integer; give the numbers of listed orders")
     most = [len(listed) for _, listed in slots] + [1] * (SLOTS - len(slots))
     wrong = [slot for slot, number in enumerate(array.tolist()) if not 0 <= number < most[slot]]
@@ -151,24 +149,23 @@ def check_action(action: Any, slots: Sequence[Slot], whose: str, *, lenient: boo
             "the observation's action_mask marks the legal ones, and infos list the orders"
         )
     array = array.astype(np.int64)
-    array[wrong] = 0
+    if wrong:
+        array[wrong] = 0
     return array
 
 
 def living(row: Row) -> dict[str, bool]:
     """Return whether each power has a centre or a unit, dislodged ones included."""
-    there = {*codes.power_of(row["units"]).tolist(), *codes.power_of(row["dislodged"]).tolist(), *row["owner"].tolist()}
+    units = (*row["units"].tolist(), *row["dislodged"].tolist())
+    there = {(unit - 1) % codes.NUM_POWERS for unit in units if unit} | {*row["owner"].tolist()}
     return {name: power in there for power, name in enumerate(POWERS)}
 
 
-def observations(batch: DiplomacyBatch, agents: Sequence[str], slots: Slots) -> dict[str, Observation]:
-    """Return each agent's observation and mask; all agents are observed in one batched call."""
-    powers = torch.tensor([POWERS.index(agent) for agent in agents], dtype=torch.int64)
-    game = {name: values.expand(len(agents), *values.shape[1:]) for name, values in batch.state.items()}
-    boards = observe(game, powers, last_year=batch.last_year).numpy()
+def observations(boards: np.ndarray, agents: Sequence[str], slots: Slots) -> dict[str, Observation]:
+    """Return each agent's observation and mask; `boards` [7, 75, 62] are those of all powers."""
     return {
-        agent: {"observation": board, "action_mask": action_mask(slots[agent])}
-        for agent, board in zip(agents, boards, strict=True)
+        agent: {"observation": boards[POWERS.index(agent)], "action_mask": mask}
+        for agent, mask in zip(agents, action_masks(agents, slots), strict=True)
     }
 
 

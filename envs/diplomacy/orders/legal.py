@@ -258,7 +258,9 @@ def movement_orders(games: Games, tables: Tables, game: int, scene: Scene, unit:
     if tables.sea_of[province] >= 0:
         sea = wp.uint32(1) << wp.uint32(tables.sea_of[province])
     detours = wp.zeros(shape=(34,), dtype=wp.uint32)
-    passengers = find_detours(tables, scene, sea, detours)
+    passengers = wp.uint64(0)
+    if sea != wp.uint32(0):
+        passengers = find_detours(tables, scene, sea, detours)
     near = int(0)
     while tables.reach[row, near] >= 0:
         goal = tables.reach[row, near]

@@ -7,7 +7,8 @@ the same meaning: `A MAR - SPA/NC`, `F GAS S F MAO - SPA/NC`, `A LON - NWY` by s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -38,14 +39,26 @@ class ListedOrders:
         """Number of legal orders of each province, int32 [G, 75]; 0 where nothing can be ordered."""
         return self.starts.diff(dim=1)
 
-    def mask(self, provinces: Tensor, size: int = MAX_ORDERS) -> Tensor:
-        """Return which of `size` indices are orders of `provinces` int64 [G, n], bool [G, n, size]."""
-        return torch.arange(size, device=self.starts.device) < self.counts.gather(1, provinces).unsqueeze(2)
+    def mask(self, provinces: Tensor, size: int = MAX_ORDERS, *, out: Tensor | None = None) -> Tensor:
+        """Return which of `size` indices are orders of `provinces` int64 [G, n], bool [G, n, size].
+
+        They are written into `out`, if it is given: for many games, getting new memory takes most of the time.
+        """
+        numbers = self.counts.gather(1, provinces).flatten()
+        rows = None if out is None else out.view(-1, size)
+        return torch.index_select(masks(size, self.starts.device), 0, numbers, out=rows).view(*provinces.shape, size)
 
     def take(self, numbers: Tensor) -> Tensor:
         """Return orders int32 [G, 75] from an index int64 [G, 75] into each province's list; 0 without a list."""
         at = (self.starts[:, :-1] + numbers).clamp_max(self.orders.shape[1] - 1)
         return self.orders.gather(1, at.long()).masked_fill(self.counts == 0, codes.NO_ORDER)
+
+
+@cache
+def masks(size: int, device: torch.device) -> Tensor:
+    """Return the masks of 0 to `MAX_ORDERS` orders, bool [`MAX_ORDERS` + 1, size]."""
+    numbers = torch.arange(MAX_ORDERS + 1, device=device)
+    return torch.arange(size, device=device) < numbers.unsqueeze(1)
 
 
 class Lister:
@@ -61,9 +74,9 @@ class Lister:
         if self._one is None or not self._one.fill(game):
             self._one = self._rows(1, self._one)
             return self(game)
-        starts, orders = self._one.starts.cpu().numpy()[0], self._one.orders.cpu().numpy()[0]
-        places = np.flatnonzero(starts[1:] > starts[:-1]).tolist()
-        return {place: orders[starts[place] : starts[place + 1]].copy() for place in places}
+        starts, orders = self._one.starts[0].tolist(), self._one.orders[0].cpu().numpy()
+        bounds = enumerate(pairwise(starts))
+        return {place: orders[first:end].copy() for place, (first, end) in bounds if end > first}
 
     def all(self) -> ListedOrders:
         """Return the legal orders of all games, in memory that the next call writes into; waits for the device."""
@@ -84,15 +97,16 @@ class Rows:
     def __init__(self, launcher: Launcher, games: Games, tables: Tables, rows: int, room: int) -> None:
         new = partial(torch.zeros, dtype=torch.int32, device=launcher.device)
         self.starts, self.orders = new(rows, codes.NUM_PROVINCES + 1), new(rows, room)
-        self._launcher, self._one = launcher, rows < launcher.size
+        self._launcher, self._base = launcher, 0
         inputs = [games, tables, *(wp.from_torch(array) for array in (self.starts, self.orders)), 0]
         self._commands = launcher.record(list_kernel, inputs, rows=rows)
 
     def fill(self, base: int) -> bool:
         """List the orders of the games from `base` on; return whether there was room for all."""
-        for command in self._commands if self._one else ():
+        for command in self._commands if base != self._base else ():
             for at in (4, 5):  # `base` and `first`
                 command.set_param_at_index(at, base)
+        self._base = base
         self._launcher.launch(self._commands)
         return int(self.starts[:, -1].max()) <= self.orders.shape[1]
 

@@ -147,6 +147,8 @@ def without_army_coasts(order: int, province: int, units: Sequence[int] | np.nda
     `units` uint8 [75] are those that are ordered: dislodged ones in retreats.
     """
     kind, target, other, via = codes.unpack(order)
+    if max(target, other) < codes.NUM_PROVINCES and not order >> codes.VIA_SHIFT + 1:
+        return order  # No coast is named.
     if kind >= codes.KINDS or max(target, other) >= codes.NUM_LOCATIONS:
         return order
     land = _land()

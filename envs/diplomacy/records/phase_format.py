@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,18 +28,23 @@ from sparring.envs.diplomacy.records.timeline import UNKNOWN
 ORIGIN_WORDS = {codes.CAME_BY_CONVOY: "convoy", codes.CONTESTED: "contested"}
 DISLODGED_WORD = "dislodged"
 _RESULT_WORDS = (*RESULTS, DISLODGED_WORD)
+_NUMBERS = {power: number for number, power in enumerate(POWERS)}
 T = TypeVar("T")
 
 
 def read_phase_name(field: Field) -> tuple[int, int]:
     """Return (year, phase) of a name such as S1901M."""
-    text = field.of(str)
+    return field.read(_phase_name, field.of(str))
+
+
+@lru_cache(2**12)
+def _phase_name(text: str) -> tuple[int, int]:
     letters = {f"{season}{kind}": number for number, (season, kind) in enumerate(codes.PHASE_LETTERS)}
     match = re.fullmatch(r"([SFW])([0-9]{4,5})([MRA])", text)
     if not match or match[1] + match[3] not in letters:
-        field.fail(f"{text!r} is no phase; write S1901M, S1901R, F1901M, F1901R or W1901A")
+        raise InputError(f"{text!r} is no phase; write S1901M, S1901R, F1901M, F1901R or W1901A")
     if not FIRST_YEAR <= int(match[2]) <= LAST_YEAR:
-        field.fail(f"{text!r}: the year must be in [{FIRST_YEAR}, {LAST_YEAR}]")
+        raise InputError(f"{text!r}: the year must be in [{FIRST_YEAR}, {LAST_YEAR}]")
     return int(match[2]), letters[match[1] + match[3]]
 
 
@@ -95,7 +100,8 @@ def read_position(
 
 def read_power(field: Field, name: str) -> int:
     """Return the number of a power."""
-    return POWERS.index(field.read(choose, "power", name, POWERS))
+    number = _NUMBERS.get(name)
+    return POWERS.index(field.read(choose, "power", name, POWERS)) if number is None else number
 
 
 def holdings(field: Field, reader: Callable[[str, int], T]) -> Iterator[tuple[int, Field, int, T]]:

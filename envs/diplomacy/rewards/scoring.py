@@ -224,6 +224,8 @@ class Scorer:
 
     def __init__(self, weights: Mapping[str, float]) -> None:
         self.weights = dict(weights)
+        self.by_phase = any(term in STEPS for term in self.weights)
+        """Whether phases are rewarded; if not, `score` takes only `done` of the position before."""
 
     def begin(self, state: State, influence: Tensor | None = None) -> None:
         """Start the games at `state`, with the `influence` of their history if it is known."""
@@ -231,9 +233,12 @@ class Scorer:
 
     def score(self, before: State, after: State, results: Tensor) -> Tensor:
         """Return the rewards float64 [G, 7] of the phase between two positions, with final scores in games it ended."""
-        ended = ((after["done"] > 0) & (before["done"] == 0)).unsqueeze(1)
-        total = torch.zeros(len(ended), codes.NUM_POWERS, dtype=torch.float64, device=ended.device)
-        going = ended.device.type == "cpu" and not bool(ended.any())  # on a GPU any() would synchronize
+        over = after["done"]
+        total = torch.zeros(len(over), codes.NUM_POWERS, dtype=torch.float64, device=over.device)
+        going = over.device.type == "cpu" and not bool(over.any())  # on a GPU any() would synchronize
+        if going and not self.by_phase:
+            return total
+        ended = ((over > 0) & (before["done"] == 0)).unsqueeze(1)
         for term, weight in self.weights.items():
             if term in FINAL and going:
                 continue
@@ -242,6 +247,6 @@ class Scorer:
             else:
                 strategic = term == "strategic"
                 total += weight * step_rewards(before, after, results, self.influence, strategic=strategic)
-        if any(term in STEPS for term in self.weights):
+        if self.by_phase:
             self.influence = influence_after(self.influence, before, after["units"])
         return total

@@ -43,8 +43,7 @@ _FOLDER = Path(__file__).parent
 def static_page(policy: str = STUDENT) -> str:
     """Return the page for playing a power against `policy` and DumbBots. Raises `InputError` for another kind."""
     board = standard_board()
-    provinces = [board.provinces[province] for province in board.province_of]
-    data = board_data() | {"codes": provinces, "locations": list(board.locations), "lastYear": LAST_YEAR}
+    data = board_data() | {"locations": list(board.locations), "lastYear": LAST_YEAR}
     data |= {"rules": board_rules(), "student": stored_student(policy), "file": ""}
     game = "\n".join([rules_script(), join_files(_FOLDER, "student.js", "marks.js", "local.js")])
     script = f"{_CLOSED.format(game)}\n{join_files(_FOLDER, 'choose.js', 'play.js')}"

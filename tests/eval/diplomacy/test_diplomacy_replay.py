@@ -190,17 +190,69 @@ document.body.append(out);
 """
 
 
+LAND = ["centre owned", "last there"]
+
+
 @needs_chromium
 def test_the_legend_explains_what_a_phase_shows(skirmish_page):
     skirmish_page.write_text(skirmish_page.read_text().replace("</body>", LOOK + "</body>"))
     told = selftest(browse(skirmish_page, "", "--dump-dom"))
     assert {state["name"]: state["legend"] for state in told} == {
-        "S1901M": ["army", "fleet", "move", "support", "convoy", "hold", "fails", "dislodged"],
-        "S1901R": ["army", "fleet", "dislodged", "retreat", "disband"],
-        "W1901A": ["army", "fleet", "build", "disband"],
-        "END": ["army", "fleet"],
+        "S1901M": [*LAND, "army", "fleet", "move", "support", "convoy", "hold", "fails", "dislodged"],
+        "S1901R": [*LAND, "army", "fleet", "dislodged", "retreat", "disband"],
+        "W1901A": [*LAND, "army", "fleet", "build", "disband"],
+        "END": [*LAND, "army", "fleet"],
     }
     assert [state["built"] for state in told] == [0, 0, 1, 0]
+
+
+REACH = """
+<script>
+const told = {}, map = document.querySelector("#map"), note = (name) => { told[name] = replay.state(); };
+function press(...names) {
+  for (const key of names) document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+}
+// From the middle of the map, in pixels.
+function point(...kinds) {
+  const box = map.getBoundingClientRect(), middle = box.left + box.width / 2, clientY = box.top + box.height / 2;
+  for (const [kind, pointerId, dx] of kinds)
+    map.dispatchEvent(new PointerEvent("pointer" + kind, { pointerId, clientX: middle + dx, clientY, bubbles: true }));
+}
+map.setPointerCapture = () => {};  // There is no pointer behind events of a script.
+document.querySelector("#closer").click(); note("closer");
+map.focus(); press("ArrowRight"); note("panned");
+point(["down", 1, 0], ["move", 1, map.clientWidth / 5], ["up", 1, 0]); note("dragged");
+press("0"); note("whole");
+point(["down", 1, -10], ["down", 2, 10], ["move", 1, -30], ["up", 1, 0], ["up", 2, 0]); note("pinched");
+press("x", "x"); note("small");
+press("l"); note("first"); press("ArrowDown"); note("second"); press("ArrowRight"); note("next");
+replay.seek(3, false); note("winter");
+const fill = (code) => document.querySelector(`#board .land[data-code="${code}"]`).style.fill;
+told.fills = ["RUH", "BUR", "LON", "TYR"].map(fill);
+const out = document.createElement("pre");
+out.id = "selftest"; out.textContent = JSON.stringify(told); document.body.append(out);
+</script>
+"""
+
+
+@needs_chromium
+def test_map_and_orders_are_reached_by_keys_and_fingers(skirmish_page):
+    skirmish_page.write_text(skirmish_page.read_text().replace("</body>", REACH + "</body>"))
+    told = selftest(browse(skirmish_page, "", "--dump-dom", "--window-size=400,800"))
+    views = {name: [float(word) for word in state["view"].split()] for name, state in told.items() if "view" in state}
+    assert views["whole"] == views["small"] == [0, 0, 1200, 1000]
+    assert views["closer"] == views["dragged"] == [225, 187.5, 750, 625]
+    assert views["panned"] == [375, 187.5, 750, 625]
+    assert views["pinched"][2:] == [600, 500]
+    # In the list an arrow to the side is a phase, and one stays where one was.
+    assert [told[name]["index"] for name in ("panned", "second", "next")] == [0, 0, 1]
+    for name, at in (("first", 0), ("second", 1), ("next", 1)):
+        assert told[name]["lit"] == [told[name]["focus"]] == [told[name]["orders"][at]]
+    # Germany's army took Burgundy; the Ruhr, which it left, keeps its tint. London has that of its owner.
+    entered, (ruhr, burgundy, london, tyrolia) = told["winter"]["entered"], told["fills"]
+    assert [POWER_NAMES[entered[code]] for code in ("RUH", "BUR", "NWY")] == ["Germany", "Germany", "England"]
+    assert ruhr == burgundy != london
+    assert (bool(ruhr), bool(london), tyrolia) == (True, True, "")
 
 
 @needs_chromium
