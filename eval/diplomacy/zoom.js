@@ -2,6 +2,7 @@
 // Pages that have it include it after map.js; the view is that of the SVG, so that lines and letters stay sharp.
 
 const CLOSEST = 8, ZOOM_STEP = 1.6, SLACK = 4;
+const LEGIBLE = 0.5;  // Pixels for a unit of the map; with fewer, letters are left out and units are drawn larger (class small).
 
 function makeZoom(map, buttons) {
 const [, , WIDTH, HEIGHT] = map.getAttribute("viewBox").split(" ").map(Number);
@@ -13,6 +14,7 @@ function look(nextScale, left, top) {
   x = clamp(left, 0, WIDTH - WIDTH / scale); y = clamp(top, 0, HEIGHT - HEIGHT / scale);
   map.setAttribute("viewBox", [x, y, WIDTH / scale, HEIGHT / scale].map((value) => +value.toFixed(2)).join(" "));
   map.classList.toggle("enlarged", scale > 1);
+  map.classList.toggle("small", map.clientWidth * scale / WIDTH < LEGIBLE);
   buttons.in.disabled = scale === CLOSEST; buttons.out.disabled = buttons.whole.disabled = scale === 1;
 }
 // What lies at this point of the window, the middle of the map by default, stays there.
@@ -24,6 +26,11 @@ function by(factor, point) {
 // By this part of what is seen.
 const pan = (right, down) => look(scale, x + right * WIDTH / scale, y + down * HEIGHT / scale);
 const whole = () => look(1, 0, 0);
+// Moves the map only if this place of it is out of sight.
+function reveal([px, py]) {
+  const across = Math.abs((px - x) * scale / WIDTH - 0.5), down = Math.abs((py - y) * scale / HEIGHT - 0.5);
+  if (Math.max(across, down) > 0.45) look(scale, px - WIDTH / scale / 2, py - HEIGHT / scale / 2);
+}
 
 const middle = () => { const all = [...fingers.values()]; return [0, 1].map((axis) => all.reduce((sum, at) => sum + at[axis], 0) / all.length); };
 const spread = () => { const [a, b] = [...fingers.values()]; return Math.hypot(a[0] - b[0], a[1] - b[1]); };
@@ -60,6 +67,7 @@ map.addEventListener("dblclick", (event) => by(event.shiftKey ? 0.5 : 2, [event.
 buttons.in.addEventListener("click", () => by(ZOOM_STEP));
 buttons.out.addEventListener("click", () => by(1 / ZOOM_STEP));
 buttons.whole.addEventListener("click", whole);
+addEventListener("resize", () => look(scale, x, y));
 whole();
-return { by, pan, whole, get scale() { return scale; } };
+return { by, pan, whole, reveal, get scale() { return scale; } };
 }

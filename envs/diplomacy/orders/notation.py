@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import NoReturn
 
 import numpy as np
@@ -65,10 +65,16 @@ class Order:
     letter: str
     order: int
 
-    @property
+    @cached_property
     def province(self) -> int:
         """Index of the order in a row of orders [75]."""
         return _land()[self.location]
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether it names no coast, so that there is none for `without_army_coasts` to leave out."""
+        _, target, other, _ = codes.unpack(self.order)
+        return max(target, other) < codes.NUM_PROVINCES
 
 
 def read_order(text: str) -> Order | None:
@@ -147,8 +153,6 @@ def without_army_coasts(order: int, province: int, units: Sequence[int] | np.nda
     `units` uint8 [75] are those that are ordered: dislodged ones in retreats.
     """
     kind, target, other, via = codes.unpack(order)
-    if max(target, other) < codes.NUM_PROVINCES and not order >> codes.VIA_SHIFT + 1:
-        return order  # No coast is named.
     if kind >= codes.KINDS or max(target, other) >= codes.NUM_LOCATIONS:
         return order
     land = _land()

@@ -8,18 +8,18 @@ A phase has `name` (S1901M, ..., COMPLETED at the end), `state` with `units` (a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 
 import numpy as np
 import torch
 
-from sparring.configs.core.errors import choose
+from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.typed import Field
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import NOTHING, find_location, standard_board
 from sparring.envs.diplomacy.board.positions import Position
 from sparring.envs.diplomacy.board.tensors import due
-from sparring.envs.diplomacy.orders.notation import LETTERS, Order, read_unit, unit_location
+from sparring.envs.diplomacy.orders.notation import LETTERS, LONGEST, Order, read_unit, unit_location
 from sparring.envs.diplomacy.records import phase_format
 from sparring.envs.diplomacy.records.history import PhaseRecord
 from sparring.envs.diplomacy.records.history_consistency import check_origins, check_retreating, check_victor
@@ -45,8 +45,8 @@ _OTHERWISE = {
     (codes.DISBAND, codes.FAILED): codes.DONE,
 }
 """Meaning of a result for a kind of order: an ineffective support is "void" too, an ordered disband "disband"."""
-Reported = dict[tuple[str, int], tuple[Field, list[int]]]
-"""Letter and province of a unit: the field of its words, and their codes."""
+Reported = dict[tuple[str, int], tuple[str, list[int]]]
+"""Letter and province of a unit: its name in the file, and the codes of its words."""
 _WITHOUT_ORDER = {codes.VOID, codes.FAILED}
 """Results without an order: "void" for an order the package rejected, "disband" for a unit without a retreat; in
 adjustments also "", for a unit that civil disorder disbands."""
@@ -91,14 +91,15 @@ def _phase(field: Field, attackers: dict[int, int], *, carried_out: bool) -> Pha
     field["name"].read(check_retreating, position)
     if not carried_out:
         return PhaseRecord(position)
-    orders, reported = field.get("orders"), _reported(results) if (results := field.get("results")) else {}
+    orders, results = field.get("orders"), field.get("results") or Field({})
+    reported = _reported(results)
     written = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
     if orders:
         moves = phase in (codes.SPRING, codes.FALL)
         numbers = cache(lambda: due(position["units"], position["owner"])[0].tolist())  # Few files need it.
         left_out = None if moves else partial(_is_left_out, position, reported, numbers)
         written = phase_format.read_orders(orders, position, left_out=left_out)
-    return PhaseRecord(position, written, _results(reported, position, written))
+    return PhaseRecord(position, written, _results(results, reported, position, written))
 
 
 def _ended(field: Field, game: list[PhaseRecord]) -> PhaseRecord:
@@ -179,12 +180,30 @@ def _next_to(place: int, dislodged: np.ndarray) -> set[int]:
 def _reported(field: Field) -> Reported:
     """Return what a `results` field says by unit."""
     reported: Reported = {}
-    for unit, words in field.items():
-        if unit != "WAIVE":
-            place = int(standard_board().province_of[words.read(find_location, unit[2:])])
-            known = [RESULTS[text] if text in RESULTS else _unknown(words.item(at), text) for at, text in words.texts()]
-            reported[unit[:1], place] = words, known
+    for unit, words in field.of(dict).items():
+        if unit == "WAIVE":
+            continue
+        try:
+            place = _place_of(unit[2:])
+        except InputError as error:
+            Field(words, str(unit), above=field).fail(str(error))
+        # Most units have no words.
+        reported[unit[:1], place] = unit, [] if words == [] else _codes(Field(words, str(unit), above=field))
     return reported
+
+
+def _codes(words: Field) -> list[int]:
+    return [RESULTS[text] if text in RESULTS else _unknown(words.item(at), text) for at, text in words.texts()]
+
+
+def _place_of(text: str) -> int:
+    """Return the province of a location."""
+    return _short_place(text) if len(text) <= LONGEST else int(standard_board().province_of[find_location(text)])
+
+
+@lru_cache(2**12)
+def _short_place(text: str) -> int:
+    return int(standard_board().province_of[find_location(text)])
 
 
 def _unknown(field: Field, text: str) -> int:
@@ -205,7 +224,7 @@ def _is_left_out(
     Of those without a result the first for a unit count, in adjustments until all that are due are made.
     """
     phase, kind = int(position["phase"]), order.order & codes.KIND_MASK
-    _, known = reported.get((order.letter, order.province), (None, []))
+    _, known = reported.get((order.letter, order.province), ("", []))
     if orders[order.province]:
         return True
     if known or phase != codes.WINTER:
@@ -217,19 +236,22 @@ def _is_left_out(
     return int((owners[ordered] == power).sum()) >= number
 
 
-def _results(reported: Reported, position: Position, orders: np.ndarray) -> np.ndarray:
+def _results(field: Field, reported: Reported, position: Position, orders: np.ndarray) -> np.ndarray:
     """Return results uint8 [75] from words by unit: no word is success, no entry is `UNKNOWN`."""
-    results = phase_format.absent_results(position, orders)
+    results = phase_format.absent_results(position, orders).tolist()
     phase, ordered, given = int(position["phase"]), phase_format.units_ordered(position), orders.tolist()
     silent = _WITHOUT_ORDER | {codes.DONE} if phase == codes.WINTER else _WITHOUT_ORDER
-    for (letter, place), (words, known) in reported.items():
-        kind, _, other, _ = codes.unpack(given[place])
-        another = kind == codes.BUILD and LETTERS[other] != letter
+    for (letter, place), (unit, known) in reported.items():
+        kind = given[place] & codes.KIND_MASK
+        another = kind == codes.BUILD and LETTERS[codes.unpack(given[place])[2]] != letter
         if known and (another or not kind) and set(known) <= silent:
             continue
-        results[place] = result = _result(known, kind, codes.DONE if kind else codes.UNORDERED)
-        phase_format.check_result(words, place, result, given[place], phase=phase, ordered=ordered)
-    return results
+        result = codes.DONE if kind else codes.UNORDERED
+        results[place] = result = _result(known, kind, result) if known else result
+        if not kind or result >= codes.DISLODGED_FLAG:
+            words = Field(field.value[unit], unit, above=field)
+            phase_format.check_result(words, place, result, given[place], phase=phase, ordered=ordered)
+    return np.array(results, dtype=np.uint8)
 
 
 def _result(known: list[int], kind: int, silent: int) -> int:

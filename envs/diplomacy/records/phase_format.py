@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache, partial
+from functools import cache, lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,6 +28,10 @@ from sparring.envs.diplomacy.records.timeline import UNKNOWN
 ORIGIN_WORDS = {codes.CAME_BY_CONVOY: "convoy", codes.CONTESTED: "contested"}
 DISLODGED_WORD = "dislodged"
 _RESULT_WORDS = (*RESULTS, DISLODGED_WORD)
+STARRED = 128
+"""Added to the code of a unit that begins with a star; codes are smaller."""
+_LONGEST_LIST = 2000
+"""Most characters of a power's texts that are kept with their meaning."""
 _NUMBERS = {power: number for number, power in enumerate(POWERS)}
 T = TypeVar("T")
 
@@ -90,8 +94,8 @@ def read_position(
     """Return the position [1, ...] of these rows; raises `InputError` under `field` for an impossible one."""
     fields = (units, dislodged, origin.astype(np.uint8), owner.astype(np.int8))
     state = {name: torch.from_numpy(row)[None] for name, row in zip(STATE, fields, strict=False)}
-    for name, value in (("year", year), ("phase", phase), ("winner", NOTHING), ("done", 0)):
-        state[name] = torch.tensor([value], dtype=STATE[name][1])
+    for name, kind, value in (("year", "h", year), ("phase", "b", phase), ("winner", "b", NOTHING), ("done", "B", 0)):
+        state[name] = torch.from_numpy(np.array([value], dtype=kind))  # faster than torch.tensor
     # `read_units` refuses units where none can stand: only their number can be wrong, and those that were dislodged.
     if any(away := dislodged.tolist()) or np.count_nonzero(units) > codes.MAX_UNITS:
         field.read(check_numbers, units.tolist(), away, phase)
@@ -104,32 +108,58 @@ def read_power(field: Field, name: str) -> int:
     return POWERS.index(field.read(choose, "power", name, POWERS)) if number is None else number
 
 
-def holdings(field: Field, reader: Callable[[str, int], T]) -> Iterator[tuple[int, Field, int, T]]:
-    """Yield (power, its list, number in it, what `reader` makes of text and power) of all texts; null has none."""
+def holdings(
+    field: Field, reader: Callable[[str, int], T], *, alike: bool = False
+) -> Iterator[tuple[int, Field, Sequence[T]]]:
+    """Yield (power, its list, what `reader` makes of each text and the power) of all powers; null has none.
+
+    `alike` says that a power's list is often that of the phase before.
+    """
     for name, held in field.items():
         power = read_power(field, name)
-        for number, text in held.texts() if held.value is not None else ():
-            try:
-                meaning = reader(text, power)
-            except InputError as error:
-                held.item(number).fail(str(error))
-            yield power, held, number, meaning
+        if held.value is not None:
+            yield power, held, _read_list(held, reader, power, alike=alike)
+
+
+def _read_list(held: Field, reader: Callable[[str, int], T], power: int, *, alike: bool) -> Sequence[T]:
+    texts = held.of(list)
+    try:
+        if alike and len("".join(texts)) <= _LONGEST_LIST:
+            return _meanings(reader, tuple(texts), power)
+        return [reader(text, power) for text in texts]
+    except (InputError, TypeError):  # Find its place.
+        for number, text in held.texts():
+            held.item(number).read(reader, text, power)
+        raise
+
+
+@lru_cache(2**14)
+def _meanings(reader: Callable[[str, int], Any], texts: tuple[str, ...], power: int) -> tuple[Any, ...]:
+    """Return what `reader` makes of a power's texts."""
+    return tuple([reader(text, power) for text in texts])
 
 
 def read_units(field: Field, units: np.ndarray, starred: np.ndarray | None = None) -> None:
     """Write the units of all powers into `units` [75], and those that begin with a star into `starred` [75]."""
-    stars = starred is not None
-    for _, held, number, ((province, code), away) in holdings(field, partial(_read_unit, stars=stars)):
-        row = starred if starred is not None and away else units
-        if row[province]:
-            held.item(number).fail(f"there is a unit in {location_name(province)} already")
-        row[province] = code
+    standing = [0] * codes.NUM_PROVINCES
+    away = standing if starred is None else [0] * codes.NUM_PROVINCES
+    for _, held, meanings in holdings(field, notation.read_unit if starred is None else _read_starred, alike=True):
+        for number, (province, code) in enumerate(meanings):
+            row = away if code >= STARRED else standing
+            if row[province]:
+                held.item(number).fail(f"there is a unit in {location_name(province)} already")
+            row[province] = code % STARRED
+    units[:] = standing
+    if starred is not None:
+        starred[:] = away
 
 
-def _read_unit(text: str, power: int, *, stars: bool) -> tuple[tuple[int, int], bool]:
-    """Return (province, code) of a unit, and whether it begins with a star, if `stars` may."""
-    away = stars and text.startswith("*")
-    return notation.read_unit(text[1:] if away else text, power), away
+def _read_starred(text: str, power: int) -> tuple[int, int]:
+    """Return (province, code) of a unit, `STARRED` added to the code if it begins with a star."""
+    if not text.startswith("*"):
+        return notation.read_unit(text, power)
+    province, code = notation.read_unit(text[1:], power)
+    return province, code + STARRED
 
 
 def read_province(text: str, _power: int = NOTHING) -> int:
@@ -142,18 +172,25 @@ def read_province(text: str, _power: int = NOTHING) -> int:
 
 def read_centres(field: Field) -> np.ndarray:
     """Return the owners of the centres, int64 [34]."""
-    centre_of, owner = standard_board().centre_of.tolist(), [NOTHING] * codes.NUM_CENTRES
+    centre_of, owner = _centre_numbers(), [NOTHING] * codes.NUM_CENTRES
     for _, held in field.items():
         if held.value is None:
             held.fail("is null; write [] for a power without centres")
-    for power, held, number, province in holdings(field, read_province):
-        centre = centre_of[province]
-        if centre < 0:
-            held.item(number).fail(f"{location_name(province)} is no supply centre")
-        if owner[centre] >= 0:
-            held.item(number).fail(f"{location_name(province)} has an owner already, {POWERS[owner[centre]]}")
-        owner[centre] = power
+    for power, held, provinces in holdings(field, read_province, alike=True):
+        for number, province in enumerate(provinces):
+            centre = centre_of[province]
+            if centre < 0:
+                held.item(number).fail(f"{location_name(province)} is no supply centre")
+            if owner[centre] >= 0:
+                held.item(number).fail(f"{location_name(province)} has an owner already, {POWERS[owner[centre]]}")
+            owner[centre] = power
     return np.array(owner)
+
+
+@cache
+def _centre_numbers() -> list[int]:
+    """Return the number of the centre in each province, [75], or `NOTHING`."""
+    return standard_board().centre_of.tolist()
 
 
 def read_orders(
@@ -165,17 +202,23 @@ def read_orders(
     """
     orders, ordered = [0] * codes.NUM_PROVINCES, units_ordered(state)
     home = standard_board().home.tolist() if int(state["phase"]) == codes.WINTER else None
-    for power, held, number, order in holdings(field, lambda text, _: notation.read_order(text)):
-        if order is not None and not (left_out and left_out(power, order, orders)):
-            place = order.province
-            owns_unit = ordered[place] > 0 and (ordered[place] - 1) % codes.NUM_POWERS == power
-            if not owns_unit and (home is None or home[place] != power):
+    for power, held, meanings in holdings(field, _read_order):
+        for number, order in enumerate(meanings):
+            if order is None or (left_out and left_out(power, order, orders)):
+                continue
+            place, unit = order.province, ordered[order.province]
+            if not (unit and (unit - 1) % codes.NUM_POWERS == power) and (home is None or home[place] != power):
                 where = location_name(place)
                 held.item(number).fail(f"{POWERS[power]} has nothing in {where} that could be ordered in this phase")
             if orders[place]:
                 held.item(number).fail(f"there is an order for {location_name(place)} already")
-            orders[place] = notation.without_army_coasts(order.order, place, ordered)
+            plain = order.order if order.plain else notation.without_army_coasts(order.order, place, ordered)
+            orders[place] = plain
     return np.array(orders, dtype=np.int32)
+
+
+def _read_order(text: str, _power: int) -> notation.Order | None:
+    return notation.read_order(text)
 
 
 def _origin(field: Field | None) -> np.ndarray:

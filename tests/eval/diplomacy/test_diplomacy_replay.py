@@ -226,6 +226,7 @@ press("0"); note("whole");
 point(["down", 1, -10], ["down", 2, 10], ["move", 1, -30], ["up", 1, 0], ["up", 2, 0]); note("pinched");
 press("x", "x"); note("small");
 press("l"); note("first"); press("ArrowDown"); note("second"); press("ArrowRight"); note("next");
+press("z", "z"); map.focus(); press("ArrowLeft", "ArrowLeft", "ArrowLeft", "l"); note("revealed");
 replay.seek(3, false); note("winter");
 const fill = (code) => document.querySelector(`#board .land[data-code="${code}"]`).style.fill;
 told.fills = ["RUH", "BUR", "LON", "TYR"].map(fill);
@@ -244,6 +245,8 @@ def test_map_and_orders_are_reached_by_keys_and_fingers(skirmish_page):
     assert views["closer"] == views["dragged"] == [225, 187.5, 750, 625]
     assert views["panned"] == [375, 187.5, 750, 625]
     assert views["pinched"][2:] == [600, 500]
+    # The army of Trieste was out of sight.
+    assert views["revealed"][0] > 0
     # In the list an arrow to the side is a phase, and one stays where one was.
     assert [told[name]["index"] for name in ("panned", "second", "next")] == [0, 0, 1]
     for name, at in (("first", 0), ("second", 1), ("next", 1)):
