@@ -141,7 +141,7 @@ def _samples(network: ActorCritic, device: str, seed: int) -> Samples:
 
 
 def _update(learner: PPOLearner, samples: Samples, number: int, **coefficients: float) -> dict[str, Any]:
-    chosen = {"learning_rate": 3e-4, "entropy_coefficient": 0.0} | coefficients
+    chosen: dict[str, Any] = {"learning_rate": 3e-4, "entropy_coefficient": 0.0} | coefficients
     return learner.update(samples, number=number, **chosen)
 
 

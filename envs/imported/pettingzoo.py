@@ -22,7 +22,7 @@ from gymnasium.spaces import Dict, Discrete, MultiDiscrete, Space
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import AssertOutOfBoundsWrapper, OrderEnforcingWrapper, TerminateIllegalWrapper
 
-from sparring.configs.core.errors import ConfigError, InputError, suggestion
+from sparring.configs.core.errors import ConfigError, InputError, one_line, suggestion
 from sparring.envs.imported.match import ImportedMatch, raised, raised_where
 
 MASK = "action_mask"
@@ -49,12 +49,18 @@ def make(
         raise ConfigError(
             f"env.id={game_id}: cannot be made with {options or 'no options'}: {raised_where(error)}"
         ) from error
-    if isinstance(env, ParallelEnv):
-        return ParallelMatch(env, game_id)
-    if isinstance(env, AECEnv):
-        return TurnMatch(env, game_id)
-    kind = type(env).__name__
-    raise ConfigError(f"env.id={game_id}: makes a {kind}; name a function that returns an AECEnv or a ParallelEnv")
+    if not isinstance(env, AECEnv | ParallelEnv):
+        kind = type(env).__name__
+        raise ConfigError(f"env.id={game_id}: makes a {kind}; name a function that returns an AECEnv or a ParallelEnv")
+    try:
+        return ParallelMatch(env, game_id) if isinstance(env, ParallelEnv) else TurnMatch(env, game_id)
+    except InputError:
+        raise
+    except Exception as error:
+        raise ConfigError(
+            f"env.id={game_id}: does not begin: {raised_where(error)}; it needs observation_space(agent), "
+            "action_space(agent) and reset(seed=None, options=None)"
+        ) from error
 
 
 def _function(game_id: str) -> Any:
@@ -287,7 +293,7 @@ class ParallelMatch(AgentSeats):
         super().__init__(env, game_id)
 
     def _masks_in_infos(self) -> bool:
-        return any(MASK in info for info in self.env.reset(seed=0)[1].values())
+        return any(MASK in info for info in self._values("reset", 2, self.env.reset(seed=0))[1].values())
 
     def reset(self, seed: int) -> None:
         """See `ImportedMatch.reset`."""
@@ -316,7 +322,11 @@ class ParallelMatch(AgentSeats):
         self._obs, rewards, terminated, truncated, self._infos = values
         self.rewards[:] = 0.0
         for agent, reward in rewards.items():
-            self.rewards[self._seat_of(agent)] = reward
+            try:
+                self.rewards[self._seat_of(agent)] = reward
+            except (TypeError, ValueError):
+                shown = one_line(repr(reward))
+                raise InputError(f"{self._name}: the reward of {agent} is {shown}; return a number") from None
         for agent in terminated.keys() | truncated.keys():
             ended, cut = terminated.get(agent, False), truncated.get(agent, False)
             if ended or cut:

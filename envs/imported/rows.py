@@ -254,14 +254,12 @@ def _named_roles(match: ImportedMatch, named: Sequence[str]) -> list[int]:
             raise ConfigError(f"{given}: {seat} has no policy; add it to one of them, or {seat} as one of its own")
         chosen += fits
     for kind, spaces in (("observe", match.observation_spaces), ("act by", match.action_spaces)):
-        for seat, role in enumerate(chosen):
+        for number, role in enumerate(chosen):
             first = chosen.index(role)
-            if spaces[seat] != spaces[first]:
-                pair = f"{match.seats[first]} and {match.seats[seat]}"
-                raise ConfigError(
-                    f"{given}: {pair} cannot share a policy: they {kind} {spaces[first]} and {spaces[seat]}; give each "
-                    "its own"
-                )
+            if spaces[number] != spaces[first]:
+                pair = f"{match.seats[first]} and {match.seats[number]}"
+                unequal = f"they {kind} {spaces[first]} and {spaces[number]}"
+                raise ConfigError(f"{given}: {pair} cannot share a policy: {unequal}; give each its own")
     return [list(dict.fromkeys(chosen)).index(role) for role in chosen]
 
 

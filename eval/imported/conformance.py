@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from gymnasium.spaces import Dict
 from torch import Tensor
 
 from sparring.agents.opponents.seats import RandomSeats
@@ -35,8 +36,19 @@ MOST_SECONDS = 20.0
 LARGEST_REWARD, SMALLEST_REWARD = 20.0, 0.02
 """Spread of the sums of rewards that suits the value function and its clipping."""
 LARGEST_FEATURE = 20.0
+HINTS = {
+    "!= set()": "an agent that has ended must leave self.agents",
+    "expected 5": "step returns observations, rewards, terminations, truncations and infos, a mapping of agents each",
+    "expected 2": "reset returns observations and infos, a mapping of agents each",
+    "seeding": "make the spaces in __init__: those of a class or a module are the same objects in all games",
+}
+"""What parts of messages of PettingZoo's tests mean."""
+WITH_MASKS = ("Observation space for each agent probably should be", "Observation is not a NumPy array")
+"""Warnings of PettingZoo's tests about observations with a mask beside them, which is its own form."""
 SLOW = 500.0
 """Moves a second below which training waits for the game."""
+OBSERVED = 50
+"""Moves in which observations are compared with their spaces."""
 PROBES = 20
 """Illegal actions that are tried."""
 
@@ -65,6 +77,8 @@ class RandomPlay:
     """Largest distance from 0 of every column of the rows seen, float32 [D]."""
     constant: np.ndarray
     """Columns that never changed, bool [D]."""
+    decided: np.ndarray
+    """Decisions of every seat, int64 [S]."""
     decisions: int
     moves: int
     seconds: float
@@ -104,9 +118,11 @@ def _outside(name: str, test: Callable[[], object]) -> Iterator[CheckLine]:
             test()
         except Exception as error:
             what = one_line(str(error)) or "it failed without a message"
-            yield CheckLine(f"PettingZoo's {name}", FIX, f"{type(error).__name__}: {what[:300]}")
+            hint = next((f"; {meant}" for part, meant in HINTS.items() if part in what), "")
+            yield CheckLine(f"PettingZoo's {name}", FIX, f"{type(error).__name__}: {what[:300]}{hint}")
             return
     own = [str(one.message) for one in told if issubclass(one.category, UserWarning)]
+    own = [text for text in own if not text.startswith(WITH_MASKS)]
     yield CheckLine(f"PettingZoo's {name}", OK, "passed")
     for text in dict.fromkeys(one_line(text)[:200] for text in own):
         yield CheckLine(f"PettingZoo's {name}", NOTE, text)
@@ -162,12 +178,14 @@ def play_randomly(game: ImportedGame, games: int, seed: int, seats: Sequence[str
     outcomes: list[int] = []
     lengths: list[int] = []
     low = high = batch.obs[batch.deciding][0].clone()
+    decided = torch.zeros(len(seats), dtype=torch.int64)
     decisions = moves = 0
     seconds, start = 0.0, time.perf_counter()
     while len(lengths) < games and moves < MOST_MOVES and time.perf_counter() - start < MOST_SECONDS:
         rows = batch.obs[batch.deciding]
         low, high = torch.minimum(low, rows.amin(0)), torch.maximum(high, rows.amax(0))
         decisions, moves = decisions + len(rows), moves + MATCHES
+        decided += batch.deciding.sum(0)
         actions = _random_actions(batch, player, memory)
         before = time.perf_counter()
         batch.step(actions)
@@ -187,6 +205,7 @@ def play_randomly(game: ImportedGame, games: int, seed: int, seats: Sequence[str
         length=np.array(lengths, dtype=np.int64),
         largest=largest.numpy(),
         constant=(low == high).numpy(),
+        decided=decided.numpy(),
         decisions=decisions,
         moves=moves,
         seconds=seconds,
@@ -247,6 +266,12 @@ def check_seats(play: RandomPlay, roles: Sequence[int], *, alike: bool) -> Itera
         "seats", NOTE, f"{'; '.join(shown[:4])}{more}; without a single leader {percent(1 - leads.sum())} %"
     )
     kinds = sorted({tuple(seat for seat in range(count) if roles[seat] == role) for role in roles})
+    for name, decisions in zip(play.seats, play.decided, strict=True):
+        if not decisions:
+            text = f"{name} never decided in {play.games} random matches: does the game pass it the turn?"
+            yield CheckLine("seats", FIX, text)
+    if count == 1:
+        yield CheckLine("seats", NOTE, "has one player and nobody to play against: one of Gymnasium is env=gymnasium")
     if len(kinds) > 1:
         named = "; ".join(", ".join(play.seats[seat] for seat in kind[:4]) for kind in kinds)
         share = "; all have equal spaces, so with 'env.roles=[*]' they share a policy" if alike else ""
@@ -295,6 +320,28 @@ def check_spaces_seen(play: RandomPlay, contract: dict[str, Any]) -> Iterator[Ch
         )
     if idle := int(play.constant[:count].sum()):
         yield CheckLine("spaces", NOTE, f"{idle} of {count} columns never changed in {play.decisions:,} decisions")
+
+
+def check_observations(game: ImportedGame, seed: int) -> Iterator[CheckLine]:
+    """Tell the first observation outside its space; training takes it if it has the right number of numbers."""
+    batch = game.batch(1, seed)
+    match, player, memory = batch.match(0), RandomSeats(batch.contract, seed=seed), torch.zeros(0, 0)
+    for _ in range(OBSERVED):
+        for seat in match.deciding():
+            space, seen = match.observation_spaces[seat], match.observe(seat)
+            if isinstance(space, Dict):  # without the mask beside it
+                seen = {key: seen[key] for key in space.spaces}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                inside = space.contains(seen)
+            if not inside:
+                dtype = f" of {seen.dtype}" if isinstance(seen, np.ndarray) else ""
+                text = f"{match.seats[seat]} observed {one_line(str(seen))[:100]}{dtype}, which is none of {space}"
+                yield CheckLine("spaces", NOTE, f"{text}: give it the space's bounds and type")
+                batch.close()
+                return
+        batch.step(_random_actions(batch, player, memory))
+    batch.close()
 
 
 def check_speed(play: RandomPlay) -> Iterator[CheckLine]:
@@ -379,5 +426,6 @@ def check_game(game: ImportedGame, games: int, seed: int) -> list[CheckLine]:
         lines += check_rewards(play)
         lines += check_seats(play, contract["roles"], alike=alike)
     lines += check_spaces_seen(play, contract)
+    lines += check_observations(game, seed)
     lines += check_speed(play)
     return lines

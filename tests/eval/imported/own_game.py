@@ -12,6 +12,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 from pettingzoo import ParallelEnv
 
 CARDS = 4
+SHARED = dict.fromkeys(["player_0", "player_1"], Discrete(CARDS))
 
 
 class Duel(ParallelEnv):
@@ -22,7 +23,7 @@ class Duel(ParallelEnv):
         self.possible_agents = ["player_0", "player_1"]
         inside = {"observation": Box(-1, 1, (2 * CARDS + 1,), np.float32), "action_mask": Box(0, 1, (CARDS,), np.int8)}
         self.observation_spaces = dict.fromkeys(self.possible_agents, Dict(inside))
-        self.action_spaces = dict.fromkeys(self.possible_agents, Discrete(CARDS))
+        self.action_spaces = SHARED if fault == "shared" else dict.fromkeys(self.possible_agents, Discrete(CARDS))
 
     def observation_space(self, agent):
         return self.observation_spaces[agent]
@@ -64,6 +65,8 @@ class Duel(ParallelEnv):
 
     def _seen(self):
         rows = [np.r_[self.left[seat], self.left[1 - seat], self.luck].astype(np.float32) for seat in range(2)]
+        if self.fault == "outside":
+            rows = [2 * row for row in rows]
         shown = zip(self.possible_agents, rows, self.left, strict=True)
         return {agent: {"observation": row, "action_mask": mask.copy()} for agent, row, mask in shown}
 

@@ -2,11 +2,14 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import sparring
 from sparring.configs.opponents import registered
 from sparring.eval.check import main
+from sparring.eval.imported.conformance import RandomPlay, check_observations, check_seats
+from sparring.eval.imported.policy import ImportedGame
 from tests.eval.imported.saved import DUEL
 
 
@@ -34,11 +37,30 @@ def test_a_sound_game_has_nothing_to_change_and_learns(capsys):
         ("mask", "random play", "card 3 is played already"),
         ("seats", "seats", "player_0 leads nearly always"),
         ("scale", "rewards", "scale rewards by about"),
+        (
+            "shared",
+            "PettingZoo's parallel_seed_test",
+            "; make the spaces in __init__: those of a class",
+        ),
     ],
 )
 def test_a_fault_is_found_with_what_to_change(fault, check, told):
     report = sparring.check(DUEL, {"fault": fault}, trial=0, games=100)
     assert told in lines(report, "fix")[check]
+
+
+def test_observations_outside_their_space_are_noted():
+    for fault, notes in (("", 0), ("outside", 1)):
+        told = list(check_observations(ImportedGame("pettingzoo", DUEL, {"fault": fault}), 0))
+        assert [(line.level, "player_0 observed {" in line.text) for line in told] == [("note", True)] * notes
+
+
+def test_a_seat_that_never_decides_is_told():
+    both = np.zeros((60, 2))
+    play = RandomPlay("ab", both, both[:, 0].astype(int), both[:, 0], both[0], both[0], np.array([9, 0]), 9, 9, 1.0)
+    assert [line.level for line in check_seats(play, [0, 0], alike=True) if "b never decided in 60" in line.text] == [
+        "fix"
+    ]
 
 
 def test_a_game_that_is_not_zero_sum_is_noted():
