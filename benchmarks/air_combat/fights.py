@@ -1,4 +1,4 @@
-"""Six recorded fights of scripted pilots, the last with missiles, for a page with what a pilot would say of each.
+"""Six recorded fights, five of released policies and one of pilots with missiles, and what a pilot would say of each.
 
 python -m benchmarks.air_combat.fights --out docs/air_fights.html
 """
@@ -15,6 +15,8 @@ import torch
 
 from benchmarks.command import run_script
 from benchmarks.report import heading, publish, table
+from sparring.agents.opponents.air_combat import open_player
+from sparring.agents.policies.policy import Policy
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.batch import AirCombatBatch
 from sparring.envs.air_combat.recording import AirRecorder, AirRecording
@@ -23,82 +25,93 @@ from sparring.eval.air_combat.replay import write_air_replay
 
 SEED, GAMES = 1, 6
 THINNED = 2
-"""Every so many-th sample goes into the page, 7.5 a second, so that six fights fit into a megabyte."""
+"""Every so many-th sample goes into the page, 5 to 7.5 a second, so that six fights fit into a megabyte."""
 
 
 @dataclass(frozen=True)
 class Fight:
-    """A match of two pilots: the row of a batch of `GAMES` from `SEED`, and what a pilot would say."""
+    """A match of two players: the row of a batch of `GAMES` from `SEED`, and what a pilot would say."""
 
     first: str
     second: str
     model: str
     row: int
     said: str = ""
+    gun: str = "cone"
     options: CombatOptions = PLAIN
 
 
+F16, QUICKSTART = "released/air_combat_f16", "released/air_combat_quickstart"
 FIGHTS = (
     Fight(
+        F16,
         "ace",
-        "dogfighter",
-        "f16",
-        5,
-        "Flies: the entry at 8 g and the way the speed bleeds away are an F-16's, but nothing here ever unloads "
-        "to get it back: below 80 m/s at 29 degrees of alpha both mush downhill, and four kilometres of height "
-        "are gone.\n"
-        "Fights: turning at each other and jousting nose to nose, with passes of 13 to 77 m. I would keep 150 m "
-        "and use the pass to win an angle; neither of these plans a turn ahead, and one second in 105 is spent "
-        "behind the other.",
-    ),
-    Fight(
-        "dogfighter",
-        "chaser",
         "f16",
         1,
-        "Flies: yes. A hard turn, 8.5 g at the start and less as the speed goes.\n"
-        "Fights: the pass at 10 m is luck, not a merge. After it the lead pursuit comes round a little earlier "
-        "than the pure pursuit and shoots first. That part is right, and short.",
+        "Flies: it saves its speed. The ace pulls 8.5 g to 25 degrees of alpha and leaves the first turn at 153 m/s; "
+        "the policy asks for 6 g and has 202.\n"
+        "Fights: the ace's nose is on three seconds earlier, two kilometres away, where a gun does nothing. In the "
+        "pass at 22 m the policy holds the cross still: the ace loses 57 % of its life, the policy 1. Then it turns "
+        "nose low through a kilometre of height, 24 degrees a second, comes round a second before the ace, and that "
+        "is the fight. Won by angle and speed, never from behind.",
     ),
     Fight(
-        "ace",
-        "brawler",
-        "point_mass",
+        F16,
+        QUICKSTART,
+        "f16",
+        1,
+        "Flies: both bleed from 225 to 130 m/s and give 1,600 m of height away, at 25 degrees of alpha for most of the "
+        "turns, the one from the point mass at up to 30.\n"
+        "Fights: three times nose to nose, at 26 m, at 12 m, and the last not to its end. Each has its nose near the "
+        "other for 8 and 7 seconds. The difference is the hand: in the second pass the policy that learned this "
+        "aircraft asks for 1.4 g with the cross on the aim, the other pulls 4.7 g across it, and loses 65 % of its "
+        "life there against 8.",
+    ),
+    Fight(
+        F16,
+        "evader",
+        "f16",
         3,
-        "Flies: smooth and light. Rolls start and stop at once; the point mass has no inertia to feel.\n"
-        "Fights: both hold the trigger in a head-on pass and lose nine tenths of their life each, as they must "
-        "when the gun is a cone that both are in. What decides is the next pass, by a fraction of a second.",
+        "Flies: a real chase. It dives a kilometre to catch the evader, 354 m/s against 240, pulls up under it, closes "
+        "the throttle in front of the break and takes 9 g at 300 m/s.\n"
+        "Fights: twice it arrives with 90 to 100 m/s too much, the evader breaks across its nose at 8 and 6 g, and it "
+        "slides past at 338 and 193 m. Then it is slow enough, but at 150 m/s the break still goes across faster than "
+        "its nose can follow. A few hits in each pass, 27, 14, 36 and 9 %, and the last ones from 740 m. I would have "
+        "throttled back three seconds earlier and stayed behind: 13 of 88 seconds are spent there.",
+    ),
+    Fight(
+        F16,
+        "evader",
+        "f16",
+        0,
+        "Flies: fast, to no purpose. It dives from 7,000 to 2,000 m, reaches 418 m/s and stays there.\n"
+        "Fights: it does not; 28 % of its games against this pilot are drawn. The evader leaves at military power, "
+        "level, at no more than 317 m/s. With its nose on it the policy would be there in about a minute. Instead it "
+        "flies a wide curve at 2 g, the nose 50 to 65 degrees off, for 100 seconds, and the distance grows to 10.6 km. "
+        "None of the six pilots it trained with runs away at this speed.",
+    ),
+    Fight(
+        QUICKSTART,
+        "ace",
+        "point_mass",
+        4,
+        "Flies: light and exact; the point mass rolls as fast as one thinks.\n"
+        "Fights: a joust. From 2.7 km on both have the nose within 4 degrees of the other; the pass at 9 m leaves 16 "
+        "and 15 % of two lives. That is a coin, not a plan, and no pilot would do it. What it does better comes after: "
+        "7.6 g at once where the ace needs a second to begin its turn, 8 degrees ahead when they face each other "
+        "again, and the first hits from 730 m.",
     ),
     Fight(
         "ace",
         "evader",
         "f16",
         4,
-        "Flies: the breaks are honest, and they are paid for: the evader is down to 106 m/s. Its alpha of 33 "
-        "degrees is not honest: a limiter at 25 would not let it go there.\n"
-        "Fights: the best of the five. One stays behind the other for 36 seconds, overshoots, comes back, and "
-        "fires when it is in range. But the evader never threatens, and it dives to 1,000 m where it has nothing "
-        "left.",
-    ),
-    Fight(
-        "chaser",
-        "turning",
-        "f16",
-        5,
-        "Flies: the target's turn at 3 g is clean. The chaser hangs behind it at 114 m/s and 26 degrees of alpha.\n"
-        "Fights: pure pursuit of a turn ends in lag, with the nose on the target and the rounds behind it: 28 "
-        "seconds with the nose within 10 degrees, 265 rounds, one kill. Pull lead.",
-    ),
-    Fight(
-        "ace",
-        "evader",
-        "f16",
-        4,
-        "Flies: as before. The evader goes to idle under each missile, which hides its engine and costs its speed: "
-        "97 m/s at 16 seconds.\n"
+        "Flies: two scripted pilots, with missiles. The evader goes to idle under each missile, which hides its engine "
+        "and costs its speed: 97 m/s at 16 seconds.\n"
         "Fights: both missiles are launched from 3.5 and 3.1 km behind, and both turn to a flare within a "
         "tenth of a second of its drop. I would have kept the second until the other is out of flares. The gun has to "
         "do it, and does.",
+        "rounds",
         CombatOptions(missiles=2, flares=12),
     ),
 )
@@ -127,14 +140,22 @@ def main() -> None:
 
 def played(fight: Fight) -> AirRecording:
     """Return the recording of a fight."""
-    batch = AirCombatBatch(GAMES, model=fight.model, threads=1, seed=SEED, options=fight.options)
-    batch.assign(torch.tensor([[rules.bot_id(fight.first), rules.bot_id(fight.second)]] * GAMES))
+    pilots = [open_player(name) for name in (fight.first, fight.second)]
+    policies = {seat: one.contestant for seat, one in enumerate(pilots) if isinstance(one.contestant, Policy)}
+    repeat = next((one.contract["action_repeat"] for one in policies.values()), rules.ACTION_REPEAT)
+    how = {"model": fight.model, "gun": fight.gun, "options": fight.options}
+    batch = AirCombatBatch(GAMES, action_repeat=repeat, threads=1, seed=SEED, **how)
+    bots = [rules.ACTIONS if seat in policies else rules.bot_id(one.name) for seat, one in enumerate(pilots)]
+    batch.assign(torch.tensor([bots] * GAMES))
     recorder = AirRecorder(batch, GAMES)
     while not recorder.done:
+        for seat, policy in policies.items():
+            batch.actions[:, seat] = policy.act(batch.obs[:, seat])
         batch.step(batch.actions)
         recorder(batch)
     batch.close()
-    return recorder.recordings((fight.first, fight.second), notes=fight.said)[fight.row]
+    names = [one.name.removeprefix("released/") for one in pilots]
+    return recorder.recordings(names, notes=fight.said)[fight.row]
 
 
 def facts(recording: AirRecording) -> list[str]:
