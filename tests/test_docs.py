@@ -107,6 +107,14 @@ def test_moving_pictures_are_small(path):
     assert path.stat().st_size < 1e6
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "docs").rglob("*.html")), ids=lambda path: path.name)
+def test_pages_of_one_file_may_load_nothing(path):
+    text = path.read_text(encoding="utf-8")
+    assert "default-src 'none'" in text
+    assert 'name="viewport"' in text
+    assert re.findall(r"""(?:\b(?:src|href)=["']?|url\(|@import\s*["'])(?:https?:)?//""", text) == []
+
+
 def script(name):
     """A Python file of docs/ as a module."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")

@@ -36,7 +36,8 @@ _REPLAY = '<a href="/replay" target="_blank" rel="noopener">Replay</a>'
 def play_page(power: int, players: Sequence[str], file: str) -> str:
     """Return the page for the person who plays `power`; `file` is where the game is saved."""
     data = board_data() | {"power": power, "players": list(players), "file": file}
-    parts = map_parts() | {"script": join_files(_FOLDER, "remote.js", "choose.js", "play.js"), "extra": _REPLAY}
+    script = join_files(_FOLDER, "remote.js", "choose.js", "play.js")
+    parts = map_parts() | {"script": script, "extra": _REPLAY, "policy": ""}
     return fill_page(_FOLDER / "page.html", title="Sparring · Diplomacy", data=data, **parts)
 
 

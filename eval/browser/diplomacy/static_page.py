@@ -35,6 +35,11 @@ LAST_YEAR = 1910
 LINEUPS = {"mixed": "student and DumbBots", "students": "six students", "dumbbots": "six DumbBots"}
 """Choices of opponents by their name in the page's address."""
 KERNELS = (process_kernel, dumbbot_kernel, list_kernel, observation.observe_kernel)
+_POLICY = (
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
+    "style-src 'unsafe-inline'; img-src data:\">\n"
+)
+"""What the page may load, which without a server it says itself."""
 _CLOSED = "const {{ openGame, ABOUT }} = (() => {{\n{}\nreturn {{ openGame, ABOUT }};\n}})();"
 """The game in a scope of its own: its functions have the names of the kernels."""
 _FOLDER = Path(__file__).parent
@@ -47,7 +52,7 @@ def static_page(policy: str = STUDENT) -> str:
     data |= {"rules": board_rules(), "student": stored_student(policy), "file": ""}
     game = "\n".join([rules_script(), join_files(_FOLDER, "student.js", "marks.js", "local.js")])
     script = f"{_CLOSED.format(game)}\n{join_files(_FOLDER, 'choose.js', 'play.js')}"
-    parts = map_parts() | {"script": script, "extra": _choices()}
+    parts = map_parts() | {"script": script, "extra": _choices(), "policy": _POLICY}
     return fill_page(_FOLDER / "page.html", title="Sparring · Diplomacy", data=data, **parts)
 
 
