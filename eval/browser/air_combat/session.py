@@ -104,7 +104,8 @@ def weapons_of(opponent: Pilot, weapons: str, offered: rules.CombatOptions) -> r
     if own.armed != offered.armed:
         carried = f"missiles={own.missiles}, flares={own.flares}" if own.armed else "the gun alone"
         fitting = MISSILES if own.armed else GUNS_ALONE
-        raise InputError(f"weapons={weapons}: {opponent.name} was trained with {carried}; choose {fitting}")
+        how = f"choose {fitting}" if own.armed else f"choose {fitting}, without --missiles and --flares"
+        raise InputError(f"weapons={weapons}: {opponent.name} was trained with {carried}; {how}")
     return own
 
 

@@ -147,6 +147,21 @@ def test_a_policy_of_other_options_is_refused_by_their_names(whole, beyond, told
         other.check(policy.contract)
 
 
+def test_an_attack_begins_with_a_policy_of_the_same_options(whole, tmp_path):
+    path = str(whole / "small" / "final.pt")
+    env = AirCombatEnvConfig(num_envs=4, action_repeat=60, missiles=2)
+    train(small(tmp_path, env=env, max_updates=1))
+    armed = str(tmp_path / "small" / "final.pt")
+    options = ExploitOptions(players=(armed,), steps=100_000, seeds=1, start=(path,))
+    with pytest.raises(InputError, match="plays with missiles=None, the policy with 2; give another to begin with"):
+        make_runs(options, find_targets(options), tmp_path / "responses")
+    both = ExploitOptions(players=(path, armed), steps=100_000, seeds=1, start=("cold",))
+    with pytest.raises(
+        InputError, match=r"missiles differs in a mixture: .* None, .* 2; give policies of equal matches"
+    ):
+        find_targets(both)
+
+
 def test_a_run_begins_with_a_policy_of_its_options(whole, tmp_path):
     env = AirCombatEnvConfig(num_envs=4, action_repeat=60, missiles=2)
     with pytest.raises(ConfigError, match="was trained with no missiles, this run has missiles=2; begin with another"):
@@ -217,6 +232,9 @@ def test_forms_of_actions_and_teams_are_trained_and_evaluated(tmp_path, beyond):
                              quiet=True, device="cpu", replay=tmp_path / "match.html")  # fmt: skip
     evaluation = evaluate(asked)
     assert '"games": 2' in evaluation.json
+    response = ExploitOptions(players=(str(final),), steps=100_000, seeds=1, start=("warm",))
+    (run,) = make_runs(response, find_targets(response), tmp_path / "responses")
+    assert beyond.items() <= vars(run.config.env).items()
     evaluation.outputs[asked.replay](asked.replay)
 
 
