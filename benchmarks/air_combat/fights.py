@@ -9,6 +9,7 @@ import argparse
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -143,7 +144,7 @@ def played(fight: Fight) -> AirRecording:
     pilots = [open_player(name) for name in (fight.first, fight.second)]
     policies = {seat: one.contestant for seat, one in enumerate(pilots) if isinstance(one.contestant, Policy)}
     repeat = next((one.contract["action_repeat"] for one in policies.values()), rules.ACTION_REPEAT)
-    how = {"model": fight.model, "gun": fight.gun, "options": fight.options}
+    how: dict[str, Any] = {"model": fight.model, "gun": fight.gun, "options": fight.options}
     batch = AirCombatBatch(GAMES, action_repeat=repeat, threads=1, seed=SEED, **how)
     bots = [rules.ACTIONS if seat in policies else rules.bot_id(one.name) for seat, one in enumerate(pilots)]
     batch.assign(torch.tensor([bots] * GAMES))
