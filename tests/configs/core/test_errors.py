@@ -1,6 +1,15 @@
 import pytest
 
-from sparring.configs.core.errors import ConfigError, InputError, UnknownNameError, choices, choose, suggestion
+from sparring.configs.core.errors import (
+    ConfigError,
+    InputError,
+    MissingPackageError,
+    UnknownNameError,
+    choices,
+    choose,
+    require_package,
+    suggestion,
+)
 
 
 def test_choose_returns_what_is_known():
@@ -16,6 +25,12 @@ def test_choose_names_the_name_the_choices_and_the_nearest():
 def test_no_suggestion_where_nothing_is_near():
     assert suggestion("xyz", ("ace", "brawler")) == ""
     assert suggestion("brawl", ("ace", "brawler"), likeness=0.99) == ""
+
+
+def test_a_missing_package_is_named_with_the_extra_that_has_it():
+    require_package("pytest", "dev")
+    with pytest.raises(MissingPackageError, match=r"^no_such_package is not .*; run `sparring install train`"):
+        require_package("no_such_package", "train")
 
 
 def test_bad_input_is_one_family():
