@@ -6,6 +6,7 @@
   blocks of two 3x3 convolutions (Espeholt et al. 2018, arXiv:1802.01561, figure 3). Always ReLU.
 - `small`: 32, 64 and 64 kernels of 3x3, padded, for boards and views; the second has stride 2 in pictures longer than
   10, the third in pictures longer than 20.
+- `none`: the picture is numbers like the others, without convolutions: for small boards a fraction of the work.
 
 Their output is flattened and joined by the other features; the layers behind are those of `ActorCritic`. So the first
 of those is the linear layer that the papers put behind the convolutions, `hidden` wide.
@@ -23,7 +24,7 @@ from torch import Tensor, nn
 
 from sparring.agents.policies.actor_critic import ACTIVATIONS
 
-AUTO, SMALL, NATURE, IMPALA = "auto", "small", "nature", "impala"
+AUTO, SMALL, NATURE, IMPALA, FLAT = "auto", "small", "nature", "impala", "none"
 NATURE_SIDE = 36
 """Shortest side of a picture that leaves one pixel behind the kernels of `nature`."""
 IMPALA_CHANNELS = (16, 32, 32)

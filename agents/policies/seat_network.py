@@ -34,7 +34,7 @@ from sparring.agents.policies.actor_critic import (
     network_shape,
     sample,
 )
-from sparring.agents.policies.encoders import AUTO, NATURE, NATURE_SIDE, Picture, chosen_encoder
+from sparring.agents.policies.encoders import AUTO, FLAT, NATURE, NATURE_SIDE, Picture, chosen_encoder
 from sparring.agents.policies.memory import NONE, Sequences, state_size
 from sparring.agents.policies.role_trunks import RoleTrunks, Trunk, trunk_weight_sizes
 from sparring.configs.core.errors import ConfigError
@@ -343,6 +343,8 @@ def seat_shape(contract: Mapping[str, Any], config: NetworkConfig) -> dict[str, 
     obs_dim, continuous, binary = (contract[key] for key in ("obs_dim", "continuous", "binary"))
     picture = list(contract.get("picture", ()))
     _check_options(contract["id"], config, picture)
+    if config.encoder == FLAT:
+        picture, config, contract = [], replace(config, encoder=AUTO), {**contract, "picture": ()}
     if picture:
         config = replace(config, encoder=chosen_encoder(config.encoder, Picture(*picture)))
     sizes = network_shape(obs_dim, continuous, binary, config, categorical=contract.get("categorical", 0))

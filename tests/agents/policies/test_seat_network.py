@@ -360,6 +360,19 @@ def test_keys_of_seats_are_refused_in_other_shapes():
             check_shape(plain | {key: value})
 
 
+def test_a_picture_is_taken_as_plain_numbers(tmp_path):
+    seen = contract(categorical=6, picture=BOARD) | {"version": 1, "kwargs": {}}
+    shape = shape_for(seen, NetworkConfig(hidden=8, encoder="none"))
+    assert not {"picture", "encoder"} & shape.keys()
+    save_checkpoint(tmp_path / "flat.pt", build_network(shape), contract=seen, training={})
+    assert load_checkpoint(tmp_path / "flat.pt").network.shape == shape
+    with pytest.raises(ContentError, match="encoder=none: must be the one that was chosen"):
+        check_shape(shape_for(seen, NetworkConfig(hidden=8)) | {"encoder": "none"})
+    with pytest.raises(CheckpointError, match="picture is None in the contract, .* in the network"):
+        net = build_network(shape_for(seen, NetworkConfig(hidden=8)))
+        save_checkpoint(tmp_path / "other.pt", net, contract=seen | {"picture": []}, training={})
+
+
 def test_options_that_do_not_suit_the_game_are_refused():
     for options, config, message in (
         ({"categorical": 6}, {"encoder": "impala"}, "network.encoder=impala: .* shows no picture; leave it out"),
@@ -404,7 +417,7 @@ def test_playing_alone_does_not_move_the_critics_memory():
     assert not torch.equal(both[2][:, own:], memory[:, own:])
 
 
-@pytest.mark.parametrize("change", [{"masked": False}, {"roles": [0, 1]}, {"picture": [0, 1, 1, 1, 0]}])
+@pytest.mark.parametrize("change", [{"masked": False}, {"roles": [0, 1]}])
 def test_a_checkpoint_whose_contract_has_another_network_is_refused(change, tmp_path):
     net, given = network(categorical=6), contract(categorical=6) | {"version": 1, "kwargs": {}}
     save_checkpoint(tmp_path / "final.pt", net, contract=given, training={})
