@@ -39,6 +39,24 @@ def test_deterministic_actions_equal_each_actor_alone(blocks):
     assert (alone[0] - alone[1]).abs().max() > 0.1
 
 
+def test_choices_equal_those_of_each_actor_alone_and_are_drawn_as_often_as_likely():
+    """Two choices after a binary action; the draws of 20,000 rows have the frequencies of the log-probabilities."""
+    nets = [ActorCritic(5, 0, 1, NetworkConfig(hidden=8, blocks=0), categorical=[3, 4], seed=seed) for seed in (1, 2)]
+    for net in nets:
+        with torch.no_grad():
+            net.actor[-1].weight.mul_(200.0)
+    obs, stacked = some_obs(2), stack(nets)
+    alone = torch.stack([net.act(obs[k], deterministic=True)[0] for k, net in enumerate(nets)])
+    assert torch.equal(stacked.act(obs, deterministic=True), alone)
+    assert alone[..., 1].unique().numel() > 1
+    row = obs[:, :1].expand(2, 20_000, 5)
+    drawn = stacked.act(row, generator=torch.Generator().manual_seed(3))
+    for k, net in enumerate(nets):
+        likely = net._answer(row[k, :1]).choices[1].exp()[0]
+        shares = torch.bincount(drawn[k, :, 2].long(), minlength=4) / 20_000
+        torch.testing.assert_close(shares, likely, atol=0.02, rtol=0)
+
+
 @pytest.mark.parametrize("memory", ["gru", "lstm"])
 def test_recurrent_actors_equal_each_alone(memory):
     contract = {"id": "any", "obs_dim": 5, "continuous": 2, "binary": 1}
