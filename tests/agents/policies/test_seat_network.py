@@ -366,10 +366,11 @@ def test_a_picture_is_taken_as_plain_numbers(tmp_path):
     assert not {"picture", "encoder"} & shape.keys()
     save_checkpoint(tmp_path / "flat.pt", build_network(shape), contract=seen, training={})
     assert load_checkpoint(tmp_path / "flat.pt").network.shape == shape
+    convolving = shape_for(seen, NetworkConfig(hidden=8))
     with pytest.raises(ContentError, match="encoder=none: must be the one that was chosen"):
-        check_shape(shape_for(seen, NetworkConfig(hidden=8)) | {"encoder": "none"})
-    with pytest.raises(CheckpointError, match="picture is None in the contract, .* in the network"):
-        net = build_network(shape_for(seen, NetworkConfig(hidden=8)))
+        check_shape(convolving | {"encoder": "none"})
+    net = build_network(convolving)
+    with pytest.raises(CheckpointError, match=r"picture is None in the contract, .* in the network"):
         save_checkpoint(tmp_path / "other.pt", net, contract=seen | {"picture": []}, training={})
 
 
