@@ -188,6 +188,10 @@ def test_a_cluster_loses_a_node_and_nothing_else():
     pytest.importorskip("ray")
     command = [sys.executable, "-c", "from tests.agents.distributed import test_tasks as t; t.lose_a_node()"]
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    environment = os.environ | {"PYTHONPATH": paths, "RAY_USAGE_STATS_ENABLED": "0"}
+    environment = os.environ | {
+        "PYTHONPATH": paths,
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_raylet_start_wait_time_s": "300",
+    }
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
