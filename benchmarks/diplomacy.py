@@ -30,6 +30,7 @@ from benchmarks.report import heading, publish, table
 from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.interfaces.parallel_env import DiplomacyParallelEnv
+from sparring.envs.diplomacy.orders.listing import MAX_ORDERS
 from sparring.envs.diplomacy.search.score import WEIGHTS
 from sparring.envs.diplomacy.search.search import SearchOrders
 from sparring.envs.diplomacy.search.settings import read_settings
@@ -196,16 +197,17 @@ class OurOrders(Ours):
 
 
 class OurLists(Ours):
-    """List the orders of all units, mask those of 17, and take orders by their index."""
+    """List the orders of all units, mask those of 17 in memory made before, and take orders by their index."""
 
     def __init__(self, pool: Pool, size: int) -> None:
         super().__init__(pool, size)
         self.numbers = torch.zeros(size, codes.NUM_PROVINCES, dtype=torch.int64)
         self.places = torch.arange(codes.SLOTS).expand(size, -1)
+        self.mask = torch.zeros(size, codes.SLOTS, MAX_ORDERS, dtype=torch.bool)
 
     def work(self) -> int:
         listed = self.batch.all_legal_orders()
-        self.mask = listed.mask(self.places)
+        listed.mask(self.places, out=self.mask)
         self.batch.orders.copy_(listed.take(self.numbers))
         return self.size
 

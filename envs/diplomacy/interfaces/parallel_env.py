@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Dict
 from pettingzoo import ParallelEnv
@@ -245,16 +246,19 @@ class DiplomacyParallelEnv(ParallelEnv[str, slots.Observation, np.ndarray]):
             raise ResetNeeded("the environment is closed: make a new one to play on")
         if not self.agents:
             raise ResetNeeded("no game is running: call reset() before step()")
-        acting, batch = list(self.agents), self._batch
-        before = batch.snapshot() if self._scorer.by_phase else {"done": batch.done.clone()}
+        acting, batch, by_phase = list(self.agents), self._batch, self._scorer.by_phase
+        before = batch.snapshot() if by_phase else {"done": torch.zeros_like(batch.done)}
         orders = slots.joint_orders(actions, self.agents, self._slots, lenient=self._lenient)
         batch.orders[0].numpy()[:] = orders
         self._opponents.write()
         batch.process()
-        batch.check()
-        rewards = self._scorer.score(before, batch.state, batch.results)[0].tolist()
+        if int(batch.undecided):
+            batch.check()
         row = self.row()
         won, over, lives = int(row["winner"]) >= 0, bool(row["done"]), slots.living(row)
+        rewards = [0.0] * len(POWERS)
+        if by_phase or over:
+            rewards = self._scorer.score(before, batch.state, batch.results)[0].tolist()
         gone = {agent: won or not lives[agent] for agent in acting}
         cut = {agent: over and not gone[agent] for agent in acting}
         self.agents = [agent for agent in acting if not (gone[agent] or cut[agent])]

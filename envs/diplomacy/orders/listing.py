@@ -70,13 +70,13 @@ class Lister:
         self._all: Rows | None = None
 
     def __call__(self, game: int) -> dict[int, np.ndarray]:
-        """Return copies of the legal orders int32 [n], by province; empty once the game is over."""
+        """Return a copy of the legal orders int32 [n], by province; empty once the game is over."""
         if self._one is None or not self._one.fill(game):
             self._one = self._rows(1, self._one)
             return self(game)
-        starts, orders = self._one.starts[0].tolist(), self._one.orders[0].cpu().numpy()
-        bounds = enumerate(pairwise(starts))
-        return {place: orders[first:end].copy() for place, (first, end) in bounds if end > first}
+        starts = self._one.starts[0].tolist()
+        orders = self._one.orders[0, : starts[-1]].cpu().numpy().copy()
+        return {place: orders[first:end] for place, (first, end) in enumerate(pairwise(starts)) if end > first}
 
     def all(self) -> ListedOrders:
         """Return the legal orders of all games, in memory that the next call writes into; waits for the device."""
