@@ -93,7 +93,7 @@ def read_position(
 ) -> dict[str, torch.Tensor]:
     """Return the position [1, ...] of these rows; raises `InputError` under `field` for an impossible one."""
     fields = (units, dislodged, origin.astype(np.uint8), owner.astype(np.int8))
-    state = {name: torch.from_numpy(row)[None] for name, row in zip(STATE, fields, strict=False)}
+    state = {name: torch.from_numpy(row[None]) for name, row in zip(STATE, fields, strict=False)}
     for name, kind, value in (("year", "h", year), ("phase", "b", phase), ("winner", "b", NOTHING), ("done", "B", 0)):
         state[name] = torch.from_numpy(np.array([value], dtype=kind))  # faster than torch.tensor
     # `read_units` refuses units where none can stand: only their number can be wrong, and those that were dislodged.
