@@ -47,8 +47,8 @@ def timed(cells: Sequence[BotCell], workers: int) -> list[RecordedTask]:
     """Play the cells with so many workers."""
     began, tasks = time.time(), []
     executor = Executor(workers=workers, threads=1)
-    for _, (process, *times) in run_tasks(partial(timed_cell, began), cells, executor):
-        tasks.append(RecordedTask(workers, process, *times, games=GAMES))
+    for _, (process, begin, end, used) in run_tasks(partial(timed_cell, began), cells, executor):
+        tasks.append(RecordedTask(workers, process, begin, end, used, GAMES))
     return tasks
 
 
