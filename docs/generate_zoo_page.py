@@ -44,7 +44,7 @@ the model's own; its win rate measures what the table hides
 SECOND = """
 ## How they were made
 
-Steps are those in the file, of a language model its decisions. Minutes are the card's, by the clock of the machine that it names.
+Steps are those in the file, of a language model its decisions. Minutes are the card's, by its machine's clock.
 
 | name | steps | minutes | command to repeat | licence | file, SHA-256 | card |
 | --- | ---: | ---: | --- | --- | --- | --- |
