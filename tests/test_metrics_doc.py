@@ -8,7 +8,7 @@ import pytest
 
 from sparring.agents.trainers import train as train_by_grpo
 from sparring.configs.core.session import LoggerConfig
-from sparring.configs.language import DIPLOMACY_BOTS, CloneConfig
+from sparring.configs.language import DIPLOMACY_BOTS
 from sparring.configs.schema import (
     EvaluationConfig,
     GymnasiumEnvConfig,
@@ -23,6 +23,7 @@ from sparring.configs.schema import (
 )
 from sparring.curriculum.league.matchmaking import CATEGORIES
 from sparring.envs.diplomacy.config import (
+    DiplomacyCloneConfig,
     DiplomacyCloneRunConfig,
     DiplomacyDistillRunConfig,
     DiplomacyEnvConfig,
@@ -137,7 +138,7 @@ def clone_rows(tmp_path_factory):
         DiplomacyCloneRunConfig,
         tmp_path_factory.mktemp("clone"),
         env=DiplomacyEnvConfig(last_year=1902),
-        clone=CloneConfig(hidden=16, layers=1, heads=1, games_per_update=2, updates=2),
+        clone=DiplomacyCloneConfig(hidden=16, layers=1, heads=1, games_per_update=2, updates=2),
         evaluation=EvaluationConfig(every=2, games=2),
     )
 

@@ -290,13 +290,13 @@ const told = {};
 const rows = () => [...document.querySelectorAll("#odds div")].map((row) => row.textContent);
 const note = (name) => { told[name] = { ...replay.state(), lines: rows() }; };
 const send = (target, type) => target.dispatchEvent(new Event(type, { bubbles: true }));
-const first = () => document.querySelector("#orders li[tabindex]");
+const first = () => document.querySelector("#orders li[aria-describedby]");
 note("started");
 send(first(), "pointerenter"); note("hovered"); send(first(), "pointerleave"); note("left");
 send(document.querySelector("#marks .mark.told"), "click"); note("tapped");
 send(document.body, "click"); note("tappedElsewhere");
 first().focus(); note("focused"); replay.seek(1); note("moved");
-told.places = document.querySelectorAll("#orders li[tabindex]").length;
+told.places = document.querySelectorAll("#orders li[aria-describedby]").length;
 replay.seek(replay.state().phases - 2); note("winter"); send(first(), "pointerenter"); note("waived");
 const out = document.createElement("pre");
 out.id = "selftest"; out.textContent = JSON.stringify(told); document.body.append(out);
@@ -323,7 +323,7 @@ def test_odds_are_shown_where_one_points(file):
 
 POINT = """
 <script>
-const item = document.querySelector("#orders li[tabindex]");
+const item = document.querySelector("#orders li[aria-describedby]");
 item.scrollIntoView(); item.dispatchEvent(new Event("pointerenter"));
 const box = document.querySelector("#odds").getBoundingClientRect(), own = item.getBoundingClientRect();
 const out = document.createElement("pre");
