@@ -77,7 +77,13 @@ def _declared(section: Any, lacks: Sequence[str], prefix: str) -> Iterator[tuple
 
 def knows(kind: type[RunConfig], key: str) -> bool:
     """Return whether a kind of run has this option or section."""
-    return any(f"{known}.".startswith(f"{bare(key)}.") for known in declared(kind))
+    return bare(key) in _options_and_sections(kind)
+
+
+@cache
+def _options_and_sections(kind: Any) -> frozenset[str]:
+    parts = (key.split(".") for key in declared(kind))
+    return frozenset(".".join(names[:length]) for names in parts for length in range(1, len(names) + 1))
 
 
 def siblings(kind: type[RunConfig], key: str) -> list[str]:
