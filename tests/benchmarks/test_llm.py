@@ -56,6 +56,7 @@ def test_a_step_with_its_games_accounts_for_its_time():
     assert all(0 < step[name] < 1 for name in ("outside", "outside_rollout", "outside_learning", "mask"))
 
 
+@pytest.mark.slow  # half a minute in TRL; the comparison of `make bench` runs it
 def test_trl_learns_from_answers_of_the_length_that_was_asked_for():
     pytest.importorskip("trl", minversion="1.16")
     args = argparse.Namespace(**llm.QUICK, seed=1, threads=1)
