@@ -75,7 +75,7 @@ def _declared(section: Any, lacks: Sequence[str], prefix: str) -> Iterator[tuple
             yield key, option
 
 
-def knows(kind: type[RunConfig], key: str) -> bool:
+def knows(kind: Any, key: str) -> bool:
     """Return whether a kind of run has this option or section."""
     return bare(key) in _options_and_sections(kind)
 
