@@ -12,8 +12,11 @@ from functools import cache
 from importlib import import_module
 from typing import Any, get_args, get_type_hints
 
-from sparring.configs.games import PACKAGES, is_imported, is_retired
+from sparring.configs.core.errors import ConfigError, choose
+from sparring.configs.games import PACKAGES, id_message, is_imported, is_retired
 from sparring.configs.schema import GYMNASIUM, IMPORTED, GymnasiumRunConfig, ImportedRunConfig, RunConfig
+
+OWN_PREFIX = "sparring/"
 
 
 @cache
@@ -39,7 +42,7 @@ def run_kind(plain: Mapping[str, Any]) -> type[RunConfig]:
     kinds = [kind for kind in run_kinds() if trainer in kind.trainers] or run_kinds()
     env_id = env.get("id") if isinstance(env, Mapping) else None
     game = GYMNASIUM
-    if isinstance(env_id, str) and (env_id.lower().startswith("sparring/") or is_retired(env_id)):
+    if isinstance(env_id, str) and (env_id.lower().startswith(OWN_PREFIX) or is_retired(env_id)):
         game = env_id
     elif isinstance(env, Mapping) and is_imported(env):
         return next(kind for kind in run_kinds() if kind.game == IMPORTED)  # its trainer is checked later
@@ -102,6 +105,15 @@ def owners(key: str) -> list[type[RunConfig]]:
 def games(kinds: Sequence[type[RunConfig]]) -> list[str]:
     """Return the games of some kinds of run, each once."""
     return list(dict.fromkeys(kind.game for kind in kinds))
+
+
+def check_own_game(env_id: str) -> None:
+    """Raise `ConfigError` if an `env.id` means a game of the project, by its prefix or its name, and none has it."""
+    if is_retired(env_id):
+        raise ConfigError(id_message(env_id))
+    own = [game for game in games(run_kinds()) if game not in (GYMNASIUM, IMPORTED)]
+    if env_id.lower().startswith(OWN_PREFIX) or f"{OWN_PREFIX}{env_id}" in own:
+        choose("env.id", env_id, own)
 
 
 def belongs_elsewhere(kind: type[RunConfig], key: str, plain: Mapping[str, Any]) -> str:

@@ -245,7 +245,9 @@ def _refusal(error: ErrorDetails, plain: Mapping[str, Any]) -> ConfigError:
 
 def _misplaced(key: str, value: Any, plain: Mapping[str, Any]) -> ConfigError:
     """Make the error for a key that this kind of run lacks, for a section its first option."""
-    kind = kinds.run_kind(plain)
+    kind, env = kinds.run_kind(plain), plain.get("env")
+    if isinstance(env, Mapping) and isinstance(env.get("id"), str):
+        kinds.check_own_game(env["id"])  # else each of its options would be blamed
     while isinstance(value, Mapping) and value and kinds.owners(inner := f"{key}.{next(iter(value))}"):
         key, value = inner, next(iter(value.values()))
     elsewhere = kinds.belongs_elsewhere(kind, key, plain)

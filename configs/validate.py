@@ -11,13 +11,12 @@ from typing import Any
 
 from sparring.configs import schema
 from sparring.configs.core.allowed import complaint
-from sparring.configs.core.errors import ConfigError, choose
+from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.files import CHECKPOINTS, holds
-from sparring.configs.games import id_message, is_retired
-from sparring.configs.kinds import bare, declared, games, run_kinds
+from sparring.configs.kinds import OWN_PREFIX, bare, check_own_game, declared, run_kinds
 from sparring.configs.language import SHARED, EndpointConfig, GRPOConfig, LeagueConfig
 from sparring.configs.opponents import is_code, registered
-from sparring.configs.schema import GYMNASIUM, IMPORTED
+from sparring.configs.schema import IMPORTED
 from sparring.configs.serialization import from_plain, options, to_plain
 
 IdleRow = tuple[type[schema.RunConfig], str, tuple[str, ...]]
@@ -60,12 +59,8 @@ def validate(config: schema.RunConfig, *, started: bool = False) -> None:
 
     A `started` run may have options without effect, since it may have started before they were refused.
     """
-    if is_retired(config.env.id):
-        raise ConfigError(id_message(config.env.id))
-    if config.env.id.lower().startswith("sparring/"):
-        choose("env.id", config.env.id, [game for game in games(run_kinds()) if game not in (GYMNASIUM, IMPORTED)])
-        _check_trainer(config)
-    if isinstance(config, schema.ImportedRunConfig):
+    check_own_game(config.env.id)
+    if config.env.id.lower().startswith(OWN_PREFIX) or isinstance(config, schema.ImportedRunConfig):
         _check_trainer(config)
     from_plain(to_plain(config))
     if isinstance(config, schema.PPORunConfig | schema.GRPORunConfig):

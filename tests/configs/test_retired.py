@@ -42,3 +42,9 @@ def test_training_says_why_and_what_to_use(env_id, prefix, run):
 def test_an_unknown_game_of_ours_is_answered_with_the_known_ones(env_id):
     with pytest.raises(InputError, match=r"unknown env\.id .*sparring/Dogfight-v1"):
         load(["+run=quickstart", f"env.id={env_id}"])
+
+
+@pytest.mark.parametrize("env_id", ["sparring/AirComba-v1", "AirCombat-v1", "sparring/Dogfight-v0"])
+def test_a_wrong_game_is_blamed_before_the_options_that_it_lacks(env_id):
+    with pytest.raises(InputError, match=r"^(unknown )?env\.id"):
+        load(["+run=air_combat_quickstart", f"env.id={env_id}"])
