@@ -4,7 +4,7 @@
 // parent comes before its children. Histories are visited once, by depth-first recursion on sets of nine bits; nothing
 // is looked up but a child's number. sf is the probability that a player plays a sequence and then a cell, [n, 9];
 // g is the derivative of its expected return by that, [n, 9], so that a best response is a sweep from the last sequence
-// to the first.
+// to the first. Both hold LANES policies side by side, [n, 9, LANES], for which the histories are visited once.
 
 #include <algorithm>
 #include <cstdint>
@@ -12,7 +12,13 @@
 
 namespace {
 
+#ifndef LANES
+#define LANES 1
+#endif
+
 constexpr int32_t NONE = -1;
+// One number of each policy, in the memory of NumPy's arrays, which are aligned to a double only.
+typedef double Lanes __attribute__((vector_size(8 * LANES), aligned(8), may_alias));
 
 struct Game {
     bool abrupt;  // the turn passes after a cell that was found occupied, too
@@ -54,14 +60,14 @@ struct Game {
 
 struct Walk {
     const Game& game;
-    const double* sf[2];
-    double* g[2];
+    const Lanes* sf[2];
+    Lanes* g[2];
 
     // P decides; the other player's last decision was `other_last`, an index of [n, 9].
     template <bool ABRUPT, int P>
     void visit(unsigned own, unsigned other, unsigned tried, unsigned other_tried, int32_t at, int32_t other_at,
                int32_t other_last) {
-        double won = 0.0;
+        Lanes won = {};
         for (unsigned left = game.cells & ~tried; left; left &= left - 1) {
             const int cell = __builtin_ctz(left);
             const unsigned bit = 1u << cell;
@@ -105,33 +111,37 @@ void copy_sequences(const Game* game, int player, uint64_t* keys, uint8_t* legal
     std::copy(game->legal[player].begin(), game->legal[player].end(), legal);
 }
 
-// Turn the probabilities of cells [n, 9] of both players into sf in place; write the first player's value and the values
-// of both best responses to `values`.
+// Turn the probabilities of cells [n, 9, LANES] of both players into sf in place; write the first players' values and
+// the values of both best responses to `values` [3, LANES].
 void evaluate(const Game* game, double* first, double* second, double* values) {
-    double* sf[2] = {first, second};
-    std::vector<double> g[2];
+    Lanes* sf[2] = {reinterpret_cast<Lanes*>(first), reinterpret_cast<Lanes*>(second)};
+    std::vector<double> sums[2];
+    Lanes* g[2];
     for (int p = 0; p < 2; ++p) {
         const auto count = static_cast<int64_t>(game->key[p].size());
-        g[p].assign(count * 9, 0.0);
+        sums[p].assign(count * 9 * LANES, 0.0);
+        g[p] = reinterpret_cast<Lanes*>(sums[p].data());
         for (int64_t id = 1; id < count; ++id)
             for (int cell = 0; cell < 9; ++cell) sf[p][id * 9 + cell] *= sf[p][game->parent[p][id]];
     }
-    Walk walk{*game, {first, second}, {g[0].data(), g[1].data()}};
+    Walk walk{*game, {sf[0], sf[1]}, {g[0], g[1]}};
     if (game->abrupt)
         walk.visit<true, 0>(0, 0, 0, 0, 0, 0, 0);
     else
         walk.visit<false, 0>(0, 0, 0, 0, 0, 0, 0);
-    values[0] = 0.0;
-    for (size_t i = 0; i < g[0].size(); ++i) values[0] += first[i] * g[0][i];
+    Lanes value = {};
+    for (size_t i = 0; i < game->key[0].size() * 9; ++i) value += sf[0][i] * g[0][i];
+    for (int lane = 0; lane < LANES; ++lane) values[lane] = value[lane];
     for (int p = 0; p < 2; ++p)
-        for (auto id = static_cast<int64_t>(game->key[p].size()) - 1; id >= 0; --id) {
-            double best = -1e300;
-            for (int cell = 0; cell < 9; ++cell)
-                if (game->legal[p][id * 9 + cell]) best = std::max(best, g[p][id * 9 + cell]);
-            if (id)
-                g[p][game->parent[p][id]] += best;
-            else
-                values[1 + p] = best;
-        }
+        for (auto id = static_cast<int64_t>(game->key[p].size()) - 1; id >= 0; --id)
+            for (int lane = 0; lane < LANES; ++lane) {
+                double best = -1e300;
+                for (int cell = 0; cell < 9; ++cell)
+                    if (game->legal[p][id * 9 + cell]) best = std::max(best, double(g[p][id * 9 + cell][lane]));
+                if (id)
+                    g[p][game->parent[p][id]][lane] += best;
+                else
+                    values[(1 + p) * LANES + lane] = best;
+            }
 }
 }

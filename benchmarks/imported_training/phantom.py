@@ -1,6 +1,6 @@
 """Exact exploitability of a policy in phantom tic-tac-toe and dark hex on nine cells, classical and abrupt.
 
-    python -m benchmarks.imported_training.phantom --ckpt RUN
+    python -m benchmarks.imported_training.phantom --ckpt RUN           # up to four of one game share a visit
     python -m benchmarks.imported_training.phantom --game dark_hex      # uniform play
 
 Nobody sees the other's stones: a player names a cell, which is taken unless the other has it. If it has, the player
@@ -38,6 +38,8 @@ CELLS = 9
 ALL_CELLS = 2**CELLS - 1
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
 ROWS_AT_ONCE = 1 << 16
+MOST_LANES = 4
+"""Policies that are evaluated at once: four doubles are a vector of AVX2."""
 SOURCE = Path(__file__).with_name("phantom.cpp")
 FLAGS = ("-O3", "-march=native")
 
@@ -62,9 +64,15 @@ class PhantomGame:
     Raises `InputError` without a compiler.
     """
 
-    def __init__(self, game: str, *, abrupt: bool, cells: int = ALL_CELLS, flags: Sequence[str] = FLAGS) -> None:
-        """Make the game of `GAMES` in which only the set `cells` of cells, a number of nine bits, is in play."""
-        self._library, _ = _compiled(tuple(flags))
+    def __init__(
+        self, game: str, *, abrupt: bool, cells: int = ALL_CELLS, lanes: int = 1, flags: Sequence[str] = FLAGS
+    ) -> None:
+        """Make the game of `GAMES` in which only the set `cells` of cells, a number of nine bits, is in play.
+
+        `lanes` is 1, 2 or 4: that many policies are evaluated at once.
+        """
+        self.lanes = lanes
+        self._library, _ = _compiled((*flags, f"-DLANES={lanes}"))
         self._wins = winning_sets(game)
         self._game = self._library.make_game(int(abrupt), cells, *(_address(one) for one in self._wins))
 
@@ -82,12 +90,18 @@ class PhantomGame:
         self._library.copy_sequences(self._game, player, _address(keys), _address(legal))
         return keys, legal.astype(bool)
 
-    def evaluate(self, tables: Sequence[np.ndarray]) -> Values:
-        """Return what both players' probabilities of cells, float64 [n, 9], are worth."""
-        copies = [np.array(one, dtype=np.float64, order="C") for one in tables]
-        values = np.zeros(3)
-        self._library.evaluate(self._game, *(_address(one) for one in copies), _address(values))
-        return Values(float(values[0]), (float(values[1]), float(values[2])))
+    def evaluate(self, tables: Sequence[np.ndarray]) -> list[Values]:
+        """Return what the policies are worth, for both players' probabilities of cells, float64 [n, 9, lanes].
+
+        The tables are overwritten.
+        """
+        for player, one in enumerate(tables):
+            expected = (self._library.count_sequences(self._game, player), CELLS, self.lanes)
+            if one.shape != expected or one.dtype != np.float64 or not one.flags.c_contiguous:
+                raise ValueError(f"tables must be contiguous float64 {expected}, not {one.dtype} {one.shape}")
+        values = np.zeros((3, self.lanes))
+        self._library.evaluate(self._game, *(_address(one) for one in tables), _address(values))
+        return [Values(first, (one, other)) for first, one, other in values.T.tolist()]
 
 
 def winning_sets(game: str) -> np.ndarray:
@@ -207,47 +221,66 @@ def _address(array: np.ndarray) -> int:
     return int(array.ctypes.data)
 
 
-def _game_of(args: argparse.Namespace) -> tuple[str, bool, Any]:
-    """Return the game, whether it is the abrupt one, and the network, which is None for uniform play."""
+def _game_of(args: argparse.Namespace) -> tuple[str, bool, list[Any]]:
+    """Return the game, whether it is the abrupt one, and the networks, of which None is uniform play."""
     if not args.ckpt:
-        return args.game, args.abrupt, None
+        return args.game, args.abrupt, [None]
     from sparring.agents.opponents.players import find_checkpoint
     from sparring.eval.imported.policy import load_policy
 
-    player, game = load_policy(find_checkpoint(args.ckpt), "cpu")
-    if game.package != "openspiel" or game.id not in GAMES:
-        raise InputError(f"{args.ckpt}: plays {game.name}; this measures {' and '.join(GAMES)} of openspiel")
-    if player.memory_size:
-        raise InputError(f"{args.ckpt}: has a memory, which this cannot follow; train with network.memory=none")
-    return game.id, game.kwargs.get("gameversion") == GAMES[game.id].abrupt, player.network
+    games, networks = [], []
+    for path in args.ckpt:
+        player, game = load_policy(find_checkpoint(path), "cpu")
+        if game.package != "openspiel" or game.id not in GAMES:
+            raise InputError(f"{path}: plays {game.name}; this measures {' and '.join(GAMES)} of openspiel")
+        if player.memory_size:
+            raise InputError(f"{path}: has a memory, which this cannot follow; train with network.memory=none")
+        games.append((game.id, game.kwargs.get("gameversion") == GAMES[game.id].abrupt))
+        networks.append(player.network)
+        if games[-1] != games[0]:
+            raise InputError(f"{path}: plays another game than {args.ckpt[0]}; measure them one after the other")
+    return *games[0], networks
 
 
-def measure(game: str, *, abrupt: bool, network: Any) -> Values:
-    """Return what the policy `network`, or uniform play, is worth against itself and best responses."""
-    tree = PhantomGame(game, abrupt=abrupt)
+def measure(game: str, *, abrupt: bool, networks: Sequence[Any]) -> list[Values]:
+    """Return what the policies `networks`, where None is uniform play, are worth against themselves and best responses.
+
+    Up to four share a visit of the histories.
+    """
+    if len(networks) > MOST_LANES:
+        rest = measure(game, abrupt=abrupt, networks=networks[MOST_LANES:])
+        return measure(game, abrupt=abrupt, networks=networks[:MOST_LANES]) + rest
+    tree = PhantomGame(game, abrupt=abrupt, lanes=1 << (len(networks) - 1).bit_length())
     tables = []
     for player in (0, 1):
         keys, legal = tree.sequences(player)
-        tables.append(uniform_table(legal) if network is None else policy_table(network, game, player, keys, legal))
+        both = np.zeros((len(keys), CELLS, tree.lanes))
+        for lane, network in enumerate(networks):
+            uniform = network is None
+            both[..., lane] = uniform_table(legal) if uniform else policy_table(network, game, player, keys, legal)
+        tables.append(both)
     values = tree.evaluate(tables)
     tree.close()
-    return values
+    return values[: len(networks)]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="exact exploitability in phantom tic-tac-toe and dark hex 3x3")
-    parser.add_argument("--ckpt", help="run or checkpoint; without it uniform play")
+    parser.add_argument("--ckpt", nargs="+", help="runs or checkpoints of one game; without it uniform play")
     parser.add_argument("--game", choices=GAMES, default="phantom_ttt", help="of uniform play; default: %(default)s")
     parser.add_argument("--abrupt", action="store_true", help="of uniform play: the turn passes after every move")
     parser.add_argument("--out", type=Path, help="markdown file to write as well")
     args = parser.parse_args()
-    game, abrupt, network = _game_of(args)
-    values = measure(game, abrupt=abrupt, network=network)
+    game, abrupt, networks = _game_of(args)
     name = f"{game}, {'abrupt' if abrupt else 'classical'}"
-    figures = [f"{one:.3f}" for one in (values.exploitability, values.first, *values.responses)]
     columns = ("policy", "game", "exploitability", "first player", "best first player", "best second player")
-    row = [args.ckpt or "uniform play", name, *figures]
-    publish("\n".join([heading("Exact exploitability", ["torch"]), table(columns, [row])]), args.out)
+    rows = []
+    for policy, values in zip(
+        args.ckpt or ["uniform play"], measure(game, abrupt=abrupt, networks=networks), strict=True
+    ):
+        figures = (values.exploitability, values.first, *values.responses)
+        rows.append([policy, name, *(f"{one:.3f}" for one in figures)])
+    publish("\n".join([heading("Exact exploitability", ["torch"]), table(columns, rows)]), args.out)
     return 0
 
 

@@ -12,6 +12,8 @@ CELLS = 0b000011011
 """A square, on which nobody can win."""
 LINE = 0b000010111
 """The first row and the centre: wins for both in tic-tac-toe, and for the second player in dark hex."""
+LANES = 2
+"""Policies that are evaluated at once."""
 
 
 def played(history, player):
@@ -105,19 +107,33 @@ def test_values_are_those_of_a_plain_search(game):
     random = np.random.default_rng(1)
     for abrupt in (False, True):
         for cells in (CELLS, LINE):
-            tree = PhantomGame(game, abrupt=abrupt, cells=cells, flags=("-O0",))
-            tables, policies = [], []
+            tree = PhantomGame(game, abrupt=abrupt, cells=cells, lanes=LANES, flags=("-O0",))
+            tables, policies = [], [[] for _ in range(LANES)]
             for player in (0, 1):
                 keys, legal = tree.sequences(player)
-                table = random.random(legal.shape) * legal
+                table = random.random((*legal.shape, LANES)) * legal[..., None]
                 table /= table.sum(1, keepdims=True)
+                for lane, policy in enumerate(policies):
+                    policy.append(dict(zip(keys.tolist(), table[..., lane].copy(), strict=True)))
                 tables.append(table)
-                policies.append(dict(zip(keys.tolist(), table, strict=True)))
-            values, plain = tree.evaluate(tables), Plain(game, abrupt, cells, policies)
+            found = tree.evaluate(tables)
             tree.close()
-            assert values.first == pytest.approx(plain.value(), abs=1e-12)
-            assert values.responses == pytest.approx([plain.response(player) for player in (0, 1)], abs=1e-12)
-            assert values.exploitability >= 0
+            assert len(found) == LANES
+            for values, policy in zip(found, policies, strict=True):
+                plain = Plain(game, abrupt, cells, policy)
+                assert values.first == pytest.approx(plain.value(), abs=1e-12)
+                assert values.responses == pytest.approx([plain.response(player) for player in (0, 1)], abs=1e-12)
+                assert values.exploitability >= 0
+
+
+def test_tables_of_another_size_are_refused_before_the_code_reads_them():
+    if shutil.which("g++") is None:
+        pytest.skip("needs g++")
+    tree = PhantomGame("phantom_ttt", abrupt=False, cells=CELLS, lanes=LANES, flags=("-O0",))
+    tables = [np.zeros((len(tree.sequences(player)[0]), 9, 1)) for player in (0, 1)]
+    with pytest.raises(ValueError, match=r"must be contiguous float64 .* 2\), not float64 .* 1\)"):
+        tree.evaluate(tables)
+    tree.close()
 
 
 def test_a_sequence_is_read_in_its_order():
