@@ -137,5 +137,5 @@ def load_trainer(name: str) -> tuple[Any, Any]:
     except ModuleNotFoundError as error:
         if name not in EXTRAS:
             raise
-        raise InputError(f'trainer={name} needs {error.name}: pip install -e ".[{EXTRAS[name]}]"') from error
+        raise InputError(f"trainer={name} needs {error.name}: `sparring install {EXTRAS[name]}`") from error
     return trainer, fit

@@ -23,7 +23,6 @@ PACKAGES = {
     "typer": "typer",
     "hydra-core": "hydra",
     "pettingzoo": "pettingzoo",
-    "scipy": "scipy",
     "tensorboard": "tensorboard",
     "torch": "torch",
     "warp-lang": "warp",

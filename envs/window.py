@@ -11,7 +11,7 @@ from gymnasium.error import DependencyNotInstalled
 
 from sparring.configs.core.errors import InputError
 
-HINT = 'render_mode="human" needs pygame: pip install -e ".[human]"'
+HINT = 'render_mode="human" needs pygame: `sparring install human`'
 SHARE_OF_SCREEN = 0.9
 """Larger pictures are shrunk to this share of the screen."""
 

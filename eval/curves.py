@@ -5,7 +5,7 @@ mean of its group as a thick one, and the starts of phases and stages of the fir
 group the mean, minimum and maximum of its runs' last values. Needs neither torch nor the game, so it can be used
 during training.
 
-`history.py` reads, `panels.py` draws. Drawing needs matplotlib: pip install -e ".[plots]".
+`history.py` reads, `panels.py` draws. Drawing needs matplotlib: `sparring install plots`.
 """
 
 from __future__ import annotations

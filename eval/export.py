@@ -2,7 +2,7 @@
 
 `onnx_model.py` documents inputs and outputs of the dogfight, `seat_model.py` those of games of other packages. Models
 whose outputs differ from torch are rejected, and of the dogfight those above 250,000 parameters or 10 MB. Needs onnx
-and onnxruntime: pip install -e ".[export]". Exit codes: 0 done, 2 bad input or a package missing (one line on stderr),
+and onnxruntime: `sparring install export`. Exit codes: 0 done, 2 bad input or a package missing (one line on stderr),
 130 stopped with Ctrl-C.
 """
 

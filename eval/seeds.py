@@ -330,7 +330,7 @@ def _row(
     seed: int,
     resamples: int,
 ) -> SeedRow:
-    from sparring.eval.stats.aggregate import improvement, spread  # Imported late: it loads SciPy.
+    from sparring.eval.stats.aggregate import improvement, spread
 
     mine = ours.scores(tasks)
     if theirs is None:

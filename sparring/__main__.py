@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sparring.configs.core.errors import InputError, choose
-from sparring.configs.core.files import write_atomically
+from sparring.configs.core.files import naming_files, write_atomically
 
 BAD_INPUT = 2
 
@@ -55,7 +55,7 @@ COMMANDS = {
     "runs": SubCommand("sparring.eval.runs", "recorded runs: list, search, metrics, health", trains=False),
     "install": SubCommand("", "install what an extra needs into this Python: sparring install train", trains=False),
 }
-TRAINING = ("torch", "warp", "hydra", "scipy")
+TRAINING = ("torch", "warp", "hydra")
 """Packages of the extra `train` whose absence tells that it is not installed."""
 SIZE = "1.4 GB with a CPU build of torch"
 CPU_BUILDS = "https://download.pytorch.org/whl/cpu"
@@ -112,7 +112,9 @@ def _open_page(options: list[str], *, watching: bool) -> None:
 
     policy = opponent_of_page(find_opponent(options[0] if options else RELEASED))
     path = _cache() / f"fly-{re.sub(r'[^A-Za-z0-9_.-]+', '-', policy.name)[-80:]}.html"
-    write_atomically(path, static_page(policy))
+    page = static_page(policy)
+    with naming_files(path.parent):
+        write_atomically(path, page)
     address = path.as_uri() + ("#watch" if watching else "")
     if open_browser(address):
         print(f"Opened {address} in the browser: {policy.name}, with simulator and network on one page.")
@@ -122,11 +124,11 @@ def _open_page(options: list[str], *, watching: bool) -> None:
 
 def _cache() -> Path:
     """Return a folder for pages that exists and can be written to."""
-    for base in (os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", tempfile.gettempdir()):
-        folder = Path(base) / "sparring"
+    for base in (lambda: os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", tempfile.gettempdir):
         try:
+            folder = Path(base()) / "sparring"
             folder.mkdir(parents=True, exist_ok=True)
-        except OSError:
+        except (OSError, RuntimeError):  # read-only, full, or there is neither a home nor a temporary folder
             continue
         if os.access(folder, os.W_OK):
             return folder
@@ -152,7 +154,13 @@ def _install(extras: list[str]) -> int:
             f"install: this Python has no pip; with uv: uvx --with {' --with '.join(map(repr, needed))} ..."
         )
     print(f"Installing {', '.join(needed)} into {sys.prefix}")
-    return subprocess.run([sys.executable, "-m", "pip", "install", *cpu_build(needed), *needed], check=False).returncode
+    code = subprocess.run([sys.executable, "-m", "pip", "install", *cpu_build(needed), *needed], check=False).returncode
+    if code:
+        raise InputError(
+            f"install: pip failed with {code}, for the reason above; without a network, run `pip download "
+            f"{' '.join(map(repr, needed))}` where there is one, then here with PIP_NO_INDEX=1 PIP_FIND_LINKS=FOLDER"
+        )
+    return 0
 
 
 def cpu_build(needed: Sequence[str]) -> list[str]:

@@ -116,7 +116,7 @@ def test_every_module_can_be_imported_under_another_name(room):
         try:
             exec(f"import {name} as found", names)
         except InputError as missing:  # the form of a game for a hub whose package is not installed
-            if ".envs.hubs." not in name or "pip install -e" not in str(missing):
+            if ".envs.hubs." not in name or "sparring install" not in str(missing):
                 raise
             continue
         assert names["found"].__name__ == name
@@ -245,13 +245,13 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 79_533,
+    "product lines": 79_616,
     "product files": 464,
     "import lines, % of product lines": 7.4,
     "files with one importer": 82,
     "files with one importer and at most 80 lines": 5,
     "`found` as a name, per 1,000 lines": 0.6,
-    "test lines": 68_687,
+    "test lines": 68_857,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""

@@ -12,6 +12,9 @@ from urllib.parse import unquote
 
 import pytest
 
+from tests.eval.browser.browser import browser
+from tests.eval.dogfight.test_replay import needs_chromium
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -111,3 +114,82 @@ def test_links_to_code_show_the_code(site):
     assert "repository/agents/run/fit.py.html" in Links((site / "architecture.html").read_text("utf-8")).links
     code = re.sub(r"<[^>]+>", "", (site / "repository/agents/run/fit.py.html").read_text("utf-8"))
     assert "def fit(trainer: Trainer, session: RunSession)" in code
+
+
+# ---- the pages in a browser, from the disk
+
+SHOWN = (
+    *("index.html", "fly.html", "diplomacy.html", "air_fights.html", "league.html", "watch/dogfight.html"),
+    *("watch/diplomacy.html", "envs/dogfight.html", "model_zoo.html", "notebooks/reading_a_run.ipynb.html"),
+)
+"""Pages that every run of the tests opens: those that do something, and one of each kind of the others."""
+LOCAL = ("file:", "data:", "blob:", "about:")
+MACHINES = '"source": "rendering", "level": "warning"'
+"""Of entries of the console about drawing without a graphics card."""
+WIDTH = 400
+CONTROLS = {
+    *("button", "link", "textbox", "searchbox", "combobox", "listbox", "checkbox", "radio", "slider", "spinbutton"),
+    *("switch", "tab", "menuitem", "treeitem", "Canvas", "application"),
+}
+"""Roles that a screen reader names, where they can have the focus."""
+
+
+def faults(tab, address):
+    """What is wrong with a page on a phone: errors, requests elsewhere, a width beyond its own, nameless controls."""
+    tab.console.clear()
+    tab.requests.clear()
+    tab.open(address, width=WIDTH, height=800, mobile=True)
+    tab.value("new Promise((done) => setTimeout(done, 100))")
+    wide = tab.value("document.documentElement.scrollWidth")
+    return [
+        *(one for one in tab.console if MACHINES not in one),
+        *(f"asks for {one[:200]}" for one in tab.requests if not one.startswith(LOCAL)),
+        *([f"is {wide} pixels wide"] if wide > WIDTH else []),
+        *nameless(tab),
+    ]
+
+
+def nameless(tab):
+    for node in tab.call("Accessibility.getFullAXTree")["nodes"]:
+        focusable = any(each["name"] == "focusable" and each["value"]["value"] for each in node.get("properties", ()))
+        if node["ignored"] or node["role"]["value"] not in CONTROLS or not focusable:
+            continue
+        if not node.get("name", {}).get("value", "").strip():
+            about = tab.call("DOM.describeNode", backendNodeId=node["backendDOMNodeId"])["node"]
+            yield f"a {node['role']['value']} has no name: {about['nodeName']} {about.get('attributes')}"
+
+
+def wrong_pages(site, names, folder):
+    """The faults of the pages, by name."""
+    with browser(folder) as tab:
+        tab.call("Network.enable")
+        tab.call("Accessibility.enable")
+        return {name: wrong for name in names if (wrong := faults(tab, (site / name).as_uri()))}
+
+
+@needs_chromium
+def test_pages_work_from_the_disk_on_a_phone_and_for_a_screen_reader(site, tmp_path):
+    assert wrong_pages(site, SHOWN, tmp_path) == {}
+
+
+@needs_chromium
+@pytest.mark.slow
+def test_every_page_works_from_the_disk_on_a_phone_and_for_a_screen_reader(site, pages, tmp_path):
+    names = [path.relative_to(site).as_posix() for path in pages]
+    assert len(names) > 150
+    assert wrong_pages(site, sorted(set(names) - {*SHOWN}), tmp_path) == {}
+
+
+@needs_chromium
+def test_faults_of_a_page_are_seen(tmp_path):
+    content = (
+        "<!doctype html><meta name=viewport content='width=device-width'><img src='https://elsewhere.invalid/a.png'>"
+        "<button></button><input><a href='#'></a><canvas tabindex=0></canvas><button aria-label=Fire></button>"
+        "<div style='width:500px'>wide</div><script>missing()</script>"
+    )
+    (tmp_path / "bad.html").write_text(content)
+    (wrong,) = wrong_pages(tmp_path, ["bad.html"], tmp_path / "profile").values()
+    assert "missing is not defined" in " ".join(wrong)
+    assert "asks for https://elsewhere.invalid/a.png" in wrong
+    assert "is 500 pixels wide" in wrong or "is 508 pixels wide" in wrong
+    assert sorted(one.split()[1] for one in wrong if one.startswith("a ")) == ["Canvas", "button", "link", "textbox"]

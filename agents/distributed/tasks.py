@@ -305,7 +305,7 @@ def connected(address: str) -> Any:
     try:
         ray: Any = import_module("ray")
     except ModuleNotFoundError as error:
-        raise InputError('executor ray needs ray: pip install -e ".[ray]", on every node') from error
+        raise InputError("executor ray needs ray: `sparring install ray`, on every node") from error
     if not ray.is_initialized():
         try:
             _check_answers(address)

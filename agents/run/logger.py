@@ -221,7 +221,7 @@ def _open_trackio(config: LoggerConfig, run_name: str, plain_config: Mapping[str
     try:
         trackio = importlib.import_module("trackio")
     except ImportError as error:
-        raise LoggerError(f'logger.trackio=true needs trackio ({error}): pip install -e ".[trackio]"') from error
+        raise LoggerError(f"logger.trackio=true needs trackio ({error}): `sparring install trackio`") from error
     try:
         # It prints how its dashboard is opened; standard output is the run's own.
         with redirect_stdout(StringIO()):
@@ -255,7 +255,7 @@ def _import_wandb(mode: str) -> Any:
     except ImportError:
         wandb = None
     if not hasattr(wandb, "init"):
-        raise LoggerError(f'logger.wandb={mode} needs wandb: pip install -e ".[wandb]"')
+        raise LoggerError(f"logger.wandb={mode} needs wandb: `sparring install wandb`")
     return wandb
 
 

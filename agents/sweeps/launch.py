@@ -176,9 +176,9 @@ def _submit(folder: Path, names: Sequence[str], launcher: HydraLauncher) -> None
 def _check_packages(*, searches: bool, submits: bool) -> None:
     plugin = "hydra_plugins.hydra_submitit_launcher"
     if submits and (find_spec("hydra_plugins") is None or find_spec(plugin) is None):
-        raise InputError('a launcher needs hydra-submitit-launcher: pip install -e ".[sweeps]", or give workers=N')
+        raise InputError("a launcher needs hydra-submitit-launcher: `sparring install sweeps`, or give workers=N")
     if searches and find_spec("optuna") is None:
-        raise InputError('a search needs optuna: pip install -e ".[search]"')
+        raise InputError("a search needs optuna: `sparring install search`")
 
 
 def job(config: Any) -> None:

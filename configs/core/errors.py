@@ -44,7 +44,8 @@ def require_package(module: str, extra: str) -> None:
     """Raise `MissingPackageError` if a module that `extra` installs is missing; call this before a late import."""
     if find_spec(module) is None:
         raise MissingPackageError(
-            f"{module} is not installed for {sys.executable}; run `sparring install {extra}`, or `make install`"
+            f"{module} is not installed for {sys.executable}; run `sparring install {extra}`"
+            + ", or `make install`" * (extra == "train")
         )
 
 

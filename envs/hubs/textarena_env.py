@@ -16,7 +16,7 @@ from sparring.envs.hubs.matches import ALL, GAMES, ILLEGAL, POWERS, MatchTurn, T
 try:
     import textarena as ta
 except ImportError as error:
-    raise InputError(f'textarena 0.7 or later is needed ({error}): pip install -e ".[textarena]"') from error
+    raise InputError(f"textarena 0.7 or later is needed ({error}): `sparring install textarena`") from error
 
 NAMES = dict(
     zip(("Sparring-Diplomacy-v0", "Sparring-ChessAnalysis-v0", "Sparring-ChessArbiter-v0"), GAMES, strict=True)

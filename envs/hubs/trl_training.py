@@ -109,7 +109,7 @@ def train(model: Path = TINY, *, out: Path, steps: int = 10, **options: Any) -> 
         transformers: Any = import_module("transformers")
         datasets: Any = import_module("datasets")
     except ImportError as error:
-        raise InputError(f'TRL 1.16 or later is needed ({error}): pip install -e ".[trl]"') from error
+        raise InputError(f"TRL 1.16 or later is needed ({error}): `sparring install trl`") from error
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(model, local_files_only=True)
         network = transformers.AutoModelForCausalLM.from_pretrained(model, local_files_only=True)

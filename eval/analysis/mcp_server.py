@@ -22,6 +22,7 @@ from sparring.eval.analysis import report_commands, run_commands
 from sparring.eval.analysis.options import ComputeOptions, ReportFiles, RunOptions, SourceOptions
 from sparring.eval.analysis.output import Answer, to_json, versioned
 from sparring.eval.analysis.sources.reading import is_run_folder
+from sparring.eval.analysis.sources.tensorboard_files import holds_events
 
 MOST_ENTRIES, LONGEST_TEXT = 500, 2000
 """Entries of one list or object, and characters of one text, in an answer at most."""
@@ -63,7 +64,7 @@ def mcp_module(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise InputError(f'mcp: {name} is needed, of mcp 2 or later ({error}): pip install -e ".[mcp]"') from error
+        raise InputError(f"mcp: {name} is needed, of mcp 2 or later ({error}): `sparring install mcp`") from error
 
 
 def run_tools(where: SourceOptions) -> list[Callable[..., Answer]]:
@@ -130,8 +131,9 @@ def _one(run: str, where: SourceOptions) -> RunOptions:
 
 
 def _inside(run: str, where: SourceOptions) -> str:
-    """Return a run's name; the path of a run folder, which the command line reads too, must be in the served folder."""
-    if is_run_folder(Path(run)) and not Path(run).resolve().is_relative_to(where.root.resolve()):
+    """Return a run's name; a path of a run, which the command line reads too, must be in the served folder."""
+    path = Path(run)
+    if (is_run_folder(path) or holds_events(path)) and not path.resolve().is_relative_to(where.root.resolve()):
         raise InputError(f"run={run!r}: lies outside {where.root}; name a run of list_runs")
     return run
 

@@ -20,7 +20,7 @@ from sparring.eval.analysis.record import History, RunNotFoundError, RunRecord, 
 from sparring.eval.analysis.reports.power_law import ComputeChoice, Price
 from sparring.eval.analysis.sources.reading import is_run_folder
 from sparring.eval.analysis.sources.run_folders import RunFolders
-from sparring.eval.analysis.sources.tensorboard_files import TensorBoardFiles
+from sparring.eval.analysis.sources.tensorboard_files import TensorBoardFiles, holds_events
 from sparring.eval.analysis.sources.trackio_files import TrackioFiles
 from sparring.eval.analysis.sources.wandb_cloud import WandBCloud, has_key
 from sparring.eval.analysis.sources.wandb_offline import WandBOffline
@@ -216,8 +216,9 @@ def as_command(command: Callable[..., Any], *, answers: bool = False) -> Callabl
 def find_run(name_or_path: str, sources: Sequence[RunSource]) -> tuple[RunSource, RunRecord]:
     """Return the first source that has the run, and its record with the values of the whole history.
 
-    A path to a run folder is read whatever the sources are. Raises `RunNotFoundError` with the nearest names, and
-    `AmbiguousRunError` for a name of several runs; one that several sources have is said on stderr.
+    A path to a run folder, or to one with event files, is read whatever the sources are. Raises `RunNotFoundError` with
+    the nearest names, and `AmbiguousRunError` for a name of several runs; a name that several sources have is said on
+    stderr.
     """
     if not name_or_path:
         raise InputError("no run is named: give a run's name, its id in W&B, or a path")
@@ -225,6 +226,9 @@ def find_run(name_or_path: str, sources: Sequence[RunSource]) -> tuple[RunSource
     if is_run_folder(path):
         folders = RunFolders(path.resolve().parent)
         return folders, folders.record(path.resolve().name)
+    if holds_events(path):
+        logs = TensorBoardFiles(path.resolve())
+        return logs, logs.record(path.resolve().name)
     known: list[str] = []
     for number, source in enumerate(sources):
         try:

@@ -30,7 +30,7 @@ from sparring.eval.analysis.record import (
     option,
 )
 from sparring.eval.analysis.reports.run_report import REWARDS
-from sparring.eval.stats.aggregate import scipy_stats
+from sparring.eval.stats.aggregate import kendall_tau
 
 BASE_MODEL, CHECKPOINT = "elo/base_model", "elo/checkpoint_"
 HELD, MISSED, OPEN = "held", "not held", "open"
@@ -300,7 +300,7 @@ def _tau(runs: Sequence[RunFigures], file: SweepFile) -> float:
     sign, column = (1.0 if file.primary.goal == "lower" else -1.0), heading_of(file.primary.measure)
     values = {run.letter: sign * run.mean(column) for run in runs if run.values[column]}
     both = [values[letter] for letter in file.expected if letter in values]
-    return float(scipy_stats().kendalltau(range(len(both)), both).statistic) if len(both) > 1 else math.nan
+    return kendall_tau(both)
 
 
 def tied(runs: Sequence[RunFigures], column: str) -> str:

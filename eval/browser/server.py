@@ -190,7 +190,7 @@ def check_packages() -> None:
     """Raise `InputError` if a package of the extra `play` is missing."""
     for package in PACKAGES:
         if find_spec(package) is None:
-            raise InputError(f'{package} is not installed; run pip install -e ".[play]"')
+            raise InputError(f"{package} is not installed; run `sparring install play`")
 
 
 def open_browser(address: str) -> bool:

@@ -14,4 +14,4 @@ INK, DIM, GRID = "#1E2228", "#70767E", "#DEE1E5"
 def check_matplotlib() -> None:
     """Raise `InputError` if matplotlib is missing; call this before long work that ends in a picture."""
     if find_spec("matplotlib") is None:
-        raise InputError('matplotlib is not installed; run pip install -e ".[plots]"')
+        raise InputError("matplotlib is not installed; run `sparring install plots`")

@@ -1,19 +1,17 @@
-"""Interquartile mean of scores over tasks and runs, and its stratified bootstrap; source: see `eval/seeds.py`.
+"""Statistics over runs: means with intervals, interquartile means with their stratified bootstrap, Kendall's tau.
 
-T tasks (an opponent under a physics), R runs. Strata are the tasks: in every bootstrap sample each task keeps R
-scores, resampled from its own with replacement and independently of the other tasks.
+T tasks (an opponent under a physics), R runs; source: see `eval/seeds.py`. Strata are the tasks: in every bootstrap
+sample each task keeps R scores, resampled from its own with replacement and independently of the other tasks.
+Everything is NumPy, since the base package reads runs without SciPy; tests compare with SciPy's.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-
-from sparring.configs.core.errors import require_package
 
 CUT = 0.25
 """Fraction of the scores dropped at each end; rounded down to whole scores."""
@@ -39,21 +37,59 @@ class Spread:
     """Lowest single score."""
 
 
-def scipy_stats() -> Any:
-    """Return the module `scipy.stats`, loaded at its first use. Raises `MissingPackageError` without SciPy."""
-    require_package("scipy", "analysis")
-    from scipy import stats
-
-    return stats
-
-
 def mean_estimate(values: np.ndarray, *, least: float = -math.inf, most: float = math.inf) -> Estimate:
     """Return the mean of `values` [N] and its Student t interval, clipped to [`least`, `most`]; all of it for N = 1."""
     mean = float(values.mean())
     if len(values) < 2:
         return Estimate(mean, (float(least), float(most)))
-    half = float(scipy_stats().t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
+    half = float(student_95(len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
     return Estimate(mean, (max(mean - half, least), min(mean + half, float(most))))
+
+
+def student_95(freedom: int) -> float:
+    """Return the t that Student's distribution of `freedom` degrees exceeds in size with a probability of 0.05.
+
+    With theta = atan(t / sqrt(n)), P(|T| < t) is a finite sum of powers of cos(theta): M. Abramowitz and I. A. Stegun,
+    "Handbook of Mathematical Functions" (1964), 26.7.3 and 26.7.4. It rises with theta, which bisection finds.
+    """
+    odd = freedom % 2
+    k = np.arange(1 + odd, freedom - 1, 2)
+    factors = np.cumprod(np.concatenate([[1.0], k / (k + 1)]))[: freedom // 2]
+    powers = odd + 2 * np.arange(len(factors))
+
+    def within(theta: float) -> float:
+        terms = math.sin(theta) * float((factors * math.cos(theta) ** powers).sum())
+        return 2.0 / math.pi * (theta + terms) if odd else terms
+
+    low, high = 0.0, math.pi / 2
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if within(middle) < 0.95 else (low, middle)
+    return math.tan(high) * math.sqrt(freedom)
+
+
+def kendall_tau(values: Sequence[float] | np.ndarray) -> float:
+    """Return Kendall's tau-b of `values` [N] and their order; NaN where all are equal.
+
+    Pairs that rise and that fall are counted in the merges of a merge sort, those of one width at once: blocks of 2 w
+    values, each half sorted, differ by more than any rank, so that one sorted array holds all left halves.
+    """
+    n = len(values)
+    ranks = np.unique(np.asarray(values, dtype=np.float64), return_inverse=True)[1].astype(np.int64)
+    length = 1 << max(n - 1, 0).bit_length()
+    ranks = np.concatenate([ranks, np.full(length - n, n)])  # n exceeds every rank: each value rises to each of these
+    rising, falling, width = -n * (length - n), 0, 1
+    while width < length:
+        halves = np.sort(ranks.reshape(-1, 2, width), axis=2)
+        block = np.arange(len(halves))[:, None]
+        left, right = ((halves[:, side] + block * (n + 1)).ravel() for side in (0, 1))
+        before = np.repeat(block.ravel() * width, width)
+        rising += int((np.searchsorted(left, right, "left") - before).sum())
+        falling += int((before + width - np.searchsorted(left, right, "right")).sum())
+        width *= 2
+    pairs = n * (n - 1) // 2
+    if not rising + falling:
+        return math.nan
+    return float(np.clip((rising - falling) / np.sqrt(pairs) / np.sqrt(rising + falling), -1.0, 1.0))
 
 
 def spread(scores: np.ndarray, seed: int, resamples: int) -> Spread:
@@ -64,7 +100,7 @@ def spread(scores: np.ndarray, seed: int, resamples: int) -> Spread:
 
 def interquartile_mean(scores: np.ndarray) -> float:
     """Return the mean of `scores` without the lowest and the highest quarter."""
-    return float(scipy_stats().trim_mean(scores, CUT, axis=None))
+    return float(_pooled_iqm(scores.ravel()))
 
 
 def improvement(ours: np.ndarray, theirs: np.ndarray, seed: int, resamples: int) -> Estimate:
@@ -73,17 +109,21 @@ def improvement(ours: np.ndarray, theirs: np.ndarray, seed: int, resamples: int)
     This is the Mann-Whitney statistic divided by R S.
     """
     samples = [*ours, *theirs]
-    value = float(_probability(*samples, axis=-1))
+    value = float(_probability(*samples))
     return Estimate(value, _interval(_probability, samples, seed, resamples))
 
 
-def _pooled_iqm(*samples: np.ndarray, axis: int) -> np.ndarray:
+def _pooled_iqm(*samples: np.ndarray) -> np.ndarray:
     """Return the IQM [...] of T samples [..., R] pooled."""
-    return np.asarray(scipy_stats().trim_mean(np.concatenate(samples, axis=axis), CUT, axis=axis))
+    pooled = np.concatenate(samples, axis=-1)
+    n = pooled.shape[-1]
+    cut = int(CUT * n)
+    middle: np.ndarray = np.partition(pooled, (cut, n - cut - 1), axis=-1)[..., cut : n - cut].mean(axis=-1)
+    return middle
 
 
-def _probability(*samples: np.ndarray, axis: int) -> np.ndarray:
-    """Return P(X > Y) + P(X = Y) / 2 [...] of T samples [..., R], then T samples [..., S]; `axis` is the last."""
+def _probability(*samples: np.ndarray) -> np.ndarray:
+    """Return P(X > Y) + P(X = Y) / 2 [...] of T samples [..., R], then T samples [..., S]."""
     tasks = len(samples) // 2
     total = np.zeros(samples[0].shape[:-1])
     for x, y in zip(samples[:tasks], samples[tasks:], strict=True):
@@ -92,18 +132,13 @@ def _probability(*samples: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _interval(
-    statistic: Callable[..., np.ndarray], samples: list[np.ndarray], seed: int, resamples: int
+    statistic: Callable[..., np.ndarray], samples: Sequence[np.ndarray], seed: int, resamples: int
 ) -> tuple[float, float]:
     """Return the 95 % percentile bootstrap interval; deterministic in the arguments."""
-    result = scipy_stats().bootstrap(
-        samples,
-        statistic,
-        n_resamples=resamples,
-        batch=_BATCH,
-        vectorized=True,
-        axis=-1,
-        method="percentile",
-        rng=np.random.default_rng(seed),
-    )
-    low, high = result.confidence_interval
+    rng, values = np.random.default_rng(seed), []
+    for start in range(0, resamples, _BATCH):
+        count = min(_BATCH, resamples - start)
+        drawn = [sample[rng.integers(0, len(sample), (count, len(sample)))] for sample in samples]
+        values.append(statistic(*drawn))
+    low, high = np.percentile(np.concatenate(values), [2.5, 97.5])
     return float(low), float(high)

@@ -223,20 +223,22 @@ def _no_lower(points: np.ndarray, ratings: np.ndarray, step: np.ndarray) -> np.n
 
 def _linked(points: np.ndarray) -> np.ndarray:
     """Return a mask [K, K]: i reaches j and j reaches i along results where each took points from the next."""
-    groups = _groups(points, "strong")
-    return groups[:, None] == groups[None, :]
+    reached = _reached(points)
+    mutual: np.ndarray = reached & reached.T
+    return mutual
 
 
-def _groups(points: np.ndarray, connection: str) -> np.ndarray:
-    """Return the component index of each player [K]; an edge means that one took points from the other."""
-    from scipy.sparse.csgraph import connected_components  # Imported late: it loads SciPy.
-
-    return np.asarray(connected_components(points > 0.0, connection=connection)[1])
+def _reached(points: np.ndarray) -> np.ndarray:
+    """Return a mask [K, K]: a chain of players, each of whom took points from the next, leads from i to j."""
+    reached = ((points > 0.0) | np.eye(len(points), dtype=bool)).astype(np.float32)  # by the BLAS, unlike bool
+    for _ in range(len(points).bit_length()):  # each product doubles the length of the chains
+        reached = (reached @ reached > 0.0).astype(np.float32)
+    return reached > 0.0
 
 
 def _check_connected(players: Sequence[str], points: np.ndarray) -> None:
     """Raise `RatingError` with the names of the groups that never met."""
-    groups = _groups(points, "weak").tolist()
+    groups = _reached(points + points.T).argmax(axis=1).tolist()  # each is named by its first player
     if len(set(groups)) > 1:
         members = ([name for name, own in zip(players, groups, strict=True) if own == g] for g in dict.fromkeys(groups))
         named = "; ".join(map(", ".join, members))

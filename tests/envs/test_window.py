@@ -108,7 +108,7 @@ def test_without_pygame_one_line_says_what_to_install(monkeypatch):
     for make in (lambda: gym.make(ID, render_mode="human"), lambda: diplomacy(render_mode="human")):
         with pytest.raises(DependencyNotInstalled) as raised:
             make()
-        assert str(raised.value) == 'render_mode="human" needs pygame: pip install -e ".[human]"'
+        assert str(raised.value) == 'render_mode="human" needs pygame: `sparring install human`'
 
 
 def test_without_a_screen_one_line_says_what_to_do(monkeypatch):

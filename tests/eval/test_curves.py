@@ -340,7 +340,7 @@ def test_a_missing_package_is_named(make_run, monkeypatch, capsys):
     monkeypatch.delitem(sys.modules, "sparring.eval.plots.panels")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(["a"]) == 2
-    assert capsys.readouterr().err == ('eval/curves.py: matplotlib is not installed; run pip install -e ".[plots]"\n')
+    assert capsys.readouterr().err == ("eval/curves.py: matplotlib is not installed; run `sparring install plots`\n")
 
 
 def test_help_is_narrow_and_neither_it_nor_drawing_needs_torch(capsys, monkeypatch):

@@ -99,7 +99,7 @@ def export_package(package: str) -> Any:
     try:
         return import_module(package)
     except ImportError as error:
-        raise InputError(f'{package} is not installed; run pip install -e ".[export]"') from error
+        raise InputError(f"{package} is not installed; run `sparring install export`") from error
 
 
 def parameter_count(model: Any) -> int:

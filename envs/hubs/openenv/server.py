@@ -18,7 +18,7 @@ try:
     from openenv.core.env_server.interfaces import Environment
     from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
 except ImportError as error:
-    raise InputError(f'openenv 0.10 or later is needed ({error}): pip install -e ".[openenv]"') from error
+    raise InputError(f"openenv 0.10 or later is needed ({error}): `sparring install openenv`") from error
 
 from pydantic import Field
 

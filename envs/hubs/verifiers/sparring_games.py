@@ -20,7 +20,7 @@ from sparring.envs.hubs.matches import GAMES, ILLEGAL, INCOMPLETE, READ, TRUNCAT
 try:
     import verifiers.v1 as vf
 except ImportError as error:
-    raise InputError(f'verifiers 0.4 or later is needed ({error}): pip install -e ".[verifiers]"') from error
+    raise InputError(f"verifiers 0.4 or later is needed ({error}): `sparring install verifiers`") from error
 
 __all__ = ["MatchTaskset", "VerifiersMatchEnv"]
 

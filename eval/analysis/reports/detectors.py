@@ -15,7 +15,7 @@ import numpy as np
 
 from sparring.eval.analysis.reports.report import Evidence
 from sparring.eval.analysis.reports.series import Series, moving_mean
-from sparring.eval.stats.aggregate import scipy_stats
+from sparring.eval.stats.aggregate import kendall_tau
 
 WINDOW = 0.1
 """Width of the windows whose means are compared, as a fraction of the values; at least 3 values."""
@@ -165,7 +165,7 @@ class Plateau:
         late = series.after(1.0 - self.part)
         if len(series) < self.least or moving_mean(late.values, _width(series)).max() >= self.ceiling:
             return None
-        tau = 0.0 if np.ptp(late.values) == 0 else float(scipy_stats().kendalltau(late.rows, late.values).statistic)
+        tau = 0.0 if np.ptp(late.values) == 0 else kendall_tau(late.values)
         n = len(late)
         most = max(self.tau, self.errors * (2 * (2 * n + 5) / (9 * n * (n - 1))) ** 0.5)  # M. G. Kendall, 1938
         if tau > most:
@@ -196,7 +196,7 @@ class Decline:
             return None
         third = len(late) // 3
         first, last = float(late.values[:third].mean()), float(late.values[-third:].mean())
-        tau = float(scipy_stats().kendalltau(late.rows, late.values).statistic)
+        tau = kendall_tau(late.values)
         if tau > -self.tau or first - last <= self.relative * abs(first):
             return None
         text = f"fell from {first:.3g} to {last:.3g} (means of the first and last third), Kendall's tau {tau:+.2f}"

@@ -17,13 +17,15 @@ import math
 import struct
 from array import array
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sparring.configs.core.files import read_regular
+from sparring.configs.core.errors import MissingPackageError, require_package
+from sparring.configs.core.files import holds, read_regular
+from sparring.eval.analysis.output import warn
 from sparring.eval.analysis.record import History, RunRecord, Status, newest_first, not_found
 from sparring.eval.analysis.sources.reading import MOST_LOG, in_run_folder, last_values, log_entries, open_files
 
@@ -55,7 +57,8 @@ class ScalarEvents:
         self.damage: list[str] = []
 
     def read(self, path: Path) -> None:
-        """Add the events of a file."""
+        """Add the events of a file. Raises `MissingPackageError` without tensorboard."""
+        require_package("tensorboard", "analysis")
         from google.protobuf.message import DecodeError
         from tensorboard.compat.proto.event_pb2 import Event
 
@@ -206,9 +209,29 @@ def event_files(folder: Path) -> list[Path]:
 
 
 def times_by_step(folder: Path) -> dict[int, float]:
-    """Return the unix seconds of each step in a folder's event files, empty without any."""
+    """Return the unix seconds of each step in a folder's event files, empty without any.
+
+    Without tensorboard they are unknown, which is said once: beside a run's own files no more is known by it.
+    """
+    if not event_files(folder) or not _reads_events():
+        return {}
     history = read_folder(folder)
     return dict(zip(history.env_steps.tolist(), history.timestamp.tolist(), strict=True))
+
+
+@cache
+def _reads_events() -> bool:
+    try:
+        require_package("tensorboard", "analysis")
+    except MissingPackageError as error:
+        warn(f"times of rows are unknown: {error}")
+        return False
+    return True
+
+
+def holds_events(folder: Path) -> bool:
+    """Return True for a folder with event files of its own."""
+    return holds(folder.is_dir) and bool(event_files(folder))
 
 
 def _history(events: ScalarEvents) -> History:

@@ -54,7 +54,7 @@ def wandb_module(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise WandBMissingError(f'{name} is needed to read runs of W&B: pip install -e ".[wandb]"') from error
+        raise WandBMissingError(f"{name} is needed to read runs of W&B: `sparring install wandb`") from error
 
 
 def records(data: bytes, damage: list[str]) -> Iterator[Any]:

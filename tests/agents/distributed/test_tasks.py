@@ -79,7 +79,7 @@ def test_ray_is_asked_for_only_where_it_is_used(monkeypatch):
         raise ModuleNotFoundError(name)
 
     monkeypatch.setattr(tasks, "import_module", missing)
-    with pytest.raises(InputError, match=r'executor ray needs ray: pip install -e "\.\[ray\]"'):
+    with pytest.raises(InputError, match=r"executor ray needs ray: `sparring install ray`"):
         list(run_tasks(square, [1], Executor(tasks.RAY)))
 
 

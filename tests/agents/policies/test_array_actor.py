@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+import sparring
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.array_actor import actor_of, read_actor
 from sparring.agents.policies.policy import Policy
@@ -21,7 +22,9 @@ from sparring.configs.core.tensor_file import pack
 from sparring.configs.schema import NetworkConfig
 
 ROOT = Path(__file__).resolve().parents[3]
-RELEASED = sorted((ROOT / "checkpoints" / "released").glob("dogfight_*.pt"))
+RELEASED, PILOTS = (
+    sorted((ROOT / "checkpoints" / "released").glob(f"{name}_*.pt")) for name in ("dogfight", "air_combat")
+)
 CONTRACT = {"id": "sparring/Dogfight-v1", "rules": "classic", "mirror": False}
 WITHOUT_TORCH = """
 import json, sys
@@ -56,6 +59,14 @@ def test_released_policies_act_as_with_torch(path):
     np.testing.assert_allclose(given, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
     assert len(np.unique(expected[:, 2])) == 2  # fires and does not
     assert (obs[:, 6] < 0).any()
+
+
+@pytest.mark.parametrize("path", PILOTS, ids=lambda path: path.stem)
+def test_released_pilots_act_as_with_torch(path):
+    actor = read_actor(path, path.stem)
+    obs = np.random.default_rng(4).normal(0, 1, (200, actor.shape["obs_dim"])).astype(np.float32)
+    expected = sparring.load(path).policy.act(torch.from_numpy(obs)).numpy()
+    np.testing.assert_allclose(actor.act(obs), expected, rtol=0, atol=1e-6 * np.abs(expected).max())
 
 
 def test_it_needs_no_torch():

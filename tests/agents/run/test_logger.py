@@ -117,7 +117,7 @@ def test_what_other_programs_call_off_is_meant_as_off(tmp_path, mode):
 def test_asked_for_but_not_installed_says_what_to_install(tmp_path, monkeypatch, found):
     """A bare module is what a left-over folder called wandb/ imports as."""
     monkeypatch.setitem(sys.modules, "wandb", found)
-    with pytest.raises(LoggerError, match=r'logger\.wandb=offline needs wandb: pip install -e "\.\[wandb\]"'):
+    with pytest.raises(LoggerError, match=r"logger\.wandb=offline needs wandb: `sparring install wandb`"):
         run_logger(tmp_path, "offline")
     assert list(tmp_path.iterdir()) == []
 

@@ -142,10 +142,10 @@ def test_a_missing_optuna_is_one_line(monkeypatch):
     from sparring.agents.sweeps import launch as module
 
     monkeypatch.setattr(module, "find_spec", lambda name: None if name == "optuna" else object())
-    with pytest.raises(InputError, match=r'a search needs optuna: pip install -e "\.\[search\]"'):
+    with pytest.raises(InputError, match=r"a search needs optuna: `sparring install search`"):
         module._check_packages(searches=True, submits=True)
     monkeypatch.setattr(module, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r'pip install -e "\.\[sweeps\]", or give workers=N'):
+    with pytest.raises(InputError, match=r"`sparring install sweeps`, or give workers=N"):
         module._check_packages(searches=False, submits=True)
     module._check_packages(searches=False, submits=False)
 

@@ -21,7 +21,7 @@ def test_without_the_package_one_line_says_what_to_install():
         "try:\n    import sparring.envs.hubs.openenv.server\nexcept ValueError as error:\n    print(error)"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert 'pip install -e ".[openenv]"' in told
+    assert "`sparring install openenv`" in told
     assert len(told.splitlines()) == 1
 
 

@@ -57,7 +57,7 @@ def test_bad_input_is_one_line(tmp_path, monkeypatch):
         raise ImportError(f"No module named {name!r}")
 
     monkeypatch.setattr(trl_training, "import_module", missing)
-    with pytest.raises(InputError, match=r'TRL 1.16 or later is needed .*pip install -e "\.\[trl\]"'):
+    with pytest.raises(InputError, match=r"TRL 1.16 or later is needed .*`sparring install trl`"):
         trl_training.train(out=tmp_path)
 
 

@@ -84,12 +84,15 @@ def test_bad_input_is_an_error_of_one_line(root, tool, arguments, said):
 
 
 def test_a_run_outside_the_served_folder_is_refused(root, tmp_path):
-    write_run(tmp_path, "private", rows=3)
+    outside = write_run(tmp_path, "private", rows=3), tmp_path / "logs"
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "events.out.tfevents.1.host").touch()
     answers, _ = converse(
-        root, ("get_run", {"run": str(tmp_path / "private")}), ("get_run", {"run": str(root / "dark-ghost")})
+        root,
+        *(("get_run", {"run": str(one)}) for one in (*outside, root / "dark-ghost")),
     )
-    assert [error for error, _ in answers] == [True, False]
-    assert "lies outside" in answers[0][1]
+    assert [error for error, _ in answers] == [True, True, False]
+    assert all("lies outside" in text for _, text in answers[:2])
 
 
 def test_an_answer_stays_within_its_bytes(root):
@@ -117,7 +120,7 @@ def test_bounds():
 
 def test_a_missing_package_is_said(monkeypatch, capsys, tmp_path):
     monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
-    with pytest.raises(InputError, match=r'pip install -e "\.\[mcp\]"'):
+    with pytest.raises(InputError, match=r"`sparring install mcp`"):
         mcp_module("mcp.server.mcpserver")
     assert main(["mcp", "--dir", str(tmp_path)]) == 2
     assert "mcp 2 or later" in capsys.readouterr().err

@@ -183,6 +183,17 @@ def test_unknown_runs_list_the_nearest_names(recorded):
     assert run.id == "dark-ghost"
 
 
+def test_a_folder_of_event_files_is_a_run_by_its_path(tmp_path, monkeypatch):
+    from torch.utils.tensorboard import SummaryWriter
+
+    with SummaryWriter(str(tmp_path / "foreign" / "PPO_1")) as writer:
+        writer.add_scalar("rollout/ep_rew_mean", 2.0, 64)
+    source, run = find_run(str(tmp_path / "foreign" / "PPO_1"), [])
+    assert (source.name, run.id, run.summary["rollout/ep_rew_mean"]) == ("tensorboard", "PPO_1", 2.0)
+    monkeypatch.chdir(tmp_path / "foreign")
+    assert find_run("PPO_1", [RunFolders(tmp_path)])[0].history("PPO_1").env_steps.tolist() == [64]
+
+
 def test_artifacts_have_sizes_and_listed_hashes(tmp_path):
     folder = write_run(tmp_path, "one", rows=2)
     (folder / "final.pt").write_bytes(b"abc")

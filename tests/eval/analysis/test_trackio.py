@@ -104,7 +104,7 @@ def test_damage_is_said(converted, tmp_path):
 
 def test_the_missing_package_is_said(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "trackio", None)
-    with pytest.raises(LoggerError, match=r'pip install -e "\.\[trackio\]"'):
+    with pytest.raises(LoggerError, match=r"`sparring install trackio`"):
         open_logger(LoggerConfig(trackio=True), tmp_path, "dark-ghost", {})
 
 

@@ -38,10 +38,13 @@ STILL = """async (element) => {
 
 
 class Page:
-    """One tab; `console` collects errors of scripts, console messages and refused loads."""
+    """One tab; `console` collects errors of scripts, console messages and refused loads.
+
+    `requests` are the addresses asked for, once the domain Network is enabled.
+    """
 
     def __init__(self, socket):
-        self.socket, self.number, self.console = socket, 0, []
+        self.socket, self.number, self.console, self.requests = socket, 0, [], []
         for domain in ("Page", "Runtime", "Log"):
             self.call(f"{domain}.enable")
 
@@ -55,6 +58,8 @@ class Page:
                 return told["result"]
             if told.get("method") in ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"):
                 self.console.append(json.dumps(told["params"]))
+            elif told.get("method") == "Network.requestWillBeSent":
+                self.requests.append(told["params"]["request"]["url"])
 
     def open(self, url, *, width=1000, height=900, mobile=False):
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile}

@@ -1,5 +1,6 @@
 """The command `sparring`: its list, pages without torch, what is missing, and that it calls what the files do."""
 
+import json
 import re
 import subprocess
 import sys
@@ -22,7 +23,7 @@ class Absent:
 sys.meta_path.insert(0, Absent())
 import importlib.util, webbrowser
 known = importlib.util.find_spec
-importlib.util.find_spec = lambda name: None if name in ("torch", "warp", "hydra", "scipy") else known(name)
+importlib.util.find_spec = lambda name: None if name in ("torch", "warp", "hydra", "tensorboard") else known(name)
 webbrowser.open = lambda address: print("asked for", address) or True
 from sparring.__main__ import main
 sys.exit(main(sys.argv[1:]))
@@ -38,6 +39,15 @@ def opened(tmp_path, monkeypatch):
     monkeypatch.setattr(webbrowser, "open", lambda address: addresses.append(address) or True)
     monkeypatch.setattr(sys, "argv", ["sparring"])
     return addresses
+
+
+def write_run(folder):
+    """Fill a run folder with a hundred rows, and event files that only tensorboard reads."""
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text(f"run: {folder.name}\nseed: 1\n")
+    rows = [{"env_steps": 100 * (n + 1), "rollout/reward": n % 7} for n in range(100)]
+    (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (folder / "events.out.tfevents.1.host").touch()
 
 
 def bare(*words, cwd):
@@ -85,8 +95,14 @@ def test_without_torch_it_flies_and_says_what_training_needs(tmp_path):
     flown = bare("play", cwd=tmp_path)
     assert (flown.returncode, flown.stderr) == (0, "")
     assert flown.stdout.startswith("asked for file://")
-    listed = bare("runs", "list", cwd=tmp_path)
-    assert (listed.returncode, "Traceback" in listed.stderr) == (0, False)
+    for name in ("one", "two"):
+        write_run(tmp_path / name)
+    checked, compared = (bare("runs", *words, "one", "two", cwd=tmp_path) for words in (["health"], ["compare"]))
+    assert (checked.returncode, compared.returncode) == (0, 0)
+    assert "two minus one" in compared.stdout
+    line = "warning: times of rows are unknown: tensorboard is not installed for "
+    for done in (checked, compared):
+        assert (done.stderr.startswith(line), done.stderr.count("\n")) == (True, 1)
     measured = bare("bench", "--seconds", "0.01", cwd=tmp_path)
     assert (measured.returncode, measured.stdout.count("needs torch and Warp")) == (0, 3)
     assert "`sparring install train` (1.4 GB) adds torch and Warp" in measured.stdout

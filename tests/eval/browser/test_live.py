@@ -343,7 +343,7 @@ def test_a_port_in_use_is_one_line(capsys):
 def test_a_missing_extra_is_one_line(monkeypatch, capsys):
     monkeypatch.setattr(server, "find_spec", lambda name: None if name == "uvicorn" else name)
     assert play.main(["--quiet"]) == 2
-    assert 'uvicorn is not installed; run pip install -e ".[play]"' in capsys.readouterr().err
+    assert "uvicorn is not installed; run `sparring install play`" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

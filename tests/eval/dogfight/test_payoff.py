@@ -184,4 +184,4 @@ def test_a_missing_package_is_named_before_anything_is_played(make_run, monkeypa
     make_run()
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(["--ckpt", "pupil", *QUICK]) == 2
-    assert capsys.readouterr().err == ('eval/payoff.py: matplotlib is not installed; run pip install -e ".[plots]"\n')
+    assert capsys.readouterr().err == ("eval/payoff.py: matplotlib is not installed; run `sparring install plots`\n")

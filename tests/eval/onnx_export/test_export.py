@@ -203,4 +203,4 @@ def test_a_missing_package_is_named(make_checkpoint, monkeypatch, capsys):
     make_checkpoint()
     monkeypatch.setitem(sys.modules, "onnx", None)
     assert main(["--ckpt", "pupil"]) == 2
-    assert 'onnx is not installed; run pip install -e ".[export]"' in capsys.readouterr().err
+    assert "onnx is not installed; run `sparring install export`" in capsys.readouterr().err

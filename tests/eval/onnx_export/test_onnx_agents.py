@@ -278,5 +278,5 @@ def test_an_exported_policy_is_held_to_its_contract(make_checkpoint, tmp_path):
 def test_a_missing_package_is_named_with_its_command(package, monkeypatch, tmp_path):
     path = save(linear(), tmp_path / "agent.onnx")
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(InputError, match=rf'^{package} is not installed; run pip install -e "\.\[export\]"$'):
+    with pytest.raises(InputError, match=rf"^{package} is not installed; run `sparring install export`$"):
         load_policy(path, "cpu")

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from scipy.stats import mannwhitneyu
+from scipy import stats
 
-from sparring.eval.stats.aggregate import improvement, interquartile_mean, spread
+from sparring.eval.stats.aggregate import improvement, interquartile_mean, kendall_tau, spread, student_95
 
 RESAMPLES = 1000
 
@@ -59,7 +59,7 @@ def test_the_interval_holds_the_truth_as_often_as_it_promises_and_says_where_it_
 def test_improvement_is_the_mann_whitney_statistic():
     rng = np.random.default_rng(2)
     ours, theirs = rng.integers(0, 6, (3, 7)) / 5.0, rng.integers(0, 6, (3, 4)) / 5.0
-    wanted = np.mean([mannwhitneyu(x, y).statistic / 28 for x, y in zip(ours, theirs, strict=True)])
+    wanted = np.mean([stats.mannwhitneyu(x, y).statistic / 28 for x, y in zip(ours, theirs, strict=True)])
     found = improvement(ours, theirs, 0, RESAMPLES)
     assert found.value == pytest.approx(wanted)
     assert found.interval[0] < found.value < found.interval[1]
@@ -70,3 +70,34 @@ def test_improvement_at_its_ends():
     assert improvement(high, low, 0, RESAMPLES).value == 1.0
     assert improvement(low, high, 0, RESAMPLES).interval == (0.0, 0.0)
     assert improvement(low, low, 0, RESAMPLES).value == 0.5
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 7, 30, 101, 1000])
+def test_quantiles_are_those_of_scipy(freedom):
+    assert student_95(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), rel=1e-10)
+
+
+@pytest.mark.parametrize("n", [2, 3, 7, 64, 65, 300])
+def test_rank_correlations_are_those_of_scipy(n):
+    rng = np.random.default_rng(n)
+    for values in (
+        rng.standard_normal(n),
+        rng.integers(0, 3, n),
+        np.arange(n),
+        -np.arange(n),
+        np.cumsum(rng.random(n)),
+    ):
+        expected = stats.kendalltau(np.arange(n), values).statistic
+        np.testing.assert_allclose(kendall_tau(values), expected, rtol=0, atol=1e-15)
+    assert np.isnan(kendall_tau([1.0] * n))
+    assert np.isnan(kendall_tau([1.0]))
+
+
+def test_intervals_are_those_of_scipy():
+    scores = np.random.default_rng(4).random((3, 5))
+    expected = stats.bootstrap(
+        list(scores),
+        lambda *samples, axis: stats.trim_mean(np.concatenate(samples, axis=axis), 0.25, axis=axis),
+        n_resamples=1500, batch=1000, vectorized=True, axis=-1, method="percentile", rng=np.random.default_rng(3),
+    ).confidence_interval  # fmt: skip
+    assert spread(scores, 3, 1500).iqm.interval == pytest.approx(tuple(expected), abs=1e-12)
