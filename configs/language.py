@@ -173,6 +173,10 @@ class GRPOConfig:
     """Rollout batches prefetched by other processes in training; 0 plays them in this one."""
     workers: int = option(1, "[1, 1024]", needs=["grpo.buffer_depth above 0"])
     """Processes that play rollouts."""
+    executor: str = option("local", ("local", "ray"), needs=["grpo.buffer_depth above 0"])
+    """Where they are: local, or ray, a cluster with the same version of Sparring, which sees the run's folder."""
+    executor_address: str = option("auto", RUN, needs=["grpo.executor=ray"])
+    """Address of the Ray cluster, such as 10.0.0.1:6379; auto is the one of this machine."""
     shard_model: bool = False
     """Divide the layers of the frozen model among the processes of torchrun (FSDP2), for one too large for each."""
     learning_rate: float = option(1e-5, "(0, 1]")

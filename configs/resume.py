@@ -27,7 +27,8 @@ HARMLESS = (
     "name", "run", "resume", "checkpoint_dir", "checkpoint_every", "checkpoint_minutes", "keep_states", "grace_seconds",
     "patience_seconds", "max_updates", "device", "deterministic", "threads", "env.num_envs",
     "distill.workers", "distill.executor", "distill.executor_address",
-    "env.engine.processes", "env.engine.cache", "logger", "evaluation", "grpo.shard_model",
+    "env.engine.processes", "env.engine.cache", "logger", "evaluation", "grpo.shard_model", "grpo.workers",
+    "grpo.executor", "grpo.executor_address",
 )  # fmt: skip
 
 NAMES = ("name", "run", "resume", "checkpoint_dir")

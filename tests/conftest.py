@@ -14,7 +14,7 @@ import socket
 import pytest
 from hypothesis import settings
 
-from sparring.agents.distributed import tasks
+from sparring.agents.distributed import pools, tasks
 from sparring.configs import opponents
 
 # Drawn examples of a property: few in every run, many in `make slow`. A busy machine is no failure: no deadline.
@@ -141,7 +141,7 @@ def packed_tasks(monkeypatch):
 
     def run_tasks(function, given, executor):
         used.append((executor, len(given)))
-        return ((task, pickle.loads(tasks._done(tasks._packed(function, task)))) for task in reversed(given))
+        return ((task, pickle.loads(pools._done(pools._packed(function, task)))) for task in reversed(given))
 
     monkeypatch.setattr(tasks, "run_tasks", run_tasks)
     return used

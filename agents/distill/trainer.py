@@ -28,8 +28,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from sparring.agents.distributed.pools import Executor
 from sparring.agents.distributed.processes import ALONE, Processes, derive_seeds
-from sparring.agents.distributed.tasks import Executor, follow_tasks
+from sparring.agents.distributed.tasks import follow_tasks
 from sparring.agents.opponents.diplomacy import PolicyOrders, open_player
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.order_network import OrderNetwork

@@ -21,7 +21,8 @@ from typing import Any
 
 import hydra
 
-from sparring.agents.distributed.tasks import Executor, finish_tasks
+from sparring.agents.distributed.pools import Executor
+from sparring.agents.distributed.tasks import finish_tasks
 from sparring.agents.run.folder import made_up_name
 from sparring.agents.sweeps.sweep_folder import (
     FINISHED,

@@ -16,7 +16,8 @@ from typing import Any, NoReturn
 import numpy as np
 from tqdm import tqdm
 
-from sparring.agents.distributed.tasks import HERE, Executor, KeptResults, finish_tasks
+from sparring.agents.distributed.pools import HERE, Executor
+from sparring.agents.distributed.tasks import KeptResults, finish_tasks
 from sparring.agents.opponents.dogfight.load import Entrant
 from sparring.agents.opponents.dogfight.planner import PlannerPlayer
 from sparring.agents.play.dogfight_matches import Contestant, MatchResults, MatchSettings, play

@@ -38,6 +38,8 @@ IDLE = [
     (["league.checkpoint_every=20", "league.checkpoint_schedule=thinning"], "league.checkpoint_schedule=even"),
     (["grpo.kl_horizon=5"], "grpo.kl_target=0.1"),
     (["grpo.workers=2", "grpo.buffer_depth=0"], "grpo.buffer_depth=1"),
+    (["grpo.executor=ray", "grpo.buffer_depth=0"], "grpo.buffer_depth=1"),
+    (["grpo.executor_address=head"], "grpo.executor=ray"),
     (["ppo.gsde_every=4"], "network.gsde=true"),
     (["self_play.promotion_elo=10"], "self_play.promotion=sprt"),
     (["self_play.promotion_games=10"], "self_play.promotion=sprt"),

@@ -242,10 +242,13 @@ def decide_batch(player: Callable[[], Backend], prompts: Sequence[Prompt], fail:
 class AdapterRolloutWorker:
     """Player of plans with the model that `config` names.
 
-    `folder` is the run's, to which the paths of checkpoints in plans are relative.
+    `folder` is the run's, to which the paths of checkpoints in plans are relative. Raises `InputError` where it is
+    not seen, and what `load_model` raises.
     """
 
     def __init__(self, config: GRPORunConfig, folder: Path) -> None:
+        if not folder.is_dir():
+            raise InputError(f"{folder}: is not on this machine; give a checkpoint_dir= on a disk that all nodes share")
         self._config, self._folder = config.model, folder
         model, self._tokenizer = load_model(config.model, device=config.device)
         self._adapters = Adapters(model, LoraShape.of(config.model))

@@ -1,8 +1,9 @@
 """Rollouts played by other processes while this one trains, a fixed number of steps ahead.
 
 The batch of step t is played with the weights after step t - depth, regardless of worker speed, so runs are
-reproducible; depth 0 plays in this process on demand. Unfinished plans and their weights are kept: a worker that dies
-is replaced and its plan played again, and a training state holds them, so a resumed run continues identically.
+reproducible; depth 0 plays in this process on demand. Each is a task of a pool (`agents/distributed/pools.py`) on this
+machine or a Ray cluster. Unfinished plans and their weights are kept: if a worker dies its plan is played again, and
+a training state holds them, so a resumed run continues identically.
 
 Of several processes that train together, process t mod W plays the whole batch of step t, with workers of its own, and
 sends it to the others (`SharedRollouts`): so the games do not depend on W.
@@ -12,138 +13,27 @@ The trainer reports bad input that a worker refuses; a fault in it ends the run 
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection, wait
-from multiprocessing.util import Finalize
-from threading import Condition, Thread
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+from uuid import uuid4
 
+from sparring.agents.distributed.pools import RAY, Executor, LostTaskError, open_pool
 from sparring.agents.distributed.processes import Processes
-from sparring.configs.core.device import end_with_parent, make_deterministic, set_threads
+from sparring.configs.core.device import make_deterministic, set_threads
 from sparring.configs.core.errors import InputError, one_line
 from sparring.configs.schema import GRPORunConfig
 
 if TYPE_CHECKING:
     from sparring.agents.grpo.rollouts.rollout import AdapterRolloutWorker, RolloutBatch, RolloutJob
 
-EXIT_TIMEOUT_S = 10.0
-"""Seconds that an unresponsive process has to exit by itself, so that its exit code shows the cause."""
-MOST_DEATHS = 3
-JOIN_TIMEOUT_S = 2.0
-"""Seconds that `close` waits for the collecting thread to finish."""
-
-
 MakePlayer = Callable[[GRPORunConfig], "AdapterRolloutWorker"]
 
 
 class RolloutError(RuntimeError):
     """Fault in a worker process; the message names it, and a note has the traceback of that process."""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Reason why a worker has no batch: one line, and the traceback, empty for refused input."""
-
-    line: str
-    traceback: str = ""
-
-    def of(self, step: int) -> InputError | RolloutError:
-        """Return the exception to raise in the trainer."""
-        if not self.traceback:
-            return InputError(self.line)
-        error = RolloutError(f"rollout of step {step}: {self.line}")
-        error.add_note(f"in the worker process:\n{self.traceback}")
-        return error
-
-
-class Worker:
-    """Worker process and the pipe to it; `step` is the step it plays, None while it is idle."""
-
-    def __init__(self, context: Any, config: GRPORunConfig, make: MakePlayer) -> None:
-        self.pipe, worker_end = context.Pipe()
-        self.process = context.Process(target=_work, args=(worker_end, config, make, os.getpid()), daemon=True)
-        with _signals_held():
-            self.process.start()
-        worker_end.close()
-        self._at_exit = Finalize(None, self.process.kill, exitpriority=1)  # if `end` is never called
-        self.step: int | None = None
-
-    def give(self, task: RolloutJob) -> None:
-        """Send a job to the worker; if it is dead, `recv` raises."""
-        self.step = task.plan.step
-        try:
-            self.pipe.send(task)
-        except OSError:
-            return
-
-    def cause_of_death(self) -> str:
-        """Return how an unresponsive process ended; call it before `end`, whose signal would hide the cause."""
-        self.process.join(timeout=EXIT_TIMEOUT_S)
-        code = self.process.exitcode
-        return "without an answer, still running" if code is None else f"with exit code {code}"
-
-    def end(self) -> None:
-        """Close the pipe, which stops the worker, and kill it if it does not exit within a second."""
-        self.pipe.close()
-        self.process.join(timeout=1.0)
-        if self.process.is_alive():
-            self.process.kill()
-            self.process.join()
-        self._at_exit.cancel()
-
-
-def _work(pipe: Connection, config: GRPORunConfig, make: MakePlayer, parent: int) -> None:
-    """Play jobs until the pipe closes or process `parent` ends; signals are blocked from the start.
-
-    The trainer handles them.
-    """
-    end_with_parent(parent)
-    set_threads(config.threads)
-    if config.deterministic:
-        make_deterministic()
-    player: AdapterRolloutWorker | None = None
-    try:
-        while True:
-            task = pipe.recv()
-            answer: RolloutBatch | Failure
-            try:
-                player = player or make(config)
-                answer = player.play(task.plan, task.weights)
-            except Exception as error:  # any error ends the trainer
-                answer = _failure(error)
-            pipe.send(answer)
-    except (EOFError, OSError):
-        pass  # the trainer has closed the pipe or exited
-    if player:
-        player.close()
-
-
-@contextmanager
-def _signals_held() -> Iterator[None]:
-    """Block SIGINT and SIGTERM; a process started inside inherits the mask.
-
-    The resource tracker of multiprocessing is started first: otherwise it would start with the first worker and
-    unblock the signals.
-    """
-    resource_tracker.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _failure(error: Exception) -> Failure:
-    if isinstance(error, InputError):
-        return Failure(str(error))
-    return Failure(one_line(f"{type(error).__name__}: {error}"), "".join(traceback.format_exception(error)))
 
 
 class InProcess:
@@ -169,32 +59,31 @@ class InProcess:
 
 
 class Workers:
-    """Pool of `config.grpo.workers` processes, each with its own player; `alert` gets a line for each that dies.
+    """Players in other processes, each with a model of its own; `alert` gets a line for each that dies.
 
-    A thread collects finished batches and hands out the next plans, so workers never wait for the trainer while a
-    plan is pending. Alerts and exceptions surface in `next`, in the trainer's thread.
+    `config.grpo.workers` of them are on this machine; a Ray cluster has as many as it has processors, and hears of
+    deaths itself. They play while a plan is pending. Alerts and exceptions surface in `next`, in the trainer's thread.
     """
 
     def __init__(self, config: GRPORunConfig, make: MakePlayer, alert: Callable[[str], None]) -> None:
-        self._config, self._make, self._alert = config, make, alert
+        grpo = config.grpo
+        executor = Executor(grpo.executor, grpo.executor_address, grpo.workers, config.threads)
+        if executor.kind == RAY:
+            config = replace(config, threads=executor.task_threads)
+        advice = "lower grpo.groups or model.batch_size if memory ran out"
+        self.pool = open_pool(executor, holds_signals=True, advice=advice)
+        self._play, self._alert = partial(_play, uuid4().hex, config, make), alert
         self.tasks: list[RolloutJob] = []
         self.restarts = 0
-        self._done: dict[int, RolloutBatch] = {}
-        self._deaths: dict[int, int] = {}
-        self._news: list[str] = []
-        self._error: Exception | None = None
-        self._context = multiprocessing.get_context("spawn")
-        self._workers = [self._begin() for _ in range(config.grpo.workers)]
-        self._changed = Condition()
-        self._bell, self._ring = self._context.Pipe(duplex=False)
-        self._collector = Thread(target=self._keep_collecting, name="rollouts", daemon=True)
-        self._collector.start()
+        self._batches: dict[int, Future[RolloutBatch]] = {}
+        self._deaths: list[str] = []
 
     def submit(self, task: RolloutJob) -> None:
         """Take a task; batches come out in the same order."""
-        with self._changed:
-            self.tasks.append(task)
-        self._ring.send(None)
+        step = task.plan.step
+        self.tasks.append(task)
+        died = f"a worker process died in the rollout of step {step} ({{}}); another plays it again".format
+        self._batches[step] = self.pool.submit(self._play, task, lambda cause: self._deaths.append(died(cause)))
 
     def next(self) -> RolloutBatch:
         """Wait for the batch of the oldest task and return it.
@@ -202,90 +91,49 @@ class Workers:
         Raises `InputError` if a worker refused its input or workers keep dying, `RolloutError` for a fault in a worker.
         """
         step = self.tasks[0].plan.step
-        with self._changed:
-            self._changed.wait_for(lambda: step in self._done or self._error is not None)
-            while self._news:
-                self._alert(self._news.pop(0))
-            if step not in self._done and self._error is not None:
-                raise self._error
-            self.tasks.pop(0)
-            return self._done.pop(step)
+        try:
+            batch = self._batches[step].result()
+        except LostTaskError as error:
+            raise InputError(f"rollout of step {step}: {error}") from error
+        except InputError:
+            raise
+        except Exception as error:  # any error ends the trainer
+            raise _fault(step, error) from error
+        finally:
+            while self._deaths:
+                self.restarts += 1
+                self._alert(self._deaths.pop(0))
+        self.tasks.pop(0)
+        del self._batches[step]
+        return batch
 
     def close(self) -> None:
-        """Stop the collecting thread, then all workers, including busy ones."""
-        self._ring.close()
-        self._collector.join(timeout=JOIN_TIMEOUT_S)
-        for worker in self._workers:
-            worker.end()
+        """Stop all workers, including busy ones."""
+        self.pool.close()
 
-    def _begin(self) -> Worker:
-        return Worker(self._context, self._config, self._make)
 
-    def _keep_collecting(self) -> None:
-        """Collect batches until the bell is closed or an error occurs, which `next` raises."""
-        while self._error is None and not self._ring.closed:
-            busy = {worker.pipe: worker for worker in self._workers if worker.step is not None}
-            ready = wait([self._bell, *busy])
-            if self._bell in ready and not self._rung():
-                return
-            try:
-                for pipe in ready:
-                    if pipe is not self._bell:
-                        self._collect(busy[pipe])
-                self._hand_out()
-            except Exception as error:  # any error ends the trainer
-                self._error = error
-            with self._changed:
-                self._changed.notify_all()
+_players: dict[str, AdapterRolloutWorker] = {}
+"""In a worker: the player of the `Workers` that it last played for, by their name."""
 
-    def _rung(self) -> bool:
-        """Return True for a new task, False if the bell was closed."""
-        try:
-            self._bell.recv()
-        except (EOFError, OSError):
-            return False
-        return True
 
-    def _hand_out(self) -> None:
-        """Hand pending jobs to idle workers."""
-        started = {worker.step for worker in self._workers}
-        with self._changed:
-            waiting = [
-                task for task in self.tasks if task.plan.step not in started and task.plan.step not in self._done
-            ]
-        idle = [worker for worker in self._workers if worker.step is None]
-        for worker, task in zip(idle, waiting, strict=False):
-            worker.give(task)
+def _play(workers: str, config: GRPORunConfig, make: MakePlayer, job: RolloutJob) -> RolloutBatch:
+    """Play a job in a worker, which makes its player for the first one."""
+    if workers not in _players:
+        while _players:
+            _players.popitem()[1].close()
+        set_threads(config.threads)
+        if config.deterministic:
+            make_deterministic()
+        _players[workers] = make(config)
+    return _players[workers].play(job.plan, job.weights)
 
-    def _collect(self, worker: Worker) -> None:
-        step = worker.step
-        assert step is not None
-        try:
-            answer = worker.pipe.recv()
-        except (EOFError, OSError):
-            if not self._ring.closed:
-                self._replace(worker, step)
-            return
-        worker.step = None
-        if isinstance(answer, Failure):
-            raise answer.of(step)
-        with self._changed:
-            self._done[step] = answer
 
-    def _replace(self, worker: Worker, step: int) -> None:
-        """Replace a worker that died; raise `InputError` once its plan has killed `MOST_DEATHS` of them."""
-        self._deaths[step] = self._deaths.get(step, 0) + 1
-        cause = worker.cause_of_death()
-        worker.end()
-        if self._deaths[step] >= MOST_DEATHS:
-            raise InputError(
-                f"rollout of step {step}: {MOST_DEATHS} worker processes died of it, the last {cause}; "
-                "lower grpo.groups or model.batch_size if memory ran out"
-            )
-        self.restarts += 1
-        self._workers[self._workers.index(worker)] = self._begin()
-        with self._changed:
-            self._news.append(f"a worker process died in the rollout of step {step} ({cause}); another plays it again")
+def _fault(step: int, error: Exception) -> RolloutError:
+    """Return the error of a worker as one of the run, with its traceback."""
+    fault = RolloutError(f"rollout of step {step}: {one_line(f'{type(error).__name__}: {error}')}")
+    for note in getattr(error, "__notes__", ()):
+        fault.add_note(note)
+    return fault
 
 
 class SharedRollouts:

@@ -8,7 +8,7 @@ import torch
 from tqdm import tqdm
 
 from sparring.agents.distill.trainer import held_out, mean_share, order_loss, play_part
-from sparring.agents.distributed.tasks import Executor
+from sparring.agents.distributed.pools import Executor
 from sparring.agents.opponents.diplomacy import PolicyOrders, open_player
 from sparring.agents.policies.order_network import OrderNetwork
 from sparring.agents.trainers import train

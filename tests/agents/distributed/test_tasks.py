@@ -2,19 +2,17 @@
 
 import os
 import pickle
-import subprocess
-import sys
 import time
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from sparring.agents.distributed import tasks
-from sparring.agents.distributed.tasks import Executor, KeptResults, finish_tasks, run_tasks
+from sparring.agents.distributed import pools
+from sparring.agents.distributed.pools import Executor
+from sparring.agents.distributed.tasks import KeptResults, finish_tasks, run_tasks
 from sparring.configs.core.errors import InputError
+from tests.agents.distributed.ray_cluster import call_apart, two_nodes, wait_for_one_node
 
-ROOT = Path(__file__).resolve().parents[3]
 SEVERAL = Executor(workers=2)
 
 
@@ -47,7 +45,7 @@ def pids(number):
 def test_one_worker_does_all_here_in_order():
     assert list(run_tasks(square, [3, 1, 2], Executor())) == [(3, 9), (1, 1), (2, 4)]
     assert [pid for _, pid in run_tasks(pids, [1], Executor())] == [os.getpid()]
-    assert list(run_tasks(square, [], Executor(tasks.RAY))) == []  # nothing is started
+    assert list(run_tasks(square, [], Executor(pools.RAY))) == []  # nothing is started
 
 
 def test_several_give_the_same_whatever_dies(tmp_path):
@@ -57,20 +55,20 @@ def test_several_give_the_same_whatever_dies(tmp_path):
 
 
 def test_what_a_task_refuses_and_what_kills_every_worker_ends_it(monkeypatch):
-    monkeypatch.setattr(tasks, "MOST_DEATHS", 1)
+    monkeypatch.setattr(pools, "MOST_DEATHS", 1)
     with pytest.raises(InputError, match="number=1: is refused"):
         list(run_tasks(refuses, [1], SEVERAL))
-    with pytest.raises(InputError, match="worker processes died and none finished a task; give fewer workers"):
+    with pytest.raises(InputError, match=r"1 worker .* died of it, the last with exit code 9; give fewer work"):
         list(run_tasks(doomed, [1], SEVERAL))
 
 
 def test_cores_are_divided_among_local_workers(monkeypatch):
-    monkeypatch.setattr(tasks, "usable_cores", lambda: 8)
+    monkeypatch.setattr(pools, "usable_cores", lambda: 8)
     assert [Executor(workers=count).task_threads for count in (1, 2, 16)] == [0, 4, 1]
-    assert (Executor(workers=2, threads=3).task_threads, Executor(tasks.RAY).task_threads) == (3, 1)
+    assert (Executor(workers=2, threads=3).task_threads, Executor(pools.RAY).task_threads) == (3, 1)
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    monkeypatch.setattr(tasks.sys, "modules", {})  # torch reads the variable when it is loaded
-    tasks._use_threads(3)
+    monkeypatch.setattr(pools.sys, "modules", {})  # torch reads the variable when it is loaded
+    pools._use_threads(3)
     assert os.environ["OMP_NUM_THREADS"] == "3"
 
 
@@ -78,14 +76,14 @@ def test_ray_is_asked_for_only_where_it_is_used(monkeypatch):
     def missing(name):
         raise ModuleNotFoundError(name)
 
-    monkeypatch.setattr(tasks, "import_module", missing)
+    monkeypatch.setattr(pools, "import_module", missing)
     with pytest.raises(InputError, match=r"executor ray needs ray: `sparring install ray`"):
-        list(run_tasks(square, [1], Executor(tasks.RAY)))
+        list(run_tasks(square, [1], Executor(pools.RAY)))
 
 
 def test_a_node_with_another_version_is_refused():
     with pytest.raises(InputError, match=r"a node has Sparring .*, the driver 0\.0; install one version on all"):
-        tasks._on_node("0.0", 1, tasks._packed(square, 3))
+        pools._on_node("0.0", 1, pools._packed(square, 3))
 
 
 def test_what_another_process_cannot_be_given_is_refused():
@@ -94,8 +92,8 @@ def test_what_another_process_cannot_be_given_is_refused():
     with pytest.raises(
         InputError, match=r"a worker cannot import what a task needs \(No module named 'nowhere'\); put"
     ):
-        tasks._done(b"cnowhere\nplay\n.")
-    assert pickle.loads(tasks._done(tasks._packed(square, 3))) == 9
+        pools._done(b"cnowhere\nplay\n.")
+    assert pickle.loads(pools._done(pools._packed(square, 3))) == 9
 
 
 def count(number, bar):
@@ -155,43 +153,23 @@ def slow_square(number):
     ],
 )
 def test_an_address_without_a_cluster_is_refused_at_once(monkeypatch, address, message):
-    monkeypatch.setattr(tasks, "import_module", lambda name: SimpleNamespace(is_initialized=lambda: False))
+    monkeypatch.setattr(pools, "import_module", lambda name: SimpleNamespace(is_initialized=lambda: False))
     with pytest.raises(InputError, match=message):
-        list(run_tasks(square, [1], Executor(tasks.RAY, address)))
+        list(run_tasks(square, [1], Executor(pools.RAY, address)))
 
 
 def lose_a_node():
     """Eight tasks on a cluster of two nodes, of which one is killed after the second result."""
-    import ray
-    from ray.cluster_utils import Cluster
-
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-    try:
-        lost = cluster.add_node(num_cpus=1)
-        cluster.wait_for_nodes()
+    with two_nodes() as (address, lose):
         results = {}
-        for number, result in run_tasks(slow_square, range(8), Executor(tasks.RAY, cluster.address)):
+        for number, result in run_tasks(slow_square, range(8), Executor(pools.RAY, address)):
             results[number] = result
             if len(results) == 2:
-                cluster.remove_node(lost, allow_graceful=False)
+                lose()
         assert results == {number: number * number for number in range(8)}
-        while sum(node["Alive"] for node in ray.nodes()) > 1:  # the cluster notices a while later; the test has a limit
-            time.sleep(1.0)
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
+        wait_for_one_node()
 
 
 @pytest.mark.slow
 def test_a_cluster_loses_a_node_and_nothing_else():
-    """In a process of its own: the nodes speak by the address of this machine, which other tests may not use."""
-    pytest.importorskip("ray")
-    command = [sys.executable, "-c", "from tests.agents.distributed import test_tasks as t; t.lose_a_node()"]
-    paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    environment = os.environ | {
-        "PYTHONPATH": paths,
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_raylet_start_wait_time_s": "300",
-    }
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stderr
+    call_apart("tests.agents.distributed.test_tasks", "lose_a_node")

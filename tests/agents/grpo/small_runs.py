@@ -19,14 +19,14 @@ def in_process(trainer):
 
 
 def warm_workers():
-    """Stand in for `workers.multiprocessing`: workers are forked where victims are, not spawned, which takes seconds.
+    """Stand in for `pools.multiprocessing`: workers are forked where victims are, not spawned, which takes seconds.
 
     Such a worker's parent is the process it is forked from. Tests of parents, signals and restarts spawn theirs.
     """
     context = victims.context()
 
-    def process(target, args, daemon):
-        return context.Process(target=target, args=(*args[:-1], forkserver._forkserver._forkserver_pid), daemon=daemon)
+    def process(target, args):
+        return context.Process(target=target, args=(*args[:-1], forkserver._forkserver._forkserver_pid))
 
     return SimpleNamespace(get_context=lambda _: SimpleNamespace(Pipe=context.Pipe, Process=process))
 

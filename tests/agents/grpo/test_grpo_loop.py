@@ -6,8 +6,8 @@ from pathlib import Path
 
 import torch
 
-from sparring.agents.grpo.rollouts import workers
-from sparring.agents.grpo.rollouts.workers import Worker
+from sparring.agents.distributed import pools
+from sparring.agents.distributed.pools import PoolWorker
 from sparring.agents.grpo.trainer import GRPOTrainer
 from sparring.curriculum.league.file import LeagueFile
 from tests.agents.grpo.small_runs import in_process, rows, run, warm_workers, weights
@@ -43,10 +43,10 @@ def test_checkpoints_join_the_league_and_are_met(toy, tmp_path):
 
 def test_a_worker_that_dies_costs_nothing_but_time(toy, tmp_path, monkeypatch):
     killed = []
-    give = Worker.give
+    begin = PoolWorker._begin
 
-    def give_and_kill(worker, task):
-        give(worker, task)
+    def begin_and_kill(worker):
+        begin(worker)
         if not killed:
             killed.append(worker.process.pid)
             os.kill(worker.process.pid, signal.SIGKILL)
@@ -55,8 +55,8 @@ def test_a_worker_that_dies_costs_nothing_but_time(toy, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(GRPOTrainer, "_new_players", in_process)
         whole = run(toy, tmp_path, "whole", *options)
-    monkeypatch.setattr(workers, "multiprocessing", warm_workers())
-    monkeypatch.setattr(Worker, "give", give_and_kill)
+    monkeypatch.setattr(pools, "multiprocessing", warm_workers())
+    monkeypatch.setattr(PoolWorker, "_begin", begin_and_kill)
     hurt = run(toy, tmp_path, "hurt", *options)
     assert killed
     assert all(torch.equal(value, weights(hurt)[name]) for name, value in weights(whole).items())

@@ -6,8 +6,8 @@ import multiprocessing
 import pytest
 import torch
 
+from sparring.agents.distributed import pools
 from sparring.agents.grpo.learner import GRPOLearner
-from sparring.agents.grpo.rollouts import workers
 from sparring.agents.grpo.rollouts.rollout import Rollouts
 from sparring.agents.grpo.trainer import GRPOTrainer
 from sparring.agents.llm.models.adapters import AdapterError, Adapters, LoraShape, load_adapter, save_adapter
@@ -121,7 +121,7 @@ def test_two_workers_play_the_same_run_as_one_player_here(runs, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(GRPOTrainer, "_new_players", in_process)
         one = run(runs, "here", *options)
-    monkeypatch.setattr(workers, "multiprocessing", warm_workers())
+    monkeypatch.setattr(pools, "multiprocessing", warm_workers())
     two = run(runs, "workers", "grpo.workers=2", *options)
     assert alive == [0, 0, 2, 2]
     weights = load_adapter(two).weights

@@ -14,7 +14,7 @@ import yaml
 
 import sparring
 from sparring import train
-from sparring.agents.distributed.tasks import Executor
+from sparring.agents.distributed.pools import Executor
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.sweeps.launch import _train_task, table
 from sparring.configs.core.errors import InputError

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sparring.agents.distributed.tasks import Executor
+from sparring.agents.distributed.pools import Executor
 from sparring.agents.opponents.dogfight.load import Entrant, load_policy
 from sparring.agents.opponents.python_policy import PythonPolicy
 from sparring.agents.play.dogfight_matches import MatchSettings

@@ -1,21 +1,21 @@
 """Worker processes: they compute as the trainer does, and whatever they die or fail of is named."""
 
 import json
-import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from concurrent.futures import wait
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from sparring.agents.grpo.rollouts import workers as rollout_workers
-from sparring.agents.grpo.rollouts.workers import RolloutError, Worker, Workers
+from sparring.agents.distributed import pools
+from sparring.agents.grpo.rollouts.workers import RolloutError, Workers
 from sparring.configs.core.errors import InputError
 from tests.agents.grpo.rollouts.idle_players import Actor, Job, Patient, idle_config
 from tests.agents.grpo.small_runs import warm_workers
@@ -31,7 +31,7 @@ def play(players, step, what):
 @pytest.fixture
 def loaded(monkeypatch):
     """Workers are forked from a loaded process: how one begins is not the question, and imports take seconds."""
-    monkeypatch.setattr(rollout_workers, "multiprocessing", warm_workers())
+    monkeypatch.setattr(pools, "multiprocessing", warm_workers())
 
 
 @contextmanager
@@ -49,9 +49,8 @@ def test_all_plans_are_played_before_a_result_is_requested_and_a_fault_is_raised
         for step, what in enumerate(("report", "report", "report", "fault")):
             players.submit(Job(SimpleNamespace(step=step, what=what), b""))
         assert players.next() == (3, True)  # it computes as the trainer does
-        with players._changed:
-            assert players._changed.wait_for(lambda: players._error is not None, timeout=60.0)
-            assert sorted(players._done) == [1, 2]
+        assert not wait([players._batches[3]], timeout=60.0).not_done
+        assert all(batch.done() for batch in players._batches.values())
         assert [players.next() for _ in range(2)] == [(3, True)] * 2
         with pytest.raises(RolloutError, match=r"^rollout of step 3: ValueError: two lines") as caught:
             players.next()
@@ -71,9 +70,7 @@ def test_a_worker_that_dies_is_heard_of_in_the_trainers_thread(loaded):
         players.submit(Job(SimpleNamespace(step=0, what="report"), b""))
         players.next()
         players.submit(Job(SimpleNamespace(step=1, what="wait"), b""))
-        while players._workers[0].step is None:
-            time.sleep(0.01)
-        os.kill(players._workers[0].process.pid, signal.SIGKILL)
+        os.kill(players.pool.workers[0].process.pid, signal.SIGKILL)
         assert players.next() == "waited"
     finally:
         players.close()
@@ -83,7 +80,7 @@ def test_a_worker_that_dies_is_heard_of_in_the_trainers_thread(loaded):
 
 
 def test_the_exit_code_of_a_worker_that_dies_slowly_is_its_own(loaded, monkeypatch):
-    monkeypatch.setattr(rollout_workers, "MOST_DEATHS", 1)
+    monkeypatch.setattr(pools, "MOST_DEATHS", 1)
     with (
         workers() as players,
         pytest.raises(InputError, match="1 worker processes died of it, the last with exit code 7;"),
@@ -93,29 +90,33 @@ def test_the_exit_code_of_a_worker_that_dies_slowly_is_its_own(loaded, monkeypat
 
 def test_a_worker_leaves_signals_to_the_trainer(tmp_path):
     """Sent to the whole group by a scheduler or a terminal, at any moment: the worker plays on."""
-    worker = Worker(multiprocessing.get_context("spawn"), idle_config(), Patient)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        os.kill(worker.process.pid, number)
-    worker.give(Job(SimpleNamespace(step=0), b"weights"))
-    assert worker.pipe.recv() == b"weights"
-    os.kill(worker.process.pid, signal.SIGTERM)
-    worker.give(Job(SimpleNamespace(step=1), b"again"))
-    assert worker.pipe.recv() == b"again"
-    worker.end()
+    with closing(Workers(idle_config(), Patient, pytest.fail)) as players:
+        worker = players.pool.workers[0]
+        players.submit(Job(SimpleNamespace(step=0), b"weights"))
+        while not worker.process:
+            time.sleep(0.001)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            os.kill(worker.process.pid, number)
+        assert players.next() == b"weights"
+        os.kill(worker.process.pid, signal.SIGTERM)
+        players.submit(Job(SimpleNamespace(step=1), b"again"))
+        assert players.next() == b"again"
     assert not worker.process.is_alive()
 
 
 @pytest.fixture(scope="module")
 def left():
-    """A process that looks at the signals its two workers block, gives one of them a job, and leaves."""
+    """A process that gives its two workers a job each, looks at the signals they block, and leaves."""
     leaving = (
-        "import sys; from pathlib import Path; from types import SimpleNamespace; "
+        "import sys, time; from pathlib import Path; from types import SimpleNamespace; "
         "from sparring.agents.grpo.rollouts.workers import Workers; "
         "from tests.agents.grpo.rollouts.idle_players import Actor, Job, idle_config; "
         "players = Workers(idle_config(workers=2), Actor, print); "
-        "texts = [Path(f'/proc/{worker.process.pid}/status').read_text() for worker in players._workers]; "
+        "[players.submit(Job(SimpleNamespace(step=step, what='play_for_long'), b'')) for step in range(2)]; "
+        "[time.sleep(0.01) for worker in players.pool.workers for _ in iter(lambda: bool(worker.process), True)]; "
+        "texts = [Path(f'/proc/{worker.process.pid}/status').read_text() for worker in players.pool.workers]; "
         "print([line.split()[1] for text in texts for line in text.splitlines() if line.startswith('SigBlk')]); "
-        "players.submit(Job(SimpleNamespace(step=0, what='play_for_long'), b'')); sys.exit(3)"
+        "sys.exit(3)"
     )
     return subprocess.run([sys.executable, "-c", leaving], cwd=ROOT, timeout=120, check=False, capture_output=True)
 
@@ -143,7 +144,7 @@ def test_a_busy_worker_ends_with_a_killed_trainer():
         "players = Workers(idle_config(), Actor, print); "
         "players.submit(Job(SimpleNamespace(step=0, what='report'), b'')); players.next(); "
         "players.submit(Job(SimpleNamespace(step=1, what='play_for_long'), b'')); time.sleep(1.0); "
-        "print(players._workers[0].process.pid, flush=True); time.sleep(600)"
+        "print(players.pool.workers[0].process.pid, flush=True); time.sleep(600)"
     )
     trainer = subprocess.Popen([sys.executable, "-c", training], cwd=ROOT, stdout=subprocess.PIPE)
     worker = int(trainer.stdout.readline())

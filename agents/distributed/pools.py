@@ -1,0 +1,336 @@
+"""Pools of processes for tasks: of this machine (spawned), or of a Ray cluster.
+
+A task is an argument of one function of a module. `pool.submit(function, task)` returns a future, so tasks need not all
+be known at the start. A process that dies is replaced, and the task that it had is done again, the others go on. Tasks
+and results are pickled here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from importlib.metadata import version
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection
+from multiprocessing.util import Finalize
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import Any, TypeVar
+
+from sparring.configs.core.device import end_with_parent, usable_cores
+from sparring.configs.core.errors import InputError, one_line
+
+LOCAL, RAY = "local", "ray"
+KINDS = (LOCAL, RAY)
+MOST_DEATHS = 3
+"""Deaths of workers in the same task after which it is given up."""
+
+REACHED_IN_S = 5.0
+EXIT_TIMEOUT_S = 10.0
+"""Seconds that an unresponsive process has to exit by itself, so that its exit code shows the cause."""
+HELD = {signal.SIGINT, signal.SIGTERM}
+
+Task = TypeVar("Task")
+Outcome = TypeVar("Outcome")
+
+
+@dataclass(frozen=True)
+class Executor:
+    """Where tasks are done: `workers` processes of this machine, or the Ray cluster at `address`."""
+
+    kind: str = LOCAL
+    address: str = "auto"
+    """Address of Ray's head, such as 10.0.0.1:6379; auto is the cluster that this machine belongs to."""
+    workers: int = 1
+    threads: int = 0
+    """CPU threads of a task; 0: every core, divided among local workers, and one on a cluster."""
+
+    @property
+    def alone(self) -> bool:
+        """True if the tasks are done in this process."""
+        return self.kind == LOCAL and self.workers == 1
+
+    @property
+    def task_threads(self) -> int:
+        """CPU threads of a task; 0, every core, only if the tasks are done in this process."""
+        if self.threads or self.alone:
+            return self.threads
+        return 1 if self.kind == RAY else max(usable_cores() // self.workers, 1)
+
+
+HERE = Executor()
+
+
+class LostTaskError(InputError):
+    """A task whose worker died every time."""
+
+
+def open_pool(
+    executor: Executor, *, holds_signals: bool = False, advice: str = "give fewer workers if memory ran out"
+) -> LocalPool | RayPool:
+    """Return a pool, which its user closes. It never does a task in this process.
+
+    Local workers end on SIGTERM and leave Ctrl-C to this process; with `holds_signals` they leave both to it. `advice`
+    ends the line of a `LostTaskError`.
+    """
+    if executor.kind == RAY:
+        return RayPool(executor)
+    return LocalPool(executor.workers, executor.task_threads, holds_signals, advice)
+
+
+OnDeath = Callable[[str], None] | None
+Job = tuple[bytes, Future[Any], OnDeath]
+"""A packed task of a local pool, its result, and what is called with the cause each time it is done again."""
+
+
+class LocalPool:
+    """Processes of this machine, begun when they are needed; tasks begin in the order in which they are submitted."""
+
+    def __init__(self, workers: int, threads: int, holds_signals: bool, advice: str) -> None:
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        resource_tracker.ensure_running()  # it would start with the first process and unblock the signals of its thread
+        self.workers = [PoolWorker(self._jobs, advice, threads, holds_signals) for _ in range(workers)]
+        self._at_exit = Finalize(None, self.close, exitpriority=1)  # if it is never closed
+        for worker in self.workers:
+            worker.start()
+
+    def submit(self, function: Callable[[Task], Outcome], task: Task, on_death: OnDeath = None) -> Future[Outcome]:
+        """Return the future result; `on_death` is called, in another thread, with the way in which a worker ended.
+
+        The future raises what the function raises, with a note of the worker's traceback, and `LostTaskError`.
+        """
+        future = Future[Outcome]()
+        self._jobs.put((_packed(function, task), future, on_death))
+        return future
+
+    def close(self) -> None:
+        """End the processes, busy ones too; futures without a result never get one."""
+        for worker in self.workers:
+            worker.kill()
+        for _ in self.workers:
+            self._jobs.put(None)
+        for worker in self.workers:
+            worker.join()
+        self._at_exit.cancel()
+
+
+class PoolWorker(Thread):
+    """Thread that has tasks done by a process of its own, and replaces it if it dies.
+
+    The process ends with this thread (`end_with_parent`) and inherits its blocked signals.
+    """
+
+    def __init__(self, jobs: SimpleQueue[Job | None], advice: str, *options: int) -> None:
+        super().__init__(daemon=True)
+        self._jobs, self._advice, self._options = jobs, advice, options
+        self._lock, self._closed = Lock(), False
+        self.process: Any = None
+
+    def run(self) -> None:
+        """Have tasks done until the pool is closed."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, HELD)
+        while (job := self._jobs.get()) and not self._closed:
+            packed, future, on_death = job
+            try:
+                future.set_result(self._outcome(packed, on_death))
+            except BaseException as error:  # raised where the result is read
+                future.set_exception(error)
+        if self.process:
+            self.process.join()
+
+    def kill(self) -> None:
+        """End the process, and begin no other."""
+        with self._lock:
+            self._closed = True
+            if self.process:
+                self.process.kill()
+
+    def _outcome(self, packed: bytes, on_death: OnDeath) -> Any:
+        for death in range(1, MOST_DEATHS + 1):
+            if not self.process:
+                self._begin()
+            try:
+                self._pipe.send_bytes(packed)
+                done, answer = self._pipe.recv()
+            except (EOFError, OSError):
+                if self._closed:
+                    raise CancelledError from None
+                cause = self._end()
+                if on_death and death < MOST_DEATHS:
+                    on_death(cause)
+                continue
+            if done:
+                return pickle.loads(answer)
+            raise answer
+        raise LostTaskError(f"{MOST_DEATHS} worker processes died of it, the last {cause}; {self._advice}")
+
+    def _begin(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        with self._lock:
+            if self._closed:
+                raise CancelledError
+            self._pipe, far_end = context.Pipe()
+            process = context.Process(target=_work, args=(far_end, *self._options, os.getpid()))
+            process.start()
+            far_end.close()
+            self.process = process
+
+    def _end(self) -> str:
+        """End an unresponsive process; return how it ended by itself, which the signal would hide."""
+        process = self.process
+        process.join(timeout=EXIT_TIMEOUT_S)
+        code = process.exitcode
+        process.kill()
+        process.join()
+        self._pipe.close()
+        self.process = None
+        return "without an answer, still running" if code is None else f"with exit code {code}"
+
+
+def _work(pipe: Connection, threads: int, holds_signals: bool, parent: int) -> None:
+    """Do tasks until the pipe closes or process `parent` ends."""
+    end_with_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if not holds_signals:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
+    if threads:
+        _use_threads(threads)
+    with suppress(EOFError, OSError):
+        while True:
+            packed = pipe.recv_bytes()
+            try:
+                answer: tuple[bool, Any] = True, _done(packed)
+            except BaseException as error:
+                answer = False, _picklable(error)
+            pipe.send(answer)
+
+
+def _picklable(error: BaseException) -> BaseException:
+    """Return the error, or its text if another process could not read it."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+def _use_threads(count: int) -> None:
+    """Set the number of threads of torch, which a worker loads later if at all."""
+    os.environ["OMP_NUM_THREADS"] = str(count)
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(count)
+
+
+def _packed(function: Callable[[Task], Outcome], task: Task) -> bytes:
+    """Return a function and its argument as bytes, without the shared memory that torch gives its queues."""
+    try:
+        return pickle.dumps((function, task))
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"executor: a task cannot be sent to another process ({_line(error)}); leave out workers and executor"
+        ) from error
+
+
+def _done(packed: bytes) -> bytes:
+    """Do a task in a worker."""
+    try:
+        function, task = pickle.loads(packed)
+    except (ImportError, AttributeError) as error:
+        raise InputError(
+            f"executor: a worker cannot import what a task needs ({_line(error)}); put it on PYTHONPATH of every worker"
+        ) from error
+    try:
+        return pickle.dumps(function(task))
+    except Exception as error:
+        if not isinstance(error, InputError):
+            error.add_note(f"in the worker process:\n{traceback.format_exc()}")
+        raise
+
+
+class RayPool:
+    """Tasks on a cluster, one processor each; Ray does those of a lost node again."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._ray = connected(executor.address)
+        remote = self._ray.remote(num_cpus=1, max_retries=MOST_DEATHS)(_on_node)
+        self._begin = partial(remote.remote, version("sparring"), executor.task_threads)
+        self._pending: set[Any] = set()
+
+    def submit(self, function: Callable[[Task], Outcome], task: Task, on_death: OnDeath = None) -> Future[Outcome]:
+        """Return the future result, as `LocalPool` does; Ray itself hears of deaths, and `on_death` does not."""
+        reference, future = self._begin(_packed(function, task)), Future[Outcome]()
+        self._pending.add(reference)
+        reference.future().add_done_callback(partial(self._settle, reference, future))
+        return future
+
+    def close(self) -> None:
+        """Cancel what is unfinished."""
+        for reference in list(self._pending):
+            self._ray.cancel(reference, force=True)
+
+    def _settle(self, reference: Any, future: Future[Any], done: Future[bytes]) -> None:
+        """Set the result that has come."""
+        self._pending.discard(reference)
+        errors = self._ray.exceptions
+        try:
+            future.set_result(pickle.loads(done.result()))
+        except errors.RayTaskError as error:
+            future.set_exception(error.cause)
+        except (errors.WorkerCrashedError, errors.ObjectLostError) as error:
+            lost = f"executor ray: a task was lost {MOST_DEATHS + 1} times ({_line(error)}); look at the nodes' memory"
+            future.set_exception(LostTaskError(lost))
+        except Exception as error:
+            future.set_exception(error)
+
+
+def _on_node(expected: str, threads: int, packed: bytes) -> bytes:
+    if (own := version("sparring")) != expected:
+        raise InputError(f"executor ray: a node has Sparring {own}, the driver {expected}; install one version on all")
+    _use_threads(threads)
+    return _done(packed)
+
+
+def connected(address: str) -> Any:
+    """Return the module ray, connected to the cluster at `address`.
+
+    Raises `InputError` if it is not installed, or no cluster of the same versions answers there.
+    """
+    try:
+        ray: Any = import_module("ray")
+    except ModuleNotFoundError as error:
+        raise InputError("executor ray needs ray: `sparring install ray`, on every node") from error
+    if not ray.is_initialized():
+        try:
+            _check_answers(address)
+            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        except (RuntimeError, OSError) as error:
+            raise InputError(
+                f"executor address {address}: no Ray cluster answers ({_line(error)}); start one with `ray start "
+                "--head`, give its address, or use the executor local"
+            ) from error
+    return ray
+
+
+def _check_answers(address: str) -> None:
+    """Connect to HOST:PORT or ray://HOST:PORT once: Ray itself tries for ten minutes. Raises `OSError`."""
+    if address == "auto":
+        return
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        raise InputError(f"executor address {address}: must be auto, HOST:PORT or ray://HOST:PORT")
+    socket.create_connection((host, int(port)), timeout=REACHED_IN_S).close()
+
+
+def _line(error: BaseException) -> str:
+    return one_line(str(error).partition("\n")[0])[:200].rstrip(". ")
