@@ -137,6 +137,11 @@ def test_the_model_zoo_is_what_the_generator_makes():
     assert PAGES["docs/model_zoo.md"] == generator.page(), "run `python docs/generate_zoo_page.py`"
 
 
+def test_the_page_of_a_league_is_what_the_generator_makes():
+    page = (ROOT / "docs" / "league.html").read_text(encoding="utf-8")
+    assert page == script("league_page").page(), "run `python docs/league_page.py`"
+
+
 def test_payoffs_on_the_pages_of_games_are_those_of_the_results():
     """Entries read from docs/results/ladder.md and docs/results/diplomacy_bots.md by hand."""
     assert "| ace | 21.8 |  | 41.7 | 89.1 | 57.6 | 52.5 |" in PAGES["docs/envs/dogfight.md"]

@@ -1,5 +1,6 @@
 """The command `sparring`: its list, pages without torch, what is missing, and that it calls what the files do."""
 
+import errno
 import json
 import re
 import subprocess
@@ -89,6 +90,31 @@ def test_without_a_display_no_browser_is_started(opened, monkeypatch, tmp_path, 
     assert command.main(["play"]) == 0
     assert opened == []
     assert f"open this file in one, on any machine: {tmp_path}" in capsys.readouterr().out
+
+
+def test_a_failed_installation_says_what_to_do_without_a_network(monkeypatch, capsys):
+    monkeypatch.setattr(command.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 1, ""))
+    assert command.main(["install", "plots"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("sparring: install: pip failed with 1, for the reason above; without a network, run `pip do")
+    assert ("'matplotlib" in said, said.count("\n")) == (True, 1)
+
+
+def test_a_full_disk_is_one_line(opened, monkeypatch, tmp_path, capsys):
+    def full(path, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(command, "write_atomically", full)
+    assert command.main(["watch"]) == 2
+    expected = f"sparring: {tmp_path / 'sparring'}: No space left on device; make it readable and writable or free some"
+    said = capsys.readouterr().err
+    assert (said.startswith(expected), said.count("\n"), opened) == (True, 1, [])
+
+
+def test_without_a_temporary_folder_the_cache_is_used(opened, monkeypatch, tmp_path):
+    monkeypatch.setattr(command.tempfile, "gettempdir", lambda: (_ for _ in ()).throw(FileNotFoundError("none")))
+    assert command.main(["watch"]) == 0
+    assert opened == [(tmp_path / "sparring" / "fly-released-dogfight_strong.html").as_uri() + "#watch"]
 
 
 def test_without_torch_it_flies_and_says_what_training_needs(tmp_path):
