@@ -80,23 +80,28 @@ class LanguagePlayer:
 
 
 class PolicyOrders:
-    """A policy that orders moves, deterministically; `bot` decides its retreats and adjustments, as in training."""
+    """A policy that orders moves, the likeliest, or drawn by a `generator`.
 
-    def __init__(self, network: ActorCritic, *, bot: str = "dumbbot") -> None:
-        self.network, self.bot = network, bot
+    `bot` decides its retreats and adjustments, as in training.
+    """
+
+    def __init__(self, network: ActorCritic, *, bot: str = "dumbbot", generator: torch.Generator | None = None) -> None:
+        self.network, self.bot, self.generator = network, bot, generator
 
     def write(self, batch: DiplomacyBatch, seats: torch.Tensor) -> None:
         """Write the moves of the powers `seats` bool [G, 7], which must be all that a policy plays."""
         moving = seats & ((batch.phase == codes.SPRING) | (batch.phase == codes.FALL)).unsqueeze(1)
-        for power, games in enumerate(moving.unbind(1)):
-            if not bool(games.any()):
-                continue
-            powers = torch.full((batch.num_games,), power, device=batch.device)
-            obs = observe(batch.state, powers, last_year=batch.last_year)
-            choices, _ = self.network.act(obs.flatten(1), deterministic=True)
-            orders = batch.orders.clone()
-            write_orders(choices.long(), rows_of(obs), orders)
-            batch.orders.copy_(torch.where(games.unsqueeze(1), orders, batch.orders))
+        game, power = moving.nonzero().unbind(1)
+        if not len(game):
+            return
+        obs = observe({name: rows[game] for name, rows in batch.state.items()}, power, last_year=batch.last_year)
+        sure = self.generator is None
+        choices, _ = self.network.act(obs.flatten(1), deterministic=sure, generator=self.generator)
+        rows = rows_of(obs)
+        orders = torch.zeros_like(rows, dtype=batch.orders.dtype)
+        write_orders(choices.long(), rows, orders)
+        unit, place = (rows >= 0).nonzero().unbind(1)
+        batch.orders[game[unit], place] = orders[unit, place]
 
 
 class PythonOrders:

@@ -18,14 +18,14 @@ With several processes only process 0 has the league with its pool, and broadcas
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from sparring.agents.distributed.processes import Processes
-from sparring.agents.play.learner_env import LearnerEnv, MatchTally
-from sparring.agents.play.seats_env import SeatsEnv
+from sparring.agents.play.learner_env import MatchTally
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.networks import build_network, load_snapshot
 from sparring.agents.run.folder import RunFolder
@@ -41,6 +41,24 @@ from sparring.curriculum.schedule import TrainingPlan
 from sparring.curriculum.sprt import SCORES, Hypotheses, SPRTVerdict, count_pairs, judge
 
 
+class OpponentsEnv(Protocol):
+    """What self-play needs of the matches: bots by name, then `slots` for snapshots; an opponent is its number."""
+
+    bots: Sequence[str]
+    slots: int
+    device: torch.device
+
+    @property
+    def opponents(self) -> np.ndarray:
+        """Opponents of all matches of the run, int32 [total]."""
+
+    def assign(self, opponents: np.ndarray) -> None:
+        """Set the opponents of all matches of the run; a match whose opponent changes restarts without a result."""
+
+    def load_slot(self, slot: int, weights: dict[str, Tensor]) -> None:
+        """Load a snapshot's weights into a slot and restart the slot's matches without results."""
+
+
 class SelfPlay:
     """Assignment of opponents to `env`, and the `league` in `file`, which only this run changes.
 
@@ -50,7 +68,7 @@ class SelfPlay:
 
     def __init__(
         self,
-        env: LearnerEnv | SeatsEnv | BroadcastEnv,
+        env: OpponentsEnv,
         pool: Pool,
         file: LeagueFile,
         config: SelfPlayConfig,
@@ -206,21 +224,21 @@ class SelfPlay:
 
 
 def open_self_play(
-    env: LearnerEnv | SeatsEnv | BroadcastEnv,
+    env: OpponentsEnv,
     folder: RunFolder,
     config: SelfPlayConfig,
     alert: Callable[[str], None],
     *,
     shape: Mapping[str, Any],
     seed: int,
-    duel: Duel,
+    duel: Duel | None = None,
     seats: int = 2,
 ) -> SelfPlay:
-    """Open the pool of networks of `shape`, the league and, if configured, the promotion of a run."""
+    """Open the pool of networks of `shape`, the league and, if configured, promotion by games of `duel`."""
     if damaged := Pool.put_aside_damaged(folder.pool):
         alert(damaged)
     pool = Pool(folder.pool, config.pool_size, config.eviction, shape=shape)
-    promotion = Promotion(config, duel, seed=seed) if config.promotion == "sprt" else None
+    promotion = Promotion(config, duel, seed=seed) if duel and config.promotion == "sprt" else None
     return SelfPlay(env, pool, LeagueFile(folder.path), config, alert, seed=seed, promotion=promotion, seats=seats)
 
 
@@ -337,7 +355,7 @@ class Promotion:
 class BroadcastEnv:
     """Wrapper of the environment of process 0 that repeats the league's calls in all `processes`."""
 
-    def __init__(self, env: LearnerEnv | SeatsEnv, processes: Processes) -> None:
+    def __init__(self, env: OpponentsEnv, processes: Processes) -> None:
         self._env, self._processes = env, processes
         self.bots, self.slots, self.device = env.bots, env.slots, env.device
 
@@ -357,7 +375,7 @@ class BroadcastEnv:
         self._env.load_slot(slot, weights)
 
 
-def follow(env: LearnerEnv | SeatsEnv, processes: Processes) -> None:
+def follow(env: OpponentsEnv, processes: Processes) -> None:
     """In every other process: repeat the calls of process 0 on `env`, until all opponents are assigned."""
     while True:
         call: tuple[int | None, Any] = processes.broadcast((None, None))

@@ -68,14 +68,15 @@ class DistillConfig:
 
 @dataclass
 class DiplomacyRunConfig(schema.NamedOpponentsRunConfig):
-    """PPO in Diplomacy: orders are chosen, all six other powers of a game are the same opponent."""
+    """PPO in Diplomacy: orders are chosen, all six other powers of a game are the same opponent or snapshot."""
 
     game, title, bots, seats, multiple = DIPLOMACY, "Diplomacy", (*DIPLOMACY_BOTS, *SEED_BOTS), 7, 7
     lacks = (
         "network.activation", "network.log_std_init", "network.log_std_min", "network.log_std_max", "network.gsde",
-        "ppo.gsde_every", "phases.scripted_start", "phases.scripted_end", "phases.randomization",
-        "phases.events.log_std", "self_play", *schema.DOGFIGHT_CHECKS, *MEMORY, *ONLY_IMPORTED,
+        "ppo.gsde_every", "phases.randomization", "phases.events.log_std", "self_play.promotion",
+        "self_play.promotion_elo", "self_play.promotion_games", *schema.DOGFIGHT_CHECKS, *MEMORY, *ONLY_IMPORTED,
     )  # fmt: skip
+    idle = (schema.WITHOUT_POOL,)
 
     env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)
 
@@ -107,7 +108,7 @@ class DiplomacyDistillRunConfig(schema.RunConfig):
 
     trainers = ("distill",)
     game, title, seats, multiple = DIPLOMACY, "Diplomacy", 7, 7
-    lacks = (*DiplomacyRunConfig.lacks, "env.num_envs", "evaluation.video_every")
+    lacks = (*DiplomacyRunConfig.lacks, "self_play", "env.num_envs", "evaluation.video_every")
 
     trainer: str = option("distill", schema.TRAINERS)
     env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)

@@ -61,8 +61,9 @@ def test_options_and_their_kinds():
     assert owners("ppo.clip") == owners("phases.0.updates") == owners("env.num_envs") == list(games)
     assert owners("env.reward.win") == owners("evaluation.check_bot") == fights
     assert owners("env.rules") == [DogfightRunConfig]
-    assert owners("self_play.slots") == owners("phases.0.scripted_end") == [*fights, ImportedRunConfig]
     rated = [DogfightRunConfig, DiplomacyRunConfig, AirCombatRunConfig, ImportedRunConfig]
+    assert owners("self_play.slots") == owners("phases.0.scripted_end") == rated
+    assert owners("self_play.promotion") == [*fights, ImportedRunConfig]
     assert owners("phases.3.stages.0.bots.1") == rated
     assert owners("env.kwargs.board_size") == owners("network.encoder") == [ImportedRunConfig]
     assert owners("network.memory") == owners("ppo.sequence_length") == [*fights, ImportedRunConfig]

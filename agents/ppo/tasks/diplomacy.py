@@ -1,39 +1,67 @@
-"""Diplomacy as a task: one power of every game against six times the bot, policy or Python object in the plan."""
+"""Diplomacy as a task: one power of every game against six times a bot, policy or Python object, or a snapshot.
+
+Self-play is against six of one snapshot of the pool, which draws its orders; as in all games, a bot decides retreats
+and adjustments.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from sparring.agents.distributed.processes import ALONE, Processes
-from sparring.agents.opponents.diplomacy import open_player
+from sparring.agents.distributed.processes import ALONE, Processes, restore_generator
+from sparring.agents.opponents.diplomacy import PolicyOrders, open_player
 from sparring.agents.opponents.training import open_opponents
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.networks import build_network, load_snapshot, shape_for
+from sparring.agents.ppo import self_play
 from sparring.agents.ppo.tasks.task import VIDEO, Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.status import COMPILING, said_if_long
-from sparring.curriculum.league.file import read_league, write_league
-from sparring.curriculum.league.league import CHALLENGER, known_win_rates, new_league, record
-from sparring.curriculum.opponents import deal
-from sparring.curriculum.ratings import head_to_head
+from sparring.curriculum.league.file import read_league
+from sparring.curriculum.league.league import CHALLENGER
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import BOTS, NUM_POWERS
 from sparring.envs.diplomacy.config import DiplomacyRunConfig
 from sparring.envs.diplomacy.drawing.render import gif_bytes
-from sparring.envs.diplomacy.movement_batch import MovementBatch, OrderWriter
+from sparring.envs.diplomacy.movement_batch import MovementBatch, OrderWriter, movement_contract
 from sparring.envs.diplomacy.records.history import PhaseRecord, WatchedBatch
 from sparring.envs.diplomacy.records.timeline import phases_of
 from sparring.envs.diplomacy.rewards.scoring import count_centres, sum_of_squares
 
 VIDEO_SIZE = (480, 400)
 """Width and height of a video, pixels."""
+
+
+class SnapshotSeats:
+    """The last `writers` among the opponents of `env` as slots for snapshots, the others as `bots`."""
+
+    def __init__(self, env: LearnerEnv, writers: Sequence[PolicyOrders]) -> None:
+        self._env, self._writers = env, writers
+        self.slots, self.device = len(writers), env.device
+        self.bots = env.bots[: -self.slots]
+
+    @property
+    def opponents(self) -> np.ndarray:
+        """Opponents of all games."""
+        return self._env.opponents
+
+    def assign(self, opponents: np.ndarray) -> None:
+        """Set the opponents of all games; those that change restart."""
+        self._env.assign(opponents)
+
+    def load_slot(self, slot: int, weights: dict[str, torch.Tensor]) -> None:
+        """Load a snapshot; the games of its slot restart."""
+        self._writers[slot].network.load_state_dict(weights)
+        own = torch.from_numpy(self.opponents == len(self.bots) + slot).to(self.device)
+        self._env.batch.assign(None, own)
 
 
 class DiplomacyTask:
@@ -56,38 +84,47 @@ class DiplomacyTask:
             batch = DiplomacyBatch(games, device=str(device), last_year=last_year, threads=threads)
             batch.load_kernels()
         self.opponents = open_opponents(config, lambda text: open_player(text, device))
-        self.games = MovementBatch(batch, seed=seeds["env"], writers=[*self.opponents.policies.values()])
-        self.env = LearnerEnv(self.games, bots=(*BOTS, *self.opponents.policies), seed=seeds["opponents"])
-        self.league = new_league(self.env.bots)
+        self._shape = shape_for(movement_contract(last_year), config.network)
+        self._noise = torch.Generator(device).manual_seed(seeds["opponents"])
+        self._snapshots = [self._new_snapshot(device) for _ in range(config.self_play.slots)]
+        self.games = MovementBatch(
+            batch, seed=seeds["env"], writers=[*self.opponents.policies.values(), *self._snapshots]
+        )
+        slots = [f"slot {number}" for number in range(config.self_play.slots)]
+        self.env = LearnerEnv(self.games, bots=(*BOTS, *self.opponents.policies, *slots), seed=seeds["opponents"])
+        self._seats = SnapshotSeats(self.env, self._snapshots)
         self._best = -1.0
         self._opponent_share = 0.0
 
-    def open(self, folder: RunFolder, alert: Callable[[str], None], film: Film) -> None:
-        """Keep `film`; the task has no files."""
+    def _new_snapshot(self, device: torch.device) -> PolicyOrders:
+        return PolicyOrders(build_network(self._shape).to(device).eval(), generator=self._noise)
+
+    def open(self, folder: RunFolder, alert: Callable[[str], None], film: Film) -> self_play.SelfPlay:
+        """Open the pool and the league in the run's folder; keep `film`."""
         self._film = film
+        self.self_play = self_play.open_self_play(
+            self._seats,
+            folder,
+            self.config.self_play,
+            alert,
+            shape=self._shape,
+            seed=self._seeds["league"],
+            seats=NUM_POWERS,
+        )
+        return self.self_play
 
     def prepare(self, plan: TrainingPlan, network: ActorCritic) -> None:
         """Assign the opponents."""
-        shares = [plan.bots.get(bot, 0.0) for bot in self.env.bots]
-        now = self.env.opponents[::NUM_POWERS]
-        self.env.assign(np.repeat(deal(shares, self.env.num_envs // NUM_POWERS, now), NUM_POWERS))
+        self.self_play.deal(plan, network)
 
     def results(self, plan: TrainingPlan) -> dict[str, float]:
-        """Return per opponent: games, the learner's centres and share of the score, and how often it led."""
+        """Return per opponent how often the learner led, its centres and share of the score; shares and ratings."""
         tally = self.env.harvest()
-        metrics = {"rollout/matches": float(tally.games.sum())}
-        for k, bot in enumerate(self.env.bots):
-            if games := tally.games[k]:
-                self.league = record(self.league, head_to_head(CHALLENGER, bot, tally.result(k)))
-                values = {"win_rate": tally.wins[k], "draw_rate": tally.draws[k]}
-                values |= {name: tally.stats[name][k] for name in ("centres", "score")}
-                metrics |= {f"rollout/{bot}/{name}": float(value) / games for name, value in values.items()}
-                metrics[f"rollout/{bot}/length"] = float(tally.stats["length"][k]) / games
-        rates = known_win_rates(self.league, CHALLENGER)
-        metrics |= {f"curriculum/{bot}/share": share for bot, share in plan.bots.items()}
-        metrics |= {f"curriculum/{bot}/win_rate": rates[bot] for bot in plan.bots if bot in rates}
-        metrics |= {"curriculum/phase": float(plan.phase_index), "curriculum/stage": float(plan.stage)}
-        return metrics | self._cost()
+        self.self_play.record(tally)
+        metrics = self_play.rollout_metrics(tally, self._seats.bots)
+        metrics |= self_play.curriculum_metrics(plan, self.self_play.win_rates())
+        metrics.pop("curriculum/randomization")
+        return metrics | self_play.league_metrics(self.self_play) | self._cost()
 
     def evaluate(self, plan: TrainingPlan, network: ActorCritic) -> tuple[dict[str, float], bool]:
         """Play games of the deterministic policy against six of each bot met so far."""
@@ -124,38 +161,49 @@ class DiplomacyTask:
         return metrics, batch.past() if isinstance(batch, WatchedBatch) else []
 
     def status(self, plan: TrainingPlan | None = None) -> TaskStatus:
-        """Return the bots, and how often the learner had most centres."""
-        rates = known_win_rates(self.league, CHALLENGER)
-        bots = plan.headline(rates) if plan else ""
-        cost = f" opponents {self._opponent_share:.0%} of play" if self.opponents.policies and plan else ""
-        return TaskStatus((f"{GAME.win}: {bots}" if rates else bots) + cost, rates, {"win_rates": rates})
+        """Return the opponents and how often the learner had most centres, the share of self-play, and the rating."""
+        rates, elo = self.self_play.win_rates(), self.self_play.league[CHALLENGER].elo
+        cost = f" opponents {self._opponent_share:.0%} of play" if self._opponent_share and plan else ""
+        headline, *rest = self_play.league_status(plan, rates, {"elo": elo}, cost)
+        return TaskStatus(f"{GAME.win}: {headline}" if rates else headline, *rest)
 
     def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
-        """Return games, recent results and the best evaluation."""
+        """Return games, league and the best evaluation."""
         games: dict[str, Any] = {}
         if episodes:
-            batch = self.env.batch.state_dict()
-            opponents = {"opponent": torch.from_numpy(self.env.opponents).long()}
-            games = {"games": batch["games"], **opponents, "length": batch["length"], "draws": batch["draws"]}
-        records = {"league": write_league(self.league), "best": self._best, **self.opponents.state_dict()}
+            batch, env = self.env.batch.state_dict(), self.env.state_dict()
+            games = {"games": batch["games"], "length": batch["length"], "draws": batch["draws"]}
+            games |= {"opponent": env["opponents"].long(), "return": env["return"], "noise": self._noise.get_state()}
+        records = {"league": self.self_play.state_dict(), "best": self._best, **self.opponents.state_dict()}
         return {"diplomacy": {"games": games, **records}}
 
     def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
         """Continue from a `state_dict`; raises `InputError` for other sizes and impossible positions."""
         stored = state["diplomacy"]
         self.opponents.check_unchanged(stored)
-        self.league = read_league(stored["league"])
+        if "pool" in stored["league"]:
+            self.self_play.load_state_dict(stored["league"])
+        else:  # of a version without self-play in Diplomacy
+            self.self_play.league = read_league(stored["league"])
         self._best = stored["best"]
-        if episodes:
-            saved = stored["games"]
-            games = {name: saved[name] for name in ("games", "length", "draws")}
-            self.env.load_state_dict(self.env.state_dict() | {"batch": games, "opponents": saved["opponent"].int()})
+        if not episodes:
+            self.self_play.slots = [""] * len(self._snapshots)  # the next deal draws all of them
+            return
+        for snapshot, name in zip(self._snapshots, self.self_play.slots, strict=True):
+            if name:
+                snapshot.network.load_state_dict(load_snapshot(self.self_play.pool, name, self.env.device))
+        saved, now = stored["games"], self.env.state_dict()
+        if "noise" in saved:
+            restore_generator(self._noise, saved["noise"], "games.noise")
+            now["return"] = saved["return"]
+        games = {name: saved[name] for name in ("games", "length", "draws")}
+        self.env.load_state_dict(now | {"batch": games, "opponents": saved["opponent"].int()})
 
     def _cost(self) -> dict[str, float]:
-        """Return the share of playing time that named opponents take, outside the kernels; empty without any."""
-        if not self.opponents.policies:
-            return {}
+        """Return the share of playing time that policies among the opponents take; empty if none has played."""
         seconds, self.games.writer_seconds = self.games.writer_seconds, 0.0
+        if not seconds:
+            return {}
         self._opponent_share = min(seconds / max(self.env.simulator_seconds, 1e-9), 1.0)
         return {"time/opponent_share": self._opponent_share}
 

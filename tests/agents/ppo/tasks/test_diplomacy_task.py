@@ -13,11 +13,15 @@ from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.policies.networks import build_network
 from sparring.agents.policies.order_network import OrderNetwork
-from sparring.agents.ppo.tasks.diplomacy import play_against
+from sparring.agents.ppo.tasks.diplomacy import DiplomacyTask, play_against
+from sparring.agents.ppo.tasks.task import SEEDS
+from sparring.agents.run.folder import RunFolder
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load
 from sparring.configs.schema import NetworkConfig
+from sparring.curriculum.league.league import new_league
+from sparring.curriculum.schedule import Schedule
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.movement_batch import MovementBatch
@@ -160,6 +164,60 @@ def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path):
     assert first.contract["id"] == "sparring/Diplomacy-v0"
 
 
+LEAGUE = (
+    *("phases.0.scripted_start=0.5", "phases.0.scripted_end=0.5", "self_play.snapshot_every=1", "self_play.slots=2"),
+    *("self_play.deal_every=1", "self_play.pool_size=2", "env.last_year=1901", "evaluation.every=0"),
+)
+
+
+def test_self_play_is_against_the_pool_and_resumes_bit_for_bit(tmp_path):
+    whole = train(load([*SMALL, *LEAGUE, "max_updates=4", f"checkpoint_dir={tmp_path / 'whole'}"]))
+    parts = [*SMALL, *LEAGUE, f"checkpoint_dir={tmp_path / 'parts'}"]
+    train(load([*parts, "max_updates=3"]))
+    resumed = train(load([*parts, "max_updates=4"]))
+    first, second = (load_checkpoint(path) for path in (whole, resumed))
+    assert flat(first.network.state_dict()) == flat(second.network.state_dict())
+    rows = [untimed(read(path.parent)) for path in (whole, resumed)]
+    assert rows[0] == rows[1]
+    last = rows[0][-1]
+    assert last["rollout/selfplay/centres"] > 0
+    assert last["league/pool_size"] == 2
+    assert last["curriculum/scripted_share"] == 0.5
+    agents = json.loads((whole.parent / "league.json").read_text())["agents"]
+    assert {"snapshot_000002", "snapshot_000003"} <= {agent["name"] for agent in agents}
+
+
+@pytest.fixture
+def task(tmp_path):
+    config = load([*SMALL, *LEAGUE])
+    task = DiplomacyTask(config, torch.device("cpu"), 1, seeds=dict.fromkeys(SEEDS, 1))
+    task.open(RunFolder(tmp_path), print, lambda name, draw: None)
+    yield task
+    task.env.close()
+
+
+def test_a_slot_plays_the_weights_that_are_loaded_and_restarts_its_games(task):
+    plan = Schedule(task.config.phases).plan(Schedule(task.config.phases).start(), {})
+    learner = build_network(task._shape, seed=5)
+    task.prepare(plan, learner)
+    assert task.self_play.slots == ["snapshot_000000"] * 2
+    assert all(flat(one.network.state_dict()) == flat(learner.state_dict()) for one in task._snapshots)
+    against = task.env.opponents - len(task._seats.bots)
+    assert sorted(against.tolist())[-7:] == [0] * 7, "one of two sets of seven games, one for each power"
+    task.env.step(learner.act(task.env.obs, deterministic=True)[0])
+    task._seats.load_slot(0, build_network(task._shape, seed=6).state_dict())
+    assert ((task.games.length == 0).numpy() == (against == 0)).all()
+
+
+def test_a_state_from_before_self_play_is_read(task):
+    state = task.state_dict()
+    stored = state["diplomacy"]
+    stored["league"] = stored["league"]["league"]
+    del stored["games"]["noise"], stored["games"]["return"]
+    task.load_state_dict(state, episodes=True)
+    assert task.self_play.league == new_league(task._seats.bots)
+
+
 def test_what_is_said_is_about_diplomacy(tmp_path, capsys):
     """No physics, and what the shares are shares of; the line about a check agrees with the numbers it logs."""
     options = ["evaluation.games=7", "evaluation.every=2", "max_updates=8", "logger.progress=true"]
@@ -210,12 +268,12 @@ def test_games_against_bots_are_reproducible_and_go_on_to_their_end(network):
         (["evaluation.check_bot=dumbbot"], r"evaluation\.check_bot=dumbbot: is an option of sparring/Dogfight-v1"),
         (["evaluation.check_every=5"], r"evaluation\.check_every=5: is an option of sparring/Dogfight-v1"),
         (["evaluation.regimes_every=5"], r"evaluation\.regimes_every=5: is an option of sparring/Dogfight-v1"),
-        (["self_play.slots=2"], r"self_play\.slots=2: is an option of sparring/Dogfight-v1"),
+        (["self_play.promotion=sprt"], r"self_play\.promotion=sprt: is an option of sparring/Dogfight-v1"),
+        (["self_play.both_seats=true"], r"self_play\.both_seats=True: is an option of games of PettingZoo"),
         (
             ["phases.0.events=[{at:1,log_std:-1.0}]"],
             r"phases\.0\.events\.0\.log_std=-1\.0: is an option of sparring/Dogfight-v1",
         ),
-        (["phases.0.scripted_end=0.5"], r"phases\.0\.scripted_end=0\.5: is an option of sparring/Dogfight-v1"),
     ],
 )
 def test_options_of_other_games_are_refused(options, message):
