@@ -211,15 +211,17 @@ def test_every_documented_key_is_written(rows, gymnasium_rows, diplomacy_rows, i
 def test_what_the_page_says_of_other_games(gymnasium_rows, diplomacy_rows):
     """Which keys of the groups that a table lists for the dogfight are there in the others."""
     shared = {"curriculum", "league", "eval"}
-    written = {key for row in diplomacy_rows for key in row if key.split("/")[0] in shared}
-    assert written == {
-        *("curriculum/phase", "curriculum/stage", "curriculum/random/share"),
-        *("eval/random/win_rate", "eval/random/centres", "eval/random/score"),
-    } | (written & {"curriculum/random/win_rate"})
+    written = set().union(*diplomacy_rows)
+    absent = {"rollout/hp", "rollout/action_size", "curriculum/randomization", "guard/invalid_actions"}
+    assert not written & absent
+    assert {key for key in written if key.startswith("eval/")} == {
+        *("eval/random/win_rate", "eval/random/centres", "eval/random/score")
+    }
+    assert {"curriculum/phase", "curriculum/scripted_share", "league/elo"} <= written
     assert not {key for row in gymnasium_rows for key in row if key.split("/")[0] in shared}
     text = " ".join((DOCS / "metrics_ppo.md").read_text().split())
-    assert "of `curriculum/` there are `phase`, `stage` and the two keys of every bot" in text
-    assert "of `eval/` a bot's `win_rate`, `centres` and `score`" in text
+    assert "no `hp`, `curriculum/randomization`, `rollout/action_size` and `guard/invalid_actions`, and" in text
+    assert "of `eval/` there are a bot's `win_rate`, `centres` and `score`" in text
     assert "and there is no `curriculum/`, `league/` or `eval/`" in text
 
 
