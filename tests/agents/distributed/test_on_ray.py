@@ -57,7 +57,7 @@ def sweep_on_two_nodes(folder):
         options = [*tiny, f"name={name}", f"checkpoint_dir={folder}", *where]
         outcome = sparring.sweep(run="gymnasium", overrides=options, varied={"seed": [1, 2]})
         assert outcome.exit_code == 0
-        return [load_checkpoint(Path(folder, run["run"], "final.pt")).weights for run in outcome.runs]
+        return [load_checkpoint(Path(folder, run["run"], "final.pt")).network.state_dict() for run in outcome.runs]
 
     here = finals("here", "workers=1")
     with two_nodes() as (address, _):
