@@ -63,7 +63,7 @@ $(BASE_STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make setup PYTHON=python3.12")'
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 		{ echo "$(PYTHON) cannot create environments: install its venv package (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
-	@echo "Next: install torch, Warp and a few more into .venv, 1.4 GB on disk with a CPU build of torch; a few minutes."
+	@echo "Next: install torch, Warp and a few more into .venv, 1.3 GB on disk with a CPU build of torch; a few minutes."
 	$(PYTHON) -m venv .venv
 	$(PIP_INSTALL) --no-compile -e ".[train]"
 	@touch $(BASE_STAMP)

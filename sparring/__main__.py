@@ -57,7 +57,7 @@ COMMANDS = {
 }
 TRAINING = ("torch", "warp", "hydra")
 """Packages of the extra `train` whose absence tells that it is not installed."""
-SIZE = "1.4 GB with a CPU build of torch"
+SIZE = "1.3 GB with a CPU build of torch"
 CPU_BUILDS = "https://download.pytorch.org/whl/cpu"
 RELEASED = "released/dogfight_strong"
 

@@ -197,7 +197,7 @@ def _run(words: Sequence[str]) -> int:
     print(line(PPO, (training_speed(options.updates),) if ready else None))
     print(f"\nPublished figures are of idle machines: {PAGES}.")
     if not ready:
-        print("`sparring install train` (1.4 GB) adds torch and Warp: the simulators, training and evaluation.")
+        print("`sparring install train` (1.3 GB) adds torch and Warp: the simulators, training and evaluation.")
     return 0
 
 

@@ -131,7 +131,7 @@ def test_without_torch_it_flies_and_says_what_training_needs(tmp_path):
         assert (done.stderr.startswith(line), done.stderr.count("\n")) == (True, 1)
     measured = bare("bench", "--seconds", "0.01", cwd=tmp_path)
     assert (measured.returncode, measured.stdout.count("needs torch and Warp")) == (0, 3)
-    assert "`sparring install train` (1.4 GB) adds torch and Warp" in measured.stdout
+    assert "`sparring install train` (1.3 GB) adds torch and Warp" in measured.stdout
     helped = bare("train", "--help", cwd=tmp_path)
     assert (helped.returncode, "sparring train +run=NAME" in helped.stdout) == (0, True)
     for words in (["train", "+run=quickstart"], ["play", "--opponent", "ace"]):
