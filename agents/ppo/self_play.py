@@ -44,9 +44,12 @@ from sparring.curriculum.sprt import SCORES, Hypotheses, SPRTVerdict, count_pair
 class OpponentsEnv(Protocol):
     """What self-play needs of the matches: bots by name, then `slots` for snapshots; an opponent is its number."""
 
-    bots: Sequence[str]
     slots: int
     device: torch.device
+
+    @property
+    def bots(self) -> Sequence[str]:
+        """Opponents that are no snapshots."""
 
     @property
     def opponents(self) -> np.ndarray:
