@@ -40,6 +40,7 @@ from sparring.agents.grpo.objective.loss import (
 )
 from sparring.agents.llm.backend import Decision
 from sparring.agents.llm.decoding.scoring import Scores, TokenBatch, collate, score
+from sparring.configs.core.errors import InputError
 from sparring.configs.core.tensor_file import check_optimizer, check_tensors
 from sparring.configs.schema import GRPORunConfig
 
@@ -310,7 +311,9 @@ class GRPOLearner:
 def _decisions(sample: Sample) -> int:
     """Return the number of decision tokens of a sample that are kept."""
     if not sample.decision.exact:
-        raise ValueError("a decision without exact log-probabilities cannot be learned from; choose another backend")
+        why = sample.decision.why_inexact or "no reason is given"
+        line = f"a decision without exact log-probabilities ({why}) cannot be learned from"
+        raise InputError(f"{line}; choose another backend")
     return int((sample.decision.allowed_counts > 1).sum()) if sample.before is None else int(sample.before.kept.sum())
 
 

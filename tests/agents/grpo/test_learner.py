@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from sparring.agents.grpo.learner import Sample, _decisions
+from sparring.agents.grpo.learner import Sample
 from sparring.agents.grpo.objective.advantages import group_ids
-from sparring.agents.llm.backend import Decision
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.decoding.scoring import collate
 from sparring.agents.llm.transformers_backend import TransformersBackend
@@ -40,12 +39,6 @@ def played():
 
 def samples_of(turns, sign=1.0):
     return [Sample(turn.decision, sign * (1.0 if number % 2 else -1.0)) for number, turn in enumerate(turns)]
-
-
-def test_decisions_of_a_server_without_log_probabilities_are_refused():
-    sample = Sample(Decision((), why_inexact="the server returns no log-probabilities by token id"), 1.0)
-    with pytest.raises(ValueError, match="without exact log-probabilities cannot be learned from; choose another back"):
-        _decisions(sample)
 
 
 def lead(learner, samples):

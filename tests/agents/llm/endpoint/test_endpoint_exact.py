@@ -5,9 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from sparring.agents.grpo.learner import Sample
 from sparring.agents.llm.decoding.constraint import Steps
 from sparring.agents.llm.endpoint.exactness import logprobs_of, temperature_problem
 from sparring.configs.core.errors import InputError
+from tests.agents.grpo.rollouts.small_games import toy_learner
 from tests.agents.llm.asking import endpoint, legal, requests, server
 from tests.agents.llm.endpoint import loopback_model
 from tests.agents.llm.endpoint.loopback_model import byte_tokenizer
@@ -102,7 +104,10 @@ def test_a_server_that_names_no_token_ids_is_not_exact():
     with server([loopback_model.NO_IDS]) as host:
         with endpoint(host, tokenizer=byte_tokenizer(), structured="regex") as backend:
             assert "no log-probabilities by token id" in backend.why_inexact
-            assert all(legal(*pair) for pair in zip(requests(3), backend.decide(requests(3)), strict=True))
+            decisions = backend.decide(requests(3))
+            assert all(legal(*pair) for pair in zip(requests(3), decisions, strict=True))
+            with pytest.raises(InputError, match=r"no log-probabilities by token id\) cannot be learned from; choose"):
+                toy_learner().learn([Sample(decision, 1.0) for decision in decisions])
             assert isinstance(host.bodies[-1]["prompt"], str)
         refused = pytest.raises(InputError, match=r"endpoint\.structured=tokens: the server returns no token ids")
         with refused, endpoint(host, tokenizer=byte_tokenizer()):
