@@ -1,8 +1,8 @@
 """Checked configuration from a command line: the run file, then the overrides, then the schema's defaults.
 
-Hydra composes; the dataclasses validate. Overrides reach Hydra as `++key=value`, which sets existing and new keys, so
-that `from_plain` alone checks every key, typed with or without `+` or written in a file, and refuses keys outside the
-schema. Nothing here makes folders, changes the working directory, configures logging or creates objects.
+Hydra's grammar reads overrides, OmegaConf applies them, the dataclasses validate. An override sets any key:
+`from_plain` alone checks every key, typed with or without `+` or written in a file, and refuses what the schema lacks.
+Nothing here makes folders, changes the working directory, configures logging or creates objects.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-
-import yaml
 
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import ConfigError, choose, listed, require_package, suggestion
@@ -54,7 +52,7 @@ def load(overrides: Sequence[str], *, typed: Sequence[str] | None = None) -> Run
     """
     parsed = [_parse(text) for text in _runs_of_paths(_kind_of_env(overrides))]
     trusted = parsed if typed is None else [_parse(text) for text in typed]
-    settings = [f"++{str(one.input_line).lstrip('+')}" for one in parsed if one.key_or_group != "run"]
+    settings = [one for one in parsed if one.key_or_group != "run"]
     stored = _stored(parsed)
     if stored is None:
         path = _run_path(parsed)
@@ -92,18 +90,18 @@ def load_kind(kind: type[Run], overrides: Sequence[str]) -> Run:
     return config
 
 
-def _fresh(path: Path, settings: Sequence[str]) -> RunConfig:
+def _fresh(path: Path, settings: Sequence[Override]) -> RunConfig:
     """Load a run file at its scale, then the unscaled `settings`; only for new runs."""
     file = _read_run(path)
 
-    def composed(settings: Sequence[str], base: dict[str, Any] = file) -> RunConfig:
+    def composed(settings: Sequence[Override], base: dict[str, Any] = file) -> RunConfig:
         return from_plain({**_compose(settings, base), "run": path.stem})
 
     config = composed(settings)
     if config.scale == RunConfig.scale:
         return config
     # With the final trainer and game, which decide the options.
-    kind = [text for text in settings if text.lstrip("+").startswith(("trainer=", "env.id=", "scale="))]
+    kind = [one for one in settings if one.key_or_group in ("trainer", "env.id", "scale")]
     return composed(settings, to_plain(shrink(composed(kind), whole=config)))
 
 
@@ -326,34 +324,36 @@ def _read_run(path: Path) -> dict[str, Any]:
     return content or {}
 
 
-def _compose(settings: Sequence[str], base: dict[str, Any]) -> dict[str, Any]:
-    """Return `base` with `settings` applied."""
+def _compose(settings: Sequence[Override], base: dict[str, Any]) -> dict[str, Any]:
+    """Return `base` with `settings` applied, each as Hydra applies `++key=value`."""
     require_package("hydra", "train")
-    from hydra import compose, initialize_config_dir
-    from hydra.core.config_store import ConfigStore
-    from hydra.errors import HydraException
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    ConfigStore.instance().store("schema", node=base)
+    merging = ""
     try:
-        with initialize_config_dir(version_base="1.3", config_dir=str(CONFIG_DIR)):
-            # Unresolved: ${...} could insert variables of the environment into a configuration.
-            composed = OmegaConf.to_container(compose("config", overrides=list(settings)), resolve=False)
-    except (
-        HydraException, OmegaConfBaseException, yaml.YAMLError, OSError, TypeError, ValueError, RecursionError,
-    ) as error:  # fmt: skip
+        config = OmegaConf.create(base)
+        for one in settings:
+            merging = f"Error merging override {_text(one)}: "
+            OmegaConf.update(config, one.key_or_group, one.value(), merge=True, force_add=True)
+        # Unresolved: ${...} could insert variables of the environment into a configuration.
+        composed = OmegaConf.to_container(config, resolve=False)
+    except (OmegaConfBaseException, TypeError, ValueError, RecursionError) as error:
         if settings:
             _check_items(settings, _compose([], base))
-        lines = [str(part).splitlines()[0] for part in (error, error.__cause__) if str(part or "")]
-        raise ConfigError(": ".join(lines).replace("++", "")) from error
+        where = merging if isinstance(error, OmegaConfBaseException) else ""
+        raise ConfigError(f"{where}{str(error).partition(chr(10))[0]}") from error
     assert isinstance(composed, dict)
     return {str(key): value for key, value in composed.items()}
 
 
-def _check_items(settings: Sequence[str], plain: dict[str, Any]) -> None:
+def _text(setting: Override) -> str:
+    return str(setting.input_line).lstrip("+")
+
+
+def _check_items(settings: Sequence[Override], plain: dict[str, Any]) -> None:
     """Refuse the first of `settings` for an item missing from its list."""
-    for text in (setting.lstrip("+") for setting in settings):
+    for text in map(_text, settings):
         node: Any = plain
         parts = text.partition("=")[0].split(".")
         for depth, part in enumerate(parts):

@@ -151,7 +151,6 @@ def _add_run_file(code, folder, monkeypatch):
     monkeypatch.setattr(load, "CONFIG_DIR", folder / "configs")
     monkeypatch.setattr(load, "ROOT", folder)
     shutil.copytree(ROOT / "configs" / "run", folder / "configs" / "run")
-    shutil.copy(ROOT / "configs" / "config.yaml", folder / "configs")
     (folder / "configs" / RUN_FILE.search(code)[1]).write_text(code, encoding="utf-8")
 
 

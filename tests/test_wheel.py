@@ -56,15 +56,21 @@ def test_it_holds_code_data_models_and_scripts(wheel):
 
 
 def test_runs_go_to_the_working_directory_and_meet_released_models(installed, tmp_path):
-    done = call(installed, "sparring.train", "+run=quickstart", "scale=0.001", "name=first", "threads=1", cwd=tmp_path)
+    """Commands of one process, which loads torch once."""
+    played = "--ckpt first --opponents chaser released/dogfight_bots_only --games 2"
+    commands = {
+        "+run=quickstart scale=0.001 name=first threads=1": "train",
+        "resume=first": "train",
+        played: "eval.run",
+    }
+    lines = (
+        f"import sparring.{name} as one\nassert one.main({words.split()}) == 0" for words, name in commands.items()
+    )
+    (tmp_path / "all_of_them.py").write_text("\n".join(lines))
+    done = call(installed, "all_of_them", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "checkpoints" / "first" / "final.pt").is_file()
-    resumed = call(installed, "sparring.train", "resume=first", cwd=tmp_path)
-    assert resumed.returncode == 0, resumed.stderr
-    assert "nothing left to do" in resumed.stdout + resumed.stderr
-    options = ["--ckpt", "first", "--opponents", "chaser", "released/dogfight_bots_only", "--games", "2"]
-    played = call(installed, "sparring.eval.run", *options, cwd=tmp_path)
-    assert played.returncode == 0, played.stderr
+    assert "nothing left to do" in done.stdout + done.stderr
     assert "dogfight_bots_only" in (tmp_path / "checkpoints" / "first" / "eval.json").read_text()
 
 

@@ -176,6 +176,12 @@ def test_a_hostile_stored_configuration_is_refused(tmp_path, capsys, text):
     assert "config.yaml" in line or "mine" in line
 
 
+@pytest.mark.parametrize("name", ["a date", "a set", "nothing as a key", "a defaults list", "hydra's settings"])
+def test_a_run_file_of_ones_own_is_refused_in_a_line_that_names_it(tmp_path, capsys, name):
+    (tmp_path / "own.yaml").write_text(STORED[name])
+    assert f"run={tmp_path / 'own.yaml'}: " in refused(capsys, f"+run={tmp_path / 'own.yaml'}")
+
+
 def test_a_run_goes_on_where_it_was_found_whatever_its_configuration_says(tmp_path):
     """A copied folder would otherwise lead into the one it was copied from, or restart elsewhere."""
     (tmp_path / "mine").mkdir()

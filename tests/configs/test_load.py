@@ -299,7 +299,6 @@ def test_no_run_and_two_runs():
 
 def test_a_run_file_with_an_unknown_key_or_broken_yaml_is_refused(tmp_path, monkeypatch):
     (tmp_path / "run").mkdir()
-    (tmp_path / "config.yaml").write_text((CONFIG_DIR / "config.yaml").read_text())
     (tmp_path / "run" / "typo.yaml").write_text("# @package _global_\nppo: {clp: 0.1}\n")
     (tmp_path / "run" / "broken.yaml").write_text("# @package _global_\nppo: {clip: [\n")
     monkeypatch.setattr("sparring.configs.load.CONFIG_DIR", tmp_path)

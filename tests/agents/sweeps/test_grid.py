@@ -86,14 +86,7 @@ def test_a_node_without_the_folder_is_told_apart(tmp_path):
 
 
 LONGER = (
-    *(
-        "+run=quickstart",
-        "threads=1",
-        "max_updates=40",
-        "checkpoint_every=10",
-        "env.num_envs=32",
-        "evaluation.every=0",
-    ),
+    *("+run=quickstart", "threads=1", "max_updates=40", "checkpoint_every=10", "env.num_envs=32", "evaluation.every=0"),
     *("ppo.rollout_steps=16", "ppo.minibatch_size=128", "name=tiny", "seed=1,2"),
 )
 
@@ -135,16 +128,17 @@ def test_a_call_names_what_it_trains():
         sparring.sweep("stabilty_ablation")
 
 
-def test_submitit_does_as_well_and_a_repeated_sweep_continues_its_runs(tmp_path, capsys):
+def test_submitit_does_as_well_and_a_repeated_sweep_continues_its_runs(tmp_path, capsys, packed_tasks):
+    """Runs that the executor began, whose jobs then find what is to be done in the folder of the sweep alone."""
     pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
-    code, out = launched(tmp_path, capsys, "seed=1,2", "launcher=local")
+    code, out = launched(tmp_path, capsys, "seed=1,2")
+    assert (code, len(packed_tasks)) == (0, 1), out
+    code, out = launched(tmp_path, capsys, "seed=1,2", "launcher=local", "max_updates=2")
     assert code == 0, out
     assert [line.split()[:3] for line in out.splitlines()[-2:]] == [
         ["seed=1", "tiny-0", "done"],
         ["seed=2", "tiny-1", "done"],
     ]
-    code, out = launched(tmp_path, capsys, "seed=1,2", "launcher=local", "max_updates=2")
-    assert code == 0, out
     assert "resumed after update 1" in (tmp_path / "tiny-sweep" / "tiny-1.log").read_text()
     assert json.loads((tmp_path / "tiny-sweep" / "tiny-1.json").read_text())["updates"] == 2
 

@@ -110,8 +110,8 @@ def test_the_interval_is_neither_blind_nor_too_narrow():
 @pytest.mark.parametrize(
     ("play", "rule_set", "games"),
     [
-        (kernels, "classic", 128),
-        (kernels, "challenge", 128),
+        (kernels, "classic", 64),
+        (kernels, "challenge", 64),
         pytest.param(kernels, "classic", 256, marks=pytest.mark.slow),
         pytest.param(kernels, "challenge", 256, marks=pytest.mark.slow),
         pytest.param(numpy_peer, "classic", 24, marks=pytest.mark.slow),

@@ -8,6 +8,7 @@ ROOT = Path(__file__).resolve().parents[4]
 MODULES = ("adjudicator.phase", "bots.simple", "bots.dumbbot", "bots.seed_bots", "orders.listing_kernel")
 
 CODE = """
+import os
 import warp as wp
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 
@@ -15,26 +16,25 @@ def loaded():
     modules = {name: wp.get_module("sparring.envs.diplomacy." + name) for name in %r}
     return " ".join(name for name, module in modules.items() if module.execs)
 
-batch = DiplomacyBatch(2, threads=2)
-print(loaded())
-for use in (%s):
-    use()
+def say(uses):
+    batch = DiplomacyBatch(2, threads=2)
     print(loaded())
+    for use in uses(batch):
+        use()
+        print(loaded(), flush=True)
+
+one_by_one = lambda batch: (batch.process, lambda: batch.legal_orders(0), lambda: batch.draw_orders(1))
+for uses in (one_by_one, lambda batch: (batch.load_kernels,)):
+    if os.fork() == 0:  # imports are done, no kernel is loaded
+        say(uses)
+        os._exit(0)
+    os.wait()
 """
 
 
-def said(uses):
-    """Return the modules a fresh interpreter has loaded, before and after each of the `uses` of a batch."""
-    done = subprocess.run(
-        [sys.executable, "-c", CODE % (MODULES, uses)], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    return done.stdout.splitlines()
-
-
-def test_a_kernel_is_loaded_when_it_is_first_used():
-    uses = "batch.process, lambda: batch.legal_orders(0), lambda: batch.draw_orders(1)"
-    assert said(uses) == ["", MODULES[0], f"{MODULES[0]} {MODULES[4]}", " ".join(MODULES)]
-
-
-def test_what_plays_a_game_can_be_loaded_at_once():
-    assert said("batch.load_kernels,") == ["", " ".join(MODULES[:4])]
+def test_a_kernel_is_loaded_when_it_is_first_used_and_what_plays_a_game_at_once():
+    """What two processes have loaded, before and after each use of a batch."""
+    command = [sys.executable, "-c", CODE % (MODULES,)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    uses = ["", MODULES[0], f"{MODULES[0]} {MODULES[4]}", " ".join(MODULES)]
+    assert done.stdout.splitlines() == [*uses, "", " ".join(MODULES[:4])]
