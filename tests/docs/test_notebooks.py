@@ -1,4 +1,4 @@
-"""The notebooks of the documentation run, make the outputs that they show, and are files that Jupyter opens."""
+"""The notebooks of the documentation are files that Jupyter opens; tests/test_wheel.py runs them, from the wheel."""
 
 import importlib.util
 import json
@@ -17,18 +17,6 @@ def hook():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def kinds(notebook):
-    """Kinds of the outputs of every code cell."""
-    return [[one["output_type"] for one in cell["outputs"]] for cell in notebook["cells"] if "outputs" in cell]
-
-
-@pytest.mark.parametrize("name", sorted(NOTEBOOKS))
-def test_it_runs_and_shows_what_it_made(name, hook):
-    done = hook.run(NOTEBOOKS[name])
-    assert kinds(done) == kinds(NOTEBOOKS[name]), "run `python docs/site_notebooks.py`"
-    assert sum(map(len, kinds(done))) >= 4
 
 
 def test_a_cell_that_fails_is_not_passed_over(hook):
