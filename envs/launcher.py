@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import fields
 from functools import cache
 from itertools import pairwise
@@ -28,7 +28,7 @@ import warp as wp
 
 from sparring.configs.core.allowed import complaint, inside
 from sparring.configs.core.device import usable_cores
-from sparring.configs.core.errors import ConfigError
+from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.tensor_file import check_tensor, check_tensors
 from sparring.envs.batched import ACTIONS
 
@@ -67,7 +67,8 @@ class Launcher:
     """Launcher of kernels over `size` rows on `device`; `threads` applies to a CPU, 0 uses all cores of the process."""
 
     def __init__(self, device: torch.device, size: int, threads: int) -> None:
-        _start_warp()
+        with _keeping_kernels():
+            _start_warp()
         self.device, self.size = device, size
         self.wp_device = wp.device_from_torch(device)
         self.threads = min(threads or usable_cores(), size) if device.type == "cpu" else 1
@@ -79,7 +80,8 @@ class Launcher:
 
     def load(self, module: ModuleType) -> None:
         """Compile a module's kernels now, before worker threads could compile them a second time."""
-        wp.load_module(module, device=self.wp_device)
+        with _keeping_kernels():
+            wp.load_module(module, device=self.wp_device)
 
     def run(self, kernel: Any, inputs: list[Any]) -> None:
         """Launch a kernel over all rows."""
@@ -124,6 +126,18 @@ def stream_of(device: torch.device) -> AbstractContextManager[Any]:
     if device.type != "cuda":
         return nullcontext()
     return wp.ScopedStream(wp.stream_from_torch(torch.cuda.current_stream(device)))
+
+
+@contextmanager
+def _keeping_kernels() -> Iterator[None]:
+    """Raise `InputError` where Warp's folder of compiled kernels cannot be made or written to."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"{error.filename or wp.config.kernel_cache_dir}: {error.strerror}; compiled kernels are kept there: free "
+            "some space, or set WARP_CACHE_PATH to a folder that can be written to"
+        ) from error
 
 
 @cache

@@ -1,5 +1,7 @@
 """Options that a batch and its interfaces refuse before they reach a kernel, and wide seeds that stay apart."""
 
+import errno
+
 import numpy as np
 import pytest
 import torch
@@ -139,3 +141,12 @@ def test_a_slip_of_regime_is_refused_where_both_seats_are_open():
     with pytest.raises(UnknownNameError, match=r"unknown reset option 'regim': choose from regime; did you mean"):
         env.reset(options={"regim": "sniper"})
     env.reset(options={"options": 1, "regime": "sniper"})  # what PettingZoo's own tests pass is not ours
+
+
+def test_a_folder_of_kernels_that_cannot_be_written_to_is_one_line(monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("sparring.envs.launcher.wp.load_module", full)
+    with pytest.raises(InputError, match=r"^/.*: No space left on device; compiled kernels are kept there: free some"):
+        DogfightBatch(1)
