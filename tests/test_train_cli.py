@@ -166,14 +166,10 @@ def test_from_another_directory_as_a_script(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("command", "code"),
-    [
-        ("train.py +run=quickstart --cfg", CLOSED_PIPE),
-        ("eval/curves.py --help", 0),  # by `run_command`, as all commands but training
-    ],
+    ("command", "code"), [("train.py +run=quickstart --cfg", CLOSED_PIPE), ("eval/curves.py --help", 0)]
 )
 def test_a_reader_that_has_gone_ends_a_command_quietly(command, code):
-    """As `| head -1` does after its line; here it has gone before the first."""
+    """As `| head -1` does after its line; here it has gone before the first. `run_command` serves all of eval/."""
     script, *arguments = command.split()
     gone, pipe = os.pipe()
     os.close(gone)

@@ -58,15 +58,9 @@ def test_it_holds_code_data_models_and_scripts(wheel):
 def test_runs_go_to_the_working_directory_and_meet_released_models(installed, tmp_path):
     """Commands of one process, which loads torch once."""
     played = "--ckpt first --opponents chaser released/dogfight_bots_only --games 2"
-    commands = {
-        "+run=quickstart scale=0.001 name=first threads=1": "train",
-        "resume=first": "train",
-        played: "eval.run",
-    }
-    lines = (
-        f"import sparring.{name} as one\nassert one.main({words.split()}) == 0" for words, name in commands.items()
-    )
-    (tmp_path / "all_of_them.py").write_text("\n".join(lines))
+    commands = "train +run=quickstart scale=0.001 name=first threads=1", "train resume=first", f"eval.run {played}"
+    call_of = "import sparring.{} as one\nassert one.main({}) == 0\n".format
+    (tmp_path / "all_of_them.py").write_text("".join(call_of(name, words) for name, *words in map(str.split, commands)))
     done = call(installed, "all_of_them", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "checkpoints" / "first" / "final.pt").is_file()

@@ -23,9 +23,8 @@ from sparring.configs.sweeps.plan import SweepWorkers, read_grid
 
 ROOT = Path(train.__file__).resolve().parent
 
-TINY = (
-    *("+run=gymnasium", "threads=1", "max_updates=1", "env.num_envs=2", "ppo.rollout_steps=8", "ppo.minibatch_size=16"),
-)
+TINY = ["+run=gymnasium", "threads=1", "max_updates=1", "env.num_envs=2", "ppo.rollout_steps=8"]
+TINY += ["ppo.minibatch_size=16"]
 
 
 def launched(tmp_path, capsys, *arguments):

@@ -9,8 +9,10 @@ pytest.importorskip("transformers")
 pytest.importorskip("chess")
 
 from sparring.agents.llm.models.adapters import load_adapter
+from sparring.agents.llm.models.tiny import game_tokenizer
 from sparring.agents.trainers import train
 from sparring.configs.load import load, runs
+from sparring.envs.chess.rollouts import demonstrations
 from tests.configs.run_configs import slow_but
 
 DATA = (
@@ -80,3 +82,10 @@ def test_every_overfit_check_takes_its_steps(name, model, tmp_path):
     report = json.loads((tmp_path / "check" / "overfit.json").read_text())
     assert (report["verdict"], len(report["steps"])) == ("FAIL", 3)
     assert f"overfit check {name[-2:]}:" in report["settings"]
+
+
+@pytest.mark.slow
+def test_the_games_of_the_corpus_have_the_words_of_three_hundred(monkeypatch):
+    words = game_tokenizer("chess").get_vocab()
+    monkeypatch.setattr(demonstrations, "GAMES", range(300))
+    assert game_tokenizer.__wrapped__("chess").get_vocab() == words
