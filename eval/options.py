@@ -20,11 +20,10 @@ from textwrap import fill
 from types import NoneType
 from typing import Any, ClassVar, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
-from sparring.agents.distributed.pools import KINDS as EXECUTORS
-from sparring.agents.distributed.pools import LOCAL, Executor
 from sparring.agents.opponents.players import display_name, find_checkpoint
 from sparring.agents.run.folder import FINAL
 from sparring.configs.core.allowed import Allowed, Form, complaint, field_texts
+from sparring.configs.core.device import EXECUTORS, LOCAL, Executor
 from sparring.configs.core.errors import ConfigError, InputError, UnknownNameError, choices, choose, nearest, one_line
 from sparring.configs.core.files import unusable_text, user_path
 from sparring.configs.core.status import as_called

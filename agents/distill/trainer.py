@@ -28,7 +28,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sparring.agents.distributed.pools import Executor
 from sparring.agents.distributed.processes import ALONE, Processes, derive_seeds
 from sparring.agents.distributed.tasks import follow_tasks
 from sparring.agents.opponents.diplomacy import PolicyOrders, open_player
@@ -40,7 +39,7 @@ from sparring.agents.run.fidelity import machine
 from sparring.agents.run.progress import Timer, counted, nothing_left
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.states import TrainingState
-from sparring.configs.core.device import choose_device, keep_freed_memory, make_deterministic, set_threads
+from sparring.configs.core.device import Executor, choose_device, keep_freed_memory, make_deterministic, set_threads
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.files import ROOT
 from sparring.configs.core.tensor_file import check_optimizer, check_tensors, pack, sha256

@@ -17,7 +17,6 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version
@@ -28,11 +27,9 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
-from sparring.configs.core.device import end_with_parent, usable_cores
+from sparring.configs.core.device import RAY, Executor, end_with_parent
 from sparring.configs.core.errors import InputError, one_line
 
-LOCAL, RAY = "local", "ray"
-KINDS = (LOCAL, RAY)
 MOST_DEATHS = 3
 """Deaths of workers in the same task after which it is given up."""
 
@@ -43,33 +40,6 @@ HELD = {signal.SIGINT, signal.SIGTERM}
 
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
-
-
-@dataclass(frozen=True)
-class Executor:
-    """Where tasks are done: `workers` processes of this machine, or the Ray cluster at `address`."""
-
-    kind: str = LOCAL
-    address: str = "auto"
-    """Address of Ray's head, such as 10.0.0.1:6379; auto is the cluster that this machine belongs to."""
-    workers: int = 1
-    threads: int = 0
-    """CPU threads of a task; 0: every core, divided among local workers, and one on a cluster."""
-
-    @property
-    def alone(self) -> bool:
-        """True if the tasks are done in this process."""
-        return self.kind == LOCAL and self.workers == 1
-
-    @property
-    def task_threads(self) -> int:
-        """CPU threads of a task; 0, every core, only if the tasks are done in this process."""
-        if self.threads or self.alone:
-            return self.threads
-        return 1 if self.kind == RAY else max(usable_cores() // self.workers, 1)
-
-
-HERE = Executor()
 
 
 class LostTaskError(InputError):

@@ -22,7 +22,8 @@ from typing import Any, Generic, NoReturn
 from pydantic import TypeAdapter, ValidationError
 from tqdm import tqdm
 
-from sparring.agents.distributed.pools import Executor, Outcome, Task, open_pool
+from sparring.agents.distributed.pools import Outcome, Task, open_pool
+from sparring.configs.core.device import Executor
 from sparring.configs.core.errors import InputError
 
 

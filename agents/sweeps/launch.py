@@ -21,7 +21,6 @@ from typing import Any
 
 import hydra
 
-from sparring.agents.distributed.pools import Executor
 from sparring.agents.distributed.tasks import finish_tasks
 from sparring.agents.run.folder import made_up_name
 from sparring.agents.sweeps.sweep_folder import (
@@ -34,6 +33,7 @@ from sparring.agents.sweeps.sweep_folder import (
     search_summary,
 )
 from sparring.agents.sweeps.training import guarded, train_recorded
+from sparring.configs.core.device import Executor
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.files import ROOT
 from sparring.configs.core.status import as_called

@@ -13,10 +13,9 @@ from tqdm import tqdm
 
 from benchmarks.report import processor
 from benchmarks.workers.simulate import RecordedTask, Recording
-from sparring.agents.distributed.pools import Executor
 from sparring.agents.distributed.tasks import run_tasks
 from sparring.agents.opponents.diplomacy import open_player
-from sparring.configs.core.device import usable_cores
+from sparring.configs.core.device import Executor, usable_cores
 from sparring.eval.diplomacy.games import BotCell, play_cell
 from sparring.eval.diplomacy.options import DiplomacyOptions
 

@@ -1,4 +1,4 @@
-"""Machine that a command runs on: its cores and threads, the device that a name means, and the end of its processes.
+"""Machine that a command runs on: cores and threads or a cluster's, devices by name, and the end of its processes.
 
 torch is imported late: options are read and refused without it. A killed trainer leaves no worker process behind. On
 Linux the kernel sends SIGKILL (`PR_SET_PDEATHSIG`); it acts when the *thread* that started the process ends, so that
@@ -12,6 +12,7 @@ import os
 import platform
 import signal
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sparring.configs.core.allowed import complaint
@@ -21,11 +22,41 @@ from sparring.configs.schema import DEVICE
 if TYPE_CHECKING:
     import torch
 
+LOCAL, RAY = "local", "ray"
+EXECUTORS = (LOCAL, RAY)
+
 
 def usable_cores() -> int:
     """Count the cores this process may use; all cores where the system gives no number (macOS)."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class Executor:
+    """Where tasks are done: `workers` processes of this machine, or the Ray cluster at `address`."""
+
+    kind: str = LOCAL
+    address: str = "auto"
+    """Address of Ray's head, such as 10.0.0.1:6379; auto is the cluster that this machine belongs to."""
+    workers: int = 1
+    threads: int = 0
+    """CPU threads of a task; 0: every core, divided among local workers, and one on a cluster."""
+
+    @property
+    def alone(self) -> bool:
+        """True if the tasks are done in this process."""
+        return self.kind == LOCAL and self.workers == 1
+
+    @property
+    def task_threads(self) -> int:
+        """CPU threads of a task; 0, every core, only if the tasks are done in this process."""
+        if self.threads or self.alone:
+            return self.threads
+        return 1 if self.kind == RAY else max(usable_cores() // self.workers, 1)
+
+
+HERE = Executor()
 
 
 def choose_device(name: str, local_rank: int = 0) -> torch.device:

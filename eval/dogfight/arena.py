@@ -16,12 +16,12 @@ from typing import Any, NoReturn
 import numpy as np
 from tqdm import tqdm
 
-from sparring.agents.distributed.pools import HERE, Executor
 from sparring.agents.distributed.tasks import KeptResults, finish_tasks
 from sparring.agents.opponents.dogfight.load import Entrant
 from sparring.agents.opponents.dogfight.planner import PlannerPlayer
 from sparring.agents.play.dogfight_matches import Contestant, MatchResults, MatchSettings, play
 from sparring.agents.policies.policy import Policy
+from sparring.configs.core.device import HERE, Executor
 from sparring.configs.core.errors import InputError
 from sparring.curriculum.sprt import SCORES, Hypotheses, SPRTVerdict, count_pairs, judge
 from sparring.envs.dogfight.recording import Recorder, Recording

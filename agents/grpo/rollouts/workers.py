@@ -20,9 +20,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from sparring.agents.distributed.pools import RAY, Executor, LostTaskError, open_pool
+from sparring.agents.distributed.pools import LostTaskError, open_pool
 from sparring.agents.distributed.processes import Processes
-from sparring.configs.core.device import make_deterministic, set_threads
+from sparring.configs.core.device import RAY, Executor, make_deterministic, set_threads
 from sparring.configs.core.errors import InputError, one_line
 from sparring.configs.schema import GRPORunConfig
 

@@ -8,10 +8,10 @@ import torch
 from tqdm import tqdm
 
 from sparring.agents.distill.trainer import held_out, mean_share, order_loss, play_part
-from sparring.agents.distributed.pools import Executor
 from sparring.agents.opponents.diplomacy import PolicyOrders, open_player
 from sparring.agents.policies.order_network import OrderNetwork
 from sparring.agents.trainers import train
+from sparring.configs.core.device import Executor
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.diplomacy.batch import opening

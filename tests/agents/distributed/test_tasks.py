@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from sparring.agents.distributed import pools
-from sparring.agents.distributed.pools import Executor
 from sparring.agents.distributed.tasks import KeptResults, finish_tasks, run_tasks
+from sparring.configs.core import device
+from sparring.configs.core.device import Executor
 from sparring.configs.core.errors import InputError
 from tests.agents.distributed.ray_cluster import call_apart, two_nodes, wait_for_one_node
 
@@ -45,7 +46,7 @@ def pids(number):
 def test_one_worker_does_all_here_in_order():
     assert list(run_tasks(square, [3, 1, 2], Executor())) == [(3, 9), (1, 1), (2, 4)]
     assert [pid for _, pid in run_tasks(pids, [1], Executor())] == [os.getpid()]
-    assert list(run_tasks(square, [], Executor(pools.RAY))) == []  # nothing is started
+    assert list(run_tasks(square, [], Executor(device.RAY))) == []  # nothing is started
 
 
 def test_several_give_the_same_whatever_dies(tmp_path):
@@ -63,9 +64,9 @@ def test_what_a_task_refuses_and_what_kills_every_worker_ends_it(monkeypatch):
 
 
 def test_cores_are_divided_among_local_workers(monkeypatch):
-    monkeypatch.setattr(pools, "usable_cores", lambda: 8)
+    monkeypatch.setattr(device, "usable_cores", lambda: 8)
     assert [Executor(workers=count).task_threads for count in (1, 2, 16)] == [0, 4, 1]
-    assert (Executor(workers=2, threads=3).task_threads, Executor(pools.RAY).task_threads) == (3, 1)
+    assert (Executor(workers=2, threads=3).task_threads, Executor(device.RAY).task_threads) == (3, 1)
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     monkeypatch.setattr(pools.sys, "modules", {})  # torch reads the variable when it is loaded
     pools._use_threads(3)
@@ -78,7 +79,7 @@ def test_ray_is_asked_for_only_where_it_is_used(monkeypatch):
 
     monkeypatch.setattr(pools, "import_module", missing)
     with pytest.raises(InputError, match=r"executor ray needs ray: `sparring install ray`"):
-        list(run_tasks(square, [1], Executor(pools.RAY)))
+        list(run_tasks(square, [1], Executor(device.RAY)))
 
 
 def test_a_node_with_another_version_is_refused():
@@ -155,14 +156,14 @@ def slow_square(number):
 def test_an_address_without_a_cluster_is_refused_at_once(monkeypatch, address, message):
     monkeypatch.setattr(pools, "import_module", lambda name: SimpleNamespace(is_initialized=lambda: False))
     with pytest.raises(InputError, match=message):
-        list(run_tasks(square, [1], Executor(pools.RAY, address)))
+        list(run_tasks(square, [1], Executor(device.RAY, address)))
 
 
 def lose_a_node():
     """Eight tasks on a cluster of two nodes, of which one is killed after the second result."""
     with two_nodes() as (address, lose):
         results = {}
-        for number, result in run_tasks(slow_square, range(8), Executor(pools.RAY, address)):
+        for number, result in run_tasks(slow_square, range(8), Executor(device.RAY, address)):
             results[number] = result
             if len(results) == 2:
                 lose()

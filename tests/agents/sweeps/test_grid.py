@@ -14,9 +14,9 @@ import yaml
 
 import sparring
 from sparring import train
-from sparring.agents.distributed.pools import Executor
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.sweeps.launch import _train_task, table
+from sparring.configs.core.device import Executor
 from sparring.configs.core.errors import InputError
 from sparring.configs.sweeps.file import LAUNCHERS, launchers
 from sparring.configs.sweeps.plan import SweepWorkers, read_grid

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sparring.agents.distributed.pools import Executor
 from sparring.agents.opponents.dogfight.load import Entrant, load_policy
 from sparring.agents.opponents.python_policy import PythonPolicy
 from sparring.agents.play.dogfight_matches import MatchSettings
 from sparring.agents.policies.policy import PolicyError
+from sparring.configs.core.device import Executor
 from sparring.configs.core.errors import UnknownNameError
 from sparring.eval import command
 from sparring.eval.command import cell_key
