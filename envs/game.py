@@ -56,6 +56,8 @@ class Game:
     """Run file that trains a first policy."""
     response_run: str = ""
     """Run file of a best response to one of its policies."""
+    response_options: tuple[str, ...] = ()
+    """Options of a policy's own matches that its contract leaves open, and that best responses to it have."""
     held_out: tuple[str, ...] = ()
     """Scripted players that evaluations name and runs do not train against."""
     batch: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,10 +19,13 @@ from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint
 from sparring.agents.policies.loaded_policy import LoadedPolicy, PolicySpaces
 from sparring.agents.policies.policy import Policy
-from sparring.configs.core.errors import InputError
+from sparring.configs.core.errors import InputError, choose
 from sparring.configs.opponents import is_code, named_source, registered, registered_name, source_name
 from sparring.envs.air_combat import GAME, rules
 from sparring.envs.air_combat.batch import AirCombatBatch
+
+AUTO = "auto"
+"""In a run's options: the gun of the flight model."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,16 @@ def frozen_pilots(folder: Path, device: str | torch.device, *, deterministic: bo
         return load_pilot(path, device, deterministic=deterministic)
 
     return frozen_players(folder, device, opened, network_of, with_network)
+
+
+def trained_matches(training: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the flight model, and the gun if one was named, of a policy's own matches, from its training metadata.
+
+    Without any it is the point mass, and no gun is named.
+    """
+    env = training.get("config", {}).get("env", {})
+    model, gun = env.get("model", rules.MODELS[0]), env.get("gun", AUTO)
+    return choose("model", model, rules.MODELS), "" if gun == AUTO else choose("gun", gun, rules.GUNS)
 
 
 @dataclass(frozen=True)

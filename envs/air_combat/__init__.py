@@ -15,6 +15,7 @@ GAME = Game(
     held_out=HELD_OUT,
     first_run="air_combat_quickstart",
     response_run="air_combat_response",
+    response_options=("model", "gun"),
     batch="sparring.envs.air_combat.batch:AirCombatBatch",
     parallel_env="sparring.envs.air_combat.parallel_env:AirCombatParallelEnv",
     version=VERSION,

@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from sparring.agents.distributed.tasks import finish_tasks
 from sparring.agents.opponents import players
 from sparring.configs.core.errors import InputError, choose
-from sparring.configs.core.files import read_regular_text
 from sparring.configs.core.status import COMPILING, said_if_long
-from sparring.configs.serialization import read_yaml
 from sparring.envs.air_combat import GAME
 from sparring.envs.air_combat.recording import FirstGame
 from sparring.envs.air_combat.rules import BOTS, GUNS, HELD_OUT, MODELS, TICKS_PER_SECOND, CombatOptions
@@ -83,7 +81,7 @@ class AirCombatOptions(TaskOptions, EvaluateOptions):
     model: str = argument("", ("", *MODELS), metavar="|".join(MODELS), group=CONDITIONS, noun="model")
     """Flight model of the matches (default: that of the policy's run)."""
     gun: str = argument("", ("", *GUNS), metavar="|".join(GUNS), group=CONDITIONS, noun="gun")
-    """The gun (default: that of the flight model)."""
+    """The gun (default: that of the policy's run, or of another flight model)."""
     replay: Path | None = argument(None, metavar="HTML", group=RESULTS)
     """A page with the first game against each opponent, in three dimensions."""
     acmi: Path | None = argument(None, metavar="ACMI", group=RESULTS)
@@ -115,8 +113,8 @@ def evaluate(options: AirCombatOptions) -> Evaluation:
 
     sure = not options.stochastic
     player, *others = (open_player(one, device, deterministic=sure) for one in (located, *opponents))
-    model = options.model or model_of(located)
-    setting = setting_of([player, *others], model, options.gun, device, threads, quiet=options.quiet)
+    model, gun = matches_of(player, options.model, options.gun)
+    setting = setting_of([player, *others], model, gun, device, threads, quiet=options.quiet)
     filmed = [bool(options.replay) or (bool(options.acmi) and one is others[0]) for one in others]
     cells = [
         AirCell(player, opponent, setting, options.games, options.seed, film)
@@ -144,6 +142,18 @@ def find_opponent(name: str) -> players.Player:
     return players.find_player(name, GAME, bare=GAME.bots)
 
 
+def matches_of(pilot: Pilot, model: str, gun: str) -> tuple[str, str]:
+    """Return the flight model and the gun that are given, else those of a policy's own matches.
+
+    Its gun goes with its flight model; with another model it is that model's, an empty name.
+    """
+    from sparring.agents.opponents.air_combat import trained_matches
+
+    own_model, own_gun = trained_matches(pilot.training)
+    model = model or own_model
+    return model, gun or (own_gun if model == own_model else "")
+
+
 def setting_of(
     pilots: Sequence[Pilot], model: str, gun: str, device: str, threads: int, *, quiet: bool
 ) -> CombatConditions:
@@ -167,16 +177,6 @@ def setting_of(
     finally:
         batch.close()
     return setting
-
-
-def model_of(player: players.Player) -> str:
-    """Return the flight model that a policy's run was trained on, the point mass if that is unknown."""
-    try:
-        plain = read_yaml(read_regular_text(Path(player).parent / "config.yaml"))
-        model = plain["env"]["model"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return MODELS[0]
-    return choose("model", model, MODELS)
 
 
 @dataclass(frozen=True)

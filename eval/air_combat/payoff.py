@@ -18,7 +18,7 @@ from sparring.agents.opponents import players
 from sparring.configs.core.errors import InputError
 from sparring.envs.air_combat import GAME
 from sparring.envs.air_combat.rules import BOTS, GUNS, MODELS
-from sparring.eval.air_combat.command import GAMES, AirCell, find_opponent, model_of, plain, play_cell, setting_of
+from sparring.eval.air_combat.command import GAMES, AirCell, find_opponent, matches_of, plain, play_cell, setting_of
 from sparring.eval.command import CommandReport, GamePayoff, cell_key, kept_cells, make_folders, use_machine
 from sparring.eval.options import (
     CONDITIONS,
@@ -80,7 +80,7 @@ class AirPayoffOptions(TaskOptions, PlayerOptions):
     model: str = argument("", ("", *MODELS), metavar="|".join(MODELS), group=CONDITIONS, noun="model")
     """Flight model of the matches (default: that of the run)."""
     gun: str = argument("", ("", *GUNS), metavar="|".join(GUNS), group=CONDITIONS, noun="gun")
-    """The gun (default: that of the flight model)."""
+    """The gun (default: that of the run, or of another flight model)."""
     out: Path | None = argument(None, metavar="PNG", group=RESULTS)
     """The picture; .json and .md are written beside it."""
 
@@ -156,9 +156,10 @@ def _play(
     pilots = [*own, *(open_player(one, device, deterministic=sure) for one in located)]
     names = _check_pilots(pilots)
     anchor = Anchor.parse(options.anchor or (USUAL_ANCHOR if USUAL_ANCHOR in names else names[0])).check(names)
-    first = folder / "final.pt" if folder else located[0]
-    model = options.model or model_of(first)
-    setting = setting_of(pilots, model, options.gun, device, threads, quiet=options.quiet)
+    policies = [pilot for pilot in pilots if pilot.path]
+    first = open_player(folder / "final.pt", device) if folder else (*policies, *pilots)[0]
+    model, gun = matches_of(first, options.model, options.gun)
+    setting = setting_of(pilots, model, gun, device, threads, quiet=options.quiet)
     cells = [AirCell(*pair, setting, options.games, options.seed, filmed=False) for pair in combinations(pilots, 2)]
     records = finish_tasks(
         _play_pair,

@@ -27,10 +27,11 @@ def run(checkpoints):
     (checkpoints / "flyer").mkdir()
     for seed, (name, steps) in enumerate((("step_1000", 1000), ("final", 5000))):
         network = build_network(shape_for(batch.contract, NetworkConfig(hidden=8, blocks=0)), seed=seed)
-        training = {"run": "flyer", "update": seed + 1, "env_steps": steps}
+        own = {"config": {"env": {"model": "f16", "gun": "auto"}}}
+        training = {"run": "flyer", "update": seed + 1, "env_steps": steps, **own}
         save_checkpoint(checkpoints / "flyer" / f"{name}.pt", network, contract=batch.contract, training=training)
     batch.close()
-    (checkpoints / "flyer" / "config.yaml").write_text(f"trainer: ppo\nenv: {{id: {rules.ENV_ID}, model: f16}}\n")
+    (checkpoints / "flyer" / "config.yaml").write_text(f"trainer: ppo\nenv: {{id: {rules.ENV_ID}}}\n")
     return checkpoints / "flyer"
 
 

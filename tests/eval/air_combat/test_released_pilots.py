@@ -1,11 +1,18 @@
 """The released policies of air combat still do what their cards say, here and now, in the simulator as it is."""
 
+import json
+
 import pytest
 
 import sparring
-from sparring.agents.opponents.air_combat import CombatConditions
+from sparring.agents.opponents.air_combat import CombatConditions, open_player
 from sparring.agents.play.dogfight_matches import play
+from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.configs.core.files import ROOT
+from sparring.eval.air_combat.command import matches_of
+from sparring.eval.exploit import find_targets, make_runs
+from sparring.eval.exploitability.options import ExploitOptions
+from sparring.eval.options import parse
 
 RELEASED = ROOT / "checkpoints" / "released"
 FLOWN = [
@@ -22,3 +29,26 @@ def test_it_beats_the_dogfighter(name, model, gun):
     setting = CombatConditions(model, gun, policy.contract["action_repeat"], threads=1)
     results = play(policy, "dogfighter", games=40, seed=20, setting=setting)
     assert results.wins >= 32, f"{results.wins} wins, {results.draws} draws, {results.losses} losses"
+
+
+@pytest.mark.parametrize(("name", "model", "gun"), FLOWN)
+def test_evaluations_and_best_responses_are_in_the_matches_it_was_trained_for(name, model, gun, tmp_path):
+    path = RELEASED / f"{name}.pt"
+    assert CombatConditions(*matches_of(open_player(path), "", "")).gun_name == gun
+    assert matches_of(open_player(path), "", "")[0] == model
+    options = parse(ExploitOptions, [str(path), "--steps", "100000", "--seeds", "1", "--start", "cold"])
+    (run,) = make_runs(options, find_targets(options), tmp_path)
+    assert (run.config.env.model, run.config.env.gun) == (model, "auto" if name.endswith("quickstart") else gun)
+
+
+def test_with_another_flight_model_its_gun_is_that_model_s():
+    pilot = open_player(RELEASED / "air_combat_f16.pt")
+    assert matches_of(pilot, "point_mass", "") == ("point_mass", "")
+    assert matches_of(pilot, "", "rounds") == ("f16", "rounds")
+
+
+@pytest.mark.parametrize("path", sorted(RELEASED.glob("*.pt")), ids=lambda path: path.stem)
+def test_no_released_policy_names_a_folder_of_the_machine_that_trained_it(path):
+    told = json.dumps(load_checkpoint(path).training)
+    assert '"/' not in told
+    assert "~" not in told
