@@ -13,16 +13,15 @@ import pickle
 import signal
 import socket
 import sys
+import threading
 import traceback
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future
-from contextlib import suppress
+from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection
-from multiprocessing.util import Finalize
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any, TypeVar
@@ -65,13 +64,17 @@ Job = tuple[bytes, Future[Any], OnDeath]
 
 
 class LocalPool:
-    """Processes of this machine, begun when they are needed; tasks begin in the order in which they are submitted."""
+    """Processes of this machine, begun when they are needed; tasks begin in the order in which they are submitted.
+
+    Each is a pool of concurrent.futures of its own, so that a death is that of one task.
+    """
 
     def __init__(self, workers: int, threads: int, holds_signals: bool, advice: str) -> None:
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         resource_tracker.ensure_running()  # it would start with the first process and unblock the signals of its thread
         self.workers = [PoolWorker(self._jobs, advice, threads, holds_signals) for _ in range(workers)]
-        self._at_exit = Finalize(None, self.close, exitpriority=1)  # if it is never closed
+        # If it is never closed: before concurrent.futures waits for its processes, which it does before atexit.
+        threading._register_atexit(self._kill)  # type: ignore[attr-defined]
         for worker in self.workers:
             worker.start()
 
@@ -86,13 +89,15 @@ class LocalPool:
 
     def close(self) -> None:
         """End the processes, busy ones too; futures without a result never get one."""
-        for worker in self.workers:
-            worker.kill()
+        self._kill()
         for _ in self.workers:
             self._jobs.put(None)
         for worker in self.workers:
             worker.join()
-        self._at_exit.cancel()
+
+    def _kill(self) -> None:
+        for worker in self.workers:
+            worker.kill()
 
 
 class PoolWorker(Thread):
@@ -101,10 +106,11 @@ class PoolWorker(Thread):
     The process ends with this thread (`end_with_parent`) and inherits its blocked signals.
     """
 
-    def __init__(self, jobs: SimpleQueue[Job | None], advice: str, *options: int) -> None:
+    def __init__(self, jobs: SimpleQueue[Job | None], advice: str, threads: int, holds_signals: bool) -> None:
         super().__init__(daemon=True)
-        self._jobs, self._advice, self._options = jobs, advice, options
+        self._jobs, self._advice, self._options = jobs, advice, (threads, holds_signals)
         self._lock, self._closed = Lock(), False
+        self._pool: ProcessPoolExecutor | None = None
         self.process: Any = None
 
     def run(self) -> None:
@@ -116,8 +122,8 @@ class PoolWorker(Thread):
                 future.set_result(self._outcome(packed, on_death))
             except BaseException as error:  # raised where the result is read
                 future.set_exception(error)
-        if self.process:
-            self.process.join()
+        if self._pool:
+            self._pool.shutdown()
 
     def kill(self) -> None:
         """End the process, and begin no other."""
@@ -128,12 +134,9 @@ class PoolWorker(Thread):
 
     def _outcome(self, packed: bytes, on_death: OnDeath) -> Any:
         for death in range(1, MOST_DEATHS + 1):
-            if not self.process:
-                self._begin()
             try:
-                self._pipe.send_bytes(packed)
-                done, answer = self._pipe.recv()
-            except (EOFError, OSError):
+                done, answer = (self._pool or self._begin()).submit(_answer, packed).result()
+            except BrokenProcessPool:
                 if self._closed:
                     raise CancelledError from None
                 cause = self._end()
@@ -145,45 +148,46 @@ class PoolWorker(Thread):
             raise answer
         raise LostTaskError(f"{MOST_DEATHS} worker processes died of it, the last {cause}; {self._advice}")
 
-    def _begin(self) -> None:
+    def _begin(self) -> ProcessPoolExecutor:
+        if self._closed:
+            raise CancelledError
         context = multiprocessing.get_context("spawn")
+        self._pool = ProcessPoolExecutor(1, context, initializer=_prepare, initargs=(*self._options, os.getpid()))
+        pid = self._pool.submit(os.getpid).result()
         with self._lock:
-            if self._closed:
-                raise CancelledError
-            self._pipe, far_end = context.Pipe()
-            process = context.Process(target=_work, args=(far_end, *self._options, os.getpid()))
-            process.start()
-            far_end.close()
-            self.process = process
+            self.process = next((one for one in multiprocessing.active_children() if one.pid == pid), None)
+            if self._closed and self.process:
+                self.process.kill()
+        return self._pool
 
     def _end(self) -> str:
-        """End an unresponsive process; return how it ended by itself, which the signal would hide."""
-        process = self.process
+        """Leave a dead process; return how it ended."""
+        process, self.process = self.process, None
+        if self._pool:
+            self._pool.shutdown()
+        self._pool = None
+        if process is None:
+            return "while it began"
         process.join(timeout=EXIT_TIMEOUT_S)
-        code = process.exitcode
-        process.kill()
-        process.join()
-        self._pipe.close()
-        self.process = None
-        return "without an answer, still running" if code is None else f"with exit code {code}"
+        return f"with exit code {process.exitcode}"
 
 
-def _work(pipe: Connection, threads: int, holds_signals: bool, parent: int) -> None:
-    """Do tasks until the pipe closes or process `parent` ends."""
+def _prepare(threads: int, holds_signals: bool, parent: int) -> None:
+    """Prepare a worker, which ends with process `parent`."""
     end_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if not holds_signals:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
     if threads:
         _use_threads(threads)
-    with suppress(EOFError, OSError):
-        while True:
-            packed = pipe.recv_bytes()
-            try:
-                answer: tuple[bool, Any] = True, _done(packed)
-            except BaseException as error:
-                answer = False, _picklable(error)
-            pipe.send(answer)
+
+
+def _answer(packed: bytes) -> tuple[bool, Any]:
+    """Do a task in a worker; return True and the packed result, or False and the error."""
+    try:
+        return True, _done(packed)
+    except BaseException as error:
+        return False, _picklable(error)
 
 
 def _picklable(error: BaseException) -> BaseException:

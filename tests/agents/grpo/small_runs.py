@@ -1,6 +1,7 @@
 """Whole GRPO runs of a toy model, and what they leave behind."""
 
 import json
+import multiprocessing
 from functools import partial
 from multiprocessing import forkserver
 from types import SimpleNamespace
@@ -23,12 +24,21 @@ def warm_workers():
 
     Such a worker's parent is the process it is forked from. Tests of parents, signals and restarts spawn theirs.
     """
-    context = victims.context()
+    return SimpleNamespace(get_context=lambda _: WarmContext(), active_children=multiprocessing.active_children)
 
-    def process(target, args):
-        return context.Process(target=target, args=(*args[:-1], forkserver._forkserver._forkserver_pid))
 
-    return SimpleNamespace(get_context=lambda _: SimpleNamespace(Pipe=context.Pipe, Process=process))
+class WarmContext:
+    def __init__(self):
+        self._context = victims.context()
+        self.Process = self._process
+
+    def __getattr__(self, name):
+        return getattr(self._context, name)
+
+    def _process(self, target, args):
+        *before, own, most = args
+        parent = forkserver._forkserver._forkserver_pid
+        return self._context.Process(target=target, args=(*before, (*own[:-1], parent), most))
 
 
 CLOCKS = ("_time_s", "_overlap_s", "_total_s", "_reload_s", "time/")

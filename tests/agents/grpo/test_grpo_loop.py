@@ -46,10 +46,11 @@ def test_a_worker_that_dies_costs_nothing_but_time(toy, tmp_path, monkeypatch):
     begin = PoolWorker._begin
 
     def begin_and_kill(worker):
-        begin(worker)
+        pool = begin(worker)
         if not killed:
             killed.append(worker.process.pid)
             os.kill(worker.process.pid, signal.SIGKILL)
+        return pool
 
     options = ("grpo.buffer_depth=1", "grpo.steps=2")
     with monkeypatch.context() as patch:
