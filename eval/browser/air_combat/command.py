@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from sparring.agents.opponents.players import check_game, find_player
 from sparring.envs.air_combat import GAME
 from sparring.envs.air_combat.rules import GUNS, MODELS, CombatOptions
+from sparring.eval.air_combat.command import matches_of
 from sparring.eval.browser.flying import known_opponents
 from sparring.eval.browser.server import AFTER_EXAMPLES, SCRIPT, BrowserGame, HostedGame, ServerOptions, serve_game
 from sparring.eval.command import use_machine
@@ -38,10 +39,10 @@ class AirPlayOptions(ServerOptions):
     )
     opponent: str = argument("dogfighter", metavar="O")
     """A scripted pilot, a path (.pt), a run's name, final.pt, or a Python object as my_bots:Mine."""
-    model: str = argument("f16", MODELS, metavar="|".join(MODELS), noun="model")
-    """Flight model of both aircraft; the page offers the other."""
+    model: str = argument("", ("", *MODELS), metavar="|".join(MODELS), noun="model")
+    """Flight model of both aircraft (default: that of the opponent's run, else f16); the page offers the other."""
     gun: str = argument("", ("", *GUNS), metavar="|".join(GUNS), noun="gun")
-    """Gun of both (default: rounds for the F-16, else the cone)."""
+    """Gun of both (default: that of the opponent's run in its flight model, else rounds for the F-16 and the cone)."""
     missiles: int = argument(0, "[0, 8]", metavar="N")
     """Infrared missiles of each aircraft; the page offers matches with and without."""
     flares: int = argument(0, "[0, 120]", metavar="N")
@@ -69,15 +70,15 @@ def _stage(options: AirPlayOptions) -> HostedGame:
 
     given = CombatOptions(missiles=options.missiles, flares=options.flares)
     opponent = load_opponent(options.opponent)
+    model, gun = matches_of(opponent, options.model, options.gun) if opponent.training else (options.model, options.gun)
+    model = model or MODELS[1]
     trained = trained_with(opponent)
     weapons = MISSILES if given.armed or (trained and trained.armed) else GUNS_ALONE
     offered = known_opponents(GAME, options.opponent)
     carried = given if given.armed else WEAPONS[MISSILES]
-    stage = AirStage(
-        offered, options.seed, options.replays, load_opponent, options.model, options.gun, weapons, carried
-    )
+    stage = AirStage(offered, options.seed, options.replays, load_opponent, model, gun, weapons, carried)
     # Played once here, so that an opponent that cannot play ends the command, and the kernels are compiled.
-    flight, _, _ = stage.start(opponent, options.model, options.seed)
+    flight, _, _ = stage.start(opponent, model, options.seed)
     flight.tick([0.0, 0.0, 0.0, 0.0])
     flight.close()
     return stage

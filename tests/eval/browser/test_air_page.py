@@ -19,6 +19,7 @@ from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.batch import AirCombatBatch
 from sparring.eval import play
 from sparring.eval.air_combat.replay import plane_row
+from sparring.eval.browser.air_combat import command
 from sparring.eval.browser.air_combat.command import AirPlayOptions, load_opponent
 from sparring.eval.browser.air_combat.session import AUTOPILOTS, AirSession, AirStage, LiveFlight, weapons_of
 from sparring.eval.browser.server import Gate, answer, listen, make_app
@@ -320,3 +321,17 @@ def test_the_page_launches_drops_flares_and_shows_the_warning(tmp_path, monkeypa
         page.choose("#weapons", "guns")
         page.until("fly.state().last && fly.state().last.stores.length === 0 && document.body.className === ''")
         assert not [line for line in page.console if "GPU stall" not in line and "WebGL" not in line]
+
+
+@pytest.mark.parametrize(
+    ("words", "matches"),
+    [
+        (["--opponent", "released/air_combat_quickstart"], ("point_mass", "")),
+        (["--opponent", "released/air_combat_f16"], ("f16", "cone")),
+        (["--opponent", "released/air_combat_f16", "--model", "point_mass"], ("point_mass", "")),
+        (["--opponent", "ace"], ("f16", "")),
+    ],
+)
+def test_an_opponent_flies_what_it_was_trained_in(words, matches):
+    stage = command._stage(play.parse(AirPlayOptions, ["--env", "air_combat", "--quiet", *words]))
+    assert (stage.model, stage.gun) == matches
