@@ -157,8 +157,13 @@ class Pool:
         return [asdict(snapshot) for snapshot in self._snapshots]
 
     def restore(self, snapshots: Sequence[Snapshot]) -> None:
-        """Make `snapshots` the pool's; if the index cannot be written now, the next snapshot writes it."""
+        """Make `snapshots` the pool's; if the index cannot be written now, the next snapshot writes it.
+
+        A pool that has never had one leaves no file.
+        """
         self._snapshots = list(snapshots)
+        if not snapshots and not (self.folder / INDEX).exists():
+            return
         with suppress(OSError):
             self._write_index()
 

@@ -135,6 +135,8 @@ def _run(line, folder):
         assert check.main([*words[2:], "--trial", "1", "--quiet"]) == 0
     elif words[:2] == ["python", "train.py"] and names_sweep(words[2:]):
         assert len(read_sweep(words[2:]).runs) > 1
+    elif words[:2] == ["python", "train.py"] and "grpo.executor=ray" in words:
+        assert load.load(words[2:]).grpo.executor == "ray"
     elif words[:3] == ["python", "train.py", "--multirun"]:
         assert len(read_grid([*words[3:], f"checkpoint_dir={folder}"]).runs) > 1
     elif words[:2] == ["python", "train.py"]:

@@ -202,7 +202,7 @@ class DiplomacyTask:
     def _cost(self) -> dict[str, float]:
         """Return the share of playing time that policies among the opponents take; empty if none has played."""
         seconds, self.games.writer_seconds = self.games.writer_seconds, 0.0
-        if not seconds:
+        if not self.opponents.policies and not any(self.self_play.slots):
             return {}
         self._opponent_share = min(seconds / max(self.env.simulator_seconds, 1e-9), 1.0)
         return {"time/opponent_share": self._opponent_share}

@@ -141,7 +141,9 @@ class DiplomacyParallelEnv(ParallelEnv[str, slots.Observation, np.ndarray]):
     At the beginning home centres count as their powers' provinces. Units that have to retreat are not on the board.
 
     These are the rewards of the environment. `train.py +run=diplomacy_ppo` has one fixed reward: the change, at every
-    step, of the learner's sum_of_squares; `env.reward` belongs to the dogfight.
+    step, of the learner's sum_of_squares; `env.reward` belongs to the dogfight. The other six are a bot, a policy
+    (`opponents=[...]`), or with `phases.0.scripted_end` below 1 a snapshot of the learner
+    ([self-play](../algorithms/self_play.md)).
 
     ## Start of a game
 
