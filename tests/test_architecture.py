@@ -245,7 +245,7 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 79_751,
+    "product lines": 79_757,
     "product files": 465,
     "import lines, % of product lines": 7.4,
     "files with one importer": 82,

@@ -109,7 +109,7 @@ class PoolWorker(Thread):
     def __init__(self, jobs: SimpleQueue[Job | None], advice: str, threads: int, holds_signals: bool) -> None:
         super().__init__(daemon=True)
         self._jobs, self._advice, self._options = jobs, advice, (threads, holds_signals)
-        self._lock, self._closed = Lock(), False
+        self._lock, self._closed, self._busy = Lock(), False, False
         self._pool: ProcessPoolExecutor | None = None
         self.process: Any = None
 
@@ -118,22 +118,30 @@ class PoolWorker(Thread):
         signal.pthread_sigmask(signal.SIG_BLOCK, HELD)
         while (job := self._jobs.get()) and not self._closed:
             packed, future, on_death = job
+            self._mark(busy=True)
             try:
                 future.set_result(self._outcome(packed, on_death))
             except BaseException as error:  # raised where the result is read
                 future.set_exception(error)
+            self._mark(busy=False)
         if self._pool:
             self._pool.shutdown()
 
     def kill(self) -> None:
-        """End the process, and begin no other."""
+        """End the process if it does a task, and begin no other; an idle one ends by itself with the thread."""
         with self._lock:
             self._closed = True
-            if self.process:
+            if self.process and self._busy:
                 self.process.kill()
+
+    def _mark(self, *, busy: bool) -> None:
+        with self._lock:
+            self._busy = busy
 
     def _outcome(self, packed: bytes, on_death: OnDeath) -> Any:
         for death in range(1, MOST_DEATHS + 1):
+            if self._closed:  # since the task was taken
+                raise CancelledError
             try:
                 done, answer = (self._pool or self._begin()).submit(_answer, packed).result()
             except BrokenProcessPool:
@@ -149,8 +157,6 @@ class PoolWorker(Thread):
         raise LostTaskError(f"{MOST_DEATHS} worker processes died of it, the last {cause}; {self._advice}")
 
     def _begin(self) -> ProcessPoolExecutor:
-        if self._closed:
-            raise CancelledError
         context = multiprocessing.get_context("spawn")
         self._pool = ProcessPoolExecutor(1, context, initializer=_prepare, initargs=(*self._options, os.getpid()))
         pid = self._pool.submit(os.getpid).result()
