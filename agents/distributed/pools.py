@@ -64,7 +64,7 @@ Job = tuple[bytes, Future[Any], OnDeath]
 
 
 class LocalPool:
-    """Processes of this machine, begun when they are needed; tasks begin in the order in which they are submitted.
+    """Processes of this machine, started when they are needed; tasks start in the order in which they are submitted.
 
     Each is a pool of concurrent.futures of its own, so that a death is that of one task.
     """
