@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sparring.configs.core.allowed import Form, option
 
@@ -46,6 +46,7 @@ VARIABLE = Form(
     private=True,
 )
 RUN = Form(r"[^\x00\n]*", "text of one line")
+FIXED_PLAYER = Form(r"[^\s\x00-\x1f]{1,200}", "a policy or a search that plays the game, without spaces")
 COUNT = "[0, 10000000]"
 POSITIVE = "[1, 10000000]"
 PROBABILITY = "[0, 1]"
@@ -360,6 +361,9 @@ class LeagueConfig:
     """Elo rating of the learner at the start."""
     bots: str = option("default", LEAGUE_BOTS)
     """original: chaos, coordinated, territorial and dumbbot play as in the original system (`chaos_seed` ...)."""
+    players: list[str] = field(default_factory=list, metadata={"allowed": FIXED_PLAYER, "needs": ("grpo.play=league",)})
+    """Further players that never change, such as released/diplomacy_student or search:positions=500. `league.baseline`
+    is then their share."""
     starting_ratings: str = option("measured", STARTING_RATINGS)
     """Ratings of the bots at the start: measured, or those of the original system."""
     inherit: str = option("", RUN)

@@ -353,6 +353,8 @@ class TextGame:
         headline: metrics in the progress line, by name, such as {"centres": "game/avg_sc_count"}.
         pieces: regular expression of a tokenizer of its own: how text is cut into tokens; empty: into words.
         preview: `preview(config, count_tokens)` yields the lines of `dry_run=true`; None if the game has none.
+        league_players: `league_players(names)` opens those of `league.players`; None if the game has none. Raises
+            `InputError`.
 
     """
 
@@ -365,6 +367,7 @@ class TextGame:
     headline: Mapping[str, str] = field(default_factory=dict)
     pieces: str = ""
     preview: Callable[..., Iterator[str]] | None = None
+    league_players: Callable[[Sequence[str]], Any] | None = None
 
 
 def mix(*numbers: int) -> int:

@@ -401,7 +401,7 @@ class GRPOTrainer:
         if config.bots == "original":
             variants = {plain_bot(name): name for name in self.game.variants}
             names = tuple(variants.get(name, name) for name in names)
-        league = new_league(names, self.base, initial_elo=config.initial_elo, ratings=ratings)
+        league = new_league(names, self.base, players=config.players, initial_elo=config.initial_elo, ratings=ratings)
         if config.inherit:
             also = (adapters.first_identity(self.adapters.model),)
             league = inherit(league, folder, folder.parent / config.inherit, also=also)

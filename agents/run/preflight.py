@@ -38,7 +38,7 @@ from sparring.configs.schema import GRPORunConfig, PPORunConfig, RunConfig
 from sparring.configs.serialization import from_stored, to_plain
 from sparring.curriculum.league import file
 from sparring.curriculum.league.file import LeagueError, LeagueFile
-from sparring.envs.game import game_of, games
+from sparring.envs.game import game_of, games, text_game
 
 WANDB, TENSORBOARD = "wandb", "events.out.tfevents."
 BEFORE = ".before"
@@ -154,7 +154,7 @@ class FolderClaim:
 
 
 def check_sources(config: GRPORunConfig) -> None:
-    """Refuse a new GRPO run whose initial adapter or league is missing."""
+    """Refuse a new GRPO run whose initial adapter, league or players of the league are missing."""
     adapter, source = config.model.adapter, config.league.inherit
     if adapter == GIVE_ADAPTER:
         raise ConfigError(
@@ -168,6 +168,11 @@ def check_sources(config: GRPORunConfig) -> None:
             LeagueFile(ROOT / config.checkpoint_dir / source).read()
         except LeagueError as error:
             raise LeagueError(f"league.inherit={source}: {error}") from error
+    if named := config.league.players:
+        opens = text_game(config.env.id).league_players  # Loads torch, which opening a policy needs.
+        if opens is None:
+            raise ConfigError(f"league.players=[{','.join(named)}]: {config.env.id} has none; leave it out")
+        opens(named)
 
 
 def initial_policy(config: PPORunConfig) -> Path:

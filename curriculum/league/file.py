@@ -7,7 +7,7 @@ results as compact JSON with sorted keys. It detects damage, not forgery, so nam
 A run that inherits a league takes over its checkpoints with their ratings and records. Their weights are copied into
 `adapters/` of the new run, which is then complete wherever it is moved. The challenger of the other run is left out,
 since its weights are in no file; its last checkpoint represents it. Bots and the base model are the same players in
-both leagues and continue with their ratings.
+both leagues and continue with their ratings, and so do the players that `league.players` names here, too.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
+from re import fullmatch
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, Strict, StringConstraints
@@ -25,7 +26,7 @@ from typing_extensions import TypedDict
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import make_folder, read_regular_text, write_atomically
 from sparring.configs.core.typed import Count, Digest, NotNegative, Number, read
-from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, KINDS, Agent, League, PairRecord, turned
+from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, KINDS, PLAYER, Agent, League, PairRecord, turned
 from sparring.curriculum.ratings import Belief, Elo, pair
 
 FILE, DAMAGED = "league.json", ".damaged"
@@ -98,12 +99,14 @@ FORMAT, VERSION = "sparring-league", 1
 AGENT_KEYS = ("name", "kind", "path", "step", "elo", "start_elo", "mu", "sigma", "games")
 NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}"
 """A part of an agent's name; an inherited one is RUN/NAME, and names its file."""
+PLAYER_NAME = r"[^\s\x00-\x1f]{1,200}"
+"""Name of a `PLAYER`, which names no file of the run."""
 
 
 class StoredAgent(TypedDict):
     """An `Agent`."""
 
-    name: Annotated[str, StringConstraints(pattern=rf"^{NAME}(/{NAME})?$")]
+    name: Annotated[str, StringConstraints(pattern=rf"^{PLAYER_NAME}$")]
     kind: Annotated[str, StringConstraints(pattern=rf"^({'|'.join(KINDS)})$")]
     path: Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f]{0,4000}$")]
     step: Count
@@ -146,6 +149,9 @@ def read_league(data: Any) -> League:
     stored = read(StoredLeague, data)
     if stored["sha256"] != _digest({"agents": data["agents"], "results": data["results"]}):
         raise InputError("sha256: is not that of the content, which is damaged")
+    for number, entry in enumerate(stored["agents"]):
+        if entry["kind"] != PLAYER and not fullmatch(rf"{NAME}(/{NAME})?", entry["name"]):
+            raise InputError(f"agents.{number}.name={entry['name']!r}: must match {NAME}(/{NAME})?")
     agents = {entry["name"]: _read_agent(entry) for entry in stored["agents"]}
     if CHALLENGER not in agents:
         raise InputError(f"agents: must hold one {CHALLENGER}, called so")
@@ -198,7 +204,11 @@ def inherit(league: League, folder: Path, source: Path, *, also: Sequence[str] =
 
 
 def _merged(source_league: League, league: League, folder: Path, source: Path) -> League:
-    names = {name: _new_name(agent, source) for name, agent in source_league.agents.items() if name != CHALLENGER}
+    names = {
+        name: _new_name(agent, source)
+        for name, agent in source_league.agents.items()
+        if name != CHALLENGER and (agent.kind != PLAYER or name in league.agents)
+    }
     taken = {names[name]: _adopted(source_league[name], names[name], folder, source) for name in names}
     agents = {**taken, **{name: agent for name, agent in league.agents.items() if name not in taken}}
     records = {}

@@ -1,8 +1,9 @@
 """The league: its agents, their ratings, and their results against each other.
 
-Plain data and pure functions, each of which returns a new league; `file.py` stores one on disk. There are four kinds of
+Plain data and pure functions, each of which returns a new league; `file.py` stores one on disk. There are five kinds of
 agents: the challenger is the current learner, a checkpoint is the learner at an earlier step (in self-play of the
-dogfight, a snapshot of the pool), a bot follows a script, and the base model is the start of training, if there is one.
+dogfight, a snapshot of the pool), a bot follows a script, the base model is the start of training, if there is one, and
+a player is a policy or a search that `league.players` names.
 Every game changes both ratings (`ratings.py`) of all its players. A batch of games is rated at once; between
 batches order matters, as for every rating of players that change.
 
@@ -42,7 +43,8 @@ from sparring.curriculum.ratings import (
 from sparring.envs.game import plain_bot
 
 CHALLENGER, BASE_MODEL = "challenger", "base_model"
-KINDS = (CHALLENGER, "checkpoint", "bot", BASE_MODEL)
+PLAYER = "player"
+KINDS = (CHALLENGER, "checkpoint", "bot", BASE_MODEL, PLAYER)
 STARTING_ELO = {
     "measured": {
         "defensive": Elo(900.0),
@@ -114,9 +116,14 @@ class League:
 
 
 def new_league(
-    bots: Iterable[str], base_model: str = "", *, initial_elo: float = START, ratings: str = "measured"
+    bots: Iterable[str],
+    base_model: str = "",
+    *,
+    players: Iterable[str] = (),
+    initial_elo: float = START,
+    ratings: str = "measured",
 ) -> League:
-    """Return a league of these bots, the base model (name or folder) if given, and a challenger of `initial_elo`.
+    """Return a league of bots, the base model (name or folder) if given, players, and a challenger of `initial_elo`.
 
     `ratings` is a key of `STARTING_ELO`.
     """
@@ -124,6 +131,7 @@ def new_league(
     agents = [_started(Agent(bot, "bot"), starts.get(plain_bot(bot), START)) for bot in bots]
     if base_model:
         agents.append(Agent(BASE_MODEL, BASE_MODEL, path=base_model))
+    agents += [Agent(player, PLAYER) for player in players]
     agents.append(_started(Agent(CHALLENGER, CHALLENGER), Elo(initial_elo)))
     return League({agent.name: agent for agent in agents})
 

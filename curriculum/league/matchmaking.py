@@ -6,7 +6,8 @@ have several, together with a category, which is only a name for metrics:
 category    a category by its share, which may change over the run, then a member of it. self is the hero. peer is a
             checkpoint within `peer_elo` of the hero, uniformly, else one within 300, else the hero. exploitable is a
             checkpoint more than 50 below the hero, in proportion to the gap, else any bot or the base model. baseline
-            is one of `BASELINE_BOTS`, or of their variants with `league.bots=original`.
+            is one of `league.players`, if there are any, else of `BASELINE_BOTS`, or of their variants with
+            `league.bots=original`.
 win_rate    self-play has its share; the other agents are weighted by the hero's win rate p against them,
             (1 - p)^power or p (1 - p), as in prioritized fictitious self-play (`weights`).
 rating      self-play has exactly `rating_self_play`; the other agents are weighted by exp(-d^2 / (2 width^2)), d being
@@ -25,9 +26,9 @@ never change again.
 
 Metrics of a league are the opponents drawn, its size, and progress on players that do not change. Neither a win rate
 within a league that learns as well nor a single Elo measures progress. The table of references has the Elo of the base
-model (lower is better: the learner took the points), the gap from it to the best checkpoint, and the Elo of each bot.
-Elo keeps the sum of all ratings, except for new agents, so that the loss of a reference is a gain of others. The total
-reference drop sums that loss, from 1000, over the base model and four bots.
+model (lower is better: the learner took the points), the gap from it to the best checkpoint, and the Elo of each bot
+and player. Elo keeps the sum of all ratings, except for new agents, so that the loss of a reference is a gain of
+others. The total reference drop sums that loss, from 1000, over the base model and four bots.
 Source: Vinyals et al., "Grandmaster level in StarCraft II using multi-agent reinforcement learning", Nature 575 (2019).
 """
 
@@ -43,7 +44,7 @@ from numpy.typing import ArrayLike
 
 from sparring.configs.core.errors import choose
 from sparring.configs.language import SHARED, LeagueConfig
-from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, Agent, League, win_rates
+from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, PLAYER, Agent, League, win_rates
 from sparring.curriculum.ratings import START, GameResult
 from sparring.envs.game import plain_bot
 
@@ -167,7 +168,8 @@ def _by_category(league: League, config: LeagueConfig, share: dict[str, float], 
     within = [[a for a in others if abs(a.elo - elo) <= near] for near in (config.peer_elo, NEAR_PEER_ELO)]
     weaker = {a.name: max(1.0, elo - a.elo) for a in others if a.elo < elo - EXPLOITABLE_GAP}
     references = _equally([*league.of_kind("bot"), *league.of_kind(BASE_MODEL)])
-    baseline = _equally(bot for bot in league.of_kind("bot") if plain_bot(bot.name) in BASELINE_BOTS) or references
+    bots = [bot for bot in league.of_kind("bot") if plain_bot(bot.name) in BASELINE_BOTS]
+    baseline = _equally(league.of_kind(PLAYER) or bots) or references
     members = {
         SELF: {hero: 1.0},
         PEER: _equally(within[0] or within[1]) or {hero: 1.0},
@@ -289,7 +291,7 @@ class ReferenceRow:
 
 
 def reference_table(league: League) -> list[ReferenceRow]:
-    """Return the base model, the gap to the best checkpoint, the reference drop, and the bots, the strongest first.
+    """Return the base model, the gap to the best checkpoint, the reference drop, bots and players, the strongest first.
 
     A gap or drop that lacks its players is left out; without a base model the best checkpoint, or else the learner,
     takes its row.
@@ -301,7 +303,7 @@ def reference_table(league: League) -> list[ReferenceRow]:
         rows.append(ReferenceRow(figure, best.elo - base.elo, None, min(best.games, base.games)))
     if (drop := reference_drop(league)) is not None:
         rows.append(ReferenceRow(DROP, drop, None, min(agent.games for agent in _references(league))))
-    bots = sorted(league.of_kind("bot"), key=lambda bot: (-bot.elo, bot.name))
+    bots = sorted([*league.of_kind("bot"), *league.of_kind(PLAYER)], key=lambda bot: (-bot.elo, bot.name))
     return rows + [_row(bot) for bot in bots]
 
 

@@ -9,7 +9,7 @@ in docs/metrics_grpo.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from zlib import crc32
@@ -24,6 +24,7 @@ from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
 from sparring.envs.diplomacy.config import DiplomacyCloneRunConfig, DiplomacyGRPORunConfig
+from sparring.envs.diplomacy.movement_batch import OrderWriter
 from sparring.envs.diplomacy.prompts import requests
 from sparring.envs.diplomacy.prompts.prompts import PromptRules
 from sparring.envs.diplomacy.rewards.sample_rewards import final_scores, sample_rewards
@@ -50,6 +51,8 @@ OWN_PLAYERS = "players"
 """Name of a warm-up by the players of the game."""
 BEFORE_THE_FORK = 1
 """Separates a model's random draws before the fork from those after it."""
+Writers = Mapping[str, OrderWriter]
+"""Players of the league that are no language models, by name."""
 
 
 def stratum(centres: int, year: int) -> tuple[int, int]:
@@ -62,15 +65,20 @@ class ForkedGames:
     """Games of one plan, with their players and the running ones."""
 
     def __init__(
-        self, batch: DiplomacyBatch, masters: Masters, plan: RolloutPlan, *, count_fork_year: bool = False
+        self,
+        batch: DiplomacyBatch,
+        masters: Masters,
+        plan: RolloutPlan,
+        *,
+        writers: Writers | None = None,
+        count_fork_year: bool = False,
     ) -> None:
         self.batch, self.plan, self.games = batch, plan, batch.num_games
         self.failed: dict[int, str] = {}
         start = forked(masters, plan.samples)
         batch.load(start.positions)
         self.influence = start.influence
-        self._players = [self.group(game).players for game in range(self.games)]
-        requests.seat_bots(batch, self._players)
+        self._lineup = Lineup(batch, [self.group(game).players for game in range(self.games)], writers or {})
         batch.game_id.copy_(torch.tensor([mix(self.group(game).seed, game) for game in range(self.games)]))
         self._begun = batch.year.cpu().numpy().astype(int)
         self._season = batch.phase.cpu().numpy().astype(int)
@@ -96,13 +104,13 @@ class ForkedGames:
         def draws(game: int, power: int) -> int:
             return mix(self.group(game).seed, game, phase, power)
 
-        prompts = requests.pending_requests(self.batch, self._players, rules, draws)
+        prompts = requests.pending_requests(self.batch, self._lineup.asked, rules, draws)
         return [self._known(one) if one.seat in self.group(one.game).heroes else one for one in prompts]
 
     def process(self, orders: torch.Tensor, phase: int) -> None:
-        """Process the models' `orders` [games, 75] and those of the bots, and stop finished games."""
+        """Process the models' `orders` [games, 75] and those of bots and writers, and stop finished games."""
         self.batch.orders.copy_(orders)
-        self.batch.draw_orders(phase)
+        self._lineup.order(phase)
         self.batch.process()
         self.batch.check()
         self._stop_those_over()
@@ -144,6 +152,31 @@ class ForkedGames:
         self.batch.done.copy_(torch.from_numpy(over | ~self.playing))
 
 
+class Lineup:
+    """Players by name in the seats of a batch's games: `writers` order, bots are drawn, and the others are asked.
+
+    `asked` [G][7] has the bot of what a writer does not write, such as retreats, in the writer's place.
+    """
+
+    def __init__(self, batch: DiplomacyBatch, players: Sequence[Sequence[str]], writers: Writers) -> None:
+        self._batch = batch
+        self.asked = [[writers[name].bot if name in writers else name for name in game] for game in players]
+        requests.seat_bots(batch, self.asked)
+        seated = {name for game in players for name in game} & writers.keys()
+        self._seats = [
+            (writers[name], torch.tensor([[name == own for own in game] for game in players], device=batch.device))
+            for name in sorted(seated)
+        ]
+
+    @torch.no_grad()
+    def order(self, phase: int) -> None:
+        """Write the orders of bots, whose draws `phase` tells apart, and those of writers."""
+        self._batch.draw_orders(phase)
+        running = (self._batch.done == 0).unsqueeze(1)
+        for writer, seats in self._seats:
+            writer.write(self._batch, seats & running)
+
+
 @dataclass
 class Masters:
     """Snapshot of positions [G, ...] of the groups, with the reasons of those that failed.
@@ -157,7 +190,13 @@ class Masters:
 
 
 def warmed_up(
-    masters: DiplomacyBatch, groups: Sequence[GroupPlan], *, player: str, rules: PromptRules, decide: DecidePrompts
+    masters: DiplomacyBatch,
+    groups: Sequence[GroupPlan],
+    *,
+    player: str,
+    rules: PromptRules,
+    decide: DecidePrompts,
+    writers: Writers | None = None,
 ) -> Masters:
     """Play the groups' games to their forks; `masters` has a game for each and is overwritten.
 
@@ -168,7 +207,7 @@ def warmed_up(
     players: list[Sequence[str]] = [
         group.players if player == OWN_PLAYERS else [player] * codes.NUM_POWERS for group in groups
     ]
-    requests.seat_bots(masters, players)
+    lineup = Lineup(masters, players, writers or {})
     masters.game_id.copy_(torch.tensor([group.seed for group in groups]))
     phases = torch.tensor([group.warmup_phases for group in groups], device=masters.device)
     ended = torch.zeros(len(groups), dtype=torch.bool, device=masters.device)
@@ -183,9 +222,10 @@ def warmed_up(
         masters.done.copy_(waiting)
         before = masters.snapshot()
         draws = partial(_draws, groups, phase)
-        prompts = [one for one in requests.pending_requests(masters, players, rules, draws) if one.game not in failed]
-        masters.orders.copy_(requests.written_orders(masters, decide(prompts, fail)))
-        masters.draw_orders(phase)
+        prompts = requests.pending_requests(masters, lineup.asked, rules, draws)
+        answered = decide([one for one in prompts if one.game not in failed], fail)
+        masters.orders.copy_(requests.written_orders(masters, answered))
+        lineup.order(phase)
         masters.process()
         over = ~waiting & (masters.done > 0)
         for name, values in before.items():
@@ -226,6 +266,7 @@ class DiplomacyTextTask:
         self.reward_rules, self._win_at = _reward_rules(grpo), grpo.winner_threshold_sc
         self._count_fork_year = grpo.count_fork_year
         self._dumbbot_games = grpo.play == "league" and config.league.dumbbot_game_probability > 0
+        self._writers = league_writers(config.league.players)
         last_year = config.env.last_year
         self._masters = DiplomacyBatch(grpo.groups, last_year=last_year, threads=threads)
         self._batch = DiplomacyBatch(grpo.groups * grpo.samples_per_group, last_year=last_year, threads=threads)
@@ -233,9 +274,16 @@ class DiplomacyTextTask:
     def reset(self, plan: RolloutPlan, decide: DecidePrompts) -> None:
         """Play the groups' games to their forks and fork them."""
         masters = warmed_up(
-            self._masters, plan.groups, player=self._warmup_player, rules=self._prompt_rules, decide=decide
+            self._masters,
+            plan.groups,
+            player=self._warmup_player,
+            rules=self._prompt_rules,
+            decide=decide,
+            writers=self._writers,
         )
-        self._table = ForkedGames(self._batch, masters, plan, count_fork_year=self._count_fork_year)
+        self._table = ForkedGames(
+            self._batch, masters, plan, writers=self._writers, count_fork_year=self._count_fork_year
+        )
         self._scorer = Scorer({"strategic" if self.reward_rules.use_strategic_step_scoring else "dense": 1.0})
         self._scorer.begin(self._batch.state, self._table.influence)
         self._steps: list[torch.Tensor] = []
@@ -359,6 +407,19 @@ def _share(places: Sequence[int], first: int, last: int) -> float:
     return float(np.mean([first <= place <= last for place in places]))
 
 
+def league_writers(names: Sequence[str]) -> Writers:
+    """Open the players of `league.players`; raises `ConfigError` for a bot or another that writes no moves."""
+    opened = {name: load(GAME.open_player)(name) for name in names}
+    for name, player in opened.items():
+        if isinstance(player, str):
+            raise ConfigError(f"league.players=[{name}]: is a bot, and the bots are in the league; leave it out")
+        if not player.bot:
+            raise ConfigError(f"league.players=[{name}]: is code, which a league cannot keep; give a policy or search")
+    if len(opened) < len(names):
+        raise ConfigError(f"league.players=[{','.join(names)}]: has a name twice; give each once")
+    return opened
+
+
 def demonstrations(config: DiplomacyCloneRunConfig, *, games: int, seed: int, threads: int = 1) -> BotGames:
     """Return games of `config.clone.bot`, and of the teacher if there is one, with prompts by `config.model`.
 
@@ -382,4 +443,5 @@ DIPLOMACY = TextGame(
     references=references,
     bot_answers=requests.bot_answers,
     headline={"centres": "game/avg_sc_count"},
+    league_players=league_writers,
 )

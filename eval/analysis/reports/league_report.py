@@ -82,7 +82,7 @@ def _over_time(league: League, joined: Sequence[Agent], history: History) -> Rep
 
 def _elo_lines(league: League, history: History) -> list[PlotLine]:
     """Return the Elo of the learner, of what does not change, of the pool, and of the best checkpoints."""
-    order = {CHALLENGER: 0, "base_model": 1, "bot": 2, "checkpoint": 3}
+    order = {CHALLENGER: 0, "base_model": 1, "bot": 2, "player": 2, "checkpoint": 3}
     agents = sorted(league.agents.values(), key=lambda agent: (order[agent.kind], -agent.elo, agent.name))
     keys = {f"elo/{agent.name}": agent.name for agent in agents}
     keys |= {"league/elo": CHALLENGER} | POOL | {f"league/{agent.name}/elo": agent.name for agent in agents}
