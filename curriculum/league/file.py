@@ -149,9 +149,9 @@ def read_league(data: Any) -> League:
     stored = read(StoredLeague, data)
     if stored["sha256"] != _digest({"agents": data["agents"], "results": data["results"]}):
         raise InputError("sha256: is not that of the content, which is damaged")
-    for number, entry in enumerate(stored["agents"]):
-        if entry["kind"] != PLAYER and not fullmatch(rf"{NAME}(/{NAME})?", entry["name"]):
-            raise InputError(f"agents.{number}.name={entry['name']!r}: must match {NAME}(/{NAME})?")
+    for number, agent in enumerate(stored["agents"]):
+        if agent["kind"] != PLAYER and not fullmatch(rf"{NAME}(/{NAME})?", agent["name"]):
+            raise InputError(f"agents.{number}.name={agent['name']!r}: must match {NAME}(/{NAME})?")
     agents = {entry["name"]: _read_agent(entry) for entry in stored["agents"]}
     if CHALLENGER not in agents:
         raise InputError(f"agents: must hold one {CHALLENGER}, called so")
