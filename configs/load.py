@@ -318,10 +318,29 @@ def _read_run(path: Path) -> dict[str, Any]:
         raise ConfigError(f"run={path}: {getattr(error, 'strerror', None) or error}") from error
     if content is not None and not isinstance(content, dict):
         raise ConfigError(f"run={path}: holds no options; write them as in env: {{num_envs: 64}}")
+    options = content or {}
     for key in ("run", "resume"):
-        if key in (content or {}):
+        if key in options:
             raise ConfigError(f"run={path}: {key}: is no option of a run file; type {key}= instead")
-    return content or {}
+    return _merged(_defaults(path, options.pop("defaults")), options) if "defaults" in options else options
+
+
+def _defaults(path: Path, names: Any) -> dict[str, Any]:
+    """Return the options of the run from which a run file says what differs, as in `defaults: [pettingzoo]`."""
+    others = [name for name in runs() if name != path.stem]
+    if not (isinstance(names, list) and len(names) == 1 and names[0] in others):
+        near = suggestion(str(names[0]), others) if isinstance(names, list) and names else ""
+        raise ConfigError(f"run={path}: defaults={names}: must be a list of one run, such as [pettingzoo]{near}")
+    return _read_run(CONFIG_DIR / "run" / f"{names[0]}.yaml")
+
+
+def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with the options of `own`, section by section; lists are replaced whole."""
+    changed = {
+        key: _merged(base[key], value) if isinstance(value, dict) and isinstance(base.get(key), dict) else value
+        for key, value in own.items()
+    }
+    return {**base, **changed}
 
 
 def _compose(settings: Sequence[Override], base: dict[str, Any]) -> dict[str, Any]:

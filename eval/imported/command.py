@@ -1,14 +1,14 @@
 """Evaluate a policy in a game of PettingZoo or OpenSpiel: `python eval/run.py --ckpt RUN`, for a RUN trained in one.
 
 Plays it from every seat against each opponent, which has all other seats, and prints wins, draws and losses with 95 %
-intervals, and mean rewards; exploitability in games that can be traversed. Writes eval.json and eval.md next to the
-checkpoint.
+intervals, and mean rewards; exploitability in games that can be traversed; the policy in all seats, where seats may
+gain together. Writes eval.json and eval.md next to the checkpoint.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sparring.agents.opponents.seats import NetworkSeats
     from sparring.agents.play.seat_matches import SeatPlayer, SeatResults
     from sparring.eval.imported.policy import ImportedGame
-    from sparring.eval.imported.results import SeatRecord
+    from sparring.eval.imported.results import SeatRecord, TeamRecord
 
 SNAPSHOTS = "snapshots"
 """Name that stands for earlier policies of the same run."""
@@ -100,7 +100,7 @@ def evaluate(options: ImportedOptions) -> Evaluation:
     make_folders([options.out], files=[options.replay])
     device, _ = use_machine(options.device, options.runner.task_threads, quiet=options.quiet)
     from sparring.eval.imported.policy import load_policy
-    from sparring.eval.imported.results import repetition_notes, results_json, results_markdown
+    from sparring.eval.imported.results import repetition_notes, results_json, results_markdown, sum_notes
 
     player, game = load_policy(path, device, options.modules, deterministic=not options.stochastic)
     opponents, notes = find_opponents(options, player, device)
@@ -111,13 +111,16 @@ def evaluate(options: ImportedOptions) -> Evaluation:
     games = number_of_games(options.games, len(seats))
     pairs = [SeatPair(game, seats, (player, opponent), games, options.seed) for opponent in opponents]
     records = finish_tasks(play_record, pairs, options.runner, **bar_of(pairs, quiet=options.quiet))
-    notes = [*notes, *repetition_notes(records)]
+    about = sum_notes(records)
+    notes = [*notes, *repetition_notes(records), *about]
+    teams = _teams(options, player, pairs[0]) if about else []
     with said_if_long(TRAVERSING, shown=not options.quiet):
         head = _head(options, player, games, device) | exact_values(player, game)
     last = {"notes": notes, "training": player.training}
+    last |= {"in_all_seats": [team.plain() for team in teams]} if teams else {}
     place = place_of(options.out, results_place(path), "")
     return Evaluation(
-        results_markdown(head, records, notes),
+        results_markdown(head, records, notes, teams),
         results_json(head, records, last),
         place,
         outputs,
@@ -168,6 +171,22 @@ class SeatPair:
 def play_record(pair: SeatPair, bar: tqdm[NoReturn]) -> SeatRecord:
     """Play the games of a pair and return their record."""
     return pair.play(bar)[0]
+
+
+def _teams(options: ImportedOptions, policy: NetworkSeats, pair: SeatPair) -> list[TeamRecord]:
+    """Play the policy in all seats, and random play in all seats."""
+    from sparring.agents.opponents.seats import RandomSeats
+
+    teams: tuple[SeatPlayer, ...] = (policy, RandomSeats(policy.contract))
+    pairs = [replace(pair, players=(player, player)) for player in teams]
+    bar = bar_of(pairs, quiet=options.quiet) | {"label": lambda pair: f"{pair.players[0].name} in all seats"}
+    return finish_tasks(_play_team, pairs, options.runner, **bar)
+
+
+def _play_team(pair: SeatPair, bar: tqdm[NoReturn]) -> TeamRecord:
+    from sparring.eval.imported.results import team_record
+
+    return team_record(pair.players[0].name, pair.seats, pair.play(bar)[1])
 
 
 def bar_of(pairs: Sequence[SeatPair], *, quiet: bool) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from sparring.agents.policies.actor_critic import alternatives
 from sparring.configs.core.errors import InputError, one_line
 from sparring.envs.imported.batch import MatchBatch
 from sparring.eval.imported.policy import ImportedGame
+from sparring.eval.imported.results import constant_sum
 from sparring.eval.stats.tables import percent
 
 OK, NOTE, FIX = "ok", "note", "fix"
@@ -241,7 +242,7 @@ def check_rewards(play: RandomPlay) -> Iterator[CheckLine]:
     else:
         yield CheckLine("rewards", OK, scale)
     sums = totals.sum(1)
-    if np.ptp(sums) <= 1e-6 * max(1.0, float(np.abs(totals).max())):
+    if constant_sum(totals):
         yield CheckLine("zero sum", OK, f"the seats' sums add up to {sums[0]:g} in every match")
     else:
         yield CheckLine(

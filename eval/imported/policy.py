@@ -174,8 +174,12 @@ def load_imported_policy(path: Path, device: str, module: str = "") -> LoadedSea
 
 MODES = {".gif": "rgb_array", ".txt": "ansi"}
 """Render modes of PettingZoo by the suffix of a replay."""
-FRAME_MS = 500
-"""Time that a picture is shown."""
+FRAME_MS, FASTEST_MS = 500, 80
+"""Time that a picture is shown, and the least in a match of many moves."""
+WHOLE_MS = 20_000
+"""Time of a match, about: where it has many moves, pictures pass faster, and then only every n-th is kept."""
+WIDEST, COLOURS = 360, 64
+"""Pixels and colours of a picture, at most, for pages that load fast."""
 
 
 def write_replay(path: Path, game: ImportedGame, players: list[SeatPlayer], seed: int) -> None:
@@ -185,7 +189,7 @@ def write_replay(path: Path, game: ImportedGame, players: list[SeatPlayer], seed
         raise InputError(f"--replay {path}: {game.name} shows positions as text; give a name that ends in .txt")
     match = game.match(mode)
     try:
-        frames = list(_frames(match, mode, game, players, seed))
+        frames = [_shrunk(one) if mode == "rgb_array" else one for one in _frames(match, mode, game, players, seed)]
     except ImportError as error:
         raise InputError(f"--replay {path}: {game.name} cannot be drawn: {error}") from error
     finally:
@@ -193,10 +197,29 @@ def write_replay(path: Path, game: ImportedGame, players: list[SeatPlayer], seed
     if mode == "ansi":
         write_atomically(path, "\n\n".join(f"move {number}\n{frame}" for number, frame in enumerate(frames)) + "\n")
         return
+    _write_gif(path, frames)
+
+
+def _shrunk(frame: np.ndarray) -> np.ndarray:
+    """Return a picture [H, W, 3] of at most `WIDEST` pixels a side."""
     from PIL import Image
 
-    pictures = [Image.fromarray(frame).convert("P", palette=Image.Palette.ADAPTIVE) for frame in frames]
-    pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=FRAME_MS, loop=0)
+    picture = Image.fromarray(frame)
+    picture.thumbnail((WIDEST, WIDEST), Image.Resampling.BOX)
+    return np.asarray(picture)
+
+
+def _write_gif(path: Path, frames: list[np.ndarray]) -> None:
+    """Write pictures [H, W, 3] with one palette, made from eight of them; the last one is always kept."""
+    from PIL import Image
+
+    every = -(-len(frames) * FASTEST_MS // WHOLE_MS)
+    kept = frames[:: -max(1, every)][::-1]
+    sample = np.concatenate(kept[:: -max(1, len(kept) // 8)])
+    palette = Image.fromarray(sample).quantize(COLOURS)
+    pictures = [Image.fromarray(one).quantize(palette=palette, dither=Image.Dither.NONE) for one in kept]
+    duration = max(FASTEST_MS, min(FRAME_MS, WHOLE_MS // len(kept)))
+    pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=duration, loop=0)
 
 
 def _frames(match: ImportedMatch, mode: str, game: ImportedGame, players: list[SeatPlayer], seed: int) -> Iterator[Any]:

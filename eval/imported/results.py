@@ -3,6 +3,9 @@
 Games begin from seeds of their own and are independent trials; win rates have Wilson intervals, mean rewards Student's
 t intervals. Two deterministic players of a game without chance play the same game again and again, one from every
 seat: the table then says so, for the intervals mean nothing.
+
+Where the sum of all seats' rewards differs between games, seats may gain together, and wins say little: the policy in
+all seats is then compared with random play in all seats by the mean reward of a seat.
 """
 
 from __future__ import annotations
@@ -37,6 +40,10 @@ class SeatRecord:
     """Mean number of moves."""
     distinct: int
     """Number of different games."""
+    constant_sum: bool
+    """Whether what one seat gains another loses."""
+    shared: bool
+    """Whether all seats were paid the same in every game."""
 
     @property
     def counts(self) -> tuple[int, int, int]:
@@ -90,7 +97,40 @@ def record_of(player: str, opponent: str, seats: Sequence[str], results: SeatRes
         by_seat,
         float(results.length.mean()),
         results.distinct,
+        constant_sum(results.rewards),
+        bool(np.allclose(results.rewards, results.rewards[:, :1])),
     )
+
+
+def constant_sum(rewards: np.ndarray) -> bool:
+    """Return whether the seats' rewards [G, S] add up to the same number in every game."""
+    return bool(np.ptp(rewards.sum(1)) <= 1e-6 * max(1.0, float(np.abs(rewards).max())))
+
+
+@dataclass(frozen=True)
+class TeamRecord:
+    """Games with one player in all seats."""
+
+    player: str
+    seats: Sequence[str]
+    games: int
+    reward: Estimate
+    """Mean over the seats of the sum of rewards in a game."""
+    reward_by_seat: Sequence[float]
+    length: float
+    """Mean number of moves."""
+
+    def plain(self) -> dict[str, Any]:
+        """Return the record as in eval.json."""
+        by_seat = dict(zip(self.seats, self.reward_by_seat, strict=True))
+        mean = {"mean_reward": self.reward.value, "mean_reward_interval": self.reward.interval}
+        return {"player": self.player, "games": self.games, **mean, "by_seat": by_seat, "length": self.length}
+
+
+def team_record(player: str, seats: Sequence[str], results: SeatResults) -> TeamRecord:
+    """Summarize games with `player` in all seats."""
+    reward, length = _finite(results.rewards.mean(1)), float(results.length.mean())
+    return TeamRecord(player, seats, results.games, reward, results.rewards.mean(0).tolist(), length)
 
 
 def _finite(rewards: np.ndarray) -> Estimate:
@@ -106,8 +146,10 @@ def results_json(head: Mapping[str, Any], records: Sequence[SeatRecord], last: M
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def results_markdown(head: Mapping[str, Any], records: Sequence[SeatRecord], notes: Sequence[str]) -> str:
-    """Return the table: a row per opponent, and under it the player's seats where there are few."""
+def results_markdown(
+    head: Mapping[str, Any], records: Sequence[SeatRecord], notes: Sequence[str], teams: Sequence[TeamRecord] = ()
+) -> str:
+    """Return the table: a row per opponent, under it the player's seats where there are few, and whole teams."""
     seats = records[0].seats
     policy = "deterministic" if head["deterministic"] else "sampled actions"
     games = f"{head['games']} games each, {head['games'] // len(seats)} from every seat, seed {head['seed']}; {policy}"
@@ -121,6 +163,10 @@ def results_markdown(head: Mapping[str, Any], records: Sequence[SeatRecord], not
     parts.append(table(kinds, map(_row, records)))
     if len(seats) <= 4:
         parts.append(table(by_seat, cells))
+    if teams:
+        few = seats if len(seats) <= 4 else ()
+        kinds = ("in all seats", "games", "mean reward of a seat", "95 % interval", *few, "moves")
+        parts.append(table(kinds, [_team_row(team, len(few)) for team in teams]))
     if exact := head.get("exploitability"):
         parts.append(
             f"Exploitability: {exact['sampled']:.6f} as it samples its actions, {exact['deterministic']:.6f} "
@@ -140,6 +186,28 @@ def repetition_notes(records: Sequence[SeatRecord]) -> list[str]:
         f"against {names} all games from a seat are the same one, for neither the game nor the players draw; the "
         "intervals mean nothing, and --stochastic lets policies sample their actions"
     ]
+
+
+def sum_notes(records: Sequence[SeatRecord]) -> list[str]:
+    """Return a note where wins say little, because seats may gain together."""
+    if all(record.shared for record in records):
+        return [
+            "all seats were paid the same in every game, so there is nothing to win: compare the mean rewards of the "
+            "policy in all seats and of random play in all seats"
+        ]
+    if all(record.constant_sum for record in records):
+        return []
+    return [
+        "the seats' rewards add up to other sums from game to game, so seats may gain together, and wins say less than "
+        "mean rewards; the last table has the policy in all seats, and random play in all seats"
+    ]
+
+
+def _team_row(team: TeamRecord, few: int) -> list[str]:
+    least, most = team.reward.interval
+    rewards = [f"{reward:+.3f}" for reward in team.reward_by_seat[:few]]
+    shown = [f"{team.reward.value:+.3f}", f"{least:+.3f} to {most:+.3f}", *rewards]
+    return [team.player, str(team.games), *shown, f"{team.length:.1f}"]
 
 
 def _seats(record: SeatRecord) -> zip[tuple[tuple[int, int, int], float]]:

@@ -37,7 +37,8 @@ def configured(base, *options):
 @cache
 def run_file(run):
     """What a run file says, which is enough to choose parameters of tests by: those are chosen in every process."""
-    return yaml.safe_load((CONFIG_DIR / "run" / f"{run}.yaml").read_text(encoding="utf-8"))
+    own = yaml.safe_load((CONFIG_DIR / "run" / f"{run}.yaml").read_text(encoding="utf-8"))
+    return run_file(own["defaults"][0]) | own if "defaults" in own else own
 
 
 PPO = [run for run in runs() if run_file(run).get("trainer", "ppo") == "ppo"]

@@ -251,6 +251,9 @@ def test_numbers_inside_lists_stay_numbers_and_texts_texts():
         ("name: null", "run={path}: name=None: must be text"),
         ("phases: []", "run={path}: phases=[]: a run needs at least one phase"),
         ("resume: x", "run={path}: resume: is no option of a run file"),
+        ("defaults: pettingzoo", "run={path}: defaults=pettingzoo: must be a list of one run, such as [pettingzoo]"),
+        ("defaults: [quikstart]", "run={path}: defaults=['quikstart']: must be a list of one run"),
+        ("defaults: [./nine.yaml]", "run={path}: defaults=['./nine.yaml']: must be a list of one run"),
         ("!!python/object/apply:os.system ['exit 3']", "run={path}: is no YAML of plain data"),
         ("env: {id: 'evil:X-v0'}", "run=mine: its environment is evil:X-v0, and making that runs the code"),
         ("against: evil:Bot", "run=mine: its opponent evil:Bot runs the code"),
@@ -285,6 +288,15 @@ def test_a_run_file_of_ones_own_is_named_by_its_path_from_any_folder(tmp_path, m
     (tmp_path / "2x.yml").write_text("")
     assert "becomes that of the run: must be letters, digits, '_' and '-', a letter first" in refusal("+run=./2x.yml")
     assert "a run file of your own ends in .yaml" in refusal("+run=./mine")
+
+
+def test_a_run_file_says_what_differs_from_another(tmp_path):
+    (tmp_path / "mine.yaml").write_text("defaults: [pettingzoo]\nenv: {kwargs: {x: 1}}\nppo: {gamma: 0.9}\nseed: 4\n")
+    mine, base = load([f"+run={tmp_path}/mine.yaml", "ppo.clip=0.1"]), run_config("pettingzoo")
+    assert (mine.run, mine.seed, mine.env.kwargs, mine.ppo.gamma, mine.ppo.clip) == ("mine", 4, {"x": 1}, 0.9, 0.1)
+    differing = {"run": "mine", "seed": 4, "env": mine.env, "ppo": mine.ppo}
+    assert mine == replace(base, **differing)
+    assert (mine.env, mine.ppo) == (replace(base.env, kwargs={"x": 1}), replace(base.ppo, gamma=0.9, clip=0.1))
 
 
 def test_no_run_and_two_runs():

@@ -53,6 +53,8 @@ class Duel(ParallelEnv):
             rewards = [500 * one for one in rewards]
         if self.fault == "sum":
             rewards = [max(one, 0.0) for one in rewards]
+        if self.fault == "team":
+            rewards = [float(cards[0] == cards[1])] * 2
         over = self.round == self.rounds
         seen = self._seen()
         named = dict(zip(self.possible_agents, rewards, strict=True))

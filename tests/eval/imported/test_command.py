@@ -71,6 +71,30 @@ def test_equal_games_are_told(tmp_path):
         sparring.evaluate(path, opponents="snapshots", games=8)
 
 
+@pytest.mark.parametrize(
+    ("fault", "note"), [("team", "all seats were paid the same in every game"), ("sum", "seats may gain together")]
+)
+def test_seats_that_gain_together_are_measured_as_teams(fault, note, tmp_path):
+    path = save_run(tmp_path / "run", "pettingzoo", DUEL, {"fault": fault})
+    result = sparring.evaluate(path, opponents="random", games=200, stochastic=True, import_=DUEL)
+    assert note in result.markdown
+    policy, chance = result.data["in_all_seats"]
+    assert (policy["games"], chance["player"], chance["games"]) == (200, "random", 200)
+    low, high = chance["mean_reward_interval"]
+    # Equal cards in three rounds of four: 3/4; another card is the larger one in half of the other rounds.
+    assert low < {"team": 0.75, "sum": 3 * 3 / 8}[fault] < high
+    assert chance["mean_reward"] == pytest.approx(np.mean(list(chance["by_seat"].values())))
+    lines = result.markdown.replace(" ", "").splitlines()
+    head = next(number for number, line in enumerate(lines) if line.startswith("|inallseats|games|meanrewardofaseat|"))
+    rows = [line.split("|")[1:3] for line in lines[head + 2 : head + 4]]
+    assert rows == [[policy["player"], "200"], ["random", "200"]]
+
+
+def test_where_one_gains_what_another_loses_no_teams_are_played(tmp_path):
+    path = save_run(tmp_path / "run", "pettingzoo", DUEL)
+    assert "in_all_seats" not in sparring.evaluate(path, opponents="random", games=2, import_=DUEL).data
+
+
 def test_replays_are_pictures_or_text(tmp_path, capsys):
     path, text = save_run(tmp_path / "run", "pettingzoo", DUEL), tmp_path / "match.txt"
     words = ["--ckpt", str(path), "--import", DUEL, "--games", "0", "--quiet", "--replay"]
