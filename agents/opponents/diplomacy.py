@@ -1,7 +1,8 @@
 """The one place where a name, a file, an address or a Python object becomes a player of Diplomacy.
 
 A bot plays inside the simulator. A policy orders the moves of all games in one forward, a search (`search:seconds=1`)
-those that `envs/diplomacy/search` finds; a bot decides the retreats and adjustments of both. A Python object,
+those that `envs/diplomacy/search` finds; a bot decides the retreats and adjustments of both, but of policies trained
+with `network.all_phases=true`, which decide these too. A Python object,
 `act(view) -> orders`, is asked game by game, in every phase in which its power has an order to give. A language model
 answers the prompts of a phase at once, where such players are allowed. With an adapter, its base model alone and other
 adapters on it can play too, as in self-play of GRPO: they share one model in memory, and so must have its prompts.
@@ -44,8 +45,9 @@ from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.interfaces.opponents import order_view
 from sparring.envs.diplomacy.interfaces.slots import choice_space
-from sparring.envs.diplomacy.observation import SHAPE, observe
+from sparring.envs.diplomacy.observation import ALL_PHASES_SHAPE, SHAPE, observe
 from sparring.envs.diplomacy.orders.order_choices import rows_of, write_orders
+from sparring.envs.diplomacy.orders.phase_choices import deciding_rows, may_decide, write_decisions
 from sparring.envs.diplomacy.prompts.prompts import PromptRules
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.diplomacy.search.search import SearchOrders
@@ -82,24 +84,31 @@ class LanguagePlayer:
 class PolicyOrders:
     """A policy that orders moves, the likeliest, or drawn by a `generator`.
 
-    `bot` decides its retreats and adjustments, as in training.
+    `bot` decides its retreats and adjustments, as in training; it is empty for one that was trained to decide them.
     """
 
     def __init__(self, network: ActorCritic, *, bot: str = "dumbbot", generator: torch.Generator | None = None) -> None:
-        self.network, self.bot, self.generator = network, bot, generator
+        self.network, self.generator = network, generator
+        self.all_phases = network.config.all_phases
+        self.bot = "" if self.all_phases else bot
 
     def write(self, batch: DiplomacyBatch, seats: torch.Tensor) -> None:
-        """Write the moves of the powers `seats` bool [G, 7], which must be all that a policy plays."""
-        moving = seats & ((batch.phase == codes.SPRING) | (batch.phase == codes.FALL)).unsqueeze(1)
-        game, power = moving.nonzero().unbind(1)
+        """Write the orders of the powers `seats` bool [G, 7], which must be all that a policy plays."""
+        moving = ((batch.phase == codes.SPRING) | (batch.phase == codes.FALL)).unsqueeze(1)
+        deciding = seats & (may_decide(batch.state) if self.all_phases else moving)
+        game, power = deciding.nonzero().unbind(1)
         if not len(game):
             return
-        obs = observe({name: rows[game] for name, rows in batch.state.items()}, power, last_year=batch.last_year)
+        state, last_year = {name: rows[game] for name, rows in batch.state.items()}, batch.last_year
+        obs = observe(state, power, last_year=last_year, retreats=self.all_phases)
         sure = self.generator is None
         choices, _ = self.network.act(obs.flatten(1), deterministic=sure, generator=self.generator)
-        rows = rows_of(obs)
+        rows = deciding_rows(obs) if self.all_phases else rows_of(obs)
         orders = torch.zeros_like(rows, dtype=batch.orders.dtype)
-        write_orders(choices.long(), rows, orders)
+        if self.all_phases:
+            write_decisions(choices.long(), obs, orders)
+        else:
+            write_orders(choices.long(), rows, orders)
         unit, place = (rows >= 0).nonzero().unbind(1)
         batch.orders[game[unit], place] = orders[unit, place]
 
@@ -179,12 +188,16 @@ def _checkpoint(path: Path, device: str | torch.device, instead: str = "") -> Ch
 
 
 def load_observing_policy(path: Path, device: str) -> LoadedPolicy:
-    """Load the policy in the file `path` for `sparring.load`, with choices of `MovementBatch` as its actions."""
+    """Load the policy in the file `path` for `sparring.load`, with choices of `MovementBatch` as its actions.
+
+    One that decides in all phases observes `MovementBatch(all_phases=True)`.
+    """
     if is_adapter(path):
         raise InputError(f"{path}: is a language model's adapter, which plays in text; use sparring.evaluate")
     checkpoint, name = load_checkpoint(path, device), players.display_name(path)
     policy = Policy(checkpoint.network, checkpoint.contract, name=name)
-    spaces = PolicySpaces(Box(0.0, 1.0, SHAPE), choice_space(), lambda actions: actions.astype(np.int64))
+    shape = ALL_PHASES_SHAPE if checkpoint.network.config.all_phases else SHAPE
+    spaces = PolicySpaces(Box(0.0, 1.0, shape), choice_space(), lambda actions: actions.astype(np.int64))
     return LoadedPolicy(name, path, policy, spaces, checkpoint.training)
 
 

@@ -213,7 +213,7 @@ def shape_options(config: NetworkConfig) -> dict[str, Any]:
 
 SEAT_KEYS = ("masked", "roles", "picture")
 """Keys of a shape that `ActorCritic` lacks; all seat networks have `masked`, the others where not 1 or empty."""
-LATER = {"gsde": False, "encoder": "auto", "memory": "none", "in_turn": False}
+LATER = {"gsde": False, "encoder": "auto", "memory": "none", "in_turn": False, "all_phases": False}
 """Options that earlier shapes lack, with the values that mean the same."""
 
 

@@ -48,6 +48,8 @@ def shape_for(contract: Mapping[str, Any], config: NetworkConfig) -> dict[str, A
     A contract with the key `masked` is one of seats; recurrent networks are `SeatNetwork`s too. Raises `ConfigError`
     for gSDE without continuous actions, and for other options that do not suit the game.
     """
+    if config.all_phases and not contract.get("all_phases"):
+        raise ConfigError(f"network.all_phases=true: is for Diplomacy, not {contract['id']}; leave it out")
     if "masked" in contract or config.memory != NONE:
         return seat_network.seat_shape(contract, config)
     if config.gsde and not contract["continuous"]:
@@ -95,13 +97,14 @@ def check_shape(shape: Mapping[str, Any]) -> None:
     if "family" in sizes:
         from sparring.agents.policies.order_network import FAMILY, order_network_shape
 
-        usual = order_network_shape(NetworkConfig())
+        usual = order_network_shape(NetworkConfig(all_phases=shape.get("all_phases", False)))
         require(sizes["family"] == FAMILY, f"family={sizes['family']!r}: must be {FAMILY!r}")
         for name in ("obs_dim", "continuous", "binary"):
             require(shape[name] == usual[name], f"{name}={shape[name]}: this version has {usual[name]}")
         require("categorical" not in shape, "categorical: is of no network of this family")
     else:
-        require("in_turn" not in shape, "in_turn: is of no network of this family")
+        for name in ("in_turn", "all_phases"):
+            require(name not in shape, f"{name}: is of no network of this family")
     if "masked" in sizes and "family" not in sizes:
         _check_seats(shape)
     else:
@@ -158,4 +161,5 @@ def _sizes(shape: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
         return weight_sizes(shape)
     from sparring.agents.policies.order_network import order_weight_sizes
 
-    return order_weight_sizes(shape["hidden"], shape["blocks"], in_turn=shape.get("in_turn", False))
+    options = {name: shape.get(name, False) for name in ("in_turn", "all_phases")}
+    return order_weight_sizes(shape["hidden"], shape["blocks"], **options)

@@ -8,8 +8,15 @@ or with `in_turn` one after the other by province, each seeing what those before
     log pi(a | s) = sum over units u of log pi(a_u | s, a_1 ... a_(u - 1))
 
 The entropy is then the sum of those of the conditionals at the given actions, an unbiased estimate of the joint one.
-B is a batch of observations, D = P x 62 their size (`envs/diplomacy/observation.py`, flat), U = 17 the most units of a
-power, P = 75 provinces, H `hidden`.
+
+With `all_phases` it decides retreats and adjustments too (`envs/diplomacy/orders/phase_choices.py`): a retreat is
+scored as a move, a build or disband by a head of its own. The number due limits all adjustments of a power together:
+
+    pi(a | s) = product over u of p(a_u | s) / sum of such products over all legal a     p: as if units chose apart
+
+It is factored by unit as above, with sums over the units that follow (`remaining_sums`).
+B is a batch of observations, D = P x C their size (`envs/diplomacy/observation.py`, flat; C = 62, with `all_phases`
+74), U = 17 the most units of a power, P = 75 provinces, H `hidden`.
 """
 
 from __future__ import annotations
@@ -29,35 +36,37 @@ from sparring.agents.policies.actor_critic import linear, shape_options
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.diplomacy.board.codes import SLOTS
 from sparring.envs.diplomacy.board.tensors import board_tensors
-from sparring.envs.diplomacy.observation import SHAPE
+from sparring.envs.diplomacy.observation import ALL_PHASES_SHAPE, SHAPE
 from sparring.envs.diplomacy.orders.order_choices import CHOICES, SIDES, rows_of, units_of
+from sparring.envs.diplomacy.orders.phase_choices import ADJUSTMENTS, deciding_rows, due_of, legal_choices
 
 FAMILY = "orders"
 EVENTS = 5
 """What orders do to a province: a unit enters, leaves or stays; one that stays, or one that enters, is supported."""
 ENTERS, LEAVES, STAYS, STAY_HELPED, ENTRY_HELPED = range(EVENTS)
-OBS_DIM = math.prod(SHAPE)
+NEVER = -1e9
+"""Log-probability of what is not legal; its exponential is 0."""
 
 
 class Encoder(nn.Module):
-    """Province features [B, P, H] from observations [B, P, 62], after `rounds` of messages between neighbours.
+    """Province features [B, P, H] from observations [B, P, C], after `rounds` of messages between neighbours.
 
     The observation identifies a province only by its row, so each row has a learned embedding (`place`).
     """
 
     near: Tensor
 
-    def __init__(self, hidden: int, rounds: int, generator: torch.Generator) -> None:
+    def __init__(self, shape: tuple[int, int], hidden: int, rounds: int, generator: torch.Generator) -> None:
         super().__init__()
         self.register_buffer("near", board_tensors(generator.device).near, persistent=False)
-        provinces, columns = SHAPE
+        provinces, columns = shape
         self.place = nn.Parameter(torch.randn(provinces, hidden, generator=generator) * 0.1)
         self.input = linear(columns, hidden, generator)
         self.own = nn.ModuleList(linear(hidden, hidden, generator, gain=1.0) for _ in range(rounds))
         self.others = nn.ModuleList(linear(hidden, hidden, generator, gain=1.0) for _ in range(rounds))
 
     def forward(self, seen: Tensor) -> Tensor:
-        """Map [B, P, 62] to [B, P, H]."""
+        """Map [B, P, C] to [B, P, H]."""
         h = F.relu(self.input(seen) + self.place)
         for own, others in zip(self.own, self.others, strict=True):
             h = h + F.relu(own(h) + others(self.near @ h))
@@ -67,9 +76,9 @@ class Encoder(nn.Module):
 class Actor(nn.Module):
     """Scores of every order of every unit, [B, U, K]."""
 
-    def __init__(self, hidden: int, rounds: int, generator: torch.Generator) -> None:
+    def __init__(self, shape: tuple[int, int], hidden: int, rounds: int, generator: torch.Generator) -> None:
         super().__init__()
-        self.encoder = Encoder(hidden, rounds, generator)
+        self.encoder = Encoder(shape, hidden, rounds, generator)
         self.hold = linear(hidden, 1, generator, gain=0.01)
         self.ask = linear(hidden, 3 * hidden, generator, gain=0.1)
 
@@ -146,23 +155,28 @@ def events_of(choices: Tensor, places: Tensor, targets: Tensor, present: Tensor)
 class Critic(nn.Module):
     """V(s) from the mean over the provinces."""
 
-    def __init__(self, hidden: int, rounds: int, generator: torch.Generator) -> None:
+    def __init__(self, shape: tuple[int, int], hidden: int, rounds: int, generator: torch.Generator) -> None:
         super().__init__()
-        self.encoder = Encoder(hidden, rounds, generator)
+        self.encoder = Encoder(shape, hidden, rounds, generator)
         self.head = linear(hidden, 1, generator, gain=1.0)
 
     def forward(self, seen: Tensor) -> Tensor:
-        """Map [B, P, 62] to [B, 1]."""
+        """Map [B, P, C] to [B, 1]."""
         return self.head(self.encoder(seen).mean(1))
 
 
 class Units(NamedTuple):
-    """Provinces of units [B, U], their targets [B, U, 24], legal choices [B, U, K], and which are in use [B, U]."""
+    """Provinces of units [B, U], their targets [B, U, 24], legal choices [B, U, K], and which are in use [B, U].
+
+    `due` int64 [B, U] are the adjustments due of the whole power, -1 outside winter, `exact` [B, U] whether all are.
+    """
 
     places: Tensor
     targets: Tensor
     legal: Tensor
     present: Tensor
+    due: Tensor
+    exact: Tensor
 
 
 class OrderNetwork(nn.Module):
@@ -175,11 +189,13 @@ class OrderNetwork(nn.Module):
 
     def __init__(self, config: NetworkConfig, *, seed: int = 0) -> None:
         super().__init__()
-        self.obs_dim, self.config = OBS_DIM, config
+        self.config, self._seen = config, observed_shape(all_phases=config.all_phases)
+        self.obs_dim = math.prod(self._seen)
         generator = torch.Generator().manual_seed(seed)
-        self.actor = Actor(config.hidden, config.blocks, generator)
-        self.critic = Critic(config.hidden, config.blocks, generator)
+        self.actor = Actor(self._seen, config.hidden, config.blocks, generator)
+        self.critic = Critic(self._seen, config.hidden, config.blocks, generator)
         self.turns = Turns(config.hidden, generator) if config.in_turn else None
+        self.adjust = linear(config.hidden, ADJUSTMENTS, generator, gain=0.01) if config.all_phases else None
         self.log_std = nn.Parameter(torch.zeros(0))
         board = board_tensors(generator.device)
         self.register_buffer("goals", board.goals, persistent=False)
@@ -200,17 +216,20 @@ class OrderNetwork(nn.Module):
         if not deterministic:
             uniform = draw(torch.rand, units.legal.shape, generator, obs.device)
             noise = -(-uniform.clamp_min(1e-20).log()).clamp_min(1e-20).log()
-        h = self.actor.encoder(obs.unflatten(1, SHAPE))
+        h = self.actor.encoder(obs.unflatten(1, self._seen))
         if self.turns is None:
             log_probs = self._log_probs(h, units)
             chosen = (log_probs if noise is None else log_probs + noise).argmax(-1)
         else:
             log_probs, chosen = self._in_turn(h, units, noise)
+        if self.adjust is not None:
+            chosen = chosen_adjustments(log_probs, chosen, units, noise)
+            log_probs = after_choices(log_probs, chosen, units)
         return chosen.float(), _total(log_probs, chosen, units.present)
 
     def value(self, obs: Tensor) -> Tensor:
         """Return V(s), float32 [B], for observations [B, D]."""
-        return self.critic(obs.unflatten(1, SHAPE)).float().squeeze(-1)
+        return self.critic(obs.unflatten(1, self._seen)).float().squeeze(-1)
 
     def evaluate(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
         """Return the log-probability of choices [B, U] and the entropy, [B] each."""
@@ -221,13 +240,15 @@ class OrderNetwork(nn.Module):
     def log_probs(self, obs: Tensor, choices: Tensor) -> tuple[Tensor, Tensor]:
         """Return log-probabilities [B, n, K] of every choice, and the mask of present units [B, n].
 
-        In turn they are those after the `choices` int64 [B, n] of the units before. n is at least the most units.
+        In turn, and in winter, they are those after the `choices` int64 [B, n] of the units before. n is at least the
+        most units.
         """
         units, counts = Units(*(values[:, : choices.shape[1]] for values in self._units(obs))), None
         if self.turns is not None:
-            events = events_of(choices, units.places, units.targets, units.present)
+            events = events_of(choices, units.places, units.targets, units.present & (units.due < 0))
             counts = events.cumsum(1) - events
-        return self._log_probs(self.actor.encoder(obs.unflatten(1, SHAPE)), units, counts), units.present
+        log_probs = self._log_probs(self.actor.encoder(obs.unflatten(1, self._seen)), units, counts)
+        return log_probs if self.adjust is None else after_choices(log_probs, choices, units), units.present
 
     def reset_log_std(self, log_std: float) -> None:
         """There is none."""
@@ -236,12 +257,17 @@ class OrderNetwork(nn.Module):
         """There is none."""
 
     def _units(self, obs: Tensor) -> Units:
-        rows = rows_of(obs.unflatten(1, SHAPE))
+        seen = obs.unflatten(1, self._seen)
+        rows = rows_of(seen) if self.adjust is None else deciding_rows(seen)
         places, present = units_of(rows)
         own = rows.gather(1, places).clamp_min(0)
         goals, reach = self.goals[own], self.reach[own]
         legal = self._legal(rows, goals, reach, present)
-        return Units(places, torch.cat([goals, reach], dim=-1).clamp_min(0), legal, present)
+        due, exact = torch.full_like(places, -1), torch.zeros_like(present)
+        if self.adjust is not None:
+            legal = legal_choices(seen, places, present, legal)
+            due, exact = (values.unsqueeze(1).expand_as(places) for values in due_of(seen))
+        return Units(places, torch.cat([goals, reach], dim=-1).clamp_min(0), legal, present, due, exact)
 
     def _log_probs(self, h: Tensor, units: Units, counts: Tensor | None = None) -> Tensor:
         """Return log-probabilities [B, U, K]; `counts` [B, U, P, E] are the events of the orders before."""
@@ -250,10 +276,18 @@ class OrderNetwork(nn.Module):
             assert self.turns is not None
             told = self.turns.told(counts, units.places, units.targets)
         scores = self.actor(h, units.places, units.targets, told).float()
-        return scores.masked_fill(~units.legal, -1e9).log_softmax(-1)
+        if self.adjust is not None:
+            own = h.gather(1, units.places.unsqueeze(-1).expand(-1, -1, h.shape[-1]))
+            adjusted = F.pad(self.adjust(own).float(), (1, CHOICES - 1 - ADJUSTMENTS))
+            hold = F.pad(scores[..., :1], (0, CHOICES - 1))
+            scores = torch.where((units.due >= 0).unsqueeze(-1), hold + adjusted, scores)
+        return scores.masked_fill(~units.legal, NEVER).log_softmax(-1)
 
     def _in_turn(self, h: Tensor, units: Units, noise: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return log-probabilities [B, U, K] and choices [B, U], the likeliest after `noise` [B, U, K] is added."""
+        """Return log-probabilities [B, U, K] and choices [B, U], the likeliest after `noise` [B, U, K] is added.
+
+        Adjustments are not told each other's.
+        """
         counts = torch.zeros(len(h), 1, SHAPE[0], EVENTS, device=h.device)
         made, chosen = [], []
         for number in range(SLOTS):
@@ -261,7 +295,7 @@ class OrderNetwork(nn.Module):
             made.append(self._log_probs(h, unit, counts))
             marks = made[-1] if noise is None else made[-1] + noise[:, number : number + 1]
             chosen.append(marks.argmax(-1))
-            counts = counts + events_of(chosen[-1], unit.places, unit.targets, unit.present)
+            counts = counts + events_of(chosen[-1], unit.places, unit.targets, unit.present & (unit.due < 0))
         return torch.cat(made, dim=1), torch.cat(chosen, dim=1)
 
     def _legal(self, rows: Tensor, goals: Tensor, reach: Tensor, present: Tensor) -> Tensor:
@@ -277,14 +311,84 @@ class OrderNetwork(nn.Module):
         return torch.cat([hold, goals >= 0, held, joined], dim=-1)
 
 
+def remaining_sums(log_probs: Tensor, exact: Tensor) -> Tensor:
+    """Return the logarithms [B, U + 1, U + 1] of the sums over all legal adjustments of the units from u on.
+
+    Entry (u, r) sums the products of their probabilities exp(`log_probs`) [B, U, K], as if units chose apart, where r
+    choices other than 0 are left to make: exactly so many if `exact` [B], else at most.
+    """
+    count = log_probs.shape[1]
+    rest, act = log_probs[..., :1], log_probs[..., 1:].logsumexp(-1, keepdim=True)
+    none = torch.zeros_like(exact, dtype=log_probs.dtype).unsqueeze(1)
+    sums = [torch.cat([none, torch.where(exact.unsqueeze(1), NEVER, none).expand(-1, count)], dim=1)]
+    for unit in reversed(range(count)):
+        one_less = F.pad(sums[-1][:, :-1], (1, 0), value=NEVER)
+        sums.append(torch.logaddexp(rest[:, unit] + sums[-1], act[:, unit] + one_less))
+    return torch.stack(sums[::-1], dim=1)
+
+
+def given_sums(log_probs: Tensor, now: Tensor, after: Tensor, left: Tensor) -> Tensor:
+    """Return log-probabilities [..., K] of a unit's choices where `left` int64 [...] adjustments are left to make.
+
+    `now` and `after` [..., U + 1] are the `remaining_sums` from this unit on and from the next one on.
+    """
+    at = left.unsqueeze(-1)
+    rest, one_less = after.gather(-1, at), after.gather(-1, (at - 1).clamp_min(0))
+    act = torch.where(at > 0, one_less, NEVER).expand(*left.shape, log_probs.shape[-1] - 1)
+    return log_probs + torch.cat([rest, act], dim=-1) - now.gather(-1, at)
+
+
+def after_choices(log_probs: Tensor, choices: Tensor, units: Units) -> Tensor:
+    """Return log-probabilities [B, U, K] that in winter are those after the `choices` [B, U] of the units before.
+
+    Both are of units that choose apart but for the number of adjustments that are due.
+    """
+    acts = ((choices > 0) & units.present).long()
+    left = (units.due - acts.cumsum(1) + acts).clamp(0, choices.shape[1])
+    sums = remaining_sums(log_probs, units.exact[:, 0])
+    limited = given_sums(log_probs, sums[:, :-1], sums[:, 1:], left)
+    return torch.where(((units.due >= 0) & units.present).unsqueeze(-1), limited, log_probs)
+
+
+def chosen_adjustments(log_probs: Tensor, chosen: Tensor, units: Units, noise: Tensor | None) -> Tensor:
+    """Return the choices [B, U]: in winter the likeliest set, or one drawn with `noise` [B, U, K]; else `chosen`."""
+    rows = ((units.due >= 0) & units.present).any(1).nonzero().squeeze(1)
+    if not len(rows):
+        return chosen
+    log_probs, units = log_probs[rows], Units(*(values[rows] for values in units))
+    due, exact = units.due[:, 0], units.exact[:, 0]
+    if noise is None:
+        gain, best = (log_probs[..., 1:] - log_probs[..., :1]).max(-1)
+        rank = gain.argsort(dim=1, descending=True, stable=True).argsort(dim=1)
+        acts = units.present & (rank < due.unsqueeze(1)) & (units.exact | (gain > 0))
+        return chosen.index_copy(0, rows, torch.where(acts, best + 1, 0))
+    sums, left, drawn = remaining_sums(log_probs, exact), due, []
+    for number, perturbation in enumerate(noise[rows].unbind(1)):
+        marks = given_sums(log_probs[:, number], sums[:, number], sums[:, number + 1], left) + perturbation
+        drawn.append(marks.argmax(-1) * units.present[:, number])
+        left = left - (drawn[-1] > 0).long()
+    return chosen.index_copy(0, rows, torch.stack(drawn, dim=1))
+
+
+def observed_shape(*, all_phases: bool) -> tuple[int, int]:
+    """Return provinces and columns of the observations of a policy."""
+    return ALL_PHASES_SHAPE if all_phases else SHAPE
+
+
 def order_network_shape(config: NetworkConfig) -> dict[str, Any]:
     """Return the `OrderNetwork.shape` of these options."""
-    return {"family": FAMILY, "obs_dim": OBS_DIM, "continuous": 0, "binary": 0} | shape_options(config)
+    obs_dim = math.prod(observed_shape(all_phases=config.all_phases))
+    return {"family": FAMILY, "obs_dim": obs_dim, "continuous": 0, "binary": 0} | shape_options(config)
 
 
-def order_weight_sizes(hidden: int, rounds: int, *, in_turn: bool = False) -> Iterator[tuple[str, tuple[int, ...]]]:
+def order_weight_sizes(
+    hidden: int, rounds: int, *, in_turn: bool = False, all_phases: bool = False
+) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Yield name and shape of every weight of an `OrderNetwork`, without building it."""
-    provinces, columns = SHAPE
+    provinces, columns = observed_shape(all_phases=all_phases)
+    if all_phases:
+        yield "adjust.weight", (ADJUSTMENTS, hidden)
+        yield "adjust.bias", (ADJUSTMENTS,)
     for name, sizes in (("around", (hidden, hidden + 2 * EVENTS)), ("there", (EVENTS, hidden))) if in_turn else ():
         yield f"turns.{name}.weight", sizes
         yield f"turns.{name}.bias", sizes[:1]

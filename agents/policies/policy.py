@@ -142,8 +142,12 @@ DERIVED = (*OBSERVATION_KEYS, *ACTION_KEYS, "layout", "categorical")
 def told_apart(key: str, own: Mapping[str, Any], needed: Mapping[str, Any]) -> tuple[str, str]:
     """Return what two contracts that differ in `key` say.
 
-    Where contracts have a layout, which stands for options of the game, a size or a layout is told by those options.
+    Where contracts have a layout, which stands for options of the game, a size or a layout is told by those options; a
+    difference in `network.all_phases`, from which sizes and version follow, by that alone.
     """
+    if own.get("all_phases", False) != needed.get("all_phases", False):
+        had, has = (f"network.all_phases={str(one.get('all_phases', False)).lower()}" for one in (own, needed))
+        return had, has
     options = [k for k in dict.fromkeys([*own, *needed]) if k not in DERIVED and own.get(k) != needed.get(k)]
     if key not in DERIVED or "layout" not in needed or not options:
         return f"{key}={own.get(key)}", f"{key}={needed.get(key)}"

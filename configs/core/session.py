@@ -66,3 +66,5 @@ class NetworkConfig:
     """Recurrent cell of actor and critic, `hidden` wide, for games that do not show everything at once."""
     in_turn: bool = False
     """Units of a power in Diplomacy order one after the other, seeing the orders before theirs; else all at once."""
+    all_phases: bool = False
+    """The policy decides retreats, builds and disbands in Diplomacy too; else a bot does."""

@@ -108,7 +108,7 @@ class DiplomacyDistillRunConfig(schema.RunConfig):
 
     trainers = ("distill",)
     game, title, seats, multiple = DIPLOMACY, "Diplomacy", 7, 7
-    lacks = (*DiplomacyRunConfig.lacks, "self_play", "env.num_envs", "evaluation.video_every")
+    lacks = (*DiplomacyRunConfig.lacks, "network.all_phases", "self_play", "env.num_envs", "evaluation.video_every")
 
     trainer: str = option("distill", schema.TRAINERS)
     env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)

@@ -1,4 +1,4 @@
-"""Games of Diplomacy with one movement phase per step: the `BatchedGame` for PPO training.
+"""Games of Diplomacy with one movement phase per step, or one decision: the `BatchedGame` for PPO training.
 
 Open seats order by choices (`orders/order_choices.py`). Bots order the other powers, and decide the retreats and
 adjustments of all: those of an open seat are decided by the bot with the highest number in its game. A player with a
@@ -7,6 +7,10 @@ own; for an open seat beside it a DumbBot decides those. A match ends when
 the game is over, or when no open seat has a unit or centre left. The reward is the change of a power's share of the
 score, its number of centres squared over the sum of all powers' (the value of a draw). N is the number of games,
 S = 7 powers, D the size of the flat observation, A = 17 choices.
+
+With `all_phases` open seats decide retreats and adjustments too (`orders/phase_choices.py`). A step then takes each
+game to the next phase in which an open seat has an order to give, so that games of one batch are in different phases,
+and its reward is what was earned on the way there. No step is without a decision.
 """
 
 from __future__ import annotations
@@ -23,8 +27,9 @@ from sparring.configs.core.tensor_file import check_tensor, check_tensors
 from sparring.envs.diplomacy.batch import FIRST_YEAR, STATE, DiplomacyBatch, opening
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.tensors import State
-from sparring.envs.diplomacy.observation import SHAPE, observe
+from sparring.envs.diplomacy.observation import ALL_PHASES_SHAPE, SHAPE, observe
 from sparring.envs.diplomacy.orders.order_choices import rows_of, write_orders
+from sparring.envs.diplomacy.orders.phase_choices import may_decide, write_decisions
 from sparring.envs.diplomacy.rewards.scoring import alive, count_centres, sum_of_squares
 
 SEATS = codes.NUM_POWERS
@@ -36,10 +41,15 @@ BESIDE_WRITERS = codes.BOTS.index("dumbbot")
 """Bot that decides the retreats and adjustments of an open seat among writers."""
 
 
-def movement_contract(last_year: int) -> dict[str, Any]:
-    """Return what a policy that orders by choices is trained for: game, sizes, and the last year."""
-    sizes = {"obs_dim": SHAPE[0] * SHAPE[1], "continuous": 0, "binary": 0}
-    return {"id": codes.ENV_ID, "version": 1, **sizes, "last_year": last_year}
+def movement_contract(last_year: int, *, all_phases: bool = False) -> dict[str, Any]:
+    """Return what a policy that orders by choices is trained for: game, sizes, and the last year.
+
+    Version 2 is of policies that decide in all phases; they observe their retreats.
+    """
+    shape = ALL_PHASES_SHAPE if all_phases else SHAPE
+    sizes = {"obs_dim": shape[0] * shape[1], "continuous": 0, "binary": 0}
+    contract = {"id": codes.ENV_ID, "version": 2 if all_phases else 1, **sizes, "last_year": last_year}
+    return contract | ({"all_phases": True} if all_phases else {})
 
 
 class OrderWriter(Protocol):
@@ -57,21 +67,29 @@ class MovementBatch:
 
     `writers` are further players: number len(BOTS) + k is the k-th of them. `writer_seconds` sums the time they take.
     Without `autoreset` a game continues to its own end, with or without open seats, stays there and has no outcome.
+    With `all_phases` a step is one decision.
     """
 
     action_size = codes.SLOTS
     stat_names: tuple[str, ...] = ("length", "centres", "score")
 
     def __init__(
-        self, batch: DiplomacyBatch, *, seed: int, autoreset: bool = True, writers: Sequence[OrderWriter] = ()
+        self,
+        batch: DiplomacyBatch,
+        *,
+        seed: int,
+        autoreset: bool = True,
+        writers: Sequence[OrderWriter] = (),
+        all_phases: bool = False,
     ) -> None:
-        n = batch.num_games
+        n, self.all_phases = batch.num_games, all_phases
+        self._shape = ALL_PHASES_SHAPE if all_phases else SHAPE
         self.batch, self.seed, self.autoreset, self.writers = batch, seed, autoreset, tuple(writers)
         self.writer_seconds, self._closed = 0.0, False
         self.num_envs, self.device = n, batch.device
         self.length = torch.zeros(n, device=self.device)
         self.draws = 0
-        self.obs = torch.zeros(n, SEATS, SHAPE[0] * SHAPE[1], device=self.device)
+        self.obs = torch.zeros(n, SEATS, self._shape[0] * self._shape[1], device=self.device)
         self.final_obs = torch.zeros_like(self.obs)
         self.reward = torch.zeros(n, SEATS, dtype=torch.float64, device=self.device)
         self.terminated, self.truncated = torch.zeros(2, n, dtype=torch.bool, device=self.device)
@@ -83,13 +101,13 @@ class MovementBatch:
 
     @property
     def longest_episode(self) -> int:
-        """Number of spring and fall movement phases of all years."""
-        return 2 * (self.batch.last_year - FIRST_YEAR + 1)
+        """Number of spring and fall movement phases of all years, or of all phases."""
+        return (len(codes.PHASES) if self.all_phases else 2) * (self.batch.last_year - FIRST_YEAR + 1)
 
     @property
     def contract(self) -> dict[str, Any]:
         """Game, sizes, and the last year."""
-        return movement_contract(self.batch.last_year)
+        return movement_contract(self.batch.last_year, all_phases=self.all_phases)
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Apply choices [N, 7, 17]; return reward [N, 7], terminated [N], truncated [N] and outcome [N].
@@ -102,11 +120,14 @@ class MovementBatch:
         self._draw()
         self._write(actions.flatten(0, 1).long())
         self.batch.process()
-        for _ in range(2):  # retreats, then adjustments
-            self._process_rest()
+        if self.all_phases:
+            self._process_idle()
+        else:
+            for _ in range(2):  # retreats, then adjustments
+                self._process_rest()
         self.reward = sum_of_squares(self.batch.owner) - before
         self.length += 1
-        over = (self.batch.done > 0) | (self._open.any(1) & ~(self._open & alive(self.batch.state)).any(1))
+        over = (self.batch.done > 0) | self._out()
         self.terminated = over
         seen = self._seen(self.batch.state)
         self._fill(self.final_obs, seen)
@@ -158,7 +179,7 @@ class MovementBatch:
         ours = torch.tensor([*range(len(codes.BOTS)), *own], dtype=bots.dtype, device=self.device)
         drawn = torch.where(self._open, bots, ours[bots.clamp_min(0).long()])  # by the simulator
         rest = bots.masked_fill(bots >= len(codes.BOTS), BESIDE_WRITERS).amax(1, keepdim=True).clamp_min(0)
-        self.batch.players.copy_(torch.where(self._open, rest, drawn))
+        self.batch.players.copy_(drawn if self.all_phases else torch.where(self._open, rest, drawn))
         seats = [(writer, bots == number) for number, writer in enumerate(self.writers, start=len(codes.BOTS))]
         self._writing = [(writer, own) for writer, own in seats if bool(own.any())]
         self._rows = self._open.flatten().nonzero().squeeze(1)
@@ -166,13 +187,16 @@ class MovementBatch:
         rank = (self._open.cumsum(1) - 1).flatten()[self._rows]  # orders of one game are written seat after seat
         self._groups = [(rank == k).nonzero().squeeze(1) for k in range(int(self._open.sum(1).max()))]
         games = {name: value.expand(len(self._rows), *value.shape[1:]) for name, value in self._opening.items()}
-        self._first_obs = observe(games, self._power, last_year=self.batch.last_year).flatten(1)
+        self._first_obs = self._observed(games)
         self._fill(self.obs, self._seen(self.batch.state))
 
     def _seen(self, state: State) -> Tensor:
         """Return the observations [R, D] of the open seats."""
-        games = {name: values[self._game] for name, values in state.items()}
-        return observe(games, self._power, last_year=self.batch.last_year).flatten(1)
+        return self._observed({name: values[self._game] for name, values in state.items()})
+
+    def _observed(self, games: State) -> Tensor:
+        last_year = self.batch.last_year
+        return observe(games, self._power, last_year=last_year, retreats=self.all_phases).flatten(1)
 
     def _fill(self, obs: Tensor, seen: Tensor) -> None:
         obs.view(-1, obs.shape[-1]).index_copy_(0, self._rows, seen)
@@ -182,12 +206,19 @@ class MovementBatch:
         seen = self.obs.flatten(0, 1)
         for group in self._groups:
             rows, games = self._rows[group], self._game[group]
-            orders = self.batch.orders[games]
-            write_orders(choices[rows], rows_of(seen[rows].unflatten(1, SHAPE)), orders)
+            orders, shown = self.batch.orders[games], seen[rows].unflatten(1, self._shape)
+            if self.all_phases:
+                write_decisions(choices[rows], shown, orders)
+            else:
+                write_orders(choices[rows], rows_of(shown), orders)
             self.batch.orders[games] = orders
 
     def _draw(self) -> None:
         self.draws += 1
+        self._order()
+
+    def _order(self) -> None:
+        """Write the orders of all but the open seats; of two calls without a draw between them the seed is the same."""
         self.batch.draw_orders((self.seed + DRAW_STRIDE * self.draws) % 2**31)
         start = time.perf_counter()
         for writer, own in self._writing:
@@ -197,7 +228,7 @@ class MovementBatch:
     def _process_rest(self) -> None:
         """Process a phase of the games that are not in a movement phase; the others are left unchanged."""
         batch = self.batch
-        moving = (batch.phase == codes.SPRING) | (batch.phase == codes.FALL)
+        moving = self._moving()
         waiting = moving & (batch.done == 0)
         if self.device.type == "cpu" and not (~moving & (batch.done == 0)).any():
             return
@@ -205,6 +236,32 @@ class MovementBatch:
         self._draw()
         batch.process()
         batch.done.masked_fill_(waiting, 0)
+
+    def _process_idle(self) -> None:
+        """Process phases of the games in which no open seat has an order to give, until there are none.
+
+        The draws of a game depend on the number of its own steps only: the phases of one step have the same seed.
+        """
+        batch = self.batch
+        while bool((idle := (batch.done == 0) & ~self._awaited()).any()):
+            waiting = (batch.done == 0) & ~idle
+            batch.done.masked_fill_(waiting, 1)
+            self._order()
+            batch.process()
+            batch.done.masked_fill_(waiting, 0)
+
+    def _awaited(self) -> Tensor:
+        """Return which games wait for orders of an open seat, or for a restart; without open seats, each movement."""
+        decides = (self._open & may_decide(self.batch.state)).any(1)
+        waits = torch.where(self._open.any(1), decides, self._moving())
+        return waits | self._out() if self.autoreset else waits
+
+    def _moving(self) -> Tensor:
+        return (self.batch.phase == codes.SPRING) | (self.batch.phase == codes.FALL)
+
+    def _out(self) -> Tensor:
+        """Return in which games no open seat has a unit or centre left, bool [N]."""
+        return self._open.any(1) & ~(self._open & alive(self.batch.state)).any(1)
 
     def _note(self, over: Tensor) -> None:
         """Set outcome and statistics of the games that have ended."""

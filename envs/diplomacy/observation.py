@@ -2,7 +2,8 @@
 
 Powers are counted from the observer, in alphabetical order and cyclically, so that a policy trained as one power can
 play any other. Values of the whole game are repeated in every row. `observe` computes G games at once on their device;
-the PettingZoo interface and training use the same function.
+the PettingZoo interface and training use the same function. Policies that decide in all phases see 12 more columns,
+float32 [75, 74]: the retreats of their dislodged units, which depend on where the attacks came from.
 """
 
 from __future__ import annotations
@@ -16,9 +17,21 @@ import warp as wp
 from torch import Tensor
 
 from sparring.envs.diplomacy.adjudicator.calendar import FALL, SPRING, WINTER
+from sparring.envs.diplomacy.adjudicator.retreats import can_retreat
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR
-from sparring.envs.diplomacy.board.state import POWERS, PROVINCES, Games, Tables, tables
+from sparring.envs.diplomacy.board.state import (
+    LOCATIONS,
+    POWERS,
+    PROVINCES,
+    SIDES,
+    Games,
+    Tables,
+    form_of,
+    location_of,
+    power_of,
+    tables,
+)
 from sparring.envs.diplomacy.board.tensors import FORMS, State, due
 from sparring.envs.launcher import Copyable, stream_of
 
@@ -46,6 +59,10 @@ AT = {
     for (name, size), end in zip(COLUMNS, accumulate(size for _, size in COLUMNS), strict=True)
 }
 """Column slice of each group."""
+RETREATS = slice(SHAPE[1], SHAPE[1] + SIDES + 1)
+"""Further columns of `observe(retreats=True)`: 1 for each place of the `Tables.landings` row of an own dislodged unit
+to which it may retreat."""
+ALL_PHASES_SHAPE = (codes.NUM_PROVINCES, RETREATS.stop)
 
 
 _AT_HEAD = ("unit_power", "dislodged_power", "owner", "home", "terrain", "contested", "slot", "phase", "years_left")
@@ -53,17 +70,21 @@ UNIT, DISLODGED, OWNER, HOME, TERRAIN, CONTESTED, SLOT, PHASE, YEARS = (
     wp.constant(AT[name].start) for name in _AT_HEAD
 )
 BUILDS, DISBANDS, WIDTH = (wp.constant(at) for at in (AT["builds"].start, AT["disbands"].start, SHAPE[1]))
+LANDINGS = wp.constant(SIDES + 1)
 STANDOFF, SLOTS = wp.constant(codes.CONTESTED), wp.constant(float(codes.SLOTS))
 
 
-def observe(state: State, power: Tensor, *, last_year: int) -> Tensor:
-    """Return the observation of `power` int64 [G] in each game, float32 [G, 75, 62]; games end after `last_year`."""
+def observe(state: State, power: Tensor, *, last_year: int, retreats: bool = False) -> Tensor:
+    """Return the observation of `power` int64 [G] in each game, float32 [G, 75, 62]; games end after `last_year`.
+
+    With `retreats` it is [G, 75, 74] (`RETREATS`).
+    """
     device = power.device
     winter = state["phase"] == codes.WINTER
     owed = torch.zeros(len(power), codes.NUM_POWERS, dtype=torch.int32, device=device)
     if device.type != "cpu" or bool(winter.any()):  # on a GPU any() would synchronize
         owed = (due(state["units"], state["owner"]) * winter.unsqueeze(1)).to(torch.int32)
-    seen = torch.zeros(len(power), *SHAPE, device=device)
+    seen = torch.zeros(len(power), *(ALL_PHASES_SHAPE if retreats else SHAPE), device=device)
     with stream_of(device):
         wp.launch(**_launch_of(state, power.to(torch.int32), owed, seen, last_year))
     return seen
@@ -100,6 +121,7 @@ class PowerViews(Copyable):
 
 def _launch_of(state: State, powers: Tensor, owed: Tensor, seen: Tensor, last_year: int) -> dict[str, Any]:
     """Return the arguments of `wp.launch` for observations by `powers` int32 [G] into `seen`."""
+    wp.init()  # a caller may not have made a batch yet
     games = Games()
     for name, values in state.items():
         setattr(games, name, wp.from_torch(values))
@@ -121,6 +143,20 @@ def show_unit(row: wp.array[float], at: int, unit: int, observer: int) -> None:
     if unit > 0:
         row[at + from_seat((unit - 1) % POWERS, observer)] = 1.0
         row[at + POWERS + (unit - 1) // POWERS] = 1.0
+
+
+@wp.func
+def show_retreats(row: wp.array[float], games: Games, board: Tables, observer: int, game: int, province: int) -> None:
+    """Mark the legal retreats of the observer's unit that was dislodged from a province."""
+    unit = games.dislodged[game, province]
+    if unit != wp.uint8(0):
+        if power_of(unit) == observer:
+            landings = location_of(board, unit, province) + wp.where(form_of(unit) > 0, LOCATIONS, 0)
+            for side in range(LANDINGS):
+                target = board.landings[landings, side]
+                if target >= 0:
+                    if can_retreat(games, board, game, province, target) == target:
+                        row[WIDTH + side] = 1.0
 
 
 @wp.func
@@ -194,3 +230,5 @@ def observe_kernel(
         number = float(owed[game, power])
         row[BUILDS + from_seat(power, observer)] = wp.max(number, 0.0) / SLOTS
         row[DISBANDS + from_seat(power, observer)] = wp.max(-number, 0.0) / SLOTS
+    if out.shape[2] > WIDTH:
+        show_retreats(row, games, board, observer, game, province)

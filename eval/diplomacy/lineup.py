@@ -101,14 +101,14 @@ def _check_policy(name: str, run: Path | None) -> None:
 def load_seats(players: Sequence[Player], *, bot: str) -> Seats:
     """Load the players of the seven powers, each file once; `bot` decides the retreats and adjustments of policies.
 
-    Raises `InputError` for unusable files.
+    Policies trained with `network.all_phases=true` decide them themselves. Raises `InputError` for unusable files.
     """
     from sparring.agents.opponents.diplomacy import PolicyOrders, open_player
     from sparring.envs.diplomacy.rollouts.games import in_order
 
     loaded = {player: open_player(player) for player in dict.fromkeys(players)}
     for player in loaded.values():
-        if isinstance(player, PolicyOrders):
+        if isinstance(player, PolicyOrders) and player.bot:
             player.bot = bot
     return in_order([loaded[player] for player in players])
 

@@ -1,7 +1,7 @@
 """Diplomacy as a task: one power of every game against six times a bot, policy or Python object, or a snapshot.
 
 Self-play is against six of one snapshot of the pool, which draws its orders; as in all games, a bot decides retreats
-and adjustments.
+and adjustments, unless `network.all_phases` has the policy and its snapshots decide them.
 """
 
 from __future__ import annotations
@@ -84,12 +84,12 @@ class DiplomacyTask:
             batch = DiplomacyBatch(games, device=str(device), last_year=last_year, threads=threads)
             batch.load_kernels()
         self.opponents = open_opponents(config, lambda text: open_player(text, device))
-        self._shape = shape_for(movement_contract(last_year), config.network)
+        all_phases = config.network.all_phases
+        self._shape = shape_for(movement_contract(last_year, all_phases=all_phases), config.network)
         self._noise = torch.Generator(device).manual_seed(seeds["opponents"])
         self._snapshots = [self._new_snapshot(device) for _ in range(config.self_play.slots)]
-        self.games = MovementBatch(
-            batch, seed=seeds["env"], writers=[*self.opponents.policies.values(), *self._snapshots]
-        )
+        writers = [*self.opponents.policies.values(), *self._snapshots]
+        self.games = MovementBatch(batch, seed=seeds["env"], writers=writers, all_phases=all_phases)
         slots = [f"slot {number}" for number in range(config.self_play.slots)]
         self.env = LearnerEnv(self.games, bots=(*BOTS, *self.opponents.policies, *slots), seed=seeds["opponents"])
         self._seats = SnapshotSeats(self.env, self._snapshots)
@@ -215,11 +215,14 @@ def play_against(
     """Play every game of `batch` from start to end, the deterministic policy in seat i % 7 of game i.
 
     A bot as the opponent also decides the policy's retreats and adjustments, as in training; beside another opponent a
-    DumbBot does. Returns the policy's centres, its share of the squares (score), and whether it led (win_rate), [G].
+    DumbBot does. A policy of `network.all_phases=true` decides them itself.
+
+    Returns the policy's centres, its share of the squares (score), and whether it led (win_rate), [G].
     """
     batch.reset()
     writers = () if isinstance(opponent, str) else (opponent,)
-    movements = MovementBatch(batch, seed=seed, autoreset=False, writers=writers)
+    all_phases = network.config.all_phases
+    movements = MovementBatch(batch, seed=seed, autoreset=False, writers=writers, all_phases=all_phases)
     env = LearnerEnv(movements, bots=(*BOTS, *map(str, writers)), seed=0)
     number = BOTS.index(opponent) if isinstance(opponent, str) else len(BOTS)
     env.assign(np.full(batch.num_games, number))

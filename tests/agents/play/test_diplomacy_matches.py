@@ -16,6 +16,7 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.movement_batch import MovementBatch
 from sparring.envs.diplomacy.observation import observe
+from sparring.envs.diplomacy.orders.phase_choices import may_decide
 from sparring.envs.diplomacy.records.history import WatchedBatch
 from sparring.envs.diplomacy.rollouts.games import in_order, play_to_end
 
@@ -120,3 +121,25 @@ def test_sampled_orders_would_differ():
     batch.close()
     first, again = (policy(4, gain=1.0).network.act(obs)[0] for _ in range(2))
     assert not torch.equal(first, again)
+
+
+def test_a_policy_of_all_phases_orders_in_all_of_them():
+    """Its bot decides nothing: in every phase in which its power has to order, it writes the orders itself."""
+    network = OrderNetwork(NetworkConfig(hidden=8, blocks=1, all_phases=True), seed=2)
+    with torch.no_grad():
+        network.actor.ask.weight.mul_(300.0)
+    player, phases = PolicyOrders(network.eval(), bot="defensive"), set()
+    assert player.bot == ""
+    batch = DiplomacyBatch(7, threads=1, last_year=1906)
+    own = torch.eye(codes.NUM_POWERS, dtype=torch.bool)
+    while not bool(batch.done.all()):
+        batch.players.copy_(torch.where(own, codes.ACTIONS, codes.BOTS.index("dumbbot")))
+        batch.draw_orders(4)
+        before, deciding = batch.orders.clone(), own & may_decide(batch.state) & (batch.done == 0).unsqueeze(1)
+        player.write(batch, own & (batch.done == 0).unsqueeze(1))
+        written = (batch.orders != before).any(1)
+        assert not written[~deciding.any(1)].any()
+        phases |= set(batch.phase[written].tolist())
+        batch.process()
+    batch.close()
+    assert phases >= {codes.SPRING, codes.FALL, codes.FALL_RETREATS, codes.WINTER}

@@ -27,6 +27,7 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.movement_batch import MovementBatch
 from sparring.envs.diplomacy.observation import observe
 from sparring.envs.diplomacy.orders.order_choices import CHOICES
+from sparring.envs.diplomacy.orders.phase_choices import may_decide
 from sparring.envs.diplomacy.rewards.scoring import sum_of_squares
 from tests.agents.ppo.small_run import flat, untimed
 
@@ -185,6 +186,59 @@ def test_self_play_is_against_the_pool_and_resumes_bit_for_bit(tmp_path):
     assert last["curriculum/scripted_share"] == 0.5
     agents = json.loads((whole.parent / "league.json").read_text())["agents"]
     assert {"snapshot_000002", "snapshot_000003"} <= {agent["name"] for agent in agents}
+
+
+EVERY = [*SMALL, *LEAGUE, "env.last_year=1902", "self_play.slots=1", "network.all_phases=true"]
+
+
+def test_a_run_that_decides_in_all_phases_resumes_bit_for_bit(tmp_path):
+    """Its snapshots decide in all phases too; the games of an update end in the middle of years."""
+    whole = train(load([*EVERY, "max_updates=3", f"checkpoint_dir={tmp_path / 'whole'}"]))
+    parts = [*EVERY, f"checkpoint_dir={tmp_path / 'parts'}"]
+    train(load([*parts, "max_updates=2"]))
+    resumed = train(load([*parts, "max_updates=3"]))
+    first, second = (load_checkpoint(path) for path in (whole, resumed))
+    assert flat(first.network.state_dict()) == flat(second.network.state_dict())
+    rows = [untimed(read(path.parent)) for path in (whole, resumed)]
+    assert rows[0] == rows[1]
+    assert (first.contract["version"], first.contract["all_phases"]) == (2, True)
+    told = r"init_from=.*: was trained with network\.all_phases=true, this run has network\.all_phases=false;"
+    with pytest.raises(ConfigError, match=told):
+        train(load([*SMALL, f"init_from={whole}", "max_updates=1", f"checkpoint_dir={tmp_path / 'other'}"]))
+
+
+def test_every_step_of_all_phases_is_a_decision_and_rewards_add_up(batch):
+    """The games come to be in different phases; the bots play all powers but the learner's."""
+    policy = OrderNetwork(NetworkConfig(hidden=16, blocks=2, all_phases=True), seed=1)
+    env = LearnerEnv(MovementBatch(batch, seed=3, all_phases=True), bots=codes.BOTS, seed=0)
+    generator, start = torch.Generator().manual_seed(0), scores(batch).clone()
+    earned, over, phases = torch.zeros(28), torch.zeros(28, dtype=torch.bool), set()
+    own = (torch.arange(28), POWER)
+    for _ in range(12):
+        assert may_decide(batch.state)[own][~over].all()
+        assert (policy._units(env.obs).present.any(1))[~over].all()
+        phases |= set(batch.phase.tolist())
+        _, reward, ended, truncated = env.step(policy.act(env.obs, generator=generator)[0])
+        assert not truncated.any()
+        earned += torch.where(over, 0.0, reward)
+        over |= ended
+        now = scores(batch)
+        torch.testing.assert_close((start + earned)[~over], now[~over], atol=1e-5, rtol=0.0)
+    assert phases >= {codes.SPRING, codes.FALL, codes.SPRING_RETREATS, codes.WINTER}
+    assert len(set(batch.phase.tolist())) > 1
+    assert (batch.players[own] == codes.ACTIONS).all()
+
+
+def test_games_in_all_phases_do_not_depend_on_their_neighbours():
+    policy = OrderNetwork(NetworkConfig(hidden=8, blocks=1, all_phases=True), seed=2)
+    owners = []
+    for games in (7, 14):
+        batch = DiplomacyBatch(games, last_year=1903, threads=1)
+        play_against(batch, policy, "chaos", seed=5)
+        assert (batch.done == 1).all()
+        owners.append(batch.owner[:7].tolist())
+        batch.close()
+    assert owners[0] == owners[1]
 
 
 @pytest.fixture
