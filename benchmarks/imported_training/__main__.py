@@ -172,8 +172,10 @@ def measure(name: str, threads: int, args: argparse.Namespace) -> Speeds:
     speeds: Speeds = {contestant: [] for contestant in CONTESTANTS}
     for number in range(args.rounds):
         for contestant in CONTESTANTS[:: -1 if number % 2 else 1]:
-            print(f"{name}, {threads} threads, round {number + 1} of {args.rounds}: {contestant}", file=sys.stderr)
+            turn = f"{name}, {threads} threads, round {number + 1} of {args.rounds}: {contestant}"
+            print(turn, end=" ", file=sys.stderr, flush=True)
             speeds[contestant].append(in_its_own_process(name, threads, contestant, args))
+            print(f"{speeds[contestant][-1]:,.0f} moves/s", file=sys.stderr)
     return speeds
 
 
