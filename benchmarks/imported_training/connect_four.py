@@ -1,6 +1,6 @@
 """Connect four: opponents that search, and the share of a policy's moves that keep the value of a position.
 
-    python eval/run.py --ckpt four --opponents random benchmarks.imported_training.connect_four:Search4
+    PYTHONPATH=. python eval/run.py --ckpt four --opponents random benchmarks.imported_training.connect_four:Search4
     python -m benchmarks.imported_training.connect_four --ckpt four --positions 200
 
 `Search2`, `Search4` and `Search6` look two, four and six moves ahead, see wins and losses there and nothing else, and

@@ -1,6 +1,6 @@
 """The best players that come with the packages of games, as opponents for measuring policies.
 
-    python eval/run.py --ckpt RUN --opponents random benchmarks.imported_training.package_bots:LeducCfr
+    PYTHONPATH=. python eval/run.py --ckpt RUN --opponents random benchmarks.imported_training.package_bots:LeducCfr
 
 `LeducCfr` is rlcard's policy of counterfactual regret minimization, `LeducRules` and `TexasRules` its scripts;
 `Mcts100` and `Mcts1000` are OpenSpiel's tree search with that many simulations a move, for games without hidden

@@ -216,9 +216,10 @@ def play_randomly(game: ImportedGame, games: int, seed: int, seats: Sequence[str
 def check_ends(play: RandomPlay) -> Iterator[CheckLine]:
     """Tell how long matches are, and whether they end."""
     if not play.games:
-        yield CheckLine(
-            "length", FIX, f"no match ended within {play.moves // MATCHES:,} moves of random play: add a limit of moves"
-        )
+        none = f"no match ended within {play.moves // MATCHES:,} moves of random play"
+        slow = f", in {MOST_SECONDS:.0f} seconds: rewards and seats are not checked; try a lower limit of moves"
+        endless = play.moves >= MOST_MOVES
+        yield CheckLine("length", FIX if endless else NOTE, none + (": add a limit of moves" if endless else slow))
         return
     low, mean, high = play.length.min(), play.length.mean(), play.length.max()
     yield CheckLine("length", OK, f"{low} to {high} moves, {mean:.1f} on average, in {play.games} random matches")

@@ -8,7 +8,7 @@ import pytest
 import sparring
 from sparring.configs.opponents import registered
 from sparring.eval.check import main
-from sparring.eval.imported.conformance import RandomPlay, check_observations, check_seats
+from sparring.eval.imported.conformance import MOST_MOVES, RandomPlay, check_ends, check_observations, check_seats
 from sparring.eval.imported.policy import ImportedGame
 from tests.eval.imported.saved import DUEL
 
@@ -53,6 +53,17 @@ def test_observations_outside_their_space_are_noted():
     for fault, notes in (("", 0), ("outside", 1)):
         told = list(check_observations(ImportedGame("pettingzoo", DUEL, {"fault": fault}), 0))
         assert [(line.level, "player_0 observed {" in line.text) for line in told] == [("note", True)] * notes
+
+
+@pytest.mark.parametrize(
+    ("moves", "level", "told"),
+    [(MOST_MOVES, "fix", "add a limit of moves"), (160, "note", "10 moves of random play, in 20 s")],
+)
+def test_a_slow_game_is_told_from_one_without_an_end(moves, level, told):
+    none, columns = np.zeros((0, 2)), np.zeros(3)
+    play = RandomPlay("ab", none, none[:, 0], none[:, 0], columns, columns, np.array([9, 9]), moves, moves, 20.0)
+    (line,) = check_ends(play)
+    assert (line.level, told in line.text) == (level, True)
 
 
 def test_a_seat_that_never_decides_is_told():
