@@ -19,6 +19,7 @@ import torch
 
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.language import GRPOConfig
+from sparring.configs.opponents import is_code
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
 from sparring.envs.diplomacy.board import codes
@@ -47,6 +48,7 @@ from sparring.envs.text import (
 PHASES = len(codes.PHASES)
 FEW_CENTRES, SOME_CENTRES = 3, 5
 EARLY_YEAR, MIDDLE_YEAR = 1902, 1905
+DUMBBOT = "dumbbot"
 OWN_PLAYERS = "players"
 """Name of a warm-up by the players of the game."""
 BEFORE_THE_FORK = 1
@@ -155,12 +157,13 @@ class ForkedGames:
 class Lineup:
     """Players by name in the seats of a batch's games: `writers` order, bots are drawn, and the others are asked.
 
-    `asked` [G][7] has the bot of what a writer does not write, such as retreats, in the writer's place.
+    `asked` [G][7] has the bot of what a writer does not write, such as retreats, in the writer's place; one that writes
+    everything replaces all orders of the bot there.
     """
 
     def __init__(self, batch: DiplomacyBatch, players: Sequence[Sequence[str]], writers: Writers) -> None:
         self._batch = batch
-        self.asked = [[writers[name].bot if name in writers else name for name in game] for game in players]
+        self.asked = [[writers[name].bot or DUMBBOT if name in writers else name for name in game] for game in players]
         requests.seat_bots(batch, self.asked)
         seated = {name for game in players for name in game} & writers.keys()
         self._seats = [
@@ -252,7 +255,6 @@ def forked(masters: Masters, samples: int) -> Masters:
 
 
 TOP, BOTTOM = 3, 5
-DUMBBOT = "dumbbot"
 ORDINALS = ("1st", "2nd", "3rd", "4th", "5th", "6th", "7th")
 UNKNOWN = float("nan")
 
@@ -413,7 +415,7 @@ def league_writers(names: Sequence[str]) -> Writers:
     for name, player in opened.items():
         if isinstance(player, str):
             raise ConfigError(f"league.players=[{name}]: is a bot, and the bots are in the league; leave it out")
-        if not player.bot:
+        if is_code(name):
             raise ConfigError(f"league.players=[{name}]: is code, which a league cannot keep; give a policy or search")
     if len(opened) < len(names):
         raise ConfigError(f"league.players=[{','.join(names)}]: has a name twice; give each once")

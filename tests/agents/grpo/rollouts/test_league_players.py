@@ -7,16 +7,18 @@ import torch
 
 from sparring.agents.grpo.rollouts.rollout import Rollouts
 from sparring.agents.llm.backend import BotBackend
-from sparring.agents.opponents.diplomacy import open_player
+from sparring.agents.opponents.diplomacy import PolicyOrders, open_player
+from sparring.agents.policies.order_network import OrderNetwork
 from sparring.agents.run.preflight import check_sources
 from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.core.session import NetworkConfig
 from sparring.curriculum.league.file import read_league, write_league
 from sparring.curriculum.league.league import CHALLENGER, Agent, enter, new_league
 from sparring.curriculum.league.matchmaking import seat_draws
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.tensors import power_of
-from sparring.envs.diplomacy.rollouts.task import DiplomacyTextTask
+from sparring.envs.diplomacy.rollouts.task import DiplomacyTextTask, Lineup
 from sparring.envs.text import GroupPlan, RolloutPlan
 from tests.agents.grpo.rollouts.small_games import small_config
 
@@ -68,6 +70,30 @@ def test_a_player_orders_its_seats_before_and_after_the_fork_and_is_never_asked(
         alone.close()
     assert asked.seats == {HERO}
     assert {ending.players for ending in batch.endings} == {PLAYERS}
+
+
+def test_a_player_of_all_phases_replaces_the_orders_of_the_bot_in_its_place():
+    """To the end of games that both play: as if no bot had been there."""
+    network = OrderNetwork(NetworkConfig(hidden=8, blocks=1, all_phases=True), seed=2).eval()
+    with torch.no_grad():
+        network.actor.ask.weight.mul_(300.0)
+    player, phases = PolicyOrders(network), set()
+    batch, alone = (DiplomacyBatch(7, threads=1, last_year=1905) for _ in range(2))
+    seats = torch.eye(7, dtype=torch.bool)
+    lineup = Lineup(batch, [["own" if own else "chaos" for own in game] for game in seats.tolist()], {"own": player})
+    alone.players.copy_(torch.where(seats, codes.ACTIONS, codes.BOTS.index("chaos")))
+    for phase in range(25):
+        phases.add(int(batch.phase[0]))
+        alone.draw_orders(phase)
+        player.write(alone, seats & (alone.done == 0).unsqueeze(1))
+        lineup.order(phase)
+        assert torch.equal(batch.orders, alone.orders)
+        for one in (batch, alone):
+            one.process()
+    assert bool(batch.done.all())
+    assert phases >= {codes.SPRING, codes.FALL, codes.WINTER}
+    for one in (batch, alone):
+        one.close()
 
 
 def test_players_take_the_share_of_the_bots_in_the_baseline():
