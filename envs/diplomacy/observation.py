@@ -86,7 +86,11 @@ def observe(state: State, power: Tensor, *, last_year: int, retreats: bool = Fal
         owed = (due(state["units"], state["owner"]) * winter.unsqueeze(1)).to(torch.int32)
     seen = torch.zeros(len(power), *(ALL_PHASES_SHAPE if retreats else SHAPE), device=device)
     with stream_of(device):
-        wp.launch(**_launch_of(state, power.to(torch.int32), owed, seen, last_year))
+        launch = _launch_of(state, power.to(torch.int32), owed, seen, last_year)
+        wp.launch(**launch)
+        if retreats:
+            games, board, _, _, observers, _, out = launch["inputs"]
+            wp.launch(**launch | {"kernel": retreats_kernel, "inputs": [games, board, observers, out]})
     return seen
 
 
@@ -143,20 +147,6 @@ def show_unit(row: wp.array[float], at: int, unit: int, observer: int) -> None:
     if unit > 0:
         row[at + from_seat((unit - 1) % POWERS, observer)] = 1.0
         row[at + POWERS + (unit - 1) // POWERS] = 1.0
-
-
-@wp.func
-def show_retreats(row: wp.array[float], games: Games, board: Tables, observer: int, game: int, province: int) -> None:
-    """Mark the legal retreats of the observer's unit that was dislodged from a province."""
-    unit = games.dislodged[game, province]
-    if unit != wp.uint8(0):
-        if power_of(unit) == observer:
-            landings = location_of(board, unit, province) + wp.where(form_of(unit) > 0, LOCATIONS, 0)
-            for side in range(LANDINGS):
-                target = board.landings[landings, side]
-                if target >= 0:
-                    if can_retreat(games, board, game, province, target) == target:
-                        row[WIDTH + side] = 1.0
 
 
 @wp.func
@@ -230,5 +220,18 @@ def observe_kernel(
         number = float(owed[game, power])
         row[BUILDS + from_seat(power, observer)] = wp.max(number, 0.0) / SLOTS
         row[DISBANDS + from_seat(power, observer)] = wp.max(-number, 0.0) / SLOTS
-    if out.shape[2] > WIDTH:
-        show_retreats(row, games, board, observer, game, province)
+
+
+@wp.kernel
+def retreats_kernel(games: Games, board: Tables, observers: wp.array[int], out: wp.array3d[float]) -> None:
+    """Mark the legal retreats of the observer's unit that was dislodged from a province, in `RETREATS` of its row."""
+    game, province = wp.tid()
+    unit = games.dislodged[game, province]
+    if unit != wp.uint8(0):
+        if power_of(unit) == observers[game]:
+            landings = location_of(board, unit, province) + wp.where(form_of(unit) > 0, LOCATIONS, 0)
+            for side in range(LANDINGS):
+                target = board.landings[landings, side]
+                if target >= 0:
+                    if can_retreat(games, board, game, province, target) == target:
+                        out[game, province, WIDTH + side] = 1.0

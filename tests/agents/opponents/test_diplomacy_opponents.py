@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import sparring
-from sparring.agents.opponents.diplomacy import open_player
+from sparring.agents.opponents.diplomacy import load_observing_policy, open_player
 from sparring.agents.play.learner_env import LearnerEnv
+from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.order_network import OrderNetwork
 from sparring.agents.trainers import train
 from sparring.configs import opponents as registry
@@ -19,7 +20,8 @@ from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.interfaces.parallel_env import parallel_env
-from sparring.envs.diplomacy.movement_batch import MovementBatch
+from sparring.envs.diplomacy.movement_batch import MovementBatch, movement_contract
+from sparring.eval.browser.diplomacy.static_page import stored_student
 from sparring.eval.run import main
 from tests.agents.opponents import powers
 from tests.agents.ppo.small_run import untimed
@@ -177,3 +179,15 @@ def test_wrong_opponents_of_a_run_are_one_line(tmp_path):
         train(run_options(tmp_path, "against=./tiny", "name=text"))
     with pytest.raises(InputError, match=r"^opponent .*impossible, as .* 'A BER - PAR' cannot be carried out"):
         train(run_options(tmp_path, "against='tests.agents.opponents.powers:impossible'", "name=wrong"))
+
+
+def test_a_policy_of_all_phases_in_a_file(tmp_path):
+    """The page without a server refuses it with a line that names the option; `sparring.load` plays it."""
+    network = OrderNetwork(NetworkConfig(hidden=8, blocks=1, all_phases=True), seed=1)
+    file = tmp_path / "every.pt"
+    save_checkpoint(file, network, contract=movement_contract(1910, all_phases=True), training={})
+    with pytest.raises(InputError, match=r"was trained with network\.all_phases=true, which the page lacks"):
+        stored_student(str(file))
+    loaded = load_observing_policy(file, "cpu")
+    assert loaded.observation_space.shape == (75, 74)
+    assert loaded.predict(np.zeros((2, 75, 74)))[0].shape == (2, codes.SLOTS)
