@@ -235,11 +235,11 @@ class MatchSeats:
         places = [divmod(row, batch.deciding.shape[1]) for row in rows.tolist()]
         actions = torch.zeros(len(places), batch.action_size)
         for row, (match, seat) in enumerate(places):
-            chosen = torch.from_numpy(self._choose(batch.match(match), seat))
+            chosen = torch.from_numpy(self.action(batch.match(match), seat))
             actions[row, : len(chosen)] = chosen
         return actions
 
-    def _choose(self, match: Any, seat: int) -> np.ndarray:
+    def action(self, match: Any, seat: int) -> np.ndarray:
         """Return the action of the object as a network's, float64 [A]."""
         action, space = self._source.choose(match, seat), match.action_spaces[seat]
         if not space.contains(action) and not (np.ndim(action) == 0 and space.contains(np.int64(action))):

@@ -116,7 +116,7 @@ def evaluate(options: ImportedOptions) -> Evaluation:
     teams = _teams(options, player, pairs[0]) if about else []
     with said_if_long(TRAVERSING, shown=not options.quiet):
         head = _head(options, player, games, device) | exact_values(player, game)
-    last = {"notes": notes, "training": player.training}
+    last: dict[str, Any] = {"notes": notes, "training": player.training}
     last |= {"in_all_seats": [team.plain() for team in teams]} if teams else {}
     place = place_of(options.out, results_place(path), "")
     return Evaluation(

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from sparring.agents.opponents.players import OpponentError
-from sparring.agents.opponents.seats import NetworkSeats, load_seat_policy
+from sparring.agents.opponents.seats import MatchSeats, NetworkSeats, load_seat_policy
 from sparring.agents.play.seat_matches import SeatPlayer
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
@@ -232,13 +232,17 @@ def _frames(match: ImportedMatch, mode: str, game: ImportedGame, players: list[S
         actions = np.zeros((1, len(match.seats), rows.action_size), dtype=np.float32)
         deciding = list(match.deciding())
         for seat in deciding:
-            row = rows.blank[seat]
+            player, row = players[seat], rows.blank[seat]
+            if isinstance(player, MatchSeats):
+                numbers = player.action(match, seat)
+                actions[0, seat, : len(numbers)] = numbers
+                continue
+            if hasattr(player, "choose_rows"):
+                raise OpponentError(f"--replay: {player.name} needs a batch of matches; name another opponent")
             rows.write(seat, match.observe(seat), row)
             if match.masked:
                 rows.write_mask(seat, match.mask(seat), row)
-            if hasattr(players[seat], "choose_rows"):
-                raise OpponentError(f"--replay: {players[seat].name} needs a batch of matches; name another opponent")
-            chosen, memories[seat] = players[seat].act(torch.from_numpy(row)[None], memories[seat])
+            chosen, memories[seat] = player.act(torch.from_numpy(row)[None], memories[seat])
             actions[0, seat] = chosen.numpy()[0]
         by_seat = rows.to_actions(actions)
         match.step({seat: by_seat[seat][0] for seat in deciding})

@@ -164,9 +164,9 @@ def results_markdown(
     if len(seats) <= 4:
         parts.append(table(by_seat, cells))
     if teams:
-        few = seats if len(seats) <= 4 else ()
-        kinds = ("in all seats", "games", "mean reward of a seat", "95 % interval", *few, "moves")
-        parts.append(table(kinds, [_team_row(team, len(few)) for team in teams]))
+        few = tuple(seats) if len(seats) <= 4 else ()
+        columns = ("in all seats", "games", "mean reward of a seat", "95 % interval", *few, "moves")
+        parts.append(table(columns, [_team_row(team, len(few)) for team in teams]))
     if exact := head.get("exploitability"):
         parts.append(
             f"Exploitability: {exact['sampled']:.6f} as it samples its actions, {exact['deterministic']:.6f} "

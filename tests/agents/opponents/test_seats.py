@@ -149,5 +149,5 @@ def test_numbers_of_the_game_itself_are_scaled_back_to_those_of_a_network():
     space = Box(np.float32([0.0, -1.0]), np.float32([10.0, 1.0]))
     match = SimpleNamespace(action_spaces=[space])
     player = MatchSeats(SimpleNamespace(choose=lambda match, seat: np.float32([7.5, 0.25])), name="half")
-    assert player._choose(match, 0).tolist() == [0.5, 0.25]
+    assert player.action(match, 0).tolist() == [0.5, 0.25]
     np.testing.assert_allclose(to_actions(space, np.array([[0.5, 0.25]]), scale=True), [[7.5, 0.25]])

@@ -82,3 +82,10 @@ class Highest:
 
     def act(self, obs, mask):
         return np.where(mask, np.arange(CARDS), -1).argmax(1)
+
+
+class FirstLeft:
+    """Plays the smallest card that is left, asked with the match."""
+
+    def choose(self, match, seat):
+        return int(np.flatnonzero(match.mask(seat))[0])

@@ -101,6 +101,8 @@ def test_replays_are_pictures_or_text(tmp_path, capsys):
     assert main([*words, str(text)]) == 0
     assert text.read_text().startswith("move 0\nround 0: [[1, 1, 1, 1], [1, 1, 1, 1]]\n\nmove 1\nround 1: ")
     assert "move 3\nround 3" in text.read_text()
+    assert main([*words, str(text), "--opponents", f"{DUEL}:FirstLeft"]) == 0
+    assert text.read_text().endswith(", [0, 0, 0, 1]]\n")
     assert not (tmp_path / "run" / "eval.json").exists()
     assert main([*words, str(tmp_path / "match.gif")]) == 2
     assert "draws text here; give a name that ends in .txt" in capsys.readouterr().err
