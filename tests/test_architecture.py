@@ -245,7 +245,7 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 80_333,
+    "product lines": 80_342,
     "product files": 466,
     "import lines, % of product lines": 7.4,
     "files with one importer": 82,

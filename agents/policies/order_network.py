@@ -320,7 +320,7 @@ def remaining_sums(log_probs: Tensor, exact: Tensor) -> Tensor:
     count = log_probs.shape[1]
     rest, act = log_probs[..., :1], log_probs[..., 1:].logsumexp(-1, keepdim=True)
     none = torch.zeros_like(exact, dtype=log_probs.dtype).unsqueeze(1)
-    sums = [torch.cat([none, torch.where(exact.unsqueeze(1), NEVER, none).expand(-1, count)], dim=1)]
+    sums = [torch.cat([none, none.masked_fill(exact.unsqueeze(1), NEVER).expand(-1, count)], dim=1)]
     for unit in reversed(range(count)):
         one_less = F.pad(sums[-1][:, :-1], (1, 0), value=NEVER)
         sums.append(torch.logaddexp(rest[:, unit] + sums[-1], act[:, unit] + one_less))
@@ -334,7 +334,7 @@ def given_sums(log_probs: Tensor, now: Tensor, after: Tensor, left: Tensor) -> T
     """
     at = left.unsqueeze(-1)
     rest, one_less = after.gather(-1, at), after.gather(-1, (at - 1).clamp_min(0))
-    act = torch.where(at > 0, one_less, NEVER).expand(*left.shape, log_probs.shape[-1] - 1)
+    act = one_less.masked_fill(at == 0, NEVER).expand(*left.shape, log_probs.shape[-1] - 1)
     return log_probs + torch.cat([rest, act], dim=-1) - now.gather(-1, at)
 
 
@@ -352,22 +352,31 @@ def after_choices(log_probs: Tensor, choices: Tensor, units: Units) -> Tensor:
 
 def chosen_adjustments(log_probs: Tensor, chosen: Tensor, units: Units, noise: Tensor | None) -> Tensor:
     """Return the choices [B, U]: in winter the likeliest set, or one drawn with `noise` [B, U, K]; else `chosen`."""
-    rows = ((units.due >= 0) & units.present).any(1).nonzero().squeeze(1)
+    winter = ((units.due >= 0) & units.present).any(1)
+    if chosen.device.type != "cpu":  # all rows: to select some would synchronize, which a CUDA graph cannot
+        adjusted = _adjustments(log_probs, units, noise)
+        return torch.where(winter.unsqueeze(1), adjusted, chosen)
+    rows = winter.nonzero().squeeze(1)
     if not len(rows):
         return chosen
-    log_probs, units = log_probs[rows], Units(*(values[rows] for values in units))
-    due, exact = units.due[:, 0], units.exact[:, 0]
+    some = Units(*(values[rows] for values in units))
+    return chosen.index_copy(0, rows, _adjustments(log_probs[rows], some, None if noise is None else noise[rows]))
+
+
+def _adjustments(log_probs: Tensor, units: Units, noise: Tensor | None) -> Tensor:
+    """Return the likeliest legal set of adjustments [B, U], or one drawn with `noise` [B, U, K]."""
+    due, exact = units.due[:, 0].clamp_min(0), units.exact[:, 0]
     if noise is None:
         gain, best = (log_probs[..., 1:] - log_probs[..., :1]).max(-1)
         rank = gain.argsort(dim=1, descending=True, stable=True).argsort(dim=1)
         acts = units.present & (rank < due.unsqueeze(1)) & (units.exact | (gain > 0))
-        return chosen.index_copy(0, rows, torch.where(acts, best + 1, 0))
+        return (best + 1) * acts
     sums, left, drawn = remaining_sums(log_probs, exact), due, []
-    for number, perturbation in enumerate(noise[rows].unbind(1)):
+    for number, perturbation in enumerate(noise.unbind(1)):
         marks = given_sums(log_probs[:, number], sums[:, number], sums[:, number + 1], left) + perturbation
         drawn.append(marks.argmax(-1) * units.present[:, number])
         left = left - (drawn[-1] > 0).long()
-    return chosen.index_copy(0, rows, torch.stack(drawn, dim=1))
+    return torch.stack(drawn, dim=1)
 
 
 def observed_shape(*, all_phases: bool) -> tuple[int, int]:
