@@ -15,6 +15,7 @@ L is the number of lanes, K = T + 1 the rows, D, A and M the columns of observat
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, cast
@@ -60,6 +61,7 @@ class SeatRollout:
         self.steps, self.num_envs, self.lanes = steps, env.num_envs, lanes
         self.device = network.log_std.device
         self.length = sequence_length if network.memory_size else 1
+        _check_memory(env, rows if network.memory_size else 2 * rows)  # `flat` copies the rows of decisions
         # Rows without a decision have their lane's role too: how many rows a network gets changes how its sums round.
         self.obs = env.obs.cpu().repeat(rows, 1, 1)
         self._actions = torch.zeros(rows, lanes, network.action_size)
@@ -229,6 +231,23 @@ class SeatRollout:
     def reward(self) -> Tensor:
         """Rewards of the complete decisions [R]."""
         return self._reward.view(-1).index_select(0, self._samples)
+
+
+def _check_memory(env: LaneEnv, rows: int) -> None:
+    """Raise `ConfigError` if `rows` observations of every lane are more than the machine can hold."""
+    needed, there = 4 * rows * env.obs.numel(), memory_bytes()
+    if needed > there:
+        lanes, columns = env.obs.shape
+        raise ConfigError(
+            f"env.num_envs={env.num_envs}: a rollout of {lanes} seats that see {columns:,} numbers takes "
+            f"{needed / 2**30:.0f} GiB, and this machine has {there / 2**30:.0f}; give fewer matches, a smaller "
+            "ppo.rollout_steps, or a function that shrinks what is seen as env.id"
+        )
+
+
+def memory_bytes() -> int:
+    """Return the size of this machine's memory; that of any, where the system does not say it."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**63
 
 
 @dataclass(frozen=True)

@@ -162,3 +162,14 @@ def test_moves_without_a_complete_decision_are_refused():
     rollout = SeatRollout(network, 2, env, sequence_length=4)
     with pytest.raises(ConfigError, match="no seat decides twice"):
         rollout.collect(env, network, torch.Generator())
+
+
+@pytest.mark.parametrize(("memory", "copies"), [(0, 2), (2, 1)])
+def test_a_rollout_larger_than_the_machine_is_refused(memory, copies, monkeypatch):
+    env, network = ScriptedEnv(0, memory), CountingNetwork(memory)
+    size = copies * 4 * (MOVES + 1) * env.obs.numel()
+    monkeypatch.setattr("sparring.agents.ppo.seat_rollout.memory_bytes", lambda: size)
+    SeatRollout(network, MOVES, env, sequence_length=4)
+    monkeypatch.setattr("sparring.agents.ppo.seat_rollout.memory_bytes", lambda: size - 1)
+    with pytest.raises(ConfigError, match=r"^env\.num_envs=\d+: a rollout of 5 seats that see \d numbers takes 0 GiB"):
+        SeatRollout(network, MOVES, env, sequence_length=4)
