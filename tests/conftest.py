@@ -121,12 +121,37 @@ def one_thread():
     patch.undo()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_trial(one_thread):
+    """Runs of PPO begin without the estimate of their length, which plays and learns as much as two updates do."""
+    from sparring.agents.ppo import trainer
+
+    patch, estimate = pytest.MonkeyPatch(), trainer.estimate_seconds
+    patch.setattr(trainer, "estimate_seconds", lambda *_, **__: 0.0)
+    yield estimate
+    patch.undo()
+
+
+@pytest.fixture
+def with_trial(no_trial, monkeypatch):
+    """Runs begin with it as they do for people."""
+    from sparring.agents.ppo import trainer
+
+    monkeypatch.setattr(trainer, "estimate_seconds", no_trial)
+
+
 def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.path.name not in LONG)
 
 
+def pytest_collectstart():
+    """What is imported stays: the garbage collector need not go through it again and again."""
+    gc.disable()
+
+
 def pytest_collection_finish(session):
-    """What was imported stays: the garbage collector need not go through it again and again."""
+    """Nor through all that while tests run."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 

@@ -30,8 +30,8 @@ ONE_OF_A_KIND = (
 THREE_PHASES = [run for run in PPO if len(run_file(run)["phases"]) == 3]
 OTHERS = [run for run in PPO if run not in (*THREE_PHASES, "best_response")]
 IN_EVERY_TEST_RUN = (
-    *("curriculum_floor", "self_play", "mean_knight_production", "gymnasium", "gymnasium_continuous"),
-    *("frozen_lake", "diplomacy_ppo", "unified_dr_cpu"),
+    *("curriculum_floor", "mean_knight_production", "gymnasium", "gymnasium_continuous", "frozen_lake"),
+    *("diplomacy_ppo", "unified_dr_cpu"),  # the self-play and the checks of the latter are those of self_play
 )
 """Every kind of schedule, action and observation; `make slow` trains the others, whose sizes and shares differ."""
 
@@ -42,7 +42,8 @@ def need_packages(run):
 
 
 @pytest.mark.parametrize("run", ONE_OF_A_KIND)
-def test_two_updates(run, tmp_path, capsys):
+def test_two_updates(run, with_trial, tmp_path, capsys):
+    """With the estimate of its length before them, which most tests leave out."""
     need_packages(run)
     final = train(load([f"+run={run}", *SMALL, f"checkpoint_dir={tmp_path}"]))
     adjective, callsign, rest = final.parent.name.split("-", 2)

@@ -14,7 +14,6 @@ import torch
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.ppo import trainer
 from sparring.agents.ppo.learner import PPOLearner
 from sparring.agents.ppo.rollout import Rollout
 from sparring.agents.run.guard import LearningFailed
@@ -70,12 +69,6 @@ SEAMS = {
     "a second moment": of_moment("exp_avg_sq"),
     "a weight": (PPOLearner, "_step", 1, spoil_weight),
 }
-
-
-@pytest.fixture(autouse=True)
-def no_trial(monkeypatch):
-    """The estimate of a run's length plays and learns as well; faults are meant for the run itself."""
-    monkeypatch.setattr(trainer, "estimate_seconds", lambda *_, **__: 0.0)
 
 
 def spoil(monkeypatch, seam, value, *, always=False):

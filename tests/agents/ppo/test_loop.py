@@ -157,7 +157,6 @@ def test_stopped_at_once_there_is_the_policy_of_the_last_state(tmp_path, monkeyp
             signal.raise_signal(signal.SIGINT)
         return collect(*arguments, **options)
 
-    monkeypatch.setattr(trainer, "estimate_seconds", lambda *_, **__: 0.0)
     monkeypatch.setattr(Rollout, "collect", stopped_twice)
     with pytest.raises(Stopped):
         train(config(tmp_path))

@@ -13,7 +13,6 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.ppo import trainer
 from sparring.agents.ppo.learner import Autocast, PPOLearner
 from sparring.agents.ppo.rollout import Rollout
 from sparring.agents.ppo.trainer import PPOTrainer
@@ -146,12 +145,6 @@ def test_its_state_comes_back():
 
 
 # ---- in a run, with the fault put where it would happen
-
-
-@pytest.fixture(autouse=True)
-def no_trial(monkeypatch):
-    """The estimate of a run's length plays and learns as well; faults are meant for the run itself."""
-    monkeypatch.setattr(trainer, "estimate_seconds", lambda *_, **__: 0.0)
 
 
 def events(folder):
