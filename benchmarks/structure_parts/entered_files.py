@@ -50,6 +50,8 @@ class CallTrace:
             self.rows.add(frame.f_locals[code.co_varnames[1]])  # the number of steps, which differs from row to row
         if self._whole or len(self.rows) == 1:
             self.entered.add(file)
+        elif self.rows:  # the update is over, and what follows need not be seen
+            sys.setprofile(None)
 
 
 def _file_of(code: CodeType, root: str) -> str | None:

@@ -12,16 +12,19 @@ from sparring.configs.load import load
 from sparring.envs.dogfight.rules import BOTS
 
 
-@pytest.fixture
-def run(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
     """A run with policies of 32, 64 and 96 steps, of which update u took u seconds."""
-    monkeypatch.setattr(time_to_win, "ROOT", tmp_path)
+    root = tmp_path_factory.mktemp("root")
     small = ["env.num_envs=8", "ppo.rollout_steps=4", "ppo.minibatch_size=32", "network.hidden=4", "device=cpu"]
-    place = [f"checkpoint_dir={tmp_path / 'runs'}", "name=ppo-1", "checkpoint_every=1", "max_updates=3"]
-    folder = train(load(["+run=quickstart", *small, *place, "threads=1", "logger.progress=false"])).parent
+    small += ["threads=1", "logger.progress=false"]
+    place = [f"checkpoint_dir={root / 'runs'}", "name=ppo-1", "checkpoint_every=1", "max_updates=3"]
+    folder = train(load(["+run=quickstart", *small, *place])).parent
     rows = [{"env_steps": 32 * u, "time/steps_per_second": 32.0 / u} for u in (1, 2, 3)]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [{"event": "x"}, *rows]))
-    return folder
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time_to_win, "ROOT", root)
+        yield folder
 
 
 def args(share):

@@ -3,19 +3,18 @@
 `python -m tests.fuzz FOLDER CASES READER` repeats one reader's cases, `material.make(FOLDER)` having made the files.
 """
 
-import os
-import subprocess
 import sys
-from pathlib import Path
+import warnings
+from importlib import import_module
 
 import pytest
 
 pytest.importorskip("transformers")
 
+from tests.agents.faults import victims
 from tests.fuzz.material import make
 from tests.fuzz.readers import READERS
 
-ROOT = Path(__file__).resolve().parents[2]
 CASES, MANY = 3, 1500
 """Cases of each reader in every test run, and in `make slow`."""
 
@@ -28,11 +27,15 @@ def material(tmp_path_factory):
 
 
 def fuzz(material, cases, *readers):
-    command = [sys.executable, "-W", "ignore", "-m", "tests.fuzz", str(material), str(cases), *readers]
-    quick = os.environ | {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "HF_HUB_OFFLINE": "1"}
-    ended = subprocess.run(command, cwd=ROOT, env=quick, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stdout[-8000:] + ended.stderr[-4000:]
-    assert ended.stdout.count(f": {cases} cases, ") == len(readers)
+    """In a process of its own, whose memory and time are limited."""
+    code, said = victims.listen(_main, [str(material), str(cases), *readers])
+    assert code == 0, said[-8000:]
+    assert said.count(f": {cases} cases, ") == len(readers)
+
+
+def _main(arguments):
+    warnings.simplefilter("ignore")
+    sys.exit(import_module("tests.fuzz.__main__").main(arguments))
 
 
 def test_a_few_changes_of_every_file(material):

@@ -1,5 +1,6 @@
 """Whether a resumed run is exact: the words for every difference, the fixed minibatch, and another processor."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -13,8 +14,8 @@ import torch
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.order_network import OrderNetwork
 from sparring.agents.ppo.start import actor_critic_sha256
+from sparring.agents.run import fidelity
 from sparring.agents.run.fidelity import fingerprint, inexact, machine
-from sparring.agents.run.folder import RunFolder
 from sparring.agents.trainers import train
 from sparring.configs.schema import NetworkConfig
 from tests.agents.ppo.small_run import config
@@ -142,16 +143,6 @@ def started(tmp_path_factory):
     return root
 
 
-def resumed(started, root, **settings):
-    """What the second update prints in a process with these environment variables, and the events of the run."""
-    shutil.copytree(started / "small", root / "small")
-    command = [sys.executable, "train.py", "resume=small", f"checkpoint_dir={root}", "max_updates=2"]
-    environment = os.environ | settings
-    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout, (RunFolder(root / "small").path / "events.jsonl").read_text()
-
-
 def test_the_same_processor_says_nothing(started, tmp_path, capsys):
     shutil.copytree(started / "small", tmp_path / "small")
     train(config(tmp_path, max_updates=2))
@@ -160,11 +151,32 @@ def test_the_same_processor_says_nothing(started, tmp_path, capsys):
         assert "inexact" not in text
 
 
-def test_another_instruction_set_is_named(started, tmp_path):
-    settings = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE"}
-    for text in resumed(started, tmp_path, **settings):
+ELSEWHERE = """
+import json, torch
+from contextlib import nullcontext
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.ppo.start import actor_critic_sha256
+from sparring.agents.run.fidelity import fingerprint
+from sparring.configs.schema import NetworkConfig
+torch.set_num_threads(1)
+network = ActorCritic(5, 2, 1, NetworkConfig(hidden=8, blocks=1), seed=0)
+print(json.dumps([fingerprint(torch.device("cpu")), actor_critic_sha256(network, nullcontext())]))
+"""
+
+
+def test_another_instruction_set_is_named(started, tmp_path, monkeypatch, capsys):
+    """A process with these variables says what it finds, and that is found here when the run goes on."""
+    settings = os.environ | {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE"}
+    command = [sys.executable, "-c", ELSEWHERE]
+    ended = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, check=True)
+    fingerprint_there, minibatch_there = json.loads(ended.stdout)
+    assert minibatch_there != actor_critic(NETWORKS["continuous and binary"](0))
+    monkeypatch.setattr(fidelity, "fingerprint", lambda device: fingerprint_there)
+    shutil.copytree(started / "small", tmp_path / "small")
+    train(config(tmp_path, max_updates=2))
+    for text in (capsys.readouterr().out, (tmp_path / "small" / "events.jsonl").read_text()):
         (line,) = (line for line in text.splitlines() if "inexact resume: " in line)
         assert "torch_instruction_set was " in line
         assert " and is DEFAULT" in line
         assert "ATEN_CPU_CAPABILITY=default MKL_CBWR=COMPATIBLE" in line
-        assert "a replayed minibatch gives other bits" in line
+        assert "a replayed minibatch gives the same bits all the same" in line

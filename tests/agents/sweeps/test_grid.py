@@ -5,7 +5,7 @@ import shlex
 import subprocess
 import sys
 import time
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -15,11 +15,11 @@ import yaml
 import sparring
 from sparring import train
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.sweeps.launch import _train_task, table
+from sparring.agents.sweeps.launch import _train_task, launch_sweep, table
 from sparring.configs.core.device import Executor
 from sparring.configs.core.errors import InputError
 from sparring.configs.sweeps.file import LAUNCHERS, launchers
-from sparring.configs.sweeps.plan import SweepWorkers, read_grid
+from sparring.configs.sweeps.plan import HydraLauncher, SweepWorkers, read_grid
 
 ROOT = Path(train.__file__).resolve().parent
 
@@ -128,18 +128,23 @@ def test_a_call_names_what_it_trains():
 
 
 def test_submitit_does_as_well_and_a_repeated_sweep_continues_its_runs(tmp_path, capsys, packed_tasks):
-    """Runs that the executor began, whose jobs then find what is to be done in the folder of the sweep alone."""
+    """Runs that the executor began, whose jobs then find what is to be done in the folder of the sweep alone.
+
+    Hydra's own launcher has two jobs, in this process; submitit has one, since each is a process that loads torch.
+    """
     pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
     code, out = launched(tmp_path, capsys, "seed=1,2")
     assert (code, len(packed_tasks)) == (0, 1), out
-    code, out = launched(tmp_path, capsys, "seed=1,2", "launcher=local", "max_updates=2")
-    assert code == 0, out
-    assert [line.split()[:3] for line in out.splitlines()[-2:]] == [
-        ["seed=1", "tiny-0", "done"],
-        ["seed=2", "tiny-1", "done"],
+    longer = read_grid([*TINY, "name=tiny", f"checkpoint_dir={tmp_path}", "seed=1,2", "max_updates=2"])
+    found = launch_sweep(replace(longer, launcher=HydraLauncher("basic", {})))
+    assert [(run["run"], run["outcome"], run["updates"]) for run in found.runs] == [
+        ("tiny-0", "done", 2),
+        ("tiny-1", "done", 2),
     ]
-    assert "resumed after update 1" in (tmp_path / "tiny-sweep" / "tiny-1.log").read_text()
-    assert json.loads((tmp_path / "tiny-sweep" / "tiny-1.json").read_text())["updates"] == 2
+    code, out = launched(tmp_path, capsys, "seed=1", "launcher=local", "max_updates=3")
+    assert code == 0, out
+    assert out.splitlines()[-1].split()[:3] == ["tiny-0", "done", "3"]
+    assert "resumed after update 2" in (tmp_path / "tiny-sweep" / "tiny-0.log").read_text()
 
 
 def test_the_options_for_slurm_are_ones_that_the_launcher_has():
