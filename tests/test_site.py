@@ -12,8 +12,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from tests.eval.browser.browser import browser
-from tests.eval.dogfight.test_replay import needs_chromium
+from tests.eval.browser.browser import browser, needs_chromium
 
 ROOT = Path(__file__).resolve().parents[1]
 

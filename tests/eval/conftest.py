@@ -1,5 +1,7 @@
 """A folder of small untrained checkpoints that stands in for checkpoints/."""
 
+import sys
+
 import pytest
 import torch
 
@@ -20,6 +22,14 @@ CONTRACT = {
     "action_repeat": 10,
     "mirror": False,
 }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_browser():
+    """End the browser that tests of pages share, if one was opened."""
+    yield
+    if module := sys.modules.get("tests.eval.browser.browser"):
+        module.close_shared()
 
 
 @pytest.fixture

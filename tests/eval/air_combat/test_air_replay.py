@@ -16,7 +16,7 @@ from sparring.envs.air_combat.recording import AirRecorder, AirRecording, Burst,
 from sparring.eval.air_combat.command import AirCombatOptions, evaluate
 from sparring.eval.air_combat.replay import air_page, encode, write_air_replay
 from sparring.eval.options import parse
-from tests.eval.dogfight.test_replay import browse, needs_chromium, selftest
+from tests.eval.browser.browser import dom_of, needs_chromium, selftest
 
 HOSTILE = '</script><script>document.title="owned"</script>{{data}}&amp;<!--'
 
@@ -183,7 +183,7 @@ def test_the_page_in_a_browser(tmp_path):
     """The state at a tick between samples is that of the flight, and hostile names stay text."""
     file = tmp_path / "page.html"
     write_air_replay(file, [armed(names=(HOSTILE, "b"), title="first"), recording(title=HOSTILE)])
-    dom = browse(file, "game=1&t=1.05&view=2&selftest", "--dump-dom")
+    dom = dom_of(file, "game=1&t=1.05&view=2&selftest")
     told = selftest(dom)
     assert told["names"] == [HOSTILE, "b"]
     assert (told["games"], told["tick"], told["last"], told["playing"]) == (2, 63, 120, False)

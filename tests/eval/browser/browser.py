@@ -2,16 +2,34 @@
 
 import base64
 import json
+import os
+import re
+import shutil
 import subprocess
 import tempfile
 import time
 import urllib.request
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 
+import pytest
 from websockets.sync.client import connect
 
-from tests.eval.dogfight.test_replay import CHROMIUM
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+BROWSER_REQUIRED = "SPARRING_REQUIRE_CHROMIUM"
+"""Set to 1 in the environment, as `.ci/run` does, a missing chromium fails these tests instead of skipping them."""
+
+
+def may_skip(chromium, required):
+    return chromium is None and required != "1"
+
+
+needs_chromium = pytest.mark.skipif(
+    may_skip(CHROMIUM, os.environ.get(BROWSER_REQUIRED)),
+    reason="no chromium on PATH; on Debian: apt-get update && apt-get install -y chromium",
+)
+
 
 CODES = {
     " ": ("Space", 32),
@@ -130,6 +148,48 @@ def browser(profile):
         finally:
             process.terminate()
             process.wait(timeout=PATIENCE)
+
+
+_open = ExitStack()
+
+
+@cache
+def _shared():
+    """The tab of a Chromium that the tests of this process share, until `close_shared`."""
+    return _open.enter_context(browser(_open.enter_context(tempfile.TemporaryDirectory())))
+
+
+def close_shared():
+    _open.close()
+    _shared.cache_clear()
+
+
+def dom_of(file, fragment="", *, wait="#selftest", size=(800, 600)):
+    """The page as it is once the element `wait` is in it, as text; loaded from the start, in the shared tab."""
+    page = _shared()
+    page.open(f"file://{file}#{fragment}", width=size[0], height=size[1])
+    page.until(f"!!{element(wait)}")
+    text = page.value("document.documentElement.outerHTML")
+    page.open("about:blank")  # the same address with another fragment would not load again
+    return text
+
+
+def browse(file, fragment, *options, errors=False):
+    """Load the page headless, let three seconds of its own time pass; returns its output, or its lines of stderr."""
+    command = [
+        *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+        *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars"),
+        *(f"--user-data-dir={file.parent / 'profile'}", "--virtual-time-budget=3000", *options),
+        f"file://{file}#{fragment}",
+    ]
+    ran = subprocess.run(command, capture_output=True, timeout=120, check=True)
+    return ran.stderr.decode(errors="replace").splitlines() if errors else ran.stdout.decode()
+
+
+def selftest(dom):
+    found = re.search(r'<pre id="selftest"[^>]*>(.*?)</pre>', dom, re.DOTALL)
+    assert found, dom[-2000:]
+    return json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
 
 
 def _socket_of(profile, process):

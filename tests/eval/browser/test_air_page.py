@@ -24,8 +24,7 @@ from sparring.eval.browser.air_combat.command import AirPlayOptions, load_oppone
 from sparring.eval.browser.air_combat.session import AUTOPILOTS, AirSession, AirStage, LiveFlight, weapons_of
 from sparring.eval.browser.server import Gate, answer, listen, make_app
 from sparring.eval.options import parse_known
-from tests.eval.browser.browser import STILL, browser
-from tests.eval.dogfight.test_replay import needs_chromium
+from tests.eval.browser.browser import STILL, browser, needs_chromium
 
 PAD = """{connected: true, axes: [1, 0, 0, 0],
     buttons: Array.from({length: 17}, (_, i) => ({value: i === 0 || i === 7 ? 1 : 0}))}"""

@@ -12,8 +12,7 @@ from sparring.envs.diplomacy.records.saved_game import load
 from sparring.eval.browser.diplomacy.command import DiplomacyPlayOptions, find_players, host
 from sparring.eval.browser.server import Gate, listen, make_app
 from sparring.eval.options import parse
-from tests.eval.browser.browser import browser
-from tests.eval.dogfight.test_replay import needs_chromium
+from tests.eval.browser.browser import browser, needs_chromium
 
 START = {
     "format": "sparring-diplomacy",

@@ -18,8 +18,8 @@ from sparring.envs.dogfight.rules import TRACE_FIELDS
 from sparring.eval import play
 from sparring.eval.browser.dogfight.command import DEFAULT_OPPONENT, find_opponent, load_opponent, opponent_of_page
 from sparring.eval.browser.dogfight.pages import static_page
-from tests.eval.browser.browser import STILL, browser
-from tests.eval.dogfight.test_replay import ROOT, browse, needs_chromium, selftest
+from tests.eval.browser.browser import STILL, browser, dom_of, needs_chromium, selftest
+from tests.eval.dogfight.test_replay import ROOT
 
 TICKS = 600
 FIGHTER = {"x": "x", "y": "y", "cos": "cos_yaw", "sin": "sin_yaw", "speed": "speed"}
@@ -107,7 +107,7 @@ def both(released, page, tmp_path_factory):
     data = [as_data(*match[:2]) | {"observations": match[3][::7].reshape(-1, 59).tolist()} for match in matches]
     file = tmp_path_factory.mktemp("page") / "page.html"
     file.write_text(page.replace("</body>", REPLAY.replace("DATA", json.dumps(data)) + "</body>"))
-    return list(zip(matches, selftest(browse(file, "", "--dump-dom")), strict=True))
+    return list(zip(matches, selftest(dom_of(file)), strict=True))
 
 
 @needs_chromium
@@ -187,7 +187,7 @@ def test_every_network_agrees_with_torch(activation, blocks, obs_dim, released, 
     with torch.no_grad():
         expected = network.actor(obs[:, :obs_dim]).numpy()
     assert np.abs(expected).max() > 0.1
-    assert np.abs(np.array(selftest(browse(file, "", "--dump-dom"))) - expected).max() < 1e-5
+    assert np.abs(np.array(selftest(dom_of(file))) - expected).max() < 1e-5
 
 
 # ---- the page in a browser

@@ -12,7 +12,8 @@ import pytest
 from sparring.envs.chess.positions import random_position
 from sparring.eval.chess.games import ChessGame
 from sparring.eval.chess.results import page, page_data, read_pgn, to_pgn
-from tests.eval.dogfight.test_replay import HOSTILE, browse, needs_chromium
+from tests.eval.browser.browser import browse, dom_of, needs_chromium
+from tests.eval.dogfight.test_replay import HOSTILE
 
 BLACK_TO_MOVE = "4k3/8/8/8/8/8/4p3/1K6 b - - 3 17"
 
@@ -146,7 +147,7 @@ def test_the_page_needs_nothing_else_and_names_stay_text(file):
 
 @needs_chromium
 def test_the_browser_shows_the_position_its_address_names(file):
-    dom = browse(file, "game=2&ply=7", "--dump-dom")
+    dom = dom_of(file, "game=2&ply=7", wait="#moves .now")
     pieces = shown(dom)
     assert len(pieces) == 32
     assert (pieces["g1"], pieces["f1"], pieces["c5"]) == (("white", "k"), ("white", "r"), ("black", "b"))
@@ -159,7 +160,7 @@ def test_the_browser_shows_the_position_its_address_names(file):
 
 @needs_chromium
 def test_the_first_position_is_the_usual_one(file):
-    pieces = shown(browse(file, "", "--dump-dom"))
+    pieces = shown(dom_of(file, wait="#moves .move"))
     board = chess.Board()
     expected = {
         chess.square_name(square): ("white" if piece.color else "black", piece.symbol().lower())

@@ -26,8 +26,9 @@ from sparring.eval.run import main as run_main
 from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.llm.toys import llama, word_tokenizer
 from tests.envs.diplomacy.scenes import play
+from tests.eval.browser.browser import browse, dom_of, needs_chromium, selftest
 from tests.eval.diplomacy.language_players import make_run
-from tests.eval.dogfight.test_replay import HOSTILE, browse, needs_chromium, selftest
+from tests.eval.dogfight.test_replay import HOSTILE
 
 main = partial(run_main, env="diplomacy")
 
@@ -121,7 +122,6 @@ def test_another_base_model_is_refused(adapter, capsys, tmp_path):
         (["--ckpt", "released/dogfight_bots_only"], "plays sparring/Dogfight-v1"),
         (["--ckpt", "tiny", "--temperature", "11"], "--temperature 11.0: must be in [0, 10]"),
         (["--ckpt", "tiny", "--opponents", "base_modle"], "did you mean 'base_model'?"),
-        (["--ckpt", "tinny"], "no checkpoint 'tinny'"),
         (["--league", "nowhere"], "no league.json there or in checkpoints/nowhere"),
         (["--league", "nowhere", "--replay", "a.html"], "--replay does not go with --league"),
     ],
@@ -339,6 +339,6 @@ out.textContent = JSON.stringify({ ...room, covers });
 @pytest.mark.parametrize("size", [(1400, 960), (500, 900)])
 def test_the_box_lies_in_the_window_beside_its_order(file, size):
     file.write_text(file.read_text().replace("</body>", POINT + "</body>"))
-    told = selftest(browse(file, "", "--dump-dom", f"--window-size={size[0]},{size[1]}"))
+    told = selftest(dom_of(file, size=size))
     assert not told.pop("covers")
     assert min(told.values()) >= 0

@@ -11,7 +11,8 @@ from sparring.envs.diplomacy.records.game_log import POWER_NAMES
 from sparring.envs.diplomacy.records.timeline import centre_counts, order_outcomes
 from sparring.eval.diplomacy.page import encode, lineup, map_svg, page, write_replay
 from tests.envs.diplomacy.scenes import drawn_game, play
-from tests.eval.dogfight.test_replay import HOSTILE, browse, needs_chromium, selftest
+from tests.eval.browser.browser import browse, dom_of, needs_chromium, selftest
+from tests.eval.dogfight.test_replay import HOSTILE
 
 PLAYERS = ("random",) * 7
 NAMESPACE = "http://www.w3.org/2000/svg"
@@ -116,7 +117,7 @@ def skirmish_page(tmp_path, skirmish):
 
 @needs_chromium
 def test_the_page_shows_the_phase_its_address_names(skirmish_page):
-    state = selftest(browse(skirmish_page, "phase=S1901R&selftest", "--dump-dom"))
+    state = selftest(dom_of(skirmish_page, "phase=S1901R&selftest"))
     assert (state["index"], state["name"], state["title"]) == (1, "S1901R", "Spring 1901, retreats")
     assert (state["units"], state["dislodged"], state["playing"]) == (8, 2, False)
     assert state["orders"] == ["A TRI D not ordered", "A BUR R PAR"]
@@ -126,7 +127,7 @@ def test_the_page_shows_the_phase_its_address_names(skirmish_page):
 
 @needs_chromium
 def test_orders_are_drawn_as_they_ended(skirmish_page):
-    state = selftest(browse(skirmish_page, "selftest", "--dump-dom"))
+    state = selftest(dom_of(skirmish_page, "selftest"))
     assert (state["units"], state["marks"]) == (10, 10)
     assert state["arrows"] == 3  # LON - NWY, MUN - BUR, VEN - TRI
     assert "A BUR H dislodged" in state["orders"]
@@ -137,7 +138,7 @@ def test_orders_are_drawn_as_they_ended(skirmish_page):
 
 @needs_chromium
 def test_a_power_can_be_shown_alone(skirmish_page):
-    state = selftest(browse(skirmish_page, "power=4&selftest", "--dump-dom"))
+    state = selftest(dom_of(skirmish_page, "power=4&selftest"))
     assert POWER_NAMES[state["power"]] == "Germany"
     assert state["orders"] == ["A BEL - PIC bounced", "A MUN - BUR", "A RUH S MUN - BUR"]
 
@@ -196,7 +197,7 @@ LAND = ["centre owned", "last there"]
 @needs_chromium
 def test_the_legend_explains_what_a_phase_shows(skirmish_page):
     skirmish_page.write_text(skirmish_page.read_text().replace("</body>", LOOK + "</body>"))
-    told = selftest(browse(skirmish_page, "", "--dump-dom"))
+    told = selftest(dom_of(skirmish_page))
     assert {state["name"]: state["legend"] for state in told} == {
         "S1901M": [*LAND, "army", "fleet", "move", "support", "convoy", "hold", "fails", "dislodged"],
         "S1901R": [*LAND, "army", "fleet", "dislodged", "retreat", "disband"],
@@ -262,7 +263,7 @@ def test_map_and_orders_are_reached_by_keys_and_fingers(skirmish_page):
 def test_an_unfinished_game_says_so(tmp_path):
     phases = play({"France": "A BUR", "Germany": "A MUN, A RUH"}, {"Germany": "A MUN - BUR, A RUH S A MUN - BUR"})
     write_replay(tmp_path / "page.html", phases, players=PLAYERS)
-    state = selftest(browse(tmp_path / "page.html", "phase=S1901R&selftest", "--dump-dom"))
+    state = selftest(dom_of(tmp_path / "page.html", "phase=S1901R&selftest"))
     assert (state["index"], state["banner"], state["title"]) == (1, "Unfinished", "Spring 1901, retreats")
     assert (state["dislodged"], state["marks"], state["orders"]) == (1, 0, [])
 

@@ -4,8 +4,6 @@ import base64
 import json
 import os
 import re
-import shutil
-import subprocess
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -26,24 +24,19 @@ from sparring.envs.dogfight.frame import turn_rate
 from sparring.envs.dogfight.recording import Recorder, Recording, short_names
 from sparring.envs.dogfight.rules import TRACE_FIELDS
 from sparring.eval.dogfight.replay import SAMPLE_TICKS, encode, page, write_replay
+from tests.eval.browser.browser import (
+    BROWSER_REQUIRED,
+    CHROMIUM,
+    browse,
+    dom_of,
+    may_skip,
+    needs_chromium,
+    selftest,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 COLUMN = {name: index for index, name in enumerate(TRACE_FIELDS)}
 HOSTILE = "</script><script>document.title='broken'</script><!--<b>&\"'{{data}}\u2028"
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-BROWSER_REQUIRED = "SPARRING_REQUIRE_CHROMIUM"
-"""Set to 1 in the environment, as `.ci/run` does, a missing chromium fails these tests instead of skipping them."""
-
-
-def may_skip(chromium, required):
-    return chromium is None and required != "1"
-
-
-needs_chromium = pytest.mark.skipif(
-    may_skip(CHROMIUM, os.environ.get(BROWSER_REQUIRED)),
-    reason="no chromium on PATH; on Debian: apt-get update && apt-get install -y chromium",
-)
 
 
 def rows_of(ticks):
@@ -261,24 +254,6 @@ def test_the_same_match_gives_the_same_bytes(tmp_path, recorded):
 # ---- in a browser
 
 
-def browse(file, fragment, *options, errors=False):
-    """Load the page headless, let three seconds of its own time pass; returns its output, or its lines of stderr."""
-    command = [
-        *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-        *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars"),
-        *(f"--user-data-dir={file.parent / 'profile'}", "--virtual-time-budget=3000", *options),
-        f"file://{file}#{fragment}",
-    ]
-    ran = subprocess.run(command, capture_output=True, timeout=120, check=True)
-    return ran.stderr.decode(errors="replace").splitlines() if errors else ran.stdout.decode()
-
-
-def selftest(dom):
-    found = re.search(r'<pre id="selftest"[^>]*>(.*?)</pre>', dom, re.DOTALL)
-    assert found, dom[-2000:]
-    return json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
-
-
 @pytest.fixture
 def duel_page(tmp_path):
     file = tmp_path / "page.html"
@@ -300,7 +275,7 @@ def test_continuous_integration_requires_a_browser():
 @needs_chromium
 def test_the_page_shows_the_moment_its_address_names(duel_page):
     # Tick 62 lies between the samples at ticks 61 and 64.
-    state = selftest(browse(duel_page, f"t={62 / 120}&selftest", "--dump-dom"))
+    state = selftest(dom_of(duel_page, f"t={62 / 120}&selftest"))
     left, right = state["fighters"]
     assert state["t"] == pytest.approx(62 / 120)
     assert (state["game"], state["games"], state["playing"], state["ended"]) == (0, 2, False, False)
@@ -315,7 +290,7 @@ def test_the_page_shows_the_moment_its_address_names(duel_page):
 
 @needs_chromium
 def test_a_hostile_name_is_only_text(duel_page):
-    dom = browse(duel_page, "game=2&t=99&selftest", "--dump-dom")
+    dom = dom_of(duel_page, "game=2&t=99&selftest")
     state = selftest(dom)
     assert state["names"][0] == HOSTILE
     assert (state["game"], state["tick"], state["banner"]) == (1, 600, "Draw")

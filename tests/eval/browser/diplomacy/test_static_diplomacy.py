@@ -10,9 +10,8 @@ import pytest
 from sparring.eval import play
 from sparring.eval.browser import kernel_script
 from sparring.eval.browser.diplomacy import static_page
-from tests.eval.browser.browser import browser
+from tests.eval.browser.browser import browser, dom_of, needs_chromium
 from tests.eval.browser.diplomacy.recorded import LAST_YEAR, network_rows, record
-from tests.eval.dogfight.test_replay import browse, needs_chromium
 
 ROOT = Path(__file__).resolve().parents[4]
 STUDENT = ROOT / "checkpoints" / "released" / "diplomacy_student.pt"
@@ -38,7 +37,7 @@ def repeated(folder, phases, decisions):
         return json.loads(done.stdout)
     text = "\n".join([*parts, "document.body.textContent = 'told:' + told + ':end';"]).replace("</", "<\\/")
     (folder / "check.html").write_text(f"<!doctype html><body><script>{text}</script>")
-    return json.loads(browse(folder / "check.html").split("told:")[1].split(":end")[0])
+    return json.loads(dom_of(folder / "check.html", wait="body").split("told:")[1].split(":end")[0])
 
 
 def check(tally, phases):
