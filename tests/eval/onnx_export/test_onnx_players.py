@@ -10,6 +10,7 @@ from sparring.eval.onnx_export.onnx_model import export
 from sparring.eval.run import main
 from tests.eval.onnx_export.onnx_models import linear, save, through_reshape
 
+pytestmark = pytest.mark.usefixtures("long_steps")
 QUICK = ["--threads", "1", "--device", "cpu"]
 WITHIN = {"rel": 1e-3}
 """Lengths and hp are means over games; rounding may move the tick of a hit."""
