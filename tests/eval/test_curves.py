@@ -311,7 +311,6 @@ def test_the_same_runs_give_the_same_bytes(form, make_run, monkeypatch):
         (["a", "--smooth", "0"], "--smooth 0: must be in [1, 10000]"),
         (["a", "--out", "x.pdf"], "'x.pdf': must end in .png or .svg"),
         (["a", "--out", "a/metrics.jsonl/x.png"], "cannot be made"),
-        (["a", "--smoth", "3"], "did you mean '--smooth'"),
         ([f"{i}=a" for i in range(22)], "22 groups: at most 21 can be told apart"),
     ],
 )

@@ -110,7 +110,6 @@ def test_what_cannot_be_compared_is_one_line(changes, parts, make_results, capsy
         (["a", "a"], "a: is named twice"),
         (["a", "missing"], "missing: no eval.json there or in checkpoints/missing"),
         (["a", "b", "--resamples", "1"], "--resamples 1: must be in [100, 1000000]"),
-        (["a", "b", "--agianst", "x"], "did you mean '--against'"),
     ],
 )
 def test_bad_input_is_one_line(arguments, words, make_results, capsys):

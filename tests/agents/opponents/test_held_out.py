@@ -149,12 +149,10 @@ def named(found):
     ]
 
 
-FILES = sorted((ROOT / "configs").glob("run/*.yaml")) + sorted((ROOT / "configs").glob("sweep/*.yaml"))
-
-
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_no_run_or_sweep_file_names_one(file):
-    assert named(texts(yaml.safe_load(file.read_text(encoding="utf-8")))) == []
+def test_no_run_or_sweep_file_names_one():
+    files = [path for kind in ("run", "sweep") for path in (ROOT / "configs" / kind).glob("*.yaml")]
+    assert len(files) > 50
+    assert {file.stem for file in files if named(texts(yaml.safe_load(file.read_text(encoding="utf-8"))))} == set()
 
 
 def test_no_composed_run_names_one():

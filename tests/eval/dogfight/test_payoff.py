@@ -133,7 +133,6 @@ def test_a_checkpoint_without_an_age_is_named(make_run, capsys):
         (["--ckpt", "pupil", "--out", "x.jpg"], "'x.jpg': must end in .png"),
         (["--ckpt", "pupil", "--anchor", "aec"], "unknown --anchor 'aec'"),
         (["--ckpt", "pupil", "--opponents", "pupil"], "pupil plays already"),
-        (["--ckpt", "pupil", "--snaphots", "3"], "did you mean '--snapshots'"),
     ],
 )
 def test_bad_input_is_one_line(arguments, words, make_run, checkpoints, capsys):

@@ -186,7 +186,6 @@ def test_the_command_writes_beside_the_checkpoint(make_checkpoint, capsys):
         ([], "--ckpt is missing"),
         (["--ckpt", "bot:ace"], "no network"),
         (["--ckpt", "pupl"], "did you mean 'pupil'"),
-        (["--ckpt", "pupil", "--uot", "x"], "did you mean '--out'"),
         (["--ckpt", "pupil", "--batch", "7"], "unknown --batch '7': choose from 1, free"),
         (["--ckpt", "pupil", "--out", "nowhere/x.onnx"], "cannot be written"),
     ],
