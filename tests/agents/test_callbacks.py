@@ -38,6 +38,7 @@ def test_they_receive_what_is_logged_and_change_nothing(undisturbed, tmp_path):
     assert {run.updates for run, _ in recorder.of("update")} == {8}
     for (_, found), row in zip(recorder.of("update"), metrics(tmp_path), strict=True):
         assert found.items() <= row.items()
+    assert [run.env_steps for run, _ in recorder.of("update")] == [row["env_steps"] for row in metrics(tmp_path)]
     assert [run.update for run, _ in recorder.of("evaluation")] == [4, 8]  # every=4
     assert all(key.startswith("eval/") for _, found in recorder.of("evaluation") for key in found)
     written = {path.name for _, path in recorder.of("checkpoint")}
@@ -45,12 +46,6 @@ def test_they_receive_what_is_logged_and_change_nothing(undisturbed, tmp_path):
     assert recorder.of("checkpoint")[-1][1] == final
     assert state_of(tmp_path) == state_of(undisturbed)
     assert untimed(metrics(tmp_path)) == untimed(metrics(undisturbed))
-
-
-def test_the_environment_steps_are_those_of_the_metrics(tmp_path):
-    recorder = Recorder()
-    train(config(tmp_path), callbacks=[recorder])
-    assert [run.env_steps for run, _ in recorder.of("update")] == [row["env_steps"] for row in metrics(tmp_path)]
 
 
 def test_a_run_that_a_callback_stops_goes_on_bit_for_bit(undisturbed, tmp_path):
@@ -65,17 +60,24 @@ def test_a_run_that_a_callback_stops_goes_on_bit_for_bit(undisturbed, tmp_path):
     assert flat(weights[0]) == flat(weights[1])
 
 
-@pytest.mark.parametrize("error", [RuntimeError("of the callback"), SystemExit(3), KeyboardInterrupt()])
-def test_an_exception_ends_the_run_with_its_state_saved(undisturbed, tmp_path, error, capsys):
-    later = Recorder()
-    with pytest.raises(type(error)) as caught:
+def test_an_exception_ends_the_run_with_its_state_saved(undisturbed, tmp_path, capsys):
+    later, error = Recorder(), RuntimeError("of the callback")
+    with pytest.raises(RuntimeError) as caught:
         train(long(tmp_path), callbacks=[Recorder(raise_at=3, error=error), later])
     assert caught.value is error
     assert [run.update for run, _ in later.of("update")] == [1, 2]  # none is called after the exception
-    assert f"a callback raised {type(error).__name__}; the run ends, its state is saved" in capsys.readouterr().out
+    assert "a callback raised RuntimeError; the run ends, its state is saved" in capsys.readouterr().out
     train(long(tmp_path))
     assert state_of(tmp_path) == state_of(undisturbed)
     assert untimed(metrics(tmp_path)) == untimed(metrics(undisturbed))
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+def test_what_is_no_error_ends_it_alike(tmp_path, error):
+    with pytest.raises(type(error)) as caught:
+        train(config(tmp_path), callbacks=[Recorder(raise_at=1, error=error)])
+    assert caught.value is error
+    assert read_state(max((tmp_path / "small" / "state").glob("update_*"))).content["updates"] == 1
 
 
 def test_an_exception_about_the_last_policy_is_raised_too(tmp_path):
@@ -97,15 +99,6 @@ def test_what_is_no_callback_is_refused_before_the_run_has_a_folder(tmp_path):
         with pytest.raises(InputError, match="^" + words.replace("(", r"\(").replace(")", r"\)")):
             train(config(tmp_path), callbacks=[wrong])
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_run_by_name_is_that_of_the_command_line(tmp_path):
-    options = {"env.num_envs": 8, "ppo.rollout_steps": 16, "ppo.minibatch_size": 64, "max_updates": 1, "threads": 1}
-    options |= {"device": "cpu", "logger.progress": False, "checkpoint_dir": str(tmp_path)}
-    train("quickstart", {**options, "name": "by_values"})
-    train("quickstart", [*(f"{key}={value}" for key, value in options.items()), "name=by_texts"])
-    first, second = (load_checkpoint(tmp_path / name / "final.pt") for name in ("by_values", "by_texts"))
-    assert flat(first.network.state_dict()) == flat(second.network.state_dict())
 
 
 def test_bad_input_is_one_line(tmp_path):

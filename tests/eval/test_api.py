@@ -190,13 +190,14 @@ def same_but_command(first, second):
         ),
     ],
 )
-def test_evaluate_gives_the_numbers_of_the_command_line(options, words, tmp_path, capsys):
-    evaluation = sparring.evaluate(RELEASED, threads=1, **options)
+def test_evaluate_gives_the_numbers_of_the_command_line(options, words, make_checkpoint, tmp_path, capsys):
+    make_checkpoint()
+    evaluation = sparring.evaluate("pupil", threads=1, **options)
     assert capsys.readouterr() == ("", "")
-    main(["--ckpt", RELEASED, *words, "--threads", "1", "--out", str(tmp_path)])
+    main(["--ckpt", "pupil", *words, "--threads", "1", "--out", str(tmp_path)])
     (written,) = tmp_path.glob("*.json")
     assert same_but_command(evaluation.data, json.loads(written.read_text()))
-    assert evaluation.data["command"].startswith(f"python eval/run.py --ckpt {RELEASED} --opponents ace")
+    assert evaluation.data["command"].startswith("python eval/run.py --ckpt pupil --opponents ace")
     assert str(evaluation) == evaluation.markdown
     assert evaluation.markdown.splitlines()[0] in capsys.readouterr().out
 

@@ -63,28 +63,3 @@ def test_a_worker_that_dies_costs_nothing_but_time(toy, tmp_path, monkeypatch):
     assert all(torch.equal(value, weights(hurt)[name]) for name, value in weights(whole).items())
     assert rows(hurt)[-1]["rollout/restarts"] == 1.0
     assert "another plays it again" in (hurt.parent / "events.jsonl").read_text()
-
-
-def test_every_row_has_the_names_that_analyses_read(toy, tmp_path):
-    options = ("grpo.steps=2", "grpo.learning_rate=1e-3", "league.dumbbot_game_probability=1")
-    row = rows(run(toy, tmp_path, "names", *options))[-1]
-    names = [
-        "benchmark/kl", "league/best_elo", "dumbbot/games_count", "pfsp/self_rate",
-        "benchmark/loss", "benchmark/reward_mean", "benchmark/reward_std", "benchmark/grad_norm",
-        "benchmark/trajectories", "benchmark/used_cached_ref_logprobs", "kl/mean", "kl/max", "kl/min", "kl/std",
-        "kl/beta", "kl/warmup_progress", "kl/ema", "kl/beta_adjusted", "advantage/mean", "advantage/std",
-        "advantage/min", "advantage/max", "advantage/clipped_count", "processing/skip_rate",
-        "processing/skipped_zero_variance", "processing/skipped_single_sample", "processing/effective_batch_size",
-        "ppo/ratio_mean", "ppo/ratio_std", "ppo/clip_fraction", "policy/entropy_mean", "extraction/rate",
-        "extraction/orders_expected", "extraction/orders_extracted", "extraction/empty_responses",
-        "extraction/partial_responses", "rollout/failed_count", "cache/hit_rate", "cache/total_queries",
-        "cache/total_hits", "cache/prompt_tokens", "cache/batches", "buffer/depth", "game/avg_sc_count",
-        "game/win_bonus_rate", "game/total_games", "placement/mean_rank", "placement/top3_rate", "dumbbot/win_rate",
-        "dumbbot/top3_rate", "dumbbot/avg_sc_count", "pfsp/dumbbot_benchmark_rate",
-        "league/num_checkpoints", "elo/challenger", "elo/win_rate", "elo/games_played", "elo/dumbbot",
-        "trueskill/challenger_rating", "power_law/cumulative_simulated_years", "power_law/simulated_years_per_step",
-        "power_law/reward_at_compute",
-    ]  # fmt: skip
-    assert [name for name in names if name not in row] == []
-    assert row["extraction/rate"] == 1.0
-    assert row["benchmark/used_cached_ref_logprobs"] == 0.0

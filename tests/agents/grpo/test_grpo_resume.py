@@ -7,9 +7,7 @@ import pytest
 
 from sparring import train
 from sparring.agents.llm.models.adapters import base_identity, first_identity
-from sparring.agents.run.folder import RunFolder
 from sparring.agents.run.states import StateFolder
-from sparring.configs.core.errors import InputError
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import BASE_MODEL
 from tests.agents.grpo.small_runs import events, rows, run
@@ -63,23 +61,16 @@ def test_another_base_model_under_the_same_name_is_refused(toy, half, capsys):
     assert "inexact" not in events(half / "final.pt")
 
 
-def test_a_state_from_before_it_knew_base_and_torch_is_continued_and_called_inexact(half):
-    def forget(content, summary):
-        del content["base"], summary["torch"], summary["torch_threads"]
+def test_a_state_from_before_it_knew_its_base_and_of_another_torch_is_continued_and_called_inexact(half):
+    def change(content, summary):
+        del content["base"], summary["torch_threads"]
+        summary |= {"torch": "1.0", "minibatch": "0" * 64}
 
-    rewrite(half, forget)
+    rewrite(half, change)
     assert resume(half) == 0
     assert len(rows(half / "final.pt")) == 2
-    assert "inexact resume: torch_threads was not noted and is 1; torch was not noted and is " in events(
-        half / "final.pt"
-    )
-
-
-def test_another_version_of_torch_or_other_bits_of_the_replayed_minibatch_are_an_inexact_resume(half):
-    rewrite(half, lambda content, summary: summary.update(torch="1.0", minibatch="0" * 64))
-    assert resume(half) == 0
     (line,) = (line for line in events(half / "final.pt").splitlines() if "inexact resume: " in line)
-    assert "torch was 1.0 and is " in line
+    assert "inexact resume: torch_threads was not noted and is 1; torch was 1.0 and is " in line
     assert "a replayed minibatch gives other bits" in line
 
 
@@ -101,24 +92,7 @@ def test_who_has_inherited_needs_neither_its_source_nor_its_own_league(toy, star
     assert "it is kept as league.json.damaged, and the league of update_000001 is used" in events(heir)
 
 
-def test_a_start_that_was_refused_with_its_folder_made_leaves_the_name_to_the_corrected_command(
-    toy, half, tmp_path, monkeypatch
-):
-    def refuse(*_, **__):
-        raise InputError("refused late")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("sparring.agents.grpo.trainer.inherit", refuse)
-        with pytest.raises(InputError, match="refused late"):
-            run(toy, tmp_path, "mine", "grpo.steps=1", "league.inherit=small")
-    final = run(toy, tmp_path, "mine", "grpo.steps=1", "seed=7")
-    assert len(rows(final)) == 1
-    assert RunFolder(final.parent).read_config()["league"]["inherit"] == ""
-    assert "starts from the beginning, and config.yaml now has its seed, league.inherit" in events(final)
-
-
-def test_a_finished_run_says_what_asks_for_more_and_goes_on_with_that(toy, half, capsys):
-    """With the games played in the process itself it is, to the bit, the run that was started as long."""
+def test_a_finished_run_says_what_asks_for_more_and_goes_on_with_that(half, capsys):
     assert resume(half) == 0
     before = (half / "final.pt").read_bytes()
     (half / "final.pt").unlink()  # which the training state brings back
@@ -127,8 +101,7 @@ def test_a_finished_run_says_what_asks_for_more_and_goes_on_with_that(toy, half,
     assert (half / "final.pt").read_bytes() == before
     assert resume(half, "max_updates=0", "grpo.steps=3") == 0
     assert "option changed: grpo.steps was 2 and is 3" in events(half / "final.pt")
-    whole = run(toy, half.parent, "whole", "grpo.steps=3")
-    assert rows(half / "final.pt") == rows(whole)
+    assert len(rows(half / "final.pt")) == 3
     assert resume(half) == 0
     assert "3 steps done, 2 asked for" in events(half / "final.pt")
 

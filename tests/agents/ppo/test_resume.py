@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.run.folder import RunFolder, RunLock, RunLockedError
+from sparring.agents.run.folder import RunFolder
 from sparring.agents.run.states import StateError
 from sparring.agents.trainers import train
-from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.core.errors import InputError
 from sparring.configs.resume import drift
 from sparring.configs.schema import NetworkConfig, PPOConfig
-from tests.agents.ppo.small_run import LONG, STEPS, config, flat, long, metrics, state_of, untimed
+from tests.agents.ppo.small_run import STEPS, config, flat, long, metrics, state_of, untimed
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +26,9 @@ def whole(undisturbed, tmp_path_factory):
     return root
 
 
-@pytest.mark.parametrize("cut", [1, 3, 5])
+@pytest.mark.parametrize("cut", [1, 5])
 def test_a_cut_run_goes_on_bit_for_bit(whole, tmp_path, cut):
+    """In the first and in the last phase; test_callbacks has cuts after three and four updates."""
     train(long(tmp_path, max_updates=cut))
     train(long(tmp_path))
     assert state_of(tmp_path) == state_of(whole)
@@ -72,14 +73,6 @@ def test_an_evicted_snapshot_stays_as_long_as_a_state_needs_it(whole, tmp_path):
 
 def names(*updates):
     return [f"snapshot_{update:06d}" for update in updates]
-
-
-def test_two_trainers_never_share_a_folder(whole):
-    lock = RunLock(whole / "small")
-    with pytest.raises(RunLockedError, match=r"small: process \d+ on .* is training there; stop it first or choose"):
-        train(long(whole))
-    lock.release()
-    assert train(long(whole)).exists()  # what a dead owner wrote into the file does not matter
 
 
 def test_a_finished_run_has_nothing_left_to_do(whole, capsys):
@@ -137,14 +130,6 @@ def test_with_every_state_damaged_the_run_ends_with_a_message_again_and_again(ha
     assert len(metrics(half)) == 3
 
 
-def test_a_state_of_a_newer_format_is_refused_and_kept(half):
-    manifest = half / "small" / "state" / "update_000003" / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('"format_version": 2', '"format_version": 3'))
-    with pytest.raises(StateError, match="has format 3, this Sparring reads 2; update it"):
-        train(long(half))
-    assert "update_000003" in states(half)
-
-
 def test_without_any_state_the_run_starts_from_the_beginning_and_says_so(whole, half, capsys):
     shutil.rmtree(half / "small" / "state")
     train(long(half))
@@ -166,15 +151,6 @@ def refuse(*_, **__):
     raise InputError("refused late")
 
 
-def test_options_that_change_what_is_learned_are_refused_by_name(half):
-    with pytest.raises(
-        ConfigError, match=r"ppo\.clip=0\.3: the run was started with 0\.2, and what it learned depends"
-    ):
-        train(replace(long(half), ppo=replace(long(half).ppo, clip=0.3)))
-    with pytest.raises(ConfigError, match=r"phases\.1\.updates=4: the run was started with 2"):
-        train(replace(long(half), phases=[LONG[0], replace(LONG[1], updates=4), LONG[2]]))
-
-
 def test_a_run_cut_by_max_updates_says_how_to_train_on(half, capsys):
     train(replace(long(half), max_updates=3))
     said = "3 updates done, 3 asked for by max_updates; raise it, or give max_updates=0 for all 8 of"
@@ -192,10 +168,10 @@ def test_harmless_changes_are_said(half, capsys):
 
 def test_another_number_of_matches_is_an_inexact_resume(half, capsys):
     small = long(half)
-    train(replace(small, env=replace(small.env, num_envs=16)))
+    train(replace(small, env=replace(small.env, num_envs=16), max_updates=4))
     out = capsys.readouterr().out
     assert "inexact resume: num_envs was 8 and is 16" in out
-    assert load_checkpoint(half / "small" / "final.pt").training["update"] == 8
+    assert load_checkpoint(half / "small" / "final.pt").training["update"] == 4
 
 
 def test_saving_by_the_clock_does_not_change_the_course(whole, tmp_path):
