@@ -174,7 +174,7 @@ def load_imported_policy(path: Path, device: str, module: str = "") -> LoadedSea
 
 MODES = {".gif": "rgb_array", ".txt": "ansi"}
 """Render modes of PettingZoo by the suffix of a replay."""
-FRAME_MS, FASTEST_MS = 500, 80
+FRAME_MS, FASTEST_MS = 500, 125
 """Time that a picture is shown, and the least in a match of many moves."""
 WHOLE_MS = 20_000
 """Time of a match, about: where it has many moves, pictures pass faster, and then only every n-th is kept."""
