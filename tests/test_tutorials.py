@@ -32,7 +32,7 @@ BLOCK = re.compile(r"^```(python|sh|yaml)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 RUN_FILE = re.compile(r"^# configs/(run/\w+\.yaml)$", re.MULTILINE)
 FILE = re.compile(r"# (\w+)\.py\n")
 MACHINE = ("device=cpu", "threads=1", "logger.progress=false")
-DOGFIGHT = ("env.num_envs=16", "ppo.rollout_steps=16", "ppo.minibatch_size=256")
+DOGFIGHT = ("env.num_envs=16", "ppo.rollout_steps=16", "ppo.minibatch_size=256", "env.action_repeat=120")
 GRPO = (
     "grpo.steps=1",
     "grpo.groups=1",

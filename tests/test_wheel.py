@@ -57,8 +57,9 @@ def test_it_holds_code_data_models_and_scripts(wheel):
 
 def test_runs_go_to_the_working_directory_and_meet_released_models(installed, tmp_path):
     """Commands of one process, which loads torch once."""
-    played = "--ckpt first --opponents chaser released/dogfight_bots_only --games 2"
-    commands = "train +run=quickstart scale=0.001 name=first threads=1", "train resume=first", f"eval.run {played}"
+    played = "--ckpt first --opponents released/dogfight_bots_only --games 2"
+    small = "max_updates=1 evaluation.every=0 threads=1 env.num_envs=16 ppo.rollout_steps=16 ppo.minibatch_size=64"
+    commands = f"train +run=quickstart {small} name=first", "train resume=first", f"eval.run {played}"
     call_of = "import sparring.{} as one\nassert one.main({}) == 0\n".format
     (tmp_path / "all_of_them.py").write_text("".join(call_of(name, words) for name, *words in map(str.split, commands)))
     done = call(installed, "all_of_them", cwd=tmp_path)
@@ -68,38 +69,77 @@ def test_runs_go_to_the_working_directory_and_meet_released_models(installed, tm
     assert "dogfight_bots_only" in (tmp_path / "checkpoints" / "first" / "eval.json").read_text()
 
 
+EACH = """\
+import contextlib, io, json, runpy, sys
+for module, *words in json.loads(sys.argv[1]):
+    sys.argv[1:], code, streams = words, 0, (io.StringIO(), io.StringIO())
+    with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):
+        try:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        except SystemExit as ended:
+            code = ended.code
+    print(json.dumps([code, *(stream.getvalue() for stream in streams)]))
+"""
+
+
 def test_its_texts_name_its_own_commands_and_a_run_file_lies_in_any_folder(installed, tmp_path):
+    """Each command as `python -m` runs it, all in one process."""
     (tmp_path / "mine.yaml").write_text("max_updates: 3\n")
-    done = call(installed, "sparring.train", "+run=./mine.yaml", "seed=2_0", "--cfg", cwd=tmp_path)
-    assert (done.returncode, "\nmax_updates: 3\n" in done.stdout, "\nseed: 20\n" in done.stdout) == (0, True, True)
-    for module, words in (("sparring.train", ["+run=nope"]), ("sparring.eval.run", ["--ckpt", "nope"])):
-        done = call(installed, module, *words, cwd=tmp_path)
-        assert done.returncode == 2
-        assert done.stderr.startswith(f"sparring {'eval' if 'eval' in module else 'train'}: ")
-        assert ".py" not in done.stderr
-    text = call(installed, "sparring.train", "--help", cwd=tmp_path).stdout
+    (tmp_path / "each.py").write_text(EACH)
+    train, played = "sparring.train", "sparring.eval.run"
+    commands = [[train, "+run=./mine.yaml", "seed=2_0", "--cfg"], [train, "+run=nope"], [played, "--ckpt", "nope"]]
+    done = call(installed, "each", json.dumps([*commands, [train, "--help"]]), cwd=tmp_path)
+    shown, *refused, (_, text, _) = map(json.loads, done.stdout.splitlines())
+    assert (shown[0], "\nmax_updates: 3\n" in shown[1], "\nseed: 20\n" in shown[1]) == (0, True, True)
+    for name, (code, _, said) in zip(("train", "eval"), refused, strict=True):
+        assert code == 2
+        assert said.startswith(f"sparring {name}: ")
+        assert ".py" not in said
     assert ("train.py" in text, "eval/" in text, "sparring train +run=NAME" in text) == (False, False, True)
 
 
 SHOWN = """\
-import json, runpy, sys, sparring
-run = runpy.run_path(sys.argv[1])["run"]
-done = run(json.load(open(sys.argv[2], encoding="utf-8")))
-kinds = [[one["output_type"] for one in cell["outputs"]] for cell in done["cells"] if "outputs" in cell]
-print(json.dumps([sparring.__file__, kinds]))"""
+import json, os, runpy, sys, tempfile, sparring
+run, made = runpy.run_path(sys.argv[1])["run"], []
+for path in sys.argv[2:]:
+    os.chdir(tempfile.mkdtemp(dir="."))
+    made.append(run(json.load(open(path, encoding="utf-8")))["cells"])
+print(json.dumps([sparring.__file__, made]))"""
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "docs" / "notebooks").glob("*.ipynb")))
-def test_notebooks_run_from_the_wheel_without_the_repository(installed, name, tmp_path):
-    """As a hosted notebook would, in an empty folder; they make the outputs that they show."""
-    path = ROOT / "docs" / "notebooks" / f"{name}.ipynb"
-    command = [sys.executable, "-c", SHOWN, str(ROOT / "docs" / "site_notebooks.py"), str(path)]
+SMALLER = {
+    '"max_updates": 10, "env.num_envs": 128': '"max_updates": 2, "env.num_envs": 8, **small',
+    '"max_updates": 6, "evaluation.every": 1, "evaluation.games": 100': (
+        '"max_updates": 2, "evaluation.every": 1, "evaluation.games": 2, "env.num_envs": 8, **small'
+    ),
+    "games=40": "games=2",
+    "games=100": "games=2",
+    "import sparring\n": 'import sparring; small = {"ppo.rollout_steps": 8, "ppo.minibatch_size": 64}\n',
+}
+"""Replacements in the cells of the notebooks, each of which must occur."""
+
+
+def output_kinds(cells):
+    return [[one["output_type"] for one in cell["outputs"]] for cell in cells if "outputs" in cell]
+
+
+def test_notebooks_run_from_the_wheel_without_the_repository(installed, tmp_path):
+    """As a hosted notebook would, each in an empty folder, in one process; they make the outputs that they show."""
+    paths = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+    texts = [path.read_text("utf-8") for path in paths]
+    for usual, small in ((json.dumps(one)[1:-1] for one in pair) for pair in SMALLER.items()):
+        assert any(usual in text for text in texts), usual
+        texts = [text.replace(usual, small) for text in texts]
+    for path, text in zip(paths, texts, strict=True):
+        (tmp_path / path.name).write_text(text, encoding="utf-8")
+    copies = (str(tmp_path / path.name) for path in paths)
+    command = [sys.executable, "-c", SHOWN, str(ROOT / "docs" / "site_notebooks.py"), *copies]
     env = os.environ | {"PYTHONPATH": str(installed)}
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     package, made = json.loads(done.stdout.splitlines()[-1])
     assert package.startswith(str(installed))
-    cells = json.loads(path.read_text("utf-8"))["cells"]
-    shown = [[one["output_type"] for one in cell["outputs"]] for cell in cells if "outputs" in cell]
-    assert made == shown, "run `python docs/site_notebooks.py`"
-    assert sum(map(len, shown)) >= 4
+    for path, cells in zip(paths, made, strict=True):
+        shown = output_kinds(json.loads(path.read_text("utf-8"))["cells"])
+        assert output_kinds(cells) == shown, f"{path}: run `python docs/site_notebooks.py`"
+        assert sum(map(len, shown)) >= 4
