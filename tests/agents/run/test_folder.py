@@ -99,12 +99,6 @@ def test_a_run_is_opened_again_by_its_name(tmp_path):
     assert folder.read_config() == {"seed": 1}
 
 
-def test_a_folder_that_is_no_run_is_not_opened(tmp_path):
-    (tmp_path / "mine").mkdir()
-    with pytest.raises(RunFolderError, match=r"name='mine': .* exists and is no run's folder; choose another name"):
-        RunFolder.open(tmp_path, "mine")
-
-
 @pytest.mark.parametrize("text", ["[1, 2", "just text", None])
 def test_an_unreadable_configuration_is_named(tmp_path, text):
     folder = RunFolder.create(tmp_path, "mine")

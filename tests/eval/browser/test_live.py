@@ -377,11 +377,6 @@ def test_the_game_is_that_of_the_opponent(arguments, env):
     assert parse_known(play.PlayChoice, arguments).game is load(play.COMMANDS[env])
 
 
-def test_an_unknown_game_is_one_line(capsys):
-    assert play.main(["--env", "dogfigth"]) == 2
-    assert "did you mean 'dogfight'?" in capsys.readouterr().err
-
-
 def test_help_names_every_option(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "120")
     with pytest.raises(SystemExit):

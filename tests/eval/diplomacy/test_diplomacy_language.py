@@ -130,11 +130,6 @@ def test_slips_are_answered_in_one_line(capsys, arguments, words):
     assert words in refused(capsys, *arguments)
 
 
-def test_another_game_is_refused(capsys):
-    assert run_main(["--env", "diplomcy"]) == 2
-    assert "did you mean 'diplomacy'?" in capsys.readouterr().err
-
-
 # ---- what is played and written
 
 

@@ -82,8 +82,6 @@ def test_self_play_of_all_seats_has_its_share():
         (["env=openspiel", "env.id=leduc_pokr"], r"env\.id=leduc_pokr.*leduc_poker"),
         (["env=openspiel", "env.id=kuhn_poker", "env.kwargs.players=99"], r"env\.id=kuhn_poker"),
         (["env=pettingzoo", "network.encoder=impala"], r"network\.encoder=impala: .* shows no picture"),
-        (["env=pettingzoo", "env.observation=observation"], r"env\.observation=observation: has no effect"),
-        (["env=pettingzoo", "ppo.sequence_length=4"], r"ppo\.sequence_length=4: has no effect without network\.memory"),
         (["env=pettingzoo", "against=nobody"], r"against=nobody"),
         (["env=pettingzoo", "trainer=sb3"], r"trainer=sb3: does not train .*; choose ppo"),
         (["env=openspiel", "env.kwargs={a: [1]}"], r"env\.kwargs=.*a is a list; must be a number"),
