@@ -62,7 +62,7 @@ TINY = (
 )
 SECONDS = ("env.action_repeat=120",)
 """Steps of a whole second, so that a match is over after 90 of them."""
-SEATS = {"zoo_simple_tag": 4, "zoo_knights_archers_zombies": 4}
+SEATS = {"zoo_simple_tag": 4, "zoo_knights": 4}
 """Of games of the zoo with more than two: a number of matches must be a multiple."""
 GYMNASIUM = ("gymnasium", "gymnasium_continuous", "frozen_lake")
 FEW = ("ppo.rollout_steps=32", "ppo.minibatch_size=32")
