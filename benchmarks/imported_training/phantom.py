@@ -38,6 +38,10 @@ CELLS = 9
 ALL_CELLS = 2**CELLS - 1
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
 ROWS_AT_ONCE = 1 << 16
+SEQUENCES = {False: 6_300_000, True: 46_000_000}
+"""Of both players in the larger of the two games, by whether it is the abrupt one."""
+BYTES_OF_A_SEQUENCE, FREE_SHARE = 100, 0.75
+"""Of its moves and parent, without the tables of policies; the share of the memory that may be used."""
 MOST_LANES = 4
 """Policies that are evaluated at once: four doubles are a vector of AVX2."""
 SOURCE = Path(__file__).with_name("phantom.cpp")
@@ -131,19 +135,17 @@ def information_states(game: str, player: int, keys: np.ndarray) -> np.ndarray:
     return np.concatenate([board, order.reshape(len(keys), -1)], axis=1, dtype=np.float32)
 
 
-def policy_table(network: Any, game: str, player: int, keys: np.ndarray, legal: np.ndarray) -> np.ndarray:
-    """Return a network's probabilities of cells after a player's sequences, float64 [n, 9]."""
+def policy_table(network: Any, game: str, player: int, keys: np.ndarray, legal: np.ndarray, table: np.ndarray) -> None:
+    """Write a network's probabilities of cells after a player's sequences into `table`, float64 [n, 9]."""
     import torch
 
-    parts = []
     for start in range(0, len(keys), ROWS_AT_ONCE):
         some = slice(start, start + ROWS_AT_ONCE)
         rows = np.concatenate([information_states(game, player, keys[some]), legal[some].astype(np.float32)], axis=1)
         with torch.no_grad():
             (logs,) = network.log_probabilities(torch.from_numpy(rows))
-        parts.append(np.where(legal[some], np.exp(logs.double().numpy()), 0.0))
-    found = np.concatenate(parts)
-    return found / found.sum(1, keepdims=True)  # float32 leaves a sum of 1 only to seven digits
+        part = np.where(legal[some], np.exp(logs.double().numpy()), 0.0)
+        table[some] = part / part.sum(1, keepdims=True)  # float32 leaves a sum of 1 only to seven digits
 
 
 def uniform_table(legal: np.ndarray) -> np.ndarray:
@@ -242,22 +244,36 @@ def _game_of(args: argparse.Namespace) -> tuple[str, bool, list[Any]]:
     return *games[0], networks
 
 
+def lanes_that_fit(*, abrupt: bool) -> int:
+    """Return how many policies this machine's memory has room for at once, 1, 2 or 4. Raises `InputError` for none."""
+    from sparring.agents.ppo.seat_rollout import memory_bytes
+
+    there = memory_bytes() * FREE_SHARE
+    game, each = SEQUENCES[abrupt] * BYTES_OF_A_SEQUENCE, SEQUENCES[abrupt] * CELLS * 8 * 2
+    if there < game + each:
+        raise InputError(f"the game takes {(game + each) / 2**30:.0f} GiB, and {there / 2**30:.0f} may be used here")
+    return max(lanes for lanes in (1, 2, MOST_LANES) if lanes == 1 or there >= game + lanes * each)
+
+
 def measure(game: str, *, abrupt: bool, networks: Sequence[Any]) -> list[Values]:
     """Return what the policies `networks`, where None is uniform play, are worth against themselves and best responses.
 
-    Up to four share a visit of the histories.
+    Up to four share a visit of the histories, as far as their tables fit into the memory.
     """
-    if len(networks) > MOST_LANES:
-        rest = measure(game, abrupt=abrupt, networks=networks[MOST_LANES:])
-        return measure(game, abrupt=abrupt, networks=networks[:MOST_LANES]) + rest
+    most = lanes_that_fit(abrupt=abrupt)
+    if len(networks) > most:
+        rest = measure(game, abrupt=abrupt, networks=networks[most:])
+        return measure(game, abrupt=abrupt, networks=networks[:most]) + rest
     tree = PhantomGame(game, abrupt=abrupt, lanes=1 << (len(networks) - 1).bit_length())
     tables = []
     for player in (0, 1):
         keys, legal = tree.sequences(player)
         both = np.zeros((len(keys), CELLS, tree.lanes))
         for lane, network in enumerate(networks):
-            uniform = network is None
-            both[..., lane] = uniform_table(legal) if uniform else policy_table(network, game, player, keys, legal)
+            if network is None:
+                both[..., lane] = uniform_table(legal)
+            else:
+                policy_table(network, game, player, keys, legal, both[..., lane])
         tables.append(both)
     values = tree.evaluate(tables)
     tree.close()

@@ -4,7 +4,9 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 
+from benchmarks.imported_training import phantom
 from benchmarks.imported_training.phantom import GAMES, PhantomGame, information_states, moves_of, winning_sets
 from sparring.configs.core.errors import InputError
 
@@ -140,3 +142,30 @@ def test_a_sequence_is_read_in_its_order():
     cells, taken = moves_of(np.array([0, (3 << 1 | 1) << 5 | 9 << 1], dtype=np.uint64))
     assert cells[:, :3].tolist() == [[-1, -1, -1], [2, 8, -1]]
     assert taken[1, :2].tolist() == [True, False]
+
+
+@pytest.mark.parametrize(("gib", "abrupt", "lanes"), [(20, False, 4), (20, True, 1), (24, True, 2), (48, True, 4)])
+def test_as_many_policies_at_once_as_the_memory_holds(monkeypatch, gib, abrupt, lanes):
+    monkeypatch.setattr("sparring.agents.ppo.seat_rollout.memory_bytes", lambda: gib * 2**30)
+    assert phantom.lanes_that_fit(abrupt=abrupt) == lanes
+
+
+def test_a_machine_too_small_is_told_so(monkeypatch):
+    monkeypatch.setattr("sparring.agents.ppo.seat_rollout.memory_bytes", lambda: 8 * 2**30)
+    with pytest.raises(InputError, match="the game takes 10 GiB, and 6 may be used here"):
+        phantom.lanes_that_fit(abrupt=True)
+
+
+def test_a_network_s_table_has_its_probabilities_of_legal_cells():
+    """In every lane of its own, whatever is in the others."""
+
+    class Leaning:
+        def log_probabilities(self, rows):
+            return (torch.log_softmax(torch.arange(9.0).expand(len(rows), 9), dim=1),)
+
+    legal = np.array([[True] * 9, [True, False, True] + [False] * 6])
+    table = np.full((2, 9, 2), 5.0)
+    phantom.policy_table(Leaning(), "dark_hex", 0, np.array([0, 4], dtype=np.uint64), legal, table[..., 1])
+    expected = np.exp(np.arange(9.0)) * legal
+    assert table[..., 1] == pytest.approx(expected / expected.sum(1, keepdims=True), rel=1e-6)
+    assert (table[..., 0] == 5.0).all()
