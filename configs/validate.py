@@ -6,6 +6,7 @@ Keys are written as they are typed on the command line: `phases.0.stages.1.at` i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import MISSING
 from itertools import pairwise
 from typing import Any
 
@@ -80,9 +81,12 @@ def _check_idle(config: schema.RunConfig) -> None:
     """
     known, values = declared(type(config)), options(config)
     for key, near in unmet_needs(config).items():
-        if values[key] != known[bare(key)].default:
-            shown, default = (str(one).lower() for one in (values[key], known[bare(key)].default))
-            raise ConfigError(f"{key}={shown}: has no effect without {near}; give that, too, or {key}={default}")
+        default = known[bare(key)].default
+        if values[key] != default:
+            # The item of a list has no default, but the list has.
+            name, usual = (bare(key), "[]") if default is MISSING else (key, str(default).lower())
+            shown = str(values[key]).lower()
+            raise ConfigError(f"{name}={shown}: has no effect without {near}; give that, too, or {name}={usual}")
 
 
 def unmet_needs(config: schema.RunConfig) -> dict[str, str]:

@@ -155,7 +155,9 @@ def _opponents(log: TrialLog, witness: Witness, seats: int) -> Iterator[CheckLin
     counts = [witness.seats[seat] for seat in range(seats)]
     if min(counts) == 0:
         idle = ", ".join(str(seat) for seat, count in enumerate(counts) if not count)
-        yield CheckLine("seats in training", FIX, f"opponents never decided in seat {idle}: does it ever act?")
+        early = len(log.metrics) < ENOUGH
+        more = f"in {len(log.metrics)} updates; give the trial more seconds" if early else "does it ever act?"
+        yield CheckLine("seats in training", NOTE if early else FIX, f"opponents never decided in seat {idle}: {more}")
     else:
         yield CheckLine(
             "seats in training", OK, f"opponents decided {' / '.join(f'{n:,}' for n in counts)} times by seat"

@@ -34,6 +34,7 @@ IDLE = [
         "league.win_rate_form=hard",
     ),
     (["league.rating_width=10"], "league.matchmaking=rating"),
+    (["league.players=[released/diplomacy_student]", "grpo.play=self_play"], "grpo.play=league"),
     (["league.rating_self_play=0.5"], "league.matchmaking=rating"),
     (["league.checkpoint_every=20", "league.checkpoint_schedule=thinning"], "league.checkpoint_schedule=even"),
     (["grpo.kl_horizon=5"], "grpo.kl_target=0.1"),
@@ -73,7 +74,8 @@ def either(*options):
 @pytest.mark.parametrize(("options", "cure"), IDLE)
 def test_it_is_refused_by_both_names_and_either_cure_of_the_line_works(options, cure):
     key, needed = options[0].split("=")[0], cure.split("=")[0]
-    with pytest.raises(ConfigError, match=rf"^{key}=[a-z0-9.]+: has no effect without (.* or )?{needed}\b") as refused:
+    expected = rf"^{key}=[a-z0-9._/]+: has no effect without (.* or )?{needed}\b"
+    with pytest.raises(ConfigError, match=expected) as refused:
         either(*options)
     either(*options, cure)
     if len(options) < 3 or "env=pettingzoo" in options:  # there the second option needs the third as the first does

@@ -8,7 +8,16 @@ import pytest
 import sparring
 from sparring.configs.opponents import registered
 from sparring.eval.check import main
-from sparring.eval.imported.conformance import MOST_MOVES, RandomPlay, check_ends, check_observations, check_seats
+from sparring.eval.imported import trial
+from sparring.eval.imported.conformance import (
+    FIX,
+    MOST_MOVES,
+    NOTE,
+    RandomPlay,
+    check_ends,
+    check_observations,
+    check_seats,
+)
 from sparring.eval.imported.policy import ImportedGame
 from tests.eval.imported.saved import DUEL
 
@@ -108,3 +117,14 @@ def test_exit_codes(words, code, told, capsys):
 def test_the_report_is_written_as_data(tmp_path):
     assert main([DUEL, "--trial", "0", "--games", "16", "--quiet", "--out", str(tmp_path / "duel.json")]) == 0
     assert json.loads((tmp_path / "duel.json").read_text())["game"] == f"pettingzoo:{DUEL}"
+
+
+@pytest.mark.parametrize(("updates", "status"), [(1, NOTE), (trial.ENOUGH, FIX)])
+def test_a_seat_that_did_not_decide_yet_is_no_fault_after_few_updates(updates, status):
+    """As on a slow machine, where a short trial has one."""
+    log, witness = trial.TrialLog(1.0), trial.Witness()
+    log.metrics = [{trial.WINS: 0.5}] * updates
+    witness.seats[1] = 64
+    (line,) = [one for one in trial._opponents(log, witness, 2) if one.check == "seats in training"]
+    assert line.level == status
+    assert "never decided in seat 0" in line.text
