@@ -36,11 +36,10 @@ PROGRAM = Form(r"[^\x00\n]+", "a UCI engine: the name of a program on PATH, or i
 PATH = Form(r"[^\x00\n]+", "a path")
 MEMORY = ("network.memory", "ppo.sequence_length")
 """Options of recurrent networks."""
-ONLY_IMPORTED = (
-    "network.encoder", "self_play.both_seats", "self_play.pool_share",
-    "ppo.magnet_coefficient", "ppo.magnet_rate", "ppo.proximal_coefficient",
-)  # fmt: skip
+ONLY_IMPORTED = ("network.encoder", "self_play.both_seats", "self_play.pool_share")
 """Options of games whose seats are played by one network, with masks and pictures."""
+MAGNET = ("ppo.magnet_coefficient", "ppo.magnet_rate", "ppo.proximal_coefficient")
+"""Options of self-play by magnetic mirror descent."""
 
 
 @dataclass

@@ -12,7 +12,7 @@ from typing import ClassVar
 from sparring.configs import language
 from sparring.configs.core.allowed import Form, option
 from sparring.configs.core.session import GuardConfig, LoggerConfig, NetworkConfig
-from sparring.configs.games import MEMORY, ONLY_IMPORTED, EnvConfig, GymnasiumEnvConfig, ImportedEnvConfig
+from sparring.configs.games import MAGNET, MEMORY, ONLY_IMPORTED, EnvConfig, GymnasiumEnvConfig, ImportedEnvConfig
 
 GYMNASIUM = "Gymnasium's environments"
 IMPORTED = "games of PettingZoo and OpenSpiel"
@@ -86,11 +86,12 @@ class PPOConfig:
     final_entropy_fraction: float = option(1.0, PROBABILITY)
     """The entropy coefficient falls linearly to this fraction of it."""
     magnet_coefficient: float = option(0.0, "[0, 10]")
-    """Weight of KL(policy, magnet) in the loss, in loss per nat: magnetic mirror descent, where actions are choices."""
+    """Weight of KL(policy, magnet) in the loss, in loss per nat: magnetic mirror descent."""
     magnet_rate: float = option(0.0, PROBABILITY)
-    """Part of the way to the policy that the magnet's weights go after each update; 0 is uniform play as the magnet."""
+    """Part of the way to the policy that the magnet's weights go after each update; 0 is uniform play as the magnet,
+    where all actions are choices."""
     proximal_coefficient: float = option(0.0, "[0, 10]")
-    """Weight of KL(policy, policy before the update) in the loss, in loss per nat, where actions are choices."""
+    """Weight of KL(policy, policy before the update) in the loss, in loss per nat."""
     max_grad_norm: float = option(0.5, "(0, 1000]")
     """Gradients with a larger norm are scaled down to it."""
     target_kl: float = option(0.05, "[0, 100]")
@@ -325,7 +326,7 @@ class GymnasiumRunConfig(PPORunConfig):
     game, title = GYMNASIUM, "Gymnasium"
     lacks = (
         "phases.stages", "phases.scripted_start", "phases.scripted_end", "phases.randomization", "self_play",
-        "evaluation", *MEMORY, *ONLY_IMPORTED,
+        "evaluation", *MEMORY, *MAGNET, *ONLY_IMPORTED,
     )  # fmt: skip
 
     env: GymnasiumEnvConfig = field(default_factory=GymnasiumEnvConfig)

@@ -139,7 +139,7 @@ class ActorCritic(nn.Module):
         A deterministic action is the Gaussian's mean, the likelier side of the Bernoulli and the likeliest choice.
         `noise` are gSDE's matrices from `draw_noise`, one per observation; without them every step draws its own noise.
         """
-        output, log_std, choices, features = self._answer(obs)
+        output, log_std, choices, features = self.answer(obs)
         held = None if noise is None or features is None else held_noise(features, noise)
         actions = sample(output, log_std, deterministic=deterministic, generator=generator, held=held)
         log_prob = log_probability(output, log_std, actions)
@@ -160,7 +160,18 @@ class ActorCritic(nn.Module):
 
     def evaluate(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
         """Return log pi(a | s) and the entropy of pi(. | s), float32 [B], of obs [B, D] and actions [B, A]."""
-        output, log_std, choices, _ = self._answer(obs)
+        return self._densities(self.answer(obs), actions)
+
+    def evaluate_near(
+        self, obs: Tensor, actions: Tensor, targets: Sequence[tuple[float, ActorOutput]]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what `evaluate` does, and sum_i w_i KL(pi, q_i), [B], of pairs (w_i, the `answer` of q_i)."""
+        own = self.answer(obs)
+        penalty = torch.stack([weight * divergence(own, other) for weight, other in targets]).sum(0)
+        return *self._densities(own, actions), penalty
+
+    def _densities(self, answer: ActorOutput, actions: Tensor) -> tuple[Tensor, Tensor]:
+        output, log_std, choices, _ = answer
         own = self.continuous + self.binary
         log_prob, spread = Density.apply(output, log_std, actions[..., :own])  # type: ignore[no-untyped-call]
         for column, choice in enumerate(choices, start=own):
@@ -168,7 +179,8 @@ class ActorCritic(nn.Module):
             spread = spread - (choice.exp() * choice).sum(-1)
         return log_prob, spread
 
-    def _answer(self, obs: Tensor) -> ActorOutput:
+    def answer(self, obs: Tensor) -> ActorOutput:
+        """Return the actor's distributions for observations [B, D]."""
         features = None
         if self.config.gsde:
             *body, head = self.actor
@@ -381,6 +393,22 @@ def bernoulli_log_probability(logit: Tensor, taken: Tensor) -> Tensor:
 def bernoulli_entropy(logit: Tensor, p: Tensor) -> Tensor:
     """Return -p log p - (1 - p) log(1 - p), summed over the last dimension, from l and p = sigmoid(l)."""
     return (F.softplus(logit) - p * logit).sum(-1)
+
+
+def divergence(own: ActorOutput, other: ActorOutput) -> Tensor:
+    """Return KL(p, q), [B], of the distributions p = `own` and q = `other`, summed over an action's parts.
+
+    Of Gaussians log(sigma_q / sigma_p) + (sigma_p^2 + (mu_p - mu_q)^2) / (2 sigma_q^2) - 1/2, of Bernoullis
+    p (l_p - l_q) - softplus(l_p) + softplus(l_q), of choices sum_k p_k (log p_k - log q_k).
+    """
+    (mean, logit), (mean_q, logit_q) = split(own.output, own.log_std), split(other.output, other.log_std)
+    wider = other.log_std - own.log_std
+    apart = (-2.0 * wider).exp() + ((mean - mean_q) * (-other.log_std).exp()).square()
+    total = (wider + 0.5 * apart - 0.5).sum(-1)
+    total = total + (logit.sigmoid() * (logit - logit_q) - F.softplus(logit) + F.softplus(logit_q)).sum(-1)
+    for log_p, log_q in zip(own.choices, other.choices, strict=True):
+        total = total + (log_p.exp() * (log_p - log_q)).sum(-1)
+    return total
 
 
 def split(actions: Tensor, log_std: Tensor) -> tuple[Tensor, Tensor]:

@@ -336,12 +336,15 @@ def _in_order(policy: tuple[Tensor, ...], loss_v: Tensor) -> Tensor:
 
 
 def open_magnet(network: ActorCritic, config: PPOConfig) -> Magnet:
-    """Return the magnet of a run that has a coefficient above 0; raises `ConfigError` for numbers and switches."""
+    """Return the magnet of a run that has a coefficient above 0; raises `ConfigError` where it has no use."""
     options = {key: getattr(config, key) for key in ("magnet_coefficient", "proximal_coefficient")}
     used = next(f"ppo.{key}={value}" for key, value in options.items() if value)
-    if not isinstance(network, SeatNetwork) or not network.categorical or network.continuous + network.binary:
-        fix = "is for games of PettingZoo and OpenSpiel whose actions are choices; use 0"
+    if isinstance(network, SeatNetwork) and (not network.categorical or network.continuous + network.binary):
+        fix = "is for seats whose actions are choices, and for networks without masks and memory; use 0"
         raise ConfigError(f"{used}: {fix}")
+    if not isinstance(network, SeatNetwork) and config.magnet_coefficient and not config.magnet_rate:
+        fix = "there is no uniform play of numbers to be the magnet; use above 0, or ppo.magnet_coefficient=0"
+        raise ConfigError(f"ppo.magnet_rate=0.0: {fix}")
     return Magnet(network, config)
 
 

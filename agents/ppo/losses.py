@@ -12,12 +12,13 @@ number of samples here, N that of the whole minibatch, of which other processes 
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from sparring.agents.policies.actor_critic import ActorCritic, ActorOutput
 from sparring.agents.policies.memory import Sequences
 from sparring.agents.policies.seat_network import SeatNetwork
 from sparring.agents.ppo.rollout import Minibatch, Samples
@@ -123,11 +124,12 @@ class Magnet:
     stays away from the equilibrium of the game itself by a distance that grows with a, and one that follows approaches
     it.
 
-    Both divergences are computed over all legal alternatives, not estimated from the actions that were taken. With the
-    scores t = a log rho + b log pi_old their sum is -<pi, t> - (a + b) H(pi), for which the actor is evaluated once.
+    Both divergences are exact, not estimated from the actions that were taken. Over legal alternatives, with the scores
+    t = a log rho + b log pi_old, their sum is -<pi, t> - (a + b) H(pi), for which the actor is evaluated once. Numbers
+    have no uniform play, so there the magnet is a copy.
     """
 
-    def __init__(self, network: SeatNetwork, config: PPOConfig) -> None:
+    def __init__(self, network: ActorCritic, config: PPOConfig) -> None:
         self.network = network
         self.pull, self.rate, self.hold = config.magnet_coefficient, config.magnet_rate, config.proximal_coefficient
         self._copy = _frozen(network) if self.pull and self.rate else None
@@ -142,7 +144,10 @@ class Magnet:
 
     def evaluate(self, obs: Tensor | Sequences, actions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return log pi(a | s), the entropy of pi(. | s), and a KL(pi, rho) + b KL(pi, pi_old), [n] each."""
-        log_prob, entropy, expected = self.network.evaluate_with(obs, actions, self._scores(obs))
+        if not isinstance(self.network, SeatNetwork):
+            rows = cast(Tensor, obs)  # sequences are of seat networks
+            return self.network.evaluate_near(rows, actions, self._targets(rows))
+        log_prob, entropy, expected = self.network.evaluate_with(obs, actions, self._scores(self.network, obs))
         return log_prob, entropy, -expected - (self.pull + self.hold) * entropy
 
     def record(self, penalty: Tensor) -> None:
@@ -168,11 +173,17 @@ class Magnet:
             self._copy.load_state_dict(state)
 
     @torch.no_grad()
-    def _scores(self, obs: Tensor | Sequences) -> list[Tensor]:
+    def _targets(self, obs: Tensor) -> list[tuple[float, ActorOutput]]:
+        """Return weight and distributions of both terms."""
+        pairs = ((self.pull, self._copy), (self.hold, self._old))
+        return [(weight, copy.answer(obs)) for weight, copy in pairs if copy is not None]
+
+    @torch.no_grad()
+    def _scores(self, network: SeatNetwork, obs: Tensor | Sequences) -> list[Tensor]:
         """Return a log rho + b log pi_old of every choice, [n, K_i]."""
         parts = []
         if self.pull:
-            magnet = self._copy or self.network
+            magnet = self._copy or network
             logs = magnet.log_probabilities(obs, uniform=self._copy is None)
             parts.append([self.pull * one for one in logs])
         if self._old is not None:
@@ -180,5 +191,5 @@ class Magnet:
         return [sum(terms[1:], start=terms[0]) for terms in zip(*parts, strict=True)]
 
 
-def _frozen(network: SeatNetwork) -> SeatNetwork:
+def _frozen(network: ActorCritic) -> Any:
     return deepcopy(network).requires_grad_(False)

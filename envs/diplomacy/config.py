@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from sparring.configs import schema
 from sparring.configs.core.allowed import Form, option
 from sparring.configs.core.session import NetworkConfig
-from sparring.configs.games import ENV_ID, MEMORY, ONLY_IMPORTED, PATH, PROBABILITY, EnvConfig
+from sparring.configs.games import ENV_ID, MAGNET, MEMORY, ONLY_IMPORTED, PATH, PROBABILITY, EnvConfig
 from sparring.configs.language import DIPLOMACY_BOTS, SEED_BOTS, CloneConfig
 
 DIPLOMACY = "sparring/Diplomacy-v0"
@@ -74,7 +74,8 @@ class DiplomacyRunConfig(schema.NamedOpponentsRunConfig):
     lacks = (
         "network.activation", "network.log_std_init", "network.log_std_min", "network.log_std_max", "network.gsde",
         "ppo.gsde_every", "phases.randomization", "phases.events.log_std", "self_play.promotion",
-        "self_play.promotion_elo", "self_play.promotion_games", *schema.DOGFIGHT_CHECKS, *MEMORY, *ONLY_IMPORTED,
+        "self_play.promotion_elo", "self_play.promotion_games", *schema.DOGFIGHT_CHECKS, *MEMORY, *MAGNET,
+        *ONLY_IMPORTED,
     )  # fmt: skip
     idle = (schema.WITHOUT_POOL,)
 

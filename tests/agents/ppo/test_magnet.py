@@ -6,6 +6,7 @@ from copy import deepcopy
 import pytest
 import torch
 
+from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.networks import build_network, shape_for
 from sparring.agents.ppo.learner import Autocast, PPOLearner, open_magnet
 from sparring.agents.ppo.losses import Magnet
@@ -102,6 +103,46 @@ def test_both_terms_are_the_plain_divergences(categorical):
     torch.testing.assert_close(own, torch.autograd.grad(expected.sum(), weights))
 
 
+@pytest.mark.parametrize("gsde", [False, True])
+def test_numbers_and_switches_have_the_divergences_of_torch(gsde):
+    nets = [
+        ActorCritic(FEATURES, 2, 1, NetworkConfig(hidden=8, gsde=gsde), categorical=3, seed=seed) for seed in (0, 1)
+    ]
+    for net, spread in zip(nets, (-0.7, 0.2), strict=True):
+        net.actor[-1].weight.data.mul_(100.0)
+        net.log_std.data.add_(spread * torch.rand(net.log_std.shape, generator=torch.Generator().manual_seed(4)))
+    net, other = nets
+    magnet = Magnet(net, PPOConfig(magnet_coefficient=0.3, magnet_rate=0.1, proximal_coefficient=2.0))
+    magnet.begin()
+    magnet._copy.load_state_dict(other.state_dict())
+    before = deepcopy(net)
+    net.actor[-1].bias.data.add_(torch.rand(6, generator=torch.Generator().manual_seed(3)))
+    net.log_std.data.sub_(0.1)
+    obs = torch.randn(20, FEATURES, generator=torch.Generator().manual_seed(2))
+    actions = net.act(obs)[0]
+
+    def distributions(network):
+        output, log_std, (choice,), _ = network.answer(obs)
+        gaussian = torch.distributions.Normal(output[:, :2], log_std.exp().expand(20, 2))
+        switch, choice = (
+            torch.distributions.Bernoulli(logits=output[:, 2:]),
+            torch.distributions.Categorical(logits=choice),
+        )
+        return [torch.distributions.Independent(one, 1) for one in (gaussian, switch)] + [choice]
+
+    def divergence(target):
+        pairs = zip(distributions(net), distributions(target), strict=True)
+        return sum(torch.distributions.kl_divergence(own, theirs) for own, theirs in pairs)
+
+    log_prob, entropy, penalty = magnet.evaluate(obs, actions)
+    expected = 0.3 * divergence(other) + 2.0 * divergence(before)
+    torch.testing.assert_close(penalty, expected)
+    torch.testing.assert_close((log_prob, entropy), net.evaluate(obs, actions))
+    weights = [net.log_std, net.actor[-1].weight]
+    own = torch.autograd.grad(magnet.evaluate(obs, actions)[2].sum(), weights)
+    torch.testing.assert_close(own, torch.autograd.grad(expected.sum(), weights))
+
+
 def test_proximal_term_holds_the_policy():
     moved = {}
     for hold in (0.0, 10.0):
@@ -137,14 +178,18 @@ def test_a_resumed_learner_goes_on_bit_for_bit():
     assert all(map(torch.equal, first.magnet.state_dict().values(), second.magnet.state_dict().values()))
 
 
-def test_states_without_the_magnet_and_games_of_numbers_are_refused():
+def test_states_without_the_magnet_and_networks_that_it_cannot_draw_are_refused():
     learner = learner_of(network(), magnet_coefficient=0.1, magnet_rate=0.5)
     plain = learner_of(network())
     assert plain.magnet is None
     assert "magnet" not in plain.state_dict()
     with pytest.raises(ContentError, match="magnet"):
         learner.check(plain.state_dict())
-    with pytest.raises(ConfigError, match=r"ppo.magnet_coefficient=0.1: .*choices; use 0"):
+    with pytest.raises(ConfigError, match=r"ppo.magnet_coefficient=0.1: .*choices.*; use 0"):
         open_magnet(network(categorical=0, continuous=2), PPOConfig(magnet_coefficient=0.1))
-    with pytest.raises(ConfigError, match=r"ppo.proximal_coefficient=0.1: is an option of games of PettingZoo"):
-        load(["+run=bots_only", "ppo.proximal_coefficient=0.1"])
+    numbers = ActorCritic(FEATURES, 2, 1, NetworkConfig(hidden=8))
+    with pytest.raises(ConfigError, match=r"ppo.magnet_rate=0.0: .*; use above 0"):
+        open_magnet(numbers, PPOConfig(magnet_coefficient=0.1))
+    assert open_magnet(numbers, PPOConfig(proximal_coefficient=0.1)).state_dict() == {}
+    with pytest.raises(ConfigError, match=r"ppo.proximal_coefficient=0.1: is an option of"):
+        load(["+run=gymnasium", "ppo.proximal_coefficient=0.1"])

@@ -304,7 +304,7 @@ def test_the_page_launches_drops_flares_and_shows_the_warning(tmp_path, monkeypa
         page.until("fly.state().last !== null")
         assert page.value("document.body.className") == "armed"
         numbers = "document.querySelector('[data-seat=\"0\"] .numbers').textContent"
-        assert "2 missiles · 6 flares" in page.value(numbers)
+        page.until(f"{numbers}.includes('2 missiles · 6 flares')")  # drawn after the message is read
         page.key(" ")
         page.until("fly.state().last.warning.lock")
         page.key("f", "keyDown")
@@ -314,7 +314,7 @@ def test_the_page_launches_drops_flares_and_shows_the_warning(tmp_path, monkeypa
         page.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
         page.until("fly.state().last.stores[0][0] === 1 && fly.state().last.warning.homing")
         page.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
-        assert "1 missile ·" in page.until(numbers)
+        page.until(f"{numbers}.includes('1 missile ·')")
         page.until("fly.state().last.outcome === 1")
         assert "the other is down" in page.value("document.querySelector('#banner span').textContent")
         page.choose("#weapons", "guns")
