@@ -19,7 +19,12 @@ SMALL = (
     *("env.num_envs=14", "ppo.rollout_steps=4", "ppo.minibatch_size=56", "ppo.epochs=1"),
 )
 # Runs of other trainers have tests of their own, such as tests/agents/llm/cloning/test_clone.py.
-PACKAGES = {"lunar_lander": "Box2D", "half_cheetah": "mujoco", "inverted_pendulum": "mujoco"}
+PACKAGES = {
+    "lunar_lander": "Box2D",
+    "half_cheetah": "mujoco",
+    "inverted_pendulum": "mujoco",
+    "zoo_pistonball": "pymunk",
+}
 """Runs that need an extra which `dev` does not include."""
 # A hundredth of best_response is one update; tests/eval/test_exploit.py trains it.
 ONE_OF_A_KIND = (
@@ -62,7 +67,7 @@ TINY = (
 )
 SECONDS = ("env.action_repeat=120",)
 """Steps of a whole second, so that a match is over after 90 of them."""
-SEATS = {"zoo_simple_tag": 4, "zoo_knights": 4}
+SEATS = {"zoo_simple_tag": 4, "zoo_knights": 4, "zoo_pursuit": 8}
 """Of games of the zoo with more than two: a number of matches must be a multiple."""
 GYMNASIUM = ("gymnasium", "gymnasium_continuous", "frozen_lake")
 FEW = ("ppo.rollout_steps=32", "ppo.minibatch_size=32")
