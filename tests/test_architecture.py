@@ -245,13 +245,13 @@ def test_only_adapters_import_a_game():
 
 
 RATCHET = {
-    "product lines": 80_410,
+    "product lines": 80_414,
     "product files": 466,
     "import lines, % of product lines": 7.4,
     "files with one importer": 82,
     "files with one importer and at most 80 lines": 5,
     "`found` as a name, per 1,000 lines": 0.6,
-    "test lines": 69_676,
+    "test lines": 69_678,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""

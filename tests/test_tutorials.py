@@ -132,7 +132,7 @@ def _run(line, folder):
         kind = ExploitOptions if words[1] == "eval/exploit.py" else PayoffOptions
         assert parse(kind, words[2:]).runner
     elif words[:2] == ["python", "eval/check.py"]:
-        assert check.main([*words[2:], "--trial", "1", "--quiet"]) == 0
+        assert check.main([*words[2:], "--trial", "1"]) == 0
     elif words[:2] == ["python", "train.py"] and names_sweep(words[2:]):
         assert len(read_sweep(words[2:]).runs) > 1
     elif words[:2] == ["python", "train.py"] and "grpo.executor=ray" in words:

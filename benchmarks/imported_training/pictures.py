@@ -27,11 +27,11 @@ class SmallPictures(BaseParallelWrapper):  # type: ignore[misc]
     def __init__(self, env: ParallelEnv[Any, Any, Any]) -> None:
         super().__init__(env)
         self._seen: dict[str, np.ndarray] = {}
+        self._spaces = {agent: _space(env.observation_space(agent)) for agent in env.possible_agents}
 
     def observation_space(self, agent: str) -> Space[Any]:
         """Return the space of the shrunk pictures."""
-        height, width, _ = self.env.observation_space(agent).shape
-        return Box(0, 255, (height // BLOCK[0], width // BLOCK[1], FRAMES), np.uint8)
+        return self._spaces[agent]
 
     def reset(self, seed: int | None = None, options: Any = None) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Start a match, whose first picture stands for those before it."""
@@ -47,6 +47,11 @@ class SmallPictures(BaseParallelWrapper):  # type: ignore[misc]
 
     def _after(self, name: str, picture: np.ndarray) -> np.ndarray:
         return np.concatenate([self._seen[name][..., 1:], shrunk(picture)[..., None]], -1)
+
+
+def _space(space: Space[Any]) -> Box:
+    height, width, _ = space.shape or ()
+    return Box(0, 255, (height // BLOCK[0], width // BLOCK[1], FRAMES), np.uint8)
 
 
 def shrunk(picture: np.ndarray) -> np.ndarray:

@@ -27,6 +27,8 @@ from sparring.eval.imported.policy import ImportedGame
 WITNESS = "check_witness"
 MATCHES = 16
 """Matches at once, or a few more, so that every seat is played equally often."""
+SHARE = 0.5
+"""Of the matches, those against the witness: two at least, so that it has every seat."""
 ENOUGH = 4
 """Updates in which every opponent has played."""
 ENOUGH_RATES = 10
@@ -78,12 +80,14 @@ def try_training(game: ImportedGame, seconds: float, seed: int) -> list[CheckLin
         options = {
             "env": game.package,
             "env.id": game.id,
-            "env.num_envs": -(-MATCHES // seats) * seats,
+            "env.num_envs": max(-(-MATCHES // seats), 2) * seats,
             **{f"env.kwargs.{key}": value for key, value in game.kwargs.items()},
             "env.observation": game.observation,
             "env.outcome": game.outcome,
             "env.roles": list(game.roles),
-            "opponents": [WITNESS],
+            "against": WITNESS,
+            "phases.0.scripted_start": SHARE,
+            "phases.0.scripted_end": SHARE,
             "name": "trial",
             "checkpoint_dir": folder,
             "seed": seed,
