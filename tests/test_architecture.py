@@ -251,7 +251,7 @@ RATCHET = {
     "files with one importer": 82,
     "files with one importer and at most 80 lines": 5,
     "`found` as a name, per 1,000 lines": 0.6,
-    "test lines": 69_678,
+    "test lines": 69_679,
 }
 """Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
 its commit says."""
