@@ -52,7 +52,7 @@ def test_choices_equal_those_of_each_actor_alone_and_are_drawn_as_often_as_likel
     row = obs[:, :1].expand(2, 20_000, 5)
     drawn = stacked.act(row, generator=torch.Generator().manual_seed(3))
     for k, net in enumerate(nets):
-        likely = net._answer(row[k, :1]).choices[1].exp()[0]
+        likely = net.answer(row[k, :1]).choices[1].exp()[0]
         shares = torch.bincount(drawn[k, :, 2].long(), minlength=4) / 20_000
         torch.testing.assert_close(shares, likely, atol=0.02, rtol=0)
 
