@@ -1,15 +1,4 @@
-"""Train an agent: `python train.py +run=quickstart seed=3`; `--help` says how, on one screen.
-
-`--help runs` lists all runs, `--help options` all options, `--help SECTION`, such as `--help ppo`, those of a section.
-Otherwise it composes and checks the
-configuration, then calls `agents.trainers.train`. `+sweep=stability_ablation` trains all runs of a sweep file,
-`--multirun +run=quickstart seed=1,2,3` one run per combination of values (agents/sweeps/launch.py).
-`resume=NAME` continues a run; `torchrun --nproc-per-node 2 train.py +run=quickstart` trains in two processes.
-Without arguments it names five things to try.
-Exit codes: 0 done, 1 the guard ended the run (reason in `guard_report.json`), 2 bad input or a missing package (one
-line on stderr), 130 stopped with Ctrl-C, 75 with SIGTERM or because one of several processes was lost,
-143 with SIGTERM where trainer=sb3, which cannot resume.
-"""
+"""Train an agent: `python train.py +run=quickstart seed=3`; sparring/train.py has the command and its exit codes."""
 
 from __future__ import annotations
 
@@ -17,14 +6,10 @@ import atexit
 import os
 import signal
 import sys
-from collections.abc import Sequence
-from inspect import signature
 from pathlib import Path
 from runpy import run_path
-from types import ModuleType
-from typing import Any
 
-if __name__ == "__main__":  # Run as a script, maybe before installation.
+if __name__ == "__main__":  # maybe before installation
     # During the imports; `main` does the rest. An exception could be lost in the code that imports.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(75))
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))
@@ -32,103 +17,7 @@ if __name__ == "__main__":  # Run as a script, maybe before installation.
     atexit.register(signal.signal, signal.SIGTERM, signal.SIG_IGN)
     run_path(str(Path(__file__).parent / "configs" / "installed.py"))["check_installed"]("train.py")
 
-import yaml
+    from sparring.train import main
 
-from sparring.agents.run.signals import stopping_at_once
-from sparring.agents.trainers import train, train_run
-from sparring.configs.core.errors import InputError, UnknownNameError, choose
-from sparring.configs.core.status import as_called, quiet_on_closed_pipe, say
-from sparring.configs.foreign_names import in_our_words, translation
-from sparring.configs.help import FIRST_STEPS, OVERVIEW, help_on, option_keys
-from sparring.configs.load import load
-from sparring.configs.schema import LanguageRunConfig
-from sparring.configs.serialization import to_plain
-from sparring.configs.sweeps.plan import names_sweep, read_grid, read_sweep
-
-FLAGS = ("--help", "-h", "--cfg", "--multirun", "-m")
-BAD_INPUT = 2
-INTERRUPTED = 130
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line, `sys.argv` unless given, and return the exit code."""
-    try:
-        with stopping_at_once():
-            return quiet_on_closed_pipe(lambda: _run(sys.argv[1:] if arguments is None else arguments))
-    except InputError as error:
-        if _first():
-            say(f"train.py: {error}")
-        return BAD_INPUT
-    except KeyboardInterrupt:
-        return INTERRUPTED
-
-
-def _run(arguments: Sequence[str]) -> int:
-    if not arguments:
-        if _first():
-            say(FIRST_STEPS)
-        return BAD_INPUT
-    flags = {_flag(text) for text in arguments if text.startswith("-")}
-    if flags & {"--help", "-h"}:
-        sections = [text for text in arguments if text not in flags and "=" not in text]
-        print(as_called("\n\n".join(map(help_on, sections)) if sections else OVERVIEW))
-        return 0
-    arguments = in_our_words([text for text in arguments if text not in flags])
-    if names_sweep(arguments) or flags & {"--multirun", "-m"}:
-        return _sweep(arguments, show="--cfg" in flags)
-    config = load(arguments)
-    if "--cfg" in flags:
-        print(yaml.safe_dump(to_plain(config), sort_keys=False), end="")
-        return 0
-    if isinstance(config, LanguageRunConfig) and config.dry_run:
-        from sparring.agents.llm.models.load import preview
-
-        print("\n".join(preview(config)))
-        return 0
-    train(config)
-    return 0
-
-
-def _flag(text: str) -> str:
-    """Return a flag; raises `InputError` for another, and for an option written as one, such as --lr."""
-    key = text.lstrip("-").partition("=")[0].replace("-", "_")
-    if meant := translation(key):
-        raise UnknownNameError(f"{text!r}: options are written KEY=VALUE, without dashes; {meant}")
-    ours = next((option for option in option_keys() if option == key or option.endswith(f".{key}")), "")
-    if ours:
-        raise UnknownNameError(f"{text!r}: options are written KEY=VALUE, without dashes: {ours}=VALUE")
-    return choose("flag", text, FLAGS)
-
-
-def _sweep(arguments: Sequence[str], *, show: bool) -> int:
-    """Launch the runs of a sweep file or of a grid; with `show`, print their configurations instead."""
-    plan = read_sweep(arguments) if names_sweep(arguments) else read_grid(arguments)
-    if show:
-        content = {label: to_plain(run) for label, run in zip(plan.labels, plan.runs, strict=True)}
-        print(yaml.safe_dump(content, sort_keys=False), end="")
-        return 0
-    from sparring.agents.sweeps.launch import launch_sweep
-
-    return launch_sweep(plan).exit_code
-
-
-class CallableTrain(ModuleType):
-    """The module as the function `sparring.train`: the package has one attribute for both."""
-
-    __signature__ = signature(train_run)
-
-    def __call__(self, *arguments: Any, **options: Any) -> Path:
-        """Train a run; see `agents.trainers.train_run`."""
-        return train_run(*arguments, **options)
-
-
-def _first() -> bool:
-    """Return whether this process prints, of those that torchrun starts."""
-    return os.environ.get("RANK", "0") == "0"
-
-
-if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(main())
-else:
-    sys.modules[__name__].__class__ = CallableTrain

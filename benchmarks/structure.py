@@ -27,7 +27,7 @@ from benchmarks.command import run_script
 from benchmarks.report import publish, table
 
 ROOT = Path(__file__).resolve().parents[1]
-_NAMES = ("sparring/__init__.py", "sparring/__main__.py", "__init__.py")
+_NAMES = ("sparring/__init__.py", "sparring/__main__.py", "sparring/train.py", "__init__.py")
 ROOMS = ("agents", "configs", "curriculum", "envs", "eval", "train.py", *_NAMES)
 """The package's own names are in its folder, in older checkouts at the top."""
 PROSE = ("docs", "checkpoints", "README.md", "CHANGELOG.md", "Makefile", "pyproject.toml", ".ci/run")

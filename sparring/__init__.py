@@ -3,13 +3,19 @@
 Importing it registers the games with Gymnasium and nothing more; the simulator (Warp, torch) loads with the first
 environment or call. The names below are the whole Python API, documented in docs/api.md; `train.py` and the commands
 of `eval/` run the same code. The rooms are the packages `sparring.envs`, `sparring.agents`,
-`sparring.curriculum`, `sparring.configs` and `sparring.eval`: links beside this file, to folders at the top.
+`sparring.curriculum`, `sparring.configs` and `sparring.eval`. In a checkout they are the folders at the top of the
+repository: links beside this file lead there, and where Git or an archive made plain files of them, `__path__` does.
 """
 
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import sparring.envs  # noqa: F401 - registers the games
+_ROOT = Path(__file__).resolve().parents[1]
+if (_ROOT / "configs" / "installed.py").is_file():  # a checkout, not a wheel
+    __path__.append(str(_ROOT))
+
+import sparring.envs  # noqa: E402, F401 - registers the games
 
 if TYPE_CHECKING:
     from sparring.agents.baselines.sb3_env import make_sb3_env as sb3_env

@@ -15,16 +15,29 @@ ROOMS = ("agents", "configs", "curriculum", "envs", "eval")
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """The path of a wheel built from a copy of the sources, so that building leaves nothing in the repository."""
-    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+def unlinked(tmp_path_factory):
+    """A copy of the sources as with `core.symlinks=false`: each link is a file that holds the path of its target."""
+    source = tmp_path_factory.mktemp("source")
     for name in ("train.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     for folder in (*ROOMS, "checkpoints/released", "sparring"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / folder, source / folder, symlinks=True, ignore=ignored)
+    links = [path for path in (source / "sparring").iterdir() if path.is_symlink()]
+    assert links
+    for link in links:
+        target = os.readlink(link)
+        link.unlink()
+        link.write_text(target)
+    return source
+
+
+@pytest.fixture(scope="module")
+def wheel(unlinked, tmp_path_factory):
+    """The path of a wheel built from a checkout without symbolic links."""
+    target = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(target)]
-    subprocess.run([*command, str(source)], check=True)
+    subprocess.run([*command, str(unlinked)], check=True)
     return next(target.glob("*.whl"))
 
 
@@ -53,6 +66,14 @@ def test_it_holds_code_data_models_and_scripts(wheel):
     scripts = next(name for name in names if name.endswith("entry_points.txt"))
     text = zipfile.ZipFile(wheel).read(scripts).decode()
     assert "sparring = sparring.__main__:main" in text
+
+
+def test_checkout_without_symbolic_links_imports_its_folders(unlinked, tmp_path):
+    code = "import sparring, sparring.envs.dogfight, sparring.train as train; print(sparring.envs.__file__, train.main)"
+    (tmp_path / "probe.py").write_text(code)
+    done = call(unlinked, "probe", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(str(unlinked / "envs" / "__init__.py"))
 
 
 def test_runs_go_to_the_working_directory_and_meet_released_models(installed, tmp_path):

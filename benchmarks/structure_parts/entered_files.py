@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from types import CodeType, FrameType
 
-ROOMS = ("agents", "configs", "curriculum", "envs", "eval", "train.py")
+ROOMS = ("agents", "configs", "curriculum", "envs", "eval", "sparring", "train.py")
 PACKAGES = ("gymnasium", "hydra", "omegaconf", "pydantic", "tensorboard", "torch", "tqdm", "warp", "yaml")
 """Packages of other projects, which are imported before tracing begins: that takes a third of the time."""
 
