@@ -18,6 +18,7 @@ from sparring.agents.callbacks import Callback, check_callbacks
 from sparring.agents.opponents.training import find_opponents
 from sparring.agents.run.preflight import FolderClaim
 from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.core.parts import parts
 from sparring.configs.core.status import LOADING, say
 from sparring.configs.load import load_named
 from sparring.configs.opponents import opponent_text
@@ -28,20 +29,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from sparring.agents.play.own_reward import RewardView
-
-FIT = "sparring.agents.run.fit:fit"
-PLACES = {
-    "ppo": ("sparring.agents.ppo.trainer:PPOTrainer", FIT),
-    "grpo": ("sparring.agents.grpo.trainer:GRPOTrainer", "sparring.agents.grpo.trainer:fit"),
-    "clone": ("sparring.agents.llm.cloning.trainer:CloneTrainer", FIT),
-    "distill": ("sparring.agents.distill.trainer:DistillTrainer", FIT),
-    "sb3": ("sparring.agents.ppo.trainer:PPOTrainer", "sparring.agents.baselines.sb3:fit"),
-}
-"""Trainer class and training loop of every `trainer=`."""
-EXTRAS = {"grpo": "llm", "clone": "llm", "sb3": "sb3"}
-"""Optional dependencies of the trainers that have some."""
-ONE_PROCESS = ("clone", "sb3")
-"""Trainers that cannot be started by torchrun; distill says so itself."""
 
 
 def train_run(
@@ -125,17 +112,19 @@ def load_trainer(name: str) -> tuple[Any, Any]:
     """Import the trainer and the loop `name`; raises `InputError` if they cannot be used here."""
     # Busy-waiting threads make training ten times slower on a machine with other load.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    if name in ONE_PROCESS and os.environ.get("WORLD_SIZE", "1") != "1":
+    place = parts("trainers")[name]
+    if not place.processes and os.environ.get("WORLD_SIZE", "1") != "1":
         other = ", or use trainer=ppo" if name == "sb3" else ""
         raise InputError(f"trainer={name}: learns in one process; start it without torchrun{other}")
-    if EXTRAS.get(name) == "llm":
+    if place.extra == "llm":
         os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is ever downloaded
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
-        places = (place.split(":") for place in PLACES[name])
-        trainer, fit = (getattr(import_module(module), part) for module, part in places)
+        trainer, fit = (
+            getattr(import_module(m), n) for m, n in (text.split(":") for text in (place.trainer, place.fit))
+        )
     except ModuleNotFoundError as error:
-        if name not in EXTRAS:
+        if not place.extra:
             raise
-        raise InputError(f"trainer={name} needs {error.name}: `sparring install {EXTRAS[name]}`") from error
+        raise InputError(f"trainer={name} needs {error.name}: `sparring install {place.extra}`") from error
     return trainer, fit

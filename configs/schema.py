@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from sparring.configs import language
 from sparring.configs.core.allowed import Form, option
+from sparring.configs.core.parts import part_names
 from sparring.configs.core.session import GuardConfig, LoggerConfig, NetworkConfig
 from sparring.configs.games import MAGNET, MEMORY, ONLY_IMPORTED, EnvConfig, GymnasiumEnvConfig, ImportedEnvConfig
 
@@ -25,7 +26,7 @@ REGIMES = (
 PRECISIONS = ("auto", "fp32", "fp16", "bf16")
 EVICTIONS = ("oldest", "weakest")
 SAMPLINGS = ("hard", "variance")
-TRAINERS = ("ppo", "sb3", "grpo", "clone", "distill")
+TRAINERS = part_names("trainers")
 
 DOGFIGHT_CHECKS = (
     "evaluation.check_bot", "evaluation.check_every", "evaluation.check_alert", "evaluation.regimes_every",

@@ -1,7 +1,7 @@
 """Descriptor of a game for the rest of the project, defined in the game's own `__init__.py`.
 
-Registries, `--env`, lists of bots, suggestions and the trainers' adapters read it: a new game needs its package and its
-name in `ROOMS`. Heavy objects are named as "module:name" and imported on first use:
+Registries, `--env`, lists of bots, suggestions and the trainers' adapters read it: a new game needs its package and an
+entry point of the group `sparring.games`. Heavy objects are named as "module:name" and imported on first use:
 the descriptors need neither torch nor Warp.
 """
 
@@ -13,12 +13,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from sparring.configs.core.errors import InputError, choose
+from sparring.configs.core.parts import parts
 
 if TYPE_CHECKING:
     from sparring.envs.text import TextGame
-
-ROOMS = ("dogfight", "diplomacy", "chess", "air_combat")
-"""Packages next to this file that define a `GAME`."""
 
 EXTRAS = {"chess": "chess"}
 """Packages that only some games need, and the extra of Sparring that installs each."""
@@ -58,6 +56,8 @@ class Game:
     """Run file of a best response to one of its policies."""
     response_options: tuple[str, ...] = ()
     """Options of a policy's own matches that its contract leaves open, and that best responses to it have."""
+    order: int = 100
+    """Its position in lists, ascending; the first game is the one that a command means where none is named."""
     held_out: tuple[str, ...] = ()
     """Scripted players that evaluations name and runs do not train against."""
     batch: str = ""
@@ -131,8 +131,8 @@ class Game:
 
 @cache
 def games() -> tuple[Game, ...]:
-    """Return all games of the project."""
-    return tuple(import_module(f"sparring.envs.{room}").GAME for room in ROOMS)
+    """Return all games by their `order`, those of other installed packages last."""
+    return tuple(parts("games").values())
 
 
 def game_of(env_id: str) -> Game | None:

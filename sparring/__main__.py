@@ -18,42 +18,17 @@ from collections.abc import Sequence
 from importlib import import_module, metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
 
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.files import naming_files, write_atomically
+from sparring.configs.core.parts import CommandPlace, parts
 
 BAD_INPUT = 2
 
 
-class SubCommand(NamedTuple):
-    """A command of the repository: its module, what it does, and whether it needs the extra `train`."""
-
-    module: str
-    what: str
-    trains: bool = True
-
-
-COMMANDS = {
-    "play": SubCommand("sparring.eval.play", "fly against the released policy; with options any player, in any game"),
-    "watch": SubCommand("", "the released policy, or the policy file given, flies both aircraft", trains=False),
-    "policies": SubCommand(
-        "sparring.eval.zoo.cards",
-        "policies and their figures; policies add RUN puts your own run beside them",
-        trains=False,
-    ),
-    "bench": SubCommand("sparring.eval.bench.speed", "what this machine does, beside published machines", trains=False),
-    "train": SubCommand("sparring.train", "train: sparring train +run=quickstart, or your own game"),
-    "eval": SubCommand("sparring.eval.run", "wins, draws and losses with intervals; replays"),
-    "check": SubCommand("sparring.eval.check", "check a game of PettingZoo or OpenSpiel before it is learned"),
-    "exploit": SubCommand("sparring.eval.exploit", "train best responses to a policy"),
-    "payoff": SubCommand("sparring.eval.payoff", "a run's snapshots against each other"),
-    "seeds": SubCommand("sparring.eval.seeds", "several seeds as one result"),
-    "curves": SubCommand("sparring.eval.curves", "learning curves of several runs"),
-    "export": SubCommand("sparring.eval.export", "a policy as ONNX"),
-    "diplomacy-replay": SubCommand("sparring.eval.diplomacy_replay", "a game of Diplomacy on the map"),
-    "runs": SubCommand("sparring.eval.runs", "recorded runs: list, search, metrics, health", trains=False),
-    "install": SubCommand("", "install what an extra needs into this Python: sparring install train", trains=False),
+COMMANDS = parts("commands") | {
+    "watch": CommandPlace("", "the released policy, or the policy file given, flies both aircraft", trains=False),
+    "install": CommandPlace("", "install what an extra needs into this Python: sparring install train", trains=False),
 }
 TRAINING = ("torch", "warp", "hydra")
 """Packages of the extra `train` whose absence tells that it is not installed."""

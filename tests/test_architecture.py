@@ -1,7 +1,10 @@
-"""Structure of the code: allowed imports, the top level, and the size of files and folders."""
+"""Structure of the code: allowed imports, the core and its parts, and the size of files and folders."""
 
 import ast
+import os
 import re
+import subprocess
+import sys
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
@@ -9,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks import structure
+from benchmarks.structure_parts.parts import CORE, PARTS, crossings, lines, part_of, sources
 from sparring.configs.core.errors import InputError
 from tests.configs.run_configs import slow_but
+from tests.golden.checkout import copy_working_tree
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -245,29 +250,11 @@ def test_only_adapters_import_a_game():
     assert importers == ADAPTERS
 
 
-RATCHET = {
-    "product lines": 80_414,
-    "product files": 466,
-    "import lines, % of product lines": 7.4,
-    "files with one importer": 82,
-    "files with one importer and at most 80 lines": 5,
-    "`found` as a name, per 1,000 lines": 0.6,
-    "test lines": 69_679,
-}
-"""Figures of `benchmarks/structure.py`, which a commit may only lower; a new capability raises lines and files by what
-its commit says."""
 ENTERED = {
     "files entered by a PPO update": 30,
     "files entered by a GRPO step": 51,
     "files entered by an evaluation": 38,
 }
-
-
-def test_figures_of_the_structure_only_fall():
-    measured = {
-        name: float(figure.replace(",", "")) for name, figure in structure.counts(ROOT).items() if name in RATCHET
-    }
-    assert {name: figure for name, figure in measured.items() if figure > RATCHET[name]} == {}
 
 
 @pytest.mark.parametrize("name", slow_but([name for name in ENTERED if "GRPO" not in name], ENTERED))
@@ -284,4 +271,98 @@ def test_figures_of_the_structure_are_counted(tmp_path):
     (tmp_path / "eval" / "two.py").write_text("def two(found):\n    return found\n\n\nfoundation = 3\n")
     (tmp_path / "tests" / "test_one.py").write_text("found = 1\n")
     figures = structure.counts(tmp_path)
-    assert [figures[name] for name in RATCHET] == ["10", "7", "40.0", "1", "1", "300.0", "1"]
+    names = ("product lines", "product files", "import lines, % of product lines", "test lines")
+    assert [figures[name] for name in names] == ["10", "7", "40.0", "1"]
+
+
+RECORDED = ROOT / "tests" / "part_imports.txt"
+"""Imports from the core into parts, and between parts other than `ARROWS`; a line may leave, none may come."""
+ARROWS = {("diplomacy", "language"), ("chess", "language")}
+CEILINGS = {
+    CORE: 25_000,
+    "air_combat": 5_960,
+    "chess": 4_150,
+    "diplomacy": 16_000,
+    "dogfight": 7_070,
+    "imported": 5_670,
+    "language": 9_000,
+    "runs": 8_110,
+}
+"""Lines. The core's ceiling only falls; a part's is raised only by a commit that names its new capability."""
+DELETABLE = ("air_combat", "chess", "diplomacy")
+"""Parts without which the rest works as it is; the others follow as the recorded imports go."""
+USE = """\
+import contextlib, io, runpy, sys
+def call(main, words):
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        code = main(words)
+    assert not code, (words, code)
+    return printed.getvalue()
+import sparring
+from sparring.__main__ import main as program
+from sparring.train import main as train
+from sparring.eval.run import main as evaluate
+assert "usage: sparring" in call(program, [])
+assert "usage: python train.py" in call(train, ["--help"])
+small = "+run=bots_only scale=0.001 max_updates=2 name=x threads=1 device=cpu logger.progress=false evaluation.every=0"
+call(train, small.split())
+call(evaluate, "--ckpt x --opponents ace --games 2 --quiet".split())
+"""
+
+
+@pytest.fixture(scope="module")
+def product():
+    return sources(ROOT)
+
+
+def test_imports_from_the_core_into_parts_only_shrink(product):
+    edges = {line for pair, imports in crossings(product).items() if pair not in ARROWS for line in imports}
+    recorded = RECORDED.read_text().splitlines()
+    assert sorted(edges) == recorded, "a new import of a part; or one is gone: delete its line"
+
+
+def test_lines_of_core_and_parts_stay_below_their_ceilings(product):
+    assert {part: n for part, n in lines(product).items() if n > CEILINGS[part]} == {}
+
+
+def test_every_part_has_files_and_a_ceiling(product):
+    assert {part_of(name) for name in product} == {CORE, *PARTS} == {*CEILINGS}
+
+
+def test_crossings_count_late_and_relative_names():
+    files = {
+        "agents/ppo/trainer.py": "def f():\n    from sparring.envs.chess import board\n    import sparring.eval.runs\n",
+        "envs/chess/__init__.py": "from sparring.envs.chess.board import x\n",
+        "envs/chess/board.py": "",
+        "eval/runs.py": "",
+    }
+    assert crossings(files) == {
+        ("core", "chess"): {"agents/ppo/trainer.py imports envs/chess/board.py"},
+        ("core", "runs"): {"agents/ppo/trainer.py imports eval/runs.py"},
+    }
+
+
+def delete(parts, folder):
+    """Delete the files of parts in a copy, and the folders that are then empty; return the number of files."""
+    files = [
+        path for path in folder.rglob("*") if path.is_file() and part_of(path.relative_to(folder).as_posix()) in parts
+    ]
+    for path in files:
+        path.unlink()
+    for path in sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True):
+        if not path.is_symlink() and not any(path.iterdir()):
+            path.rmdir()
+    return len(files)
+
+
+@pytest.mark.parametrize(
+    "parts", [DELETABLE, *(pytest.param((part,), marks=pytest.mark.slow) for part in DELETABLE)], ids="+".join
+)
+def test_the_rest_trains_and_evaluates_when_parts_are_deleted(parts, tmp_path):
+    copy_working_tree(ROOT, tmp_path)
+    assert delete(parts, tmp_path) > 20
+    env = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", USE], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

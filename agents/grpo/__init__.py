@@ -2,3 +2,7 @@
 
 `rollouts` plays forked games, `objective` holds advantages, loss and reference, `trainer` runs the steps.
 """
+
+from sparring.configs.core.parts import TrainerPlace
+
+TRAINER = TrainerPlace("sparring.agents.grpo.trainer:GRPOTrainer", "sparring.agents.grpo.trainer:fit", extra="llm")

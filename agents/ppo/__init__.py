@@ -2,3 +2,7 @@
 
 `rollout` collects samples, `gae` turns rewards into advantages, `learner` updates the network, `trainer` repeats.
 """
+
+from sparring.configs.core.parts import TrainerPlace
+
+TRAINER = TrainerPlace("sparring.agents.ppo.trainer:PPOTrainer")

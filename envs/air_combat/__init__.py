@@ -7,6 +7,7 @@ from sparring.envs.air_combat.rules import BOTS, ENV_ID, HELD_OUT, VERSION
 from sparring.envs.game import Game
 
 GAME = Game(
+    order=4,
     name="air_combat",
     id=ENV_ID,
     title="air combat",

@@ -14,6 +14,7 @@ PACKAGE = "chess"
 BOTS = ("random", "builtin", "stockfish")
 
 GAME = Game(
+    order=3,
     name="chess",
     id=ENV_ID,
     title="chess",

@@ -7,6 +7,7 @@ from sparring.envs.diplomacy.board.codes import BOTS, ENV_ID, NUM_POWERS, SEED_B
 from sparring.envs.game import BuiltPlayer, Game
 
 GAME = Game(
+    order=2,
     name="diplomacy",
     id=ENV_ID,
     title="Diplomacy",

@@ -8,6 +8,7 @@ from sparring.envs.dogfight.rules import BOTS, ENV_ID, HELD_OUT_SCRIPTS, VERSION
 from sparring.envs.game import Game
 
 GAME = Game(
+    order=1,
     name="dogfight",
     id=ENV_ID,
     title="the dogfight",

@@ -1,1 +1,5 @@
 """Evaluation and replays of Diplomacy."""
+
+from sparring.configs.core.parts import CommandPlace
+
+REPLAY = CommandPlace("sparring.eval.diplomacy_replay", "a game of Diplomacy on the map", order=12)

@@ -143,7 +143,7 @@ class NewRunConfig(schema.PPORunConfig):
 room = sys.modules["sparring.envs.new"] = ModuleType("sparring.envs.new")
 room.RUNS, about = (NewRunConfig,), {"title": "the new game", "seats": 2, "bots": NewRunConfig.bots, "first_run": ""}
 room.GAME = game.Game(name="new", id="sparring/New-v0", runs="sparring.envs.new:RUNS", **about)
-game.ROOMS += ("new",)
+game.parts("games")["new"] = room.GAME
 game.games.cache_clear()
 
 from sparring.configs.core.errors import ConfigError

@@ -1,1 +1,5 @@
 """Behaviour cloning of bots by a language model."""
+
+from sparring.configs.core.parts import TrainerPlace
+
+TRAINER = TrainerPlace("sparring.agents.llm.cloning.trainer:CloneTrainer", extra="llm", processes=False)

@@ -1,0 +1,81 @@
+"""The core and its parts: which file belongs to which, and what one imports of another.
+
+A part is a game, the language models, the games of other packages, or the analysis of runs. The core is the rest, and
+is to know none of them. The league (`curriculum/league/`) is in the core: PPO and GRPO meet the same one.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+PARTS = {
+    "dogfight": r"envs/dogfight/|agents/(opponents|ppo/tasks)/dogfight|agents/play/(dogfight_matches|own_reward)"
+    r"|eval/dogfight/|eval/browser/dogfight/",
+    "air_combat": r"envs/air_combat/|agents/(opponents|ppo/tasks)/air_combat|eval/air_combat/|eval/browser/air_combat/",
+    "diplomacy": r"envs/diplomacy/|agents/(opponents|ppo/tasks)/diplomacy|agents/policies/order_network|agents/distill/"
+    r"|eval/diplomacy|eval/browser/diplomacy/",
+    "chess": r"envs/chess/|eval/chess/|eval/browser/chess/",
+    "imported": r"envs/imported/|eval/(imported/|check\b)|agents/ppo/(tasks/(imported|copies)|seat_rollout)"
+    r"|agents/(opponents|play)/seat|agents/play/exploitability",
+    "language": r"agents/(llm|grpo|language)/|envs/(text\b|hubs/)|agents/opponents/language|configs/language",
+    "runs": r"eval/(analysis/|runs\b)|agents/sweeps/|configs/sweeps/",
+}
+CORE = "core"
+ROOMS = ("agents", "configs", "curriculum", "envs", "eval", "sparring", "train.py")
+
+
+def part_of(path: str) -> str:
+    """Return the part of a file, by its path below the repository, or `CORE`."""
+    return next((name for name, pattern in PARTS.items() if re.match(pattern, path)), CORE)
+
+
+def sources(root: Path) -> dict[str, str]:
+    """Return the source of every product file by its path; those behind the links of `sparring/` only once."""
+    paths = [path for room in ROOMS for path in ([root / room] if "." in room else (root / room).rglob("*.py"))]
+    inside = {path.relative_to(root).as_posix(): path for path in paths}
+    return {name: path.read_text("utf-8") for name, path in inside.items() if not path.parent.is_symlink()}
+
+
+def lines(files: Mapping[str, str]) -> Counter[str]:
+    """Return the number of lines of the core and of each part."""
+    counts: Counter[str] = Counter()
+    for name, source in files.items():
+        counts[part_of(name)] += source.count("\n")
+    return counts
+
+
+def crossings(files: Mapping[str, str]) -> dict[tuple[str, str], set[str]]:
+    """Return what the core and each part import of another part, as "file imports module"; late imports count too."""
+    edges: dict[tuple[str, str], set[str]] = {}
+    for name, source in files.items():
+        for node in ast.walk(ast.parse(source)):
+            for module in _modules(node, files):
+                pair = part_of(name), part_of(module)
+                if pair[1] not in (CORE, pair[0]):
+                    edges.setdefault(pair, set()).add(f"{name} imports {module}")
+    return edges
+
+
+def _modules(node: ast.AST, files: Mapping[str, str]) -> set[str]:
+    """Files or folders, with a slash at the end, that an import statement names."""
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+        names = [f"{node.module}.{alias.name}" for alias in node.names]
+    else:
+        return set()
+    return {_file(name.split(".")[1:], files) for name in names if name.startswith("sparring.")}
+
+
+def _file(parts: list[str], files: Mapping[str, str]) -> str:
+    for length in (len(parts), len(parts) - 1):
+        path = "/".join(parts[:length])
+        if f"{path}.py" in files:
+            return f"{path}.py"
+        if f"{path}/__init__.py" in files:
+            return f"{path}/"
+    return "/".join(parts)
