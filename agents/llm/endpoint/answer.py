@@ -15,7 +15,7 @@ from email.utils import parsedate_to_datetime
 from time import time
 from typing import Any
 
-from sparring.envs.text import without_reasoning
+from sparring.envs.reasoning import without_reasoning
 
 KINDS = ("timeout", "connection", "rate_limited", "server", "refused", "malformed", "too_large")
 """No answer in time; none or a partial one; 429; 5xx; another status; invalid JSON; too many bytes."""
