@@ -33,7 +33,7 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, location_name
 from sparring.envs.diplomacy.orders.choices import WAIVE, Choices
 from sparring.envs.diplomacy.orders.listing import find
-from sparring.envs.diplomacy.orders.notation import Order, OrderError, read_order
+from sparring.envs.diplomacy.orders.notation import Order, OrderError, as_retreat, read_order
 from sparring.envs.diplomacy.orders.remarks import DOUBT, split_remarks, with_remarks
 from sparring.envs.diplomacy.orders.submit import Line
 from sparring.envs.reasoning import headed_answer, without_reasoning
@@ -143,6 +143,8 @@ class _CompletionReader:
             return f"{POWERS[self.choices.power]} has nothing to order in {here}"
         options = self.choices.options[slot]
         listed = [option.value for option in options]
+        if any(value & codes.KIND_MASK == codes.RETREAT for value in listed):
+            order = as_retreat(order)
         number = listed.index(order) if order in listed else find(order, np.array(listed))
         return self._accept(options[number]) if number >= 0 else f"is not legal in {here} now"
 
@@ -315,12 +317,12 @@ def _read(line: str) -> OrderLine:
     if not problem:
         return OrderLine(line.strip(), orders, "")
     without, full, remarks = split_remarks(bare)
-    if not remarks or not without:
+    if not without or (not remarks and without == bare):
         return OrderLine(line.strip(), (), problem)
-    if DOUBT.search(bare):
+    if remarks and DOUBT.search(bare):
         return OrderLine(line, (), "names an order with a doubt; write the order alone, or leave it out")
     orders, problem = with_remarks(without, full, remarks, _orders)
-    return OrderLine(line.strip(), orders, problem, remarked=True)
+    return OrderLine(line.strip(), orders, problem, remarked=bool(remarks))
 
 
 def _orders(text: str) -> tuple[tuple[Order | None, ...], str]:

@@ -63,19 +63,29 @@ _UNITS = {"A": "A", "ARMY": "A", "F": "F", "FLEET": "F"}
 _ARROW = re.compile(r"[-=]+>|[→‐‑–—−]|(?<!\w)-(?!\w)")
 _DIRECTIONS = frozenset(("to", "into", "in", "toward", "towards", "at", "-"))
 _FILLERS = _DIRECTIONS.union(("the", "with", "by", "a", "an", "its", "on", "from", "of", "against"))
+_AIM = re.compile(r"(?:to|into)\b|[-=]+>|[-→‐‑–—−]", re.IGNORECASE)
 _PURPOSE = re.compile(
     r"(?:to|in order to|so as to) support\b|with (?:the )?support\b|(?:well |is )?supported\b", re.IGNORECASE
 )
 """What a move is for, or who supports it: no part of it."""
 
 
-def split_remarks(text: str) -> tuple[str, str, list[str]]:
-    """Return a line without its remarks, with their texts in place, and these texts; coasts in brackets stay."""
+def split_remarks(text: str) -> tuple[str, list[str], list[str]]:
+    """Return a line without its remarks, the line with all or some of their texts in place, and these texts.
+
+    Coasts in brackets stay.
+    """
     text = _COAST.sub(lambda coast: f"({coast[1]}C)", text.translate(_ROUND))
     remarks = [next(filter(None, found.groups()), "").strip() for found in _REMARK.finditer(text)]
-    within = iter(remarks)
-    full = _REMARK.sub(lambda _: f" {_in_place(next(within))} ", text)
-    return _REMARK.sub("", text).strip(), full.strip(), remarks
+    places = [_in_place(remark) for remark in remarks]
+    parts = [place if place == "VIA" or _AIM.match(place) else "" for place in places]
+    return _REMARK.sub("", text).strip(), [_filled(text, places), _filled(text, parts)], remarks
+
+
+def _filled(text: str, places: Sequence[str]) -> str:
+    """Return a line with these texts in the places of its remarks."""
+    texts = iter(places)
+    return _REMARK.sub(lambda _: f" {next(texts)} ", text).strip()
 
 
 def _in_place(remark: str) -> str:
@@ -84,16 +94,19 @@ def _in_place(remark: str) -> str:
 
 
 def with_remarks(
-    without: str, full: str, remarks: Sequence[str], read: Callable[[str], tuple[Orders, str]]
+    without: str, full: Sequence[str], remarks: Sequence[str], read: Callable[[str], tuple[Orders, str]]
 ) -> tuple[Orders, str]:
-    """Return the orders of a line and its problem, by what `read` makes of it without its remarks and in full."""
-    orders, problem = read(without) if without else ((), "is a remark alone")
-    complete, wrong = read(full)
-    if not wrong and (problem or len(complete) == len(orders)):
-        return complete, ""
+    """Return the orders of a line and its problem, by what `read` makes of it without its remarks and with them."""
+    orders, problem = read(without)
+    for text in full:
+        complete, wrong = read(text)
+        if not wrong and (problem or len(complete) == len(orders)):
+            orders, problem, without = complete, "", text
+            break
     if problem:
         return (), problem
-    part = next((remark for remark in remarks if _changes(remark, [order for order in orders if order])), None)
+    left = [remark for remark in remarks if _in_place(remark) not in without]
+    part = next((remark for remark in left if _changes(remark, [order for order in orders if order])), None)
     if part is None:
         return orders, ""
     return (), f"has {part[:40]!r} beside the order, which may be a part of it; write the order without brackets"
