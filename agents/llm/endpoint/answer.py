@@ -37,11 +37,11 @@ WHOLE, CUT, WITHHELD, CALL, FAILED = "", "length", "withheld", "call", "failed"
 FINISHES = {
     WHOLE: "stop eos eos_token end end_turn stop_sequence stop_token complete completed done finished",
     CUT: "length max_tokens model_length max_output_tokens max_completion_tokens max_length token_limit error_limit "
-    "context_length context_length_exceeded model_context_window_exceeded truncated incomplete pause_turn",
+    "context_length context_length_exceeded model_context_window_exceeded truncated incomplete pause_turn repetition",
     WITHHELD: "content_filter content_filtered safety refusal recitation blocklist prohibited_content spii sensitive "
     "guardrail_intervened error_toxic image_safety language moderation",
     CALL: "tool_calls tool_call tool_use function_call malformed_function_call unexpected_tool_call",
-    FAILED: "error abort aborted cancelled canceled failed failure network_error server_error timeout repetition "
+    FAILED: "error abort aborted cancelled canceled failed failure network_error server_error timeout "
     "insufficient_system_resource overloaded",
 }
 """Reasons for the end of an answer, in lower case: OpenAI, Anthropic, Gemini, Mistral, Cohere, DeepSeek, Bedrock,
@@ -57,17 +57,21 @@ class EndpointError(Exception):
     """A request without an answer.
 
     Attributes: `kind`, one of `KINDS`; `again`, whether a retry may help; `after`, the seconds to wait before it, as
-    given by the server; `unusable`, whether all other requests would fail as well.
+    given by the server; `unusable`, whether all other requests would fail as well; `refused`, parameters of the request
+    that the server does not take.
 
     """
 
     def __init__(self, kind: str, text: str, *, again: bool = True, after: float = 0.0, unusable: bool = False) -> None:
         super().__init__(text)
         self.kind, self.again, self.after, self.unusable = kind, again, after, unusable
+        self.refused: tuple[str, ...] = ()
 
     def told(self, text: str) -> EndpointError:
         """Return the same error with another text, and without its cause and traceback."""
-        return EndpointError(self.kind, text, again=self.again, after=self.after, unusable=self.unusable)
+        error = EndpointError(self.kind, text, again=self.again, after=self.after, unusable=self.unusable)
+        error.refused = self.refused
+        return error
 
 
 def of_status(status: int, text: str, retry_after: str | None) -> EndpointError:
@@ -98,8 +102,9 @@ class ServerAnswer:
     """One completion.
 
     Attributes: `text`, without the key and without reasoning; `finish`, a key of `FINISHES`, `CUT` also for reasoning
-    without an end; `unknown`, a reason for the end that is in no table; `prompt_ids` and `token_ids`, if returned; `alternatives`, for every token the possible ids and their
-    log-probabilities, if returned; `prompt_tokens`, `completion_tokens` and `cached_tokens`, 0 if not returned.
+    without an end; `unknown`, a reason for the end that is in no table; `prompt_ids` and `token_ids`, if returned;
+    `alternatives`, for every token the possible ids and their log-probabilities, if returned; `prompt_tokens`,
+    `completion_tokens` and `cached_tokens`, 0 if not returned.
 
     """
 
