@@ -247,6 +247,8 @@ def headed_answer(text: str, holds: Holds) -> str:
     of reasoning. If all are, the text after the first paragraph under each counts. Without headings the text is
     returned as it is.
     """
+    if len(text) > _SEARCHED:
+        return text
     sections = _sections(text)
     if all(section.kind == PLAIN for section in sections):
         return text
