@@ -8,7 +8,6 @@ answer is one sequence of lines, or `FreeText`, any text, which the game parses.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -373,33 +372,3 @@ class TextGame:
 def mix(*numbers: int) -> int:
     """Return a number in [0, 2^31) derived from several, the same on every machine."""
     return int(np.random.SeedSequence(numbers).generate_state(1)[0]) >> 1
-
-
-_REASONING = re.compile(
-    r"[<\[◁](/?)(?:seed:)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|scratchpad)(?:\s[^<>\[\]]{0,80})?[>\]▷]",
-    re.IGNORECASE,
-)
-_CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)[^<>]{0,80}(?:<\|constrain\|>[^<>]{0,80})?<\|message\|>")
-"""Tags around reasoning, and harmony's channels, of which `final` is the answer."""
-
-
-def without_reasoning(text: str) -> tuple[str, bool]:
-    """Return the answer in a model's text, and True if reasoning in it has no end. Takes linear time.
-
-    Reasoning ends at the last closing tag, such as `</think>`, or begins at an opening tag that is never closed. With
-    harmony's channels all but the final one is reasoning, also where a server leaves out their marks.
-    """
-    final, other = -1, False
-    for channel in _CHANNEL.finditer(text):
-        final, other = (channel.end(), other) if channel[1] == "final" else (final, True)
-    if final >= 0 or other:
-        return (text[final:].partition("<|")[0], False) if final >= 0 else ("", True)
-    if text.lstrip().startswith("analysis") and "assistantfinal" in text:
-        return text.rpartition("assistantfinal")[2], False
-    begin, opened = 0, -1
-    for tag in _REASONING.finditer(text):
-        if tag[1]:
-            begin, opened = tag.end(), -1
-        elif opened < 0:
-            opened = tag.start()
-    return (text[begin:opened], True) if opened >= 0 else (text[begin:], False)

@@ -122,7 +122,8 @@ def score_transition(prompt: str, answer: str) -> TransitionScore:
     if positions.read_legal_move(board, question.move) is None:
         return TransitionScore(ILLEGAL_PROMPT)
     truth = true_transition(question.fen, question.move).fen
-    parts = split_answer(positions.collapse(answer) if len(answer) <= LONGEST_ANSWER else "")
+    text = positions.collapse(answer)
+    parts = split_answer(text if len(text) <= LONGEST_ANSWER else "")
     if len(parts) >= TWO_ANSWERS:
         parts = [""]
     position, form, validity = position_reward(parts[0], truth), form_reward(parts), validity_reward(parts[0], truth)

@@ -13,11 +13,13 @@ import chess
 import numpy as np
 
 from sparring.configs.core.errors import InputError
+from sparring.envs.reasoning import headed_answer, without_reasoning
 
 FIELDS = 6
 """Fields of a FEN: board, turn, castling, en passant, half-move clock, full-move number."""
 UCI = re.compile(r"[a-h][1-8][a-h][1-8][qrbnQRBN]?")
 """A move as text. A capital promotion letter is read, but names no legal move."""
+_LABEL = re.compile(r"\b[MB]:")
 SHOWN = 100
 """Characters of a FEN in messages; none is longer."""
 GIVE = "give a position that can occur in standard chess, as FEN"
@@ -95,8 +97,14 @@ def same_position(fen: str, expected: str) -> bool:
 
 
 def collapse(text: str) -> str:
-    """Return the text with runs of white space as one space and without white space at the ends, for scoring only."""
-    return re.sub(r"\s{2,}", " ", text).strip()
+    """Return a model's answer without its reasoning, runs of white space as one space, for scoring only."""
+    answer = headed_answer(without_reasoning(text, _holds_answer)[0], _holds_answer)
+    return re.sub(r"\s{2,}", " ", answer).strip()
+
+
+def _holds_answer(text: str) -> bool:
+    """Return whether a text has a label of the P task, or the three separators of the A task."""
+    return bool(_LABEL.search(text)) or text.count("+") >= 3
 
 
 def edit_similarity(text: str, expected: str) -> float:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sparring.configs.core.errors import InputError, choose
-from sparring.envs.text import Prompt, mix, without_reasoning
+from sparring.envs.reasoning import without_reasoning
+from sparring.envs.text import Prompt, mix
 
 GAMES = ("diplomacy", "chess_analysis", "chess_arbiter")
 POWERS = ("AUSTRIA", "ENGLAND", "FRANCE", "GERMANY", "ITALY", "RUSSIA", "TURKEY")

@@ -33,6 +33,9 @@ from sparring.eval.stats.tables import common_record, share_text, table, wilson
 EVENT = "Sparring evaluation"
 _ANSWER = re.compile(r"(?:^|; )answer: ?(.*)", re.DOTALL)
 _TAG = r'\[\s*(?P<name>\w+)\s+"(?P<value>(?:[^"\\\n]|\\.)*)"\s*\]'
+_RESULTS = ("1-0", "0-1", "1/2-1/2", "*")
+_WORD_GLYPHS = ("e.p.", "ep", "ch", "mate", "N", "TN", "D", "Δ", "zz", "ZZ", "RR", "BB")
+"""Glyphs after a move that are letters: en passant, check, mate, novelty, diagram, idea, zugzwang, pairs of pieces."""
 _TOKEN = re.compile(
     rf"""
       (?P<space>\s+)
@@ -43,14 +46,18 @@ _TOKEN = re.compile(
     | (?P<unclosed>\{{(?:[^\n]|\n(?!\[\w+\s+"))*)
     | (?P<open>\()
     | (?P<close>\))
-    | (?P<mark>\$[0-9]+|[!?]+)
-    | (?P<result>(?:1-0|0-1|1/2-1/2)(?![^\s(){{}};])|\*)
-    | (?P<number>[0-9]+(?:\.+|(?=\s|\Z))(?<!\b0000)|\.+|e\.p\.(?=\s))
+    | (?P<mark>\$[0-9]*|[!?]+)
+    | (?P<result>(?:1-0|0-1|1/2-1/2|½-½|1/2)(?![^\s(){{}};])|\*)
+    | (?P<number>[0-9]+(?:[.…]+|(?=\s|\Z))(?<!\b0000)|[.…]+)
+    | (?P<glyph>(?:{"|".join(map(re.escape, _WORD_GLYPHS))}|(?:(?!--|@@@@)(?:_|[^\w\s(){{}};$!?*]))+)
+        (?![^\s(){{}};$!?*]))
     | (?P<word>[^\s(){{}};$!?*]+|\S)
     """,
     re.VERBOSE | re.MULTILINE,
 )
 """Tokens of a file; a comment ends before the tags of the next game, where it is one without an end."""
+_SUFFIX = re.compile(r"(?<=[\dO0QRBN+#])(?:e\.?p\.?|ch|mate|TN|D|Δ|zz)?(?:(?!--|@@@@)[\W_])*$")
+"""En passant, check, and glyphs at the end of a move's word."""
 _FIGURINES = str.maketrans("♔♕♖♗♘♚♛♜♝♞", "KQRBNKQRBN", "♙♟")
 _PLAIN_ENDS = (chess.Termination.CHECKMATE, chess.Termination.STALEMATE)
 """Ends that leave no other result; in others a player may have lost on time."""
@@ -81,7 +88,8 @@ def read_pgn(text: str) -> PGNFile:
     """Return the main lines of all games, with the answers of language models; White is the evaluated player.
 
     Moves are in English SAN, with figurines, zeros and long forms allowed. A game is refused for a token that is not
-    read whole, such as `Sf3`: python-chess reads it as `f3`. Variations, other comments and NAGs are skipped.
+    read whole, such as `Sf3`: python-chess reads it as `f3`. Variations, other comments, NAGs and glyphs such as ± are
+    skipped, also where a glyph is part of a move's word.
     """
     reader = _PGNReader()
     for token in _TOKEN.finditer(text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")):
@@ -148,7 +156,7 @@ class _PGNReader:
         elif kind == "comment" and (answer := _ANSWER.search(text[1:-1].strip())):
             _keep_answer(game, len(game.board.move_stack), game.board, answer[1])
         elif kind == "result" and game.result == "*":
-            game.result = text
+            game.result = text if text in _RESULTS else "1/2-1/2"
         elif kind in ("word", "broken"):
             self._play(game.board, text)
 
@@ -168,9 +176,9 @@ class _PGNReader:
         return ChessGame(board, white, black, chess.WHITE, 0, result=self._tags.get("Result", "*"))
 
     def _play(self, board: chess.Board, text: str) -> None:
-        move = text.translate(_FIGURINES).removesuffix("e.p.")
+        move = _SUFFIX.sub("", text.translate(_FIGURINES))
         try:
-            played = board.parse_san(re.sub(r"[+#]+$", "", move))
+            played = board.parse_san(move)
         except chess.IllegalMoveError:
             return self._refuse(text, "is an illegal move")
         except chess.AmbiguousMoveError:

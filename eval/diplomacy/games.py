@@ -179,7 +179,11 @@ def play_language(options: DiplomacyOptions, player: LanguagePlayer, device: str
     finally:
         for backend in player.models.values():
             backend.close()
-    played.about = player.about | {"temperature": options.temperature or 0.0} | served(player)
+    notes = {name: note for one in player.models.values() for name, note in getattr(one, "notes", {}).items()}
+    temperature = None if "temperature" in notes else options.temperature or 0.0
+    played.about = player.about | {"temperature": temperature} | served(player)
+    if notes:
+        played.about["endpoint_notes"] = list(notes.values())
     played.records = _records(options, cells, ends) if ends else []
     return played
 

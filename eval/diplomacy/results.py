@@ -230,9 +230,12 @@ def _about(about: Mapping[str, Any]) -> list[str]:
     if not about:
         return []
     how = f"at temperature {about['temperature']:g}" if about["temperature"] else "the likeliest token each time"
+    if about["temperature"] is None:
+        how = "at the server's own temperature"
     trained = about.get("training", {})
     steps = f", trained for {trained['step']} steps" if "step" in trained else ""
-    return [f"Language model: {about['model']}{steps}; {how}.{_served(about.get('endpoint', {}))}"]
+    notes = "".join(f" The server: {note}." for note in about.get("endpoint_notes", ()))
+    return [f"Language model: {about['model']}{steps}; {how}.{_served(about.get('endpoint', {}))}{notes}"]
 
 
 def _served(metrics: Mapping[str, float]) -> str:

@@ -15,7 +15,7 @@ from email.utils import parsedate_to_datetime
 from time import time
 from typing import Any
 
-from sparring.envs.text import without_reasoning
+from sparring.envs.reasoning import without_reasoning
 
 KINDS = ("timeout", "connection", "rate_limited", "server", "refused", "malformed", "too_large")
 """No answer in time; none or a partial one; 429; 5xx; another status; invalid JSON; too many bytes."""
@@ -32,9 +32,21 @@ FORBIDDEN = -9000.0
 """Log-probabilities below this are minus infinity."""
 DONE = "[DONE]"
 """Last event of a streamed answer."""
-CUT = "length"
-CUT_NAMES = (CUT, "max_tokens", "MAX_TOKENS")
-"""Names of the same reason in servers of other makers."""
+WHOLE, CUT, WITHHELD, CALL, FAILED = "", "length", "withheld", "call", "failed"
+"""Kinds of ends of an answer: whole; cut off by a limit; held back by a filter; a call of a tool; failed."""
+FINISHES = {
+    WHOLE: "stop eos eos_token end end_turn stop_sequence stop_token complete completed done finished",
+    CUT: "length max_tokens model_length max_output_tokens max_completion_tokens max_length token_limit error_limit "
+    "context_length context_length_exceeded model_context_window_exceeded truncated incomplete pause_turn repetition",
+    WITHHELD: "content_filter content_filtered safety refusal recitation blocklist prohibited_content spii sensitive "
+    "guardrail_intervened error_toxic image_safety language moderation",
+    CALL: "tool_calls tool_call tool_use function_call malformed_function_call unexpected_tool_call",
+    FAILED: "error abort aborted cancelled canceled failed failure network_error server_error timeout "
+    "insufficient_system_resource overloaded",
+}
+"""Reasons for the end of an answer, in lower case: OpenAI, Anthropic, Gemini, Mistral, Cohere, DeepSeek, Bedrock,
+OpenRouter, vLLM, SGLang, TGI. A failed one is an error, which is retried."""
+_KIND_OF = {name: kind for kind, names in FINISHES.items() for name in names.split()}
 QUOTED = 300
 """Characters of a server's message that are quoted in errors."""
 LARGEST_ID = 1 << 31
@@ -45,17 +57,21 @@ class EndpointError(Exception):
     """A request without an answer.
 
     Attributes: `kind`, one of `KINDS`; `again`, whether a retry may help; `after`, the seconds to wait before it, as
-    given by the server; `unusable`, whether all other requests would fail as well.
+    given by the server; `unusable`, whether all other requests would fail as well; `refused`, parameters of the request
+    that the server does not take.
 
     """
 
     def __init__(self, kind: str, text: str, *, again: bool = True, after: float = 0.0, unusable: bool = False) -> None:
         super().__init__(text)
         self.kind, self.again, self.after, self.unusable = kind, again, after, unusable
+        self.refused: tuple[str, ...] = ()
 
     def told(self, text: str) -> EndpointError:
         """Return the same error with another text, and without its cause and traceback."""
-        return EndpointError(self.kind, text, again=self.again, after=self.after, unusable=self.unusable)
+        error = EndpointError(self.kind, text, again=self.again, after=self.after, unusable=self.unusable)
+        error.refused = self.refused
+        return error
 
 
 def of_status(status: int, text: str, retry_after: str | None) -> EndpointError:
@@ -85,9 +101,10 @@ def seconds_of(retry_after: str | None) -> float:
 class ServerAnswer:
     """One completion.
 
-    Attributes: `text`, without the key and without reasoning; `finish`, empty or `CUT`, also for reasoning without an
-    end; `prompt_ids` and `token_ids`, if returned; `alternatives`, for every token the possible ids and their
-    log-probabilities, if returned; `prompt_tokens`, `completion_tokens` and `cached_tokens`, 0 if not returned.
+    Attributes: `text`, without the key and without reasoning; `finish`, a key of `FINISHES`, `CUT` also for reasoning
+    without an end; `unknown`, a reason for the end that is in no table; `prompt_ids` and `token_ids`, if returned;
+    `alternatives`, for every token the possible ids and their log-probabilities, if returned; `prompt_tokens`,
+    `completion_tokens` and `cached_tokens`, 0 if not returned.
 
     """
 
@@ -99,29 +116,64 @@ class ServerAnswer:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
+    unknown: str = ""
 
 
 def read_answer(data: Mapping[str, Any], hide: Hide) -> ServerAnswer:
     """Parse the result of /completions or /chat/completions; raises `EndpointError` if it has no text."""
     choices = data.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices else None
+    choice = choices[0] if isinstance(choices, list) and choices else _anthropic(data)
+    if failed := error_in(data) or error_in(choice):
+        raise _failure(failed, hide)
     if not isinstance(choice, Mapping):
-        if data.get("error"):
-            said = hide(json.dumps(data["error"], ensure_ascii=False))[:QUOTED]
-            raise EndpointError("malformed", f"the answer is an error: {said}")
         raise EndpointError("malformed", f"the answer has no choices, only {', '.join(map(str, data))[:100]}")
     text, unfinished = without_reasoning(_text(choice))
     tokens = _ids(choice.get("token_ids"))
+    finish, unknown = _finish(choice)
     return ServerAnswer(
         hide(text),
-        CUT if unfinished or choice.get("finish_reason") in CUT_NAMES else "",
+        CUT if unfinished else finish,
         _ids(choice.get("prompt_token_ids")),
         tokens,
         _alternatives(_of(choice, "logprobs", "top_logprobs"), tokens),
         _count(_of(data, "usage", "prompt_tokens")),
         _count(_of(data, "usage", "completion_tokens")),
         _count(_of(data, "usage", "prompt_tokens_details", "cached_tokens")),
+        hide(unknown),
     )
+
+
+def _finish(choice: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the kind of a choice's end, and its name if that is in no table. Raises `EndpointError` for a failure."""
+    name = choice.get("finish_reason")
+    if _of(choice, "message", "refusal"):
+        return WITHHELD, ""
+    kind = _KIND_OF.get(name.lower() if isinstance(name, str) else "", None if name else WHOLE)
+    if kind == FAILED:
+        raise EndpointError("server", f"the answer ends with finish_reason={str(name)[:QUOTED]!r}")
+    return (WHOLE, str(name)[:QUOTED]) if kind is None else (kind, "")
+
+
+def error_in(value: Any) -> Any:
+    """Return the error that an answer, an event or a choice holds, None if there is none."""
+    whole = _of(value, "object") == "error" or _of(value, "type") == "error"
+    return _of(value, "error") or (value if whole else None)
+
+
+def _failure(error: Any, hide: Hide) -> EndpointError:
+    """Return the error of a server that answers 200; one with a status in it counts as that status."""
+    said = hide(json.dumps(error, ensure_ascii=False))[:QUOTED]
+    status = next((code for code in (_of(error, "code"), _of(error, "status")) if type(code) is int), 0)
+    if 300 <= status < 600:
+        return of_status(status, f"the answer is an error: {said}", None)
+    return EndpointError("malformed", f"the answer is an error: {said}")
+
+
+def _anthropic(data: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the body of Anthropic's messages as a choice, None if it is not one."""
+    if data.get("type") != "message" or "content" not in data:
+        return None
+    return {"message": {"content": data["content"]}, "finish_reason": data.get("stop_reason")}
 
 
 def joined(events: Sequence[Any]) -> dict[str, Any]:
@@ -131,12 +183,14 @@ def joined(events: Sequence[Any]) -> dict[str, Any]:
     """
     text, finish, usage = "", None, None
     for event in events:
-        if _of(event, "error"):
-            return dict(event)
+        if failed := error_in(event):
+            return {"error": failed}
         usage = _of(event, "usage") or usage
         choices = _of(event, "choices")
         for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, Mapping) and not choice.get("index"):
+                if failed := error_in(choice):
+                    return {"error": failed}
                 text, finish = text + _text(choice), choice.get("finish_reason") or finish
     if finish is None and events[-1:] != [DONE]:
         raise EndpointError("connection", "the answer is streamed, and hangs up before the end")

@@ -98,6 +98,11 @@ class EndpointBackend:
         """Return counts of requests, tokens, seconds and errors since the server was opened."""
         return self.meter.metrics()
 
+    @property
+    def notes(self) -> dict[str, str]:
+        """Lines on what the server refuses, by the parameter's name, and on its unknown reasons for an end."""
+        return self._asker.notes
+
     def close(self) -> None:
         """Stop retries, and end all running requests."""
         self._stopped.set()

@@ -21,7 +21,7 @@ from sparring.agents.llm.backend import FALLBACK, Decision
 from sparring.agents.llm.decoding.constraint import Steps
 from sparring.agents.llm.endpoint.answer import ServerAnswer
 from sparring.agents.llm.endpoint.request import Question, Spelling, Writer, Writing
-from sparring.agents.llm.endpoint.retry import Meter
+from sparring.agents.llm.endpoint.retry import PROBLEM_OF, Meter
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig
 from sparring.envs.text import FreeText, Menu, TextFormat
@@ -96,6 +96,8 @@ class Judge:
     def decision(self, prompt: str | list[int], choices: Menu | FreeText, writing: Writing) -> Decision:
         """Return the written decision; if it is not legal, its legal part with the rest filled in."""
         if isinstance(choices, FreeText):
+            if writing.finish:
+                self._meter.add(f"errors/{PROBLEM_OF[writing.finish]}")
             return Decision((), why_inexact="free text of a server is not checked", free_text=writing.text)
         ids = writing.token_ids
         steps = None if self._spelling is None or ids is None else self._spelling.replay(choices, ids)
@@ -108,7 +110,7 @@ class Judge:
             reason = self.reason or "its tokens are not those in which the tokenizer writes the same lines"
             return Decision(reading.chosen, why_inexact=reason)
         # Truncated also if all of it was reasoning, which some servers send apart from the text.
-        problem = "truncated" if writing.cut else "illegal" if writing.text.strip() else "empty"
+        problem = PROBLEM_OF.get(writing.finish) or ("illegal" if writing.text.strip() else "empty")
         self._meter.add(f"errors/{problem}")
         unread = next(iter(reading.problems), None)
         first = f": {unread.text[:100]!r}: {unread.problem[:200]}" if unread else ""

@@ -21,10 +21,13 @@ from urllib.parse import urlsplit
 
 from sparring.agents.llm.endpoint.answer import DONE, QUOTED, EndpointError, joined, of_status
 from sparring.agents.llm.endpoint.key import Key
+from sparring.agents.llm.endpoint.refused import STATUSES, refused_parameters
 from sparring.configs.core.errors import one_line
 
 LARGEST = 8 << 20
 """Bytes of an answer; a longer one is rejected before it is read completely."""
+LONGEST_ERROR = 20_000
+"""Bytes of an error in which refused parameters are looked for."""
 DIGITS = 20
 """Of a whole number in an answer; ids and counts have fewer, and Python reads none of more than 4,300."""
 Read = TypeVar("Read")
@@ -65,7 +68,10 @@ class Client:
             # Hidden before it is cut, for a part of the key would be left at the end.
             said = self.hide(" ".join(f"{response.reason} {content.decode('utf-8', 'replace')}".split()))
             text = f"{where} answers {response.status} {one_line(said[: 8 * QUOTED])[:QUOTED]}"
-            raise of_status(response.status, text, response.getheader("Retry-After"))
+            error = of_status(response.status, text, response.getheader("Retry-After"))
+            if response.status in STATUSES and body:
+                error.refused = refused_parameters(content[:LONGEST_ERROR].decode("utf-8", "replace"), body)
+            raise error
         try:
             answer = _parsed(content.decode("utf-8-sig"))
         except _NumberError as error:

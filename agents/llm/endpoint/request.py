@@ -22,10 +22,12 @@ from threading import Lock
 from typing import Any
 
 from sparring.agents.llm.decoding.constraint import Automaton, Constraint, Steps, beginning, encode
-from sparring.agents.llm.endpoint.answer import CUT, ServerAnswer, model_names, read_answer
+from sparring.agents.llm.endpoint.answer import WHOLE, EndpointError, ServerAnswer, model_names, read_answer
 from sparring.agents.llm.endpoint.http import Client
+from sparring.agents.llm.endpoint.refused import Accepted
 from sparring.agents.llm.endpoint.retry import Persistence
 from sparring.configs.core.errors import InputError
+from sparring.configs.core.status import say
 from sparring.configs.language import EndpointConfig
 from sparring.envs.text import FreeText, Menu, Option, TextFormat
 
@@ -133,6 +135,12 @@ class Asker:
     def __init__(self, config: EndpointConfig, client: Client, persistence: Persistence, closing: str) -> None:
         self._config, self._client, self._persistence = config, client, persistence
         self._closing, self.model = closing, config.model
+        self._accepted, self._told = Accepted(), dict[str, str]()
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """Lines on parameters that the server refuses, by their names, and on its unknown reasons for an end."""
+        return self._accepted.notes | self._told
 
     def find_model(self, until: float) -> None:
         """If no model is named, use the server's only one; raises `InputError` if it has none or several."""
@@ -147,12 +155,22 @@ class Asker:
 
     def ask(self, question: Question, *, temperature: float, by_id: bool, until: float) -> ServerAnswer:
         """Return the answer before `until`, with token ids and alternatives if `by_id`. Raises `EndpointError`."""
-        body, path = self._body(question, temperature, by_id), PATHS[self._config.api]
-
-        def once(seconds: float) -> ServerAnswer:
-            return self._client.ask(path, body, seconds, partial(read_answer, hide=self._client.hide))
-
-        answer = self._persistence.ask(once, seed=question.seed, until=until)
+        whole, path = self._body(question, temperature, by_id), PATHS[self._config.api]
+        while True:
+            body = self._accepted.body(whole)
+            once = partial(self._client.ask, path, body, read=partial(read_answer, hide=self._client.hide))
+            try:
+                answer = self._persistence.ask(once, seed=question.seed, until=until)
+                break
+            except EndpointError as error:
+                notes = self._accepted.refuse(error, body, exact=by_id)
+                if notes is None:
+                    raise
+            for note in notes:
+                say(f"warning: endpoint: {note}")
+        if answer.unknown and answer.unknown not in self._told:
+            self._told[answer.unknown] = f"finish_reason={answer.unknown!r} is not known; such answers count as whole"
+            say(f"warning: endpoint: {self._told[answer.unknown]}")
         for count in ("prompt_tokens", "completion_tokens", "cached_tokens"):
             self._persistence.meter.add(count, getattr(answer, count))
         return answer
@@ -180,13 +198,14 @@ class Asker:
 class Writing:
     """Text of an answer, built part by part.
 
-    Attributes: `text`; `cut`, whether the token limit ended a part; `token_ids` and the `alternatives` of each, None
-    once a part lacks them; `same_prompt`, whether the server read all prompts as the ids sent.
+    Attributes: `text`; `finish`, the end of the last part that is not whole (`FINISHES` in answer.py); `token_ids` and
+    the `alternatives` of each, None once a part lacks them; `same_prompt`, whether the server read all prompts as the
+    ids sent.
 
     """
 
     text: str = ""
-    cut: bool = False
+    finish: str = WHOLE
     token_ids: list[int] | None = field(default_factory=list)
     alternatives: list[Mapping[int, float]] | None = field(default_factory=list)
     same_prompt: bool = True
@@ -196,7 +215,7 @@ class Writing:
         ids, kept = answer.token_ids, len(answer.token_ids or ())
         if ids and ids[-1] == end:
             kept -= 1
-        self.cut |= answer.finish == CUT
+        self.finish = answer.finish or self.finish
         self.same_prompt &= answer.prompt_ids == tuple(question.prompt)
         self.append(answer.text, ids and ids[:kept], answer.alternatives and answer.alternatives[:kept])
 

@@ -15,10 +15,11 @@ from threading import Event, Lock
 from time import monotonic
 from typing import TypeVar
 
-from sparring.agents.llm.endpoint.answer import KINDS, EndpointError
+from sparring.agents.llm.endpoint.answer import CALL, CUT, KINDS, WITHHELD, EndpointError
 
-PROBLEMS = ("illegal", "truncated", "empty")
-"""Answers that are not legal decisions: orders outside the menu, truncated by the token limit, or empty."""
+PROBLEM_OF = {CUT: "truncated", WITHHELD: "withheld", CALL: "tool_call"}
+PROBLEMS = ("illegal", *PROBLEM_OF.values(), "empty")
+"""Answers that are not legal decisions: orders outside the menu, an end that is not a whole answer's, or empty."""
 COUNTS = (
     *("decisions", "fallbacks", "inexact", "requests", "retries", "seconds", "waited_seconds"),
     *("orders_read", "lines_unread", "prompt_tokens", "completion_tokens", "cached_tokens"),

@@ -105,7 +105,7 @@ def arbiter_facts(prompt: str, text: str) -> dict[str, float]:
     question = read_arbiter_prompt(prompt)
     assert question is not None
     truth = true_transition(question.fen, question.move)
-    parts = split_answer(positions.collapse(text[:LONGEST_ANSWER]))
+    parts = split_answer(positions.collapse(text)[:LONGEST_ANSWER])
     valid = len(parts) == PART_COUNT
     fen, reward, terminated, truncated = parts if valid else ("", "", "", "")
     board = positions.read_position(fen) if fen else None

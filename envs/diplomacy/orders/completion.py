@@ -5,23 +5,26 @@
     </orders>
 
 `TextFormat.write` makes that text from chosen options. `parse` converts any text to a legal answer: the orders that
-`order_lines` reads in it, after a model's reasoning; the first for a unit counts. Missing lines are filled in with the
-first option of a unit, in winter with the first units still to be disbanded, or with WAIVE.
+`order_lines` reads in it, without a model's reasoning (`envs/reasoning.py`). Missing lines are filled in with the first
+option of a unit, in winter with the first units still to be disbanded, or with WAIVE.
 
 A line is read if it is made of orders alone, in any notation of `notation.py`: several of them separated by commas,
 semicolons, "and" or the bars of a table; after a bullet, a number, a power's name or "Orders:"; in bold, backticks or
-quotes; with a comment in brackets, or after # or //. So are the texts of a JSON list, alone or under "orders" or a
-power's name. A line that says more is not read, since it may reject the order that it names, and neither is one that
-is struck out or whose comment expresses doubt.
+quotes; with a remark in brackets, or after # or // (`remarks.py`). So are the texts of a JSON list, alone or under
+"orders" or a power's name. A line that says more is not read, since it may reject the order that it names, and neither
+is one that is struck out or whose remark expresses doubt.
+
+Lines without an unread or blank line between them are a block. Of several orders for a unit in a block the first
+counts, but for one with a remark. A block that orders a unit otherwise than a later one is a draft, and so is all
+before it: `last_block` names its lines as problems.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,27 +33,25 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, location_name
 from sparring.envs.diplomacy.orders.choices import WAIVE, Choices
 from sparring.envs.diplomacy.orders.listing import find
-from sparring.envs.diplomacy.orders.notation import Order, OrderError, read_order
+from sparring.envs.diplomacy.orders.notation import Order, OrderError, as_retreat, read_order
+from sparring.envs.diplomacy.orders.remarks import DOUBT, split_remarks, with_remarks
 from sparring.envs.diplomacy.orders.submit import Line
-from sparring.envs.text import Option, without_reasoning
+from sparring.envs.reasoning import headed_answer, without_reasoning
+from sparring.envs.text import Option
 
 OPENING, CLOSING = "<orders>\n", "</orders>"
 LONGEST_TEXT = 20_000
 """Characters that are read after the opening tag, which bounds the time."""
+LEFT_OUT = "[the middle of a long text is not read]"
+DRAFT = "stands before the last orders, which count"
 MOST_LINES, LONGEST_LINE, LONGEST_ORDER = 100, 400, 100
 """Limits on lines, and on the characters of a line and of an order. They bound the time and lose no order: no power has
 35 units."""
 BULLET = re.compile(r"^\s*(?:[*•>+]+|[-–—](?=\s)|\(?\d+[.):]|\[[ xX]?\])\s*")
 LABEL = re.compile(rf"^(?:(?:my |final )*(?:orders?|moves?)|{'|'.join(POWERS)})\s*:\s*", re.IGNORECASE)
-COMMENT = re.compile(r"\s*(?:#|//).*$")
-REMARK = re.compile(
-    r"\s*[(\[](?![NESW]C[)\]]|(?:north|south|east|west)(?:ern)? coast[)\]])[^()\[\]]*[)\]]", re.IGNORECASE
-)
-DOUBT = re.compile(
-    r"\b(?:not|no|never|cannot|\w+n['’]?t|if|unless|or|either|instead|rather|maybe|perhaps|could|would|might|otherwise|"
-    r"reject\w*|avoid\w*|cancel\w*|illegal|invalid|wrong|alternativ\w*|option\w*)\b",
-    re.IGNORECASE,
-)
+END_MARK = re.compile(r"[<\[◁⟦【⟨{]/(?P<name>[\w:|-]{1,40})[>\]▷⟧】⟩}]|<(?P<token>\w{1,40})\|>")
+"""End of a mark that is in no table, such as </musing>, ⟦/musing⟧ or <musing|>."""
+STRUCK = re.compile(r"~~|</?(?:s|del|strike)>", re.IGNORECASE)
 SEPARATOR = re.compile(r"[,;|]|\band\b", re.IGNORECASE)
 
 
@@ -99,18 +100,28 @@ def parse(text: str, choices: Choices) -> Reading:
     """Parse any completion; never raises, and takes no longer for 10 MB than for a page."""
     reader = _CompletionReader(choices)
     problems = []
-    for line in order_lines(_body(without_reasoning(text)[0])):
+    body = _body(without_reasoning(text, _holds_orders)[0])
+    answer = headed_answer(body, _holds_orders)
+    lines = last_block(order_lines(answer or body))
+    for line in lines if answer else _refused(lines, "stands under a heading of reasoning"):
         wrong = [line.problem, *(reader.take(order) for order in line.orders)]
         problems += [Line(line.text, problem) for problem in wrong if problem]
     chosen, extracted = reader.answer()
     return Reading(chosen, choices.lines, extracted, tuple(problems))
 
 
+def _holds_orders(text: str) -> bool:
+    """Return whether orders are read in a text."""
+    return any(line.orders for line in order_lines(_body(text)))
+
+
 def _body(text: str) -> str:
-    """Return the text between the tags, which may be missing."""
+    """Return the text between the tags, which may be missing; of a long one its begin and its end."""
     begin = text.rfind(OPENING.strip())
     body = text[begin + len(OPENING.strip()) :] if begin >= 0 else text
-    return body[:LONGEST_TEXT].split(CLOSING)[0]
+    body = body.partition(CLOSING)[0]
+    half = LONGEST_TEXT // 2
+    return body if len(body) <= LONGEST_TEXT else f"{body[:half]}\n{LEFT_OUT}\n{body[-half:]}"
 
 
 class _CompletionReader:
@@ -132,6 +143,8 @@ class _CompletionReader:
             return f"{POWERS[self.choices.power]} has nothing to order in {here}"
         options = self.choices.options[slot]
         listed = [option.value for option in options]
+        if any(value & codes.KIND_MASK == codes.RETREAT for value in listed):
+            order = as_retreat(order)
         number = listed.index(order) if order in listed else find(order, np.array(listed))
         return self._accept(options[number]) if number >= 0 else f"is not legal in {here} now"
 
@@ -170,16 +183,82 @@ class _CompletionReader:
 
 @dataclass(frozen=True)
 class OrderLine:
-    """One line: the orders read in it, None for a waive; or the problem, if it is not read."""
+    """One line of a text.
+
+    Attributes:
+        text: the line as written.
+        orders: the orders read in it, None for a waive.
+        problem: why it is not read; empty if it is.
+        remarked: whether it has a remark beside its order.
+        apart: whether a line without orders, which may be blank, stands before it.
+
+    """
 
     text: str
     orders: tuple[Order | None, ...]
     problem: str
+    remarked: bool = False
+    apart: bool = False
 
 
 def order_lines(text: str) -> list[OrderLine]:
-    """Return the lines of `text` with a letter or digit in them, at most `MOST_LINES`; never raises."""
-    return list(islice((_read(line) for line in _lines(text) if re.search(r"\w", line)), MOST_LINES))
+    """Return the lines of `text` with a letter or digit in them; never raises.
+
+    Of more than `MOST_LINES`, the first and the last are returned, with a line between them that says so.
+    """
+    lines: list[tuple[str, bool]] = []
+    apart = False
+    for line in _lines(text):
+        if re.search(r"\w", line):
+            lines.append((line, apart))
+        apart = not re.search(r"\w", line)
+    half = MOST_LINES // 2
+    if len(lines) > MOST_LINES:
+        lines = [*lines[:half], (LEFT_OUT, True), *lines[1 - half :]]
+    read: list[OrderLine] = []
+    for line, apart in lines:
+        read.append(replace(_read(line), apart=apart or bool(read and read[-1].problem)))
+    return read
+
+
+def last_block(lines: Sequence[OrderLine]) -> list[OrderLine]:
+    """Return the lines, those of drafts without their orders and with a problem.
+
+    From the last block backwards, blocks belong to the answer until one orders a unit otherwise than those after it.
+    """
+    answer: dict[int, int] = {}
+    kept, begin = list(lines), len(lines)
+    while begin:
+        end = begin
+        begin = next((at for at in range(end - 1, 0, -1) if lines[at].apart), 0)
+        block = _block(kept, range(begin, end))
+        if any(answer.get(place, order) != order for place, order in block.items()):
+            return [replace(line, orders=(), problem=DRAFT) if line.orders else line for line in kept[:end]] + kept[
+                end:
+            ]
+        answer |= block
+    return kept
+
+
+def _refused(lines: Sequence[OrderLine], problem: str) -> list[OrderLine]:
+    """Return the lines without their orders, whose problem this is."""
+    return [replace(line, orders=(), problem=problem) if line.orders else line for line in lines]
+
+
+def _block(kept: list[OrderLine], places: range) -> dict[int, int]:
+    """Return the orders of a block by province; one with a remark gives way to a later one without."""
+    found: dict[int, int] = {}
+    at_line: dict[int, int] = {}
+    for at in places:
+        for order in kept[at].orders:
+            if order is None:
+                continue
+            before = at_line.get(order.province)
+            if before is None or (kept[before].remarked and not kept[at].remarked and before != at):
+                if before is not None and found[order.province] != order.order:
+                    kept[before] = replace(kept[before], orders=(), problem=DRAFT)
+                found[order.province], at_line[order.province] = order.order, at
+    return found
 
 
 def _lines(text: str) -> Iterator[str]:
@@ -199,8 +278,19 @@ def _lines(text: str) -> Iterator[str]:
             else:
                 yield from _members(value)
         elif not re.match(r"\s*```\w*\s*$", line):
-            yield line
+            yield from _after_marks(line) if len(line) <= LONGEST_LINE else (line,)
         at = max(stop, at) + (text[stop : stop + 1] in ("\n", "\r"))
+
+
+def _after_marks(line: str) -> Iterator[str]:
+    """Yield a line in parts, each up to a mark that ends what an earlier line began."""
+    begin = 0
+    for mark in END_MARK.finditer(line):
+        name = mark["name"] or mark["token"] or ""
+        if not re.search(rf"[<\[◁⟦【⟨{{]\|?{re.escape(name)}\b", line[begin : mark.start()]):
+            yield line[begin : mark.end()]
+            begin = mark.end()
+    yield line[begin:]
 
 
 def _members(value: Any) -> Iterator[str]:
@@ -219,17 +309,20 @@ def _members(value: Any) -> Iterator[str]:
 def _read(line: str) -> OrderLine:
     if len(line.strip()) > LONGEST_LINE:
         return OrderLine(line, (), f"is {len(line.strip())} characters long; a line has at most {LONGEST_LINE}")
-    if "~~" in line:
+    if STRUCK.search(line):
         return OrderLine(line, (), "is struck out; write an order alone, or leave it out")
     bare = re.sub(r"[*`\"“”„«»]|__", "", line).strip(" \t'‘’|")
     bare = LABEL.sub("", BULLET.sub("", BULLET.sub("", bare)).strip(" \t'‘’"))
     orders, problem = _orders(bare)
-    without = COMMENT.sub("", REMARK.sub("", bare)).strip()
-    if problem and without != bare and without:
-        if DOUBT.search(bare):
-            return OrderLine(line, (), "names an order with a doubt; write the order alone, or leave it out")
-        orders, problem = _orders(without)
-    return OrderLine(line.strip(), orders, problem)
+    if not problem:
+        return OrderLine(line.strip(), orders, "")
+    without, full, remarks = split_remarks(bare)
+    if not without or (not remarks and without == bare):
+        return OrderLine(line.strip(), (), problem)
+    if remarks and DOUBT.search(bare):
+        return OrderLine(line, (), "names an order with a doubt; write the order alone, or leave it out")
+    orders, problem = with_remarks(without, full, remarks, _orders)
+    return OrderLine(line.strip(), orders, problem, remarked=bool(remarks))
 
 
 def _orders(text: str) -> tuple[tuple[Order | None, ...], str]:

@@ -100,6 +100,12 @@ def _read_order(text: str) -> Order | None:
         raise OrderError(f"order {text!r}: {error}") from error
 
 
+def as_retreat(order: int) -> int:
+    """Return an order of a retreat phase; a move is a retreat there, as DATC 6.H writes them."""
+    kind, target, _, _ = codes.unpack(order)
+    return codes.pack(codes.RETREAT, target) if kind == codes.MOVE else order
+
+
 def write_order(order: int, province: int, unit: int) -> str:
     """Write an order of the unit with code `unit` (codes.py) in a province; a build makes its own unit.
 

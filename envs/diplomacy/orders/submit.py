@@ -3,23 +3,47 @@
 A line that cannot be read, or is for a unit the power does not have there, is left out and reported; the unit then has
 no order and holds. Of several lines for one unit the first that can be read counts, even where it is not legal. In
 winter lines count in the order written, until all due builds or disbands are made; a line without a build or a disband
-uses up none of them.
+uses up none of them. A line with an order of another phase is left out and reported, but a move in a retreat phase is
+the retreat (DATC 6.H).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, location_name, standard_board
-from sparring.envs.diplomacy.orders.notation import Order, OrderError, place_unit, read_order, without_army_coasts
+from sparring.envs.diplomacy.orders.notation import (
+    Order,
+    OrderError,
+    as_retreat,
+    place_unit,
+    read_order,
+    without_army_coasts,
+)
 
 MOST_LINES = 500
 """Lines of a power that are read; it has 34 units at most, and a line takes some 100 microseconds."""
+
+
+_RETREAT = (
+    (codes.RETREAT, codes.DISBAND),
+    "a retreat phase has retreats and disbands alone, as in A PAR R BUR or A PAR D",
+)
+_KINDS = {
+    codes.SPRING_RETREATS: _RETREAT,
+    codes.FALL_RETREATS: _RETREAT,
+    codes.WINTER: ((codes.BUILD, codes.DISBAND), "winter has builds and disbands alone, as in A PAR B or A PAR D"),
+}
+"""Kinds of orders of each phase, and the problem of any other."""
+_MOVEMENT = (
+    (codes.HOLD, codes.MOVE, codes.SUPPORT, codes.SUPPORT_MOVE, codes.CONVOY),
+    "spring and fall have holds, moves, supports and convoys alone, as in A PAR - BUR",
+)
 
 
 @dataclass(frozen=True)
@@ -50,7 +74,7 @@ def submit(
         if not isinstance(line, str):
             raise InputError(f"lines[{number}]={line!r}: is no text; write an order such as 'A PAR - BUR'")
     ordered = dislodged if phase in codes.RETREATS else units
-    form = _OrderForm(orders, power, ordered)
+    form = _OrderForm(orders, power, ordered, phase)
     due = _due(power, units, owner) if phase == codes.WINTER else None
     read = [Line(text, form.take(text, due)) for text in lines[:MOST_LINES]]
     return [*read, *(Line(text, f"line {MOST_LINES + 1} or later; no more are read") for text in lines[MOST_LINES:])]
@@ -64,17 +88,21 @@ def _due(power: int, units: np.ndarray, owner: np.ndarray) -> int:
 class _OrderForm:
     """Checks and enters the lines of one power, one after the other."""
 
-    def __init__(self, orders: np.ndarray, power: int, units: np.ndarray) -> None:
+    def __init__(self, orders: np.ndarray, power: int, units: np.ndarray, phase: int) -> None:
         self.orders, self.power, self.units, self.owners = orders, power, units, codes.power_of(units)
-        self.taken = 0
+        self.taken, self.phase = 0, phase
 
     def take(self, text: str, due: int | None) -> str:
         """Enter one line; return its problem, empty if accepted."""
         try:
             order = read_order(text)
             if order is None:
-                return ""
-            wrong = self._wrong(order) if due is None else self._wrong_adjustment(text, order, due)
+                return "" if due and due > 0 else f"order {text!r}: only builds can be waived, and none is due"
+            if self.phase in codes.RETREATS:
+                order = replace(order, order=as_retreat(order.order))
+            wrong = self._wrong_kind(text, order) or (
+                self._wrong(order) if due is None else self._wrong_adjustment(text, order, due)
+            )
         except OrderError as error:
             return str(error)
         if not wrong:
@@ -90,11 +118,12 @@ class _OrderForm:
             return f"the unit in {here} has an order already; the first one counts"
         return ""
 
+    def _wrong_kind(self, text: str, order: Order) -> str:
+        kinds, words = _KINDS.get(self.phase, _MOVEMENT)
+        return "" if order.order & codes.KIND_MASK in kinds else f"order {text!r}: {words}"
+
     def _wrong_adjustment(self, text: str, order: Order, due: int) -> str:
-        kind = order.order & codes.KIND_MASK
-        if kind not in (codes.BUILD, codes.DISBAND):
-            return f"order {text!r}: winter has builds and disbands alone, as in A PAR B or A PAR D"
-        builds = kind == codes.BUILD
+        builds = order.order & codes.KIND_MASK == codes.BUILD
         most = max(due if builds else -due, 0)
         if self.taken >= most:
             further = "further " if most else ""

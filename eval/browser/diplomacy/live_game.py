@@ -22,7 +22,7 @@ from sparring.envs.diplomacy.board.board import POWERS, location_name
 from sparring.envs.diplomacy.movement_batch import OrderWriter
 from sparring.envs.diplomacy.orders.choices import Choices, choices
 from sparring.envs.diplomacy.orders.listing import find
-from sparring.envs.diplomacy.orders.notation import LETTERS, read_order
+from sparring.envs.diplomacy.orders.notation import LETTERS, as_retreat, read_order
 from sparring.envs.diplomacy.prompts.report import legal_alike
 from sparring.envs.diplomacy.records.history import PhaseRecord, WatchedBatch
 from sparring.envs.diplomacy.records.saved_game import save
@@ -257,8 +257,9 @@ class LiveDiplomacy:
         if unit and order.letter not in ("", letter := LETTERS[min((unit - 1) // codes.NUM_POWERS, 1)]):
             raise InputError(f"order {text!r}: the unit in {where} is {letter} {where}")
         listed = np.array([option.value for option in legal], dtype=np.int32)
-        number = find(order.order, listed)
+        meant = as_retreat(order.order) if int(self._row["phase"]) in codes.RETREATS else order.order
+        number = find(meant, listed)
         if number < 0:
-            alike = legal_alike(order.order, order.province, unit, listed)
+            alike = legal_alike(meant, order.province, unit, listed)
             raise InputError(f"order {text!r} is not legal now; legal there: {alike}")
         return order.province, legal[number]

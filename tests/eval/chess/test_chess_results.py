@@ -90,6 +90,33 @@ def test_other_forms_of_the_same_moves(text):
     assert " ".join(move.uci() for move in game.board.move_stack) == "e2e4 e7e5 g1f3 b8c6 f1c4 g8f6 e1g1"
 
 
+GLYPHS = """
+± ∓ +− +- -+ = ∞ =∞ ⩲ ⩱ +/= =/+ +/- -/+ ⇆ → ↑ ⟳ ○ □ ⊕ ⨀ ⌓ ∆ Δ ⊥ TN D ep e.p. + # ++ ch mate † ! ?? !? $1 $139 $ $9999
+✓ 🙂 ~ ^ @ _ : , . … ⁉ ‼ zz
+"""
+
+
+@pytest.mark.parametrize("glyph", GLYPHS.split())
+@pytest.mark.parametrize("form", [" {} ", "{}"])
+def test_a_glyph_after_a_move_is_skipped_as_by_python_chess(glyph, form):
+    mark = form.format(glyph)
+    text = f'[Result "*"]\n\n1. e4{mark} d5 2. exd5{mark} Qxd5 3. Nc3{mark} Qa5 *\n'
+    record = chess.pgn.read_game(io.StringIO(text))
+    assert not record.errors
+    (game,) = read_pgn(text).games
+    assert game.board.move_stack == list(record.mainline_moves())
+
+
+def test_a_novelty_stands_apart_from_its_move():
+    """As a part of the word N is a promotion for python-chess, which then stops."""
+    assert len(read_pgn("1. e4 N d5 *").games[0].board.move_stack) == 2
+    assert read_pgn("1. e4N d5 *").refused
+
+
+def test_results_of_other_writers_are_draws():
+    assert [read_pgn(f"1. e4 e5 {result}").games[0].result for result in ("½-½", "1/2")] == ["1/2-1/2"] * 2
+
+
 def test_games_agree_with_python_chess():
     """Ours, as written, and read by both: 40 random games, each with an opening of its own."""
     boards = [random_position(np.random.default_rng(seed), 60) for seed in range(40)]

@@ -13,10 +13,21 @@ from threading import Lock, Thread
 
 from tests.agents.llm.endpoint.loopback_model import OPENAI, LoopbackModel
 
-STANDARD = {"model", "prompt", "messages", "max_tokens", "temperature", "seed", "stop", "top_p", "logprobs"}
+LIMIT = "max_completion_tokens"
+STANDARD = {LIMIT, "model", "prompt", "messages", "max_tokens", "temperature", "seed", "stop", "top_p", "logprobs"}
 ADDED = {"top_k", "min_p", "repetition_penalty", "structured_outputs", "return_token_ids", "return_tokens_as_token_ids"}
 SILENCE = 30.0
 """Seconds that a silent server is silent; far longer than any time-out of a test."""
+
+
+def refusal(name):
+    """OpenAI's error for a parameter that a model does not take."""
+    if name == "temperature":
+        message = "Unsupported value: 'temperature' does not support 0.8 with this model. Only the default (1) value is"
+        return {"message": f"{message} supported.", "param": name, "code": "unsupported_value"}
+    other = f" Use '{LIMIT}' instead." if name == "max_tokens" else ""
+    message = f"Unsupported parameter: '{name}' is not supported with this model.{other}"
+    return {"message": message, "type": "invalid_request_error", "param": name, "code": "unsupported_parameter"}
 
 
 @dataclass
@@ -31,6 +42,8 @@ class Loopback:
     names: tuple = ("toy",)
     delay: float = 0.0
     most_logprobs: int = 64
+    refuses: tuple = ()
+    """Parameters that are refused in OpenAI's words"""
     bodies: list = field(default_factory=list)
     times: list = field(default_factory=list)
     under_way: int = 0
@@ -57,9 +70,12 @@ class Loopback:
         known = STANDARD if OPENAI in self.model.quirks else STANDARD | ADDED
         if unknown := sorted(set(body) - known):
             return f"unknown fields {unknown}"
+        missing = {"max_tokens", LIMIT} - set(body)
+        if len(missing) != 1:
+            return "give max_tokens"
         if body.get("model") not in self.names:
             return f"no model {body.get('model')}"
-        if not 1 <= body["max_tokens"] <= 4096 or not 0 <= body["temperature"] <= 2:
+        if not 1 <= body.get("max_tokens", body.get(LIMIT)) <= 4096 or not 0 <= body.get("temperature", 1) <= 2:
             return "max_tokens or temperature out of range"
         if body.get("logprobs", 0) > self.most_logprobs:
             return f"logprobs is more than --max-logprobs, {self.most_logprobs}"
@@ -97,11 +113,13 @@ class _Handler(BaseHTTPRequestHandler):
             return getattr(self, f"_{fault}")(body)
         if host.key and self.headers.get("Authorization") != f"Bearer {host.key}":
             return self._reply(401, {"error": "no key"})
+        if refused := [name for name in host.refuses if name in body]:
+            return self._reply(400, {"error": refusal(refused[0])})
         if problem := host.problem(body):
             return self._reply(400, {"error": {"message": problem}})
         if self.path not in ("/v1/completions", "/v1/chat/completions"):
             return self._reply(404, {"error": "no such path"})
-        return self._reply(200, host.model.complete(body))
+        return self._reply(200, host.model.complete({"max_tokens": body.get(LIMIT), "temperature": 1.0} | body))
 
     def _reply(self, status, content, headers=(), length=None):
         content = content if isinstance(content, bytes) else json.dumps(content).encode()

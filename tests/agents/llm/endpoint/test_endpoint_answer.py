@@ -83,6 +83,53 @@ def test_an_error_in_place_of_an_answer_is_quoted():
         read_answer({"error": {"message": "the model is loading", "code": 503}})
 
 
+FAILURE = {"message": "Provider disconnected", "code": 502}
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "again"),
+    [
+        ({"choices": [{"finish_reason": "error", "error": FAILURE, "message": {"content": ""}}]}, "server", True),
+        ({"choices": [{"finish_reason": "error", "message": {"content": ORDER}}]}, "server", True),
+        ({"choices": [{"finish_reason": "abort", "text": ORDER}]}, "server", True),
+        ({"choices": [{"text": ORDER}], "error": FAILURE}, "server", True),
+        ({"object": "error", "message": "too long", "code": 400}, "refused", False),
+        ({"error": {"code": 429}}, "rate_limited", True),
+        ({"type": "error", "error": {"type": "overloaded_error"}}, "malformed", True),
+    ],
+)
+def test_a_failure_within_an_answer_is_an_error(data, kind, again):
+    """OpenRouter answers 200 with the failure in the choice; others beside the choices, or in their place."""
+    for read in (lambda: read_answer(data), lambda: read_answer(joined([data, DONE]))):
+        with pytest.raises(EndpointError) as caught:
+            read()
+        assert (caught.value.kind, caught.value.again) == (kind, again)
+
+
+@pytest.mark.parametrize(
+    ("reason", "finish", "unknown"),
+    [
+        *((name, "", "") for name in ("stop", "end_turn", "STOP", "eos", None, "stop_sequence")),
+        *((name, "length", "") for name in ("length", "max_tokens", "MAX_TOKENS", "model_length", "max_output_tokens")),
+        *((name, "withheld", "") for name in ("content_filter", "SAFETY", "refusal", "RECITATION")),
+        *((name, "call", "") for name in ("tool_calls", "function_call", "tool_use")),
+        ("something_new", "", "something_new"),
+    ],
+)
+def test_every_reason_for_an_end_has_a_kind(reason, finish, unknown):
+    answer = read_answer({"choices": [{"text": ORDER, "finish_reason": reason}]})
+    assert (answer.text, answer.finish, answer.unknown) == (ORDER, finish, unknown)
+
+
+def test_a_refusal_apart_from_the_text_is_withheld():
+    assert read_answer({"choices": [{"message": {"content": None, "refusal": "I cannot"}}]}).finish == "withheld"
+
+
+def test_the_body_of_anthropic_is_read():
+    body = {"type": "message", "content": [{"type": "text", "text": ORDER}], "stop_reason": "max_tokens"}
+    assert read_answer(body) == ServerAnswer(ORDER, "length")
+
+
 def test_events_are_one_answer():
     """By hand, as streamed by servers: the first choice in parts, numbers of tokens last; without an end it is none."""
     parts = [{"index": 0, "delta": {"role": "assistant", "content": text}} for text in ("A PAR", None, " - BUR")]

@@ -131,6 +131,29 @@ def test_every_reason_has_an_example(reason):
     match.close()
 
 
+@pytest.mark.parametrize(("coast", "agree"), [("", True), ("/NC", True), ("/SC", False)])
+def test_the_package_ignores_a_support_that_names_another_coast_of_its_fleet(coast, agree):
+    """The fleet is in SPA/NC. By DATC 4.B.5 a wrong coast of a unit is ignored, so the support counts with us."""
+    match = Crowds(1, seed=1)
+    lines = ("FRANCE F SPA/NC - MAO", f"FRANCE F POR S SPA{coast} - MAO", "ENGLAND F NAO - MAO")
+    units, orders = phase(*lines)
+    match.play(units[None], orders[None])
+    assert bool(match.tally.unexplained) != agree
+    match.close()
+
+
+@pytest.mark.parametrize(("coast", "moved"), [("", 1), ("/NC", 1), ("/SC", 0)])
+def test_both_take_the_coast_that_a_support_names_for_that_of_the_move(coast, moved):
+    """DATC 4.B.4 and 6.B.9: a support to another coast than the move's fails."""
+    match = Crowds(1, seed=1)
+    units, orders = phase("FRANCE F MAO - SPA/NC", f"FRANCE F WES S MAO - SPA{coast}", "ITALY F LYO - SPA/SC")
+    match.play(units[None], orders[None])
+    assert not match.tally.differences
+    assert not match.tally.unexplained
+    assert match.tally.events["moves made"] == moved
+    match.close()
+
+
 def test_a_wrong_adjudicator_is_found_out(monkeypatch):
     """Were a support lost on the way to us, this would say so."""
     match = Match(8, "supports", seed=2)

@@ -140,3 +140,41 @@ def test_ten_thousand_times_too_many_lines_cost_no_reading(monkeypatch):
     _, problems = hand_in(["A PAR H"] * 100_000, phase=codes.SPRING, units={"France": "A PAR"})
     assert len(read) == orders_of_powers.MOST_LINES
     assert len(problems) == 100_000
+
+
+@pytest.mark.parametrize(
+    "line", ["F MAO - IRI", "F MAO R IRI", "Fleet Mid-Atlantic Ocean moves to Irish Sea", "mao -> iri", "F MAO R - IRI"]
+)
+def test_a_move_in_a_retreat_phase_is_the_retreat(line):
+    """DATC 6.H writes retreats as moves."""
+    given, problems = hand_in([line], phase=codes.FALL_RETREATS, dislodged={"France": "F MAO"})
+    assert (given, problems) == ({"MAO": "F MAO R IRI"}, [""])
+
+
+ONLY = {
+    codes.SPRING: "order '{}': spring and fall have holds, moves, supports and convoys alone, as in A PAR - BUR",
+    codes.SPRING_RETREATS: "order '{}': a retreat phase has retreats and disbands alone, as in A PAR R BUR or A PAR D",
+    codes.WINTER: "order '{}': winter has builds and disbands alone, as in A PAR B or A PAR D",
+}
+
+
+@pytest.mark.parametrize(
+    ("phase", "lines"),
+    [
+        (codes.SPRING, ["A PAR B", "A PAR D", "A PAR R BUR"]),
+        (codes.SPRING_RETREATS, ["A PAR H", "A PAR S A BUR", "A PAR B", "A PAR S BUR - MUN"]),
+        (codes.WINTER, ["A PAR H", "A PAR - BUR", "A PAR R BUR"]),
+    ],
+)
+def test_an_order_of_another_phase_is_named(phase, lines):
+    """The unit would hold, or in a retreat phase be disbanded, without a word."""
+    units = {"dislodged": {"France": "A PAR"}} if phase == codes.SPRING_RETREATS else {"units": {"France": "A PAR"}}
+    for line in lines:
+        given, problems = hand_in([line], phase=phase, **units)
+        assert (given, problems) == ({}, [ONLY[phase].format(line)])
+
+
+@pytest.mark.parametrize("phase", [codes.SPRING, codes.FALL_RETREATS])
+def test_only_builds_can_be_waived(phase):
+    _, problems = hand_in(["WAIVE"], phase=phase, units={"France": "A PAR"})
+    assert problems == ["order 'WAIVE': only builds can be waived, and none is due"]

@@ -1,0 +1,310 @@
+"""Reasoning of language models in the text of their answers, and the answer without it.
+
+Models write their reasoning between marks of their own (`without_reasoning`) or under headings (`headed_answer`). Both
+kinds are tables, `FRAMES` and `HEADINGS`. The rule for marks that are in no table belongs to the game, which alone
+knows an answer when it reads one: where answers differ with unread text between them, the last counts.
+
+Sources: the reasoning parsers of vLLM and SGLang, and the chat templates of the models.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+Holds = Callable[[str], bool]
+"""Returns whether a game reads an answer, or a part of it, in a text."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Marks around reasoning, or around the answer, as regular expressions.
+
+    Attributes:
+        models: who writes them.
+        begin: mark before the text.
+        end: mark after it.
+        answer: whether the text is the answer, not the reasoning.
+        prompted: whether the prompt may hold the first mark, so that an end alone ends reasoning.
+
+    """
+
+    models: str
+    begin: str
+    end: str
+    answer: bool = False
+    prompted: bool = True
+
+
+FRAMES = (
+    Frame("Gemma 4", r"<\|channel>", r"<channel\|>"),
+    Frame("Granite 3.2", r"Here(?: is|['’]s) my thought process:", r"Here(?: is|['’]s) my response:"),
+    Frame("Apertus", r"<\|inner_prefix\|>", r"<\|inner_suffix\|>"),
+    Frame("Kimi K3", r"<\|open\|>think<\|sep\|>", r"<\|close\|>think<\|sep\|>"),
+    Frame("Kimi K3", r"<\|open\|>response<\|sep\|>", r"<\|close\|>response<\|sep\|>", answer=True),
+    Frame("openPangu", r"\[unused16\]", r"\[unused17\]"),
+    Frame("Inkling", r"<\|content_thinking\|>", r"<\|content_text\|>"),
+    Frame("HyperCLOVA X Think", r"<\|im_start\|>assistant/think\n", r"<\|im_end\|>\s{0,9}<\|im_start\|>assistant\b"),
+    Frame("Solar Open", r"<\|begin\|>assistant<\|think\|>", r"<\|begin\|>assistant<\|content\|>"),
+    Frame("Muse", r"(?<=to=self)<\|message\|>", r"(?<=to=user)<\|message\|>"),
+    Frame("Open WebUI", r'<details\b[^<>]{0,200}type="reasoning"[^<>]{0,200}>', "</details>", prompted=False),
+)
+"""Marks that are not tags of the names below. All begin with a bracket or with "Here"."""
+THOUGHT_TAGS = (
+    "think(?:ing|_fast(?:er)?)?|thoughts?|reason(?:ing)?|scratchpad|analysis|reflection|rationale|deliberation|"
+    "monologue|chain[_-]of[_-]thoughts?|cot|brainstorm(?:ing)?|planning|critique"
+)
+"""Names of tags around reasoning: DeepSeek, Qwen, GLM, Nemotron, Phi, Step, ERNIE, Magistral ([THINK]), MiniMax
+(<mm:think>), Seed (<seed:think>), Kimi (◁think▷), EXAONE (<thought>), Cohere (<|START_THINKING|>), OpenThinker
+(<|begin_of_thought|>), LongCat (<longcat_think>), K2 (<ifm|think>), Claude (<thinking>, <antThinking>)."""
+ANSWER_TAGS = "answer|final(?:[_-](?:answer|orders?|response|output))?|response|output|solution|conclusion"
+"""Names of tags around the answer: Hunyuan (<answer>), Granite 3.3 (<response>), Marco (<Output>), Cohere."""
+_TAG = (
+    r"(?P<tag>(?P<bracket>[<\[◁⟨])\|?(?P<shut>/|end_(?:of_)?)?(?:(?:begin|start)_(?:of_)?)?(?:[a-z]{1,12}[:_|]|ant)?"
+    rf"(?:(?P<thought>{THOUGHT_TAGS})|(?P<answer>{ANSWER_TAGS}))(?:\s[^<>\[\]]{{0,80}})?\|?[>\]▷⟩])"
+)
+_MARKS = re.compile(
+    "|".join([*(f"(?P<b{n}>{frame.begin})|(?P<e{n}>{frame.end})" for n, frame in enumerate(FRAMES)), _TAG]),
+    re.IGNORECASE,
+)
+_BEGINS = re.compile(r"[<\[◁⟨]|Here(?=['’ ])")
+_SEARCHED = 100_000
+"""Characters at the begin and at the end of a text that are searched for marks, which bounds the time."""
+_CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)[^<>]{0,80}(?:<\|constrain\|>[^<>]{0,80})?<\|message\|>")
+"""Channels of harmony (gpt-oss), of which `final` is the answer."""
+_END_OF_TURN = re.compile(r"(?:(?:<\|[a-z_]{2,20}\|>|</s>|<end_of_turn>|<turn\|>)\s{0,9})+\Z")
+"""Marks after the answer, which a server may leave in the text."""
+_LAST = 200
+"""Characters in which these are looked for."""
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """A mark in a text: the `key` of its frame, and where it stands."""
+
+    key: str
+    tag: bool
+    ends: bool
+    answer: bool
+    prompted: bool
+    place: tuple[int, int]
+
+
+def without_reasoning(text: str, holds: Holds | None = None) -> tuple[str, bool]:
+    """Return the answer in a model's text, and True if reasoning in it has no end. Takes bounded time.
+
+    The answer is the last text between marks of an answer; without these, the last text outside of reasoning in which
+    `holds` finds an answer, else the last that is not blank. An end of reasoning without a beginning makes all text
+    before it reasoning. With harmony's channels all but the final one is reasoning, also where a server leaves out
+    their marks.
+    """
+    final, other = -1, False
+    for channel in _CHANNEL.finditer(text):
+        final, other = (channel.end(), other) if channel[1] == "final" else (final, True)
+    if final >= 0 or other:
+        return (text[final:].partition("<|")[0], False) if final >= 0 else ("", True)
+    if text.lstrip().startswith("analysis") and "assistantfinal" in text:
+        return text.rpartition("assistantfinal")[2], False
+    answers, outside, unfinished = _outside(text)
+    parts = [part for part in answers or outside if part.strip()]
+    held = [part for part in parts if holds(part)] if holds and len(parts) > 1 else []
+    answer = (held or parts or [""])[-1]
+    if marks := _END_OF_TURN.search(answer, max(0, len(answer) - _LAST)):
+        answer = answer[: marks.start()]
+    return answer, unfinished
+
+
+def _outside(text: str) -> tuple[list[str], list[str], bool]:
+    """Return the texts marked as answers, those outside of all frames, and whether reasoning has no end."""
+    marks = _marks(text)
+    last_end = max((mark.place[0] for mark in marks if mark.ends and not mark.answer), default=-1)
+    answers: list[str] = []
+    outside: list[str] = []
+    inside: list[str] = []  # frames of reasoning, the outermost first
+    into, start = outside, 0
+    for mark in marks:
+        begin, end = mark.place
+        if mark.answer:
+            # Reasoning may speak of the answer's tags; where it has no end, a tag that begins a line ends it.
+            if inside and (mark.ends or begin < last_end or not _begins_line(text, begin)):
+                continue
+            if not inside:
+                (answers if mark.ends else into).append(text[start:begin])
+            inside, into, start = [], outside if mark.ends else answers, end
+        elif not mark.ends:
+            if not inside:
+                into.append(text[start:begin])
+            inside += [mark.key] * (mark.key not in inside)
+        elif mark.key in inside:
+            inside = inside[: inside.index(mark.key)]
+            into, start = outside, end
+        elif mark.prompted and not (inside and mark.tag):
+            inside, answers, outside = [], [], []
+            into, start = outside, end
+    if not inside:
+        into.append(text[start:])
+    return answers, outside, bool(inside)
+
+
+def _begins_line(text: str, place: int) -> bool:
+    return text[max(0, place - 9) : place].rstrip(" ")[-1:] in ("\n", "")
+
+
+def _marks(text: str) -> list[_Mark]:
+    """Return all marks. A tag in square brackets that has no end is a heading, but for [THINK]."""
+    found = list(_found(text))
+    closed = {_key(one) for one in found if one["tag"] and one["shut"]}
+    marks = []
+    for one in found:
+        if one["tag"]:
+            key = _key(one)
+            if one["bracket"] == "[" and not one["shut"] and key not in closed and one[0].upper() != "[THINK]":
+                continue
+            marks.append(_Mark(key, True, bool(one["shut"]), bool(one["answer"]), True, one.span()))
+        else:
+            edge, frame = str(one.lastgroup)[0], FRAMES[int(str(one.lastgroup)[1:])]
+            marks.append(_Mark(frame.models, False, edge == "e", frame.answer, frame.prompted, one.span()))
+    return marks
+
+
+def _found(text: str) -> Iterator[re.Match[str]]:
+    """Yield the marks in the first and the last `_SEARCHED` characters, tried only where one can begin."""
+    at, half = 0, len(text) - _SEARCHED
+    while begin := _BEGINS.search(text, at):
+        if _SEARCHED < begin.start() < half:
+            at = half
+            continue
+        mark = _MARKS.match(text, begin.start())
+        if mark:
+            yield mark
+        at = mark.end() if mark else begin.end()
+
+
+def _key(tag: re.Match[str]) -> str:
+    """Return what a tag and its end have in common; models mix <think>, <thinking>, <thought> and <reasoning>."""
+    name = (tag["thought"] or tag["answer"]).lower()
+    return "think" if name.startswith(("think", "thought", "reason")) else name
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+PLAIN, THOUGHT, ANSWER = "plain", "thought", "answer"
+_DRAFTS = _words(
+    "draft drafts rejected discarded considered alternative alternatives candidate candidates tentative possible "
+    "preliminary contingency contingencies fallback expected predicted next future"
+)
+"""Words that make orders drafts, as in "Rejected orders"."""
+HEADINGS = {
+    THOUGHT: _DRAFTS
+    | _words(
+        "reasoning reason reasons thinking thought thoughts think analysis rationale explanation explanations "
+        "justification considerations deliberation scratchpad reflection reflections brainstorm brainstorming "
+        "monologue commentary discussion"
+    ),
+    ANSWER: _words("answer answers response orders moves decision output solution submission final finally"),
+}
+"""Words of headings over reasoning and over the answer. Any other heading tells nothing."""
+_ABOUT = _words("for of behind about on")
+_FILLERS = _words(
+    "the a my our your their here here's is are this and so now therefore best step by internal "
+    "strategic tactical brief short detailed initial first chain process in to i"
+)
+_EDGE = r"[-*_=\[\]【】(){}<>«»`~#]"
+_TITLE = r"(?P<words>[A-Za-z][A-Za-z0-9'’ /(),&-]{0,79}?)"
+_BEGIN = (
+    rf"[ \t>]{{0,9}}(?P<hashes>#{{1,6}}(?!#))?[ \t]{{0,9}}(?P<open>(?:\d{{1,2}}[.)]|•|\+|{_EDGE}){{0,9}})[ \t]{{0,9}}"
+)
+_HEADING = re.compile(
+    rf"{_BEGIN}{_TITLE}[ \t]{{0,9}}(?P<close>{_EDGE}{{0,9}})[ \t]{{0,9}}(?P<colon>[:：]?){_EDGE}{{0,9}}\s*\Z"
+)
+_LABEL = re.compile(rf"{_BEGIN}{_TITLE}{_EDGE}{{0,9}}[:：]{_EDGE}{{0,9}}[ \t]+(?=\S)")
+_PARAGRAPH = re.compile(r"\n[ \t]*\n")
+_UNMARKED = 7
+"""Level of a heading without #, below those with it."""
+
+
+@dataclass
+class _Section:
+    """Lines under a heading; `level` is 1 for #, 2 for ## and so on."""
+
+    kind: str
+    level: int = 0
+    lines: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """The lines as one text."""
+        return "\n".join(self.lines)
+
+
+def headed_answer(text: str, holds: Holds) -> str:
+    """Return the part of a text that is under headings of the answer, or under none of reasoning.
+
+    Sections under a heading of the answer count if `holds` finds an answer there, else those that are under no heading
+    of reasoning. If all are, the text after the first paragraph under each counts. Without headings the text is
+    returned as it is.
+    """
+    if len(text) > _SEARCHED:
+        return text
+    sections = _sections(text)
+    if all(section.kind == PLAIN for section in sections):
+        return text
+    for kind in (ANSWER, PLAIN):
+        held = [section.text for section in sections if section.kind == kind and holds(section.text)]
+        if held:
+            return "\n\n".join(held)
+    if any(section.kind == ANSWER for section in sections):
+        return ""
+    later = "\n\n".join(text for section in sections for text in _PARAGRAPH.split(section.text.strip(), maxsplit=1)[1:])
+    return later if holds(later) else ""
+
+
+def _sections(text: str) -> list[_Section]:
+    """Divide a text at headings. "Reasoning: ..." on one line is that line alone."""
+    sections = [_Section(PLAIN)]
+    for line in text.split("\n"):
+        kind, level, rest = _heading(line)
+        now = sections[-1]
+        if not kind or (kind == PLAIN and (now.kind != THOUGHT or level > now.level)):
+            now.lines.append(line)
+        elif kind == THOUGHT and rest:
+            sections += [_Section(THOUGHT, now.level, [line]), _Section(now.kind, now.level)]
+        else:
+            sections.append(_Section(kind, level, [rest] if rest else []))
+    return sections
+
+
+def _heading(line: str) -> tuple[str, int, str]:
+    """Return the kind of heading that a line is, empty if it is none, its level, and the text after it."""
+    alone = _HEADING.match(line)
+    found = alone or _LABEL.match(line)
+    if not found:
+        return "", 0, line
+    words = found["words"].lower().replace("’", "'").split()
+    kind, known = _kind(words), all(word in _KNOWN for word in words)
+    level = len(found["hashes"] or "") or _UNMARKED
+    if alone and found["hashes"]:
+        return kind or PLAIN, level, ""
+    marked = alone and (found["colon"] or (found["open"] and found["close"]))
+    if kind and (known or marked):
+        return kind, level, line[found.end() :] if not alone else ""
+    return "", 0, line
+
+
+_KNOWN = HEADINGS[THOUGHT] | HEADINGS[ANSWER] | _FILLERS
+
+
+def _kind(words: list[str]) -> str:
+    """Return what a heading of these words is over; the last word of the table decides."""
+    if _DRAFTS.intersection(words):
+        return THOUGHT
+    kinds = [next((kind for kind, table in HEADINGS.items() if word.strip("(),") in table), "") for word in words]
+    if {THOUGHT, ANSWER} <= set(kinds) and {"and", "&", "with", "/"} & set(words):
+        return ""
+    for place, kind in enumerate(kinds):
+        if kind == THOUGHT and place + 1 < len(words) and words[place + 1] in _ABOUT:
+            return THOUGHT
+    return next((kind for kind in reversed(kinds) if kind), "")

@@ -1,0 +1,133 @@
+"""Orders in answers with reasoning: marks of many models, headings, and marks in no table.
+
+The marks are those of vLLM's and SGLang's reasoning parsers and of the models' chat templates. The orders expected are
+those that stand outside of the reasoning, by hand.
+"""
+
+import pytest
+
+from sparring.envs.diplomacy.orders.completion import parse
+from sparring.envs.reasoning import without_reasoning
+from tests.envs.diplomacy.prompts.asking import ask, scene
+
+FRANCE = ask(scene({"france": "A MAR, F BRE, A PAR", "germany": "A MUN"}), "FRANCE")
+A, R = "A PAR - BUR\nA MAR - SPA\nF BRE - MAO", "A PAR - PIC\nA MAR H\nF BRE - ENG"
+WANTED = ["F BRE - MAO", "A MAR - SPA", "A PAR - BUR"]
+
+MARKS = {
+    "Gemma 4": f"<|channel>thought\n{R}\n<channel|>{A}",
+    "Granite 3.2": f"Here is my thought process:\n{R}\nHere is my response:\n{A}",
+    "Granite 3.2, quantized": f"Here's my thought process: {R}\nHere's my response: {A}",
+    "Granite 3.3": f"<think>{R}</think><response>{A}</response>",
+    "Cohere": f"<|START_THINKING|>{R}<|END_THINKING|><|START_RESPONSE|>{A}<|END_RESPONSE|>",
+    "Seed": f"<seed:think>{R}</seed:think>{A}",
+    "Kimi": f"◁think▷{R}◁/think▷{A}",
+    "Kimi K3": f"<|open|>think<|sep|>{R}<|close|>think<|sep|><|open|>response<|sep|>{A}<|close|>response<|sep|>",
+    "gpt-oss": f"<|channel|>analysis<|message|>{R}<|end|><|start|>assistant<|channel|>final<|message|>{A}<|return|>",
+    "MiniMax M3": f"<mm:think>{R}</mm:think>{A}",
+    "LongCat, begun in the prompt": f"{R}</longcat_think>{A}",
+    "K2": f"<ifm|think_fast>{R}</ifm|think_fast>{A}",
+    "Apertus": f"<|inner_prefix|>{R}<|inner_suffix|>{A}",
+    "openPangu": f"[unused16]{R}[unused17]{A}",
+    "Inkling": f"<|content_thinking|>{R}<|end_message|><|message_model|><|content_text|>{A}<|end_message|>",
+    "HyperCLOVA X": f"/think\n{R}<|im_end|>\n<|im_start|>assistant\n{A}<|im_end|>",
+    "Muse": f"to=self<|message|>{R}<|eom|><|start|>assistant to=user<|message|>{A}<|eot|>",
+    "Solar": f"<|think|>{R}<|end|><|begin|>assistant<|content|>{A}<|end|>",
+    "Open WebUI": f'<details type="reasoning" done="true">\n<summary>Thought</summary>\n> {R}\n</details>\n{A}',
+    "EXAONE": f"<thought>\n{R}\n</thought>\n\n{A}",
+    "Hunyuan": f"<think>\n{R}\n</think>\n<answer>\n{A}\n</answer>",
+    "OpenThinker": f"<|begin_of_thought|>\n{R}\n<|end_of_thought|>\n<|begin_of_solution|>\n{A}\n<|end_of_solution|>",
+    "Magistral": f"[THINK]{R}[/THINK]{A}",
+    "Claude": f"<thinking>\n{R}\n</thinking>\n{A}",
+    "Marco": f"<Thought>\n{R}\n</Thought>\n<Output>\n{A}\n</Output>",
+    "Reflection": f"<thinking>{R}<reflection>no</reflection>{R}</thinking><output>{A}</output>",
+    "DeepSeek R1": f"{R}\n</think>\n\n{A}",
+    "two names": f"<thinking>{R}</think>{A}",
+    "nested": f"<think>a <think> b</think>{R}</think>{A}",
+    "reasoning after the answer": f"{A}\n<think>\n{R}\n</think>",
+    "truncated reasoning after the answer": f"{A}\n<think>\n{R}",
+    "an answer alone between tags": f"{R}\n<answer>{A}</answer>",
+    "unclosed, then the answer's tag": f"<think>\n{R}\n<answer>\n{A}\n</answer>",
+    "mark of the turn": f"{A}<|im_end|>",
+}
+HEADINGS = {
+    "markdown": f"### Reasoning\n{R}\n\n### Orders\n{A}",
+    "bold": f"**Reasoning**\n{R}\n\n**Final answer**\n{A}",
+    "brackets": f"[Reasoning]\n{R}\n[Orders]\n{A}",
+    "colons": f"Reasoning:\n{R}\n\nFinal orders:\n{A}",
+    "one line": f"Reasoning: I could do A PAR - PIC.\n{A}",
+    "the reasons after": f"## Orders\n{A}\n\n## Explanation\n{R}",
+    "two paragraphs after": f"{A}\n\n### Reasoning\n{R}\n\n{R}",
+    "rejected orders": f"Rejected orders:\n{R}\nFinal orders:\n{A}",
+    "both words": f"After thinking it over, my orders are:\n{A}",
+    "no heading of the answer": f"### Reasoning\nParis is threatened.\n\n{A}",
+    "considered": f"I considered:\n- A PAR - PIC (too risky)\n- A MAR H (too slow)\nFinal:\n{A}",
+}
+UNKNOWN = {
+    "tags": f"<mull>\n{R}\n</mull>\n{A}",
+    "signs": f"%%% musing\n{R}\n%%% done\n{A}",
+    "a line": f"{R}\n-----\n{A}",
+    "a word": f"{R}\n\nWait, that is bad. Better:\n\n{A}",
+    "nothing but a blank line": f"{R}\n\n{A}",
+    "400 lines": "Thinking.\n" + "Maybe A PAR - PIC is good.\n" * 400 + f"{R}\n%%%\n{A}",
+    "a remark": f"A PAR - PIC (too risky)\n{A}",
+    "a remark and a blank line": f"A PAR - PIC (too risky)\n\n{A}",
+}
+
+
+def texts(reading):
+    return [option.text for option in reading.chosen]
+
+
+@pytest.mark.parametrize("text", [*MARKS.values(), *HEADINGS.values()], ids=[*MARKS, *HEADINGS])
+def test_orders_of_the_reasoning_are_not_read(text):
+    reading = parse(text, FRANCE)
+    assert texts(reading) == WANTED
+    assert reading.complete
+
+
+@pytest.mark.parametrize("text", UNKNOWN.values(), ids=UNKNOWN)
+def test_with_unknown_marks_the_last_block_counts_and_the_draft_is_named(text):
+    reading = parse(text, FRANCE)
+    assert texts(reading) == WANTED
+    assert any("before the last orders" in line.problem for line in reading.problems)
+
+
+def test_a_mark_that_ends_in_a_line_of_orders_hides_no_order():
+    reading = parse(f"⟦musing⟧{R}⟦/musing⟧{A}", FRANCE)
+    assert texts(reading) == WANTED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(f"<think>\n{R}", f"<|channel>thought\n{R}", f"Here is my thought process:\n{R}", f"[THINK]{R}"),
+        *(f"<|START_THINKING|>{R}", f"<|channel|>analysis<|message|>{R}", f"[unused16]{R}"),
+        *(f"<think>{R}</think>I pass.", f"<think>{R}</think>", f"<thinking>a<reflection>b</reflection>{R}"),
+        f"<think>I will write <answer> tags. {R}",
+        *(f"### Reasoning\n{R}", f"[Reasoning]\n{R}", f"### Reasoning\n{R}\n\n### Final answer\nI hold everything."),
+    ],
+)
+def test_without_orders_outside_of_the_reasoning_there_are_none(text):
+    assert parse(text, FRANCE).empty
+
+
+def test_truncated_reasoning_has_no_end():
+    assert without_reasoning(f"<|channel>thought\n{R}") == ("", True)
+    assert without_reasoning(f"<think>{R}</think>{A}") == (A, False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1. A PAR - BUR\n   - takes Burgundy\n2. A MAR - SPA\n   - takes Spain\n3. F BRE - MAO\n   - sails",
+        "The army goes first:\nA PAR - BUR\n\nThen Spain.\nA MAR - SPA\n\nF BRE - MAO",
+        f"{A}\n\nThe key to it all:\nA PAR - BUR",
+    ],
+)
+def test_explanations_between_orders_make_no_draft_of_them(text):
+    assert texts(parse(text, FRANCE)) == WANTED
+
+
+def test_in_one_block_the_first_order_of_a_unit_counts():
+    assert texts(parse(f"{A}\nA PAR - PIC", FRANCE)) == WANTED
