@@ -43,10 +43,10 @@ def steps(place: Place) -> Iterator[Step]:
     """Yield a step for every hostile input and reader."""
     for what, change in _folders().items():
         for reader in ("resume", "evaluation", "analysis"):
-            yield Step(f"run folder, {reader}", what, partial(_folder, place, change, reader))
+            yield Step(f"run folder, {reader}", what, partial(_folder, place, change, reader), what)
     for what, name in NAMES.items():
         for command in ("list", "get-run"):
-            yield Step("name of a run", f"{what}, runs.py {command}", partial(_name, place, name, command))
+            yield Step("name of a run", f"{what}, runs.py {command}", partial(_name, place, name, command), what)
     for what, data in _policies().items():
         yield Step("policy", what, partial(_policy, place, data, "one of them is played" if what == TWICE else ""))
     for what, edit in _games().items():

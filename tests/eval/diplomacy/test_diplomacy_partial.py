@@ -53,7 +53,7 @@ def test_rounds_have_every_power_as_often_and_keep_the_model_busy():
 
 @pytest.mark.parametrize(
     ("end", "code", "words"),
-    [(InputError("endpoint: it is gone"), 2, "endpoint: it is gone\n"), (KeyboardInterrupt(), 130, "are played again\n")],
+    [(InputError("endpoint: it is gone"), 2, "endpoint: it is gone\n"), (KeyboardInterrupt(), 130, "played again\n")],
 )
 def test_whole_rounds_are_written_and_marked(play, capsys, end, code, words):
     found, out = play(2, end=end)
