@@ -68,9 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.torture", description=(__doc__ or "").partition(":")[0])
     parser.add_argument("--only", type=_parts, default=list(TITLES), metavar="P,P", help=f"of {', '.join(TITLES)}")
     parser.add_argument("--match", default="", metavar="TEXT", help="of the steps, those with TEXT in group or name")
-    parser.add_argument(
-        "--full", action="store_true", help="every step, in hours; else one of each kind, in 20 minutes"
-    )
+    parser.add_argument("--full", action="store_true", help="every step; else one of each kind")
     parser.add_argument("--kills", type=_count, metavar="N", help="over five trainers (default: 5; --full: 100)")
     parser.add_argument(
         "--damages", type=_count, default=6, metavar="N", help="bit flips of each file, beside truncations (default: 6)"
