@@ -48,7 +48,7 @@ help:
 	@echo "make gpu     test and measure everything on a GPU, in nine minutes; GPU_ARGS=\"--device cpu\" tries the script"
 	@echo "make golden  compare all numbers of small runs with those of BASE=<commit>; PARTS=ppo,grpo selects; docs/golden_runs.md"
 	@echo "make mutation plant faults one by one and write how many the tests notice to docs/results/mutation.md"
-	@echo "make torture kill runs, damage their files, fill the disk, read hostile files; TORTURE_ARGS=\"--only kills,files --kills 20\""
+	@echo "make torture kill runs, damage their files, fill the disk, read hostile files: one of each kind; TORTURE_ARGS=--full: all"
 	@echo
 	@echo "PYTHON=python3.12 chooses the interpreter; DEMO_ARGS and GAMES shorten the demo, as in"
 	@echo "make demo DEMO_ARGS=max_updates=3 GAMES=20"

@@ -9,25 +9,36 @@ import html
 import json
 import os
 import re
+import shlex
+import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from hashlib import sha256
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from threading import Timer, current_thread, main_thread
+from types import FrameType
+from typing import Any, NoReturn
 
 from sparring.agents.run.folder import code_origin
 from sparring.configs.core.errors import InputError, printable
 from sparring.configs.core.files import read_regular, write_atomically
 from sparring.configs.core.status import LOADING, quiet_on_closed_pipe, say
+from sparring.configs.opponents import is_code
 from sparring.eval.options import EvaluateOptions, PlayerOptions
 
 FAILED = 1
 BAD_INPUT = 2
 INTERRUPTED = 130
+TERMINATED = 143
+END_SECONDS = 8.0
+"""Longest time from a signal to the end of a command; what is finished is in files by then."""
+NOT_OF_GAMES = ("out", "replay", "pgn", "gif", "acmi", "require", "quiet", "command", "threads", "workers", "executor")
+"""Options on which the results of games do not depend."""
 NUMBERED = r"%s-(\d{4,})\.json"
 """Names of earlier results, after the name of the latest."""
 
@@ -115,17 +126,59 @@ def publish_evaluation(evaluation: Evaluation) -> int:
 
 
 def run_command(name: str, command: Callable[[Sequence[str]], int], arguments: Sequence[str] | None) -> int:
-    """Return the exit code of `command(arguments)`: 2 with one line on stderr for bad input, 130 for Ctrl-C.
+    """Return the exit code of `command(arguments)`: 2 with one line on stderr for bad input, 130 or 143 for a signal.
 
     `arguments` default to those of the process.
     """
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        return quiet_on_closed_pipe(lambda: command(sys.argv[1:] if arguments is None else arguments))
+        with ending_on_signals():
+            return quiet_on_closed_pipe(lambda: command(words))
     except InputError as error:
         say(f"{name}: {error}")
+        _say_what_is_kept(name, words)
         return BAD_INPUT
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    except KeyboardInterrupt as error:
+        _say_what_is_kept(name, words)
+        return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
+
+
+class Terminated(KeyboardInterrupt):
+    """The process was asked to end by SIGTERM."""
+
+
+@contextmanager
+def ending_on_signals() -> Iterator[None]:
+    """Within this context SIGTERM ends a command as Ctrl-C does, and either within `END_SECONDS`, whatever it does.
+
+    Handlers that the command sets itself, such as those of a training, replace these. Outside the main thread it does
+    nothing.
+    """
+
+    def end(number: int, frame: FrameType | None) -> NoReturn:
+        last = Timer(END_SECONDS, os._exit, [128 + number])
+        last.daemon = True
+        last.start()
+        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _say_what_is_kept(name: str, words: Sequence[str]) -> None:
+    """Print where the results of a command that was cut are kept, and the command that goes on."""
+    from sparring.agents.distributed.tasks import KeptResults
+
+    for path in sorted(KeptResults.unfinished):
+        say(f"what is finished is kept in {path}; to go on: python {name} {shlex.join(words)}")
+    KeptResults.unfinished.clear()
 
 
 def prepare_torch() -> None:
@@ -182,6 +235,20 @@ def cell_key(conditions: Mapping[str, Any], files: Iterable[Path]) -> str:
     """Return a key that changes with the conditions of a cell, the content of its players' files, and this code."""
     stated = {**conditions, "files": [sha256(file.read_bytes()).hexdigest() for file in files], "code": _code()}
     return sha256(json.dumps(stated, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def options_key(options: PlayerOptions, players: Iterable[Any]) -> str:
+    """Return a key that changes with the options of a command's games and the content of its players' files.
+
+    `players` are names, and paths of files or folders. The key is empty if one is Python code, which may have changed.
+    """
+    players = [player for player in players if player is not None]
+    if any(not isinstance(player, str | Path) or is_code(str(player)) for player in players):
+        return ""
+    paths = [player for player in players if isinstance(player, Path)]
+    files = [file for path in paths for file in (sorted(path.rglob("*")) if path.is_dir() else [path])]
+    stated = {name: value for name, value in vars(options).items() if name not in NOT_OF_GAMES}
+    return cell_key({**stated, "players": players}, [file for file in files if file.is_file()])
 
 
 @cache

@@ -17,7 +17,7 @@ from concurrent.futures import as_completed
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, NoReturn
+from typing import Any, ClassVar, Generic, NoReturn
 
 from pydantic import TypeAdapter, ValidationError
 from tqdm import tqdm
@@ -82,10 +82,17 @@ def _unseen(function: Callable[[Task, tqdm[NoReturn]], Outcome], task: tuple[int
 
 
 class KeptResults(Generic[Outcome]):
-    """Results of finished tasks, one a line of a file beside the results of a command; a damaged line is left out."""
+    """Results of finished tasks or games, one a line of a file beside the results of a command.
 
-    def __init__(self, path: Path, kind: type[Outcome]) -> None:
-        self.path, self._form = path, TypeAdapter(kind)
+    A key changes with all that a result depends on, so a result of other options, players or code is never taken. A
+    damaged line is left out.
+    """
+
+    unfinished: ClassVar[set[Path]] = set()
+    """Files that hold results of commands which have not ended yet."""
+
+    def __init__(self, path: Path, kind: Any) -> None:
+        self.path, self._form = path, TypeAdapter[Outcome](kind)
 
     def read(self) -> dict[str, Outcome]:
         """Return the results by the keys of their tasks."""
@@ -96,6 +103,8 @@ class KeptResults(Generic[Outcome]):
                 results[kept["key"]] = self._form.validate_python(kept["result"])
             except (ValueError, TypeError, KeyError, ValidationError):
                 continue  # cut off when the command was killed
+        if results:
+            self.unfinished.add(self.path)
         return results
 
     def add(self, key: str, outcome: Outcome) -> None:
@@ -106,9 +115,11 @@ class KeptResults(Generic[Outcome]):
                 file.write(f"\n{line}\n")  # after a line that was cut off
         except OSError as error:
             raise InputError(f"{self.path}: cannot be written ({error.strerror}); give another --out") from error
+        self.unfinished.add(self.path)
 
     def discard(self) -> None:
         """Remove the file, once the results are complete."""
+        self.unfinished.discard(self.path)
         self.path.unlink(missing_ok=True)
 
 
@@ -120,11 +131,13 @@ def finish_tasks(
     sizes: Sequence[int] = (),
     kept: KeptResults[Outcome] | None = None,
     keys: Sequence[str] = (),
+    discard: bool = True,
     **follow: Any,
 ) -> list[Outcome]:
     """Return the results in the order of the tasks; see `follow_tasks`.
 
-    With `kept`, each result is kept under the key of its task, unless that is empty, until all are there.
+    With `kept`, each result is kept under the key of its task, unless that is empty, until all are there; without
+    `discard` until the caller discards them.
     """
     sizes = sizes or [1] * len(tasks)
     stored = kept.read() if kept else {}
@@ -136,6 +149,6 @@ def finish_tasks(
         results[left[index]] = outcome
         if kept and (key := keys[left[index]]):
             kept.add(key, outcome)
-    if kept:
+    if kept and discard:
         kept.discard()
     return [results[number] for number in range(len(tasks))]

@@ -15,7 +15,6 @@ from __future__ import annotations
 import io
 import json
 import pickle
-import pickletools
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -29,7 +28,7 @@ from torch import Tensor, nn
 
 from sparring.agents.policies.actor_critic import ActorCritic, network_shape
 from sparring.agents.policies.networks import check_weights
-from sparring.configs.core.archive import TensorFileError, check_members
+from sparring.configs.core.archive import TensorFileError, check_members, check_pickle
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import read_regular
 from sparring.configs.core.tensor_file import unpack
@@ -217,9 +216,10 @@ def read_statistics(path: Path, size: int) -> ObsStatistics | None:
 def _load(data: bytes) -> Any:
     if len(data) > MOST_BYTES:
         raise StatisticsError(f"has {len(data)} bytes; those of statistics have at most {MOST_BYTES}")
-    for code, argument, _ in pickletools.genops(data):
-        if "PUT" in code.name and int(argument or 0) > len(data):  # would make the reader reserve that much memory
-            raise StatisticsError("is damaged: it numbers more objects than it can hold")
+    try:
+        check_pickle(data)
+    except TensorFileError as error:
+        raise StatisticsError(str(error)) from error
     return _RecordReader(io.BytesIO(data)).load()
 
 

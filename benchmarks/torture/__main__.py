@@ -1,4 +1,4 @@
-"""Torture the product and say what held: `python -m benchmarks.torture --only kills,files --kills 20`.
+"""Torture the product and say what held: `python -m benchmarks.torture`, one step of each kind; `--full` for all.
 
 Runs are killed, their files damaged, their disk filled, and files of strangers read. Every step ends refused in one
 line, harmless, or FAILED; the exit code is 1 if any failed. Runs and files are made in a temporary folder.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import math
 import os
 import platform
 import sys
@@ -24,7 +25,7 @@ from benchmarks.command import run_script
 from benchmarks.gpu_run.machine import commit
 from benchmarks.report import heading, publish, table
 from benchmarks.torture import code_execution, disk, files, hostile, kills, pages
-from benchmarks.torture.part import FAILED, HARMLESS, REFUSED, SKIPPED, Place, Step, Verdict
+from benchmarks.torture.part import FAILED, HARMLESS, REFUSED, SKIPPED, Place, Step, Verdict, sliced
 from sparring.configs.core.errors import InputError
 
 TITLES = {
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(arguments)
     chosen = [name for name in TITLES if name in args.only]
     started, tried = time.monotonic(), list[Tried]()
-    ends = started + 60.0 * args.minutes
+    ends = math.inf if args.minutes is None else started + 60.0 * args.minutes
     with tempfile.TemporaryDirectory(prefix="torture-", dir=args.folder, ignore_cleanup_errors=True) as folder:
         place = Place(Path(folder), args.seed)
         for number, name in enumerate(chosen, 1):
@@ -67,16 +68,16 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.torture", description=(__doc__ or "").partition(":")[0])
     parser.add_argument("--only", type=_parts, default=list(TITLES), metavar="P,P", help=f"of {', '.join(TITLES)}")
     parser.add_argument("--match", default="", metavar="TEXT", help="of the steps, those with TEXT in group or name")
-    parser.add_argument("--kills", type=_count, default=100, metavar="N", help="over five trainers (default: 100)")
+    parser.add_argument("--full", action="store_true", help="every step; else one of each kind")
+    parser.add_argument("--kills", type=_count, metavar="N", help="over five trainers (default: 5; --full: 100)")
     parser.add_argument(
         "--damages", type=_count, default=6, metavar="N", help="bit flips of each file, beside truncations (default: 6)"
     )
     parser.add_argument(
         "--minutes",
         type=_count,
-        default=180,
         metavar="N",
-        help="what is not reached by then is not tried (default: 180)",
+        help="what is not reached by then is not tried (default: no limit)",
     )
     parser.add_argument("--seed", type=int, default=0, help="of moments and places (default: 0)")
     parser.add_argument("--folder", type=Path, help="where the temporary folder is made (default: the system's)")
@@ -99,14 +100,15 @@ def _count(text: str) -> int:
 
 def _steps(name: str, place: Place, args: argparse.Namespace) -> list[Step]:
     makers: dict[str, Callable[[], Iterator[Step]]] = {
-        "kills": lambda: kills.steps(place, args.kills),
+        "kills": lambda: kills.steps(place, args.kills or (100 if args.full else len(kills.TRAINERS))),
         "files": lambda: files.steps(place, args.damages),
         "disk": lambda: disk.steps(place),
         "hostile": lambda: hostile.steps(place),
         "pages": lambda: pages.steps(place),
         "code": lambda: code_execution.steps(place),
     }
-    return [step for step in makers[name]() if args.match in f"{step.group}, {step.what}"]
+    steps = makers[name]() if args.full or args.match else sliced(makers[name]())
+    return [step for step in steps if args.match in f"{step.group}, {step.what}"]
 
 
 def _part(label: str, name: str, steps: Sequence[Step], ends: float) -> list[Tried]:
@@ -131,7 +133,8 @@ def _page(tried: Sequence[Tried], args: argparse.Namespace, seconds: float, *, w
     """Return the page: how to repeat it, a table by part and group, what was not tried, and every failure."""
     text = [
         heading("Torture", ("torch", "warp-lang", "numpy")).replace(sys.argv[0], "-m benchmarks.torture"),
-        f"Commit {commit() or 'unknown'}, seed {args.seed}, {platform.system()} {platform.release()}, nice "
+        f"{'Every step' if args.full else 'One step of each kind'}. Commit {commit() or 'unknown'}, seed {args.seed}, "
+        f"{platform.system()} {platform.release()}, nice "
         f"{os.nice(0)}, {seconds:.0f} s{'' if whole else ' so far'}, {datetime.datetime.now():%H:%M} at the end.\n",
     ]
     for part, title in TITLES.items():

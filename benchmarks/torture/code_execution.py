@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from omegaconf import OmegaConf
 
 from benchmarks.torture.canary import NAME, SELF_PLAY, SHORT, Canary, Own, Words, base, copied, resume
 from benchmarks.torture.code_in_files import FILES, by_model, by_onnx, by_pickle
@@ -136,19 +137,10 @@ def _sweep_file(canary: Canary, option: str) -> list[str]:
 def _stored(place: Place, canary: Canary, option: str) -> list[str]:
     """A run folder whose stored configuration names the module, its state and manifest made to agree."""
     target = copied(place, canary)
-    stored = yaml.safe_load((target / "config.yaml").read_text())
-    _merge(stored, _nested(option))
-    (target / "config.yaml").write_text(yaml.safe_dump(stored, sort_keys=False))
+    stored = OmegaConf.load(target / "config.yaml")
+    OmegaConf.save(OmegaConf.merge(stored, _nested(option)), target / "config.yaml")
     shutil.rmtree(target / "state")
     return resume(target)
-
-
-def _merge(into: dict[str, Any], changes: dict[str, Any]) -> None:
-    for key, value in changes.items():
-        if isinstance(value, dict) and isinstance(into.get(key), dict):
-            _merge(into[key], value)
-        else:
-            into[key] = value
 
 
 def _engine(canary: Canary) -> list[str]:
@@ -179,16 +171,8 @@ def saved_game(folder: Path, player: str) -> Path:
     path = folder / "game.json"
     words = ["eval/diplomacy_replay.py", "--players", "random", "--last-year", "1901", "--save", str(path), "--quiet"]
     run(words, folder / "made.log")
-    path.write_text(json.dumps(_replaced(json.loads(path.read_text()), "random", player)))
+    path.write_text(path.read_text().replace('"random"', json.dumps(player)))
     return path
-
-
-def _replaced(value: Any, old: str, new: str) -> Any:
-    if isinstance(value, dict):
-        return {key: _replaced(item, old, new) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_replaced(item, old, new) for item in value]
-    return new if value == old else value
 
 
 def _league(place: Place, canary: Canary) -> list[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
-import pickle
 import shutil
+import subprocess
+import sys
 import zipfile
 from collections.abc import Iterator
 from functools import partial
@@ -14,10 +16,11 @@ from pathlib import Path
 import torch
 import yaml
 
-from benchmarks.torture import external_data
 from benchmarks.torture.canary import NAME, SELF_PLAY, SHORT, Canary, Own, Words, base, copied, resume
+from benchmarks.torture.commands import SECONDS
 from benchmarks.torture.part import Place
 from sparring.configs.core.tensor_file import sha256
+from tests.eval.onnx_export import external_data
 
 FILES = ("final.pt", "state", "snapshot", "model.zip", "vecnormalize.pkl", "config.yaml", "mine.yaml", "sweep.yaml")
 """What a refusal may name, beside `model` and `agent.onnx`."""
@@ -34,9 +37,6 @@ def careless(canary: Canary) -> None:
 def by_pickle(place: Place) -> Iterator[tuple[str, str, Own, Words]]:
     """Yield the ways by which a file could make Python build any object: group, what, own command, theirs."""
 
-    def unpickled(canary: Canary) -> None:
-        pickle.loads(canary.pickle())
-
     def unsafe_yaml(canary: Canary) -> None:
         yaml.unsafe_load(_tag(canary))
 
@@ -47,8 +47,11 @@ def by_pickle(place: Place) -> Iterator[tuple[str, str, Own, Words]]:
         "policy, against": (careless, lambda c: _against(c)),
         "training state": (careless, lambda c: _state(place, c)),
         "snapshot in the pool": (careless, lambda c: _snapshot(place, c)),
-        "zip of SB3": (unpickled, lambda c: _evaluate(_sb3(c), c)),
-        "VecNormalize of SB3": (unpickled, lambda c: [*_evaluate(_sb3(c), c), "--vecnormalize", str(_normalize(c))]),
+        "zip of SB3": (_by_sb3_load, lambda c: _evaluate(_sb3(c), c)),
+        "VecNormalize of SB3": (
+            _by_sb3_statistics,
+            lambda c: [*_evaluate(_sb3(c), c), "--vecnormalize", str(_normalize(c))],
+        ),
     }
     for what, (own, theirs) in ways.items():
         yield "pickle", what, own, theirs
@@ -94,9 +97,23 @@ def _snapshot(place: Place, canary: Canary) -> list[str]:
     return resume(target)
 
 
+def _by_sb3_load(canary: Canary) -> None:
+    _with_sb3(f"from stable_baselines3 import PPO; PPO.load({str(_sb3(canary))!r}, device='cpu')")
+
+
+def _by_sb3_statistics(canary: Canary) -> None:
+    opened = f"VecNormalize.load({str(_normalize(canary))!r}, None)"
+    _with_sb3(f"from stable_baselines3.common.vec_env import VecNormalize; {opened}")
+
+
+def _with_sb3(code: str) -> None:
+    """Open a file as SB3 does, in a process of its own; what the file sets off comes before SB3 notices the rest."""
+    subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, timeout=SECONDS)
+
+
 def _sb3(canary: Canary) -> Path:
     path = canary.folder / "model.zip"
-    trap = {":type:": "<class 'dict'>", ":serialized:": canary.pickle().hex()}
+    trap = {":type:": "<class 'dict'>", ":serialized:": base64.b64encode(canary.pickle()).decode()}
     names = ("policy_class", "policy_kwargs", "lr_schedule", "observation_space", "action_space")
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("data", json.dumps(dict.fromkeys(names, trap)))

@@ -31,12 +31,16 @@ STARTS = 5
 def steps(place: Place) -> Iterator[Step]:
     """Yield a step for every size of the disk, limit of a file, and pair of starts."""
     for kib in KIB:
-        yield Step("full disk: tmpfs, ENOSPC", f"{kib} KiB", partial(_small_disk, place, kib))
+        yield Step("full disk: tmpfs, ENOSPC", f"{kib} KiB", partial(_small_disk, place, kib), "tmpfs")
     for limit in FILE_BYTES:
-        yield Step("full disk: RLIMIT_FSIZE, EFBIG", f"{limit} bytes a file", partial(_small_files, place, limit))
+        yield Step(
+            "full disk: RLIMIT_FSIZE, EFBIG", f"{limit} bytes a file", partial(_small_files, place, limit), "limit"
+        )
     rng = random.Random(f"disk {place.seed}")
     for number in range(STARTS):
-        yield Step("two starts at once", f"pair {number + 1}", partial(_two_starts, place, rng.uniform(0.0, 0.05)))
+        yield Step(
+            "two starts at once", f"pair {number + 1}", partial(_two_starts, place, rng.uniform(0.0, 0.05)), "pair"
+        )
 
 
 def _small_disk(place: Place, kib: int) -> Verdict:

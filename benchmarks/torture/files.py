@@ -41,11 +41,15 @@ def steps(place: Place, flips: int) -> Iterator[Step]:
                 "flip in the first byte",
                 "flip in the last",
             ):
-                yield Step(f"{reader}: {name}", what, partial(_try, place, reader, name, what, 0.0, 0))
+                yield Step(
+                    f"{reader}: {name}", what, partial(_try, place, reader, name, what, 0.0, 0), f"{reader} {name}"
+                )
             for number in range(max(0, flips - 2)):
                 where, bit = rng.random(), rng.randrange(8)
                 attempt = partial(_try, place, reader, name, "flip", where, bit)
-                yield Step(f"{reader}: {name}", f"flip {number + 1}, bit {bit} at {where:.4f}", attempt)
+                yield Step(
+                    f"{reader}: {name}", f"flip {number + 1}, bit {bit} at {where:.4f}", attempt, f"{reader} {name}"
+                )
 
 
 def _try(place: Place, reader: str, name: str, what: str, where: float, bit: int) -> Verdict:

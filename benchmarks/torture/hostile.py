@@ -43,10 +43,10 @@ def steps(place: Place) -> Iterator[Step]:
     """Yield a step for every hostile input and reader."""
     for what, change in _folders().items():
         for reader in ("resume", "evaluation", "analysis"):
-            yield Step(f"run folder, {reader}", what, partial(_folder, place, change, reader))
+            yield Step(f"run folder, {reader}", what, partial(_folder, place, change, reader), what)
     for what, name in NAMES.items():
         for command in ("list", "get-run"):
-            yield Step("name of a run", f"{what}, runs.py {command}", partial(_name, place, name, command))
+            yield Step("name of a run", f"{what}, runs.py {command}", partial(_name, place, name, command), what)
     for what, data in _policies().items():
         yield Step("policy", what, partial(_policy, place, data, "one of them is played" if what == TWICE else ""))
     for what, edit in _games().items():
@@ -208,12 +208,12 @@ Edit = Callable[[dict[str, Any]], Any]
 def _games() -> dict[str, Edit | str]:
     number = "9" * 400
     return {
-        "NaN for every number": lambda game: _numbers(game, float("nan")),
-        "infinity for every number": lambda game: _numbers(game, float("inf")),
-        "negative numbers": lambda game: _numbers(game, -1),
-        "numbers of 400 digits": lambda game: _numbers(game, int(number)),
-        "script tags for every text": lambda game: _texts(game, "</script><script>alert(1)</script>"),
-        "escapes for every text": lambda game: _texts(game, "\x1b[2J\n\x00"),
+        "NaN for every number": lambda game: _every(game, (int, float), float("nan")),
+        "infinity for every number": lambda game: _every(game, (int, float), float("inf")),
+        "negative numbers": lambda game: _every(game, (int, float), -1),
+        "numbers of 400 digits": lambda game: _every(game, (int, float), int(number)),
+        "script tags for every text": lambda game: _every(game, (str,), "</script><script>alert(1)</script>"),
+        "escapes for every text": lambda game: _every(game, (str,), "\x1b[2J\n\x00"),
         "the first phase 20000 times": lambda game: {key: _many(value) for key, value in game.items()},
         "lists in lists": "[" * DEEP + "]" * DEEP,
         "a list": "[]",
@@ -222,20 +222,13 @@ def _games() -> dict[str, Edit | str]:
     }
 
 
-def _numbers(value: Any, number: float) -> Any:
+def _every(value: Any, kinds: tuple[type, ...], other: Any) -> Any:
+    """Return nested data with `other` in place of each value of these types."""
     if isinstance(value, dict):
-        return {key: _numbers(item, number) for key, item in value.items()}
+        return {key: _every(item, kinds, other) for key, item in value.items()}
     if isinstance(value, list):
-        return [_numbers(item, number) for item in value]
-    return number if type(value) in (int, float) else value
-
-
-def _texts(value: Any, text: str) -> Any:
-    if isinstance(value, dict):
-        return {key: _texts(item, text) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_texts(item, text) for item in value]
-    return text if isinstance(value, str) else value
+        return [_every(item, kinds, other) for item in value]
+    return other if type(value) in kinds else value
 
 
 def _many(value: Any) -> Any:

@@ -36,7 +36,7 @@ def steps(place: Place, kills: int) -> Iterator[Step]:
             continue
         victim = Victim(RUNS[name], place, random.Random(f"kills {place.seed} {name}"))
         for count in range(share):
-            yield Step(name, f"kill {count + 1} of {share}", victim.life)
+            yield Step(name, f"kill {count + 1} of {share}", victim.life, kind=name)
         yield Step(name, "the end, compared bit for bit", victim.end)
 
 

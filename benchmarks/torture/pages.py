@@ -40,7 +40,7 @@ def steps(place: Place) -> Iterator[Step]:
     }
     for kind, make in makers.items():
         for number, name in enumerate(NAMES, 1):
-            yield Step(kind, f"name {number}", partial(_try, place, make, name))
+            yield Step(kind, f"name {number}", partial(_try, place, make, name), kind)
 
 
 def _control(place: Place) -> Verdict:

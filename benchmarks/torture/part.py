@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,11 +24,24 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Step:
-    """One thing to try: the group it is counted in, what it is, and the call that tries it."""
+    """One thing to try: the group it is counted in, what it is, the call that tries it, and its kind.
+
+    Of the steps of one kind a slice has one; a step without a kind is in each slice.
+    """
 
     group: str
     what: str
     attempt: Callable[[], Verdict]
+    kind: str = ""
+
+
+def sliced(steps: Iterable[Step]) -> list[Step]:
+    """Return one step of each kind, of the n-th kind the n-th, and all without a kind, in their order."""
+    steps, kinds = list(steps), dict[str, list[Step]]()
+    for step in steps:
+        kinds.setdefault(step.kind, []).append(step)
+    chosen = [same[number % len(same)] for number, (kind, same) in enumerate(kinds.items()) if kind]
+    return [step for step in steps if not step.kind or any(step is one for one in chosen)]
 
 
 @dataclass

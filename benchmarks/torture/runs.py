@@ -6,7 +6,6 @@ holds their digits, may differ.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
+from sparring.configs.core.tensor_file import pack, sha256
 
 COMMON = ("device=cpu", "threads=1", "logger.progress=false", "checkpoint_every=1", "evaluation.every=0")
 NAMES = ("training",)
@@ -101,15 +102,10 @@ def updates_done(folder: Path) -> int:
 def differences(whole: Path, other: Path) -> list[str]:
     """Return what differs between the run folders of two runs that should have ended alike."""
     one, two = (dict(_content(folder)) for folder in (whole, other))
-    wrong = [
-        f"{name} differs" if name in one and name in two else f"{name} is in one only" for name in _unequal(one, two)
-    ]
+    unequal = [name for name in one | two if one.get(name) != two.get(name)]
+    wrong = [f"{name} differs" if name in one and name in two else f"{name} is in one only" for name in unequal]
     wrong += [f"{path.relative_to(other)} is left over" for path in other.rglob(".*")]
     return wrong
-
-
-def _unequal(one: dict[str, str], two: dict[str, str]) -> list[str]:
-    return [name for name in one | two if one.get(name) != two.get(name)]
 
 
 def _content(folder: Path) -> Iterator[tuple[str, str]]:
@@ -127,7 +123,7 @@ def _content(folder: Path) -> Iterator[tuple[str, str]]:
         if path.suffix == ".pt":
             yield name, digest({key: value for key, value in load(path).items() if key not in NAMES})
         elif path.suffix == ".safetensors" or path.name in ("league.json", "index.json"):
-            yield name, hashlib.sha256(path.read_bytes()).hexdigest()
+            yield name, sha256(path.read_bytes())
 
 
 def metrics(folder: Path) -> list[dict[str, Any]]:
@@ -144,22 +140,4 @@ def load(path: Path) -> Any:
 
 def digest(value: Any) -> str:
     """Return the SHA-256 of nested data, its tensors bit for bit."""
-    total = hashlib.sha256()
-    _feed(total, value)
-    return total.hexdigest()
-
-
-def _feed(total: Any, value: Any) -> None:
-    if isinstance(value, torch.Tensor):
-        total.update(f"{value.dtype} {tuple(value.shape)}".encode())
-        total.update(value.contiguous().view(-1).view(torch.uint8).numpy().tobytes())
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            total.update(f"{key!r}:".encode())
-            _feed(total, item)
-    elif isinstance(value, list | tuple):
-        total.update(f"[{len(value)}".encode())
-        for item in value:
-            _feed(total, item)
-    else:
-        total.update(repr(value).encode())
+    return sha256(pack({"value": value}))

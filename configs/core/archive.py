@@ -9,12 +9,23 @@ from __future__ import annotations
 
 import io
 import pickle
+import pickletools
 import zipfile
 from collections import OrderedDict
 from typing import Any
 
 import numpy as np
 
+MOST_OPCODES, MOST_OBJECTS = 1_000_000, 100_000
+"""Steps of a pickle, and those of them that make an object. Files of this project have some thousand."""
+OBJECTS = frozenset(
+    {
+        *("MARK", "EMPTY_LIST", "EMPTY_DICT", "EMPTY_SET", "EMPTY_TUPLE", "TUPLE1", "TUPLE2"),
+        *("TUPLE3", "LIST", "DICT", "TUPLE", "FROZENSET", "REDUCE", "BUILD"),
+        *("NEWOBJ", "NEWOBJ_EX", "OBJ", "INST", "BINPERSID", "PERSID", "GLOBAL"),
+        *("STACK_GLOBAL", "LONG1", "LONG4", "BYTEARRAY8"),
+    }
+)
 ZIP_MAGIC = b"PK\x03\x04"
 STORAGES = {
     "DoubleStorage": "<f8",
@@ -42,6 +53,8 @@ def check_archive(data: bytes) -> None:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             check_members(archive.infolist(), len(data))
             broken = archive.testzip()
+            if broken is None:
+                check_pickles(archive)
     except TensorFileError:
         raise
     except Exception as error:  # a flipped bit can change compression, encryption or size
@@ -58,6 +71,33 @@ def check_members(members: list[zipfile.ZipInfo], size: int) -> None:
         raise TensorFileError(f"claims to hold {whole} bytes and has {size}; it is damaged, or was made to expand")
     if len({one.filename for one in members}) < len(members):
         raise TensorFileError("is damaged: two of its members have one name")
+
+
+def check_pickle(data: bytes) -> None:
+    """Raise `TensorFileError` for a pickle that would take much more time or memory than a file of tensors needs.
+
+    Objects of it cost some hundred bytes of memory for one byte of the file. The opcodes are counted without running
+    them, and the scan ends at the bound, so that both are limited whatever the file's size. An index of the memo beyond
+    the file's length would make the reader reserve that much memory.
+    """
+    objects = 0
+    try:
+        for number, (code, argument, _) in enumerate(pickletools.genops(data)):
+            objects += code.name in OBJECTS
+            if number >= MOST_OPCODES or objects > MOST_OBJECTS:
+                most = f"at most {MOST_OBJECTS} objects and {MOST_OPCODES} steps"
+                raise TensorFileError(f"holds too much that is no tensor: {most} are read")
+            if "PUT" in code.name and int(argument or 0) > len(data):
+                raise TensorFileError("is damaged: it numbers more objects than it can hold")
+    except ValueError as error:
+        raise error if isinstance(error, TensorFileError) else TensorFileError("is not a file of tensors") from error
+
+
+def check_pickles(archive: zipfile.ZipFile) -> None:
+    """Raise `TensorFileError` for a member that `check_pickle` refuses, among those that torch would unpickle."""
+    for name in archive.namelist():
+        if name.endswith(".pkl"):
+            check_pickle(archive.read(name))
 
 
 def read_arrays(data: bytes) -> dict[str, Any]:

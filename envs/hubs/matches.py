@@ -10,17 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import cache
+from threading import Event, Lock
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sparring.configs.core.errors import InputError, choose
 from sparring.envs.reasoning import without_reasoning
 from sparring.envs.text import Prompt, mix
 
+if TYPE_CHECKING:
+    from sparring.envs.chess.data.positions import PositionRecord
+
 GAMES = ("diplomacy", "chess_analysis", "chess_arbiter")
 POWERS = ("AUSTRIA", "ENGLAND", "FRANCE", "GERMANY", "ITALY", "RUSSIA", "TURKEY")
 ALL = "all"
 """In place of a power: the caller has all seven seats."""
-LARGEST_SEED, MOST_POSITIONS = 2**31 - 1, 10_000_000
+LARGEST_SEED = 2**31 - 1
+MOST_POSITIONS, LAST_YEAR = 20_000, 1999
+"""Largest options of a match, which bound the work of one call: about ten seconds on one core at the first use."""
 READ, ILLEGAL, INCOMPLETE, TRUNCATED = "read", "illegal", "incomplete", "truncated"
 """What became of an answer: all orders were in it; one is not legal; some are missing; and it was cut off as well, with
 no closing tag. The orders that were read count in any case, and the first legal one of each unit that lacks one."""
@@ -62,8 +69,27 @@ class TextMatch(Protocol):
     def answer(self, text: str, *, cut: bool | None = None) -> MatchTurn:
         """Play a completion; `cut` says whether it was cut off, None if only the text shows. Raises `InputError`."""
 
+    def cancel(self) -> None:
+        """End a call that runs in another thread soon, with an `InputError`. The match can only be closed then."""
+
     def close(self) -> None:
         """Free what the match holds."""
+
+
+class CancellableMatch:
+    """What the matches share: a call can be ended by another thread."""
+
+    def __init__(self) -> None:
+        self._cancelled = Event()
+
+    def cancel(self) -> None:
+        """End a call that runs in another thread soon, with an `InputError`. The match can only be closed then."""
+        self._cancelled.set()
+
+    def _go_on(self) -> None:
+        """Raise `InputError` if the match was cancelled; every loop of a call comes by here."""
+        if self._cancelled.is_set():
+            raise InputError("the match was cancelled: its client has gone")
 
 
 def open_match(game: str, **options: Any) -> TextMatch:
@@ -90,13 +116,13 @@ def check_seed(seed: int) -> int:
     return seed
 
 
-class DiplomacyMatch:
+class DiplomacyMatch(CancellableMatch):
     """One game of Diplomacy: the caller has `power`, or all seven powers; `opponents` have the others.
 
     Args:
         power: name of the caller's power, or "all"; empty takes seed % 7, so that seeds in sequence rotate the seats.
         opponents: bot of the other powers, or six of them in the order of the powers.
-        last_year: the game ends with it, unless one power wins before.
+        last_year: the game ends with it, at the latest in 1999, unless one power wins before.
         reward: a term of `scoring.py`, or weights of several; by default the share of the squared centres at the end.
         full_prompts: explain the game in each prompt, for models that do not know the compact form.
 
@@ -116,6 +142,9 @@ class DiplomacyMatch:
         from sparring.envs.diplomacy.prompts.prompts import PromptRules
         from sparring.envs.diplomacy.rewards.scoring import Scorer, reward_weights
 
+        super().__init__()
+        if isinstance(last_year, int) and last_year > LAST_YEAR:
+            raise InputError(f"last_year={last_year}: must be at most {LAST_YEAR}")
         self._power = choose("power", power.upper(), (*POWERS, ALL.upper(), ""))
         bots = [opponents] * (len(POWERS) - 1) if isinstance(opponents, str) else list(opponents)
         if len(bots) != len(POWERS) - 1:
@@ -157,6 +186,7 @@ class DiplomacyMatch:
         self._answered.append((prompt, reading))
         rewards: dict[int, float] = {}
         while not self._asked and not self._over:
+            self._go_on()
             earned = self._adjudicate()
             rewards = {seat: rewards.get(seat, 0.0) + float(earned[seat]) for seat in self.seats}
             self._asked = self._prompts()  # none where only the bots have orders to give
@@ -235,7 +265,7 @@ def answer_status(text: str, *, complete: bool, illegal: bool, cut: bool | None)
     return READ if complete else INCOMPLETE
 
 
-class ChessMatch:
+class ChessMatch(CancellableMatch):
     """One text task of chess: `chess_analysis` of a position, or `chess_arbiter`, the board after a move.
 
     The position is that of number seed % `positions` of the project's training positions; the engine is the installed
@@ -243,24 +273,23 @@ class ChessMatch:
     """
 
     def __init__(self, task: str, *, positions: int = 2000) -> None:
-        from sparring.envs.chess.config import ChessDataConfig, ChessEnvConfig, ChessTasksConfig
-        from sparring.envs.chess.data.positions import TRAIN
+        from sparring.envs.chess.config import ChessEnvConfig, ChessTasksConfig
         from sparring.envs.chess.data.samples import ANALYSIS, ARBITER
-        from sparring.envs.chess.rollouts.sources import engine_of, positions_of
+        from sparring.envs.chess.rollouts.sources import engine_of
 
+        super().__init__()
         if isinstance(positions, bool) or not isinstance(positions, int) or not 1 <= positions <= MOST_POSITIONS:
             raise InputError(f"positions={positions!r}: must be a whole number in [1, {MOST_POSITIONS}]")
-        env = ChessEnvConfig(data=ChessDataConfig(train=positions))
         self._task = ANALYSIS if task == GAMES[1] else ARBITER
-        self._tasks, self._records = ChessTasksConfig(), positions_of(env).positions[TRAIN]
-        self._engine = engine_of(env) if self._task == ANALYSIS else None
+        self._tasks, self._positions = ChessTasksConfig(), positions
+        self._engine = engine_of(ChessEnvConfig()) if self._task == ANALYSIS else None
         self._name, self._prompt = task, ""
 
     def start(self, seed: int) -> MatchTurn:
         """Choose the position."""
         from sparring.envs.chess.rollouts.sources import prompt_text
 
-        record = self._records[check_seed(seed) % len(self._records)]
+        record = _drawn_positions().number(check_seed(seed) % self._positions, self._go_on)
         self._prompt = prompt_text(self._tasks, self._task, record)
         return MatchTurn(self._prompt, 0, facts={"task": self._name, "fen": record.fen})
 
@@ -277,3 +306,42 @@ class ChessMatch:
 
     def close(self) -> None:
         """Do nothing: the process closes the engine."""
+
+
+class DrawnPositions:
+    """The project's training positions, in their order, drawn as far as they are needed and shared by all matches."""
+
+    def __init__(self) -> None:
+        from sparring.envs.chess.config import ChessEnvConfig
+        from sparring.envs.chess.data.positions import HELD_OUT, TRAIN, VALIDATION, new_positions
+        from sparring.envs.chess.rollouts.sources import positions_of
+
+        env = ChessEnvConfig()
+        env.data.train = 1
+        others = positions_of(env).positions
+        seen = {record.fen for split in (HELD_OUT, VALIDATION) for record in others[split]}
+        self._games = new_positions(env.data, TRAIN, seen)
+        self._records: list[PositionRecord] = []
+        self._drawing = Lock()
+
+    def number(self, index: int, go_on: Callable[[], None]) -> PositionRecord:
+        """Return position `index`; `go_on` is called before each game that is drawn, and may raise."""
+        go_on()
+        while index >= len(self._records):
+            go_on()
+            with self._drawing:
+                self._records += next(self._games)
+        return self._records[index]
+
+
+_positions_lock = Lock()
+
+
+def _drawn_positions() -> DrawnPositions:
+    with _positions_lock:
+        return _the_positions()
+
+
+@cache
+def _the_positions() -> DrawnPositions:
+    return DrawnPositions()

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from sparring.agents.distributed.tasks import finish_tasks
+from sparring.agents.distributed.tasks import KeptResults, finish_tasks
 from sparring.agents.opponents import players
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.status import COMPILING, said_if_long
@@ -22,7 +22,7 @@ from sparring.envs.air_combat.recording import FirstGame
 from sparring.envs.air_combat.rules import BOTS, GUNS, HELD_OUT, MODELS, TICKS_PER_SECOND, CombatOptions
 from sparring.envs.air_combat.tacview import write_acmi
 from sparring.eval.air_combat.replay import write_air_replay
-from sparring.eval.command import Evaluation, GameEvaluation, make_folders, place_of, use_machine
+from sparring.eval.command import Evaluation, GameEvaluation, cell_key, kept_cells, make_folders, place_of, use_machine
 from sparring.eval.options import (
     CONDITIONS,
     RESULTS,
@@ -121,9 +121,12 @@ def evaluate(options: AirCombatOptions) -> Evaluation:
         for opponent, film in zip(others, filmed, strict=True)
     ]
     bar: dict[str, Any] = {"label": lambda cell: cell.opponent.name, "unit": "opponent", "quiet": options.quiet}
-    played = finish_tasks(play_filmed, cells, options.runner, **bar)
-    records, films = [record for record, _ in played], [film for _, films in played for film in films]
     place = place_of(options.out, players.results_place(located), "eval")
+    file = kept_cells(place)
+    kept = KeptResults[Any](file, tuple[MatchRecord, list[Any]]) if file else None
+    keys = ["" if cell.filmed else cell.key for cell in cells]
+    played = finish_tasks(play_filmed, cells, options.runner, kept=kept, keys=keys, **bar)
+    records, films = [record for record, _ in played], [film for _, films in played for film in films]
     failures = tuple(line for text in options.require for line in _failures(text, records))
     text, data = report(options, player, records, setting)
     outputs: dict[Path, Callable[[Path], None]] = {}
@@ -189,6 +192,17 @@ class AirCell:
     games: int
     seed: int
     filmed: bool
+
+    @property
+    def key(self) -> str:
+        """Name under which the record is kept; empty if a player is code that may have changed."""
+        pilots = (self.player, self.opponent)
+        if any(pilot.path is None and pilot.name not in BOTS for pilot in pilots):
+            return ""
+        conditions: dict[str, Any] = {"games": self.games, "seed": self.seed}
+        conditions["setting"] = asdict(replace(self.setting, threads=0))
+        conditions["players"] = [(pilot.name, getattr(pilot.contestant, "deterministic", None)) for pilot in pilots]
+        return cell_key(conditions, [pilot.path for pilot in pilots if pilot.path])
 
 
 def play_filmed(cell: AirCell, bar: tqdm[NoReturn]) -> tuple[MatchRecord, list[AirRecording]]:

@@ -19,7 +19,7 @@ from sparring.configs.core.errors import InputError
 from sparring.envs.air_combat import GAME
 from sparring.envs.air_combat.rules import BOTS, GUNS, MODELS
 from sparring.eval.air_combat.command import GAMES, AirCell, find_opponent, matches_of, plain, play_cell, setting_of
-from sparring.eval.command import CommandReport, GamePayoff, cell_key, kept_cells, make_folders, use_machine
+from sparring.eval.command import CommandReport, GamePayoff, kept_cells, make_folders, use_machine
 from sparring.eval.options import (
     CONDITIONS,
     RESULTS,
@@ -166,7 +166,7 @@ def _play(
         cells,
         options.runner,
         kept=KeptResults(kept, MatchRecord) if kept else None,
-        keys=[_key(cell) for cell in cells] if kept else (),
+        keys=[cell.key for cell in cells] if kept else (),
         label=lambda cell: f"{cell.player.name} vs {cell.opponent.name}",
         unit="pair",
         quiet=options.quiet,
@@ -177,17 +177,6 @@ def _play(
 
 def _play_pair(cell: AirCell, bar: tqdm[NoReturn]) -> MatchRecord:
     return play_cell(cell.player, cell.opponent, cell.setting, cell.games, cell.seed)
-
-
-def _key(cell: AirCell) -> str:
-    """Return the name under which a cell is kept; empty if a player is code that may have changed."""
-    pilots = (cell.player, cell.opponent)
-    if any(pilot.path is None and pilot.name not in BOTS for pilot in pilots):
-        return ""
-    conditions: dict[str, Any] = {"games": cell.games, "seed": cell.seed}
-    conditions["setting"] = asdict(replace(cell.setting, threads=0))
-    conditions["players"] = [(pilot.name, getattr(pilot.contestant, "deterministic", None)) for pilot in pilots]
-    return cell_key(conditions, [pilot.path for pilot in pilots if pilot.path])
 
 
 def _check_pilots(pilots: Sequence[Pilot]) -> list[str]:

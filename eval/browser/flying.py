@@ -19,9 +19,10 @@ from typing_extensions import TypedDict
 from sparring.agents.opponents.players import released_of, runs_of
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.files import CHECKPOINTS
+from sparring.configs.core.serving import in_thread
 from sparring.configs.core.typed import Flag, Number, Text, read, require
 from sparring.envs.game import Game
-from sparring.eval.browser.server import Send, free_path, in_thread
+from sparring.eval.browser.server import Send, free_path
 
 YOU = "You"
 FRAME = 1 / 60

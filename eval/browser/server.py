@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
-from threading import Thread
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sparring.configs.core.errors import InputError
+from sparring.configs.core.serving import bounded_server, passes
 from sparring.eval.options import SEED, CommandOptions, argument
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.websockets import WebSocket
-
-T = TypeVar("T")
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 """Sends a message to the page."""
@@ -76,32 +74,6 @@ async def play_connection(
         with suppress(asyncio.CancelledError, gone):
             await loop
         connection.close()
-
-
-async def in_thread(work: Callable[[], T]) -> T:
-    """Return the result of `work`, run in a thread that does not delay the end of the process, unlike an executor's."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-
-    def finish(result: T | None, error: Exception | None) -> None:
-        if done.cancelled():
-            return
-        if error is None:
-            done.set_result(cast(T, result))
-        else:
-            done.set_exception(error)
-
-    def run() -> None:
-        result, error = None, None
-        try:
-            result = work()
-        except Exception as caught:
-            error = caught
-        with suppress(RuntimeError):  # the server has ended
-            loop.call_soon_threadsafe(finish, result, error)
-
-    Thread(target=run, daemon=True).start()
-    return await done
 
 
 def free_path(folder: Path, stem: str, *endings: str) -> Path:
@@ -155,8 +127,6 @@ class BrowserGame:
 
 HOST = "127.0.0.1"
 PACKAGES = ("starlette", "uvicorn", "websockets")
-REQUEST_SECONDS = 10.0
-"""Longest wait for a whole request of a connection."""
 LARGEST_MESSAGE = 4096
 """Bytes of a message of the page."""
 _HEADERS = {
@@ -232,10 +202,7 @@ class Gate:
 
     def is_ours(self, headers: Mapping[str, str], *, socket: bool = False) -> bool:
         """Return whether Host is this server, and Origin too; a WebSocket must state its Origin."""
-        host, origin = headers.get("host", ""), headers.get("origin")
-        if host not in self.hosts:
-            return False
-        return not socket if origin is None else origin == f"http://{host}"
+        return passes(headers, self.hosts, needs_origin=socket)
 
     def exchange(self, token: str) -> str | None:
         """Return the cookie's value for the token, the first time; else None."""
@@ -317,50 +284,5 @@ def serve(hosted: HostedGame, gate: Gate, listening: socket.socket) -> None:
 
 
 def make_server(hosted: HostedGame, gate: Gate) -> uvicorn.Server:
-    """Return the server of `make_app`, which closes connections that send no whole request in time."""
-    import uvicorn
-    from uvicorn.protocols.http.auto import AutoHTTPProtocol
-
-    # Without `server_header` and access log: the log would hold the token.
-    config = uvicorn.Config(
-        make_app(hosted, gate),
-        http=with_deadline(AutoHTTPProtocol),
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        ws="websockets-sansio",
-        ws_max_size=LARGEST_MESSAGE,
-        timeout_graceful_shutdown=1,
-    )
-    return uvicorn.Server(config)
-
-
-def with_deadline(protocol: Any) -> type[Any]:
-    """Return uvicorn's HTTP `protocol`, closing a connection `REQUEST_SECONDS` after it should have sent a request.
-
-    uvicorn itself waits without end for the rest of one. A WebSocket's handshake is a request; its own pings follow.
-    """
-
-    class PromptHTTPProtocol(protocol):  # type: ignore[misc]
-        def connection_made(self, transport: asyncio.Transport) -> None:
-            super().connection_made(transport)
-            self._deadline: asyncio.TimerHandle | None = self.loop.call_later(REQUEST_SECONDS, self._give_up)
-
-        def data_received(self, data: bytes) -> None:
-            before = self.cycle
-            super().data_received(data)
-            if self.cycle is not before and self._deadline:
-                self._deadline.cancel()
-                self._deadline = None
-            elif self._deadline is None and self._is_waiting():
-                self._deadline = self.loop.call_later(REQUEST_SECONDS, self._give_up)
-
-        def _is_waiting(self) -> bool:
-            return self.cycle is None or self.cycle.response_complete
-
-        def _give_up(self) -> None:
-            self._deadline = None
-            if self.transport.get_protocol() is self and self._is_waiting():  # it is no WebSocket by now
-                self.transport.close()
-
-    return PromptHTTPProtocol
+    """Return the server of `make_app`; without access log, which would hold the token."""
+    return bounded_server(make_app(hosted, gate), largest_message=LARGEST_MESSAGE)

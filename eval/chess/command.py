@@ -20,10 +20,10 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.envs.chess import check_package
 from sparring.eval.chess.options import BotName, ChessOptions, find_chess_player, read_opponent
-from sparring.eval.command import Evaluation, GameEvaluation, make_folders, use_machine
+from sparring.eval.command import Evaluation, GameEvaluation, kept_cells, make_folders, options_key, use_machine
 
 if TYPE_CHECKING:
-    from sparring.eval.chess.games import ChessGame, ChessPlayer
+    from sparring.eval.chess.games import ChessGame, ChessPlayer, KeptGames
     from sparring.eval.chess.results import OpponentResult
 
 
@@ -32,27 +32,48 @@ def evaluate(options: ChessOptions) -> Evaluation:
     check_package()
     located = find_chess_player(options.ckpt, bare=())
     make_folders([options.out], files=[options.pgn, options.replay])
+    from sparring.eval.chess.games import KeptGames
+
     with ExitStack() as opened:
         player = _open(located, options, opened)
         opponents = [(name, read_opponent(name)) for name in options.opponents]
         rivals = [(name, _open(rival, options, opened) if rival else None) for name, rival in opponents]
-        results, cut = _play_all(player, rivals, options)
+        file = kept_cells(_place(options, located))
+        key = options_key(options, [_name(located), *map(_name, (rival for _, rival in opponents))]) if file else ""
+        results, cut = _play_all(player, rivals, options, KeptGames(file, key) if file and key else None)
     if not results:
         return Evaluation("", "", cut=cut, quiet=options.quiet)
     return _evaluation(options, located, player.name, results, cut)
 
 
 def _play_all(
-    player: ChessPlayer, rivals: Sequence[tuple[str, ChessPlayer | None]], options: ChessOptions
+    player: ChessPlayer,
+    rivals: Sequence[tuple[str, ChessPlayer | None]],
+    options: ChessOptions,
+    kept: KeptGames | None,
 ) -> tuple[list[OpponentResult], BaseException | None]:
     """Play all opponents; after a failure or Ctrl-C return the complete results and the cause."""
     results: list[OpponentResult] = []
     try:
         for name, rival in rivals:
-            results.append(_play(player, name, rival, options))
+            own = kept.of(player.name, rival.name if rival else name) if kept else None
+            results.append(_play(player, name, rival, options, own))
     except (InputError, KeyboardInterrupt) as error:
         return results, error
+    if kept:
+        kept.results.discard()
     return results, None
+
+
+def _place(options: ChessOptions, located: BotName | Player) -> tuple[Path, str] | None:
+    """Return folder and name of the results."""
+    beside = None if isinstance(located, BotName) else results_place(located)
+    return (options.out, "chess") if options.out else beside
+
+
+def _name(player: BotName | Player | None) -> Player | None:
+    """Return a player as `options_key` takes it."""
+    return player.text if isinstance(player, BotName) else player
 
 
 def _open(located: BotName | Player, options: ChessOptions, opened: ExitStack) -> ChessPlayer:
@@ -65,7 +86,9 @@ def _open(located: BotName | Player, options: ChessOptions, opened: ExitStack) -
     return open_player(located, device, opened=opened, engine=options.engine, cache=options.cache, **how)
 
 
-def _play(player: ChessPlayer, name: str, rival: ChessPlayer | None, options: ChessOptions) -> OpponentResult:
+def _play(
+    player: ChessPlayer, name: str, rival: ChessPlayer | None, options: ChessOptions, kept: KeptGames | None
+) -> OpponentResult:
     from sparring.eval.chess.games import GameConditions, play_games
     from sparring.eval.chess.results import OpponentResult
 
@@ -77,7 +100,7 @@ def _play(player: ChessPlayer, name: str, rival: ChessPlayer | None, options: Ch
         def show(games: Sequence[ChessGame]) -> None:
             bar.update(sum(game.over for game in games) - bar.n)
 
-        games = play_games(player, rival, conditions, show)
+        games = play_games(player, rival, conditions, show, kept)
     return OpponentResult(name, rival.name if rival else name, games)
 
 
@@ -91,8 +114,7 @@ def _evaluation(
     """Return the results; partial ones have names of their own, and so never replace complete ones."""
     from sparring.eval.chess.results import page, to_json, to_markdown, to_pgn
 
-    beside = None if isinstance(located, BotName) else results_place(located)
-    place = (options.out, "chess") if options.out else beside
+    place = _place(options, located)
     place = (place[0], f"{place[1]}.partial") if place and cut is not None else place
     text, data = to_markdown(options, player, results), to_json(options, player, results)
     games = [game for result in results for game in result.games]

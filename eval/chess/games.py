@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import chess
 import numpy as np
 
+from sparring.agents.distributed.tasks import KeptResults
 from sparring.agents.llm.backend import Backend
 from sparring.agents.opponents import language
 from sparring.agents.opponents.players import BOT_PREFIX, OpponentError, Player, act_function, display_name
@@ -87,16 +88,73 @@ def play_games(
     opponent: ChessPlayer | None,
     conditions: GameConditions,
     after_ply: Callable[[Sequence[ChessGame]], None] = lambda games: None,
+    kept: KeptGames | None = None,
 ) -> list[ChessGame]:
-    """Play all games to their ends; None as the opponent is the player itself, on both sides."""
+    """Play all games to their ends; None as the opponent is the player itself, on both sides.
+
+    Games that `kept` has are not played again, and it keeps each that ends.
+    """
     games = [_opened(player, opponent, conditions, number) for number in range(conditions.games)]
+    if kept:
+        games = [kept.found(number, game) for number, game in enumerate(games)]
+        after_ply(games)
     while running := [(number, game) for number, game in enumerate(games) if not game.over]:
         asked = [(number, game) for number, game in running if game.asked()]
         for who, part in ((player, asked), (opponent, [one for one in running if not one[1].asked()])):
             if part and who is not None:
                 _play_ply(who, part, conditions)
+        for number, game in running if kept else ():
+            if game.over:
+                kept.add(number, game)  # type: ignore[union-attr]
         after_ply(games)
     return games
+
+
+@dataclass(frozen=True)
+class EndedGame:
+    """What is kept of a game: its moves in UCI from the initial position, and the fields of `ChessGame`."""
+
+    moves: list[str]
+    result: str
+    ending: str
+    answers: int
+    illegal: int
+    illegal_at: dict[int, str]
+    texts: dict[int, str]
+
+
+class KeptGames:
+    """Games that have ended, in the file of an evaluation, under a key for all that they depend on."""
+
+    def __init__(self, file: Path, key: str) -> None:
+        self.results, self.key = KeptResults[EndedGame](file, EndedGame), key
+        self._stored = self.results.read()
+
+    def of(self, *names: str) -> KeptGames:
+        """Return the games of one pair of players, by their names."""
+        return KeptGames(self.results.path, " ".join((self.key, *names)))
+
+    def found(self, number: int, game: ChessGame) -> ChessGame:
+        """Return game `number` as it ended, or `game`, its beginning, if it has not."""
+        ended = self._stored.get(f"{self.key} {number}")
+        if ended is None:
+            return game
+        board = chess.Board()
+        try:
+            for move in ended.moves:
+                board.push_uci(move)
+        except ValueError:
+            return game  # not what was written
+        fields = {name: getattr(ended, name) for name in ENDED}
+        return replace(game, board=board, **fields)
+
+    def add(self, number: int, game: ChessGame) -> None:
+        """Keep a game that has ended."""
+        fields = {name: getattr(game, name) for name in ENDED}
+        self.results.add(f"{self.key} {number}", EndedGame([move.uci() for move in game.board.move_stack], **fields))
+
+
+ENDED = ("result", "ending", "answers", "illegal", "illegal_at", "texts")
 
 
 def _opened(player: ChessPlayer, opponent: ChessPlayer | None, conditions: GameConditions, number: int) -> ChessGame:

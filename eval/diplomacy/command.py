@@ -26,7 +26,15 @@ from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR, LAST_YEAR
 from sparring.envs.diplomacy.validation import check_whole
-from sparring.eval.command import Evaluation, GameEvaluation, make_folders, prepare_torch, use_machine
+from sparring.eval.command import (
+    Evaluation,
+    GameEvaluation,
+    kept_cells,
+    make_folders,
+    options_key,
+    prepare_torch,
+    use_machine,
+)
 from sparring.eval.diplomacy.lineup import find_rivals
 from sparring.eval.diplomacy.options import DiplomacyOptions
 
@@ -53,13 +61,16 @@ def evaluate(options: DiplomacyOptions) -> Evaluation:
         options = replace(options, last_year=last_year_of(player) or options.last_year)
     loaded = _load(options, player, device, rivals)
     from sparring.agents.opponents.diplomacy import LanguagePlayer
-    from sparring.eval.diplomacy.games import play_bots, play_language
+    from sparring.eval.diplomacy.games import KeptGames, play_bots, play_language
 
+    file = kept_cells(_place(options, player))
+    key = options_key(options, [player, *options.opponents, *rivals.values()]) if file else ""
+    kept = KeptGames(file, key) if file and key else None
     if isinstance(loaded, LanguagePlayer):
-        played = play_language(options, loaded, device, threads)
+        played = play_language(options, loaded, device, threads, kept)
     else:
         assert not isinstance(loaded, str)
-        played = play_bots(options, loaded, device, threads, rivals)
+        played = play_bots(options, loaded, device, threads, rivals, kept)
     return _evaluation(options, player, played)
 
 
@@ -122,8 +133,7 @@ def _evaluation(options: DiplomacyOptions, player: players.Player | None, played
 
     text = to_markdown(options, played.records, played.about)
     data = to_json(options, played.records, played.about)
-    place = None if player is None else players.results_place(player)
-    place = (options.out, "diplomacy") if options.out else place
+    place = _place(options, player)
     place = (place[0], f"{place[1]}.partial") if place and cut is not None else place
     outputs = {}
     if options.replay:
@@ -134,12 +144,17 @@ def _evaluation(options: DiplomacyOptions, player: players.Player | None, played
     return Evaluation(text, data, place, outputs, cut=cut, cut_note=note, quiet=options.quiet)
 
 
+def _place(options: DiplomacyOptions, player: players.Player | None) -> tuple[Path, str] | None:
+    """Return folder and name of the results: --out, else beside the checkpoint."""
+    return (options.out, "diplomacy") if options.out else players.results_place(player) if player is not None else None
+
+
 def _what_is_left(options: DiplomacyOptions, played: Played) -> str:
     """Return the message about games that were cut off."""
     done = played.records[0].games if played.records else 0
     kept = "the table is of these" if done else "nothing is written"
-    lost = "games of one round are played side by side, and those under way are lost"
-    return f"stopped after {done} of {options.games} games per pair; {kept}; {lost}"
+    rest = "games of one round are played side by side, and those under way are played again"
+    return f"stopped after {done} of {options.games} games per pair; {kept}; {rest}"
 
 
 def _pooled(options: DiplomacyOptions) -> Evaluation:

@@ -10,16 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import torch
+from annotated_types import Len
+from pydantic import Field
 from torch import Tensor
 from tqdm import tqdm
 
-from sparring.agents.distributed.tasks import finish_tasks
+from sparring.agents.distributed.tasks import KeptResults, finish_tasks
 from sparring.agents.llm.endpoint.backend import EndpointBackend
 from sparring.agents.llm.endpoint.retry import fallbacks_of
 from sparring.agents.llm.transformers_backend import TransformersBackend
@@ -28,7 +31,7 @@ from sparring.agents.opponents.language import POLICY
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.envs.diplomacy.batch import DiplomacyBatch
-from sparring.envs.diplomacy.board.codes import NUM_POWERS
+from sparring.envs.diplomacy.board.codes import NUM_CENTRES, NUM_POWERS
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR
 from sparring.envs.diplomacy.records.history import WatchedBatch
 from sparring.envs.diplomacy.records.timeline import Odds, Phase, phases_of
@@ -63,8 +66,12 @@ def play_bots(
     device: str,
     threads: int,
     policies: Mapping[str, Path],
+    kept: KeptGames | None = None,
 ) -> Played:
-    """Play bots, a policy, a search or a Python object against six equal ones; `policies` are files of opponents."""
+    """Play bots, a policy, a search or a Python object against six equal ones; `policies` are files of opponents.
+
+    `kept` has the cells that were played before, and keeps the others, but for one whose first game is shown.
+    """
     opponents = {name: open_player(policies.get(name, name), device) for name in options.opponents}
     last = options.cells[-1]
     cells = []
@@ -72,7 +79,10 @@ def play_bots(
         players = opponents.get(one, one) if player is None else player, opponents[six]
         cells.append(BotCell(options, (one, six), players, device, threads, shown=(one, six) == last))
     bar: dict[str, Any] = {"label": BotCell.__str__, "unit": "game-year", "quiet": options.quiet}
-    played = finish_tasks(play_cell, cells, options.runner, sizes=[years_of(options)] * len(cells), **bar)
+    results = KeptResults[Any](kept.file, tuple[PowerRecord, list[Any]]) if kept else None
+    keys = ["" if cell.shown and options.replay else f"{kept.key} {cell}" for cell in cells] if kept else ()
+    bar["sizes"] = [years_of(options)] * len(cells)
+    played = finish_tasks(play_cell, cells, options.runner, kept=results, keys=keys, **bar)
     one, six = last
     return Played([record for record, _ in played], played[-1][1], [one, *[six] * (NUM_POWERS - 1)])
 
@@ -147,8 +157,8 @@ MOST = 5
 """Alternatives of a decision listed with the odds; the others are summed up."""
 Cells = Sequence[tuple[str, str]]
 """Pairs: player of one power, player of six."""
-Ends = tuple[Tensor, Tensor]
-"""Final states of games by pair: owners of the centres [C, G, 34] and years [C, G]."""
+GameEnd = tuple[Annotated[list[Annotated[int, Field(ge=-1, lt=NUM_POWERS)]], Len(NUM_CENTRES, NUM_CENTRES)], int]
+"""Final state of a game: owners of the centres, and the year."""
 
 
 def cells_of(opponents: Sequence[str], protocol: str = "both") -> list[tuple[str, str]]:
@@ -163,17 +173,69 @@ def rounds_of(games: int, cells: int, at_a_time: int) -> list[range]:
     return [range(begin, min(begin + size, games)) for begin in range(0, games, size)]
 
 
-def play_language(options: DiplomacyOptions, player: LanguagePlayer, device: str, threads: int) -> Played:
-    """Play all games; if a model fails or on Ctrl-C, keep the complete rounds and put the cause in `cut`.
+@dataclass(frozen=True)
+class KeptGames:
+    """The file of games that have ended, and the key of all that they depend on."""
 
-    With --replay, keep the first game against the last opponent, with the policy alone if there is one.
+    file: Path
+    key: str
+
+
+class LanguageGames:
+    """Games that have ended, by pair and number: the owners of the centres and the last year of each.
+
+    They are read from `kept` and kept there; the game that is `shown` is played in any case.
+    """
+
+    def __init__(self, cells: Cells, kept: KeptGames | None, shown: tuple[int, int] | None) -> None:
+        self._names = [f"{kept.key if kept else ''} {one} vs six {six}" for one, six in cells]
+        self._results = KeptResults[GameEnd](kept.file, GameEnd) if kept else None
+        self._ends = self._results.read() if self._results else {}
+        if shown:
+            self._ends.pop(self._name(*shown), None)
+
+    def _name(self, cell: int, game: int) -> str:
+        return f"{self._names[cell]} {game}"
+
+    def left(self, games: range) -> list[tuple[int, int]]:
+        """Return the pair and the number of those of `games` of every pair that have not ended."""
+        all_games = product(range(len(self._names)), games)
+        return [(cell, game) for cell, game in all_games if self._name(cell, game) not in self._ends]
+
+    def add(self, cell: int, game: int, owner: Tensor, year: Tensor) -> None:
+        """Keep a game that ended with `owner` [34] in `year`."""
+        name, end = self._name(cell, game), (owner.tolist(), int(year))
+        self._ends[name] = end
+        if self._results:
+            self._results.add(name, end)
+
+    def ends(self, cell: int, games: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Return owners [G, 34] and years [G] of `games` of a pair."""
+        owners, years = zip(*(self._ends[self._name(cell, game)] for game in games), strict=True)
+        return torch.tensor(owners, dtype=torch.int8), torch.tensor(years, dtype=torch.int16)
+
+    def discard(self) -> None:
+        """Remove the file, once all games have ended."""
+        if self._results:
+            self._results.discard()
+
+
+def play_language(
+    options: DiplomacyOptions, player: LanguagePlayer, device: str, threads: int, kept: KeptGames | None = None
+) -> Played:
+    """Play all games; if a model fails or on Ctrl-C, show the complete rounds and put the cause in `cut`.
+
+    Games that `kept` has are not played again, and it keeps each that ends, in complete rounds or not. With
+    --replay, show the first game against the last opponent, with the policy alone if there is one.
     """
     cells, played = cells_of(options.opponents, options.protocol or "both"), Played([])
-    ends: list[Ends] = []
+    both = (options.protocol or "both") == "both"
+    shown = (len(cells) - (2 if both else 1), 0) if options.replay else None
+    ended, done = LanguageGames(cells, kept, shown), list[int]()
     try:
-        for end in _rounds(options, player, cells, played, (device, threads)):
-            refuse_fallbacks(served(player).get("endpoint", {}))
-            ends.append(end)
+        for games in _rounds(options, player, cells, played, (device, threads), ended, shown):
+            done += games
+        ended.discard()
     except (InputError, KeyboardInterrupt) as error:
         played.cut = error
     finally:
@@ -184,50 +246,66 @@ def play_language(options: DiplomacyOptions, player: LanguagePlayer, device: str
     played.about = player.about | {"temperature": temperature} | served(player)
     if notes:
         played.about["endpoint_notes"] = list(notes.values())
-    played.records = _records(options, cells, ends) if ends else []
+    played.records = _records(options, cells, ended, done) if done else []
     return played
 
 
 def _rounds(
-    options: DiplomacyOptions, player: LanguagePlayer, cells: Cells, played: Played, machine: tuple[str, int]
-) -> Iterator[Ends]:
-    """Play all rounds; the game to watch is in the first and is stored in `played`."""
+    options: DiplomacyOptions,
+    player: LanguagePlayer,
+    cells: Cells,
+    played: Played,
+    machine: tuple[str, int],
+    ended: LanguageGames,
+    shown: tuple[int, int] | None,
+) -> Iterator[range]:
+    """Play what is left of all rounds; the game to watch is in the first and is stored in `played`."""
     with game_years(options, len(cells)) as bar:
         for games in rounds_of(options.games, len(cells), player.at_a_time):
-            round_options = replace(options, replay=None) if games.start else options
-            watched = (len(cells) - (2 if (options.protocol or "both") == "both" else 1)) * len(games)
-            with closing(make_batch(round_options, len(cells) * len(games), watched, *machine)) as batch:
-                batch.game_id.copy_(torch.tensor(games).repeat(len(cells)))
-                _play_round(round_options, player, cells, batch, bar, played, watched)
-                yield _ends(batch, len(cells))
+            left = ended.left(games)
+            bar.update((len(cells) * len(games) - len(left)) * years_of(options) // options.games)
+            if left:
+                watched = left.index(shown) if shown in left else None
+                with closing(make_batch(options, len(left), watched, *machine)) as batch:
+                    batch.game_id.copy_(torch.tensor([game for _, game in left]))
+                    _play_round(options, player, cells, left, batch, bar, played, watched, ended)
+            yield games
 
 
 def _play_round(
     options: DiplomacyOptions,
     player: LanguagePlayer,
     cells: Cells,
+    left: Sequence[tuple[int, int]],
     batch: DiplomacyBatch,
     bar: Any,
     played: Played,
-    watched: int,
+    watched: int | None,
+    ended: LanguageGames,
 ) -> None:
-    """Play the games of one batch to their ends, and record the watched one."""
-    keeper = OddsKeeper(watched, knowing_odds(player)) if isinstance(batch, WatchedBatch) else None
-    before = bar.n
+    """Play the games `left` of one batch to their ends, keep each, and record the watched one."""
+    keeper = OddsKeeper(watched or 0, knowing_odds(player)) if isinstance(batch, WatchedBatch) else None
+    before, waiting = bar.n, set(range(len(left)))
 
     def after_phase() -> None:
         advance(bar, batch, before)
         if keeper:
             keeper.after_phase()
+        over = batch.done.tolist()
+        for row in [row for row in waiting if over[row]]:
+            refuse_fallbacks(served(player).get("endpoint", {}))
+            ended.add(*left[row], batch.owner[row], batch.year[row])
+            waiting.remove(row)
 
-    seats = seats_of_pairs(cells, batch.num_games // len(cells))
+    powers = seats_of_pairs(cells, NUM_POWERS)
+    rows = torch.tensor([cell * NUM_POWERS + game % NUM_POWERS for cell, game in left])
     how: dict[str, Any] = {"seed": options.seed, "watch": keeper.watch if keeper else None}
     models = {name: ModelOrders(name, model, player.rules, **how) for name, model in player.models.items()}
-    lineup = [(models.get(name, name), own) for name, own in seats.items()]
+    lineup = [(models.get(name, name), own[rows]) for name, own in powers.items()]
     play_to_end(batch, lineup, seed=options.seed, after_phase=after_phase)
-    if keeper and isinstance(batch, WatchedBatch):
+    if keeper and isinstance(batch, WatchedBatch) and watched is not None:
         played.phases = keeper.added(phases_of(batch.past()))
-        one, six = (_shown(options, name) for name in cells[watched * len(cells) // batch.num_games])
+        one, six = (_shown(options, name) for name in cells[left[watched][0]])
         played.players = [one, *[six] * (NUM_POWERS - 1)]
         played.note = note(options.temperature or 0.0) if knowing_odds(player) else ""
 
@@ -252,17 +330,10 @@ def refuse_fallbacks(metrics: Mapping[str, float]) -> None:
         raise InputError(f"endpoint: {fallbacks_of(metrics)}; the games are not the model's")
 
 
-def _ends(batch: DiplomacyBatch, cells: int) -> Ends:
-    """Copy the final states of the games of a batch."""
-    owner, year = batch.owner.to("cpu", copy=True), batch.year.to("cpu", copy=True)
-    return owner.view(cells, -1, owner.shape[1]), year.view(cells, -1)
-
-
-def _records(options: DiplomacyOptions, cells: Cells, ends: Sequence[Ends]) -> list[PowerRecord]:
-    """Return the record of each cell over all rounds."""
-    owner, year = (torch.cat(parts, dim=1) for parts in zip(*ends, strict=True))
-    shown = [(_shown(options, one), _shown(options, six)) for one, six in cells]
-    return [record(one, six, owner[cell], year[cell], by_power=True) for cell, (one, six) in enumerate(shown)]
+def _records(options: DiplomacyOptions, cells: Cells, ended: LanguageGames, games: Sequence[int]) -> list[PowerRecord]:
+    """Return the record of `games` of each cell."""
+    pairs = [[_shown(options, name) for name in pair] for pair in cells]
+    return [record(*pair, *ended.ends(cell, games), by_power=True) for cell, pair in enumerate(pairs)]
 
 
 def _shown(options: DiplomacyOptions, name: str) -> str:

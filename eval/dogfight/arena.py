@@ -134,32 +134,44 @@ def evaluate(
         for regime in plan.regimes
         for opponent in opponents
     ]
-    if not record:
-        return _play_cells(cells, plan), []
-    played = finish_tasks(_film, cells, plan.executor, **plan.bar)
+    kept = KeptResults[Any](plan.kept, tuple[MatchRecord, list[Any]]) if plan.kept else None
+    keys = ["" if cell.filmed else cell.key for cell in cells] if kept else ()
+    played = finish_tasks(_film, cells, plan.executor, kept=kept, keys=keys, **plan.bar)
     return [one for one, _ in played], [recording for _, recordings in played for recording in recordings]
 
 
 def ladder(entrants: Sequence[Entrant], plan: ArenaPlan) -> list[MatchRecord]:
     """Play every pair once under every regime; return two records per pair, one from each player's side."""
     cells = [Cell(pair, regime, plan) for regime in plan.regimes for pair in combinations(entrants, 2)]
-    return [side for record in _play_cells(cells, plan) for side in (record, record.mirrored())]
+    kept = KeptResults[MatchRecord](plan.kept, MatchRecord) if plan.kept else None
+    keys = [cell.key for cell in cells] if kept else ()
+    records = finish_tasks(_play_alone, cells, plan.executor, kept=kept, keys=keys, **plan.bar)
+    return [side for record in records for side in (record, record.mirrored())]
 
 
 def sequential(pair: Pair, plan: ArenaPlan, hypotheses: Hypotheses, max_games: int) -> SPRTVerdict:
     """Play batches of `plan.games` new games until the test is decided or `max_games` are played."""
     pairs = np.zeros(len(SCORES), dtype=np.int64)
     low, high = hypotheses.bounds
+    kept = KeptResults[list[int]](plan.kept, list[int]) if plan.kept else None
+    stored = kept.read() if kept else {}
     with tqdm(total=max_games, unit=" games", bar_format=OPEN_END, disable=not plan.progress) as bar:
         for batch in range(max(max_games // plan.games, 1)):
-            results = _play(pair, plan.regimes[0], replace(plan, seed=(plan.seed + batch) % 2**31))
-            pairs += count_pairs(results.outcome)
+            part = Cell(pair, plan.regimes[0], replace(plan, seed=(plan.seed + batch) % 2**31))
+            key = part.key if kept else ""
+            if key not in stored:
+                stored[key] = count_pairs(_play(pair, part.regime, part.plan).outcome).tolist()
+                if kept and key:
+                    kept.add(key, stored[key])
+            pairs += np.array(stored[key] if key else stored.pop(key))
             verdict = judge(pairs.tolist(), hypotheses)
             names = f"{pair[0].name} vs {pair[1].name}"
             bar.set_description_str(f"{names}: LLR {verdict.llr:.2f}, ends at {low:.2f} or {high:.2f}")
             bar.update(plan.games)
             if verdict.accepted:
                 break
+    if kept:
+        kept.discard()
     return verdict
 
 
@@ -192,13 +204,6 @@ def _check_policies(policies: Iterable[Policy], setting: MatchSettings) -> None:
             policy.check(batch.contract)
     finally:
         batch.close()
-
-
-def _play_cells(cells: Sequence[Cell], plan: ArenaPlan) -> list[MatchRecord]:
-    """Return the records of the cells, those of an interrupted command that are kept among them."""
-    kept = KeptResults(plan.kept, MatchRecord) if plan.kept else None
-    keys = [cell.key for cell in cells] if kept else ()
-    return finish_tasks(_play_alone, cells, plan.executor, kept=kept, keys=keys, **plan.bar)
 
 
 def _play_alone(cell: Cell, bar: tqdm[NoReturn]) -> MatchRecord:

@@ -321,6 +321,8 @@ def run_sprt(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaPla
     from sparring.eval.dogfight.arena import sequential
 
     player, opponent = entrants
+    place = _place(options, player, "sprt")
+    plan = replace(plan, kept=kept_cells(place))
     verdict = sequential((player, opponent), plan, options.hypotheses, options.max_games)
     notes = gather_notes(entrants)
     text = sprt_markdown(player.name, opponent.name, verdict, options.hypotheses, notes)
@@ -328,7 +330,7 @@ def run_sprt(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaPla
     fields = {**names, "env": GAME.id, "notes": list(notes)}
     data = json.dumps(fields | asdict(options.hypotheses) | asdict(verdict), indent=1) + "\n"
     failures = () if verdict.accepted == "H1" else (text.splitlines()[0].removeprefix("# "),)
-    return Evaluation(text, data, _place(options, player, "sprt"), failures=failures, quiet=options.quiet)
+    return Evaluation(text, data, place, failures=failures, quiet=options.quiet)
 
 
 def run_evaluation(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaPlan) -> Evaluation:

@@ -8,16 +8,16 @@ gain together. Writes eval.json and eval.md next to the checkpoint.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from sparring.agents.distributed.tasks import finish_tasks
+from sparring.agents.distributed.tasks import KeptResults, finish_tasks
 from sparring.agents.opponents.players import display_path, find_checkpoint, results_place
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import said_if_long
-from sparring.eval.command import Evaluation, GameEvaluation, make_folders, place_of, use_machine
+from sparring.eval.command import Evaluation, GameEvaluation, cell_key, kept_cells, make_folders, place_of, use_machine
 from sparring.eval.options import (
     CONDITIONS,
     RESULTS,
@@ -100,7 +100,14 @@ def evaluate(options: ImportedOptions) -> Evaluation:
     make_folders([options.out], files=[options.replay])
     device, _ = use_machine(options.device, options.runner.task_threads, quiet=options.quiet)
     from sparring.eval.imported.policy import load_policy
-    from sparring.eval.imported.results import repetition_notes, results_json, results_markdown, sum_notes
+    from sparring.eval.imported.results import (
+        SeatRecord,
+        TeamRecord,
+        repetition_notes,
+        results_json,
+        results_markdown,
+        sum_notes,
+    )
 
     player, game = load_policy(path, device, options.modules, deterministic=not options.stochastic)
     opponents, notes = find_opponents(options, player, device)
@@ -110,15 +117,21 @@ def evaluate(options: ImportedOptions) -> Evaluation:
         return Evaluation("", "", outputs=outputs, quiet=options.quiet)
     games = number_of_games(options.games, len(seats))
     pairs = [SeatPair(game, seats, (player, opponent), games, options.seed) for opponent in opponents]
-    records = finish_tasks(play_record, pairs, options.runner, **bar_of(pairs, quiet=options.quiet))
+    place = place_of(options.out, results_place(path), "")
+    file = kept_cells(place)
+    kept = KeptResults[Any](file, SeatRecord | TeamRecord) if file else None
+    keys = [pair_key(pair) for pair in pairs]
+    shown = bar_of(pairs, quiet=options.quiet)
+    records = finish_tasks(play_record, pairs, options.runner, kept=kept, keys=keys, discard=False, **shown)
     about = sum_notes(records)
     notes = [*notes, *repetition_notes(records), *about]
-    teams = _teams(options, player, pairs[0]) if about else []
+    teams = _teams(options, player, pairs[0], kept) if about else []
     with said_if_long(TRAVERSING, shown=not options.quiet):
         head = _head(options, player, games, device) | exact_values(player, game)
     last: dict[str, Any] = {"notes": notes, "training": player.training}
     last |= {"in_all_seats": [team.plain() for team in teams]} if teams else {}
-    place = place_of(options.out, results_place(path), "")
+    if kept:
+        kept.discard()
     return Evaluation(
         results_markdown(head, records, notes, teams),
         results_json(head, records, last),
@@ -173,14 +186,29 @@ def play_record(pair: SeatPair, bar: tqdm[NoReturn]) -> SeatRecord:
     return pair.play(bar)[0]
 
 
-def _teams(options: ImportedOptions, policy: NetworkSeats, pair: SeatPair) -> list[TeamRecord]:
+def pair_key(pair: SeatPair) -> str:
+    """Return the name under which a pair is kept; empty if a player or the game is code that may have changed."""
+    from sparring.agents.opponents.seats import NetworkSeats, RandomSeats
+
+    files = [player.path for player in pair.players if isinstance(player, NetworkSeats) and player.path]
+    if len(files) + sum(isinstance(player, RandomSeats) for player in pair.players) < 2 or pair.game.modules:
+        return ""
+    conditions: dict[str, Any] = {"game": asdict(pair.game), "games": pair.games, "seed": pair.seed}
+    conditions["players"] = [(player.name, getattr(player, "deterministic", None)) for player in pair.players]
+    return cell_key(conditions, files)
+
+
+def _teams(
+    options: ImportedOptions, policy: NetworkSeats, pair: SeatPair, kept: KeptResults[Any] | None
+) -> list[TeamRecord]:
     """Play the policy in all seats, and random play in all seats."""
     from sparring.agents.opponents.seats import RandomSeats
 
     teams: tuple[SeatPlayer, ...] = (policy, RandomSeats(policy.contract))
     pairs = [replace(pair, players=(player, player)) for player in teams]
     bar = bar_of(pairs, quiet=options.quiet) | {"label": lambda pair: f"{pair.players[0].name} in all seats"}
-    return finish_tasks(_play_team, pairs, options.runner, **bar)
+    keys = [key and f"team {key}" for key in map(pair_key, pairs)]
+    return finish_tasks(_play_team, pairs, options.runner, kept=kept, keys=keys, discard=False, **bar)
 
 
 def _play_team(pair: SeatPair, bar: tqdm[NoReturn]) -> TeamRecord:

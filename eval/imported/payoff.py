@@ -19,8 +19,8 @@ from sparring.agents.distributed.tasks import KeptResults, finish_tasks
 from sparring.agents.opponents.players import display_path, find_run
 from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import InputError
-from sparring.eval.command import CommandReport, GamePayoff, cell_key, kept_cells, make_folders, use_machine
-from sparring.eval.imported.command import ALLOWED_GAMES, SeatPair, bar_of, number_of_games, seats_of
+from sparring.eval.command import CommandReport, GamePayoff, kept_cells, make_folders, use_machine
+from sparring.eval.imported.command import ALLOWED_GAMES, SeatPair, bar_of, number_of_games, pair_key, seats_of
 from sparring.eval.imported.results import SeatRecord, repetition_notes
 from sparring.eval.options import (
     CONDITIONS,
@@ -174,7 +174,7 @@ def _play(
         pairs,
         options.runner,
         kept=KeptResults(kept, SeatPayoff) if kept else None,
-        keys=[_key(pair) for pair in pairs] if kept else (),
+        keys=[pair_key(pair) for pair in pairs] if kept else (),
         **bar_of(pairs, quiet=options.quiet),
     )
     return dict(zip(names, ages, strict=False)), names, cells
@@ -183,18 +183,6 @@ def _play(
 def _play_cell(pair: SeatPair, bar: tqdm[NoReturn]) -> SeatPayoff:
     record, results = pair.play(bar)
     return SeatPayoff(record, pairs_of(results))
-
-
-def _key(pair: SeatPair) -> str:
-    """Return the name under which a cell is kept; empty if a player or the game is code that may have changed."""
-    from sparring.agents.opponents.seats import NetworkSeats, RandomSeats
-
-    files = [player.path for player in pair.players if isinstance(player, NetworkSeats) and player.path]
-    if len(files) + sum(isinstance(player, RandomSeats) for player in pair.players) < 2 or pair.game.modules:
-        return ""
-    conditions: dict[str, Any] = {"game": asdict(pair.game), "games": pair.games, "seed": pair.seed}
-    conditions["players"] = [(player.name, getattr(player, "deterministic", None)) for player in pair.players]
-    return cell_key(conditions, files)
 
 
 def pairs_of(results: SeatResults) -> tuple[int, int, int, int, int]:

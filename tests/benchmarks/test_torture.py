@@ -7,9 +7,10 @@ import shutil
 import pytest
 
 from benchmarks.torture import __main__ as torture
-from benchmarks.torture import code_execution, commands, files, kills
+from benchmarks.torture import code_execution, code_in_files, commands, files, kills
+from benchmarks.torture.canary import Canary
 from benchmarks.torture.commands import Ended
-from benchmarks.torture.part import FAILED, HARMLESS, REFUSED, Place, Step, Verdict, judged
+from benchmarks.torture.part import FAILED, HARMLESS, REFUSED, Place, Step, Verdict, judged, sliced
 from benchmarks.torture.runs import RUNS, differences
 
 LINE = "train.py: final.pt: is damaged\n"
@@ -56,6 +57,20 @@ def test_a_flipped_bit_in_a_state_does_not_matter(place):
 def test_a_canary_fires_by_hand_and_not_from_a_file(place):
     ways = {(step.group, step.what): step for step in code_execution.steps(place)}
     assert ways["YAML tag", "run file"].attempt().result == REFUSED
+
+
+@pytest.mark.parametrize("what", ["zip of SB3", "VecNormalize of SB3"])
+def test_the_payloads_of_sb3_fire_where_sb3_reads_them(tmp_path, what):
+    pytest.importorskip("stable_baselines3")
+    ways = {named: own for _, named, own, _ in code_in_files.by_pickle(Place(tmp_path))}
+    canary = Canary(tmp_path).build()
+    ways[what](canary)
+    assert canary.fired()
+
+
+def test_a_slice_has_one_step_of_each_kind():
+    steps = [Step("group", f"{kind}{number}", Verdict, kind) for kind in ("a", "", "b", "c") for number in range(3)]
+    assert [step.what for step in sliced(steps)] == ["a0", "0", "1", "2", "b2", "c0"]
 
 
 def test_a_difference_between_runs_is_noticed(place):

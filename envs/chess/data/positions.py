@@ -9,7 +9,7 @@ longer training never includes them. Positions of the first plies, which most ga
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import chess
@@ -72,19 +72,35 @@ def _fill(
     config: ChessDataConfig, split: str, size: int, seen: set[str], engine: Truth | None
 ) -> tuple[PositionRecord, ...]:
     records: list[PositionRecord] = []
-    number, since = 0, 0
+    games = new_positions(config, split, seen, engine)
     while len(records) < size:
-        fresh = [record for record in play_game(config, SPLITS.index(split), number, engine) if record.fen not in seen]
-        fresh = [record for record in fresh if split == TRAIN or record.ply >= SHARED_PLIES][: size - len(records)]
-        seen.update(record.fen for record in fresh)
-        records += fresh
-        number, since = number + 1, 0 if fresh else since + 1
-        if since > MOST_EMPTY_GAMES:
+        more = next(games, None)
+        if more is None:
             raise InputError(
                 f"env.data.{split}={size}: games of env.data.plies={config.plies} half-moves gave only {len(records)}"
                 f" different positions; ask for fewer, or for longer games"
             )
+        records += more[: size - len(records)]
+    seen.update(record.fen for record in records)
     return tuple(records)
+
+
+def new_positions(
+    config: ChessDataConfig, split: str, seen: Collection[str], engine: Truth | None = None
+) -> Iterator[list[PositionRecord]]:
+    """Yield the positions of one game after another that are neither `seen` nor in a game before.
+
+    Ends after `MOST_EMPTY_GAMES` games in a row without one.
+    """
+    before, number, since = set(seen), 0, 0
+    while since <= MOST_EMPTY_GAMES:
+        fresh = [
+            record for record in play_game(config, SPLITS.index(split), number, engine) if record.fen not in before
+        ]
+        fresh = [record for record in fresh if split == TRAIN or record.ply >= SHARED_PLIES]
+        before.update(record.fen for record in fresh)
+        yield fresh
+        number, since = number + 1, 0 if fresh else since + 1
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import argparse
 import secrets
+from collections.abc import Callable, Sequence
+from functools import partial
+from threading import Lock, Thread
 from typing import Any
 from uuid import uuid4
 
 from sparring.configs.core.errors import InputError
+from sparring.configs.core.serving import ClientBounds, GuardedApp, bounded_server, in_thread
 
 try:
     from openenv.core.env_server.http_server import create_app
     from openenv.core.env_server.interfaces import Environment
-    from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
+    from openenv.core.env_server.types import Action, ConcurrencyConfig, EnvironmentMetadata, Observation, State
 except ImportError as error:
     raise InputError(f"openenv 0.10 or later is needed ({error}): `sparring install openenv`") from error
 
@@ -24,8 +28,10 @@ from pydantic import Field
 
 from sparring.envs.hubs.matches import LARGEST_SEED, MatchTurn, TextMatch, open_match
 
-SESSIONS = 64
-"""Sessions that one server takes at a time."""
+SESSIONS, CLIENT_SESSIONS = 128, 64
+"""Sessions that one server takes at a time, of all clients and of one."""
+IDLE_SECONDS = 1800.0
+"""Longest silence of a client between two messages."""
 
 
 class AnswerAction(Action):
@@ -57,6 +63,7 @@ class MatchEnvironment(Environment):  # type: ignore[misc]
         self._match: TextMatch | None = None
         self._options: dict[str, Any] = {}
         self._state = State()
+        self._playing, self._left = Lock(), False
 
     def reset(
         self, seed: int | None = None, episode_id: str | None = None, game: str = "diplomacy", **options: Any
@@ -67,17 +74,38 @@ class MatchEnvironment(Environment):  # type: ignore[misc]
         if self._match is None or options != self._options:
             self.close()
             self._match, self._options = open_match(**options), options
-        turn = self._match.start(seed)
+        turn = self._play(lambda match: match.start(seed))
         self._state = State(episode_id=episode_id or str(uuid4()), step_count=0, seed=seed, **options)
         return _observed(turn)
 
     def step(self, action: AnswerAction, timeout_s: float | None = None, **options: Any) -> TurnObservation:
         """Play an answer. Raises `InputError` before `reset` and after the end."""
-        if self._match is None:
-            raise InputError("no match is running: call reset")
-        turn = self._match.answer(action.text, cut=action.cut)
+        turn = self._play(lambda match: match.answer(action.text, cut=action.cut))
         self._state.step_count += 1
         return _observed(turn)
+
+    async def reset_async(
+        self, seed: int | None = None, episode_id: str | None = None, **options: Any
+    ) -> TurnObservation:
+        """Begin a match as `reset` does, until the client leaves."""
+        return await in_thread(partial(self.reset, seed, episode_id, **options), self._leave)
+
+    async def step_async(self, action: AnswerAction, timeout_s: float | None = None, **options: Any) -> TurnObservation:
+        """Play an answer as `step` does, until the client leaves."""
+        return await in_thread(partial(self.step, action, timeout_s, **options), self._leave)
+
+    def _play(self, call: Callable[[TextMatch], MatchTurn]) -> MatchTurn:
+        with self._playing:
+            match = self._match
+            if match is None:
+                raise InputError("no match is running: call reset")
+            if self._left:
+                match.cancel()
+            return call(match)
+
+    def _leave(self) -> None:
+        self._left = True
+        self.close()
 
     @property
     def state(self) -> State:
@@ -90,10 +118,15 @@ class MatchEnvironment(Environment):  # type: ignore[misc]
         return EnvironmentMetadata(name="sparring", description=text, version="0.2.0")
 
     def close(self) -> None:
-        """End the match."""
-        if self._match is not None:
-            self._match.close()
-        self._match = None
+        """End the match, and a call that is under way in another thread."""
+        match, self._match = self._match, None
+        if match is not None:
+            match.cancel()
+            Thread(target=self._free, args=(match,), daemon=True).start()
+
+    def _free(self, match: TextMatch) -> None:
+        with self._playing:
+            match.close()
 
 
 def _observed(turn: MatchTurn) -> TurnObservation:
@@ -110,18 +143,28 @@ def _observed(turn: MatchTurn) -> TurnObservation:
     )
 
 
-app = create_app(MatchEnvironment, AnswerAction, TurnObservation, env_name="sparring", max_concurrent_envs=SESSIONS)
+app = GuardedApp(
+    create_app(
+        MatchEnvironment,
+        AnswerAction,
+        TurnObservation,
+        env_name="sparring",
+        concurrency_config=ConcurrencyConfig(max_concurrent_envs=SESSIONS, session_timeout=IDLE_SECONDS),
+    ),
+    bounds=ClientBounds(requests=CLIENT_SESSIONS, idle_seconds=IDLE_SECONDS),
+)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until Ctrl-C, on this machine only unless --host says otherwise."""
-    import uvicorn
-
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
-    options = parser.parse_args()
-    uvicorn.run(app, host=options.host, port=options.port)
+    parser.add_argument("--name", action="append", default=[], help="a host name under which clients reach it")
+    options = parser.parse_args(arguments)
+    app.names |= {options.host, *options.name}
+    where = {"host": options.host, "port": options.port, "log_level": "info"}
+    bounded_server(app, largest_message=app.bounds.body, **where).run()
 
 
 if __name__ == "__main__":

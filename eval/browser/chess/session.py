@@ -23,12 +23,13 @@ from typing_extensions import TypedDict
 from sparring.agents.opponents.players import Player, runs_of
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.files import CHECKPOINTS, write_atomically
+from sparring.configs.core.serving import in_thread
 from sparring.configs.core.typed import Count, Text, read, require
 from sparring.envs.chess import BOTS, GAME
 from sparring.envs.chess.analysis import read_analysis
 from sparring.envs.text import mix
 from sparring.eval.browser.chess.person_game import MoveAnswer, PersonGame, name_players, new_game
-from sparring.eval.browser.server import Send, free_path, in_thread
+from sparring.eval.browser.server import Send, free_path
 from sparring.eval.chess.games import ChessGame, ChessPlayer, ModelPlayer, MoveRequest
 from sparring.eval.chess.options import SIDES, BotName, find_chess_player
 from sparring.eval.chess.results import page, to_pgn

@@ -17,6 +17,7 @@ from typing import Any, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from sparring.configs.core.errors import InputError
+from sparring.configs.core.serving import in_thread
 from sparring.configs.core.typed import Text, read, require
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import location_name, standard_board
@@ -25,7 +26,7 @@ from sparring.envs.diplomacy.records.game_log import result
 from sparring.envs.diplomacy.records.timeline import KINDS, winner
 from sparring.envs.text import Option
 from sparring.eval.browser.diplomacy.live_game import LiveDiplomacy
-from sparring.eval.browser.server import Send, in_thread
+from sparring.eval.browser.server import Send
 from sparring.eval.command import fill_page, join_files
 from sparring.eval.diplomacy.page import board_data, encode_orders, encode_phase, map_parts, page
 

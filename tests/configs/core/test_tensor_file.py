@@ -2,12 +2,14 @@
 
 import io
 import pickle
+import tracemalloc
+import zipfile
 
 import numpy as np
 import pytest
 import torch
 
-from sparring.configs.core.archive import TensorFileError
+from sparring.configs.core.archive import TensorFileError, read_arrays
 from sparring.configs.core.tensor_file import pack, unpack
 
 
@@ -75,3 +77,49 @@ def test_other_files_are_not_taken_for_named_tensors():
     for data, complaint in ((b"hello", "not a file of tensors"), (b"", "empty"), (buffer.getvalue(), "named tensors")):
         with pytest.raises(TensorFileError, match=complaint):
             unpack(data)
+
+
+def torch_file(pickled):
+    """A file of torch with this pickle."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("archive/data.pkl", pickled)
+        archive.writestr("archive/version", "3\n")
+    return buffer.getvalue()
+
+
+HEAD, MANY = b"\x80\x02", 500_000
+GREEDY = {
+    "lists in lists": HEAD + b"]" * MANY + b"a" * (MANY - 1) + b".",
+    "lists in a list": HEAD + b"](" + b"]" * MANY + b"e.",
+    "dicts in a list": HEAD + b"](" + b"}" * MANY + b"e.",
+    "empty tuples": HEAD + b"](" + b")" * MANY + b"e.",
+    "tuples in tuples": HEAD + b")" + b"\x85" * MANY + b".",
+    "long integers": HEAD + b"](" + b"\x8a\x08" + b"\x01" * 8 + (b"\x8a\x08" + b"\x01" * 8) * MANY + b"e.",
+    "marks": HEAD + b"(" * MANY + b".",
+    "steps that leave no object": HEAD + b"N0" * (2 * MANY) + b"}.",
+    "a large memo": HEAD + b"}r\xff\xff\xff\x7f.",
+    "text for a number": HEAD + b"I" + b"9" * MANY + b"\n.",
+}
+
+
+@pytest.mark.parametrize("kind", GREEDY)
+@pytest.mark.parametrize("read", [unpack, read_arrays])
+def test_a_pickle_of_many_objects_is_refused_within_the_files_size(kind, read, monkeypatch):
+    """The readers are not called, and what the check takes is of the file's size."""
+    monkeypatch.setattr("torch.load", lambda *_, **__: pytest.fail("was unpickled"))
+    data = torch_file(GREEDY[kind])
+    tracemalloc.start()
+    try:
+        with pytest.raises(TensorFileError):
+            read(data)
+        assert tracemalloc.get_traced_memory()[1] < 8 * len(data) + (1 << 20)
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_file_of_many_plain_values_is_read():
+    content = {"texts": [str(number) for number in range(50_000)], "pairs": [[number, 0.5] for number in range(20_000)]}
+    data = pack(content)
+    assert unpack(data) == content
+    assert read_arrays(data) == content

@@ -1,5 +1,7 @@
 """The OpenEnv server by the package's own client and validator; numbers are those of the match itself."""
 
+import json
+import signal
 import socket
 import subprocess
 import sys
@@ -8,7 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
+from sparring.configs.core.errors import InputError
 from sparring.envs.hubs.matches import open_match
 from tests.envs.hubs.test_matches import first_orders, played
 
@@ -104,3 +109,110 @@ def test_the_validator_passes(url):
     assert report["passed"], [one for one in report["criteria"] if not one["passed"]]
     static = run_validation(FOLDER, max_level=Level.STATIC)
     assert static.verdict in (Verdict.PASS, getattr(Verdict, "WARN", Verdict.PASS)), static
+
+
+# ---- without the package: a stand-in with its two calls of the environment, which are those of its WebSocket
+
+STAND_IN = """
+import asyncio, json, sys, types
+class Model:
+    def __init__(self, **values): self.__dict__.update(values)
+class Environment: pass
+def create_app(make, action, observation, env_name, concurrency_config):
+    async def app(scope, receive, send):
+        if scope["type"] == "lifespan":
+            await receive()
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            return await send({"type": "lifespan.shutdown.complete"})
+        env = make()
+        await receive()
+        await send({"type": "websocket.accept"})
+        try:
+            while (message := await receive())["type"] == "websocket.receive":
+                kind, data = json.loads(message["text"])
+                try:
+                    if kind == "drawn":
+                        from sparring.envs.hubs import matches
+                        told = str(len(matches._drawn_positions()._records))
+                        await send({"type": "websocket.send", "text": told})
+                        continue
+                    call = env.reset_async(**data) if kind == "reset" else env.step_async(action(cut=None, **data))
+                    told = (await call).prompt
+                except ValueError as error:
+                    print(error, file=sys.stderr, flush=True)
+                    told = str(error)
+                await send({"type": "websocket.send", "text": told})
+        finally:
+            env.close()
+    return app
+parts = {"http_server": {"create_app": create_app}, "interfaces": {"Environment": Environment},
+    "types": dict.fromkeys(("Action", "ConcurrencyConfig", "EnvironmentMetadata", "Observation", "State"), Model)}
+for name in ("openenv", "openenv.core", "openenv.core.env_server"):
+    sys.modules[name] = types.ModuleType(name)
+for name, content in parts.items():
+    module = sys.modules["openenv.core.env_server." + name] = types.ModuleType(name)
+    module.__dict__.update(content)
+from sparring.envs.hubs.openenv import server
+"""
+
+
+@pytest.fixture
+def stand_in():
+    """A server with the stand-in in a process; its port and the process."""
+    pytest.importorskip("chess")
+    pytest.importorskip("uvicorn")
+    code = f"{STAND_IN}\nserver.main(['--port', '0'])"
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    line = next((line for line in process.stderr if "running on" in line), "")
+    yield int(line.split("127.0.0.1:")[1].split()[0]), process
+    process.kill()
+    process.communicate()
+
+
+def asked(connection, kind, **data):
+    connection.send(json.dumps([kind, data]))
+    return connection.recv(120)
+
+
+def test_the_server_answers_programs_and_not_foreign_pages(stand_in):
+    port, _ = stand_in
+    match = open_match("chess_arbiter", positions=2000)
+    with connect(f"ws://127.0.0.1:{port}/ws") as one:
+        assert asked(one, "reset", game="chess_arbiter", seed=11) == match.start(11).prompt
+        assert asked(one, "step", text="") == ""
+        assert "at most 1999" in asked(one, "reset", last_year=30000)
+        assert "[1, 20000]" in asked(one, "reset", game="chess_arbiter", positions=10_000_000)
+    for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}):
+        with pytest.raises(InvalidStatus), connect(f"ws://127.0.0.1:{port}/ws", additional_headers=headers):
+            pass
+
+
+def test_the_search_of_a_client_that_left_ends(stand_in):
+    port, process = stand_in
+    with connect(f"ws://127.0.0.1:{port}/ws") as other:
+        connection = connect(f"ws://127.0.0.1:{port}/ws")
+        connection.send(json.dumps(["reset", {"game": "chess_arbiter", "positions": 20_000, "seed": 19_999}]))
+        drawn = [0, int(asked(other, "drawn"))]
+        while drawn[-1] < 100 and len(drawn) < 1000:
+            time.sleep(0.02)
+            drawn.append(int(asked(other, "drawn")))
+        connection.socket.close()
+        while drawn[-1] != drawn[-2] and len(drawn) < 2000:
+            time.sleep(0.2)
+            drawn.append(int(asked(other, "drawn")))
+        assert 100 <= drawn[-1] < 20_000
+        assert asked(other, "reset", game="chess_arbiter", seed=1)
+        connection = connect(f"ws://127.0.0.1:{port}/ws")
+        connection.send(json.dumps(["reset", {"game": "chess_arbiter", "positions": 20_000, "seed": 19_999}]))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) in (-signal.SIGTERM, 128 + signal.SIGTERM)
+
+
+def test_a_match_of_many_years_can_be_cancelled():
+    match = open_match("diplomacy", power="FRANCE", last_year=1999)
+    match.start(1)
+    match.cancel()
+    with pytest.raises(InputError, match="was cancelled"):
+        match.answer("</orders>")
+    match.close()

@@ -236,7 +236,7 @@ def test_only_the_browser_with_the_token_gets_in(tmp_path):
 @contextmanager
 def serving_here(monkeypatch, seconds):
     """Serve no game in a thread; yield the address."""
-    monkeypatch.setattr(server, "REQUEST_SECONDS", seconds)
+    monkeypatch.setattr("sparring.configs.core.serving.REQUEST_SECONDS", seconds)
     with listen(0) as listening:
         running = server.make_server(None, Gate(listening.getsockname()[1]))
         thread = Thread(target=running.run, kwargs={"sockets": [listening]})

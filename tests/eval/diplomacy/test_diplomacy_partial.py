@@ -53,15 +53,18 @@ def test_rounds_have_every_power_as_often_and_keep_the_model_busy():
 
 @pytest.mark.parametrize(
     ("end", "code", "words"),
-    [(InputError("endpoint: it is gone"), 2, "endpoint: it is gone\n"), (KeyboardInterrupt(), 130, "are lost\n")],
+    [(InputError("endpoint: it is gone"), 2, "endpoint: it is gone\n"), (KeyboardInterrupt(), 130, "played again\n")],
 )
 def test_whole_rounds_are_written_and_marked(play, capsys, end, code, words):
     found, out = play(2, end=end)
     said = capsys.readouterr()
     assert found == code
     assert "stopped after 14 of 21 games per pair" in said.err
-    assert said.err.endswith(words)
-    assert sorted(path.name for path in out.iterdir()) == ["diplomacy.partial.json", "diplomacy.partial.md"]
+    assert words in said.err
+    kept = out / "diplomacy.cells.jsonl"
+    assert said.err.splitlines()[-1].startswith(f"what is finished is kept in {kept}; to go on: ")
+    assert len(kept.read_text().split("\n\n")) == 2 * 14  # all games of the complete rounds
+    assert {path.name for path in out.iterdir()} == {"diplomacy.partial.json", "diplomacy.partial.md", kept.name}
     content = json.loads((out / "diplomacy.partial.json").read_text())
     assert content["partial"] == {"games": 14, "of": 21}
     assert "Partial: stopped after 14 of 21 games each." in (out / "diplomacy.partial.md").read_text()
