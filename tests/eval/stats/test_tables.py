@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from sparring.curriculum.score import wilson
+from sparring.eval.stats.payoff import ladder_markdown
 from sparring.eval.stats.ratings import Anchor
-from sparring.eval.stats.tables import MatchRecord, Report, ladder_markdown, markdown, summarize, to_json, wilson
+from sparring.eval.stats.tables import MatchRecord, Report, markdown, summarize, to_json
 
 
 def record(opponent="ace", by_seat=((3, 1, 1), (2, 0, 3)), *, player="pupil", regime="none", pairs=(1, 1, 1, 0, 2)):
