@@ -35,7 +35,7 @@ def general_sum_note(config: Any) -> str:
         reasons.append(f"damage_dealt={dealt:g} is not damage_taken={taken:g}")
     known = (*RESULTS, *DAMAGE, *POTENTIAL)
     others = [one.name for one in fields(reward) if one.name not in known and getattr(reward, one.name)]
-    reasons += [f"{', '.join(others)} pay one seat alone"] if others else []
+    reasons += [f"what a seat gains by {', '.join(others)} the other does not lose"] if others else []
     if not reasons:
         return ""
     return (

@@ -30,7 +30,7 @@ def test_a_reward_that_one_seat_gains_and_the_other_loses_is_zero_sum():
         ({"draw": -5.0}, "both seats together get -10 for a draw and 0 for a decided match"),
         ({"win": 6.0}, "both seats together get 0 for a draw and 1 for a decided match"),
         ({"damage_taken": 0.5}, "damage_dealt=1 is not damage_taken=0.5"),
-        ({"proximity": 0.001, "alive": 0.1}, "alive, proximity pay one seat alone"),
+        ({"proximity": 0.001, "alive": 0.1}, "what a seat gains by alive, proximity the other does not lose"),
     ],
 )
 def test_a_reward_that_both_seats_can_gain_is_general_sum(changes, why):
@@ -43,7 +43,7 @@ def test_air_combat_and_functions_of_ones_own():
     config.env.reward = CombatReward(damage_dealt=1.0, damage_taken=1.0, draw=0.0)
     assert general_sum_note(config) == ""
     config.env.reward = replace(config.env.reward, ammunition=0.1)
-    assert "ammunition pay" in general_sum_note(config)
+    assert "gains by ammunition the other" in general_sum_note(config)
     assert "is not known to be zero-sum" in general_sum_note(dogfight(ZERO, own="my_rewards:mine"))
 
 
