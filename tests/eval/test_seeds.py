@@ -15,7 +15,10 @@ def make_results(tmp_path, monkeypatch):
 
     def make(name, wins, *, regimes=("none",), opponents=("ace", "brawler"), **changes):
         cells = [(regime, opponent) for regime in regimes for opponent in opponents]
-        records = [{"regime": r, "opponent": o, "wins": w, "games": 10} for (r, o), w in zip(cells, wins, strict=True)]
+        records = [
+            {"regime": r, "opponent": o, "wins": w, "draws": 0, "games": 10}
+            for (r, o), w in zip(cells, wins, strict=True)
+        ]
         conditions = {"rules": "classic", "bot_rate": "tick", "action_repeat": 10, "deterministic": True}
         content = {"schema_version": 1, "kind": "evaluation", "games": 10, "seed": 0} | conditions
         (tmp_path / name).mkdir()
