@@ -21,7 +21,7 @@ def general_sum_note(config: Any) -> str:
 
     `config` is that of a run; games without weights of win, loss and draw state nothing here.
     """
-    reward = getattr(config.env, "reward", None)
+    reward: Any = getattr(config.env, "reward", None)
     if not all(hasattr(reward, name) for name in RESULTS):
         return ""
     if own := getattr(config, "reward", ""):

@@ -316,7 +316,7 @@ def _exploited(policy: StoredFile) -> str:
         ends = [(curve["start"], curve["points"][-1]) for curve in content.get("curves", []) if curve.get("points")]
         if ends:
             rates = ", ".join(f"{start} {100 * end['win_rate']:.1f}{_score(end)} %" for start, end in ends)
-            return f"wins {rates} after {ends[0][1]['steps']:,} steps (`{content['command']}`)"
+            return f"{rates} after {ends[0][1]['steps']:,} steps (`{content['command']}`)"
     return f"{NOT_MEASURED}: run `sparring exploit`"
 
 
