@@ -149,6 +149,7 @@ def test_rates_and_means_are_per_finished_match():
     assert metrics["rollout/matches"] == 6.0
     assert metrics["rollout/ace/win_rate"] == 0.75
     assert metrics["rollout/ace/loss_rate"] == 0.25
+    assert metrics["rollout/selfplay/score"] == 0.75  # won one of two, drew the other
     assert metrics["rollout/ace/length"] == 1000.0
     assert metrics["rollout/ace/hp"] == 2.5
     assert metrics["rollout/ace/return"] == 2.0
