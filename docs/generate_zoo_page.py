@@ -34,7 +34,8 @@ Trained models that come with the repository and the package. `--ckpt released/N
 name a policy in every command of `eval/`, `tiny` the language model; `sparring.load("released/NAME")` loads one.
 *Held out* are opponents that no run trains against ([opponents](opponents.md#held-out-opponents)): their mean and the
 worst of them. A *best response* is an opponent trained against the model alone, cold from random weights or warm from
-the model's own; its win rate measures what the table hides
+the model's own; its win rate measures what the table hides. Only wins are on record here. They are low against a policy
+that only flees, too: the [floor](results/self_play.md#the-floor-a-policy-that-only-flees), which loses 0 % in 1 M steps
 ([how](results/bots_only.md#best-responses-the-released-policy)), as does the strongest of several
 [attacks](results/self_play.md#the-maximum-of-several-attacks).
 

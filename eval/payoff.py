@@ -14,14 +14,13 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from runpy import run_path
 from typing import TYPE_CHECKING
 
 if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/payoff.py")
-
-import numpy as np
 
 from sparring.agents.opponents import players
 from sparring.agents.run.folder import FINAL
@@ -52,9 +51,9 @@ from sparring.eval.options import (
     parse_known,
 )
 from sparring.eval.plots import check_matplotlib
-from sparring.eval.stats.payoff import ELSEWHERE, NO_OPPONENTS, SNAPSHOTS
-from sparring.eval.stats.ratings import Anchor, Rating
-from sparring.eval.stats.tables import Report, conditions, origin, percent, ratings_markdown, table, title, to_json
+from sparring.eval.stats.payoff import ELSEWHERE, MEANING, NO_OPPONENTS, SNAPSHOTS, PayoffMatrix
+from sparring.eval.stats.ratings import Anchor
+from sparring.eval.stats.tables import Report, conditions, origin, table, title, to_json
 
 if TYPE_CHECKING:
     from sparring.agents.opponents.dogfight.load import Entrant
@@ -156,20 +155,11 @@ class Payoffs:
         """Names in the table and in the picture."""
         return [entrant.name for entrant in self.entrants]
 
-    @property
-    def shares(self) -> np.ndarray:
-        """Share of points of the row against the column, float64 [K, K], NaN on the diagonal."""
-        names = self.names
-        shares = np.full((len(names), len(names)), np.nan)
-        for record in self.report.records:
-            shares[names.index(record.player), names.index(record.opponent)] = record.points
-        return shares
-
-    @property
-    def ratings(self) -> list[Rating]:
-        """Ratings in the order of the rows."""
-        by_name = {rating.player: rating for rating in self.report.ratings(self.report.regimes[0])}
-        return [by_name[name] for name in self.names]
+    @cached_property
+    def matrix(self) -> PayoffMatrix:
+        """Scores and ratings in the order of the rows."""
+        assert self.report.anchor is not None
+        return PayoffMatrix(self.names, len(self.ages), self.report.records, self.report.anchor)
 
 
 def payoff_json(payoffs: Payoffs) -> str:
@@ -180,25 +170,21 @@ def payoff_json(payoffs: Payoffs) -> str:
         {"name": entrant.name, "env_steps": age, "file": players.display_path(entrant.path) if entrant.path else None}
         for entrant, age in zip(payoffs.entrants, ages, strict=True)
     ]
-    content["payoff"] = [[None if np.isnan(share) else share for share in row] for row in payoffs.shares.tolist()]
+    content["payoff"] = payoffs.matrix.plain()
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 def payoff_markdown(payoffs: Payoffs, picture: str = "") -> str:
     """Return markdown with the image `picture`, if there is one, its matrix, and the ratings."""
     report = payoffs.report
-    rows = [
-        [name, *("" if np.isnan(share) else percent(share) for share in row)]
-        for name, row in zip(payoffs.names, payoffs.shares.tolist(), strict=True)
-    ]
     files = [[entrant.name, players.display_path(entrant.path)] for entrant in payoffs.entrants if entrant.path]
     parts = [
         f"# Payoff matrix of {payoffs.run}: {title(report)}",
         conditions(report),
         *([f"![Payoff matrix]({picture})"] if picture else []),
-        "Points of the row against the column in %, a draw being half a point for each; policies by env steps.",
-        table(["", *payoffs.names], rows),
-        ratings_markdown(report, report.regimes[0]),
+        f"{MEANING}; policies by env steps.",
+        payoffs.matrix.markdown(),
+        payoffs.matrix.ratings_markdown(),
         table(["policy", "file"], files),
         origin(report),
     ]
@@ -207,19 +193,9 @@ def payoff_markdown(payoffs: Payoffs, picture: str = "") -> str:
 
 def payoff_picture(payoffs: Payoffs) -> bytes:
     """Return the heatmap as PNG data."""
-    from sparring.eval.plots.heatmap import MatrixChart, draw_heatmap
-
-    report, ratings = payoffs.report, payoffs.ratings
-    chart = MatrixChart(
-        title=f"Payoff matrix of {payoffs.run}",
-        subtitle=f"{title(report)}; {report.games} games a cell; policies by env steps",
-        labels=payoffs.names,
-        shares=payoffs.shares,
-        elo=[rating.elo for rating in ratings],
-        intervals=[rating.interval for rating in ratings],
-        policies=len(payoffs.ages),
-    )
-    return draw_heatmap(chart)
+    report = payoffs.report
+    subtitle = f"{title(report)}; {report.games} games a cell; policies by env steps"
+    return payoffs.matrix.picture(f"Payoff matrix of {payoffs.run}", subtitle)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

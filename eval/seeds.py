@@ -68,6 +68,7 @@ class StoredRecord(TypedDict):
     regime: Text
     opponent: Text
     wins: Count
+    draws: Count
     games: Positive
 
 
@@ -96,6 +97,10 @@ class EvaluationResults:
     path: Path
     conditions: dict[str, Any]
     win_rates: dict[Task, float]
+    points: dict[Task, float]
+    """Score, (wins + draws / 2) / games."""
+    decided: dict[Task, float]
+    """Share of games with a winner."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +136,14 @@ class RunGroup:
         """Return the win rates [T, R] of `tasks`."""
         return np.array([[run.win_rates[task] for run in self.runs] for task in tasks])
 
+    def means(self, tasks: Sequence[Task]) -> tuple[float, float]:
+        """Return the mean score and decided share over all runs and `tasks`."""
+        score, decided = (
+            float(np.mean([[figures[task] for task in tasks] for figures in one]))
+            for one in ([run.points for run in self.runs], [run.decided for run in self.runs])
+        )
+        return score, decided
+
 
 def read_groups(ours: Sequence[str], theirs: Sequence[str]) -> tuple[RunGroup, RunGroup | None]:
     """Read the runs of one group, and of a second unless `theirs` is empty.
@@ -165,8 +178,11 @@ def read_results(text: str) -> EvaluationResults:
         for name in ("rules", "bot_rate"):
             check_option(DogfightEnvConfig, name, conditions[name])
         for number, record in enumerate(stored["records"]):
-            wins, games = record["wins"], record["games"]
+            wins, draws, games = record["wins"], record["draws"], record["games"]
             require(wins <= games, f"records.{number}.wins={wins}: must be at most the {games} games")
+            require(
+                wins + draws <= games, f"records.{number}.draws={draws}: wins and draws are more than {games} games"
+            )
         win_rates = {(r["regime"], r["opponent"]): r["wins"] / r["games"] for r in stored["records"]}
     except ResultsError:
         raise
@@ -178,7 +194,9 @@ def read_results(text: str) -> EvaluationResults:
         ) from error
     if not win_rates:
         raise ResultsError(f"{path}: holds no games; run eval/run.py again")
-    return EvaluationResults(text, path, conditions, win_rates)
+    points = {(r["regime"], r["opponent"]): (r["wins"] + r["draws"] / 2) / r["games"] for r in stored["records"]}
+    decided = {(r["regime"], r["opponent"]): 1.0 - r["draws"] / r["games"] for r in stored["records"]}
+    return EvaluationResults(text, path, conditions, win_rates, points, decided)
 
 
 def _find(text: str) -> Path:
@@ -257,6 +275,9 @@ class SeedRow:
     regime: str
     opponent: str
     scores: Spread
+    """Of the win rates."""
+    mean_score: float
+    mean_decided: float
     against: Spread | None = None
     improvement: Estimate | None = None
 
@@ -295,13 +316,14 @@ def seeds_markdown(ours: RunGroup, theirs: RunGroup | None, rows: Sequence[SeedR
     if theirs:
         parts.append(f"against {len(theirs.names)} runs: {', '.join(theirs.names)}")
     parts.append(ours.conditions)
-    headings = ["opponent", "IQM", "95 % interval", "mean", "min"]
+    headings = ["opponent", "score %", "decided %", "win %: IQM", "95 % interval", "mean", "min"]
     headings += ["IQM, other", "95 % interval", "P(better) %", "95 % interval"] if theirs else []
     for regime in dict.fromkeys(row.regime for row in rows):
         cells = [_cells(row) for row in rows if row.regime == regime]
         parts.append(f"## Physics: {regime}\n\n{table(headings, cells)}")
     parts.append(
-        "Win %. IQM: mean of the middle half of the scores of all runs and opponents; intervals: stratified bootstrap "
+        "Score and decided share are means; the rest is win %. "
+        "IQM: mean of the middle half of the scores of all runs and opponents; intervals: stratified bootstrap "
         "over runs; min: the worst run against its worst opponent."
     )
     return "\n\n".join([*parts, f"Command: `{command}`"]) + "\n"
@@ -334,17 +356,19 @@ def _row(
 
     mine = ours.scores(tasks)
     if theirs is None:
-        return SeedRow(regime, opponent, spread(mine, seed, resamples))
+        return SeedRow(regime, opponent, spread(mine, seed, resamples), *ours.means(tasks))
     other = theirs.scores(tasks)
     better = improvement(mine, other, seed, resamples)
-    return SeedRow(regime, opponent, spread(mine, seed, resamples), spread(other, seed, resamples), better)
+    means = ours.means(tasks)
+    return SeedRow(regime, opponent, spread(mine, seed, resamples), *means, spread(other, seed, resamples), better)
 
 
 def _cells(row: SeedRow) -> list[str]:
     scores = row.scores
     compared = [row.against.iqm, row.improvement] if row.against and row.improvement else []
     first, *rest = [[percent(one.value), interval_text(one.interval)] for one in (scores.iqm, *compared)]
-    return [row.opponent, *first, percent(scores.mean), percent(scores.least), *chain(*rest)]
+    figures = [percent(row.mean_score), percent(row.mean_decided)]
+    return [row.opponent, *figures, *first, percent(scores.mean), percent(scores.least), *chain(*rest)]
 
 
 def seeds(options: SeedOptions) -> CommandReport:

@@ -47,6 +47,9 @@ def find_opponents(config: PPORunConfig) -> None:
         _find_module(reward, "reward")
     for text in named_texts(config):
         if game and text in game.held_out:
+            # A best response measures its opponent and is no policy to evaluate; any other run learns to play.
+            if text == getattr(config, "against", "") and config.run == game.response_run:
+                continue
             raise ConfigError(
                 f"opponent {text}: is held out of training, so that evaluations show what is new; choose another"
             )
@@ -64,7 +67,8 @@ def open_opponents(config: PPORunConfig, open_player: Callable[[str], Any]) -> R
     hashes: dict[str, str] = {}
     for text in named_texts(config):
         policies[labels[text]] = open_player(text)
-        if not is_reference(text) and text not in registered() and not (game and game.builds(text)):
+        scripted = game and (game.builds(text) or text in game.held_out)
+        if not is_reference(text) and text not in registered() and not scripted:
             hashes[labels[text]] = sha256(_find_file(text, game, config).read_bytes()).hexdigest()
     return RunOpponents(policies, hashes, {labels[text]: text for text in named_texts(config)})
 

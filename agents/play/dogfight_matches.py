@@ -16,6 +16,9 @@ import numpy as np
 import torch
 
 from sparring.agents.policies.policy import Policy
+from sparring.curriculum.ratings import Result
+from sparring.curriculum.score import Scored
+from sparring.curriculum.sprt import count_pairs
 from sparring.envs.batched import ACTIONS
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.batch import DogfightBatch
@@ -87,7 +90,7 @@ class MatchSettings:
 
 
 @dataclass(frozen=True)
-class MatchResults:
+class MatchResults(Scored):
     """Results of N games from the left contestant's perspective; every array is [N]."""
 
     outcome: np.ndarray
@@ -102,29 +105,16 @@ class MatchResults:
     """Number of actions of either contestant that were not finite and were replaced by zero."""
 
     @property
-    def games(self) -> int:
-        """Number of games played."""
-        return len(self.outcome)
+    def counts(self) -> Result:
+        """Wins, draws and losses of the left contestant."""
+        wins, draws, losses = (int((self.outcome == kind).sum()) for kind in (1, 0, -1))
+        return wins, draws, losses
 
     @property
-    def wins(self) -> int:
-        """Number of games the left contestant won."""
-        return int((self.outcome > 0).sum())
-
-    @property
-    def draws(self) -> int:
-        """Number of games without a winner."""
-        return int((self.outcome == 0).sum())
-
-    @property
-    def losses(self) -> int:
-        """Number of games the left contestant lost."""
-        return int((self.outcome < 0).sum())
-
-    @property
-    def win_rate(self) -> float:
-        """Share of the games that the left contestant won; a draw is not a win."""
-        return self.wins / self.games
+    def units(self) -> list[float]:
+        """Pairs of games by the left contestant's points in them."""
+        pairs: list[float] = count_pairs(self.outcome).tolist()
+        return pairs
 
 
 def play(

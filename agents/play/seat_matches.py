@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 
 from sparring.configs.core.errors import InputError
+from sparring.curriculum.ratings import Result
+from sparring.curriculum.score import Scored
 
 if TYPE_CHECKING:
     from sparring.envs.imported.batch import MatchBatch
@@ -53,7 +55,7 @@ def seat_actions(player: SeatPlayer, batch: MatchBatch, rows: Tensor, memory: Te
 
 
 @dataclass(frozen=True)
-class SeatResults:
+class SeatResults(Scored):
     """Results of G games from the player's perspective."""
 
     outcome: np.ndarray
@@ -68,24 +70,15 @@ class SeatResults:
     """Digest of the actions of the game, int64 [G]: equal games have equal ones."""
 
     @property
-    def games(self) -> int:
-        """Number of games."""
-        return len(self.outcome)
+    def counts(self) -> Result:
+        """Wins, draws and losses."""
+        wins, draws, losses = (int((self.outcome == kind).sum()) for kind in (WIN, DRAW, LOSS))
+        return wins, draws, losses
 
     @property
     def reward(self) -> np.ndarray:
         """Sum of the player's rewards, float64 [G]."""
         return self.rewards[np.arange(self.games), self.seat]
-
-    @property
-    def win_rate(self) -> float:
-        """Share of the games that were won; a draw is not a win."""
-        return float((self.outcome == WIN).mean())
-
-    @property
-    def points(self) -> float:
-        """Share of the points; a draw is half a point."""
-        return float((self.outcome + 1).mean() / 2)
 
     @property
     def by_seat(self) -> list[tuple[int, int, int]]:

@@ -136,11 +136,12 @@ class BotEvaluation:
 
 
 def result_metrics(prefix: str, results: MatchResults) -> dict[str, float]:
-    """Return win, draw and loss rates, mean ticks and mean hp left, under `prefix`."""
+    """Return win, draw and loss rates, the score, mean ticks and mean hp left, under `prefix`."""
     return {
         f"{prefix}/win_rate": results.win_rate,
         f"{prefix}/draw_rate": results.draws / results.games,
         f"{prefix}/loss_rate": results.losses / results.games,
+        f"{prefix}/score": results.score,
         f"{prefix}/length": float(results.length.mean()),
         f"{prefix}/hp": float(results.left_hp.mean()),
     }

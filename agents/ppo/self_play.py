@@ -276,7 +276,8 @@ def _means(prefix: str, tally: MatchTally, group: slice) -> dict[str, float]:
         "win_rate": tally.wins,
         "draw_rate": tally.draws,
         "loss_rate": tally.losses,
-        **tally.stats,
+        "score": tally.wins + 0.5 * tally.draws,
+        **tally.stats,  # Diplomacy has a score of its own, the share of squares
         "return": tally.returns,
     }
     return {f"{prefix}/{key}": float(sum_[group].sum()) / games for key, sum_ in sums.items()} if games else {}
@@ -312,6 +313,10 @@ def league_metrics(self_play: SelfPlay) -> dict[str, float]:
     league, names = self_play.league, [snapshot.name for snapshot in self_play.pool.snapshots]
     metrics = {"league/elo": float(league[CHALLENGER].elo), "league/pool_size": float(len(names))}
     metrics["league/refused"] = float(self_play.refused)
+    # The schedule goes by wins / games (`curriculum/<bot>/win_rate`); beside it the points, which count draws by half.
+    known = self_play.win_rates()
+    scores = win_rates(league, CHALLENGER, [*known])
+    metrics |= {f"curriculum/{bot}/score": float(scores[k]) for k, bot in enumerate(known) if bot in self_play.env.bots}
     metrics |= {f"league/{bot}/elo": float(league[bot].elo) for bot in self_play.env.bots if league[bot].games}
     if names:
         elos = [league[name].elo for name in names]

@@ -37,6 +37,7 @@ from sparring.agents.run.states import TrainingState
 from sparring.configs.core.device import choose_device, keep_freed_memory, make_deterministic, set_threads
 from sparring.configs.schema import EventConfig, PPORunConfig
 from sparring.configs.serialization import to_plain
+from sparring.curriculum.general_sum import general_sum_note
 from sparring.curriculum.opponents import labelled_phases
 from sparring.curriculum.schedule import Schedule, SchedulePosition, TrainingPlan
 from sparring.envs.game import game_of
@@ -151,6 +152,8 @@ class PPOTrainer:
         if self.autocast.note:
             yield self.autocast.note
         yield from self.task.env.notes
+        if note := general_sum_note(self.config):
+            yield note
         seconds = estimate_seconds(self.config, self.network, self.rollout, updates=self.updates, threads=self.threads)
         yield f"{forecast(seconds)}Ctrl-C stops it and keeps the policy"
 

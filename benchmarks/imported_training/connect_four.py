@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks.command import run_script
 from benchmarks.report import heading, publish, table
-from sparring.eval.stats.tables import wilson
+from sparring.curriculum.score import wilson
 
 ROWS, COLUMNS = 6, 7
 BOTTOM = sum(1 << 7 * column for column in range(COLUMNS))

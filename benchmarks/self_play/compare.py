@@ -13,6 +13,7 @@ import argparse
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[2])
@@ -76,7 +77,7 @@ def train(folder: Path, seed: int, threads: int, name: str, options: list[str]) 
 
 
 def responses(policies: list[str], folder: Path, args: argparse.Namespace) -> list[str]:
-    """Return the win rates of warm best responses, in percent with intervals, at `MARKS`.
+    """Return the scores of warm best responses, in percent with intervals, at `MARKS`.
 
     To one policy there is one; to a mixture of several there is one that begins with the weights of each.
     """
@@ -87,10 +88,10 @@ def responses(policies: list[str], folder: Path, args: argparse.Namespace) -> li
     return [percent(points[steps]) for steps in MARKS if steps <= args.steps]
 
 
-def percent(point: dict[str, float]) -> str:
-    """Return a win rate in percent with its 95 % interval."""
-    rate, low, high = (100.0 * point[key] for key in ("win_rate", "low", "high"))
-    return f"{rate:.1f} ({low:.1f} to {high:.1f})"
+def percent(point: dict[str, Any]) -> str:
+    """Return a score in percent with its 95 % interval, and the win rate."""
+    score, low, high, wins = (100.0 * share for share in (point["score"], *point["score_interval"], point["win_rate"]))
+    return f"{score:.1f} ({low:.1f} to {high:.1f}), wins {wins:.1f}"
 
 
 if __name__ == "__main__":

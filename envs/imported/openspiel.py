@@ -66,6 +66,14 @@ def make(
         raise ConfigError(f"env.id={game_id}: does not show its {chosen}: {raised(error)}; choose another") from error
 
 
+def is_constant_sum(game_id: str, kwargs: Mapping[str, Any]) -> bool:
+    """Return whether the package says of a game that its players' returns add up to the same number in every match."""
+    import pyspiel
+
+    utilities = pyspiel.GameType.Utility
+    return bool(_load(pyspiel, game_id, dict(kwargs)).get_type().utility in (utilities.ZERO_SUM, utilities.CONSTANT_SUM))
+
+
 def _load(pyspiel: Any, game_id: str, kwargs: dict[str, Any]) -> Any:
     """Return the game; its name is looked up first, for the package's own message lists all names on many lines."""
     try:

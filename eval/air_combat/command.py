@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from sparring.agents.distributed.tasks import KeptResults, finish_tasks
 from sparring.agents.opponents import players
-from sparring.configs.core.errors import InputError, choose
+from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.envs.air_combat import GAME
 from sparring.envs.air_combat.recording import FirstGame
@@ -28,12 +28,12 @@ from sparring.eval.options import (
     RESULTS,
     WHO,
     CommandText,
-    EvaluateOptions,
     TaskOptions,
     argument,
     check_page,
 )
-from sparring.eval.stats.tables import COUNTED, MatchRecord, counted, length_and_hp, percent, record_of, table
+from sparring.eval.stats.requirements import MatchOptions
+from sparring.eval.stats.tables import COUNTED, MatchRecord, counted, length_and_hp, record_of, summary_markdown, table
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 GAMES = "[2, 1000000]"
-HEADINGS = ("opponent", *COUNTED, "decided %", "length (s)", "hp left, own / theirs")
+HEADINGS = ("opponent", *COUNTED, "length (s)", "hp left, own / theirs")
 _EXAMPLES = f"""\
 examples:
   python eval/run.py --ckpt final.pt                             the newest run against every pilot
   python eval/run.py --ckpt final.pt --opponents ace,evader --games 1000 --seed 7
   python eval/run.py --ckpt final.pt --model f16                 a policy of the point mass in the F-16
   python eval/run.py --ckpt final.pt --opponents other-run,stochastic:third-run,my_package.bots:Mine
-  python eval/run.py --ckpt final.pt --require "chaser>=0.95" --require "ace>=0.9"
+  python eval/run.py --ckpt final.pt --require "chaser>=0.95" --require "score:ace>=0.9"
   python eval/run.py --env air_combat --ckpt bot:dogfighter      a pilot as the player
   python eval/run.py --ckpt final.pt --opponents ace --replay match.html --acmi match.acmi
 
@@ -60,7 +60,7 @@ exit codes: 0 done, 1 a --require failed, 2 bad input, 130 stopped with Ctrl-C""
 
 
 @dataclass(frozen=True, kw_only=True)
-class AirCombatOptions(TaskOptions, EvaluateOptions):
+class AirCombatOptions(TaskOptions, MatchOptions):
     """Options of the command; the players have not been located."""
 
     TEXT = CommandText(
@@ -86,19 +86,15 @@ class AirCombatOptions(TaskOptions, EvaluateOptions):
     """A page with the first game against each opponent, in three dimensions."""
     acmi: Path | None = argument(None, metavar="ACMI", group=RESULTS)
     """A Tacview file of the first game against the first opponent."""
-    require: tuple[str, ...] = argument((), metavar="R", group=RESULTS, repeat=True)
-    """Least win rate, as in "chaser>=0.95" or "worst>=0.9"; repeatable."""
 
     def check(self) -> None:
-        """Raise `InputError` for an odd number of games, a missing player, or a requirement that is none."""
+        """Raise `InputError` for an odd number of games, or a missing player."""
         if self.games % 2:
             raise InputError(f"--games {self.games}: must be even, since every match is played from both seats")
         check_page(self.replay, " or --acmi match.acmi for Tacview")
         if self.acmi and self.acmi.suffix.lower() != ".acmi":
             raise InputError(f"--acmi '{self.acmi}': is a Tacview file; give a name that ends in .acmi")
         self.require_given("ckpt", "give a path, a run's name, final.pt for the newest run, or bot:NAME")
-        for text in self.require:
-            _requirement(text)
 
 
 def evaluate(options: AirCombatOptions) -> Evaluation:
@@ -106,7 +102,7 @@ def evaluate(options: AirCombatOptions) -> Evaluation:
     located = players.find_player(options.ckpt, GAME)
     opponents = [find_opponent(name) for name in options.opponents]
     players.check_game(GAME, located, *opponents)
-    _check_names(options, [players.display_name(one) for one in opponents])
+    options.check_opponents([players.display_name(one) for one in opponents])
     make_folders([options.out], files=[options.replay, options.acmi])
     device, threads = use_machine(options.device, options.runner.task_threads, quiet=options.quiet)
     from sparring.agents.opponents.air_combat import open_player
@@ -127,7 +123,7 @@ def evaluate(options: AirCombatOptions) -> Evaluation:
     keys = ["" if cell.filmed else cell.key for cell in cells]
     played = finish_tasks(play_filmed, cells, options.runner, kept=kept, keys=keys, **bar)
     records, films = [record for record, _ in played], [film for _, films in played for film in films]
-    failures = tuple(line for text in options.require for line in _failures(text, records))
+    failures = options.failures(records)
     text, data = report(options, player, records, setting)
     outputs: dict[Path, Callable[[Path], None]] = {}
     if options.replay:
@@ -249,13 +245,11 @@ def report(
         "seed": options.seed,
         "command": options.command,
     }
-    worst = min(records, key=lambda record: record.win_rate)
-    mean = sum(record.win_rate for record in records) / len(records)
     parts = [
         f"# {player.name}: air combat, {setting.model}, {policy}",
         f"{options.games} games each in seat-swapped pairs, the unit of the intervals, seed {options.seed}",
         table(HEADINGS, map(_row, records)),
-        f"mean {percent(mean)} %, worst {percent(worst.win_rate)} % ({worst.opponent})",
+        summary_markdown(records),
         f"Command: `{options.command}`",
     ]
     content: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "kind": "air_combat", **head}
@@ -264,40 +258,14 @@ def report(
 
 
 def _row(record: MatchRecord) -> list[str]:
-    decided = percent(1.0 - record.draws / record.games)
-    return [record.opponent, *counted(record), decided, *length_and_hp(record)]
+    return [record.opponent, *counted(record), *length_and_hp(record)]
 
 
 def plain(record: MatchRecord) -> dict[str, Any]:
     """Return a record as data, for a JSON file."""
-    names = ("player", "opponent", "games", "wins", "draws", "losses", "win_rate", "interval", "by_seat")
-    return {name: getattr(record, name) for name in (*names, "length", "own_hp", "their_hp", "pairs")}
-
-
-def _check_names(options: AirCombatOptions, names: Sequence[str]) -> None:
-    """Raise `InputError` for an opponent named twice and for a --require of one that does not play."""
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise InputError(f"--opponents names {twice[0]} twice; leave one out")
-    for text in options.require:
-        choose(f"opponent in --require {text!r}:", _requirement(text)[0], [*names, "worst", "mean"])
-
-
-def _requirement(text: str) -> tuple[str, float]:
-    name, _, share = text.partition(">=")
-    try:
-        least = float(share)
-    except ValueError:
-        least = -1.0
-    if not name.strip() or not 0.0 <= least <= 1.0:
-        raise InputError(f"--require {text!r}: write OPPONENT>=SHARE with a share in [0, 1], as in chaser>=0.95")
-    return name.strip(), least
-
-
-def _failures(text: str, records: Sequence[MatchRecord]) -> list[str]:
-    name, least = _requirement(text)
-    rates = {record.opponent: record.win_rate for record in records}
-    rate = {"worst": min(rates.values()), "mean": sum(rates.values()) / len(rates)}.get(name, rates.get(name, 0.0))
-    return [] if rate >= least - 1e-12 else [f"{name}: {percent(rate)} % is below {percent(least)} %"]
+    names = ("by_seat", "length", "own_hp", "their_hp", "pairs")
+    who = {"player": record.player, "opponent": record.opponent}
+    return who | record.figures() | {name: getattr(record, name) for name in names}
 
 
 EVALUATION = GameEvaluation(AirCombatOptions, evaluate, {".html": "replay", ".acmi": "acmi"}, {"games": 2})

@@ -31,7 +31,7 @@ from sparring.eval.options import (
     check_suffix,
 )
 from sparring.eval.plots import check_matplotlib
-from sparring.eval.stats.payoff import ELSEWHERE, NO_OPPONENTS, SNAPSHOTS, PayoffMatrix
+from sparring.eval.stats.payoff import ELSEWHERE, MEANING, NO_OPPONENTS, SNAPSHOTS, PayoffMatrix
 from sparring.eval.stats.ratings import Anchor
 from sparring.eval.stats.tables import MatchRecord
 
@@ -202,8 +202,7 @@ def _markdown(options: AirPayoffOptions, payoffs: AirPayoffs, picture: str) -> s
         f"# {payoffs.title}: {_conditions(options, payoffs)}",
         f"{options.games} games a pair in seat-swapped pairs, the unit of the intervals, seed {options.seed}",
         *([f"![Payoff matrix]({picture})"] if picture else []),
-        "Points of the row against the column in % with a 95 % interval, a draw being half a point for each"
-        + ("; policies by env steps." if payoffs.ages else "."),
+        MEANING + ("; policies by env steps." if payoffs.ages else "."),
         payoffs.matrix.markdown(intervals=True),
         payoffs.matrix.ratings_markdown(),
         f"Command: `{options.command}`",

@@ -117,14 +117,14 @@ def _evaluation(
     place = _place(options, located)
     place = (place[0], f"{place[1]}.partial") if place and cut is not None else place
     text, data = to_markdown(options, player, results), to_json(options, player, results)
-    games = [game for result in results for game in result.games]
+    games = [game for result in results for game in result.played]
     outputs: dict[Path, Callable[[Path], None]] = {}
     if options.pgn:
         outputs[options.pgn] = lambda path: write_atomically(path, to_pgn(games))
     if options.replay:
         replay = partial(page, games, title=f"Chess: {player}")
         outputs[options.replay] = lambda path: write_atomically(path, replay())
-    return Evaluation(text, data, place, outputs, cut=cut, quiet=options.quiet)
+    return Evaluation(text, data, place, outputs, options.failures(results), cut=cut, quiet=options.quiet)
 
 
 EVALUATION = GameEvaluation(ChessOptions, evaluate, {".html": "replay", ".pgn": "pgn"}, {"games": 2})

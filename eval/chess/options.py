@@ -10,7 +10,8 @@ from sparring.agents.opponents.players import BOT_PREFIX, Player, check_game, fi
 from sparring.configs.core.errors import InputError, UnknownNameError, choose, suggestion
 from sparring.configs.opponents import is_code
 from sparring.envs.chess import BOTS, GAME
-from sparring.eval.options import CONDITIONS, RESULTS, SEED, WHO, CommandText, EvaluateOptions, argument, check_number
+from sparring.eval.options import CONDITIONS, RESULTS, SEED, WHO, CommandText, argument, check_number
+from sparring.eval.stats.requirements import MatchOptions
 
 SELF = "self"
 RANDOM, STOCKFISH = "random", "stockfish"
@@ -36,7 +37,7 @@ bots: random, every legal move equally likely; builtin, the built-in search; sto
 without N). self: --ckpt plays both sides; the results are White's.
 Stockfish is found on the PATH (apt-get install stockfish) or with --engine; where it is missing, the built-in search
 stands in for it, which the table says.
-exit codes: 0 done, 2 bad input or a failing engine, 130 stopped with Ctrl-C"""
+exit codes: 0 done, 1 a --require failed, 2 bad input or a failing engine, 130 stopped with Ctrl-C"""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class BotName:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChessOptions(EvaluateOptions):
+class ChessOptions(MatchOptions):
     """Options of a chess evaluation."""
 
     TEXT = CommandText(
@@ -92,6 +93,7 @@ class ChessOptions(EvaluateOptions):
         self.require_given("ckpt", "name a run, a model's folder, a bot, as in bot:builtin, or module:Name")
         for name in self.opponents:
             read_opponent(name)
+        self.check_opponents(self.opponents)
         if self.games % 2:
             raise InputError(f"--games {self.games}: must be even, since every opening is played with both colours")
         if self.plies <= self.opening_plies:

@@ -21,6 +21,8 @@ import chess.svg
 import numpy as np
 
 from sparring.configs.core.errors import InputError
+from sparring.curriculum.ratings import Result
+from sparring.curriculum.score import Scored, wilson
 from sparring.envs.chess.analysis import read_analysis
 from sparring.envs.chess.positions import check_position, read_legal_move, refuse_impossible
 from sparring.eval.chess.games import ChessGame, short_answer
@@ -28,7 +30,7 @@ from sparring.eval.chess.options import SELF, ChessOptions
 from sparring.eval.command import fill_page
 from sparring.eval.options import WIDTH
 from sparring.eval.stats.aggregate import mean_estimate
-from sparring.eval.stats.tables import common_record, share_text, table, wilson
+from sparring.eval.stats.tables import percent, share_text, table
 
 EVENT = "Sparring evaluation"
 _ANSWER = re.compile(r"(?:^|; )answer: ?(.*)", re.DOTALL)
@@ -63,9 +65,10 @@ _PLAIN_ENDS = (chess.Termination.CHECKMATE, chess.Termination.STALEMATE)
 """Ends that leave no other result; in others a player may have lost on time."""
 TEMPLATE = Path(__file__).with_name("replay.html")
 SCHEMA_VERSION = 2
-_HEADINGS = ("opponent", "won %", "drawn %", "lost %", "points %", "legal half-moves", "illegal %")
+_HEADINGS = ("opponent", "score %", "decided %", "won %", "drawn %", "lost %", "legal half-moves", "illegal %")
 _ABOUT = (
-    "Each figure is followed by its 95 % interval: Wilson's for counts, Student's t over games for the rest. Legal "
+    "Shares are followed by 95 % intervals: the score, won, drawn, lost and illegal; legal half-moves by Student's t. "
+    "Legal "
     "half-moves are the legal answers of the player in a game, illegal the share of its answers that are no legal move."
 )
 _END = {"lose": "An illegal move loses the game.", "random": "A random legal move replaces an illegal one."}
@@ -270,21 +273,22 @@ def _pieces() -> str:
 
 
 @dataclass(frozen=True)
-class OpponentResult:
+class OpponentResult(Scored):
     """Games against one opponent; `opponent` is its name on the command line, `name` that of the player."""
 
     opponent: str
     name: str
-    games: Sequence[ChessGame]
+    played: Sequence[ChessGame]
 
-    def counts(self) -> dict[str, int]:
-        """Return the numbers of games won, drawn and lost."""
-        points = Counter(game.points for game in self.games)
-        return {"won": points[1.0], "drawn": points[0.5], "lost": points[0.0]}
+    @property
+    def counts(self) -> Result:
+        """Games won, drawn and lost."""
+        points = Counter(game.points for game in self.played)
+        return points[1.0], points[0.5], points[0.0]
 
     def endings(self) -> dict[str, int]:
         """Return the numbers of games by ending, most frequent first."""
-        return dict(Counter(game.ending for game in self.games).most_common())
+        return dict(Counter(game.ending for game in self.played).most_common())
 
 
 def to_markdown(options: ChessOptions, player: str, results: Sequence[OpponentResult]) -> str:
@@ -310,15 +314,14 @@ def to_json(options: ChessOptions, player: str, results: Sequence[OpponentResult
 
 
 def _plain(player: str, result: OpponentResult) -> dict[str, Any]:
-    counts, played = result.counts(), len(result.games)
-    plain = common_record(player, result.opponent, counts["won"], counts["drawn"], counts["lost"])
-    plain |= {"name": result.name, "endings": result.endings()}
-    for name, count in counts.items():
-        plain[name] = {"games": count, "share": count / played, "interval": wilson(count, played)}
-    points = mean_estimate(np.array([game.points for game in result.games]), least=0.0, most=1.0)
-    legal = mean_estimate(np.array([float(game.answers - game.illegal) for game in result.games]), least=0.0)
-    answers, illegal = (sum(getattr(game, name) for game in result.games) for name in ("answers", "illegal"))
-    plain["points"] = {"mean": points.value, "interval": points.interval}
+    plain = {"player": player, "opponent": result.opponent, "name": result.name, "endings": result.endings()}
+    plain |= result.figures()
+    for name, count in zip(("won", "drawn", "lost"), result.counts, strict=True):
+        plain[name] = {"games": count, "share": count / result.games, "interval": wilson(count, result.games)}
+    games = result.played
+    legal = mean_estimate(np.array([float(game.answers - game.illegal) for game in games]), least=0.0)
+    answers, illegal = (sum(getattr(game, name) for game in games) for name in ("answers", "illegal"))
+    plain["points"] = {"mean": result.score, "interval": result.score_interval}
     plain["legal_half_moves"] = {"mean": legal.value, "interval": legal.interval}
     plain["illegal"] = {"answers": answers, "count": illegal, "share": illegal / max(answers, 1)}
     plain["illegal"]["interval"] = wilson(illegal, answers)
@@ -327,9 +330,9 @@ def _plain(player: str, result: OpponentResult) -> dict[str, Any]:
 
 def _row(result: OpponentResult) -> list[str]:
     plain = _plain("", result)
+    score = [share_text(result.score, result.score_interval), percent(result.decided)]
     shares = [share_text(plain[name]["share"], plain[name]["interval"]) for name in ("won", "drawn", "lost")]
     legal, illegal = plain["legal_half_moves"], plain["illegal"]
     low, high = legal["interval"]
     half_moves = f"{legal['mean']:.1f} ({low:.1f} to {high:.1f})"
-    points = share_text(plain["points"]["mean"], plain["points"]["interval"])
-    return [result.name, *shares, points, half_moves, share_text(illegal["share"], illegal["interval"])]
+    return [result.name, *score, *shares, half_moves, share_text(illegal["share"], illegal["interval"])]

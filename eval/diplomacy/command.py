@@ -141,7 +141,8 @@ def _evaluation(options: DiplomacyOptions, player: players.Player | None, played
 
         writer = partial(write_replay, phases=played.phases, players=played.players, note=played.note)
         outputs[options.replay] = writer
-    return Evaluation(text, data, place, outputs, cut=cut, cut_note=note, quiet=options.quiet)
+    failures = options.failures([one for one in played.records if one.one == (options.bot or options.ckpt)])
+    return Evaluation(text, data, place, outputs, failures, cut=cut, cut_note=note, quiet=options.quiet)
 
 
 def _place(options: DiplomacyOptions, player: players.Player | None) -> tuple[Path, str] | None:

@@ -21,13 +21,13 @@ from sparring.eval.options import (
     SEED,
     WHO,
     CommandText,
-    EvaluateOptions,
     Pairs,
     TaskOptions,
     argument,
     check_number,
     check_page,
 )
+from sparring.eval.stats.requirements import MatchOptions
 
 MOST_GAMES = 999_999
 GAMES = f"[{NUM_POWERS}, {MOST_GAMES}]"
@@ -68,6 +68,7 @@ examples:
   python eval/run.py --env diplomacy --ckpt final.pt --opponents my_bots:Wall   a Python object in six powers
   python eval/run.py --ckpt search:seconds=0.1 --opponents dumbbot --games 70 --last-year 1910
   python eval/run.py --ckpt search --opponents released/diplomacy_student --last-year 1910
+  python eval/run.py --ckpt final.pt --require "score:dumbbot>=0.3"   the score is the share of squares
   python eval/run.py --env diplomacy --pool a/diplomacy.json b/diplomacy.json   games of several seeds as one table
   python eval/run.py --ckpt quick-hawk-diplomacy_exp1 --opponents dumbbot,base_model --games 70
   python eval/run.py --ckpt RUN --opponents OTHER_RUN   two adapters on the same model
@@ -83,11 +84,11 @@ against six of each opponent, and six of them against one of it. {BASE_MODEL} is
 has none is its own. Adapters meet adapters of the same base model. What an order was worth to them is on the page of
 --replay, exactly: point at it. Or the address of a server that speaks OpenAI's protocol, with the options of
 docs/llm_endpoints.md in --set.
-exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
+exit codes: 0 done, 1 a --require failed, 2 bad input, 130 stopped with Ctrl-C"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiplomacyOptions(TaskOptions, EvaluateOptions):
+class DiplomacyOptions(TaskOptions, MatchOptions):
     """Options of a Diplomacy evaluation."""
 
     TEXT = CommandText(
@@ -190,6 +191,7 @@ class DiplomacyOptions(TaskOptions, EvaluateOptions):
                 f"--games {self.games}: must be a multiple of 7, so that all powers are played as often; try {whole}"
             )
         check_number("--games", self.games, GAMES)
+        self.check_opponents(self.opponents)
         check_page(self.replay)
 
     def _check_who(self) -> None:

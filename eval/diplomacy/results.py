@@ -28,6 +28,7 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import read_regular_text
 from sparring.configs.core.typed import Field
 from sparring.curriculum.league.matchmaking import reference_table
+from sparring.curriculum.score import wilson
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import NUM_CENTRES, NUM_POWERS
 from sparring.envs.diplomacy.rewards.sample_rewards import ranks
@@ -35,17 +36,24 @@ from sparring.envs.diplomacy.rewards.scoring import count_centres, draw_size, so
 from sparring.eval.diplomacy.options import DiplomacyOptions
 from sparring.eval.options import WIDTH
 from sparring.eval.stats.aggregate import Estimate, mean_estimate
-from sparring.eval.stats.tables import common_record, percent, table, wilson
+from sparring.eval.stats.tables import common_record, percent, table
 
 if TYPE_CHECKING:
     from sparring.curriculum.league.league import League
 
 SCHEMA_VERSION = 2
-_RESULTS = {"solo %": "solos", "draw %": "draws", "loss %": "losses", "survival %": "survival"}
-_SHARES = {"draw size %": "draw_size", "squares %": "squares", "centres": "centres", "rank": "rank"}
-_POOLED = {
+_RESULTS = {
     "solo %": "solos",
-    "squares %": "squares",
+    "draw %": "draws",
+    "loss %": "losses",
+    "decided %": "decided",
+    "survival %": "survival",
+}
+_SHARES = {"score % (squares)": "squares", "draw size %": "draw_size", "centres": "centres", "rank": "rank"}
+_POOLED = {
+    "score % (squares)": "squares",
+    "solo %": "solos",
+    "decided %": "decided",
     "most centres %": "leads",
     "centres": "centres",
     "survival %": "survival",
@@ -54,7 +62,9 @@ _DIGITS = {"centres": 2, "rank": 2}
 _INTERVALS = (
     "Each figure is followed by its 95 % interval: Wilson's for counts (solos, draws, losses, the one's survival), "
     "Student's t over games for the rest, which has no width, and says nothing, where all games ended alike. A draw is "
-    "a game without a winner in which one has a centre left; rank is the place by centres, 1 to 7."
+    "a game without a winner in which one has a centre left; rank is the place by centres, 1 to 7. The score is the "
+    "share of squares: a solo is 1, else a power has its centres squared over the sum of all squares. Of seven players "
+    "a draw is not half a win. Decided are games that a power won alone."
 )
 _SIX = "Solos are those of any of the six, and a draw is theirs if any of them is left; the rest is per power."
 
@@ -71,6 +81,8 @@ class Side:
     """Share of the games without a winner in which the side has a centre left."""
     losses: Estimate
     """The rest."""
+    decided: Estimate
+    """Share of the games that any power won alone."""
     draw_size: Estimate
     squares: Estimate
     centres: Estimate
@@ -100,6 +112,26 @@ class PowerRecord:
     """Results of each power among the six."""
     ends: tuple[str, ...] = ()
     """Of each game its last year and the centres of the seven powers: "1910 3 0 18 4 0 5 4"; `pooled` reads them."""
+
+    @property
+    def opponent(self) -> str:
+        """Player of the six."""
+        return self.six
+
+    @property
+    def win_rate(self) -> float:
+        """Share of games that the one won alone."""
+        return self.alone.solos.value
+
+    @property
+    def score(self) -> float:
+        """Mean share of squares of the one."""
+        return self.alone.squares.value
+
+    @property
+    def decided(self) -> float:
+        """Share of games that any power won alone."""
+        return self.alone.decided.value
 
 
 def record(one: str, six: str, owner: Tensor, year: Tensor, *, by_power: bool = False) -> PowerRecord:
@@ -133,6 +165,7 @@ def side(owner: Tensor, seats: Tensor) -> Side:
         solos=_share(won),
         draws=_share(drawn),
         losses=_share(~(won | drawn)),
+        decided=_share((solos(owner) > 0).any(dim=1)),
         draw_size=_mean(pick(draw_size(owner))),
         squares=_mean(pick(sum_of_squares(owner))),
         centres=_mean(pick(centres.double()), most=NUM_CENTRES),
@@ -218,6 +251,7 @@ def _plain(record: PowerRecord) -> dict[str, Any]:
     one = record.alone
     wins, draws, losses = (round(share.value * record.games) for share in (one.solos, one.draws, one.losses))
     plain = common_record(record.one, record.six, wins, draws, losses) | asdict(record)
+    plain |= {"score": one.squares.value, "score_interval": one.squares.interval, "decided": one.decided.value}
     for name in ("alone_by_power", "together_by_power"):
         sides = plain.pop(name)
         if sides:

@@ -23,6 +23,7 @@ from sparring.agents.play.dogfight_matches import Contestant, MatchResults, Matc
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.device import HERE, Executor
 from sparring.configs.core.errors import InputError
+from sparring.curriculum.score import GameCounts
 from sparring.curriculum.sprt import SCORES, Hypotheses, SPRTVerdict, count_pairs, judge
 from sparring.envs.dogfight.recording import Recorder, Recording
 from sparring.envs.dogfight.rules import ACTION_REPEAT, HELD_OUT, TICKS_PER_SECOND, ranges
@@ -149,21 +150,24 @@ def ladder(entrants: Sequence[Entrant], plan: ArenaPlan) -> list[MatchRecord]:
     return [side for record in records for side in (record, record.mirrored())]
 
 
-def sequential(pair: Pair, plan: ArenaPlan, hypotheses: Hypotheses, max_games: int) -> SPRTVerdict:
-    """Play batches of `plan.games` new games until the test is decided or `max_games` are played."""
-    pairs = np.zeros(len(SCORES), dtype=np.int64)
+def sequential(pair: Pair, plan: ArenaPlan, hypotheses: Hypotheses, max_games: int) -> tuple[SPRTVerdict, GameCounts]:
+    """Play batches of `plan.games` new games until the test is decided or `max_games` are played; count the games."""
+    pairs, counts = np.zeros(len(SCORES), dtype=np.int64), np.zeros(3, dtype=np.int64)
     low, high = hypotheses.bounds
-    kept = KeptResults[list[int]](plan.kept, list[int]) if plan.kept else None
+    kept = KeptResults[list[list[int]]](plan.kept, list[list[int]]) if plan.kept else None
     stored = kept.read() if kept else {}
     with tqdm(total=max_games, unit=" games", bar_format=OPEN_END, disable=not plan.progress) as bar:
         for batch in range(max(max_games // plan.games, 1)):
             part = Cell(pair, plan.regimes[0], replace(plan, seed=(plan.seed + batch) % 2**31))
             key = part.key if kept else ""
             if key not in stored:
-                stored[key] = count_pairs(_play(pair, part.regime, part.plan).outcome).tolist()
+                results = _play(pair, part.regime, part.plan)
+                stored[key] = [count_pairs(results.outcome).tolist(), np.asarray(results.counts).tolist()]
                 if kept and key:
                     kept.add(key, stored[key])
-            pairs += np.array(stored[key] if key else stored.pop(key))
+            played = stored[key] if key else stored.pop(key)
+            pairs += np.array(played[0])
+            counts += np.array(played[1])
             verdict = judge(pairs.tolist(), hypotheses)
             names = f"{pair[0].name} vs {pair[1].name}"
             bar.set_description_str(f"{names}: LLR {verdict.llr:.2f}, ends at {low:.2f} or {high:.2f}")
@@ -172,7 +176,8 @@ def sequential(pair: Pair, plan: ArenaPlan, hypotheses: Hypotheses, max_games: i
                 break
     if kept:
         kept.discard()
-    return verdict
+    wins, draws, losses = counts.tolist()
+    return verdict, GameCounts((wins, draws, losses))
 
 
 def play_cell(pair: Pair, regime: str, plan: ArenaPlan, recorder: Recorder | None = None) -> MatchRecord:

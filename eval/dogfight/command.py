@@ -26,6 +26,7 @@ from sparring.agents.opponents.players import (
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.configs.games import DOGFIGHT_V0
+from sparring.curriculum.score import score_interval
 from sparring.curriculum.sprt import Hypotheses
 from sparring.envs.dogfight import GAME
 from sparring.envs.dogfight.rules import (
@@ -44,7 +45,6 @@ from sparring.eval.options import (
     WHO,
     WIDTH,
     CommandText,
-    EvaluateOptions,
     Pairs,
     PlayerOptions,
     TaskOptions,
@@ -52,9 +52,10 @@ from sparring.eval.options import (
     check_page,
     check_suffix,
 )
+from sparring.eval.stats.payoff import ladder_markdown
 from sparring.eval.stats.ratings import Anchor
-from sparring.eval.stats.requirements import Requirement, parse_hypotheses, sprt_markdown
-from sparring.eval.stats.tables import MatchRecord, Report, ladder_markdown, markdown, to_json
+from sparring.eval.stats.requirements import MatchOptions, parse_hypotheses, sprt_markdown
+from sparring.eval.stats.tables import MatchRecord, Report, markdown, to_json
 
 if TYPE_CHECKING:
     from sparring.agents.opponents.dogfight.load import Entrant
@@ -79,7 +80,7 @@ examples:
   python eval/run.py --ckpt final.pt --opponents released/dogfight_quickstart
   python eval/run.py --ckpt agent.onnx --opponents ace,other.onnx      ONNX agents, 59, 46 or 224 floats in, 3 out
   python eval/run.py --ckpt old-run --env-version 0        a policy trained against the bots of version 0
-  python eval/run.py --ckpt final.pt --require "brawler>=0.95" --require "worst@full>=0.5"
+  python eval/run.py --ckpt final.pt --require "brawler>=0.95" --require "score:worst@full>=0.5"
   python eval/run.py --ckpt final.pt --replay match.html --gif match.gif
   python eval/run.py --ckpt bot:ace                        a bot as the player
   python eval/run.py --ladder                              the bots against each other, with ratings
@@ -157,7 +158,7 @@ class PlayOptions(TaskOptions, PlayerOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationOptions(PlayOptions, EvaluateOptions):
+class EvaluationOptions(PlayOptions, MatchOptions):
     """Options of the command; the players have not been located."""
 
     TEXT = CommandText(
@@ -179,16 +180,12 @@ class EvaluationOptions(PlayOptions, EvaluateOptions):
     """A page that plays one match against each opponent."""
     gif: Path | None = argument(None, metavar="GIF", group=RESULTS)
     """The match against the opponent it did worst against."""
-    require: tuple[str, ...] = argument((), metavar="R", group=RESULTS, repeat=True)
-    """Least win rate, as in "brawler>=0.95", "ace@full>=0.9", "worst>=0.8", "held_out:mean>=0.5"; repeatable."""
     sprt: Pairs | None = argument(None, metavar="K=V", group=RESULTS, nargs="*")
     """Test sequentially whether --ckpt is stronger than the one opponent: elo0=0 elo1=20 alpha=0.05 beta=0.05; --games
     at a time."""
     max_games: int = argument(100_000, GAMES, metavar="N", group=RESULTS)
     """Where --sprt gives up."""
 
-    requirements: tuple[Requirement, ...] = ()
-    """What --require asks of the win rates."""
     hypotheses: Hypotheses | None = None
     """Those of --sprt."""
 
@@ -198,12 +195,8 @@ class EvaluationOptions(PlayOptions, EvaluateOptions):
         return self.opponents or ((BOT_SET,) if self.ladder else (BOT_SET, HELD_OUT_SET))
 
     def implied(self) -> dict[str, Any]:
-        """Return the parsed requirements and hypotheses too."""
-        hypotheses = None if self.sprt is None else parse_hypotheses(self.sprt)
-        return super().implied() | {
-            "requirements": tuple(map(Requirement.parse, self.require)),
-            "hypotheses": hypotheses,
-        }
+        """Return the parsed hypotheses too."""
+        return super().implied() | {"hypotheses": None if self.sprt is None else parse_hypotheses(self.sprt)}
 
     def check(self) -> None:
         """Raise `InputError` for files and options that do not go together."""
@@ -262,15 +255,11 @@ def _find_one(name: str, *, bare: Sequence[str] = ()) -> Player:
 
 def _check_names(options: EvaluationOptions, names: Sequence[str]) -> None:
     """Raise `InputError` for a duplicate or single player, and for a --require or anchor name that does not play."""
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise InputError(f"--opponents names {twice[0]} twice; leave one out")
+    options.check_opponents(names, options.regimes)
     if options.ladder:
         if len(names) < 2:
             raise InputError(f"--opponents {names[0]}: a ladder needs at least 2")
         _anchor(options, names)
-    for requirement in options.requirements:
-        requirement.check_names(names, options.regimes)
 
 
 def _seat(options: EvaluationOptions, players: Sequence[Player]) -> tuple[list[Entrant], ArenaPlan]:
@@ -323,12 +312,14 @@ def run_sprt(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaPla
     player, opponent = entrants
     place = _place(options, player, "sprt")
     plan = replace(plan, kept=kept_cells(place))
-    verdict = sequential((player, opponent), plan, options.hypotheses, options.max_games)
+    verdict, games = sequential((player, opponent), plan, options.hypotheses, options.max_games)
     notes = gather_notes(entrants)
-    text = sprt_markdown(player.name, opponent.name, verdict, options.hypotheses, notes)
+    text = sprt_markdown(player.name, opponent.name, verdict, games, options.hypotheses, notes)
     names = {"player": player.name, "opponent": opponent.name, "command": options.command}
     fields = {**names, "env": GAME.id, "notes": list(notes)}
-    data = json.dumps(fields | asdict(options.hypotheses) | asdict(verdict), indent=1) + "\n"
+    # The interval by pairs of games is the right one of the score, and pairs say nothing of wins alone.
+    figures = games.figures() | {"score_interval": score_interval(verdict.pairs)}
+    data = json.dumps(fields | asdict(options.hypotheses) | asdict(verdict) | figures, indent=1) + "\n"
     failures = () if verdict.accepted == "H1" else (text.splitlines()[0].removeprefix("# "),)
     return Evaluation(text, data, place, failures=failures, quiet=options.quiet)
 
@@ -356,7 +347,7 @@ def run_evaluation(options: EvaluationOptions, entrants: list[Entrant], plan: Ar
         to_json(report),
         place,
         outputs=_recordings(options, records, recordings),
-        failures=tuple(line for requirement in options.requirements for line in requirement.failures(records)),
+        failures=options.failures(records),
         quiet=options.quiet,
     )
 

@@ -23,12 +23,12 @@ from sparring.eval.options import (
     RESULTS,
     WHO,
     CommandText,
-    EvaluateOptions,
     TaskOptions,
     argument,
     check_number,
     check_suffix,
 )
+from sparring.eval.stats.requirements import MatchOptions
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -51,14 +51,15 @@ examples:
   python eval/run.py --ckpt final.pt                                 against random play and the run's own past
   python eval/run.py --ckpt final.pt --opponents random --games 1000 --seed 7
   python eval/run.py --ckpt final.pt --opponents other-run,stochastic:third-run,my_package.bots:Mine
+  python eval/run.py --ckpt final.pt --require "score:random>=0.9"   exit code 1 below it
   python eval/run.py --ckpt final.pt --replay match.gif              one match against the first opponent, drawn
   python eval/run.py --ckpt final.pt --import my_package             a policy of a game of your own
 
-exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
+exit codes: 0 done, 1 a --require failed, 2 bad input, 130 stopped with Ctrl-C"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImportedOptions(TaskOptions, EvaluateOptions):
+class ImportedOptions(TaskOptions, MatchOptions):
     """Options of the command; the players have not been located."""
 
     TEXT = CommandText(
@@ -137,6 +138,7 @@ def evaluate(options: ImportedOptions) -> Evaluation:
         results_json(head, records, last),
         place,
         outputs,
+        options.failures(records),
         quiet=options.quiet,
     )
 
@@ -240,9 +242,7 @@ def find_opponents(options: ImportedOptions, player: NetworkSeats, device: str) 
             )
         else:
             notes.append("the run has saved no earlier policy to play against")
-    names = [opponent.name for opponent in opponents]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise InputError(f"--opponents: {twice[0]} is named twice; leave one out")
+    options.check_opponents([opponent.name for opponent in opponents])
     return opponents, notes
 
 

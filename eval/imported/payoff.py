@@ -19,6 +19,8 @@ from sparring.agents.distributed.tasks import KeptResults, finish_tasks
 from sparring.agents.opponents.players import display_path, find_run
 from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import InputError
+from sparring.curriculum.ratings import Result
+from sparring.curriculum.score import Scored
 from sparring.eval.command import CommandReport, GamePayoff, kept_cells, make_folders, use_machine
 from sparring.eval.imported.command import ALLOWED_GAMES, SeatPair, bar_of, number_of_games, pair_key, seats_of
 from sparring.eval.imported.results import SeatRecord, repetition_notes
@@ -33,7 +35,7 @@ from sparring.eval.options import (
     check_suffix,
 )
 from sparring.eval.plots import check_matplotlib
-from sparring.eval.stats.payoff import ELSEWHERE, NO_OPPONENTS, SNAPSHOTS, PayoffMatrix
+from sparring.eval.stats.payoff import ELSEWHERE, MEANING, NO_OPPONENTS, SNAPSHOTS, PayoffMatrix
 from sparring.eval.stats.ratings import Anchor
 from sparring.eval.stats.tables import notes_markdown
 
@@ -87,8 +89,8 @@ class SeatPayoffOptions(TaskOptions, PlayerOptions):
 
 
 @dataclass(frozen=True)
-class SeatPayoff:
-    """Games of two players, from the side of `player`; a `PairedResult`."""
+class SeatPayoff(Scored):
+    """Games of two players, from the side of `player`; a `PayoffCell`."""
 
     record: SeatRecord
     pairs: tuple[int, int, int, int, int]
@@ -105,9 +107,14 @@ class SeatPayoff:
         return self.record.opponent
 
     @property
-    def points(self) -> float:
-        """Share of the points that the player took."""
-        return self.record.points
+    def counts(self) -> Result:
+        """Wins, draws and losses."""
+        return self.record.counts
+
+    @property
+    def units(self) -> tuple[int, int, int, int, int]:
+        """Pairs of games by the player's points in them."""
+        return self.pairs
 
 
 def payoff(options: SeatPayoffOptions, *, keep: bool = True) -> CommandReport:
@@ -218,7 +225,7 @@ def _markdown(
         f"# Payoff matrix of {folder.name}",
         f"{options.games} games a pair, half from each seat, seed {options.seed}; {policy}{notes_markdown(notes)}",
         *([f"![Payoff matrix]({picture})"] if picture else []),
-        "Points of the row against the column in %, a draw being half a point for each; policies by env steps.",
+        f"{MEANING}; policies by env steps.",
         matrix.markdown(),
         matrix.ratings_markdown(),
         f"Command: `{options.command}`",

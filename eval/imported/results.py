@@ -1,8 +1,8 @@
 """Results of a policy in an imported game, against each opponent: as a table, and as the content of eval.json.
 
-Games begin from seeds of their own and are independent trials; win rates have Wilson intervals, mean rewards Student's
-t intervals. Two deterministic players of a game without chance play the same game again and again, one from every
-seat: the table then says so, for the intervals mean nothing.
+Games begin from seeds of their own and are independent trials. Scores and win rates have the intervals of
+`curriculum/score.py`, mean rewards Student's t intervals. Two deterministic players of a game without chance play the
+same game again and again, one from every seat: the table then says so, for the intervals mean nothing.
 
 Where the sum of all seats' rewards differs between games, seats may gain together, and wins say little: the policy in
 all seats is then compared with random play in all seats by the mean reward of a seat.
@@ -18,14 +18,16 @@ from typing import Any
 import numpy as np
 
 from sparring.agents.play.seat_matches import SeatResults
+from sparring.curriculum.ratings import Result
+from sparring.curriculum.score import Scored
 from sparring.eval.stats.aggregate import Estimate, mean_estimate
-from sparring.eval.stats.tables import COUNTED, common_record, interval_text, notes_markdown, percent, table
+from sparring.eval.stats.tables import COUNTED, counted, notes_markdown, summary_markdown, table
 
 SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True)
-class SeatRecord:
+class SeatRecord(Scored):
     """Games of one player against one opponent, from every seat."""
 
     player: str
@@ -46,21 +48,10 @@ class SeatRecord:
     """Whether all seats were paid the same in every game."""
 
     @property
-    def counts(self) -> tuple[int, int, int]:
+    def counts(self) -> Result:
         """Wins, draws and losses in all seats."""
         wins, draws, losses = np.sum(self.by_seat, axis=0).tolist()
         return wins, draws, losses
-
-    @property
-    def games(self) -> int:
-        """Number of games."""
-        return sum(self.counts)
-
-    @property
-    def points(self) -> float:
-        """Share of the points; a draw is half a point."""
-        wins, draws, _ = self.counts
-        return (wins + 0.5 * draws) / self.games
 
     @property
     def repeats(self) -> bool:
@@ -70,14 +61,16 @@ class SeatRecord:
     def plain(self) -> dict[str, Any]:
         """Return the record as in eval.json."""
         return {
-            **common_record(self.player, self.opponent, *self.counts),
+            "player": self.player,
+            "opponent": self.opponent,
+            **self.figures(),
             "by_seat": [
                 {"seat": seat, "wins": wins, "draws": draws, "losses": losses, "mean_reward": reward}
                 for seat, (wins, draws, losses), reward in zip(
                     self.seats, self.by_seat, self.reward_by_seat, strict=True
                 )
             ],
-            "points": self.points,
+            "points": self.score,
             "mean_reward": self.reward.value,
             "mean_reward_interval": self.reward.interval,
             "length": self.length,
@@ -160,7 +153,7 @@ def results_markdown(
         for record in records
     ]
     parts = [f"# {head['player']}: {head['env']}{_options(head['kwargs'])}", f"{games}{notes_markdown(notes)}"]
-    parts.append(table(kinds, map(_row, records)))
+    parts += [table(kinds, map(_row, records)), summary_markdown(records)]
     if len(seats) <= 4:
         parts.append(table(by_seat, cells))
     if teams:
@@ -215,13 +208,9 @@ def _seats(record: SeatRecord) -> zip[tuple[tuple[int, int, int], float]]:
 
 
 def _row(record: SeatRecord) -> list[str]:
-    plain = record.plain()
     least, most = record.reward.interval
-    return [
-        *(record.opponent, str(record.games), *map(str, record.counts)),
-        *(percent(plain["win_rate"]), interval_text(plain["interval"])),
-        *(f"{record.reward.value:+.3f}", f"{least:+.3f} to {most:+.3f}", f"{record.length:.1f}"),
-    ]
+    reward = [f"{record.reward.value:+.3f}", f"{least:+.3f} to {most:+.3f}"]
+    return [record.opponent, *counted(record), *reward, f"{record.length:.1f}"]
 
 
 def _options(kwargs: Mapping[str, Any]) -> str:

@@ -13,12 +13,17 @@ from typing import Protocol
 
 import numpy as np
 
+from sparring.curriculum.score import score_interval
 from sparring.eval.stats.ratings import Anchor, PairedResult, Rating, rate
-from sparring.eval.stats.tables import percent, share_text, table, wilson
+from sparring.eval.stats.tables import Report, conditions, origin, percent, ratings_markdown, share_text, table, title
 
 NO_OPPONENTS = "none"
 """In place of opponents: the players of the run among themselves."""
 SNAPSHOTS = "[2, 100]"
+MEANING = (
+    "Score % of the row against the column, (wins + draws / 2) / games. The last columns are the means over the other "
+    "players: of the score, of the games with a winner, and of the games won"
+)
 ELSEWHERE = "; .json and .md are written beside it"
 
 
@@ -26,8 +31,16 @@ class PayoffCell(PairedResult, Protocol):
     """Result of a pair of players."""
 
     @property
-    def points(self) -> float:
+    def score(self) -> float:
         """Share of the points that the player took, a draw being half a point."""
+
+    @property
+    def decided(self) -> float:
+        """Share of games with a winner."""
+
+    @property
+    def win_rate(self) -> float:
+        """Share of games that the player won."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +58,7 @@ class PayoffMatrix:
         shares = np.full((len(self.names), len(self.names)), np.nan)
         for cell in self.cells:
             row, column = self.names.index(cell.player), self.names.index(cell.opponent)
-            shares[row, column], shares[column, row] = cell.points, 1.0 - cell.points
+            shares[row, column], shares[column, row] = cell.score, 1.0 - cell.score
         return shares
 
     @cached_property
@@ -54,7 +67,7 @@ class PayoffMatrix:
         ends = np.full((*self.shares.shape, 2), np.nan)
         for cell in self.cells:
             row, column = self.names.index(cell.player), self.names.index(cell.opponent)
-            low, high = wilson(sum(cell.pairs) * cell.points, sum(cell.pairs))
+            low, high = score_interval(cell.pairs)
             ends[row, column], ends[column, row] = (low, high), (1.0 - high, 1.0 - low)
         return ends
 
@@ -69,7 +82,7 @@ class PayoffMatrix:
         return [[None if np.isnan(share) else share for share in row] for row in self.shares.tolist()]
 
     def markdown(self, *, intervals: bool = False) -> str:
-        """Return the matrix as a table in %, of `intervals` too."""
+        """Return the matrix as a table in %, of `intervals` too, and the means of every player."""
         rows = [
             [
                 name,
@@ -77,28 +90,26 @@ class PayoffMatrix:
                     "" if np.isnan(share) else share_text(share, (low, high)) if intervals else percent(share)
                     for share, (low, high) in zip(shares, ends, strict=True)
                 ),
+                *map(percent, self.means(name)),
             ]
             for name, shares, ends in zip(self.names, self.shares.tolist(), self.intervals.tolist(), strict=True)
         ]
-        return table(["", *self.names], rows)
+        return table(["", *self.names, "score %", "decided %", "win %"], rows)
+
+    def means(self, name: str) -> tuple[float, float, float]:
+        """Return the mean score, decided share and win rate of a player over its opponents."""
+        sides = [(cell.score, cell.decided, cell.win_rate) for cell in self.cells if cell.player == name]
+        sides += [
+            (1.0 - cell.score, cell.decided, cell.decided - cell.win_rate)
+            for cell in self.cells
+            if cell.opponent == name
+        ]
+        score, decided, wins = np.mean(sides, axis=0).tolist()
+        return score, decided, wins
 
     def ratings_markdown(self) -> str:
         """Return the table of ratings, and below it what they are."""
-        rows = [
-            [
-                one.player,
-                f"{one.elo:+.0f}{'*' if one.virtual else ''}",
-                f"{one.interval[0]:+.0f} to {one.interval[1]:+.0f}",
-            ]
-            for one in self.ratings
-        ]
-        star = (
-            "  \n\\* Took every point, or none: half a virtual draw was added."
-            if any(one.virtual for one in self.ratings)
-            else ""
-        )
-        note = f"Bradley-Terry by maximum likelihood, {self.anchor.player} fixed at {self.anchor.elo:g}.{star}"
-        return f"{table(['rating', 'Elo', '95 % interval'], rows)}\n\n{note}"
+        return ratings_markdown(self.ratings, self.anchor)
 
     def picture(self, title: str, subtitle: str) -> bytes:
         """Return the heatmap as PNG data. Needs matplotlib."""
@@ -114,3 +125,19 @@ class PayoffMatrix:
             policies=self.policies,
         )
         return draw_heatmap(chart)
+
+
+def ladder_markdown(report: Report) -> str:
+    """Return the round robin: score of row against column with 95 % interval, best mean first, and ratings."""
+    assert report.anchor is not None
+    parts = [f"# Ladder: {title(report)}\n\n{conditions(report)}\n\n{MEANING}."]
+    for regime in report.regimes:
+        cells = report.under(regime)
+        unsorted = PayoffMatrix(
+            [*dict.fromkeys(name for cell in cells for name in (cell.player, cell.opponent))], 0, cells, report.anchor
+        )
+        best = sorted(unsorted.names, key=lambda name: (-unsorted.means(name)[0], name))
+        matrix = PayoffMatrix(best, 0, cells, report.anchor)
+        ratings = ratings_markdown(report.ratings(regime), report.anchor)
+        parts += [f"## Physics: {regime}\n\n{matrix.markdown(intervals=True)}", ratings]
+    return "\n\n".join([*parts, origin(report)]) + "\n"

@@ -26,13 +26,12 @@ from typing import Protocol
 import numpy as np
 
 from sparring.configs.core.errors import InputError, choose
+from sparring.curriculum.score import Z_95
 from sparring.curriculum.sprt import SCORES
 from sparring.envs.dogfight.rules import BOTS
 
 ELO = 400.0 / np.log(10.0)
 """Elo per natural unit."""
-Z_95 = 1.959964
-"""97.5 % quantile of the normal distribution: 2.5 % on either side."""
 VIRTUAL_POINTS = 0.25
 """Points of each side in half a virtual draw."""
 PAIR_POINTS = 2.0 * SCORES

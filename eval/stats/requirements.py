@@ -1,9 +1,10 @@
-"""What a command line asks of the results: minimum win rates, `--require`, and the sequential test, `--sprt`.
+"""What a command line asks of the results: minimum shares, `--require`, and the sequential test, `--sprt`.
 
-A requirement, such as `brawler>=0.95`, `ace@full>=0.9` or `worst>=0.8`, compares the measured win rate with its
-minimum. `mean` and `worst` are the mean and the lowest win rate over all opponents that are not held out,
-`held_out:mean` and `held_out:worst` over those that are. Without a regime it applies to every regime played.
-The test itself is in `curriculum/ratings/sprt.py`.
+A requirement, such as `brawler>=0.95`, `ace@full>=0.9` or `worst>=0.8`, compares a measured share with its minimum. The
+share is the win rate, or with `score:ace>=0.6` and `decided:ace>=0.5` the score and the decided share. `mean` and
+`worst` are the mean and the lowest one over all opponents that are not held out, `held_out:mean` and `held_out:worst`
+over those that are; `score` and `decided` alone are means. Without a regime it applies to every regime played.
+The test itself is in `curriculum/sprt.py`.
 """
 
 from __future__ import annotations
@@ -13,22 +14,33 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
 from sparring.configs.core.errors import InputError, choose
+from sparring.curriculum.score import GameCounts, Scored, score_interval
 from sparring.curriculum.sprt import SCORES, Hypotheses, SPRTVerdict
 from sparring.envs.dogfight.rules import HELD_OUT
 from sparring.envs.game import HELD_OUT_PREFIX
-from sparring.eval.stats.tables import MatchRecord, notes_markdown, summaries
+from sparring.eval.options import RESULTS, EvaluateOptions, argument
+from sparring.eval.stats.tables import OpponentRecord, groups, notes_markdown, percent, share_text, summarize
 
 SUMMARIES = ("mean", "worst")
 HELD_OUT_SUMMARIES = tuple(f"{HELD_OUT_PREFIX}{name}" for name in SUMMARIES)
+FIGURES = {"win": "win_rate", "score": "score", "decided": "decided"}
+"""Figures of a record by the word before the opponent."""
+_FORM = re.compile(
+    rf"\s*(?:({'|'.join(FIGURES)})(?::|(?=\s*[@>])))?([^<>=@]*?)(?:@\s*([^<>=@]+?)\s*)?>=\s*([0-9.eE+-]+)\s*"
+)
 _SLACK = 1e-12  # A mean of shares has rounding errors.
-_EXAMPLES = "write OPPONENT>=SHARE or OPPONENT@REGIME>=SHARE, as in brawler>=0.95"
+_EXAMPLES = (
+    "write OPPONENT>=SHARE, OPPONENT@REGIME>=SHARE or score:OPPONENT>=SHARE, as in brawler>=0.95 or score:worst>=0.5"
+)
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """Minimum win rate, in [0, 1], against `opponent` (or mean or worst) under `regime` (None: every regime)."""
+    """Minimum share, in [0, 1], against `opponent` (or mean or worst) under `regime` (None: every regime)."""
 
     text: str
+    figure: str
+    """Word of `FIGURES`."""
     opponent: str
     regime: str | None
     minimum: float
@@ -36,47 +48,86 @@ class Requirement:
     @classmethod
     def parse(cls, text: str) -> Requirement:
         """Parse a requirement. Raises `InputError` if it is malformed or its share is not in [0, 1]."""
-        parts = re.fullmatch(r"\s*([^<>=@]+?)\s*(?:@\s*([^<>=@]+?)\s*)?>=\s*([0-9.eE+-]+)\s*", text)
-        if parts is None:
+        parts = _FORM.fullmatch(text)
+        if parts is None or not (parts[1] or parts[2].strip()):
             raise InputError(f"--require {text!r}: {_EXAMPLES}")
-        opponent, regime, share = parts.groups()
+        figure, opponent, regime, share = parts.groups()
         try:
             minimum = float(share)
         except ValueError as error:
             raise InputError(f"--require {text!r}: {share!r} is not a number; {_EXAMPLES}") from error
         if not 0.0 <= minimum <= 1.0:
             raise InputError(f"--require {text!r}: {share} is outside [0, 1]; give a share of the games, such as 0.95")
-        return cls(text, opponent, regime, minimum)
+        return cls(text, figure or "win", opponent.strip() or "mean", regime, minimum)
 
-    def check_names(self, opponents: Sequence[str], regimes: Sequence[str]) -> None:
-        """Raise `UnknownNameError` unless the opponent and the regime will be played."""
+    def check_names(self, opponents: Sequence[str], regimes: Sequence[str] = ()) -> None:
+        """Raise `UnknownNameError` unless the opponent and the regime, in a game that has some, will be played."""
         known = [*SUMMARIES, *(HELD_OUT_SUMMARIES if set(opponents) & set(HELD_OUT) else ())]
         choose(f"opponent in --require {self.text!r}:", self.opponent, [*opponents, *known])
+        if self.regime is not None and not regimes:
+            raise InputError(f"--require {self.text!r}: only the dogfight has regimes; leave out @{self.regime}")
         if self.regime is not None:
             choose(f"regime in --require {self.text!r}:", self.regime, regimes)
 
-    def failures(self, records: Sequence[MatchRecord]) -> list[str]:
-        """Return one line per regime with a win rate below the minimum. Call `check_names` first."""
-        regimes = dict.fromkeys(record.regime for record in records if self.regime in (None, record.regime))
+    def failures(self, records: Sequence[OpponentRecord]) -> list[str]:
+        """Return one line per regime with a share below the minimum. Call `check_names` first."""
+        by_regime: dict[str, list[OpponentRecord]] = {}
+        for record in records:
+            by_regime.setdefault(getattr(record, "regime", ""), []).append(record)
         lines = []
-        for regime in regimes:
-            if self.opponent not in (*SUMMARIES, *HELD_OUT_SUMMARIES, *(record.opponent for record in records)):
-                lines.append(f"--require {self.text!r} failed: {self.opponent} was left out, physics {regime}")
+        for regime, played in by_regime.items():
+            if self.regime not in (None, regime):
                 continue
-            rate, what = self._measured([record for record in records if record.regime == regime])
-            if rate < self.minimum - _SLACK:
-                lines.append(f"--require {self.text!r} failed: {rate:.4f} {what}, physics {regime}")
+            measured = self._measured(played)
+            if measured is None or measured[0] < self.minimum - _SLACK:
+                found = f"{measured[0]:.4f} {measured[1]}" if measured else f"{self.opponent} was left out"
+                physics = f", physics {regime}" if regime else ""
+                lines.append(f"--require {self.text!r} failed: {found}{physics}")
         return lines
 
-    def _measured(self, records: Sequence[MatchRecord]) -> tuple[float, str]:
+    def _measured(self, records: Sequence[OpponentRecord]) -> tuple[float, str] | None:
+        """Return the share and what it is of; None if the opponent did not play."""
+        figure = FIGURES[self.figure]
+        name = "" if self.figure == "win" else f"{self.figure} "
         if self.opponent in (*SUMMARIES, *HELD_OUT_SUMMARIES):
-            others, held_out = summaries(records)
-            summary = held_out if held_out and self.opponent in HELD_OUT_SUMMARIES else others
+            others, held_out = groups(records)
+            summary = summarize(held_out or others if self.opponent in HELD_OUT_SUMMARIES else others, figure)
             if self.opponent.endswith("mean"):
-                return summary.mean, "on average"
-            return summary.worst, f"against {summary.worst_opponent}"
-        record = next(record for record in records if record.opponent == self.opponent)
-        return record.win_rate, f"({record.wins} of {record.games} won)"
+                return summary.mean, f"{name}on average"
+            return summary.worst, f"{name}against {summary.worst_opponent}"
+        record = next((record for record in records if record.opponent == self.opponent), None)
+        if record is None:
+            return None
+        share: float = getattr(record, figure)
+        if not isinstance(record, Scored):
+            return share, f"{name}against {self.opponent}"
+        drawn = f"{record.draws} drawn, " if name else ""
+        return share, f"{name}({drawn}{record.wins} of {record.games} won)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatchOptions(EvaluateOptions):
+    """Options of an evaluation whose games are won, drawn and lost."""
+
+    require: tuple[str, ...] = argument((), metavar="R", group=RESULTS, repeat=True)
+    """Least share of wins, as in "ace>=0.95", "worst>=0.8" or "held_out:mean>=0.5"; of the score or of decided games,
+    as in "score:ace>=0.6" or "decided>=0.5"; repeatable."""
+
+    @property
+    def requirements(self) -> list[Requirement]:
+        """What --require asks of the results. Raises `InputError` for text that asks nothing."""
+        return [*map(Requirement.parse, self.require)]
+
+    def check_opponents(self, names: Sequence[str], regimes: Sequence[str] = ()) -> None:
+        """Raise `InputError` for an opponent named twice, and for a requirement of what is not played."""
+        if twice := next((name for name in names if names.count(name) > 1), ""):
+            raise InputError(f"--opponents names {twice} twice; leave one out")
+        for requirement in self.requirements:
+            requirement.check_names(names, regimes)
+
+    def failures(self, records: Sequence[OpponentRecord]) -> tuple[str, ...]:
+        """Return a line for each requirement that is not met."""
+        return tuple(line for requirement in self.requirements for line in requirement.failures(records))
 
 
 def parse_hypotheses(pairs: Iterable[tuple[str, str]]) -> Hypotheses:
@@ -95,9 +146,14 @@ def parse_hypotheses(pairs: Iterable[tuple[str, str]]) -> Hypotheses:
 
 
 def sprt_markdown(
-    left: str, right: str, verdict: SPRTVerdict, hypotheses: Hypotheses, notes: Sequence[str] = ()
+    left: str,
+    right: str,
+    verdict: SPRTVerdict,
+    games: GameCounts,
+    hypotheses: Hypotheses,
+    notes: Sequence[str] = (),
 ) -> str:
-    """Return the report of a finished test; `notes` are on single players."""
+    """Return the report of a finished test and its games; `notes` are on single players."""
     low, high = hypotheses.bounds
     answer = {
         "H1": f"{left} is stronger (H1 accepted)",
@@ -105,10 +161,13 @@ def sprt_markdown(
         None: "undecided: the games ran out",
     }[verdict.accepted]
     counts = ", ".join(f"{score:g}: {count}" for score, count in zip(SCORES, verdict.pairs, strict=True))
+    score = share_text(games.score, score_interval(verdict.pairs))
     return (
         f"# {left} against {right}: {answer}\n\n"
         f"H0: {hypotheses.elo0:g} Elo, H1: {hypotheses.elo1:g} Elo, alpha {hypotheses.alpha:g}, "
         f"beta {hypotheses.beta:g}\n\n"
         f"LLR {verdict.llr:.2f}, bounds {low:.2f} and {high:.2f}; {sum(verdict.pairs)} pairs of games, "
-        f"by score {counts}; about {verdict.elo:+.0f} Elo{notes_markdown(notes)}\n"
+        f"by score {counts}; about {verdict.elo:+.0f} Elo\n\n"
+        f"Score {score} %, decided {percent(games.decided)} %, won {percent(games.win_rate)} % of {games.games} games"
+        f"{notes_markdown(notes)}\n"
     )

@@ -1,11 +1,6 @@
 """Match records, their statistics, and their output as markdown and JSON.
 
-Win rates have a Wilson score interval, because 50 wins in 50 independent games only show a rate above 92.9 %. The two
-games of a seat-swapped pair have the same start and are not independent, so n is the number of pairs and a success the
-share of a pair that is won: a share in [0, 1] with mean p has a variance of at most p (1 - p), whatever the games of a
-pair have in common. For n independent trials:
-centre = (p + z^2 / 2n) / (1 + z^2 / n), half width = z / (1 + z^2 / n) * sqrt(p (1 - p) / n + z^2 / 4n^2).
-Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927), 209-212.
+Score, win rate and their intervals are those of `curriculum/score.py`; the unit is a seat-swapped pair of games.
 """
 
 from __future__ import annotations
@@ -14,34 +9,47 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sparring.configs.core.errors import printable
+from sparring.curriculum.ratings import Result
+from sparring.curriculum.score import GameCounts, Scored
 from sparring.curriculum.sprt import count_pairs
 from sparring.envs.dogfight.rules import CHALLENGE_GRAVITY, ENV_ID, HELD_OUT
-from sparring.eval.stats.ratings import VIRTUAL_POINTS, Z_95, Anchor, Rating, rate
+from sparring.eval.stats.ratings import VIRTUAL_POINTS, Anchor, Rating, rate
 
 if TYPE_CHECKING:
     from sparring.agents.play.dogfight_matches import MatchResults
 
 SCHEMA_VERSION = 1
 
-Counts = tuple[int, int, int]
 Pairs = tuple[int, int, int, int, int]
 
-COUNTED = ("n", "W", "D", "L", "win %", "95 % interval")
+COUNTED = ("n", "W", "D", "L", "score %", "95 % interval", "decided %", "win %", "95 % interval")
 """Headings of `counted`."""
 _HEADINGS = ("opponent", *COUNTED, "length (s)", "hp left, own / theirs")
 
 
+class OpponentRecord(Protocol):
+    """Results against one opponent."""
+
+    @property
+    def opponent(self) -> str:
+        """Name of the opponent."""
+
+
+Met = TypeVar("Met", bound=OpponentRecord)
+
+
 @dataclass(frozen=True)
-class MatchRecord:
+class MatchRecord(Scored):
     """Results of one player against one opponent under one regime; a draw is not a win."""
 
     player: str
     opponent: str
     regime: str
-    by_seat: tuple[Counts, Counts]
+    by_seat: tuple[Result, Result]
     """(wins, draws, losses) of the player in seat 0 and in seat 1; half of the games each."""
     length: float
     """Mean length of a game in seconds."""
@@ -52,41 +60,15 @@ class MatchRecord:
     """Number of seat-swapped pairs of games by the player's points in them: 0, 1/2, 1, 3/2, 2."""
 
     @property
-    def wins(self) -> int:
-        """Games the player won."""
-        return self.by_seat[0][0] + self.by_seat[1][0]
+    def counts(self) -> Result:
+        """Wins, draws and losses."""
+        (wins_0, draws_0, losses_0), (wins_1, draws_1, losses_1) = self.by_seat
+        return wins_0 + wins_1, draws_0 + draws_1, losses_0 + losses_1
 
     @property
-    def draws(self) -> int:
-        """Games without a winner."""
-        return self.by_seat[0][1] + self.by_seat[1][1]
-
-    @property
-    def losses(self) -> int:
-        """Games the player lost."""
-        return self.by_seat[0][2] + self.by_seat[1][2]
-
-    @property
-    def games(self) -> int:
-        """Number of games."""
-        return self.wins + self.draws + self.losses
-
-    @property
-    def win_rate(self) -> float:
-        """Fraction of games the player won. Raises `ValueError` without games."""
-        if not self.games:
-            raise ValueError(f"{self.player} has played no game against {self.opponent}, so there is no win rate")
-        return self.wins / self.games
-
-    @property
-    def points(self) -> float:
-        """Fraction of points the player took; a draw is half a point for each."""
-        return (self.wins + 0.5 * self.draws) / self.games
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """95 % interval of the win rate; the unit is a pair of games."""
-        return wilson_of_pairs(self.wins, self.games)
+    def units(self) -> Pairs:
+        """Pairs of games by the player's points in them."""
+        return self.pairs
 
     def mirrored(self) -> MatchRecord:
         """Return the record of the same games from the opponent's side."""
@@ -101,7 +83,7 @@ class MatchRecord:
 def record_of(player: str, opponent: str, regime: str, results: MatchResults, ticks_per_second: float) -> MatchRecord:
     """Return the record of the games of a pair, `player` being the left one."""
 
-    def counts(seat: int) -> Counts:
+    def counts(seat: int) -> Result:
         outcome = results.outcome[results.left_seat == seat]
         return int((outcome > 0).sum()), int((outcome == 0).sum()), int((outcome < 0).sum())
 
@@ -120,7 +102,7 @@ def record_of(player: str, opponent: str, regime: str, results: MatchResults, ti
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean and lowest win rate over the opponents of one regime."""
+    """Mean and lowest value of a figure over opponents."""
 
     mean: float
     worst: float
@@ -163,39 +145,35 @@ class Report:
         return rate(self.under(regime), self.anchor) if self.anchor else []
 
 
-def wilson_of_pairs(wins: int, games: int) -> tuple[float, float]:
-    """Return the interval of the win rate in games that were played as seat-swapped pairs: see the module docstring."""
-    return wilson(wins / 2, games // 2)
+def summarize(records: Sequence[OpponentRecord], figure: str = "win_rate") -> Summary:
+    """Return the mean of a figure of `Scored` over the records and the lowest record, the last one for ties."""
+    worst = min(reversed(records), key=attrgetter(figure))
+    mean = math.fsum(map(attrgetter(figure), records)) / len(records)
+    return Summary(mean, getattr(worst, figure), worst.opponent)
 
 
-def wilson(successes: float, n: int, z: float = Z_95) -> tuple[float, float]:
-    """Return the Wilson score interval of a proportion; (0, 1) for n = 0. Source: see the module docstring."""
-    if not 0 <= successes <= n:
-        raise ValueError(f"successes={successes} of n={n}: must be between 0 and n")
-    if n == 0:
-        return 0.0, 1.0
-    p = successes / n
-    scale = 1.0 + z * z / n
-    centre = (p + z * z / (2 * n)) / scale
-    half = z / scale * math.sqrt(p * (1.0 - p) / n + z * z / (4 * n * n))
-    return (0.0 if successes == 0 else centre - half), (1.0 if successes == n else centre + half)
+def groups(records: Sequence[Met]) -> tuple[list[Met], list[Met]]:
+    """Return the records against all opponents but the held-out ones, and those against these.
 
-
-def summarize(records: Sequence[MatchRecord]) -> Summary:
-    """Return the mean over the records and the lowest record, the last one for ties."""
-    worst = min(reversed(records), key=lambda record: record.win_rate)
-    mean = math.fsum(record.win_rate for record in records) / len(records)
-    return Summary(mean, worst.win_rate, worst.opponent)
-
-
-def summaries(records: Sequence[MatchRecord]) -> tuple[Summary, Summary | None]:
-    """Return the summary over all opponents but the held-out ones, and that over these, None if there are none.
-
-    If all opponents are held out, the first is theirs as well.
+    If all opponents are held out, the first are theirs as well.
     """
     held_out = [record for record in records if record.opponent in HELD_OUT]
-    others = [record for record in records if record.opponent not in HELD_OUT]
-    return summarize(others or held_out), summarize(held_out) if held_out else None
+    return [record for record in records if record.opponent not in HELD_OUT] or held_out, held_out
+
+
+def summary_markdown(records: Sequence[OpponentRecord]) -> str:
+    """Return mean and worst of score and win rate, and the mean decided share, as a line below a table."""
+    parts = []
+    for name, figure in (("score", "score"), ("wins", "win_rate")):
+        one = summarize(records, figure)
+        parts.append(f"{name}: mean {percent(one.mean)} %, worst {percent(one.worst)} % ({one.worst_opponent})")
+    return "; ".join([*parts, f"decided: mean {percent(summarize(records, 'decided').mean)} %"])
+
+
+def summary_figures(records: Sequence[OpponentRecord]) -> dict[str, Any]:
+    """Return the same for JSON: mean and worst of the win rate, beside them those of the score."""
+    score, decided = summarize(records, "score"), summarize(records, "decided")
+    return {**asdict(summarize(records)), "score": asdict(score), "decided": decided.mean}
 
 
 def markdown(report: Report) -> str:
@@ -203,45 +181,29 @@ def markdown(report: Report) -> str:
     parts = [f"# {report.player}: {title(report)}\n\n{conditions(report)}"]
     for regime in report.regimes:
         records = report.under(regime)
-        summary, held_out = summaries(records)
-        last = _summary_markdown(summary)
-        if held_out is not None:
-            last = (
-                f"held out: {_summary_markdown(held_out)}"
-                if held_out == summary
-                else f"{last}  \nheld out: {_summary_markdown(held_out)}"
-            )
+        others, held_out = groups(records)
+        last = summary_markdown(others)
+        if held_out:
+            last = f"held out: {last}" if held_out == others else f"{last}  \nheld out: {summary_markdown(held_out)}"
         parts.append(f"## Physics: {regime}\n\n{table(_HEADINGS, map(_row, records))}\n\n{last}")
     if len(report.regimes) > 1:
-        parts.append(_overview(report))
+        parts += [_overview(report, *figure) for figure in (("Score", "score"), ("Win", "win_rate"))]
     return "\n\n".join([*parts, origin(report)]) + "\n"
 
 
-def ladder_markdown(report: Report) -> str:
-    """Return the round robin: win % of row against column with 95 % interval, best mean first, and ratings."""
-    note = "Win % of the row against the column, with its 95 % interval."
-    parts = [f"# Ladder: {title(report)}\n\n{conditions(report)}\n\n{note}"]
-    for regime in report.regimes:
-        parts += [f"## Physics: {regime}\n\n{_payoffs(report.under(regime))}", ratings_markdown(report, regime)]
-    return "\n\n".join([*parts, origin(report)]) + "\n"
-
-
-def ratings_markdown(report: Report, regime: str) -> str:
-    """Return the ratings under one regime, their basis, and virtual draws; the report must have an anchor."""
-    assert report.anchor is not None
-    ratings = report.ratings(regime)
+def ratings_markdown(ratings: Sequence[Rating], anchor: Anchor) -> str:
+    """Return the table of ratings, their basis, and virtual draws."""
     rows = [
-        [r.player, f"{r.elo:+.0f}{'*' if r.virtual else ''}", _elo_interval(r, report.anchor), str(r.games)]
-        for r in ratings
+        [r.player, f"{r.elo:+.0f}{'*' if r.virtual else ''}", _elo_interval(r, anchor), str(r.games)] for r in ratings
     ]
     note = (
-        f"Bradley-Terry by maximum likelihood, {report.anchor.player} fixed at {report.anchor.elo:g}; a draw is half a "
+        f"Bradley-Terry by maximum likelihood, {anchor.player} fixed at {anchor.elo:g}; a draw is half a "
         "win for each, the intervals take seat-swapped pairs of games as independent."
     )
     if any(r.virtual for r in ratings):
         note += (
-            f"  \n\\* Took every point, or none, on the way to {report.anchor.player}, so no rating is the likeliest: "
-            f"{2 * VIRTUAL_POINTS:g} of a virtual draw against {report.anchor.player} was added, and the far end of "
+            f"  \n\\* Took every point, or none, on the way to {anchor.player}, so no rating is the likeliest: "
+            f"{2 * VIRTUAL_POINTS:g} of a virtual draw against {anchor.player} was added, and the far end of "
             "the interval is its work."
         )
     return f"{table(['rating', 'Elo', '95 % interval', 'games'], rows)}\n\n{note}"
@@ -254,9 +216,9 @@ def to_json(report: Report) -> str:
     content |= {name: getattr(report, name) for name in (*names, "device", "command")}
     content["records"] = [_plain(record) for record in report.records]
     if report.player:
-        by_regime = {regime: summaries(report.under(regime)) for regime in report.regimes}
-        content["summary"] = {regime: asdict(summary) for regime, (summary, _) in by_regime.items()}
-        content["held_out"] = {regime: asdict(held_out) for regime, (_, held_out) in by_regime.items() if held_out}
+        by_regime = {regime: groups(report.under(regime)) for regime in report.regimes}
+        content["summary"] = {regime: summary_figures(others) for regime, (others, _) in by_regime.items()}
+        content["held_out"] = {regime: summary_figures(held) for regime, (_, held) in by_regime.items() if held}
     if report.anchor:
         content["anchor"] = asdict(report.anchor)
         content["ratings"] = {regime: [asdict(r) for r in report.ratings(regime)] for regime in report.regimes}
@@ -265,15 +227,12 @@ def to_json(report: Report) -> str:
 
 
 def _plain(record: MatchRecord) -> dict[str, Any]:
-    names = ("games", "wins", "draws", "losses", "win_rate", "interval")
-    return asdict(record) | {name: getattr(record, name) for name in names}
+    return asdict(record) | record.figures()
 
 
 def common_record(player: str, opponent: str, wins: int, draws: int, losses: int) -> dict[str, Any]:
-    """Return what the records of all games share: both players, counts of games, and the win rate with its interval."""
-    games = wins + draws + losses
-    counts = {"games": games, "wins": wins, "draws": draws, "losses": losses}
-    return {"player": player, "opponent": opponent, **counts, "win_rate": wins / games, "interval": wilson(wins, games)}
+    """Return what the records of all games share: both players, counts of games, and `Scored.figures`."""
+    return {"player": player, "opponent": opponent, **GameCounts((wins, draws, losses)).figures()}
 
 
 def title(report: Report) -> str:
@@ -307,10 +266,11 @@ def _row(record: MatchRecord) -> list[str]:
     return [record.opponent, *counted(record), *length_and_hp(record)]
 
 
-def counted(record: MatchRecord) -> list[str]:
-    """Return the cells n, W, D, L, win % and its interval."""
-    counts = (record.games, record.wins, record.draws, record.losses)
-    return [*map(str, counts), percent(record.win_rate), interval_text(record.interval)]
+def counted(record: Scored) -> list[str]:
+    """Return the cells of `COUNTED`: n, W, D, L, score % and its interval, decided %, win % and its interval."""
+    counts = map(str, (record.games, *record.counts))
+    score = [percent(record.score), interval_text(record.score_interval), percent(record.decided)]
+    return [*counts, *score, percent(record.win_rate), interval_text(record.interval)]
 
 
 def length_and_hp(record: MatchRecord) -> list[str]:
@@ -318,31 +278,18 @@ def length_and_hp(record: MatchRecord) -> list[str]:
     return [f"{record.length:.1f}", f"{record.own_hp:.2f} / {record.their_hp:.2f}"]
 
 
-def _summary_markdown(summary: Summary) -> str:
-    return f"mean {percent(summary.mean)} %, worst {percent(summary.worst)} % ({summary.worst_opponent})"
-
-
-def _overview(report: Report) -> str:
+def _overview(report: Report, name: str, figure: str) -> str:
     headings = ["physics", *(record.opponent for record in report.under(report.regimes[0])), "mean", "worst"]
     rows = []
     for regime in report.regimes:
         records = report.under(regime)
-        summary, held_out = summaries(records)
-        rates = [record.win_rate for record in records] + [summary.mean, summary.worst]
-        rates += [held_out.mean, held_out.worst] if held_out else []
-        rows.append([regime, *map(percent, rates)])
+        parts = [summarize(part, figure) for part in groups(records) if part]
+        shares = [getattr(record, figure) for record in records]
+        rows.append([regime, *map(percent, [*shares, *(end for part in parts for end in (part.mean, part.worst))])])
     headings += ["held out: mean", "worst"] if len(rows[0]) > len(headings) else []
-    worst = min(report.records, key=lambda record: record.win_rate)
-    last = f"worst of all {percent(worst.win_rate)} % ({worst.opponent}, {worst.regime})"
-    return f"## Win % by physics\n\n{table(headings, rows)}\n\n{last}"
-
-
-def _payoffs(records: Sequence[MatchRecord]) -> str:
-    means = {name: summarize([r for r in records if r.player == name]).mean for name in {r.player for r in records}}
-    names = sorted(means, key=lambda name: (-means[name], name))
-    cells = {(record.player, record.opponent): share_text(record.win_rate, record.interval) for record in records}
-    rows = [[name, *(cells.get((name, other), "") for other in names), percent(means[name])] for name in names]
-    return table(["", *names, "mean"], rows)
+    worst = min(report.records, key=attrgetter(figure))
+    last = f"worst of all {percent(getattr(worst, figure))} % ({worst.opponent}, {worst.regime})"
+    return f"## {name} % by physics\n\n{table(headings, rows)}\n\n{last}"
 
 
 def _elo_interval(rating: Rating, anchor: Anchor) -> str:

@@ -297,27 +297,33 @@ def _rates(evaluation: Mapping[str, Any], *, held_out: bool) -> str:
     if held_out:
         parts = [
             f"{regime}: " * (regime != "none") + f"mean {100 * one['mean']:.1f}, worst {100 * one['worst']:.1f} "
-            f"({one['worst_opponent'].removeprefix('held_out:')})"
+            f"({one['worst_opponent'].removeprefix('held_out:')})" + _score({"score": one.get("score", {}).get("mean")})
             for regime, one in evaluation.get("held_out", {}).items()
             if one
         ]
         return ", ".join(parts) + f" of {games} games, win %" if parts else NOT_MEASURED
     others = [one for one in records if not str(one.get("opponent", "")).startswith(("held_out:", "released/"))]
-    rates = [f"{one['opponent']} {100 * one['win_rate']:.1f}" for one in others if "win_rate" in one]
+    rates = [f"{one['opponent']} {100 * one['win_rate']:.1f}{_score(one)}" for one in others if "win_rate" in one]
     return ", ".join(rates) + f" of {games} games, win %" if rates else NOT_MEASURED
 
 
 def _exploited(policy: StoredFile) -> str:
-    """Return the final win rate of every best response to exactly this file."""
+    """Return the final win rate and score of every best response to exactly this file."""
     for path in sorted((files.CHECKPOINTS / "exploit").glob("*/exploit.json")):
         content = _read(path)
         if content.get("sha256") != policy.sha256:
             continue
         ends = [(curve["start"], curve["points"][-1]) for curve in content.get("curves", []) if curve.get("points")]
         if ends:
-            rates = ", ".join(f"{start} {100 * end['win_rate']:.1f} %" for start, end in ends)
+            rates = ", ".join(f"{start} {100 * end['win_rate']:.1f}{_score(end)} %" for start, end in ends)
             return f"{rates} after {ends[0][1]['steps']:,} steps (`{content['command']}`)"
     return f"{NOT_MEASURED}: run `sparring exploit`"
+
+
+def _score(figures: Mapping[str, Any]) -> str:
+    """Return the score in percent behind a win rate, where it is on record."""
+    score = figures.get("score")
+    return "" if score is None else f", score {100 * score:.1f}"
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def histories(tmp_path, monkeypatch):
         rows = [{"env_steps": 100 * k, "rollout/win_rate": value} for k, value in enumerate(values, 1)]
         (tmp_path / name).mkdir()
         (tmp_path / name / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        records = [{"regime": "none", "opponent": "ace", "wins": round(10 * values[2]), "games": 10}]
+        records = [{"regime": "none", "opponent": "ace", "wins": round(10 * values[2]), "draws": 0, "games": 10}]
         known = {"rules": "classic", "bot_rate": "tick", "action_repeat": 10, "deterministic": True, "games": 10}
         content = {"schema_version": 1, "kind": "evaluation", "seed": 0, "records": records} | known
         (tmp_path / name / "eval.json").write_text(json.dumps(content))

@@ -15,7 +15,10 @@ def make_results(tmp_path, monkeypatch):
 
     def make(name, wins, *, regimes=("none",), opponents=("ace", "brawler"), **changes):
         cells = [(regime, opponent) for regime in regimes for opponent in opponents]
-        records = [{"regime": r, "opponent": o, "wins": w, "games": 10} for (r, o), w in zip(cells, wins, strict=True)]
+        records = [
+            {"regime": r, "opponent": o, "wins": w, "draws": 10 - w, "games": 10}
+            for (r, o), w in zip(cells, wins, strict=True)
+        ]
         conditions = {"rules": "classic", "bot_rate": "tick", "action_repeat": 10, "deterministic": True}
         content = {"schema_version": 1, "kind": "evaluation", "games": 10, "seed": 0} | conditions
         (tmp_path / name).mkdir()
@@ -35,10 +38,11 @@ def test_three_seeds_are_summed_up(make_results, capsys):
     assert main(["a", "b", "c"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("# 3 runs: a, b, c\n\nclassic rules, bot_rate=tick, deterministic; 10 games per opponent")
-    assert row(out, "ace") == ["ace", "100.0", "100.0 to 100.0", "100.0", "100.0"]
-    assert row(out, "brawler") == ["brawler", "60.0", "40.0 to 80.0", "60.0", "40.0"]
+    assert row(out, "ace") == ["ace", "100.0", "100.0", "100.0", "100.0 to 100.0", "100.0", "100.0"]
+    assert row(out, "brawler") == ["brawler", "80.0", "60.0", "60.0", "40.0 to 80.0", "60.0", "40.0"]
     overall = row(out, "overall")
-    assert (overall[1], *overall[3:]) == ("85.0", "80.0", "40.0")  # Of 4, 6, 8, 10, 10, 10 one is cut at either end.
+    assert overall[1:3] == ["90.0", "80.0"]
+    assert (overall[3], *overall[5:]) == ("85.0", "80.0", "40.0")  # Of 4, 6, 8, 10, 10, 10 one is cut at either end.
 
 
 def test_the_same_files_give_the_same_bytes(make_results, tmp_path, capsys):

@@ -35,6 +35,7 @@ from sparring.curriculum.league.file import read_league
 from sparring.curriculum.league.league import CHALLENGER, known_win_rates
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.imported.batch import MatchBatch, make_batch
+from sparring.envs.imported.openspiel import is_constant_sum
 from sparring.envs.imported.tree import GameTree, game_tree
 
 GAMES_AT_ONCE = 32
@@ -89,6 +90,8 @@ class ImportedTask:
         self._best = -MOST
         self._win_rates: dict[str, float] = {}  # broadcast by process 0, in the others
         self._tree = self._traversed() if processes.first else None
+        if config.env.package == "openspiel" and not is_constant_sum(config.env.id, config.env.kwargs):
+            self.env.remarks.append(f"general-sum: {config.env.id} pays its players other sums from match to match")
 
     def _traversed(self) -> GameTree | None:
         """Return the tree of a game whose exploitability is measured exactly; None for others."""
@@ -237,9 +240,9 @@ def _make_batch(env: ImportedEnvConfig, seed: int, first: int = 0) -> MatchBatch
 
 
 def result_metrics(prefix: str, results: SeatResults) -> dict[str, float]:
-    """Return win, draw and loss rates, mean reward and moves, under `prefix`."""
+    """Return win, draw and loss rates, the score, mean reward and moves, under `prefix`."""
     values = {"win_rate": results.outcome == 1, "draw_rate": results.outcome == 0, "loss_rate": results.outcome == -1}
-    values |= {"reward": results.reward, "length": results.length}
+    values |= {"score": (results.outcome + 1) / 2, "reward": results.reward, "length": results.length}
     return {f"{prefix}/{name}": float(value.mean()) for name, value in values.items()}
 
 

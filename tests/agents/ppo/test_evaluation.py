@@ -68,10 +68,10 @@ def test_nothing_is_played_by_default(played):
 def test_what_is_reported(played):
     played.wins[:] = [7, 10]
     metrics = after(make_checks(every=1), 0)
-    rates = ("win_rate", "draw_rate", "loss_rate", "length", "hp")
-    assert [metrics[f"eval/ace/{rate}"] for rate in rates] == [0.7, 0.1, 0.2, 600.0, 2.8]
-    assert [metrics[f"eval/brawler/{rate}"] for rate in rates] == [1.0, 0.0, 0.0, 600.0, 4.0]
-    assert len(metrics) == 10
+    rates = ("win_rate", "draw_rate", "loss_rate", "score", "length", "hp")
+    assert [metrics[f"eval/ace/{rate}"] for rate in rates] == [0.7, 0.1, 0.2, 0.75, 600.0, 2.8]
+    assert [metrics[f"eval/brawler/{rate}"] for rate in rates] == [1.0, 0.0, 0.0, 1.0, 600.0, 4.0]
+    assert len(metrics) == 12
 
 
 def test_new_matches_each_time_and_an_even_number(played):
@@ -149,6 +149,7 @@ def test_rates_and_means_are_per_finished_match():
     assert metrics["rollout/matches"] == 6.0
     assert metrics["rollout/ace/win_rate"] == 0.75
     assert metrics["rollout/ace/loss_rate"] == 0.25
+    assert metrics["rollout/selfplay/score"] == 0.75  # won one of two, drew the other
     assert metrics["rollout/ace/length"] == 1000.0
     assert metrics["rollout/ace/hp"] == 2.5
     assert metrics["rollout/ace/return"] == 2.0

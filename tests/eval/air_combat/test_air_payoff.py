@@ -10,12 +10,12 @@ from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.networks import build_network, shape_for
 from sparring.configs.core.errors import InputError
 from sparring.configs.schema import NetworkConfig
+from sparring.curriculum.score import wilson
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.batch import AirCombatBatch
 from sparring.eval.air_combat import payoff
 from sparring.eval.payoff import main, read
 from sparring.eval.plots import heatmap
-from sparring.eval.stats.tables import wilson
 
 QUICK = {"games": 2, "threads": 1, "device": "cpu"}
 

@@ -165,7 +165,7 @@ def test_table_and_picture_call_everyone_alike(make_run, monkeypatch):
     assert labels == ["300", "400", "ace"]
     lines = (folder / "payoff.md").read_text().splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    head = rows.index(["", *labels])
+    head = rows.index(["", *labels, "score %", "decided %", "win %"])
     assert [row[0] for row in rows[head + 2 : head + 5]] == labels
     rated = rows.index(["rating", "Elo", "95 % interval", "games"])
     assert {row[0] for row in rows[rated + 2 : rated + 5]} == set(labels)

@@ -6,8 +6,8 @@ import pytest
 
 from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.agents.policies.policy import Policy
+from sparring.curriculum.score import wilson
 from sparring.envs.dogfight.rules import BOTS, ranges
-from sparring.eval.stats.tables import wilson
 
 RELEASED = Path(__file__).resolve().parents[3] / "checkpoints" / "released"
 LEAST_UNDER_FULL = {

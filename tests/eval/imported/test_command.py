@@ -123,7 +123,9 @@ def test_replays_are_pictures_or_text(tmp_path, capsys):
         (["--games", "0"], "--games 0: must be in [1, 1000000]"),
         (["--replay", "a.html"], "--replay 'a.html': must end in .gif or .txt"),
         (["--opponents", "random,random,randon"], "unknown player 'randon'"),
-        (["--require", "x>=1"], "these are the options of pettingzoo"),
+        (["--regimes", "full"], "these are the options of pettingzoo"),
+        (["--require", "x>=1"], "unknown opponent in --require 'x>=1': 'x': choose from random"),
+        (["--require", "random@full>=1"], "only the dogfight has regimes; leave out @full"),
     ],
 )
 def test_bad_options_are_one_line(words, message, tmp_path, capsys):

@@ -33,7 +33,7 @@ def test_the_matrix_holds_the_points_of_every_pair(tmp_path, capsys):
     assert ratings["random"] == 0.0
     assert max(ratings, key=ratings.get) == names[3]
     assert (folder / "payoff.png").read_bytes().startswith(b"\x89PNG")
-    assert "Points of the row against the column" in capsys.readouterr().out
+    assert "Score % of the row against the column" in capsys.readouterr().out
 
 
 def test_pairs_of_several_processes_are_the_same(tmp_path, packed_tasks):

@@ -18,6 +18,11 @@ def record(opponent, wins, regime="none"):
         ("brawler>=0.95", "brawler", None, 0.95),
         (" ace @ full >= 1 ", "ace", "full", 1.0),
         ("released/old-one>=0", "released/old-one", None, 0.0),
+        ("score:ace@full>=0.5", "ace", "full", 0.5),
+        ("decided>=0.5", "mean", None, 0.5),
+        ("score:held_out:worst>=0.5", "held_out:worst", None, 0.5),
+        ("winner>=0.5", "winner", None, 0.5),
+        ("stockfish:1>=0.5", "stockfish:1", None, 0.5),
     ],
 )
 def test_reading(text, opponent, regime, minimum):
@@ -26,7 +31,21 @@ def test_reading(text, opponent, regime, minimum):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "ace", "ace>0.5", "ace>=", "ace>=x", ">=0.5", "ace>=0.5>=0.6", "ace>=1.1", "ace>=e"]
+    "text",
+    [
+        "",
+        "ace",
+        "ace>0.5",
+        "score:",
+        "score",
+        "@full>=0.5",
+        "ace>=",
+        "ace>=x",
+        ">=0.5",
+        "ace>=0.5>=0.6",
+        "ace>=1.1",
+        "ace>=e",
+    ],
 )
 def test_a_malformed_requirement_is_named(text):
     with pytest.raises(InputError, match="--require") as caught:
@@ -61,3 +80,24 @@ def test_mean_and_worst():
     assert Requirement.parse("mean>=0.8").failures(records) == []
     assert "0.8000 on average" in Requirement.parse("mean>=0.81").failures(records)[0]
     assert "0.6000 against brawler" in Requirement.parse("worst>=0.7").failures(records)[0]
+
+
+def drawn(opponent, draws, games=20, regime="none"):
+    pairs = (0, 0, games // 2, 0, 0)
+    return MatchRecord("pupil", opponent, regime, ((0, draws, games - draws), (0, 0, 0)), 1.0, 1.0, 1.0, pairs)
+
+
+def test_score_and_decided_share_are_required_by_name():
+    """20 draws: no win, half the points, nothing decided."""
+    records = [drawn("runner", 20), record("ace", 20)]
+    assert Requirement.parse("score:runner>=0.5").failures(records) == []
+    (line,) = Requirement.parse("score:runner>=0.51").failures(records)
+    assert "failed: 0.5000 score (20 drawn, 0 of 20 won)" in line
+    assert "0.0000 decided against runner" in Requirement.parse("decided:worst>=0.1").failures(records)[0]
+    assert "0.7500 score on average" in Requirement.parse("score>=0.76").failures(records)[0]
+    assert "0.5000 on average" in Requirement.parse("win>=0.51").failures(records)[0]
+
+
+def test_a_regime_is_refused_where_a_game_has_none():
+    with pytest.raises(InputError, match="only the dogfight has regimes; leave out @full"):
+        Requirement.parse("score:ace@full>=0.5").check_names(["ace"])

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from sparring.curriculum.score import wilson
+from sparring.eval.stats.payoff import ladder_markdown
 from sparring.eval.stats.ratings import Anchor
-from sparring.eval.stats.tables import MatchRecord, Report, ladder_markdown, markdown, summarize, to_json, wilson
+from sparring.eval.stats.tables import MatchRecord, Report, markdown, summarize, to_json
 
 
 def record(opponent="ace", by_seat=((3, 1, 1), (2, 0, 3)), *, player="pupil", regime="none", pairs=(1, 1, 1, 0, 2)):
@@ -74,7 +76,7 @@ def test_a_record_adds_up_its_seats():
     result = record()
     assert (result.games, result.wins, result.draws, result.losses) == (10, 5, 1, 4)
     assert result.win_rate == 0.5
-    assert result.points == 0.55
+    assert (result.score, result.decided) == (0.55, 0.9)
     assert result.interval == wilson(2.5, 5)
 
 
@@ -82,7 +84,9 @@ def test_the_unit_of_an_interval_is_a_pair_of_games():
     """2.5 of 5: 1/2 -+ 1.95996 / (1 + 3.84146/5) * sqrt(1/20 + 3.84146/100) = 1/2 -+ 0.3296. 400 of 400 are 200 pairs:
     200 / 203.84146 = 98.1 %."""
     assert record().interval == pytest.approx((0.1704, 0.8296), abs=5e-5)
-    assert record(by_seat=((200, 0, 0), (200, 0, 0))).interval == pytest.approx((0.98115, 1.0), abs=5e-6)
+    assert record(by_seat=((200, 0, 0), (200, 0, 0)), pairs=(0, 0, 0, 0, 200)).interval == pytest.approx(
+        (0.98115, 1.0), abs=5e-6
+    )
 
 
 def test_a_record_without_games_has_no_win_rate():
@@ -108,8 +112,23 @@ def test_a_summary_is_the_mean_and_the_last_of_the_worst():
 def test_the_markdown_says_what_was_measured():
     text = markdown(report(record()))
     assert text.startswith("# pupil: classic rules, physics none, bot_rate=tick, deterministic\n")
-    assert row(text, "ace") == ["ace", "10", "5", "1", "4", "50.0", "17.0 to 83.0", "12.3", "2.50 / 1.00"]
-    assert "mean 50.0 %, worst 50.0 % (ace)" in text
+    assert row(text, "ace") == [
+        "ace",
+        "10",
+        "5",
+        "1",
+        "4",
+        "55.0",
+        "22.3 to 83.9",
+        "90.0",
+        "50.0",
+        "17.0 to 83.0",
+        "12.3",
+        "2.50 / 1.00",
+    ]
+    assert "wins: mean 50.0 %, worst 50.0 % (ace)" in text
+    assert "score: mean 55.0 %, worst 55.0 % (ace)" in text
+    assert "decided: mean 90.0 %" in text
     for condition in ("classic rules", "bot_rate=tick", "deterministic", "10 games", "seed 3"):
         assert condition in text
     assert "by physics" not in text
@@ -120,8 +139,10 @@ def test_several_regimes_get_a_table_each_and_one_over_all():
     text = markdown(report(record(), record("chaser"), record(regime="full"), bad))
     assert text.startswith("# pupil: classic rules, 2 regimes of physics,")
     assert text.count("| opponent") == 2
-    assert row(text, "full") == ["full", "50.0", "10.0", "30.0", "10.0"]
-    assert "worst of all 10.0 % (chaser, full)" in text
+    score, wins = text.split("## Win % by physics")
+    assert row(wins, "full") == ["full", "50.0", "10.0", "30.0", "10.0"]
+    assert row(score, "full") == ["full", "55.0", "10.0", "32.5", "10.0"]
+    assert "worst of all 10.0 % (chaser, full)" in wins
 
 
 def test_held_out_opponents_are_summed_up_apart():
@@ -129,17 +150,22 @@ def test_held_out_opponents_are_summed_up_apart():
     none = record("held_out:runner", ((0, 5, 0), (0, 5, 0)))
     some = record("released/dogfight_unified_dr", ((1, 0, 4), (1, 0, 4)))
     mixed = report(record(), none, some)
-    assert "mean 50.0 %, worst 50.0 % (ace)  \nheld out: mean 10.0 %, worst 0.0 % (held_out:runner)" in markdown(mixed)
+    assert "wins: mean 10.0 %, worst 0.0 % (held_out:runner)" in markdown(mixed)
+    assert "held out: score: mean 35.0 %, worst 20.0 % (released/dogfight_unified_dr)" in markdown(mixed)
     content = json.loads(to_json(mixed))
     assert content["summary"]["none"]["worst_opponent"] == "ace"
-    assert content["held_out"]["none"] == {"mean": 0.1, "worst": 0.0, "worst_opponent": "held_out:runner"}
+    score = {"mean": 0.35, "worst": 0.2, "worst_opponent": "released/dogfight_unified_dr"}
+    wins = {"mean": 0.1, "worst": 0.0, "worst_opponent": "held_out:runner"}
+    assert content["held_out"]["none"] == {**wins, "score": score, "decided": 0.5}
     alone = markdown(report(some))
-    assert "held out: mean 20.0 %" in alone
-    assert alone.count("mean 20.0 %") == 1
+    assert "held out: score: mean 20.0 %" in alone
+    assert alone.count("wins: mean 20.0 %") == 1
     assert json.loads(to_json(report(some)))["summary"]["none"]["mean"] == 0.2
     assert json.loads(to_json(report(record())))["held_out"] == {}
     both = markdown(report(record(), none, replace(record(), regime="full"), replace(none, regime="full")))
-    assert row(both, "full") == ["full", "50.0", "0.0", "50.0", "50.0", "0.0", "0.0"]
+    score, wins = both.split("## Win % by physics")
+    assert row(wins, "full") == ["full", "50.0", "0.0", "50.0", "50.0", "0.0", "0.0"]
+    assert row(score, "full") == ["full", "55.0", "50.0", "55.0", "55.0", "50.0", "50.0"]
 
 
 def test_a_name_cannot_break_the_table():
@@ -150,7 +176,7 @@ def test_notes_stand_under_the_conditions_and_in_the_json():
     noted = replace(report(record()), notes=("a is old", "b is large"))
     assert "every tick\n\nNote: a is old.  \nNote: b is large.\n\n## Physics" in markdown(noted)
     ranked = replace(report(record(), record().mirrored(), player=None), notes=("a is old",))
-    assert "every tick\n\nNote: a is old.\n\nWin %" in ladder_markdown(ranked)
+    assert "every tick\n\nNote: a is old.\n\nScore %" in ladder_markdown(ranked)
     assert json.loads(to_json(noted))["notes"] == ["a is old", "b is large"]
     assert "Note" not in markdown(report(record()))
 
@@ -165,9 +191,10 @@ def test_other_conditions_are_named():
 
 
 def test_the_ladder_is_sorted_by_mean():
-    result = record(player="chaser", by_seat=((5, 0, 0), (4, 1, 0)))
+    result = record(player="chaser", by_seat=((5, 0, 0), (4, 1, 0)), pairs=(0, 0, 0, 1, 4))
     text = ladder_markdown(report(result.mirrored(), result, player=None))
-    assert row(text, "chaser") == ["chaser", "", "90.0 (46.3 to 98.9)", "90.0"]
+    assert row(text, "chaser") == ["chaser", "", "95.0 (54.8 to 99.7)", "95.0", "90.0", "90.0"]
+    assert row(text, "ace") == ["ace", "5.0 (0.3 to 45.2)", "", "5.0", "90.0", "0.0"]
     assert text.index("| chaser ") < text.index("| ace ")
 
 
@@ -196,7 +223,11 @@ def test_the_json_carries_rows_and_what_it_takes_to_repeat_them():
     assert (line["wins"], line["draws"], line["losses"], line["games"]) == (5, 1, 4, 10)
     assert line["by_seat"] == [[3, 1, 1], [2, 0, 3]]
     assert line["interval"] == pytest.approx([0.1704, 0.8296], abs=5e-5)
-    assert content["summary"]["none"] == {"mean": 0.5, "worst": 0.5, "worst_opponent": "ace"}
+    assert line["score_interval"] == pytest.approx([0.2228, 0.8390], abs=5e-5)
+    assert (line["score"], line["decided"]) == (0.55, 0.9)
+    summary = {"mean": 0.5, "worst": 0.5, "worst_opponent": "ace"}
+    score = {"mean": 0.55, "worst": 0.55, "worst_opponent": "ace"}
+    assert content["summary"]["none"] == {**summary, "score": score, "decided": 0.9}
 
 
 def test_a_number_that_is_not_finite_is_an_error():
