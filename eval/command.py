@@ -22,7 +22,7 @@ from typing import Any
 from sparring.agents.run.folder import code_origin
 from sparring.configs.core.errors import InputError, printable
 from sparring.configs.core.files import read_regular, write_atomically
-from sparring.configs.core.status import LOADING, quiet_on_closed_pipe, say
+from sparring.configs.core.status import LOADING, end_now, quiet_on_closed_pipe, say
 from sparring.eval.options import EvaluateOptions, PlayerOptions
 
 FAILED = 1
@@ -117,7 +117,7 @@ def publish_evaluation(evaluation: Evaluation) -> int:
 def run_command(name: str, command: Callable[[Sequence[str]], int], arguments: Sequence[str] | None) -> int:
     """Return the exit code of `command(arguments)`: 2 with one line on stderr for bad input, 130 for Ctrl-C.
 
-    `arguments` default to those of the process.
+    `arguments` default to those of the process, which then ends at once after Ctrl-C.
     """
     try:
         return quiet_on_closed_pipe(lambda: command(sys.argv[1:] if arguments is None else arguments))
@@ -125,6 +125,8 @@ def run_command(name: str, command: Callable[[Sequence[str]], int], arguments: S
         say(f"{name}: {error}")
         return BAD_INPUT
     except KeyboardInterrupt:
+        if arguments is None:
+            end_now(INTERRUPTED)
         return INTERRUPTED
 
 

@@ -58,6 +58,44 @@ def test_a_library_that_is_being_imported_cannot_swallow_it(tmp_path, number, co
     assert (process.returncode, process.stderr) == (code, "")
 
 
+COMPILES = """
+import ctypes
+import warp as wp
+from sparring.envs import launcher
+wp.load_module = lambda *_, **__: (print("compiling", flush=True), ctypes.CDLL(None).sleep(90))
+import train, sys
+sys.exit(train.main())
+"""
+"""A call of native code, in which Python runs no handler, as Warp's compiler is."""
+
+
+def test_ctrl_c_ends_a_start_that_compiles(tmp_path):
+    run = [sys.executable, "-c", COMPILES, *command(tmp_path)[2:], "threads=1", "device=cpu"]
+    process = subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "compiling\n"
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)  # less than the call takes
+    assert process.returncode == 130
+    assert said.strip().endswith("stopped by Ctrl-C; the same command starts or continues the run")
+
+
+def test_ctrl_c_while_the_speed_is_tried_ends_at_once_and_says_how_to_go_on(tmp_path):
+    slow = (
+        "import sys, time, train, sparring.agents.ppo.trainer as trainer\n"
+        "trainer.estimate_seconds = lambda *_, **__: (print('trying', flush=True), time.sleep(90))\n"
+        "sys.exit(train.main())"
+    )
+    run = [sys.executable, "-c", slow, *command(tmp_path)[2:], "threads=1", "device=cpu"]
+    process = subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    assert process.stdout is not None
+    assert any(line == "trying\n" for line in process.stdout)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert f"stopped at once; 0 updates are kept in {tmp_path / 'mine'}; continue with: " in said
+
+
 def test_a_library_called_by_the_start_cannot_swallow_it():
     lines = indent(SWALLOWS.format(number=int(signal.SIGTERM)), "    ")
     code = f"from sparring.agents.run.signals import stopping_at_once\nwith stopping_at_once():{lines}"
