@@ -62,37 +62,48 @@ COMPILES = """
 import ctypes
 import warp as wp
 from sparring.envs import launcher
-wp.load_module = lambda *_, **__: (print("compiling", flush=True), ctypes.CDLL(None).sleep(90))
+def deadlock(*_, **__):
+    lock, mutex = ctypes.CDLL(None).pthread_mutex_lock, ctypes.create_string_buffer(64)
+    lock(mutex)
+    print("compiling", flush=True)
+    lock(mutex)
+wp.load_module = deadlock
 import train, sys
 sys.exit(train.main())
 """
-"""A call of native code, in which Python runs no handler, as Warp's compiler is."""
+"""A call of native code that does not end, in which Python runs no handler, as in Warp's compiler."""
 
 
 def test_ctrl_c_ends_a_start_that_compiles(tmp_path):
-    run = [sys.executable, "-c", COMPILES, *command(tmp_path)[2:], "threads=1", "device=cpu"]
-    process = subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "compiling\n"
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)  # less than the call takes
-    assert process.returncode == 130
+    code, said = interrupted(tmp_path, COMPILES, "compiling")
+    assert code == 130
     assert said.strip().endswith("stopped by Ctrl-C; the same command starts or continues the run")
 
 
+def interrupted(root, script, at):
+    """Return exit code and messages of a run's start that gets SIGINT when it prints the line `at`."""
+    run = [sys.executable, "-c", script, *command(root)[2:], "threads=1", "device=cpu"]
+    with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        try:
+            assert any(line == f"{at}\n" for line in process.stdout)
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    return process.returncode, said
+
+
+TRIES = """
+import sys, time, train
+import sparring.agents.ppo.trainer as trainer
+trainer.estimate_seconds = lambda *_, **__: (print('trying', flush=True), time.sleep(90))
+sys.exit(train.main())
+"""
+
+
 def test_ctrl_c_while_the_speed_is_tried_ends_at_once_and_says_how_to_go_on(tmp_path):
-    slow = (
-        "import sys, time, train, sparring.agents.ppo.trainer as trainer\n"
-        "trainer.estimate_seconds = lambda *_, **__: (print('trying', flush=True), time.sleep(90))\n"
-        "sys.exit(train.main())"
-    )
-    run = [sys.executable, "-c", slow, *command(tmp_path)[2:], "threads=1", "device=cpu"]
-    process = subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
-    assert process.stdout is not None
-    assert any(line == "trying\n" for line in process.stdout)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130
+    code, said = interrupted(tmp_path, TRIES, "trying")
+    assert code == 130
     assert f"stopped at once; 0 updates are kept in {tmp_path / 'mine'}; continue with: " in said
 
 
