@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.agents.run.folder import code_origin
+from sparring.agents.run.signals import Stopped
 from sparring.configs.core.errors import InputError, printable
 from sparring.configs.core.files import read_regular, write_atomically
 from sparring.configs.core.status import LOADING, end_now, quiet_on_closed_pipe, say
@@ -128,6 +129,10 @@ def run_command(name: str, command: Callable[[Sequence[str]], int], arguments: S
         if arguments is None:
             end_now(INTERRUPTED)
         return INTERRUPTED
+    except Stopped as stop:  # a run that the command trains
+        if arguments is None:
+            end_now(int(stop.code or 0))
+        raise
 
 
 def prepare_torch() -> None:

@@ -18,6 +18,7 @@ from sparring.configs.core.errors import choose, one_line
 from sparring.eval.analysis import output
 from sparring.eval.analysis.output import html_text, markdown_text
 from sparring.eval.analysis.reports.report import (
+    DAMAGED,
     Cell,
     Finding,
     LinePlot,
@@ -306,7 +307,7 @@ def print_report(report: RunReport, console: Console) -> None:
     """Print a report. Texts from the run are printed as they are, never as markup."""
     console.print(_text(report.title, style="bold"))
     for line in report.remarks:
-        console.print(_text(line, style="red"))
+        console.print(_text(line, style="red" if line.startswith(DAMAGED) else ""))
     if report.findings is not None:
         _title(console, "Findings")
         for finding in report.findings:

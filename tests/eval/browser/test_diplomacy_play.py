@@ -423,7 +423,7 @@ def test_a_power_that_is_out_looks_on_phase_by_phase_to_the_end(tmp_path):
     assert states == ["out"] * (len(states) - 1) + ["over"]
     assert (told[-2]["result"], told[-2]["winner"]) == ("draw of 2: Germany, Russia", -1)
     (answer,) = talk(live, [{"kind": "undo"}])
-    assert answer == {"kind": "note", "text": "the game is over"}
+    assert answer == {"kind": "note", "text": "the game is over", "failed": True}
     live.close()
 
 
