@@ -51,7 +51,12 @@ CONDITIONS = ("env", "rules", "bot_rate", "action_repeat", "deterministic", "gam
 """Conditions that must agree for win rates to be comparable."""
 
 _ADVICE = "only evaluations of the dogfight are summed up here; draw metrics of such runs with eval/curves.py"
-_GAMES = {"diplomacy": "Diplomacy", "chess": "chess", "air_combat": "air combat", "imported": "a game of another package"}
+_GAMES = {
+    "diplomacy": "Diplomacy",
+    "chess": "chess",
+    "air_combat": "air combat",
+    "imported": "a game of another package",
+}
 """Games by the kind of their results."""
 
 Task = tuple[str, str]
