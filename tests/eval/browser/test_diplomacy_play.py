@@ -324,7 +324,7 @@ def talk(live, messages, *, ends=None):
         del told[:2]
         for message in messages:
             await answer(connection, message if isinstance(message, str) else json.dumps(message), send)
-        while ends is not None and told[-1] != {"kind": "note", "text": ends}:
+        while ends is not None and (told[-1]["kind"], told[-1].get("text")) != ("note", ends):
             await asyncio.sleep(0.01)
         loop.cancel()
         connection.close()
