@@ -96,7 +96,7 @@ class RunSession:
         self.progress = Progress(total, shown=config.logger.progress and self.leads, unit=unit)
         self.hint = resume_hint(config, self.folder.name)
         found = self.found.summary.get("update", 0) if self.found else 0
-        about = {"unit": unit, "left": self.progress.update_left}
+        about: dict[str, Any] = {"unit": unit, "left": self.progress.update_left}
         self.stop = StopRequest(config.grace_seconds, self._kept(found), self.hint, **about)
         self.stop.at_once = processes.alone  # until the first update; several processes agree on a stop
         self.callbacks = CallbackDispatcher(callbacks if self.leads else (), self.stop.request)
