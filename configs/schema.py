@@ -278,7 +278,7 @@ class RunConfig:
     keep_states: int = option(3, "[1, 1000]")
     """Training states kept; all policies stay."""
     grace_seconds: float = option(25.0, "(0, 86400]")
-    """Seconds after Ctrl-C or SIGTERM for the current update to finish and be saved."""
+    """Seconds after SIGTERM for the current update to finish and be saved; Ctrl-C waits for it."""
     patience_seconds: float = option(1800.0, "[1, 86400]")
     """Seconds without an answer after which one of several processes (torchrun) counts as lost."""
     max_updates: int = option(0, COUNT)

@@ -58,8 +58,9 @@ class TrainingPlan:
     """Events to carry out once before this update."""
 
     def headline(self, rates: Mapping[str, float]) -> str:
-        """Return the bots in a few words, each with its win rate if known."""
-        return " ".join(f"{bot} {rates[bot]:.0%}" if bot in rates else bot for bot in self.bots)
+        """Return the bots that are played in a few words, each with its win rate, if enough games were played."""
+        bots = self.bots if self.scripted_share > 0.0 else {}
+        return ", ".join(f"{bot} {rates[bot]:.0%}" if bot in rates else f"{bot} not yet" for bot in bots)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ EXTRAS = {"chess": "chess"}
 """Packages that only some games need, and the extra of Sparring that installs each."""
 
 
+WIN_RATE = "win rate"
 HELD_OUT_PREFIX = "held_out:"
 """Start of the names of scripted players that no run trains against."""
 
@@ -76,8 +77,8 @@ class Game:
     """Ids and `gymnasium.Env`s of the game's tasks in text, each of one step."""
     version: int = 1
     """Increased when the same actions no longer lead to the same observations or rewards."""
-    win: str = "won"
-    """Event counted by its win rates, in a few words."""
+    win: str = WIN_RATE
+    """What its win rates count, in a few words."""
     randomized: bool = False
     """True if its physics can be randomized."""
     action_space: str = ""

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import fields
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from numbers import Integral, Real
+from threading import Thread
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -81,7 +82,7 @@ class Launcher:
     def load(self, module: ModuleType) -> None:
         """Compile a module's kernels now, before worker threads could compile them a second time."""
         with _keeping_kernels():
-            wp.load_module(module, device=self.wp_device)
+            _interruptibly(partial(wp.load_module, module, device=self.wp_device))
 
     def run(self, kernel: Any, inputs: list[Any]) -> None:
         """Launch a kernel over all rows."""
@@ -138,6 +139,23 @@ def _keeping_kernels() -> Iterator[None]:
             f"{error.filename or wp.config.kernel_cache_dir}: {error.strerror}; compiled kernels are kept there: free "
             "some space, or set WARP_CACHE_PATH to a folder that can be written to"
         ) from error
+
+
+def _interruptibly(call: Callable[[], object]) -> None:
+    """Call in another thread while this one waits: a compiler takes minutes, in which Python would hear no Ctrl-C."""
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:  # raised where it is waited for
+            errors.append(error)
+
+    thread = Thread(target=run, daemon=True)  # left behind on Ctrl-C
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
 
 
 @cache

@@ -25,9 +25,10 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from sparring.agents.run.folder import code_origin
+from sparring.agents.run.signals import Stopped
 from sparring.configs.core.errors import InputError, printable
 from sparring.configs.core.files import read_regular, write_atomically
-from sparring.configs.core.status import LOADING, quiet_on_closed_pipe, say
+from sparring.configs.core.status import LOADING, end_now, quiet_on_closed_pipe, say
 from sparring.configs.opponents import is_code
 from sparring.eval.options import EvaluateOptions, PlayerOptions
 
@@ -128,7 +129,7 @@ def publish_evaluation(evaluation: Evaluation) -> int:
 def run_command(name: str, command: Callable[[Sequence[str]], int], arguments: Sequence[str] | None) -> int:
     """Return the exit code of `command(arguments)`: 2 with one line on stderr for bad input, 130 or 143 for a signal.
 
-    `arguments` default to those of the process.
+    `arguments` default to those of the process, which then ends at once after Ctrl-C.
     """
     words = sys.argv[1:] if arguments is None else arguments
     try:
@@ -140,7 +141,14 @@ def run_command(name: str, command: Callable[[Sequence[str]], int], arguments: S
         return BAD_INPUT
     except KeyboardInterrupt as error:
         _say_what_is_kept(name, words)
-        return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
+        code = TERMINATED if isinstance(error, Terminated) else INTERRUPTED
+        if arguments is None:
+            end_now(code)
+        return code
+    except Stopped as stop:  # a run that the command trains
+        if arguments is None:
+            end_now(int(stop.code or 0))
+        raise
 
 
 class Terminated(KeyboardInterrupt):

@@ -1,7 +1,9 @@
 """Learning curves of several runs: `python eval/curves.py "on=RUN,RUN" "off=RUN,RUN" --metrics M M --out curves.png`.
 
 Reads metrics.jsonl from each run's folder and draws a panel per metric over env steps: every run as a thin line, the
-mean of its group as a thick one, and the starts of phases and stages of the first run. Also prints a table: for each
+mean of its group as a thick one with a band, and the starts of phases and stages of the first run. The band is the
+mean's 95 % interval over the runs (Student's t); of a single run it is the standard deviation of the updates that a
+point is the mean of. Also prints a table: for each
 group the mean, minimum and maximum of its runs' last values. Needs neither torch nor the game, so it can be used
 during training.
 
@@ -56,7 +58,7 @@ class CurveOptions(CommandOptions):
     TEXT = CommandText(
         "eval/curves.py",
         "Draw learning curves of runs, a panel per metric over env steps, and print their last values. In a group of "
-        "several runs every run is a thin line, and their mean a thick one.",
+        "several runs every run is a thin line, and their mean a thick one with its 95 % interval.",
         _EXAMPLES,
         usage="python eval/curves.py GROUP [GROUP ...] [options]",
     )
@@ -197,7 +199,9 @@ def _note(groups: Sequence[CurveGroup], smooth: int, marked: RunHistory | None) 
     """Return the caption: smoothing, line widths, vertical lines."""
     parts = [f"values: each the mean of {smooth} updates"] if smooth > 1 else []
     if any(len(group.runs) > 1 for group in groups):
-        parts.append("thin: one run, thick: the mean of its group")
+        parts.append("thin: one run, thick: the mean of its group, band: the mean's 95 % interval over runs")
+    if smooth > 1 and any(len(group.runs) == 1 for group in groups):
+        parts.append(f"band of a single run: one standard deviation of its {smooth} updates")
     if marked:
         parts.append(f"vertical lines: phases (dotted: stages) of {marked.name}")
     return "; ".join(parts)

@@ -35,9 +35,10 @@ from sparring.configs.core.files import holds, read_regular_text
 from sparring.configs.core.typed import Count, Flag, Positive, Text, read, require
 from sparring.configs.games import DOGFIGHT_V0
 from sparring.configs.serialization import check_option
-from sparring.envs.diplomacy.config import DIPLOMACY
+from sparring.envs.dogfight import GAME as DOGFIGHT
 from sparring.envs.dogfight.config import DogfightEnvConfig
 from sparring.envs.dogfight.rules import HELD_OUT
+from sparring.envs.game import game_of
 from sparring.eval.command import CommandReport, make_folders, publish_report, run_command
 from sparring.eval.options import SEED, CommandOptions, CommandText, argument, parse
 from sparring.eval.stats.tables import SCHEMA_VERSION, interval_text, percent, table
@@ -49,14 +50,14 @@ RESULTS = "eval.json"
 CONDITIONS = ("env", "rules", "bot_rate", "action_repeat", "deterministic", "games", "seed")
 """Conditions that must agree for win rates to be comparable."""
 
-_OTHER_GAME = (
-    "is of Diplomacy, and only evaluations of the dogfight are summed up here; read what eval/run.py --env diplomacy"
-    " --ckpt writes for each run, or draw their metrics with eval/curves.py"
-)
-_OTHER_PACKAGE = (
-    "is of a game of PettingZoo or OpenSpiel, and only evaluations of the dogfight are summed up here; draw the "
-    "metrics of such runs with eval/curves.py"
-)
+_ADVICE = "only evaluations of the dogfight are summed up here; draw metrics of such runs with eval/curves.py"
+_GAMES = {
+    "diplomacy": "Diplomacy",
+    "chess": "chess",
+    "air_combat": "air combat",
+    "imported": "a game of another package",
+}
+"""Games by the kind of their results."""
 
 Task = tuple[str, str]
 """Physics and opponent."""
@@ -166,10 +167,8 @@ def read_results(text: str) -> EvaluationResults:
     try:
         content = json.loads(read_regular_text(path, follow=True))
         kind, version = content["kind"], content["schema_version"]
-        if kind == "diplomacy":
-            raise ResultsError(f"{path}: {_OTHER_GAME}")
-        if kind == "imported":
-            raise ResultsError(f"{path}: {_OTHER_PACKAGE}")
+        if kind in _GAMES:
+            raise ResultsError(f"{path}: is of {_GAMES[kind]}, and {_ADVICE}")
         if kind != "evaluation" or type(version) is not int or version != SCHEMA_VERSION:
             expected = f"evaluation of version {SCHEMA_VERSION}"
             raise ResultsError(f"{path}: is a {kind} of version {version}, not an {expected}; run eval/run.py --ckpt")
@@ -204,9 +203,15 @@ def _find(text: str) -> Path:
     for path in [*places, *(place / RESULTS for place in places)]:
         if holds(path.is_file):
             return path.resolve()
-    if (run := players.find_folder(text)) and trained_in(run / "config.yaml") == DIPLOMACY:
-        raise ResultsError(f"{text}: {_OTHER_GAME}")
+    if (run := players.find_folder(text)) and (other := _other_game(trained_in(run / "config.yaml"))):
+        raise ResultsError(f"{text}: is a run of {other}, and {_ADVICE}")
     raise ResultsError(f"{text}: no {RESULTS} there or in checkpoints/{text}; make one: eval/run.py --ckpt {text}")
+
+
+def _other_game(env: str) -> str:
+    """Return the game of an environment in words, empty for the dogfight and for one that is not known."""
+    game = game_of(env)
+    return "" if env in ("", DOGFIGHT_V0) or game is DOGFIGHT else game.title if game else env
 
 
 def _check_alike(first: EvaluationResults, other: EvaluationResults) -> None:

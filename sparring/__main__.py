@@ -67,6 +67,12 @@ def _run(words: list[str]) -> int:
         print(f"usage: sparring {name}{' [POLICY]' if name == 'watch' else ''}\n\n{command.what}")
     elif name == "watch" or (name == "play" and not options):
         _open_page(options, watching=name == "watch")
+    elif name == "play" and _missing():
+        from sparring.eval.browser.dogfight.command import PageOptions
+        from sparring.eval.options import parse
+
+        asked = parse(PageOptions, options)
+        _open_page([asked.opponent], watching=False, opens=not asked.no_browser)
     elif name == "install":
         return _install(options)
     else:
@@ -77,7 +83,7 @@ def _run(words: list[str]) -> int:
     return 0
 
 
-def _open_page(options: list[str], *, watching: bool) -> None:
+def _open_page(options: list[str], *, watching: bool, opens: bool = True) -> None:
     """Write the page of a policy, the released one by default, and open it in the browser."""
     if len(options) > 1:
         raise InputError(f"watch {' '.join(options)}: takes one policy: a file, a run's name, or released/NAME")
@@ -91,10 +97,11 @@ def _open_page(options: list[str], *, watching: bool) -> None:
     with naming_files(path.parent):
         write_atomically(path, page)
     address = path.as_uri() + ("#watch" if watching else "")
-    if open_browser(address):
+    if opens and open_browser(address):
         print(f"Opened {address} in the browser: {policy.name}, with simulator and network on one page.")
     else:
-        print(f"No browser opens from here; open this file in one, on any machine: {path}")
+        where = "No browser opens from here; open this file in one" if opens else "Open this file in a browser"
+        print(f"{where}, on any machine: {path}")
 
 
 def _cache() -> Path:
@@ -110,8 +117,12 @@ def _cache() -> Path:
     raise InputError("neither the cache folder nor the temporary one can be written to; set XDG_CACHE_HOME")
 
 
+def _missing() -> list[str]:
+    return [package for package in TRAINING if find_spec(package) is None]
+
+
 def _require_training(name: str) -> None:
-    if missing := [package for package in TRAINING if find_spec(package) is None]:
+    if missing := _missing():
         raise InputError(
             f"{name}: needs the extra train, and {missing[0]} is not installed for {sys.executable}; run "
             f"`sparring install train` ({SIZE}) or pip install 'sparring[train]'"

@@ -23,10 +23,10 @@ from typing import Any
 
 import yaml
 
-from sparring.agents.run.signals import stopping_at_once
+from sparring.agents.run.signals import Stopped, stopping_at_once
 from sparring.agents.trainers import train, train_run
 from sparring.configs.core.errors import InputError, UnknownNameError, choose
-from sparring.configs.core.status import as_called, quiet_on_closed_pipe, say
+from sparring.configs.core.status import as_called, end_now, quiet_on_closed_pipe, say
 from sparring.configs.foreign_names import in_our_words, translation
 from sparring.configs.help import FIRST_STEPS, OVERVIEW, help_on, option_keys
 from sparring.configs.load import load
@@ -40,15 +40,27 @@ INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line, `sys.argv` unless given, and return the exit code."""
+    """Run the command line, `sys.argv` unless given, and return the exit code; a stopped process ends in here."""
+    if arguments is not None:
+        return _exit_code(arguments)
+    try:
+        code = _exit_code(sys.argv[1:])
+    except Stopped as stop:
+        end_now(int(stop.code or 0))
+    return end_now(code) if code == INTERRUPTED else code
+
+
+def _exit_code(arguments: Sequence[str]) -> int:
     try:
         with stopping_at_once():
-            return quiet_on_closed_pipe(lambda: _run(sys.argv[1:] if arguments is None else arguments))
+            return quiet_on_closed_pipe(lambda: _run(arguments))
     except InputError as error:
         if _first():
             say(f"train.py: {error}")
         return BAD_INPUT
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # `StopRequest` says more, where a run has a folder
+        if _first():
+            say("\nstopped by Ctrl-C; the same command starts or continues the run")
         return INTERRUPTED
 
 

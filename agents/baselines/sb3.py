@@ -170,7 +170,9 @@ def fit(trainer: PPOTrainer, session: RunSession) -> Path:
     that do not ask for a restart: the same command would be refused.
     """
     session.hint = "trainer=sb3 cannot resume; begin another run with another name="
-    session.stop.kept, session.stop.codes = f"the policies saved before are whole; {session.hint}", FINAL_CODES
+    session.stop.hint, session.stop.codes = session.hint, FINAL_CODES
+    session.stop.kept = "the policies saved before are whole"
+    session.stop.at_once = False
     with session.starting():
         trainer.restore_or_init(session)
     session.report_resume(trainer.updates_done, trainer.summary())

@@ -216,8 +216,10 @@ class DistillTrainer:
 
     def headline(self, metrics: Mapping[str, float]) -> tuple[str, str]:
         """Return the loss and the agreement."""
-        agreement = metrics.get("eval/held_out/accuracy", math.nan)
-        return "imitation", f"loss {metrics['train/order_loss']:.3f}, {agreement:.1%} of held-out orders"
+        parts = [f"loss {metrics['train/order_loss']:.3f}"]
+        if (agreement := metrics.get("eval/held_out/accuracy")) is not None:
+            parts.append(f"agreement with the teacher {agreement:.1%} of held-out orders")
+        return "imitation", "; ".join(parts)
 
     def save_policy(self, path: Path, *, interrupted: bool) -> None:
         """Write the network."""

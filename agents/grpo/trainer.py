@@ -230,9 +230,11 @@ class GRPOTrainer:
 
     def headline(self, metrics: Mapping[str, float]) -> tuple[str, str]:
         """Return the trainer's name and a line with reward, the game's own numbers and KL."""
-        own = [f"{metrics.get(key, 0.0):.1f} {name}" for name, key in text_game(self.game.id).headline.items()]
-        parts = [f"reward {metrics.get('benchmark/reward_mean', 0.0):.2f}", *own]
-        return "grpo", ", ".join([*parts, f"KL {metrics.get('kl/mean', 0.0):.4f}"])
+        figures = {"mean reward": ("benchmark/reward_mean", ".2f")}
+        figures |= {f"mean {name}": (key, ".1f") for name, key in text_game(self.game.id).headline.items()}
+        figures["mean KL"] = ("kl/mean", ".4f")
+        parts = [f"{name} {metrics[key]:{form}}" for name, (key, form) in figures.items() if key in metrics]
+        return "grpo", "; ".join(parts)
 
     def save_policy(self, path: Path, *, interrupted: bool = False) -> None:
         """Write the adapter; equal adapters give equal bytes, whether interrupted or not."""

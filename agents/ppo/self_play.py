@@ -39,6 +39,7 @@ from sparring.curriculum.pool import Pool, PoolError, read_rows
 from sparring.curriculum.ratings import GameResult, head_to_head
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.curriculum.sprt import SCORES, Hypotheses, SPRTVerdict, count_pairs, judge
+from sparring.envs.game import WIN_RATE
 
 
 class OpponentsEnv(Protocol):
@@ -300,12 +301,21 @@ def curriculum_metrics(plan: TrainingPlan, rates: dict[str, float]) -> dict[str,
 
 
 def league_status(
-    plan: TrainingPlan | None, rates: dict[str, float], rating: Mapping[str, float], cost: str = ""
+    plan: TrainingPlan | None,
+    rates: dict[str, float],
+    rating: Mapping[str, float],
+    cost: str = "",
+    *,
+    win: str = WIN_RATE,
 ) -> tuple[str, dict[str, float], dict[str, Any]]:
-    """Return the fields of a `TaskStatus`: bots of `plan` with win rates, share of self-play, `cost`; the rating."""
+    """Return the fields of a `TaskStatus`: bots of `plan` with rates of `win`, share of self-play, `cost`; the rating.
+
+    Every figure is named in the headline, since rates and shares are percentages alike.
+    """
     bots = plan.headline(rates) if plan else ""
-    selfplay = f" selfplay {1.0 - plan.scripted_share:.0%}" if plan and plan.scripted_share < 1.0 else ""
-    return bots + selfplay + cost, rates, {"win_rates": rates, **rating}
+    selfplay = f"self-play {1.0 - plan.scripted_share:.0%} of matches" if plan and plan.scripted_share < 1.0 else ""
+    parts = [f"{win}: {bots}" if bots else "", selfplay, cost]
+    return "; ".join(filter(None, parts)), rates, {"win_rates": rates, **rating}
 
 
 def league_metrics(self_play: SelfPlay) -> dict[str, float]:

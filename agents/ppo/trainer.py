@@ -40,8 +40,11 @@ from sparring.configs.serialization import to_plain
 from sparring.curriculum.general_sum import general_sum_note
 from sparring.curriculum.opponents import labelled_phases
 from sparring.curriculum.schedule import Schedule, SchedulePosition, TrainingPlan
-from sparring.envs.game import game_of
+from sparring.envs.game import WIN_RATE, game_of
 
+MOVES = {"rollout/itself/length": "{:.1f} moves a match", "train/entropy": "entropy {:.2f}"}
+"""Figures of the progress line by their metrics, beside the task's: where no bot is played, all that moves."""
+EXPLOITABILITY = "eval/exploitability"
 SEED_USES = ("network", "env", "actions", "opponents", "shuffle", "league", "checks")
 """Uses of randomness; `agents.ppo.tasks.task.SEEDS` are the task's."""
 
@@ -189,10 +192,12 @@ class PPOTrainer:
         self.position = self.schedule.next(self.position, self.task.status().win_rates)
 
     def headline(self, metrics: Mapping[str, float]) -> tuple[str, str]:
-        """Return phase and physics, and the task's standing and the speed."""
+        """Return phase and physics, and the task's standing, what moves in any game, and the speed."""
         physics = f" ({self.plan.randomization})" if self._randomized else ""
-        speed = f"{metrics['time/steps_per_second']:,.0f} steps/s"
-        return f"{self.plan.phase}{physics}", f"{self.task.status(self.plan).headline}, {speed}"
+        parts = [self.task.status(self.plan).headline]
+        parts += [form.format(metrics[key]) for key, form in MOVES.items() if key in metrics]
+        parts.append(f"{metrics['time/steps_per_second']:,.0f} steps/s")
+        return f"phase {self.plan.phase}{physics}", "; ".join(filter(None, parts))
 
     def save_policy(self, path: Path, *, interrupted: bool) -> None:
         """Write the policy after the last finished update."""
@@ -340,12 +345,16 @@ class PPOTrainer:
         return metrics | self.task.results(self.plan)
 
     def _report_evaluation(self, metrics: Mapping[str, float]) -> None:
-        """Print and log the win rates against the bots, if they were played."""
+        """Print and log the win rates against the bots, and the exploitability, if they were measured."""
         plan = self.plan
         rates = {bot: metrics[key] for bot in plan.bots if (key := f"eval/{bot}/win_rate") in metrics}
-        if rates and self.game:
-            shown = ", ".join(f"{bot} {rate:.0%}" for bot, rate in rates.items())
-            self.session.say(f"check after update {plan.update}, {self.game.win}: {shown}")
+        if not rates:
+            return
+        win = self.game.win if self.game else WIN_RATE
+        shown = [f"{win}: {', '.join(f'{bot} {rate:.0%}' for bot, rate in rates.items())}"]
+        if EXPLOITABILITY in metrics:
+            shown.append(f"exploitability {metrics[EXPLOITABILITY]:.3f}")
+        self.session.say(f"check after update {plan.update}, {'; '.join(shown)}")
 
     def _keep(self, path: Path, *, done: bool = True) -> None:
         self.session.keep(path, lambda: self.write_policy(path, self.plan, done=done))

@@ -92,22 +92,20 @@ def fit(trainer: Trainer, session: RunSession) -> Path:
     """Train until no update is left or a stop is requested; return the path of the final policy.
 
     On Ctrl-C or SIGTERM the update in progress is finished and saved, marked as interrupted; then `Stopped`, a
-    `SystemExit`, is raised. A run stopped by a callback is saved likewise; if the callback raised, so does this.
+    `SystemExit`, is raised; before the first update at once. A run stopped by a callback is saved likewise; if the
+    callback raised, so does this.
     Raises `LearningFailed` if the guard gives up, `InputError` if the policy is not writable.
     """
-    with session.starting():
-        restore(trainer, session)
-    session.report_resume(trainer.updates_done, trainer.summary(), cannot_save=trainer.cannot_save)
-    try:
-        with session.training(), session.stop, saving_on_peer_loss(trainer, session):
+    with session.stop:
+        with session.starting():
+            restore(trainer, session)
+        session.report_resume(trainer.updates_done, trainer.summary(), cannot_save=trainer.cannot_save)
+        with session.training(), saving_on_peer_loss(trainer, session):
             if trainer.over:
                 _restore_final(trainer, session)
                 session.say(trainer.nothing_left())
             else:
                 _train(trainer, session)
-    except Stopped:  # during an update
-        session.progress.say(f"{trainer.final} is the policy of the last training state; {session.hint}")
-        raise
     if session.callbacks.error is not None:
         raise session.callbacks.error
     if session.stop.exit_code:
@@ -134,6 +132,7 @@ def _train(trainer: Trainer, session: RunSession) -> None:
         save(trainer, session)  # the guard can then always roll back, and there is always a policy
     for line in trainer.describe():
         session.say(line)
+    session.stop.at_once = False
     while not trainer.over and not session.asked_to_stop():
         metrics = _update(trainer, session)
         if metrics is None:

@@ -52,6 +52,11 @@ class Pace:
         most = OUTLIER * statistics.median(self._seconds)
         return statistics.fmean(min(seconds, most) for seconds in self._seconds)
 
+    def left(self, now: float) -> float | None:
+        """Return the seconds that the update in progress still takes at `now`; None if unknown or already late."""
+        seconds = self.per_update()
+        return None if seconds is None or self._last is None else max(self._last + seconds - now, 0.0) or None
+
 
 class Progress:
     """Progress of a run of `updates`, or none if `shown` is false; lines of `say` go to stdout either way.
@@ -101,6 +106,11 @@ class Progress:
         self._unsaid = f"{self._done} of {counted(self._updates, self._unit)}{ahead}; {name}: {headline}"
         if time.monotonic() - self._said_at >= LINE_SECONDS:
             self._say_line()
+
+    def update_left(self) -> str:
+        """Return about how long the update in progress still takes, as the end of a phrase; empty if unknown."""
+        seconds = self._pace.left(time.monotonic())
+        return f", in about {duration(seconds)}" if seconds and seconds >= WORTH_SAYING else ""
 
     def close(self) -> None:
         """Close the bar and leave it on the screen; say the last line."""

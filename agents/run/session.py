@@ -21,7 +21,7 @@ from sparring.agents.run.folder import RunFolder, RunLock
 from sparring.agents.run.guard import Guard, Guarded, GuardVerdict, LearningFailed
 from sparring.agents.run.logger import Logger, VideoThreads, open_logger
 from sparring.agents.run.preflight import FolderClaim, changed_config, put_league_aside
-from sparring.agents.run.progress import Progress
+from sparring.agents.run.progress import Progress, counted
 from sparring.agents.run.signals import StopRequest
 from sparring.agents.run.states import StateFolder, TrainingState, reading
 from sparring.configs.core.errors import ConfigError, InputError
@@ -95,7 +95,10 @@ class RunSession:
             raise
         self.progress = Progress(total, shown=config.logger.progress and self.leads, unit=unit)
         self.hint = resume_hint(config, self.folder.name)
-        self.stop = StopRequest(config.grace_seconds, f"the last training state is whole; {self.hint}")
+        found = self.found.summary.get("update", 0) if self.found else 0
+        about: dict[str, Any] = {"unit": unit, "left": self.progress.update_left}
+        self.stop = StopRequest(config.grace_seconds, self._kept(found), self.hint, **about)
+        self.stop.at_once = processes.alone  # until the first update; several processes agree on a stop
         self.callbacks = CallbackDispatcher(callbacks if self.leads else (), self.stop.request)
         self._saved_at = time.monotonic()
         self.unsaved = ""
@@ -287,11 +290,16 @@ class RunSession:
             self.unsaved = "cannot be written; free some space"
             self.alert(f"no training state is saved ({error.strerror}); training goes on, earlier states are whole")
             return False
+        self.stop.kept = self._kept(update)
         try:
             self.on_state_saved()
         except (OSError, InputError) as error:
             self.alert(f"files that are not needed remain ({getattr(error, 'strerror', error)}); training goes on")
         return True
+
+    def _kept(self, updates: int) -> str:
+        """Return what a stop at once leaves, after a training state of so many `updates`."""
+        return f"{counted(updates, self.unit)} {'is' if updates == 1 else 'are'} kept in {self.folder.path}"
 
     def newest_state(self) -> TrainingState | None:
         """Read the newest good state, on every process."""

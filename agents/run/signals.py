@@ -1,7 +1,9 @@
-"""Stop requests by Ctrl-C and SIGTERM: the update in progress is finished and saved within the grace time.
+"""Stop requests by Ctrl-C and SIGTERM: the update in progress is finished and saved.
 
-A second signal, or the end of the grace time, stops at once without saving; the last training state is intact. Before
-and after training SIGTERM ends the process at once, with the same exit code.
+After Ctrl-C the update has all the time that it needs: a person waits, or presses Ctrl-C again. SIGTERM comes from a
+scheduler, which kills what does not end in time, so the update has the grace time. A second signal, or the end of the
+grace time, stops at once without saving; the last training state is intact. Before the first update a signal stops at
+once, and before and after training SIGTERM ends the process at once, with the same exit codes.
 """
 
 from __future__ import annotations
@@ -28,14 +30,26 @@ class Stopped(SystemExit):
 
 
 class StopRequest:
-    """Within this context the first SIGINT or SIGTERM sets `signal`; a second, or `grace` seconds, raise `Stopped`.
+    """Within this context the first SIGINT or SIGTERM sets `signal`; a second one raises `Stopped`.
 
-    Outside the main thread signals cannot be handled, and it does nothing. `kept` says what a stop at once leaves, and
-    `codes` are the exit codes by signal.
+    So do `grace` seconds after SIGTERM, and the first SIGINT while `at_once` is true. Outside the main thread signals
+    cannot be handled, and it does nothing. `kept` says what a stop at once leaves, and `hint` how to go on then;
+    `codes` are the exit codes by signal. `left` returns a phrase about the time that the `unit` in progress still
+    takes, or nothing.
     """
 
-    def __init__(self, grace: float, kept: str = "the last training state is whole") -> None:
-        self.grace, self.kept, self.codes = grace, kept, EXIT_CODES
+    def __init__(
+        self,
+        grace: float,
+        kept: str = "the last training state is whole",
+        hint: str = "",
+        *,
+        unit: str = "update",
+        left: Callable[[], str] = str,
+    ) -> None:
+        self.grace, self.kept, self.hint, self.codes = grace, kept, hint, EXIT_CODES
+        self._unit, self._left = unit, left
+        self.at_once = False
         self.signal = 0
         self._main = threading.current_thread() is threading.main_thread()
 
@@ -73,16 +87,27 @@ class StopRequest:
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         if self.asked and self.signal != REQUESTED:
-            _tell(f"stopped at once; {self.kept}")
-            raise Stopped(self.codes[signal.Signals(number)])
+            self._stop(number)
         self.signal = number
-        signal.setitimer(signal.ITIMER_REAL, self.grace)
-        _tell("stopping after this update; once more (Ctrl-C) to stop at once")
+        if self.at_once and number == signal.SIGINT:
+            self._stop(number)
+        if self.at_once:
+            _stop_at_once(number, frame)
+        within = f", within {self.grace:g} s (grace_seconds)" if number == signal.SIGTERM else self._left()
+        if number == signal.SIGTERM:
+            signal.setitimer(signal.ITIMER_REAL, self.grace)
+        _tell(f"stopping after this {self._unit}{within}, which is kept; Ctrl-C again stops at once, and {self.kept}")
+
+    def _stop(self, number: int) -> NoReturn:
+        self._tell_end("stopped at once")
+        raise Stopped(self.codes[signal.Signals(number)])
 
     def _over(self, number: int, frame: FrameType | None) -> None:
-        late = f"the update did not end within {self.grace:g} s (grace_seconds)"
-        _tell(f"{late}; {self.kept}")
+        self._tell_end(f"the {self._unit} did not end within {self.grace:g} s (grace_seconds)")
         raise Stopped(self.exit_code)
+
+    def _tell_end(self, reason: str) -> None:
+        _tell("; ".join(filter(None, (reason, self.kept, self.hint))))
 
 
 @contextmanager

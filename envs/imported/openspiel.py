@@ -71,7 +71,9 @@ def is_constant_sum(game_id: str, kwargs: Mapping[str, Any]) -> bool:
     import pyspiel
 
     utilities = pyspiel.GameType.Utility
-    return bool(_load(pyspiel, game_id, dict(kwargs)).get_type().utility in (utilities.ZERO_SUM, utilities.CONSTANT_SUM))
+    return bool(
+        _load(pyspiel, game_id, dict(kwargs)).get_type().utility in (utilities.ZERO_SUM, utilities.CONSTANT_SUM)
+    )
 
 
 def _load(pyspiel: Any, game_id: str, kwargs: dict[str, Any]) -> Any:

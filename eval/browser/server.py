@@ -52,12 +52,17 @@ class PlayConnection(Protocol):
         """Release what the connection holds."""
 
 
+def failure_note(text: str) -> dict[str, Any]:
+    """Return the message that something was not done; other notes have no `failed`, and are not shown in red."""
+    return {"kind": "note", "text": text, "failed": True}
+
+
 async def answer(connection: PlayConnection, text: str, send: Send) -> None:
-    """Hand a text of the page over; a wrong one is answered with `{"kind": "note", "text": ...}`."""
+    """Hand a text of the page over; a wrong one is answered with `failure_note`."""
     try:
         await connection.receive(_parse(text))
     except InputError as error:
-        await send({"kind": "note", "text": str(error)})
+        await send(failure_note(str(error)))
 
 
 async def play_connection(

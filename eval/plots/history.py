@@ -1,8 +1,8 @@
 """Training histories of runs: metrics.jsonl as curves, and the starts of curriculum phases and stages.
 
 A curve has a point for every update with a value: null or missing values are skipped. Smoothing is the mean of the
-last N updates that have a value. The mean of several runs is taken at env steps where all of them have a value,
-without interpolation, so that it does not jump when one of them ends early.
+last N updates that have a value, and its band their standard deviation. The mean of several runs is taken at env steps
+where all of them have a value, without interpolation, so that it does not jump when one of them ends early.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from sparring.agents.opponents.players import find_folder, runs_with
 from sparring.agents.run.log_files import EVENTS, METRICS
 from sparring.configs.core.errors import InputError, choices, suggestion
 from sparring.configs.core.files import read_regular
+from sparring.eval.stats.aggregate import student_95
 
 STEPS = "env_steps"
 MILLION = 1e6
@@ -45,6 +46,8 @@ class Curve:
 
     steps: np.ndarray
     values: np.ndarray
+    half: np.ndarray | None = None
+    """Half of the band's width at each point, float64 [P]; None without a band."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,8 @@ class RunHistory:
             raise HistoryError(self._lacks(metric))
         windows = sliding_window_view(np.concatenate([np.full(smooth - 1, math.nan), values]), smooth)
         steps = np.array([row[STEPS] for row in self.rows], np.int64)
-        return Curve(steps[known], np.nanmean(windows[known], axis=1))
+        spread = np.nanstd(windows[known], axis=1) if smooth > 1 else None
+        return Curve(steps[known], np.nanmean(windows[known], axis=1), spread)
 
     def marks(self) -> list[PhaseMark]:
         """Return the starts of phases and stages in the rows, with the names in events.jsonl."""
@@ -119,10 +123,16 @@ class CurveGroup:
 
 
 def mean(curves: Sequence[Curve]) -> Curve:
-    """Return the mean of R curves at the env steps where all of them have a value; may be empty."""
+    """Return the mean of R curves at the env steps where all of them have a value; may be empty.
+
+    The band is the mean's 95 % interval over the runs, Student's t; that of a single curve is its own.
+    """
+    if len(curves) == 1:
+        return curves[0]
     steps = reduce(np.intersect1d, [curve.steps for curve in curves])
     values = [curve.values[np.isin(curve.steps, steps)] for curve in curves]
-    return Curve(steps, np.mean(values, axis=0))
+    error = np.std(values, axis=0, ddof=1) / math.sqrt(len(curves))
+    return Curve(steps, np.mean(values, axis=0), student_95(len(curves) - 1) * error)
 
 
 def read_history(text: str, *, by_update: bool = False) -> RunHistory:

@@ -176,11 +176,21 @@ def _draw_panel(axes: Axes, panel: Panel, unit: float) -> None:
             for curve in bundle.runs:
                 _draw_line(axes, curve, index, unit, linewidth=0.7, alpha=0.45)
         _draw_line(axes, bundle.mean, index, unit, linewidth=1.8, zorder=3)
+    axes.set_ylim(axes.get_ylim())  # of the lines: a band of two runs is many times as wide
+    for index, bundle in enumerate(panel.bundles):
+        _draw_band(axes, bundle.mean, index, unit)
 
 
 def _draw_line(axes: Axes, curve: Curve, index: int, unit: float, **how: Any) -> None:
     marker = "." if len(curve.steps) <= FEW else ""
     axes.plot(*open_gaps(curve, unit), marker=marker, **_look(index), **how)
+
+
+def _draw_band(axes: Axes, curve: Curve, index: int, unit: float) -> None:
+    if curve.half is not None and len(curve.steps):
+        steps, low = open_gaps(Curve(curve.steps, curve.values - curve.half), unit)
+        _, high = open_gaps(Curve(curve.steps, curve.values + curve.half), unit)
+        axes.fill_between(steps, low, high, color=COLORS[index % len(COLORS)], alpha=0.15, linewidth=0)
 
 
 def _look(index: int) -> dict[str, Any]:

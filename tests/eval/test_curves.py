@@ -164,7 +164,10 @@ def test_groups_are_summed_up_in_a_table_per_metric(make_run, drawn, capsys):
     assert out.endswith("each the mean of 2 updates.\n\nWrote curves.png\n")
     assert drawn[0].labels == ["both (2 runs)", "c"]
     assert points(drawn[0].panels[0].bundles[0].mean) == pytest.approx({1: 0.0, 2: 0.2, 3: 0.5})
-    assert drawn[0].note == "values: each the mean of 2 updates; thin: one run, thick: the mean of its group"
+    assert drawn[0].note == (
+        "values: each the mean of 2 updates; thin: one run, thick: the mean of its group, band: the mean's 95 % "
+        "interval over runs; band of a single run: one standard deviation of its 2 updates"
+    )
     assert main(["all=a,b,c", "--smooth", "1"]) == 0
     assert cells(capsys.readouterr().out, "all") == ["all", "3", "2 to 3", "0.5667", "0.4", "0.8"]
 
@@ -210,6 +213,23 @@ def test_the_picture_shows_every_run_and_mean(make_run):
     assert [line.get_color() for line in lines] == [COLORS[0]] * 3 + [COLORS[1]]
     assert lines[2].get_xdata().tolist() == [1.0, 2.0, 3.0]
     assert lines[2].get_linewidth() > 2 * lines[0].get_linewidth()
+
+
+def test_a_group_has_the_interval_of_its_mean_as_a_band():
+    """By hand: 0.1, 0.3, 0.5 have the mean 0.3 and the standard error 0.2 / sqrt(3); t of two degrees is 4.3027."""
+    three = bundle([0.1, 0.1], [0.3, 0.3], [0.5, 0.5])
+    assert three.mean.half == pytest.approx([4.3027 * 0.2 / 3**0.5] * 2, rel=1e-4)
+    axes = panels._figure(chart(three)).axes[0]
+    (band,) = axes.collections
+    heights = band.get_paths()[0].vertices[:, 1]
+    assert (heights.min(), heights.max()) == pytest.approx((0.3 - 0.49684, 0.3 + 0.49684), abs=1e-4)
+    assert axes.get_ylim() == pytest.approx((0.08, 0.52))  # of the lines
+
+
+def test_a_single_run_has_the_spread_of_its_updates_as_a_band(make_run):
+    make_run("a", [0.1, 0.3, 0.3])
+    assert read_history("a").curve(WIN, smooth=1).half is None
+    assert mean([read_history("a").curve(WIN, smooth=2)]).half == pytest.approx([0.0, 0.1, 0.0])
 
 
 def test_the_png_has_the_colours_of_its_groups_and_no_others(tmp_path):

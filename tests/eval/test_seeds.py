@@ -89,6 +89,8 @@ def test_several_regimes_get_a_table_each_and_one_over_all(make_results, capsys)
         ({"deterministic": False}, ["b: deterministic=False"]),
         ({"regimes": ("full",)}, ["b: regimes differ from a's (missing none; extra full)"]),
         ({"opponents": ("ace", "chaser")}, ["b: opponents differ from a's (missing brawler; extra chaser)"]),
+        ({"kind": "air_combat"}, ["b/eval.json: is of air combat, and only"]),
+        ({"kind": "chess"}, ["b/eval.json: is of chess, and only"]),
         ({"kind": "ladder"}, ["b/eval.json: is a ladder of version 1", "eval/run.py"]),
         ({"kind": "diplomacy", "schema_version": 2}, ["b/eval.json: is of Diplomacy, and only", "eval/curves.py"]),
         ({"records": []}, ["holds no games"]),
@@ -130,11 +132,32 @@ def test_the_defaults():
     assert (options.seed, options.resamples, options.against, options.out) == (0, 9999, (), None)
 
 
-def test_a_run_of_diplomacy_is_sent_to_the_command_that_takes_it(make_results, tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("env", "game"),
+    [
+        ("{id: sparring/Diplomacy-v0}", "Diplomacy"),
+        ("{id: sparring/Chess-v0}", "chess"),
+        ("{id: sparring/AirCombat-v1}", "air combat"),
+        ("{package: openspiel, id: leduc_poker}", "openspiel:leduc_poker"),
+        ("{package: pettingzoo, id: pettingzoo.classic.go_v5}", "pettingzoo:pettingzoo.classic.go_v5"),
+        ("{id: CartPole-v1}", "CartPole-v1"),
+    ],
+)
+def test_a_run_of_another_game_is_refused_before_it_is_evaluated(env, game, make_results, tmp_path, capsys):
+    """Not after hundreds of games that the line asks for."""
     make_results("a", (10, 4))
     (tmp_path / "wolf").mkdir()
-    (tmp_path / "wolf" / "config.yaml").write_text("trainer: grpo\nenv: {id: sparring/Diplomacy-v0}")
+    (tmp_path / "wolf" / "config.yaml").write_text(f"env: {env}")
     assert main(["a", "wolf"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("eval/seeds.py: wolf: is of Diplomacy, and only evaluations of the dogfight")
-    assert "eval/run.py --env diplomacy" in line
+    assert line.startswith(f"eval/seeds.py: wolf: is a run of {game}, and only evaluations of the dogfight")
+    assert "eval/run.py" not in line
+
+
+@pytest.mark.parametrize("env", ["sparring/Dogfight-v0", "sparring/Dogfight-v1"])
+def test_a_run_of_the_dogfight_without_results_is_told_how_to_make_them(env, make_results, tmp_path, capsys):
+    make_results("a", (10, 4))
+    (tmp_path / "wolf").mkdir()
+    (tmp_path / "wolf" / "config.yaml").write_text(f"env: {{id: {env}}}")
+    assert main(["a", "wolf"]) == 2
+    assert "wolf: no eval.json there" in capsys.readouterr().err

@@ -191,7 +191,7 @@ class CloneTrainer:
     def headline(self, metrics: Mapping[str, float]) -> tuple[str, str]:
         """Return the loss and the speed."""
         speed = metrics["time/tokens_per_second"]
-        return "cloning", f"loss {metrics['train/answer_loss']:.3f}, {speed:,.0f} tokens/s"
+        return "cloning", f"loss {metrics['train/answer_loss']:.3f}; {speed:,.0f} tokens/s"
 
     def save_policy(self, path: Path, *, interrupted: bool) -> None:
         """Write the model and its tokenizer."""

@@ -163,9 +163,8 @@ class DiplomacyTask:
     def status(self, plan: TrainingPlan | None = None) -> TaskStatus:
         """Return the opponents and how often the learner had most centres, the share of self-play, and the rating."""
         rates, elo = self.self_play.win_rates(), self.self_play.league[CHALLENGER].elo
-        cost = f" opponents {self._opponent_share:.0%} of play" if self._opponent_share and plan else ""
-        headline, *rest = self_play.league_status(plan, rates, {"elo": elo}, cost)
-        return TaskStatus(f"{GAME.win}: {headline}" if rates else headline, *rest)
+        cost = f"opponents {self._opponent_share:.0%} of play" if self._opponent_share and plan else ""
+        return TaskStatus(*self_play.league_status(plan, rates, {"elo": elo}, cost, win=GAME.win))
 
     def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
         """Return games, league and the best evaluation."""

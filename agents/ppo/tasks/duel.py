@@ -195,7 +195,7 @@ class DuelTask:
     def status(self, plan: TrainingPlan | None = None) -> TaskStatus:
         """Return the bots with win rates, the share of self-play, and the rating."""
         rating = {"elo": self.self_play.league[CHALLENGER].elo} if self.processes.first else {}
-        cost = f" opponents {self._player_share:.0%} of play" if self.opponents.policies and plan else ""
+        cost = f"opponents {self._player_share:.0%} of play" if self.opponents.policies and plan else ""
         return TaskStatus(*self_play.league_status(plan, self._rates(), rating, cost))
 
     def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:

@@ -260,7 +260,7 @@ class GymnasiumTask:
     def status(self, plan: TrainingPlan | None = None) -> TaskStatus:
         """Return the recent return."""
         recent = float(np.mean(self._recent)) if self._recent else None
-        headline = "no episode has ended" if recent is None else f"return {recent:.1f}"
+        headline = "no episode has ended" if recent is None else f"mean return {recent:.1f}"
         return TaskStatus(headline, {}, {"recent_return": recent})
 
     def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:

@@ -34,6 +34,18 @@ MOST_LINES = 7
 """Lines in the plot of Elo: the learner, then the agents that do not change, then the best checkpoints."""
 DRAWN, POOL = "pfsp/", {"league/pool_elo_best": "pool, best", "league/pool_elo_mean": "pool, mean"}
 
+_COLUMNS = (
+    "kind: the challenger is the learner. A bot or player does not change. A checkpoint is a copy of the learner, of "
+    "the update joined at. The base model is the learner before training.",
+    "rating: the strength by all results, in Elo's unit, and its 95 % interval. Bots begin at 1,000, a checkpoint at "
+    "the learner's Elo. Elo: the same from the latest results, and its change since the agent joined. games: results.",
+)
+_OF_TRAINING = (
+    "These are all matches of training from the first update on. The learner was weaker then and samples its actions, "
+    "so the share is usually lower than what the final policy scores: eval/run.py measures that."
+)
+_JOINED = "Elo when it joined is the learner's Elo at that step. games since: results recorded against the copy."
+
 
 def league_report(run: RunRecord, history: History) -> RunReport:
     """Return the report on the league of a run folder.
@@ -109,7 +121,7 @@ def _standings(agents: Sequence[Agent]) -> ReportSection:
         (agent.name, agent.kind, agent.step, rating(agent), agent.elo, agent.elo - agent.start_elo, agent.games)
         for agent in agents
     )
-    return ReportSection("Standings", tables=(ReportTable(columns, rows),))
+    return ReportSection("Standings", _COLUMNS, tables=(ReportTable(columns, rows),))
 
 
 def _crossed(league: League, agents: Sequence[Agent]) -> ReportSection:
@@ -119,10 +131,10 @@ def _crossed(league: League, agents: Sequence[Agent]) -> ReportSection:
     if not names:
         return ReportSection("Results of pairs", ("No game between two agents has been recorded yet.",))
     rows = tuple((one, *(_result(league, one, other) for other in names)) for one in names)
-    text = "The row's share of points against the column, a draw being half, and the number of results."
+    text = ("The row's share of points against the column, a draw being half, and the number of results.", _OF_TRAINING)
     left = sum(agent.games > 0 for agent in agents) - len(names)
     more = (f"{left} agents with fewer games are left out.",) if left else ()
-    return ReportSection("Results of pairs", (text, *more), (ReportTable(("", *names), rows),))
+    return ReportSection("Results of pairs", (*text, *more), (ReportTable(("", *names), rows),))
 
 
 def _result(league: League, one: str, other: str) -> Cell:
@@ -139,4 +151,4 @@ def _joined(joined: Sequence[Agent]) -> ReportSection:
     )
     if not rows:
         return ReportSection("Checkpoints that joined", ("None has joined yet.",))
-    return ReportSection("Checkpoints that joined", tables=(ReportTable(columns, rows),))
+    return ReportSection("Checkpoints that joined", (_JOINED,), tables=(ReportTable(columns, rows),))

@@ -18,6 +18,7 @@ from sparring.configs.core.errors import choose, one_line
 from sparring.eval.analysis import output
 from sparring.eval.analysis.output import html_text, markdown_text
 from sparring.eval.analysis.reports.report import (
+    DAMAGED,
     Cell,
     Finding,
     LinePlot,
@@ -140,6 +141,9 @@ th,td{padding:.2em .8em .2em 0;text-align:left;border-bottom:1px solid #DEE1E5;v
 svg text{font:11px system-ui,sans-serif;fill:#70767E}
 svg text.title{font-size:13px;fill:#1E2228}.grid{stroke:#DEE1E5;stroke-width:.6}
 .mark{stroke:#70767E;stroke-dasharray:3 3}.legend{font-size:12px;margin:0 0 0 62px}
+@media(max-width:600px){body{margin:1em auto;padding:0 .7em}h1{font-size:1.4em;overflow-wrap:anywhere}
+table{font-size:12px}th,td{padding:.2em .5em .2em 0}svg text,svg text.title{font-size:15px}
+.legend{margin:0}th:first-child,td:first-child{position:sticky;left:0;background:#fff}}
 """
 
 
@@ -306,7 +310,7 @@ def print_report(report: RunReport, console: Console) -> None:
     """Print a report. Texts from the run are printed as they are, never as markup."""
     console.print(_text(report.title, style="bold"))
     for line in report.remarks:
-        console.print(_text(line, style="red"))
+        console.print(_text(line, style="red" if line.startswith(DAMAGED) else ""))
     if report.findings is not None:
         _title(console, "Findings")
         for finding in report.findings:

@@ -20,6 +20,10 @@ Cell = str | float | Estimate | tuple[int, ...] | None
 """Content of a table: text, a number, a number with its interval, row numbers, or None for an unknown number."""
 
 
+DAMAGED = "damaged: "
+"""Begins a remark about what could not be read."""
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What was seen: P points of a metric (row numbers and values), and one sentence with the threshold."""
@@ -98,7 +102,7 @@ class RunReport:
     @property
     def remarks(self) -> tuple[str, ...]:
         """Damage and notes, as lines before the findings."""
-        return (*(f"damaged: {line}" for line in self.damage), *(f"note: {line}" for line in self.notes))
+        return (*(f"{DAMAGED}{line}" for line in self.damage), *(f"note: {line}" for line in self.notes))
 
     def as_data(self) -> dict[str, Any]:
         """Return the report as plain data for JSON, without plots; an estimate has the keys value and interval."""

@@ -12,7 +12,7 @@ let game = null, view = 0, turned = null, resigning = null;
 
 socket.addEventListener("message", (event) => {
   const message = JSON.parse(event.data);
-  if (message.kind === "note") { note(message.text); return; }
+  if (message.kind === "note") { note(message.text, message.failed); return; }
   const began = !game || game.you !== message.you || !message.moves.length;
   if (message.moves.length !== game?.moves.length) note("");
   game = message;
@@ -20,7 +20,7 @@ socket.addEventListener("message", (event) => {
   look(game.moves.length);
 });
 socket.addEventListener("close", () => { $("#status").textContent = "The server has ended; start it again and open its new address."; document.body.classList.add("gone"); });
-const note = (text) => { $("#note").textContent = text; };
+const note = (text, failed = false) => { $("#note").textContent = text; $("#note").classList.toggle("failed", failed); };
 const play = (text) => send("move", { text, ply: game.moves.length });
 
 // ---- what is shown ------------------------------------------------------------------------------------------------

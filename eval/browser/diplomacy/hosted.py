@@ -26,7 +26,7 @@ from sparring.envs.diplomacy.records.game_log import result
 from sparring.envs.diplomacy.records.timeline import KINDS, winner
 from sparring.envs.text import Option
 from sparring.eval.browser.diplomacy.live_game import LiveDiplomacy
-from sparring.eval.browser.server import Send
+from sparring.eval.browser.server import Send, failure_note
 from sparring.eval.command import fill_page, join_files
 from sparring.eval.diplomacy.page import board_data, encode_orders, encode_phase, map_parts, page
 
@@ -128,18 +128,18 @@ class HostedDiplomacy:
             problem = f"{type(error).__name__}: {error}"
         self._thinking, self._waiting_for = None, ""
         await self._tell(self._turn())
-        await self._tell({"kind": "note", "text": problem or game.problem})
+        await self._tell(failure_note(problem or game.problem))
 
     async def _hint(self) -> None:
         """Draft what a search would order."""
         await self._wait_for("a search looks for your orders")
         try:
-            line = await in_thread(self._game.hint)
+            note = {"kind": "note", "text": await in_thread(self._game.hint)}
         except InputError as error:
-            line = str(error)
+            note = failure_note(str(error))
         self._thinking, self._waiting_for = None, ""
         await self._tell(self._turn())
-        await self._tell({"kind": "note", "text": line})
+        await self._tell(note)
 
     async def _begin(self) -> None:
         """Put another game in place of this one, whose file stays."""
@@ -151,7 +151,7 @@ class HostedDiplomacy:
         self._thinking = None
         if problem:
             await self._tell(self._turn())
-            await self._tell({"kind": "note", "text": problem})
+            await self._tell(failure_note(problem))
         else:
             ended.close()
             await self._tell({"kind": "begin"})

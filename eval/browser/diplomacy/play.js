@@ -31,7 +31,7 @@ const told = {
     $("#order").value = "";
   },
   thinking({ text }) { wait(text); },
-  note({ text }) { note(text); },
+  note({ text, failed = false }) { note(text, !failed); },
   begin() { location.reload(); },
 };
 socket.addEventListener("message", (event) => { const message = JSON.parse(event.data); told[message.kind](message); });

@@ -16,7 +16,7 @@ from sparring.envs.dogfight.rules import RULES
 from sparring.eval.browser.flying import known_opponents
 from sparring.eval.browser.server import AFTER_EXAMPLES, SCRIPT, BrowserGame, HostedGame, ServerOptions, serve_game
 from sparring.eval.command import make_folders, use_machine, write_asked
-from sparring.eval.options import CommandText, argument, check_page
+from sparring.eval.options import CommandOptions, CommandText, argument, check_page
 
 if TYPE_CHECKING:
     from sparring.agents.opponents.dogfight.load import Entrant
@@ -56,6 +56,21 @@ class DogfightPlayOptions(ServerOptions):
         check_page(self.static, option="--static")
         if self.rules is not None and self.static:
             raise InputError("--rules does not go with --static: a page without a server knows only classic rules")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageOptions(CommandOptions):
+    """Options of `sparring play` without the extra `train`: the page holds the opponent, and there is no server."""
+
+    TEXT = CommandText(
+        SCRIPT,
+        "Fly the dogfight against a policy, on a page of one file. Bots, other games and a local server need more: "
+        "sparring install train play.",
+    )
+    opponent: str = argument(DEFAULT_OPPONENT, metavar="O")
+    """A released policy, as released/dogfight_quickstart, a path (.pt), or a run's name."""
+    no_browser: bool = argument(False)
+    """Print the name of the page without opening it."""
 
 
 def find_opponent(name: str) -> Player:

@@ -57,7 +57,7 @@ def test_a_second_signal_saves_nothing_more(undisturbed, tmp_path, place):
     first, second, code = ((TERM, INT, 130), (INT, TERM, 75))[PLACES.index(place) % 2]
     found, said = signalled(tmp_path, place, first, second)
     assert found == code
-    assert "stopped at once; the last training state is whole" in said
+    assert f"stopped at once; 4 updates are kept in {tmp_path / 'small'}; continue with: " in said
     assert "Traceback" not in said
     assert newest(tmp_path) == 4
     assert leftovers(tmp_path) == []

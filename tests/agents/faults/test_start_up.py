@@ -58,6 +58,55 @@ def test_a_library_that_is_being_imported_cannot_swallow_it(tmp_path, number, co
     assert (process.returncode, process.stderr) == (code, "")
 
 
+COMPILES = """
+import ctypes
+import warp as wp
+from sparring.envs import launcher
+def deadlock(*_, **__):
+    lock, mutex = ctypes.CDLL(None).pthread_mutex_lock, ctypes.create_string_buffer(64)
+    lock(mutex)
+    print("compiling", flush=True)
+    lock(mutex)
+wp.load_module = deadlock
+import train, sys
+sys.exit(train.main())
+"""
+"""A call of native code that does not end, in which Python runs no handler, as in Warp's compiler."""
+
+
+def test_ctrl_c_ends_a_start_that_compiles(tmp_path):
+    code, said = interrupted(tmp_path, COMPILES, "compiling")
+    assert code == 130
+    assert said.strip().endswith("stopped by Ctrl-C; the same command starts or continues the run")
+
+
+def interrupted(root, script, at):
+    """Return exit code and messages of a run's start that gets SIGINT when it prints the line `at`."""
+    run = [sys.executable, "-c", script, *command(root)[2:], "threads=1", "device=cpu"]
+    with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        try:
+            assert any(line == f"{at}\n" for line in process.stdout)
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    return process.returncode, said
+
+
+TRIES = """
+import sys, time, train
+import sparring.agents.ppo.trainer as trainer
+trainer.estimate_seconds = lambda *_, **__: (print('trying', flush=True), time.sleep(90))
+sys.exit(train.main())
+"""
+
+
+def test_ctrl_c_while_the_speed_is_tried_ends_at_once_and_says_how_to_go_on(tmp_path):
+    code, said = interrupted(tmp_path, TRIES, "trying")
+    assert code == 130
+    assert f"stopped at once; 0 updates are kept in {tmp_path / 'mine'}; continue with: " in said
+
+
 def test_a_library_called_by_the_start_cannot_swallow_it():
     lines = indent(SWALLOWS.format(number=int(signal.SIGTERM)), "    ")
     code = f"from sparring.agents.run.signals import stopping_at_once\nwith stopping_at_once():{lines}"

@@ -43,6 +43,24 @@ def test_an_update_that_takes_too_long_is_left(capfd):
     assert "did not end within 0.05 s" in capfd.readouterr().err
 
 
+def test_ctrl_c_waits_for_the_update_however_long_it_takes(capfd):
+    with StopRequest(0.05, "4 updates are kept", unit="step", left=lambda: ", in about 9 s") as stop:
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(0.3)
+    assert stop.exit_code == 130
+    said = "stopping after this step, in about 9 s, which is kept; Ctrl-C again stops at once, and 4 updates are kept"
+    assert capfd.readouterr().err.strip() == said
+
+
+def test_ctrl_c_before_the_first_update_stops_at_once(capfd):
+    with pytest.raises(Stopped) as stopped, StopRequest(60.0, "0 updates are kept", "go on so") as stop:  # noqa: PT012
+        stop.at_once = True
+        signal.raise_signal(signal.SIGINT)
+        pytest.fail("it went on")
+    assert stopped.value.code == 130
+    assert capfd.readouterr().err.strip() == "stopped at once; 0 updates are kept; go on so"
+
+
 def test_a_finished_update_is_not_cut_off_later():
     with StopRequest(0.05):
         signal.raise_signal(signal.SIGINT)

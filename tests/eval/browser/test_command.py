@@ -53,7 +53,7 @@ def write_run(folder):
 
 def bare(*words, cwd):
     command = [sys.executable, "-c", WITHOUT_TORCH, *words]
-    env = {"XDG_CACHE_HOME": str(cwd), "DISPLAY": ":0"}
+    env = {"XDG_CACHE_HOME": str(cwd), "DISPLAY": ":0", "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
 
 
@@ -134,11 +134,27 @@ def test_without_torch_it_flies_and_says_what_training_needs(tmp_path):
     assert "`sparring install train` (1.3 GB) adds torch and Warp" in measured.stdout
     helped = bare("train", "--help", cwd=tmp_path)
     assert (helped.returncode, "sparring train +run=NAME" in helped.stdout) == (0, True)
-    for words in (["train", "+run=quickstart"], ["play", "--opponent", "ace"]):
-        refused = bare(*words, cwd=tmp_path)
-        assert refused.returncode == 2
-        line = f"sparring: {words[0]}: needs the extra train, and torch is not installed"
-        assert (refused.stderr.startswith(line), refused.stderr.count("\n")) == (True, 1)
+    refused = bare("train", "+run=quickstart", cwd=tmp_path)
+    assert refused.returncode == 2
+    line = "sparring: train: needs the extra train, and torch is not installed"
+    assert (refused.stderr.startswith(line), refused.stderr.count("\n")) == (True, 1)
+
+
+def test_without_torch_play_lists_the_options_that_work_and_takes_them(tmp_path):
+    helped = bare("play", "--help", cwd=tmp_path)
+    assert helped.returncode == 0
+    assert {*re.findall(r"--[a-z-]+", helped.stdout)} == {"--help", "--opponent", "--no-browser"}
+    flown = bare("play", "--no-browser", "--opponent", "released/dogfight_quickstart", cwd=tmp_path)
+    assert (flown.returncode, flown.stderr) == (0, "")
+    page = tmp_path / "sparring" / "fly-released-dogfight_quickstart.html"
+    assert (flown.stdout, page.is_file()) == (f"Open this file in a browser, on any machine: {page}\n", True)
+    for words, line in (
+        (["--opponent", "ace"], "ace: a bot has no network to put into a page"),
+        (["--opponent", "nobody"], "nobody"),
+        (["--port", "0"], "--port"),
+    ):
+        refused = bare("play", *words, cwd=tmp_path)
+        assert (refused.returncode, refused.stderr.count("\n"), line in refused.stderr) == (2, 1, True), refused.stderr
 
 
 def test_policies_are_listed_with_what_beats_them(capsys):

@@ -223,7 +223,7 @@ def test_only_the_browser_with_the_token_gets_in(tmp_path):
                 pass
         with connect(f"ws://{host}/match", origin=f"http://{host}", additional_headers={"Cookie": cookie}) as one:
             one.send(b"no text")
-            assert json.loads(one.recv(timeout=30)) == {"kind": "note", "text": "not understood"}
+            assert json.loads(one.recv(timeout=30)) == {"kind": "note", "text": "not understood", "failed": True}
             one.send(json.dumps({"kind": "begin", "opponent": "ace", "regime": "default"}))
             assert json.loads(one.recv(timeout=30))["kind"] == "note"
             assert json.loads(one.recv(timeout=30))["names"] == ["You", "ace"]

@@ -73,6 +73,10 @@ def test_the_page_has_ratings_over_time_the_results_of_pairs_and_who_joined(tmp_
     assert text.count('class="mark"') == 4  # the steps at which a checkpoint joined
     assert "src=" not in text
     assert "http:" not in text
+    for name in standings["tables"][0]["columns"][1:]:  # explained above the table
+        assert name.removesuffix(", 95 % interval").removeprefix("change of ") in " ".join(standings["text"])
+    assert "usually lower than what the final policy scores" in " ".join(crossed["text"])
+    assert "@media(max-width:600px)" in text
 
 
 def test_a_run_without_a_league_is_refused(tmp_path, capsys):

@@ -5,17 +5,19 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from io import StringIO
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 import yaml
+from rich.console import Console
 
 from sparring.eval import runs
 from sparring.eval.analysis.reports import comparison
 from sparring.eval.analysis.reports.power_law import ComputeChoice, compute_of, difference_of_means, mean_of
-from sparring.eval.analysis.reports.rendering import draw_svg, sparkline
-from sparring.eval.analysis.reports.report import LinePlot, PlotLine, number
+from sparring.eval.analysis.reports.rendering import draw_svg, print_report, sparkline
+from sparring.eval.analysis.reports.report import LinePlot, PlotLine, RunReport, number
 from sparring.eval.analysis.reports.rules import RULES
 from sparring.eval.analysis.sources.run_folders import RunFolders
 from sparring.eval.stats.aggregate import Estimate
@@ -333,3 +335,11 @@ def test_sparklines_and_numbers():
 
 def test_the_rules_of_the_package_are_plain_yaml():
     assert yaml.safe_load(RULES.read_text())["rules"]
+
+
+def test_what_is_damaged_is_red_and_a_note_is_not():
+    console = Console(file=StringIO(), force_terminal=True, color_system="standard", width=100)
+    print_report(RunReport("r", (), findings=(), damage=("metrics.jsonl",), notes=("read from W&B",)), console)
+    lines = console.file.getvalue().splitlines()
+    assert [line for line in lines if "\x1b[31m" in line] == ["\x1b[31mdamaged: metrics.jsonl\x1b[0m"]
+    assert "note: read from W&B" in lines
