@@ -168,8 +168,8 @@ def equip(
     """
     if bot == DO_NOTHING or bot == STRAIGHT or bot == TURNING:  # noqa: SIM109
         return orders
-    fights = bot == CHASER or bot == DOGFIGHTER or bot == ACE or bot == BRAWLER
-    if fights and locked and not homing and v.distance > NEAREST_SHOT:
+    peaceful = bot != CHASER and bot != DOGFIGHTER and bot != ACE and bot != BRAWLER
+    if not peaceful and locked and not homing and v.distance > NEAREST_SHOT:
         seen = wp.sqrt(aircraft_brightness(it, it.pos - me.pos) / FAINTEST)
         orders.launch = seen * SURE_PART > 1.0
         if v.off_tail < 0.0:
