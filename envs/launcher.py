@@ -176,7 +176,7 @@ def _start_warp() -> None:
         os.close(nowhere)
 
 
-class WarpMatches:
+class WarpMatches(Copyable):
     """N matches of `seats` seats in Warp arrays, which share memory with torch tensors; most of a `BatchedGame`.
 
     The arrays `_kept` of `_world`, of the types `_structs`, are the state, with the tensors `_carried`. Results are
@@ -184,6 +184,11 @@ class WarpMatches:
     """
 
     _structs: ClassVar[dict[str, Any]]
+    _values: ClassVar[dict[str, Any]]
+    """Structs of numbers by attribute, which a copy gets."""
+    _arrays: dict[str, tuple[str, ...]]
+    """Arrays that belong to Warp, by the struct that refers to them; all others are tensors."""
+    _references: ClassVar[tuple[str, ...]] = ("_wp_actions", "_wp_restart", "_recorded", "_results")
     _names: ClassVar[Sequence[str]]
     """Scripted players by id."""
     _drawn_on: ClassVar[tuple[str, ...]] = ("clock",)
@@ -290,6 +295,35 @@ class WarpMatches:
             self._set(name, structs.reshape(getattr(self._world, name).shape))
         for name in self._carried:
             getattr(self, name).copy_(state[name])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for a copy: beside `state_dict`, the options and the results of the last step."""
+        values = {
+            part: {name: getattr(getattr(self, part), name) for name in kind.vars}
+            for part, kind in self._values.items()
+        }
+        with self._launcher.stream():
+            arrays = {
+                part: {name: np.array(getattr(getattr(self, part), name).numpy()) for name in names}
+                for part, names in self._arrays.items()
+            }
+        state = {name: value for name, value in super().__getstate__().items() if name not in (*values, *arrays)}
+        return state | {"values": values, "arrays": arrays}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Continue from a `__getstate__`."""
+        values, arrays = state.pop("values"), state.pop("arrays")
+        for part, kind in self._values.items():
+            setattr(self, part, kind())
+            for name, value in values[part].items():
+                setattr(getattr(self, part), name, value)
+        super().__setstate__(state)
+        with self._launcher.stream():
+            for part, rows in arrays.items():
+                for name, row in rows.items():
+                    target = getattr(getattr(self, part), name)
+                    if target.size:
+                        wp.copy(target, wp.array(row, dtype=target.dtype, device=self._launcher.wp_device))
 
     def close(self) -> None:
         """End the worker threads."""

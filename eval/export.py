@@ -1,6 +1,6 @@
 """Export a checkpoint's deterministic policy to ONNX: `python eval/export.py --ckpt final.pt --out agent.onnx`.
 
-`onnx_model.py` documents inputs and outputs of the dogfight, `seat_model.py` those of games of other packages. Models
+`onnx_model.py` documents inputs and outputs of the dogfight, `seat_model.py` those of all others. Models
 whose outputs differ from torch are rejected, and of the dogfight those above 250,000 parameters or 10 MB. Needs onnx
 and onnxruntime: `sparring install export`. Exit codes: 0 done, 2 bad input or a package missing (one line on stderr),
 130 stopped with Ctrl-C.
@@ -17,9 +17,8 @@ from runpy import run_path
 if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/export.py")
 
-from sparring.agents.opponents.players import BOT_PREFIX, check_game, find_checkpoint, trained_in
+from sparring.agents.opponents.players import BOT_PREFIX, find_checkpoint, trains_language_model
 from sparring.configs.core.errors import InputError
-from sparring.configs.games import is_imported
 from sparring.envs.dogfight import GAME
 from sparring.eval.command import run_command
 from sparring.eval.options import CommandOptions, CommandText, argument, parse
@@ -67,23 +66,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def export_policy(options: ExportOptions) -> ExportedPolicy:
     """Write a policy. Raises `InputError` for bad input, or one that cannot be exported."""
-    checkpoint = find_checkpoint(options.ckpt, GAME)
-    if not is_imported({"id": trained_in(checkpoint.parent / "config.yaml")}):
-        check_game(GAME, checkpoint)
+    checkpoint = find_checkpoint(options.ckpt)
+    _check_trainer(checkpoint)
     from sparring.agents.opponents.dogfight.onnx_file import export_package, parameter_count
-    from sparring.agents.policies.checkpoint import load_checkpoint
+    from sparring.agents.policies.checkpoint import game_of_policy, load_checkpoint
     from sparring.eval.onnx_export.onnx_model import export
     from sparring.eval.onnx_export.seat_model import export_seats
 
     policy, path = load_checkpoint(checkpoint), options.out or checkpoint.with_suffix(".onnx")
     batch = options.batch or (ONE if policy.contract.get("rules") == "challenge" else FREE)
-    seats = "masked" in policy.contract
-    difference = (export_seats if seats else export)(policy, path, free=batch == FREE)
+    dogfight = game_of_policy(policy.contract) is GAME
+    difference = (export if dogfight else export_seats)(policy, path, free=batch == FREE)
     data, network = path.read_bytes(), policy.network
     parameters = parameter_count(export_package("onnx").load_model_from_string(data))
     memory = getattr(network, "memory_size", 0) // 2
     sizes = network.obs_dim, network.action_size, memory
     return ExportedPolicy(path, batch, *sizes, parameters, len(data), difference)
+
+
+def _check_trainer(checkpoint: Path) -> None:
+    """Raise `InputError` for the file of a run of a language model, before torch loads."""
+    if trains_language_model(checkpoint.parent / "config.yaml"):
+        raise InputError(f"{checkpoint}: is of a language model, which has no ONNX export; name a run of trainer=ppo")
 
 
 def _run(arguments: Sequence[str]) -> int:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -29,12 +29,13 @@ from sparring.agents.policies.networks import build_network
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.tensor_file import check_tensor, check_tensors
 from sparring.envs.imported.batch import MatchBatch
+from sparring.envs.launcher import Copyable
 
 RESULTS = 3
 """Columns of sums before the statistics: wins, draws, losses."""
 
 
-class SeatsEnv(OpponentSeats):
+class SeatsEnv(OpponentSeats, Copyable):
     """Matches of `batch` between one learner and `players` by name, snapshots of `network_shape`, and itself.
 
     `memory_size` is that of the learner's network; `seed` seeds the actions of snapshots. `batch` has the matches of
@@ -42,6 +43,7 @@ class SeatsEnv(OpponentSeats):
     """
 
     quarantined: Tensor
+    _references: ClassVar[tuple[str, ...]] = ("obs", "final_obs", "_by_match")
 
     def __init__(
         self,
@@ -80,10 +82,8 @@ class SeatsEnv(OpponentSeats):
         self.simulator_seconds = self.player_seconds = 0.0
         self.remarks: list[str] = []
         self.quarantined = torch.zeros((), dtype=torch.int64)
-        self.obs = batch.obs.flatten(0, 1)
-        self.final_obs = batch.final_obs.flatten(0, 1)
         self._actions = torch.zeros(self.lanes, batch.action_size)
-        self._by_match = self._actions.view(n, seats, -1)
+        self._bind()
         widest = max((player.memory_size for player in self._all), default=0)
         self.memory = torch.zeros(self.lanes, memory_size)
         self._player_memory = torch.zeros(self.lanes, widest)
@@ -93,6 +93,11 @@ class SeatsEnv(OpponentSeats):
         self._return = torch.zeros(n, dtype=torch.float64)
         self._sums = torch.zeros(self.itself + 1, RESULTS + len(batch.stat_names) + 1, dtype=torch.float64)
         self._seat_opponents(np.ones(self.share.total, dtype=bool))
+
+    def _bind(self) -> None:
+        """Make the views of the batch's tensors and of the actions."""
+        self.obs, self.final_obs = self.batch.obs.flatten(0, 1), self.batch.final_obs.flatten(0, 1)
+        self._by_match = self._actions.view(self.num_envs, self.seats, -1)
 
     @property
     def longest_episode(self) -> int:

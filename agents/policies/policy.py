@@ -10,6 +10,7 @@ matches carries it with `step`; `act` refuses such a policy.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ class Policy:
 
     Deterministic actions are the Gaussian's mean and the likelier side of the Bernoulli; otherwise actions are sampled
     with the policy's own generator, seeded with `seed`. `encode` converts observations [B, D] to those that the network
-    takes.
+    takes, `decode` its actions [B, A] to those of the matches.
     """
 
     def __init__(
@@ -49,8 +50,9 @@ class Policy:
         deterministic: bool = True,
         seed: int = 0,
         encode: Callable[[Tensor], Tensor] = Tensor.float,
+        decode: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
-        self.network, self._encode = network, encode
+        self.network, self._encode, self._decode = network, encode, decode
         self.contract = dict(contract)
         self.name = name
         self.deterministic = deterministic
@@ -66,6 +68,13 @@ class Policy:
         """Read a checkpoint; raises `CheckpointError` if it cannot be used. The policy is named after its file."""
         checkpoint = load_checkpoint(path, device)
         return cls(checkpoint.network, checkpoint.contract, name=str(path), deterministic=deterministic)
+
+    def sampling(self) -> Policy:
+        """Return the same policy, with a generator of its own, that samples its actions."""
+        other = copy.copy(self)
+        other.deterministic, other._generator = False, torch.Generator(self.device)
+        other.reseed(0)
+        return other
 
     def reseed(self, seed: int) -> None:
         """Restart the sequence of sampled actions."""
@@ -129,7 +138,8 @@ class Policy:
     def _answer(self, obs: Tensor, memory: Tensor, *, deterministic: bool) -> tuple[Tensor, Tensor]:
         how: dict[str, Any] = {"deterministic": deterministic, "generator": self._generator}
         if not self.memory_size:
-            return self.network.act(obs, **how)[0], memory
+            actions = self.network.act(obs, **how)[0]
+            return (self._decode(actions) if self._decode else actions), memory
         assert isinstance(self.network, SeatNetwork)
         actions, _, after = self.network.step(obs, memory, critic=False, **how)
         return actions, after

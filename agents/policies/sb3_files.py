@@ -1,34 +1,40 @@
 """Files of Stable-Baselines3, read without executing code from them: its policies, and statistics of `VecNormalize`.
 
-An SB3 zip holds `policy.pth` (tensors, read with weights_only) and `data` (JSON whose values are pickles, each with a
-readable description). Only the descriptions are read: loading an untrusted pickle can execute arbitrary code. A plain
-policy of two layers of ReLU or tanh with Gaussian actions is the same function as our network without Bernoulli
-actions; anything else is refused with the reason.
+An SB3 zip holds `policy.pth` (tensors, read with weights_only) and `data`: JSON in which all but plain values are
+pickles. Loading an untrusted pickle can execute arbitrary code, so that these are read as inert records. A plain policy
+of two layers of ReLU or tanh with Gaussian actions is the same function as our network without Bernoulli actions;
+anything else is refused with the option that differs. SB3's `predict` then makes an action a of the game from the
+Gaussian's g, with the bounds l and h of the zip's own action space:
 
-SB3 pickles `VecNormalize`. Here every object of the pickle becomes an inert record of its name, arguments and state, so
-that loading calls nothing; a file that names anything but NumPy, Gymnasium's spaces and SB3's two classes is refused. A
+    a = clip(g, l, h),   or with squash_output   a = l + (tanh(g) + 1) / 2 (h - l)
+
+A zip with other finite bounds than the game's was trained under a wrapper that scales actions, as Gymnasium's
+`RescaleAction`; they are scaled here as well.
+
+SB3 pickles `VecNormalize`; a file that names anything but NumPy, Gymnasium's spaces and SB3's two classes is refused. A
 policy trained under it observed clip((obs - mean) / sqrt(variance + epsilon), -clip_obs, clip_obs).
 """
 
 from __future__ import annotations
 
-import io
+import base64
 import json
-import pickle
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from gymnasium.spaces import Box
 from torch import Tensor, nn
 
 from sparring.agents.policies.actor_critic import ActorCritic, network_shape
+from sparring.agents.policies.inert_pickle import Record, global_name, numbers, read_pickle
 from sparring.agents.policies.networks import check_weights
-from sparring.configs.core.archive import TensorFileError, check_members, check_pickle
+from sparring.configs.core.archive import TensorFileError, check_members
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import read_regular
 from sparring.configs.core.tensor_file import unpack
@@ -48,17 +54,116 @@ LAYERS = {
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 """Our activation names, and torch's classes."""
 
+POLICY_CLASS = "stable_baselines3.common.policies.ActorCriticPolicy"
+EXTRACTOR = "stable_baselines3.common.torch_layers.FlattenExtractor"
+_ACTIVATIONS = {f"torch.nn.modules.activation.{kind.__name__}": name for name, kind in ACTIVATIONS.items()}
+_SPACE = re.compile(r"gym(nasium)?\.spaces\.box\.Box")
+_WITHOUT_EFFECT = (
+    *("net_arch", "full_std", "log_std_init", "ortho_init", "optimizer_class", "optimizer_kwargs"),
+    *("share_features_extractor", "features_extractor_kwargs", "normalize_images"),
+)
+"""Options of `POLICY_CLASS` that the weights show, or that change only training, pictures or other extractors."""
+
 
 class SB3Error(InputError):
     """An SB3 file or policy that cannot be played here; the message is one line with the reason."""
 
 
+class Bounds(NamedTuple):
+    """Bounds of a Box: `low` and `high`, float64 of its shape."""
+
+    low: np.ndarray
+    high: np.ndarray
+
+    def same_as(self, space: Box, *, within: float = 0.0) -> bool:
+        """Return whether a space has these bounds, up to a difference of `within`."""
+        if self.low.shape != space.shape:
+            return False
+        return all(
+            np.allclose(*ends, rtol=0.0, atol=within) for ends in ((self.low, space.low), (self.high, space.high))
+        )
+
+    @property
+    def free(self) -> bool:
+        """True if no number is bounded."""
+        return bool(np.isneginf(self.low).all() and np.isposinf(self.high).all())
+
+    def __str__(self) -> str:
+        if not self.low.size:
+            return "Box of nothing"
+        ends = (np.unique(end) for end in self)
+        low, high = (f"{end[0]:g}" if len(end) == 1 else f"{end[0]:g}..{end[-1]:g}" for end in ends)
+        return f"Box({low}, {high}, {self.low.shape})"
+
+
+@dataclass(frozen=True, eq=False)
+class GameActions:
+    """Actions of a game [B, A] from the Gaussians' of a zip: `low` and `high` are its own bounds, float32 [A]."""
+
+    low: Tensor
+    high: Tensor
+    squash: bool
+    game_low: Tensor
+    game_high: Tensor
+
+    def __call__(self, actions: Tensor) -> Tensor:
+        """Return them within the bounds of the game."""
+        if self.squash:
+            part = 0.5 * (actions.tanh() + 1.0)
+        else:
+            part = (actions.clamp(self.low, self.high) - self.low) / (self.high - self.low)
+        return self.game_low + part * (self.game_high - self.game_low)
+
+    def to(self, device: str | torch.device) -> GameActions:
+        """Return them on a device."""
+        low, high, game_low, game_high = (
+            end.to(device) for end in (self.low, self.high, self.game_low, self.game_high)
+        )
+        return GameActions(low, high, self.squash, game_low, game_high)
+
+
+@dataclass(frozen=True, eq=False)
+class SB3Policy:
+    """Policy of a zip."""
+
+    network: ActorCritic
+    observation: Bounds
+    """Those of its own observation space, as `action` of its action space."""
+    action: Bounds
+    squash: bool
+    """Actions are squashed by tanh."""
+    normalized: bool | None
+    """Whether it was trained under `VecNormalize`; None if the zip does not show it."""
+
+    def actions_in(self, space: Box) -> GameActions | None:
+        """Return the conversion to a game's action `space`; None if the game's own clipping does the same.
+
+        Raises `SB3Error` for a zip whose action space has another shape, or no finite bounds, which SB3 demands.
+        """
+        shown, fix = f"action_space={self.action}", f"train it in an action space like the game's {space}"
+        if self.action.low.shape != space.shape:
+            raise SB3Error(f"{shown}: expected {space.shape[0]} numbers; {fix}")
+        if not np.isfinite(np.stack(self.action)).all() or not (self.action.low < self.action.high).all():
+            raise SB3Error(f"{shown}: expected finite bounds of every number; {fix}")
+        if self.action.same_as(space) and not self.squash:
+            return None
+        ends = (*self.action, space.low, space.high)
+        low, high, game_low, game_high = (torch.from_numpy(np.asarray(end, dtype=np.float32)) for end in ends)
+        return GameActions(low, high, self.squash, game_low, game_high)
+
+
 def to_actor_critic(
-    state: Mapping[str, Tensor], activation: str, *, binary: int = 0, categorical: int | Sequence[int] = 0
+    state: Mapping[str, Tensor],
+    activation: str,
+    *,
+    binary: int = 0,
+    categorical: int | Sequence[int] = 0,
+    expln: bool = False,
 ) -> ActorCritic:
     """Convert SB3's `state_dict`; raise `SB3Error` for another architecture.
 
-    Its actions are `binary` switches, `categorical` choices, or else continuous; SB3 has one kind at a time.
+    Its actions are `binary` switches, `categorical` choices, or else continuous; SB3 has one kind at a time. gSDE's
+    standard deviation is exp(log_std), or with `expln` that up to 1, and above 1 + log(1 + log_std).
     """
     gaussian = not (binary or categorical)
     known = {f"{layer}.{part}" for layer in LAYERS for part in ("weight", "bias")} | (
@@ -66,76 +171,131 @@ def to_actor_critic(
     )
     odd = sorted(known.symmetric_difference(state))
     if odd:
-        raise SB3Error(f"its policy is not two plain layers each for actions and values: {', '.join(odd[:3])}")
+        raise SB3Error(f"its policy is not two plain layers each for actions and values: {', '.join(odd[:3])}; {FIX}")
     first = state["mlp_extractor.policy_net.0.weight"]
     log_std = state["log_std"] if gaussian else torch.zeros(0)
     if not all(isinstance(one, Tensor) for one in (first, log_std)) or first.dim() != 2 or log_std.dim() not in (1, 2):
         raise SB3Error("its layers have other shapes than those of a policy")
     hidden, obs_dim = first.shape
     gsde, continuous = log_std.dim() == 2, log_std.shape[-1]
+    if gsde:
+        log_std, continuous = _state_dependent(log_std, state["action_net.bias"], expln=expln)
     config = NetworkConfig(hidden=hidden, activation=activation, log_std_min=-20.0, log_std_max=5.0, gsde=gsde)
     ours = {f"{LAYERS[layer]}.{part}": state[f"{layer}.{part}"] for layer in LAYERS for part in ("weight", "bias")}
     ours["log_std"] = log_std
     try:
         check_weights(network_shape(obs_dim, continuous, binary, config, categorical=categorical), ours)
     except InputError as error:
-        raise SB3Error(f"its layers are not all of one width, or not of finite float32 numbers: {error}") from error
+        raise SB3Error(
+            f"its layers are not all of one width, or not of finite float32 numbers: {error}; {FIX}"
+        ) from error
     network = ActorCritic(obs_dim, continuous, binary, config, categorical=categorical)
     network.load_state_dict(ours)
     return network
 
 
-def read_zip(path: Path) -> ActorCritic:
+FIX = "train it with net_arch=[64, 64] or another two layers of one width"
+
+
+def _state_dependent(log_std: Tensor, bias: Any, *, expln: bool) -> tuple[Tensor, int]:
+    """Return log sigma [L, C] of gSDE, and C; without `full_std` SB3 has one for all actions, [L, 1]."""
+    continuous = len(bias) if isinstance(bias, Tensor) and bias.dim() == 1 else log_std.shape[1]
+    if log_std.shape[1] == 1:
+        log_std = log_std.expand(-1, continuous).contiguous()
+    above = (log_std.clamp_min(0.0).log1p() + 1.0).log()
+    return (torch.where(log_std > 0.0, above, log_std) if expln else log_std), continuous
+
+
+def read_zip(path: Path) -> SB3Policy:
     """Read the policy of an SB3 zip; raise `SB3Error` for another kind of file or an unsupported policy."""
-    state, data = _read(path)
-    activation = _activation(data)
-    ours = {kind.__name__: name for name, kind in ACTIVATIONS.items()}
-    if activation not in ours:
-        raise SB3Error(f"{path}: its activation is {activation}; train it with one of torch.nn's {', '.join(ours)}")
     try:
-        return to_actor_critic(state, ours[activation])
-    except SB3Error as error:
-        raise SB3Error(f"{path}: {error}") from error
-
-
-def was_normalized(path: Path) -> bool | None:
-    """Return whether the policy of an SB3 zip was trained under `VecNormalize`; None if the zip does not show it.
-
-    SB3 keeps the last observations, and only under that wrapper also those before it.
-    """
-    _, data = _read(path)
-    if not isinstance(data, dict) or data.get("_last_obs") is None or "_last_original_obs" not in data:
-        return None
-    return data["_last_original_obs"] is not None
-
-
-def _read(path: Path) -> tuple[dict[str, Tensor], object]:
-    """Return the weights and the descriptions of an SB3 zip."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            check_members(archive.infolist(), path.stat().st_size)
-            weights, data = archive.read("policy.pth"), json.loads(archive.read("data"))
-        return unpack(weights), data
+        weights, data = _read(path)
+        return _policy(weights, data)
     except TensorFileError as error:
         raise SB3Error(f"{path}: it or its policy.pth {error}") from error
+    except InputError as error:
+        raise SB3Error(f"{path}: {error}") from error
     except Exception as error:  # a flipped bit can raise any exception
         raise SB3Error(f"{path}: is damaged, or not a model saved by Stable-Baselines3") from error
 
 
-def _activation(data: object) -> str:
-    """Return the activation's name from the description in `data`; SB3's default if there is none."""
-    options = data.get("policy_kwargs") if isinstance(data, dict) else None
-    described = str(options.get("activation_fn", "")) if isinstance(options, dict) else ""
-    match = re.search(r"activation\.(\w+)", described)
-    return match.group(1) if match else "Tanh"
+def _policy(weights: bytes, data: Mapping[str, Any]) -> SB3Policy:
+    kind = global_name(_value(data, "policy_class"))
+    if kind != POLICY_CLASS:
+        raise SB3Error(
+            f"policy_class={kind or 'a class of its own script'}: only {POLICY_CLASS} is played, the MlpPolicy of PPO, "
+            "A2C and TRPO; train one of these"
+        )
+    options = _value(data, "policy_kwargs")
+    if not isinstance(options, dict):
+        raise SB3Error("policy_kwargs: expected a dictionary; save the model again with Stable-Baselines3")
+    activation, extractor = (
+        global_name(options[key]) if key in options else default
+        for key, default in (
+            ("activation_fn", "torch.nn.modules.activation.Tanh"),
+            ("features_extractor_class", EXTRACTOR),
+        )
+    )
+    if activation not in _ACTIVATIONS:
+        raise SB3Error(
+            f"policy_kwargs.activation_fn={activation or 'a function of its own script'}: its activation is not one of "
+            "torch.nn's ReLU and Tanh; train it with one of these"
+        )
+    if extractor != EXTRACTOR:
+        raise SB3Error(
+            f"policy_kwargs.features_extractor_class={extractor or 'a class of its own script'}: expected {EXTRACTOR}, "
+            "the default; train it without another extractor"
+        )
+    switches = {key: options.get(key, False) for key in ("squash_output", "use_expln")}
+    known = (*switches, *_WITHOUT_EFFECT, "activation_fn", "features_extractor_class")
+    for key, value in options.items():
+        if key not in known or (key in switches and not isinstance(value, bool)):
+            shown = value if isinstance(value, bool | int | float | str) else type(value).__name__
+            raise SB3Error(f"policy_kwargs.{key}={shown}: expected only options of {POLICY_CLASS}; train it without")
+    observation, action = (_bounds(data, key) for key in ("observation_space", "action_space"))
+    network = to_actor_critic(unpack(weights), _ACTIVATIONS[activation], expln=switches["use_expln"])
+    shown = data.get("_last_obs") is not None and "_last_original_obs" in data  # only VecNormalize keeps the latter
+    normalized = data["_last_original_obs"] is not None if shown else None
+    return SB3Policy(network, observation, action, switches["squash_output"], normalized)
+
+
+def _value(data: Mapping[str, Any], key: str) -> Any:
+    """Return a value of `data`: plain as it is, a pickle as records."""
+    if key not in data:
+        raise SB3Error(f"{key} is missing; save the model again with Stable-Baselines3")
+    value = data[key]
+    if not isinstance(value, dict) or ":serialized:" not in value:
+        return value
+    try:
+        return read_pickle(base64.b64decode(value[":serialized:"], validate=True))
+    except Exception as error:  # a flipped bit can raise any exception
+        raise SB3Error(f"{key}: is damaged; save the model again with Stable-Baselines3") from error
+
+
+def _bounds(data: Mapping[str, Any], key: str) -> Bounds:
+    space = _value(data, key)
+    if not isinstance(space, Record) or not _SPACE.fullmatch(space.name):
+        kind = space.name if isinstance(space, Record) else type(space).__name__
+        raise SB3Error(f"{key}={kind}: expected a Box; train it in the spaces of the game that it is to play")
+    try:
+        return Bounds(*(numbers(space.state[end]) for end in ("low", "high")))
+    except InputError as error:
+        raise SB3Error(f"{key}: {error}; train it in the spaces of the game that it is to play") from error
+
+
+def _read(path: Path) -> tuple[bytes, Mapping[str, Any]]:
+    """Return the file of the weights in an SB3 zip, and its `data`; damage raises any exception."""
+    with zipfile.ZipFile(path) as archive:
+        check_members(archive.infolist(), path.stat().st_size)
+        weights, data = archive.read("policy.pth"), json.loads(archive.read("data"))
+    if not isinstance(data, dict):
+        raise SB3Error("data: expected an object; save the model again with Stable-Baselines3")
+    return weights, data
 
 
 KNOWN = ("numpy", "gymnasium.spaces", "stable_baselines3.common")
 """Modules, and all inside them, whose objects are read as records."""
-MOST_BYTES = 1 << 24
 _WRAPPER = "stable_baselines3.common.vec_env.vec_normalize.VecNormalize"
-_ARRAYS = re.compile(r"numpy\.(_core|core)\.(multiarray\._reconstruct|numeric\._frombuffer)")
-_SCALAR = re.compile(r"numpy\.(_core|core)\.multiarray\.scalar")
 
 
 class StatisticsError(InputError):
@@ -159,33 +319,6 @@ class ObsStatistics:
         return ObsStatistics(self.mean.to(device), self.std.to(device), self.clip)
 
 
-class _Record:
-    """Inert stand-in for an object of a pickle."""
-
-    name = ""
-    args: tuple[Any, ...]
-    state: Any
-
-    def __new__(cls, *args: Any) -> _Record:
-        record = object.__new__(cls)
-        record.args, record.state = args, None
-        return record
-
-    def __init__(self, *args: Any) -> None:
-        """Take the arguments that `__new__` keeps."""
-
-    def __setstate__(self, state: Any) -> None:
-        self.state = state
-
-
-class _RecordReader(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> type[_Record]:
-        """Return a class of records, and import nothing."""
-        if not any(module == known or module.startswith(f"{known}.") for known in KNOWN):
-            raise StatisticsError(f"names {module}.{name}, which has no place there and is not run")
-        return type("_Record", (_Record,), {"name": f"{module}.{name}"})
-
-
 def find_statistics(model: Path) -> Path | None:
     """Return the file of statistics beside an SB3 zip under one of the usual names, the most specific first."""
     stem, names = model.stem, [f"{model.stem}_vecnormalize.pkl"]
@@ -201,8 +334,8 @@ def read_statistics(path: Path, size: int) -> ObsStatistics | None:
     Raises `StatisticsError` for another kind of file, other observations, or values that are not finite.
     """
     try:
-        wrapper = _load(read_regular(path, follow=True))
-        if not isinstance(wrapper, _Record) or wrapper.name != _WRAPPER or not isinstance(wrapper.state, dict):
+        wrapper = read_pickle(read_regular(path, follow=True), KNOWN)
+        if not isinstance(wrapper, Record) or wrapper.name != _WRAPPER or not isinstance(wrapper.state, dict):
             raise StatisticsError("is not a VecNormalize saved by Stable-Baselines3")
         return _statistics(wrapper.state, size)
     except InputError as error:
@@ -213,43 +346,16 @@ def read_statistics(path: Path, size: int) -> ObsStatistics | None:
         raise StatisticsError(f"{path}: is damaged, or not a VecNormalize saved by Stable-Baselines3") from error
 
 
-def _load(data: bytes) -> Any:
-    if len(data) > MOST_BYTES:
-        raise StatisticsError(f"has {len(data)} bytes; those of statistics have at most {MOST_BYTES}")
-    try:
-        check_pickle(data)
-    except TensorFileError as error:
-        raise StatisticsError(str(error)) from error
-    return _RecordReader(io.BytesIO(data)).load()
-
-
 def _statistics(state: dict[str, Any], size: int) -> ObsStatistics | None:
     if not state.get("norm_obs", True):
         return None
-    if not isinstance(record := state["obs_rms"], _Record):
+    if not isinstance(record := state["obs_rms"], Record):
         raise StatisticsError("has statistics of observations with several parts; these have one")
-    mean, variance = (_numbers(record.state[name]) for name in ("mean", "var"))
-    clip, epsilon = (float(_numbers(state[name])) for name in ("clip_obs", "epsilon"))
+    mean, variance = (numbers(record.state[name]) for name in ("mean", "var"))
+    clip, epsilon = (float(numbers(state[name])) for name in ("clip_obs", "epsilon"))
     if mean.shape != (size,) or variance.shape != (size,):
         raise StatisticsError(f"has statistics of shape {mean.shape}, but the policy observes {size} floats")
     spread = np.sqrt(variance + epsilon)
     if not (np.isfinite(mean).all() and np.isfinite(spread).all() and (spread > 0).all() and clip > 0):
         raise StatisticsError("has statistics that are not finite, or a spread or bound that is not above 0")
     return ObsStatistics(torch.from_numpy(mean), torch.from_numpy(spread), clip)
-
-
-def _numbers(value: Any) -> np.ndarray:
-    """Return a number, or a record of an array or a NumPy number, as float64."""
-    if isinstance(value, int | float):
-        return np.array(value, dtype=np.float64)
-    assert isinstance(value, _Record)
-    if _SCALAR.fullmatch(value.name):
-        kind, data, shape = *value.args, ()
-    elif _ARRAYS.fullmatch(value.name) and value.state:
-        _, shape, kind, _, data = value.state
-    else:
-        data, kind, shape, _ = value.args
-    letters, order = kind.args[0], kind.state[1]
-    if letters not in ("f4", "f8", "i8"):
-        raise StatisticsError(f"has an array of {letters}, where numbers are expected")
-    return np.frombuffer(data, np.dtype(order + letters)).reshape(shape).astype(np.float64)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -72,6 +72,8 @@ class AirCombatBatch(WarpMatches):
 
     """
 
+    _values: ClassVar[dict[str, Any]] = {"_settings": CombatSettings, "_weights": CombatWeights}
+    _references = (*WarpMatches._references, "_further")
     _structs, _names = _STRUCTS, tuple(game.BOTS)
     bot_id = staticmethod(game.bot_id)
 
@@ -105,8 +107,6 @@ class AirCombatBatch(WarpMatches):
         self._settings.ticks_per_step, self._settings.max_ticks = action_repeat, max_ticks
         check_number("chase", chase, "[0, 1]")
         self._settings.seed, self._settings.chase = seed, chase
-        # Kernels of a match with options take them last.
-        self._further = [] if options == game.PLAIN else [_battle_settings(options)]
         if reward is not None and not isinstance(reward, CombatReward):
             raise ConfigError(f"reward={reward!r}: must be a CombatReward, as in CombatReward(win=1.0)")
         self._weights = reward_weights(CombatWeights(), reward or CombatReward(), gamma)
@@ -183,7 +183,7 @@ class AirCombatBatch(WarpMatches):
         self._launcher.launch(self._recorded)
 
     def _allocate(self) -> None:
-        n, seats, device = self.num_envs, self.seats, self._launcher.wp_device
+        n, seats = self.num_envs, self.seats
         new = partial(torch.zeros, device=self.device)
         self.obs, self.final_obs = new(n, seats, self.obs_dim), new(n, seats, self.obs_dim)
         self.reward, self.final_hp = new(n, seats), new(n, seats)
@@ -194,10 +194,16 @@ class AirCombatBatch(WarpMatches):
         self.match_id = torch.arange(n, dtype=torch.int32, device=self.device)
         self.actions = new(n, seats, self.action_size)
         self.ranges = torch.tensor(game.ranges(self.options.randomization), device=self.device)
-        self._carried = _CARRIED
         self._restart = new(n, dtype=torch.bool)
+        self._bind()
+
+    def _bind(self) -> None:
+        """Make the kernels' structs refer to the memory of the tensors."""
+        n, seats, device = self.num_envs, self.seats, self._launcher.wp_device
+        # Kernels of a match with options take them last.
+        self._further = [] if self.options == game.PLAIN else [_battle_settings(self.options)]
         self._launcher.load(battle if self._further else step)
-        self._recorded = []
+        self._recorded, self._carried = [], _CARRIED
         self._world, self._results = Battle() if self._further else AirWorld(), AirResults()
         slots = seats * game.SLOTS if self._settings.single_rounds else 0
         shapes: dict[str, tuple[int, ...]] = {"planes": (n, seats), "rounds": (n, slots), "clock": (n,)}
@@ -213,6 +219,7 @@ class AirCombatBatch(WarpMatches):
             scratch = {"past": (n, missiles), "seats": (n, seats)}
             self._carried += ("ranges",)
         self._kept = tuple(shapes)
+        self._arrays = {"_world": (*shapes, *scratch)}
         with self._launcher.stream():
             self._world.tables = load_tables(device)
             for name, shape in (shapes | scratch).items():

@@ -29,8 +29,11 @@ from sparring.envs.diplomacy.bots.seed_dumbbot_values import seed_neighbours
 from sparring.envs.diplomacy.bots.simple import bots_kernel
 from sparring.envs.diplomacy.orders.listing import ListedOrders, Lister
 from sparring.envs.diplomacy.validation import check_players, check_whole
+from sparring.envs.kernel_bots import check_branches
 from sparring.envs.launcher import Copyable, Launcher
 
+check_branches(codes.BOTS, simple.is_simple, dumbbot.has_to_order, seed_bots.is_seed_bot)
+check_branches(codes.BOTS, simple.preference_of, dumbbot.has_to_order, seed_bots.aim_of)
 MOST_GAMES, MOST_THREADS = 10_000_000, 4096
 LARGEST_SEED = 2**32 - 1
 VIA = (SEA := "sea", LAND := "land")

@@ -20,7 +20,7 @@ from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.config import RewardConfig, check_ranges
 from sparring.envs.dogfight.kernels import state as structs
 from sparring.envs.dogfight.kernels import step
-from sparring.envs.launcher import Copyable, Launcher, WarpMatches, check_counts, check_number, reward_weights
+from sparring.envs.launcher import Launcher, WarpMatches, check_counts, check_number, reward_weights
 
 ACTION_SIZE = 3
 
@@ -47,10 +47,6 @@ _STRUCTS: dict[str, Any] = {
 }
 _SHOWN = ("fighters", "bullets", "physics", "clock")
 """Those that observations depend on."""
-_ARRAYS: dict[str, tuple[str, ...]] = {"_world": tuple(_STRUCTS), "_ends": (*_SHOWN, "older_frames")}
-"""Arrays that belong to Warp; all others are tensors."""
-_VALUES: dict[str, Any] = {"_settings": structs.Settings, "_weights": structs.RewardWeights}
-"""Structs of numbers."""
 
 
 def observation_size(rule_set: str, observe_physics: bool = True) -> int:
@@ -60,7 +56,7 @@ def observation_size(rule_set: str, observe_physics: bool = True) -> int:
     return 59 if observe_physics else 46
 
 
-class DogfightBatch(WarpMatches, Copyable):
+class DogfightBatch(WarpMatches):
     """N matches of the dogfight at once.
 
     Args:
@@ -134,9 +130,7 @@ class DogfightBatch(WarpMatches, Copyable):
         self.set_ranges(game.ranges("none"))
         self.reset(seed)
 
-    _references: ClassVar[tuple[str, ...]] = (
-        *("_wp_device", "_wp_actions", "_wp_restart", "_recorded", "_results", *_ARRAYS, *_VALUES),
-    )
+    _values: ClassVar[dict[str, Any]] = {"_settings": structs.Settings, "_weights": structs.RewardWeights}
     _structs, _names = _STRUCTS, game.BOTS
     _drawn_on = ("clock", "repeats")
     _carried = ("obs", "ranges", "bots", "match_id", "invalid_actions")  # earlier frames exist in the observations only
@@ -202,31 +196,6 @@ class DogfightBatch(WarpMatches, Copyable):
             self._set(name, values)
         self._launcher.run(step.observe_kernel, [self._world, self._results, self._settings])
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state for a copy: beside `state_dict`, the options and the results of the last step."""
-        values = {part: {name: getattr(getattr(self, part), name) for name in _VALUES[part].vars} for part in _VALUES}
-        with self._launcher.stream():
-            arrays = {
-                part: {name: np.array(getattr(getattr(self, part), name).numpy()) for name in names}
-                for part, names in _ARRAYS.items()
-            }
-        return super().__getstate__() | {"values": values, "arrays": arrays}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Continue from a `__getstate__`."""
-        values, arrays = state["values"], state["arrays"]
-        for part, kind in _VALUES.items():
-            setattr(self, part, kind())
-            for name, value in values[part].items():
-                setattr(getattr(self, part), name, value)
-        super().__setstate__({name: value for name, value in state.items() if name not in ("values", "arrays")})
-        with self._launcher.stream():
-            for part, names in _ARRAYS.items():
-                for name in names:
-                    target = getattr(getattr(self, part), name)
-                    if target.size:
-                        wp.copy(target, wp.array(arrays[part][name], dtype=target.dtype, device=self._wp_device))
-
     def _allocate(self, trace: int) -> None:
         n, d = self.num_envs, self.obs_dim
         new = partial(torch.zeros, device=self.device)
@@ -252,7 +221,7 @@ class DogfightBatch(WarpMatches, Copyable):
     def _bind(self) -> None:
         """Make the kernels' structs refer to the memory of the tensors."""
         n = self.num_envs
-        self._wp_device = self._launcher.wp_device
+        device = self._launcher.wp_device
         self._launcher.load(step)
         self._recorded = []
         self._world = step.World()
@@ -266,13 +235,14 @@ class DogfightBatch(WarpMatches, Copyable):
         }
         self._kept = tuple(name for name, shape in shapes.items() if shape[0])
         self._ends = step.MatchEnds()
+        self._arrays = {"_world": tuple(_STRUCTS), "_ends": (*_SHOWN, "older_frames")}
         with self._launcher.stream():
             for name, shape in shapes.items():
-                setattr(self._world, name, wp.zeros(shape, dtype=_STRUCTS[name], device=self._wp_device))
+                setattr(self._world, name, wp.zeros(shape, dtype=_STRUCTS[name], device=device))
             for name in _SHOWN:
-                setattr(self._ends, name, wp.zeros(shapes[name], dtype=_STRUCTS[name], device=self._wp_device))
+                setattr(self._ends, name, wp.zeros(shapes[name], dtype=_STRUCTS[name], device=device))
             older = self.obs_dim - game.CHALLENGE_FRAME_SIZE if self._settings.challenge else 0
-            frames: Any = wp.zeros((2 * n, older), dtype=float, device=self._wp_device)
+            frames: Any = wp.zeros((2 * n, older), dtype=float, device=device)
             self._ends.older_frames = frames
         for name, tensor in {"bots": self.bots, "match_id": self.match_id, "ranges": self.ranges}.items():
             setattr(self._world, name, wp.from_torch(tensor))
@@ -294,8 +264,8 @@ class DogfightBatch(WarpMatches, Copyable):
             self._launcher.run(
                 step.step_kernel, inputs
             )  # Loads the module outside of the capture, and is this call's step.
-            with wp.ScopedCapture(device=self._wp_device) as capture:
-                wp.launch(step.step_kernel, dim=self.num_envs, inputs=[*inputs, 0], device=self._wp_device)
+            with wp.ScopedCapture(device=self._launcher.wp_device) as capture:
+                wp.launch(step.step_kernel, dim=self.num_envs, inputs=[*inputs, 0], device=self._launcher.wp_device)
             self._recorded = [capture.graph]
             return
         wp.capture_launch(self._recorded[0], stream=wp.stream_from_torch(torch.cuda.current_stream(self.device)))

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.configs.core.errors import ConfigError
+from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.tensor_file import check_tensor
 from sparring.configs.core.typed import require
 from sparring.envs.imported.match import ImportedMatch
@@ -57,6 +58,16 @@ class MatchBatch:
         self.length = torch.from_numpy(arrays.length)
         """Moves of the matches that ended in the last step, int64 [N], 0 for others."""
         self._seed, self._first = plan.seed, plan.first
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy the seeds and decisions: a copy has matches of its own, played again to where these are."""
+        workers = 0 if isinstance(self._stepper, MatchStepper) else self._stepper.workers
+        return _repeated, (
+            self._plan,
+            workers,
+            self.state_dict(),
+            tuple(np.array(rows) for rows in self._stepper.arrays),
+        )
 
     def match(self, i: int) -> ImportedMatch:
         """Return match i; raises `ConfigError` if worker processes hold it."""
@@ -140,6 +151,10 @@ def make_batch(
     plan = BatchPlan(package, game_id, dict(kwargs), num_envs, seed, first, observation, outcome, tuple(roles))
     if not 0 <= workers <= num_envs:
         raise ConfigError(f"env.workers={workers}: must be from 0 to {num_envs}, the number of matches")
+    return _batch_of(plan, workers)
+
+
+def _batch_of(plan: BatchPlan, workers: int) -> MatchBatch:
     if not workers:
         stepper = MatchStepper(plan)
         return MatchBatch(plan, stepper.rows, stepper, stepper.matches[0].longest)
@@ -149,3 +164,15 @@ def make_batch(
     rows = plan.rows(sample)
     sample.close()
     return MatchBatch(plan, rows, StepperWorkers(plan, rows, workers), sample.longest)
+
+
+def _repeated(plan: BatchPlan, workers: int, state: Mapping[str, Any], arrays: Sequence[np.ndarray]) -> MatchBatch:
+    """Return a copy of a batch; raises `InputError` for a game that plays otherwise than before."""
+    batch = _batch_of(plan, workers)
+    batch.load_state_dict(state)
+    if batch.unsaved:
+        batch.close()
+        raise InputError(f"{batch.unsaved}: they cannot be copied; make another batch, and reset it")
+    for rows, copied in zip(batch._stepper.arrays, arrays, strict=True):
+        rows[:] = copied  # the results of the last step, too
+    return batch

@@ -34,7 +34,7 @@ class StepperWorkers:
 
     def __init__(self, plan: BatchPlan, rows: SeatRows, workers: int) -> None:
         context = multiprocessing.get_context("spawn")
-        self._name, self._failure = rows.name, ""
+        self._name, self._failure, self.workers = rows.name, "", workers
         bounds = np.linspace(0, plan.num_envs, workers + 1).astype(int).tolist()
         self._shares = [slice(first, last) for first, last in pairwise(bounds)]
         shape = (plan.num_envs, len(rows.seats), rows.action_size)

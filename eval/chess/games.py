@@ -322,7 +322,7 @@ def _open_bot(bot: BotName, opened: ExitStack, engine: str, cache: Path | None) 
         return PythonPlayer(named_source(bot.text), bot.text)
     if bot.kind == RANDOM:
         return RandomPlayer()
-    path, depth = (engine, bot.depth) if bot.kind == STOCKFISH else (BUILT_IN, 1)
+    path, depth = {STOCKFISH: (engine, bot.depth), BUILT_IN: (BUILT_IN, 1)}[bot.kind]
     searcher = opened.enter_context(open_engine(path, depth=depth, cache=cache))
     return EnginePlayer(f"{bot.text.removeprefix(BOT_PREFIX)} ({searcher.name})", searcher)
 

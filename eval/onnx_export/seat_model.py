@@ -1,11 +1,12 @@
-"""Export of a seat's policy in a game of another package to ONNX: legal, greedy actions, with memory if it has one.
+"""Export of a policy of air combat, of Gymnasium or of another package's game to ONNX: legal, greedy, with memory.
 
 The model maps `observation` float32 [N, D], a row of features, mask and role as `agents/policies/seat_network.py` says,
 to `action` float32 [N, A]: the means of continuous actions, which the game clips, 1 or 0 for a switch, and the index of
 each choice's likeliest legal alternative. A policy with memory also takes `memory` float32 [N, S] and returns
 `next_memory`: zeros at the first decision of an episode, then what the last decision of this seat returned. S are the
 columns of the actor's state; the critic is not included. With several roles, all of their networks are computed and
-the row's role picks one.
+the row's role picks one. A row of Gymnasium is the flattened observation; statistics that normalized it in training are
+part of the model. Its means are in [-1, 1] where the contract in the metadata says `scale_actions`.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ import torch
 from torch import Tensor
 
 from sparring.agents.opponents.dogfight.onnx_file import export_package
+from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import Checkpoint
 from sparring.agents.policies.encoders import PictureEncoder
 from sparring.agents.policies.memory import Sequences
 from sparring.agents.policies.role_trunks import Trunk
 from sparring.agents.policies.seat_network import SeatNetwork
-from sparring.eval.onnx_export.onnx_model import DECISIONS, ModelGraph, run_recurrent, write_model
+from sparring.envs.spaces import EPSILON, REACH, Normalizer
+from sparring.eval.onnx_export.onnx_model import DECISIONS, ExportError, ModelGraph, run_recurrent, write_model
 
 END = 2**31 - 1
 """End of a slice up to the last column."""
@@ -37,17 +40,33 @@ def export_seats(checkpoint: Checkpoint, path: Path, *, free: bool = True) -> fl
     from torch, and `InputError` if a package is missing.
     """
     network = checkpoint.network.cpu().eval()
-    assert isinstance(network, SeatNetwork)
+    if not isinstance(network, ActorCritic):
+        name = checkpoint.contract["id"]
+        raise ExportError(f"{checkpoint.path}: the network of orders of {name} has no ONNX export; play its .pt file")
     data = build_seats(network, checkpoint, free=free)
-    difference = seat_disagreement(network, data)
+    difference = seat_disagreement(network, data, normalizer_of(checkpoint))
     write_model(checkpoint, path, data, difference)
     return difference
 
 
-def build_seats(network: SeatNetwork, checkpoint: Checkpoint, *, free: bool) -> bytes:
+def normalizer_of(checkpoint: Checkpoint) -> Normalizer:
+    """Return the statistics that normalize a policy's observations; they change nothing where there are none."""
+    stored = checkpoint.contract.get("normalizer", {"count": 0.0})
+    normalizer = Normalizer((checkpoint.network.obs_dim,), enabled=stored["count"] > 0)
+    if normalizer.enabled:
+        normalizer.load_state_dict(stored)
+    return normalizer
+
+
+def build_seats(network: ActorCritic, checkpoint: Checkpoint, *, free: bool) -> bytes:
     """Return the greedy policy as a serialized, checked ONNX model with its contract as metadata."""
     graph = ModelGraph(export_package("onnx"))
-    features = graph.columns("observation", 0, network.features)
+    seen = _add_normalized(graph, normalizer_of(checkpoint))
+    if not isinstance(network, SeatNetwork):
+        _add_greedy(graph, network, graph.layer(network.actor, seen))
+        sizes = {"observation": network.obs_dim}, {"action": network.action_size}
+        return graph.model(*sizes, checkpoint.contract, batch="N" if free else 1)
+    features = graph.columns(seen, 0, network.features)
     inputs, outputs = {"observation": network.obs_dim}, {"action": network.action_size}
     if network.memory_size:
         inputs["memory"] = outputs["next_memory"] = network.memory_size // 2
@@ -64,7 +83,9 @@ def build_seats(network: SeatNetwork, checkpoint: Checkpoint, *, free: bool) -> 
 
 
 @torch.no_grad()
-def seat_disagreement(network: SeatNetwork, data: bytes, *, lanes: int = 64, seed: int = 0) -> float:
+def seat_disagreement(
+    network: ActorCritic, data: bytes, normalizer: Normalizer | None = None, *, lanes: int = 64, seed: int = 0
+) -> float:
     """Return the largest difference between the model and torch over a few decisions of `lanes` seats.
 
     That of a choice is how much likelier torch's own is, because two alternatives may be equal but for rounding;
@@ -74,20 +95,29 @@ def seat_disagreement(network: SeatNetwork, data: bytes, *, lanes: int = 64, see
     memory, half = torch.zeros(lanes, network.memory_size), network.memory_size // 2
     given, largest = memory[:, :half].numpy(), 0.0
     for _ in range(DECISIONS if network.memory_size else 1):
-        obs = random_rows(network, lanes, generator)
-        actions, given = run_recurrent(data, obs.numpy(), given)
-        decision = Sequences(obs.unsqueeze(0), memory, torch.zeros(1, lanes, dtype=torch.bool), torch.arange(lanes))
-        likelihood, _ = network.evaluate(decision, torch.from_numpy(actions))
-        expected, best, memory = network.step(obs, memory, deterministic=True)
+        rows = random_rows(network, lanes, generator)
+        if normalizer is not None and normalizer.enabled:
+            rows = (rows.double() * normalizer.variance**0.5 * 4.0 + normalizer.mean).float()
+        actions, given = run_recurrent(data, rows.numpy(), given)
+        obs = rows if normalizer is None else torch.from_numpy(normalizer.apply(rows.double().numpy())).float()
+        if isinstance(network, SeatNetwork):
+            decision = Sequences(obs.unsqueeze(0), memory, torch.zeros(1, lanes, dtype=torch.bool), torch.arange(lanes))
+            likelihood, _ = network.evaluate(decision, torch.from_numpy(actions))
+            expected, best, memory = network.step(obs, memory, deterministic=True)
+        else:
+            likelihood, _ = network.evaluate(obs, torch.from_numpy(actions))
+            expected, best = network.act(obs, deterministic=True)
         means = np.abs(actions - expected.numpy())[:, : network.continuous]
         parts = (means, np.abs(given - memory[:, :half].numpy()), (best - likelihood).abs().numpy())
         largest = float(np.max([largest, *(part.max(initial=0.0) for part in parts)]))  # NaN stays NaN
     return largest
 
 
-def random_rows(network: SeatNetwork, count: int, generator: torch.Generator) -> Tensor:
+def random_rows(network: ActorCritic, count: int, generator: torch.Generator) -> Tensor:
     """Return random rows [count, D] of a network; every choice has a legal alternative, every role a row."""
     obs = torch.rand(count, network.obs_dim, generator=generator)
+    if not isinstance(network, SeatNetwork):
+        return obs * 2.0 - 1.0
     start = network.features
     for number in network.categorical if network.masked else ():
         legal = obs[:, start : start + number].round_()
@@ -96,6 +126,20 @@ def random_rows(network: SeatNetwork, count: int, generator: torch.Generator) ->
     if network.roles > 1:
         obs[:, -1] = torch.arange(count) % network.roles
     return obs
+
+
+def _add_normalized(graph: ModelGraph, normalizer: Normalizer) -> str:
+    """Add `Normalizer.apply`, in float64 as there."""
+    if not normalizer.enabled:
+        return "observation"
+    types = graph.onnx.TensorProto
+    mean, spread, low, high = (
+        graph.constant(torch.as_tensor(values, dtype=torch.float64))
+        for values in (normalizer.mean, np.sqrt(normalizer.variance + EPSILON), -REACH, REACH)
+    )
+    exact = graph.add("Cast", "observation", to=types.DOUBLE)
+    units = graph.add("Div", graph.add("Sub", exact, mean), spread)
+    return graph.add("Cast", graph.add("Clip", units, low, high), to=types.FLOAT)
 
 
 def _by_role(graph: ModelGraph, network: SeatNetwork, add: Callable[[Trunk], str]) -> str:
@@ -129,19 +173,20 @@ def _add_picture(graph: ModelGraph, encoder: PictureEncoder, features: str) -> s
     return graph.add("Concat", encoded, before, graph.columns(features, picture.stop, END), axis=1)
 
 
-def _add_greedy(graph: ModelGraph, network: SeatNetwork, output: str) -> None:
+def _add_greedy(graph: ModelGraph, network: ActorCritic, output: str) -> None:
     """Add the greedy, legal actions of the actor's outputs."""
     number, columns = graph.onnx.TensorProto.FLOAT, []
+    masked = isinstance(network, SeatNetwork) and network.masked
     own = network.continuous + network.binary
     if network.continuous:
         columns.append(graph.columns(output, 0, network.continuous))
     if network.binary:
         logits = graph.columns(output, network.continuous, own)
         columns.append(graph.add("Cast", graph.add("Greater", logits, graph.constant([0.0])), to=number))
-    mask = network.features - own
+    mask = (network.features if isinstance(network, SeatNetwork) else 0) - own
     for count in network.categorical:
         logits = graph.columns(output, own, own + count)
-        if network.masked:
+        if masked:
             legal = graph.columns("observation", mask + own, mask + own + count)
             illegal = graph.add("Less", legal, graph.constant([0.5]))
             logits = graph.add("Where", illegal, graph.constant([-math.inf]), logits)

@@ -17,9 +17,11 @@ from sparring.configs.schema import PhaseConfig, StageConfig
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.records.history import GameHistory
 from sparring.envs.diplomacy.records.saved_game import save
+from sparring.envs.dogfight.interfaces.spaces import action_space, observation_space
 from sparring.eval.run import main as evaluate
 from tests.agents.grpo.small_runs import in_process
 from tests.agents.grpo.toy_folder import toy_folder
+from tests.agents.policies.sb3_data import data_of
 from tests.agents.ppo.small_run import config as self_play_config
 
 PHASES = [
@@ -85,5 +87,5 @@ def _save_sb3(path: Path) -> None:
     buffer = io.BytesIO()
     torch.save({"log_std": torch.zeros(3), **layers}, buffer)
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("data", json.dumps({"policy_kwargs": {"activation_fn": "<class 'torch.nn.activation.ReLU'>"}}))
+        archive.writestr("data", json.dumps(data_of(observation_space("classic", False), action_space())))
         archive.writestr("policy.pth", buffer.getvalue())

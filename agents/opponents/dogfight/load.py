@@ -9,6 +9,7 @@ then has a note about it.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -28,7 +29,7 @@ from sparring.agents.policies import checkpoint as checkpoints
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.loaded_policy import LoadedPolicy, PolicySpaces
 from sparring.agents.policies.policy import Policy
-from sparring.agents.policies.sb3_files import find_statistics, read_statistics, read_zip, was_normalized
+from sparring.agents.policies.sb3_files import SB3Error, SB3Policy, find_statistics, read_statistics, read_zip
 from sparring.configs.core.errors import InputError
 from sparring.configs.opponents import is_code, named_source, registered, registered_name, source_name
 from sparring.envs.dogfight import GAME
@@ -162,19 +163,44 @@ def _python(source: Any, device: str | torch.device, name: str = "") -> Entrant:
 
 
 def _load_zip(path: Path, device: str | torch.device, *, deterministic: bool, vecnormalize: Path | None) -> Entrant:
-    name, network = players.display_name(path), read_zip(path).to(device).eval()
+    name, model = players.display_name(path), read_zip(path)
+    network = model.network.to(device).eval()
     contract = _usual_contract(path, network.obs_dim, network.continuous, network.binary)
-    normalized = was_normalized(path)
-    file = vecnormalize or (None if normalized is False else find_statistics(path))
-    how: dict[str, Any] = {"name": name, "deterministic": deterministic}
+    try:
+        warnings_given = _observed(name, model, contract)
+        decode = model.actions_in(action_space())
+    except SB3Error as error:
+        raise SB3Error(f"{path}: {error}") from error
+    how: dict[str, Any] = {"name": name, "deterministic": deterministic, "decode": decode and decode.to(device)}
+    notes = []
+    if decode and not model.action.same_as(action_space()):
+        notes.append(f"{name} acts in {model.action}, which is scaled to the bounds of the game")
+    file = vecnormalize or (None if model.normalized is False else find_statistics(path))
     if file is not None:
-        statistics = read_statistics(file, network.obs_dim)
-        note = f"{name} observes through the statistics of {file.name}"
-        how |= {"encode": statistics.to(device)} if statistics else {}
-        policy = Policy(network, contract, **how)
-        return Entrant(name, policy, path, notes=(note,) if statistics else ())
-    warning = "" if normalized is False else _missing_statistics(name, path.stem, shown=bool(normalized))
-    return Entrant(name, Policy(network, contract, **how), path, notes=(warning,) if warning else (), warning=warning)
+        if statistics := read_statistics(file, network.obs_dim):
+            notes.append(f"{name} observes through the statistics of {file.name}")
+            how["encode"] = statistics.to(device)
+    elif model.normalized is not False:
+        warnings_given.append(_missing_statistics(name, path.stem, shown=bool(model.normalized)))
+    notes += warnings_given
+    policy = Policy(network, contract, **how)
+    return Entrant(name, policy, path, notes=tuple(notes), warning="; ".join(warnings_given))
+
+
+def _observed(name: str, model: SB3Policy, contract: Mapping[str, Any]) -> list[str]:
+    """Return a warning of observations without bounds; raise `SB3Error` for other bounds than the game's."""
+    space = observation_space(contract["rules"], contract["observe_physics"])
+    if model.observation.same_as(space, within=1e-3):
+        return []
+    if not model.observation.free:
+        raise SB3Error(
+            f"observation_space={model.observation}: expected the bounds of the game's own observations; train it "
+            "without a wrapper that changes them, such as RescaleObservation"
+        )
+    return [
+        f"{name} has an observation space without bounds, as under Gymnasium's NormalizeObservation, whose statistics "
+        "no zip holds; trained under that, it may play far worse than it can: train it under VecNormalize instead"
+    ]
 
 
 def _missing_statistics(name: str, stem: str, *, shown: bool) -> str:

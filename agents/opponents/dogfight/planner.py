@@ -99,7 +99,7 @@ def plan(target: Policy, *, samples: int, games: int, seed: int, setting: MatchS
         batch.bots.fill_(ACTIONS)
         batch.match_id.copy_(match % (games // 2))
         batch.reset(seed)
-        sampler = Policy(target.network, target.contract, name=target.name, deterministic=False)
+        sampler = target.sampling()
         for index, policy in ((_SAMPLER, sampler), (_TARGET, target)):
             policy.check(batch.contract)
             policy.reseed(_SEEDS + 2 * seed + index)

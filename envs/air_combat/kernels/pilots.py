@@ -10,6 +10,7 @@ import warp as wp
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.kernels.state import Command, Plane
 from sparring.envs.air_combat.kernels.view import View, direction_of, see
+from sparring.envs.kernel_bots import check_branches
 
 ROLL_MOST = wp.constant(rules.ROLL_MOST)
 LOAD_MOST = wp.constant(rules.LOAD_MOST)
@@ -17,9 +18,9 @@ G = wp.constant(9.80665)
 TURN_GAIN = wp.constant(2.0)  # Rate of turn wanted per angle, 1/s.
 ROLL_GAIN = wp.constant(4.0)
 NO_BOT = wp.constant(rules.ACTIONS)
-STRAIGHT, TURNING, CHASER, DOGFIGHTER, ACE, BRAWLER, EVADER = (
+DO_NOTHING, STRAIGHT, TURNING, CHASER, DOGFIGHTER, ACE, BRAWLER, EVADER = (
     wp.constant(rules.bot_id(name))
-    for name in ("straight", "turning", "chaser", "dogfighter", "ace", "brawler", "evader")
+    for name in ("do_nothing", "straight", "turning", "chaser", "dogfighter", "ace", "brawler", "evader")
 )
 MILITARY = wp.constant(0.77)
 CRUISE = wp.constant(0.25)  # Throttle of level flight at about 200 m/s.
@@ -169,7 +170,7 @@ def decide(bot: int, me: Plane, it: Plane, lead: bool) -> Command:
     c = Command()
     c.load = 1.0
     c.throttle = CRUISE
-    if bot == 0:
+    if bot == DO_NOTHING:
         return c
     if bot == STRAIGHT:
         return keep_out(me, steer(me, level(me.vel, 0.0), 4.0, cruise(me)))
@@ -188,6 +189,9 @@ def decide(bot: int, me: Plane, it: Plane, lead: bool) -> Command:
     elif bot == BRAWLER:
         c = steer(me, track(me, v), LOAD_MOST, wp.where(wp.length(me.vel) > 200.0, 0.3, 1.0))
         c.trigger = v.distance < FIRE_RANGE and wp.dot(me.nose, v.aim) > 0.996
-    else:
+    elif bot == EVADER:
         c = fly_evader(me, it, v)
     return keep_out(me, c)
+
+
+check_branches(tuple(rules.BOTS), decide)

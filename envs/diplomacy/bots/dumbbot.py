@@ -11,6 +11,7 @@ from sparring.envs.diplomacy.adjudicator.adjustments import build_limit, has_uni
 from sparring.envs.diplomacy.adjudicator.calendar import FALL, SPRING, WINTER
 from sparring.envs.diplomacy.adjudicator.parse_orders import BUILD, DISBAND, RETREAT
 from sparring.envs.diplomacy.adjudicator.retreats import can_retreat
+from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.state import LOCATIONS, POWERS, PROVINCES, Games, Tables, power_of
 from sparring.envs.diplomacy.bots.chance import begin, of_power
 from sparring.envs.diplomacy.bots.dumbbot_choice import (
@@ -33,11 +34,12 @@ from sparring.envs.diplomacy.bots.dumbbot_values import (
     province_at,
     row_of,
 )
-from sparring.envs.diplomacy.bots.simple import DUMBBOT
 from sparring.envs.diplomacy.orders.legal import OTHER, TARGET, OrderSink
 
 # Unrolled, the loops over powers and depths make it slower, not faster.
 wp.set_module_options({"enable_backward": False, "optimization_level": 3, "max_unroll": 1})
+
+DUMBBOT = wp.constant(codes.BOTS.index("dumbbot"))
 
 
 @wp.func
@@ -140,7 +142,8 @@ def play(
 @wp.func
 def has_to_order(games: Games, tables: Tables, game: int, power: int) -> bool:
     """Return whether a DumbBot plays a power that may have something to order."""
-    if games.players[game, power] != DUMBBOT:
+    bot = games.players[game, power]
+    if bot != DUMBBOT:
         return False
     phase = int(games.phase[game])
     if phase == WINTER:

@@ -43,16 +43,27 @@ from sparring.envs.diplomacy.orders.order_preferences import ANY
 wp.set_module_options({"enable_backward": False, "optimization_level": 3, "max_unroll": 1})
 
 CHAOS_SEED, COORDINATED_SEED, TERRITORIAL_SEED, DUMBBOT_SEED = (
-    wp.constant(codes.BOTS.index(name)) for name in codes.SEED_BOTS
+    wp.constant(codes.BOTS.index(f"{name}_seed")) for name in ("chaos", "coordinated", "territorial", "dumbbot")
 )
+
+
+@wp.func
+def is_seed_bot(bot: int) -> bool:
+    """Return whether a number is that of one of these bots."""
+    return bot == CHAOS_SEED or bot == COORDINATED_SEED or bot == TERRITORIAL_SEED or bot == DUMBBOT_SEED
 
 
 @wp.func
 def aim_of(bot: int) -> int:
     """Return the aim of a bot's units; of a coordinated power's, that of its attacker."""
+    aim = int(-1)
     if bot == TERRITORIAL_SEED:
-        return TERRITORY
-    return wp.where(bot == DUMBBOT_SEED, VALUE, ARROWS)
+        aim = TERRITORY
+    elif bot == DUMBBOT_SEED:
+        aim = VALUE
+    elif bot == CHAOS_SEED or bot == COORDINATED_SEED:
+        aim = ARROWS
+    return aim
 
 
 @wp.func
@@ -191,7 +202,7 @@ def any_seed_bot(games: Games, game: int) -> bool:
     """Return whether one of these bots plays in a game that goes on."""
     any_bot = bool(False)
     for power in range(POWERS):
-        any_bot = any_bot or games.players[game, power] >= CHAOS_SEED
+        any_bot = any_bot or is_seed_bot(games.players[game, power])
     return any_bot and games.done[game] == wp.uint8(0)
 
 
@@ -239,7 +250,7 @@ def seed_bots_kernel(games: Games, tables: Tables, near: SeedNeighbours, seed: i
         scene.n = survey(games, tables, game, scene)
     for power in range(POWERS):
         bot = games.players[game, power]
-        if bot >= CHAOS_SEED:
+        if is_seed_bot(bot):
             if bot == DUMBBOT_SEED and phase != WINTER:
                 evaluate_provinces(games, tables, near, game, power, values)
             for province in range(PROVINCES):

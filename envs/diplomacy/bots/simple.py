@@ -44,8 +44,16 @@ from sparring.envs.diplomacy.orders.order_preferences import ANY, MOVES_FIRST, N
 
 wp.set_module_options({"enable_backward": False, "optimization_level": 3})
 
-CHAOS, DEFENSIVE, TERRITORIAL, COORDINATED, DUMBBOT = (wp.constant(bot) for bot in range(1, 6))
+RANDOM, CHAOS, DEFENSIVE, TERRITORIAL, COORDINATED = (
+    wp.constant(codes.BOTS.index(name)) for name in ("random", "chaos", "defensive", "territorial", "coordinated")
+)
 NO_BOT = wp.constant(codes.ACTIONS)
+
+
+@wp.func
+def is_simple(bot: int) -> bool:
+    """Return whether a number is that of one of these bots."""
+    return bot == RANDOM or bot == CHAOS or bot == DEFENSIVE or bot == TERRITORIAL or bot == COORDINATED
 
 
 @wp.func
@@ -54,23 +62,22 @@ def bot_of(games: Games, game: int, unit: wp.uint8) -> int:
     if unit == wp.uint8(0):
         return NO_BOT
     bot = games.players[game, power_of(unit)]
-    return wp.where(bot < DUMBBOT, bot, NO_BOT)
-
-
-@wp.func
-def is_simple(bot: int) -> bool:
-    """Return whether a number is that of one of these bots."""
-    return bot >= 0 and bot < DUMBBOT
+    return wp.where(is_simple(bot), bot, NO_BOT)
 
 
 @wp.func
 def preference_of(bot: int) -> int:
     """Return the order preference of a bot."""
-    if bot == CHAOS:
-        return MOVES_FIRST
-    if bot == TERRITORIAL:
-        return NEUTRALS_FIRST
-    return wp.where(bot == DEFENSIVE or bot == COORDINATED, SUPPORTS_FIRST, ANY)
+    preference = int(NO_BOT)
+    if bot == RANDOM:
+        preference = ANY
+    elif bot == CHAOS:
+        preference = MOVES_FIRST
+    elif bot == TERRITORIAL:
+        preference = NEUTRALS_FIRST
+    elif bot == DEFENSIVE or bot == COORDINATED:
+        preference = SUPPORTS_FIRST
+    return preference
 
 
 @wp.func

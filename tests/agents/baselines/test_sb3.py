@@ -1,5 +1,6 @@
 """Stable-Baselines3 trains on our matches, its policies become networks of ours, and its files cannot run code."""
 
+import base64
 import io
 import json
 import pickle
@@ -12,7 +13,6 @@ import numpy as np
 import pytest
 import stable_baselines3
 import torch
-from gymnasium.spaces import Box
 
 from sparring.agents.baselines import sb3
 from sparring.agents.callbacks import Callback
@@ -25,7 +25,7 @@ from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.schema import EventConfig, NetworkConfig, PhaseConfig, StageConfig
 from sparring.envs.dogfight.batch import DogfightBatch
-from sparring.envs.dogfight.interfaces.spaces import action_space
+from sparring.envs.dogfight.interfaces.spaces import action_space, observation_space
 from sparring.envs.dogfight.rules import BOTS
 from tests.agents.ppo.small_run import config, metrics
 
@@ -181,7 +181,7 @@ def model(activation=torch.nn.ReLU, layers=(16, 16)):
     class Still(stable_baselines3.common.vec_env.DummyVecEnv):
         def __init__(self):
             self.num_envs, self.render_mode = 1, None
-            self.observation_space, self.action_space = Box(-1, 1, (59,)), action_space()
+            self.observation_space, self.action_space = observation_space("classic", True), action_space()
 
     options = {"net_arch": {"pi": list(layers), "vf": list(layers)}, "activation_fn": activation}
     return stable_baselines3.PPO("MlpPolicy", Still(), policy_kwargs=options, device="cpu", seed=0)
@@ -223,7 +223,7 @@ def rewritten(path, **members):
             archive.writestr(name, data)
 
 
-def test_code_in_a_zip_is_never_run(tmp_path):
+def test_code_in_a_zip_is_never_run(tmp_path, monkeypatch):
     path = tmp_path / "model.zip"
     model().save(path)
     buffer = io.BytesIO()
@@ -234,16 +234,24 @@ def test_code_in_a_zip_is_never_run(tmp_path):
     model().save(path)
     with zipfile.ZipFile(path) as archive:
         data = json.loads(archive.read("data"))
-    data["policy_kwargs"][":serialized:"] = pickle.dumps(Trap()).hex()
-    rewritten(path, data=json.dumps(data))
-    assert read_zip(path).obs_dim == 59
+    for key in ("policy_kwargs", "lr_schedule"):
+        changed = data | {key: {**data[key], ":serialized:": base64.b64encode(pickle.dumps(Trap())).decode()}}
+        rewritten(path, data=json.dumps(changed))
+        if key == "policy_kwargs":
+            with pytest.raises(SB3Error, match="policy_kwargs: expected a dictionary"):
+                read_zip(path)
+        else:
+            assert read_zip(path).network.obs_dim == 59
     assert Trap.ran is False
+    monkeypatch.setattr(Trap, "ran", False)
+    pickle.loads(pickle.dumps(Trap()))
+    assert Trap.ran, "the trap runs where the pickle is loaded"
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"activation": torch.nn.ELU}, "its activation is ELU; train it with one of torch.nn's ReLU, Tanh"),
+        ({"activation": torch.nn.ELU}, r"activation\.ELU: its activation is not one of torch\.nn's ReLU and Tanh"),
         ({"layers": (16, 16, 16)}, "its policy is not two plain layers each"),
         ({"layers": (16, 8)}, "its layers are not all of one width"),
     ],

@@ -3,6 +3,7 @@
 A crafted file comes with the right SHA-256 beside it, so that only the reader protects.
 """
 
+import base64
 import io
 import json
 import os
@@ -19,6 +20,7 @@ from sparring.agents.run.states import DamagedStateError, StateFolder, read_stat
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.tensor_file import pack, sha256
 from sparring.curriculum.pool import Pool, PoolError
+from tests.agents.policies.sb3_data import data_of
 
 
 class Call:
@@ -110,7 +112,7 @@ def read_snapshot(folder, data):
 
 def read_model(folder, data):
     with zipfile.ZipFile(folder / "model.zip", "w") as archive:
-        archive.writestr("data", json.dumps({"policy_kwargs": {"activation_fn": "activation.ReLU"}}))
+        archive.writestr("data", json.dumps(data_of(4, 3)))
         archive.writestr("policy.pth", data)
     read_zip(folder / "model.zip")
 
@@ -149,12 +151,17 @@ def test_every_value_of_a_zip_that_is_a_pickle_is_left_alone(tmp_path):
     """Stable-Baselines3 would unpickle each of them on loading."""
     canary = tmp_path / "canary"
     call = pickletools.optimize(pickle.dumps(Call(open, str(canary), "w")))
-    serialized = {":type:": "<class 'dict'>", ":serialized:": call.hex()}
+    serialized = {":type:": "<class 'dict'>", ":serialized:": base64.b64encode(call).decode()}
     names = ("policy_class", "policy_kwargs", "lr_schedule", "clip_range", "observation_space", "action_space")
-    with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
-        archive.writestr("data", json.dumps(dict.fromkeys(names, serialized)))
-        for member in ("policy.pth", "policy.optimizer.pth", "pytorch_variables.pth"):
-            archive.writestr(member, call)
-    with pytest.raises(InputError, match=r"model\.zip: "):
-        read_zip(tmp_path / "model.zip")
-    assert not canary.exists()
+    weights = io.BytesIO()
+    torch.save({"log_std": torch.zeros(3)}, weights)
+    for data in (dict.fromkeys(names, serialized), *(data_of(4, 3) | {name: serialized} for name in names)):
+        for member in (call, weights.getvalue()):
+            with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
+                archive.writestr("data", json.dumps(data))
+                archive.writestr("policy.pth", member)
+                for other in ("policy.optimizer.pth", "pytorch_variables.pth"):
+                    archive.writestr(other, call)
+            with pytest.raises(InputError, match=r"model\.zip: "):
+                read_zip(tmp_path / "model.zip")
+            assert not canary.exists()

@@ -24,6 +24,7 @@ from sparring.configs.core.tensor_file import pack, unpack
 from sparring.configs.load import load
 from sparring.configs.schema import NetworkConfig
 from sparring.curriculum.pool import Pool, PoolError, read_rows
+from tests.agents.policies.sb3_data import data_of
 from tests.agents.ppo.small_run import config
 
 CONTRACT = {"id": "x", "version": 1, "rules": "classic", "obs_dim": 4, "observe_physics": True, "continuous": 2}
@@ -250,9 +251,8 @@ def sb3_zip(path):
     ours = ActorCritic(4, 3, 0, NetworkConfig(hidden=3)).state_dict()
     names = {f"{ours_}.{part}": f"{theirs}.{part}" for theirs, ours_ in LAYERS.items() for part in ("weight", "bias")}
     torch.save({names.get(name, name): weight for name, weight in ours.items()}, path.with_suffix(".pth"))
-    data = {"policy_kwargs": {"activation_fn": "<class 'torch.nn.modules.activation.ReLU'>"}}
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("data", json.dumps(data))
+        archive.writestr("data", json.dumps(data_of(4, 3)))
         archive.writestr("policy.pth", path.with_suffix(".pth").read_bytes())
         archive.writestr("_stable_baselines3_version", "2.5.0")
 
@@ -262,6 +262,6 @@ def test_a_zip_of_stable_baselines3(tmp_path):
     sb3_zip(path)
 
     def read():
-        return plain(read_zip(path).state_dict())
+        return plain(read_zip(path).network.state_dict())
 
     check(path, read, read(), SB3Error, samples=150)

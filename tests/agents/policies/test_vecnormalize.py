@@ -17,7 +17,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 
 from sparring import InputError, evaluate, load, sb3_env
 from sparring.agents.opponents.dogfight.load import open_player
-from sparring.agents.policies.sb3_files import find_statistics, read_statistics, was_normalized
+from sparring.agents.policies.sb3_files import find_statistics, read_statistics, read_zip
 
 OBS = np.random.default_rng(0).normal(0.0, 2.0, (50, 59)).astype(np.float32)
 
@@ -79,7 +79,7 @@ def test_a_zip_acts_through_its_statistics_given_or_beside_it(folder, trained):
     zip_file = folder / "normal.zip"
     with pytest.warns(UserWarning, match="was trained under VecNormalize and observes without its statistics"):
         without = load(zip_file)
-    assert was_normalized(folder / "plain.zip") is False
+    assert read_zip(folder / "plain.zip").normalized is False
     expected = without.predict(env.normalize_obs(OBS).astype(np.float32))[0]
     env.save(str(folder / "elsewhere"))
     given = load(zip_file, vecnormalize=folder / "elsewhere")

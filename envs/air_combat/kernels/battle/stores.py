@@ -18,9 +18,20 @@ from sparring.envs.air_combat.kernels.battle.missile import (
     Missile,
     aircraft_brightness,
 )
+from sparring.envs.air_combat.kernels.pilots import (
+    ACE,
+    BRAWLER,
+    CHASER,
+    DO_NOTHING,
+    DOGFIGHTER,
+    EVADER,
+    STRAIGHT,
+    TURNING,
+)
 from sparring.envs.air_combat.kernels.pilots import MILITARY as MILITARY_THROTTLE
 from sparring.envs.air_combat.kernels.state import Command, Plane
 from sparring.envs.air_combat.kernels.view import View, write_vector
+from sparring.envs.kernel_bots import check_branches
 
 LAUNCH_COS = wp.constant(math.cos(data.LAUNCH_ANGLE))
 LAUNCH_TICKS = wp.constant(round(data.LAUNCH_INTERVAL_S / rules.DT))
@@ -29,10 +40,6 @@ EJECTION = wp.constant(data.FLARE_EJECTION)
 WARNING_RANGE = wp.constant(data.WARNING_RANGE)
 RADAR_COS, RADAR_RANGE = wp.constant(math.cos(rules.RADAR_ANGLE)), wp.constant(rules.RADAR_RANGE)
 G = wp.constant(9.80665)
-# do_nothing and straight come before turning.
-TURNING, DOGFIGHTER, ACE, EVADER = (
-    wp.constant(rules.bot_id(name)) for name in ("turning", "dogfighter", "ace", "evader")
-)
 NEAREST_SHOT = wp.constant(500.0)  # m, within which pilots use the gun.
 SURE_PART = wp.constant(0.7)  # Part of the lock range within which pilots launch.
 FLARES_FROM = wp.constant(2500.0)  # m of an incoming missile from which pilots drop flares.
@@ -159,9 +166,10 @@ def equip(
     from behind only. All but the three targets drop flares before a missile. Beside a hot engine flares would be too
     faint: the ace leaves the afterburner then, and the evader goes to idle.
     """
-    if bot <= TURNING:
+    if bot == DO_NOTHING or bot == STRAIGHT or bot == TURNING:  # noqa: SIM109
         return orders
-    if bot != EVADER and locked and not homing and v.distance > NEAREST_SHOT:
+    peaceful = bot != CHASER and bot != DOGFIGHTER and bot != ACE and bot != BRAWLER
+    if not peaceful and locked and not homing and v.distance > NEAREST_SHOT:
         seen = wp.sqrt(aircraft_brightness(it, it.pos - me.pos) / FAINTEST)
         orders.launch = seen * SURE_PART > 1.0
         if v.off_tail < 0.0:
@@ -172,6 +180,9 @@ def equip(
     if bot == EVADER and threat.distance < WARNING_RANGE:
         orders.command.throttle = 0.0
     return orders
+
+
+check_branches(tuple(rules.BOTS), equip)
 
 
 @wp.func

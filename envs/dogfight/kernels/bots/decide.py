@@ -10,11 +10,13 @@ from sparring.envs.dogfight.kernels.bots.dogfighter import dogfighter
 from sparring.envs.dogfight.kernels.bots.shared import altitude_guard, dodging, stall_guard
 from sparring.envs.dogfight.kernels.bots.view import see
 from sparring.envs.dogfight.kernels.state import BotMemory, Bullet, Fighter, Physics
+from sparring.envs.kernel_bots import check_branches
 
 DO_NOTHING = wp.constant(rules.BOTS.index("do_nothing"))
 DOGFIGHTER = wp.constant(rules.BOTS.index("dogfighter"))
 CHASER = wp.constant(rules.BOTS.index("chaser"))
 ACE = wp.constant(rules.BOTS.index("ace"))
+BRAWLER = wp.constant(rules.BOTS.index("brawler"))
 
 
 @wp.func
@@ -50,6 +52,9 @@ def decide(
             return m, action  # The chaser's dodge alone has no stall guard.
     elif bot == ACE:
         m, action = ace(m, v)
-    else:
+    elif bot == BRAWLER:
         m, action = brawler(m, v)
     return m, stall_guard(action, me.speed)
+
+
+check_branches(rules.BOTS, decide)
