@@ -70,10 +70,8 @@ def is_constant_sum(game_id: str, kwargs: Mapping[str, Any]) -> bool:
     """Return whether the package says of a game that its players' returns add up to the same number in every match."""
     import pyspiel
 
-    utilities = pyspiel.GameType.Utility
-    return bool(
-        _load(pyspiel, game_id, dict(kwargs)).get_type().utility in (utilities.ZERO_SUM, utilities.CONSTANT_SUM)
-    )
+    kinds, utility = pyspiel.GameType.Utility, _load(pyspiel, game_id, dict(kwargs)).get_type().utility
+    return bool(utility in (kinds.ZERO_SUM, kinds.CONSTANT_SUM))
 
 
 def _load(pyspiel: Any, game_id: str, kwargs: dict[str, Any]) -> Any:

@@ -32,7 +32,7 @@ from sparring.eval.options import (
     argument,
     check_page,
 )
-from sparring.eval.stats.requirements import MatchOptions
+from sparring.eval.stats.requirements import RequireOptions
 from sparring.eval.stats.tables import COUNTED, MatchRecord, counted, length_and_hp, record_of, summary_markdown, table
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ exit codes: 0 done, 1 a --require failed, 2 bad input, 130 stopped with Ctrl-C""
 
 
 @dataclass(frozen=True, kw_only=True)
-class AirCombatOptions(TaskOptions, MatchOptions):
+class AirCombatOptions(TaskOptions, RequireOptions):
     """Options of the command; the players have not been located."""
 
     TEXT = CommandText(

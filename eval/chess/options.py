@@ -11,7 +11,7 @@ from sparring.configs.core.errors import InputError, UnknownNameError, choose, s
 from sparring.configs.opponents import is_code
 from sparring.envs.chess import BOTS, GAME
 from sparring.eval.options import CONDITIONS, RESULTS, SEED, WHO, CommandText, argument, check_number
-from sparring.eval.stats.requirements import MatchOptions
+from sparring.eval.stats.requirements import RequireOptions
 
 SELF = "self"
 RANDOM, STOCKFISH = "random", "stockfish"
@@ -50,7 +50,7 @@ class BotName:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChessOptions(MatchOptions):
+class ChessOptions(RequireOptions):
     """Options of a chess evaluation."""
 
     TEXT = CommandText(

@@ -314,7 +314,12 @@ def to_json(options: ChessOptions, player: str, results: Sequence[OpponentResult
 
 
 def _plain(player: str, result: OpponentResult) -> dict[str, Any]:
-    plain = {"player": player, "opponent": result.opponent, "name": result.name, "endings": result.endings()}
+    plain: dict[str, Any] = {
+        "player": player,
+        "opponent": result.opponent,
+        "name": result.name,
+        "endings": result.endings(),
+    }
     plain |= result.figures()
     for name, count in zip(("won", "drawn", "lost"), result.counts, strict=True):
         plain[name] = {"games": count, "share": count / result.games, "interval": wilson(count, result.games)}

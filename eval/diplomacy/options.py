@@ -27,7 +27,7 @@ from sparring.eval.options import (
     check_number,
     check_page,
 )
-from sparring.eval.stats.requirements import MatchOptions
+from sparring.eval.stats.requirements import RequireOptions
 
 MOST_GAMES = 999_999
 GAMES = f"[{NUM_POWERS}, {MOST_GAMES}]"
@@ -88,7 +88,7 @@ exit codes: 0 done, 1 a --require failed, 2 bad input, 130 stopped with Ctrl-C""
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiplomacyOptions(TaskOptions, MatchOptions):
+class DiplomacyOptions(TaskOptions, RequireOptions):
     """Options of a Diplomacy evaluation."""
 
     TEXT = CommandText(

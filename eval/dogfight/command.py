@@ -54,7 +54,7 @@ from sparring.eval.options import (
 )
 from sparring.eval.stats.payoff import ladder_markdown
 from sparring.eval.stats.ratings import Anchor
-from sparring.eval.stats.requirements import MatchOptions, parse_hypotheses, sprt_markdown
+from sparring.eval.stats.requirements import RequireOptions, parse_hypotheses, sprt_markdown
 from sparring.eval.stats.tables import MatchRecord, Report, markdown, to_json
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class PlayOptions(TaskOptions, PlayerOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationOptions(PlayOptions, MatchOptions):
+class EvaluationOptions(PlayOptions, RequireOptions):
     """Options of the command; the players have not been located."""
 
     TEXT = CommandText(

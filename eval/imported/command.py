@@ -28,7 +28,7 @@ from sparring.eval.options import (
     check_number,
     check_suffix,
 )
-from sparring.eval.stats.requirements import MatchOptions
+from sparring.eval.stats.requirements import RequireOptions
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -59,7 +59,7 @@ exit codes: 0 done, 1 a --require failed, 2 bad input, 130 stopped with Ctrl-C""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImportedOptions(TaskOptions, MatchOptions):
+class ImportedOptions(TaskOptions, RequireOptions):
     """Options of the command; the players have not been located."""
 
     TEXT = CommandText(

@@ -106,7 +106,7 @@ class Requirement:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MatchOptions(EvaluateOptions):
+class RequireOptions(EvaluateOptions):
     """Options of an evaluation whose games are won, drawn and lost."""
 
     require: tuple[str, ...] = argument((), metavar="R", group=RESULTS, repeat=True)
