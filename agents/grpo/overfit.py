@@ -24,6 +24,7 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -266,7 +267,9 @@ def _plot(path: Path, config: GRPORunConfig, rows: Sequence[OverfitRow]) -> Path
     panels.flat[1].axhline(config.overfit.max_kl_share, linestyle="--", linewidth=0.8)
     panels.flat[0].legend()
     figure.suptitle(config.overfit.label or config.run or "overfit check")
-    figure.savefig(path, dpi=110)
+    written = BytesIO()
+    figure.savefig(written, format="png", dpi=110)
+    write_atomically(path, written.getvalue())
     return path
 
 
