@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 
 from sparring.agents.run.folder import code_origin
 from sparring.agents.run.signals import Stopped
-from sparring.configs.core.errors import InputError, printable
+from sparring.configs.core.errors import InputError, one_line, printable, printable_lines
 from sparring.configs.core.files import read_regular, write_atomically
 from sparring.configs.core.status import LOADING, end_now, quiet_on_closed_pipe, say
 from sparring.configs.opponents import is_code
@@ -274,11 +274,11 @@ def publish_report(report: CommandReport) -> int:
 def publish(text: str, files: Mapping[Path, str | bytes], *, quiet: bool = False) -> None:
     """Print `text`, write the `files` of one folder, and print their names; if `quiet`, only write them."""
     if not quiet:
-        print(text)
+        print(printable_lines(text))
     write_files(files)
     if files and not quiet:
         first, *others = files
-        print("Wrote", ", ".join([str(first), *(path.name for path in others)]))
+        print(one_line(f"Wrote {', '.join([str(first), *(path.name for path in others)])}"))
 
 
 def write_files(files: Mapping[Path, str | bytes]) -> None:

@@ -18,7 +18,7 @@ if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/diplomacy_replay.py")
 
 from sparring.agents.opponents.players import BOT_PREFIX, Player, display_name
-from sparring.configs.core.errors import InputError
+from sparring.configs.core.errors import InputError, one_line
 from sparring.configs.core.files import holds, write_atomically
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.envs.diplomacy.board.codes import BOTS
@@ -172,7 +172,7 @@ def verify_game(options: ReplayOptions) -> int:
         detail = f": {moved} in the next position, {len(differing) - moved} in results alone" if differing else ""
         print(f"{phases} phases adjudicated again, {len(differing)} differ{detail}")
     for difference in differing[:1]:
-        print(f"{path}: game {difference.game}, {difference}", file=sys.stderr)
+        print(one_line(f"{path}: game {difference.game}, {difference}"), file=sys.stderr)
     return int(bool(differing))
 
 
@@ -213,7 +213,7 @@ def _publish(
     if options.save is not None:
         write(options.save, partial(save, game=game, players=players))
     if not options.quiet:
-        print(*summary(game), f"{len(phases) - 1} phases, {ended}", sep="\n")
+        print(*map(one_line, (*summary(game), f"{len(phases) - 1} phases, {ended}")), sep="\n")
         print("Wrote", ", ".join(map(str, options.files)))
 
 

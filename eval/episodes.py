@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from sparring.agents.opponents.players import display_name, display_path, find_checkpoint, results_place
 from sparring.configs.core.errors import InputError
+from sparring.configs.core.files import write_atomically
 from sparring.configs.core.status import say
 from sparring.configs.core.typed import naming
 from sparring.configs.games import OWN
@@ -124,11 +126,12 @@ def write_video(path: Path, checkpoint: Checkpoint, seed: int, device: str) -> N
     pictures = _pictures(checkpoint, envs)
     delay = 10 * max(2, round(100 / metadata.get("render_fps", FPS)))  # GIF delays have a resolution of 1/100 s.
     try:
-        first = next(pictures)
-        first.save(path, save_all=True, append_images=pictures, duration=delay, loop=0)
+        first, written = next(pictures), BytesIO()
+        first.save(written, "GIF", save_all=True, append_images=pictures, duration=delay, loop=0)
     except (GymnasiumError, ImportError) as error:
         raise InputError(f"--video: {checkpoint.contract['id']} cannot be drawn: {error}") from error
     envs.envs.close()
+    write_atomically(path, written.getvalue())
 
 
 def _pictures(checkpoint: Checkpoint, envs: GymnasiumEnvs) -> Iterator[Image]:

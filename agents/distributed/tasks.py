@@ -12,6 +12,7 @@ again after the driver was killed.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import as_completed
 from contextlib import closing
@@ -25,6 +26,7 @@ from tqdm import tqdm
 from sparring.agents.distributed.pools import Outcome, Task, open_pool
 from sparring.configs.core.device import Executor
 from sparring.configs.core.errors import InputError
+from sparring.configs.core.files import append_to, read_regular
 
 
 def run_tasks(
@@ -97,7 +99,7 @@ class KeptResults(Generic[Outcome]):
     def read(self) -> dict[str, Outcome]:
         """Return the results by the keys of their tasks."""
         results: dict[str, Outcome] = {}
-        for line in self.path.read_bytes().splitlines() if self.path.is_file() else ():
+        for line in read_regular(self.path).splitlines() if os.path.lexists(self.path) else ():
             try:
                 kept = json.loads(line)
                 results[kept["key"]] = self._form.validate_python(kept["result"])
@@ -111,7 +113,7 @@ class KeptResults(Generic[Outcome]):
         """Keep a result. Raises `InputError` if the file cannot be written."""
         line = json.dumps({"key": key, "result": self._form.dump_python(outcome, mode="json")})
         try:
-            with self.path.open("a", encoding="utf-8") as file:
+            with append_to(self.path) as file:
                 file.write(f"\n{line}\n")  # after a line that was cut off
         except OSError as error:
             raise InputError(f"{self.path}: cannot be written ({error.strerror}); give another --out") from error

@@ -1,9 +1,10 @@
 """Overfit check of GRPO, for any text game: one batch is answered before the first step and after every step.
 
-At the end come overfit.json, with matplotlib overfit.png, and a verdict: PASS only if all criteria hold. With m the
-moving average over `overfit.window` steps:
+A control beside it, the policy of the first step, answers the same batch with the same seeds after every step, as a
+run with a learning rate of zero would. At the end come overfit.json, with matplotlib overfit.png, and a verdict: PASS
+only if all criteria hold. With m the moving average over `overfit.window` steps:
 
-    reward slope     slope of the least-squares line through m(greedy reward) is above 0
+    reward slope     the slope of reward - control is above 3 standard errors
     KL share         m(KL share) is above `max_kl_share` in less than `persistent` of its values
     gradient norm    finite, and max m(norm) <= `max_norm_growth` x median norm
     signal           at most `max_skipped` of the samples are in groups of equal rewards
@@ -17,15 +18,19 @@ trained the last. A mask or dropout on only one side makes trainer and sampler d
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sparring.agents.grpo.objective.kl import in_place_of
 from sparring.agents.grpo.rollouts.rollout import RolloutBatch, Rollouts
 from sparring.agents.llm.decoding.constraint import constraint_of
 from sparring.agents.llm.models.adapters import LEARNER, Adapters
@@ -38,6 +43,12 @@ from sparring.configs.schema import GRPORunConfig
 from sparring.envs.game import text_game
 from sparring.envs.text import RolloutPlan
 
+CONTROL = "zero_rate"
+"""Player with the weights of the first step."""
+ERRORS = 3.0
+"""Standard errors of the slope; docs/chess_training.md has how many policies pass that change without learning."""
+MOST_ALIKE = 0.97
+"""Largest correlation of neighbouring steps that the standard error allows for."""
 LEAST_ENDED = 0.5
 SAME = 1e-9
 """Nats per token; a reference that follows the policy has at most rounding."""
@@ -76,6 +87,8 @@ class OverfitRow:
     skipped: float
     ended: float
     seconds: float
+    control: float = math.nan
+    """Reward of the policy of the first step; NaN in states of versions without it."""
 
 
 @dataclass(frozen=True)
@@ -106,21 +119,46 @@ def moving_average(values: Sequence[float], window: int) -> np.ndarray:
     return np.convolve(np.asarray(values, dtype=float), np.ones(window) / window, mode="valid")
 
 
-def slope(values: np.ndarray) -> float:
-    """Return the slope of the least-squares line per step; 0 for fewer than two values."""
-    if len(values) < 2:
-        return 0.0
+def slope(values: np.ndarray) -> tuple[float, float]:
+    """Return the slope of the least-squares line per step, and its standard error; `values` [N], N >= 2.
+
+    Learning is no straight line: it begins late and ends at the best answers. So the noise is what is left beside the
+    best non-decreasing curve, of B levels. Its variance is sum e^2 / (N - 1.5 B), and the correlation r of neighbours
+    multiplies it by (1 + r) / (1 - r).
+    """
     steps = np.arange(len(values)) - (len(values) - 1) / 2
-    return float(steps @ (values - values.mean()) / (steps @ steps))
+    rise = float(steps @ values / (steps @ steps))
+    curve, levels = _non_decreasing(values)
+    noise = values - curve
+    squares = float(noise @ noise)
+    if squares <= SAME:
+        return rise, 0.0 if np.isfinite(squares) else math.nan
+    # Fitting the curve lowers the correlation by about 2 / N.
+    correlation = min(max(float(noise[1:] @ noise[:-1]) / squares + 2.0 / len(values), 0.0), MOST_ALIKE)
+    variance = squares / max(len(values) - 1.5 * levels, 1.0) * (1 + correlation) / (1 - correlation)
+    return rise, math.sqrt(variance / float(steps @ steps))
+
+
+def _non_decreasing(values: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return the non-decreasing curve [N] nearest to `values` [N] (pool adjacent violators), and its levels."""
+    levels = list[tuple[float, int]]()
+    for value in values.tolist():
+        mean, size = value, 1
+        while levels and levels[-1][0] >= mean:
+            before, count = levels.pop()
+            mean, size = (before * count + mean * size) / (count + size), count + size
+        levels.append((mean, size))
+    return np.repeat([mean for mean, _ in levels], [size for _, size in levels]), len(levels)
 
 
 def _slope(rows: Sequence[OverfitRow], config: OverfitConfig) -> OverfitCriterion:
     means = moving_average([row.after for row in rows], config.window)
     if len(means) < 2:
         return OverfitCriterion("reward slope", False, f"needs more than overfit.window={config.window} steps")
-    rise = slope(means)
-    text = f"{rise:+.2e} a step, moving average {means[0]:.4f} to {means[-1]:.4f}"
-    return OverfitCriterion("reward slope", rise > 0, text)
+    rise, error = slope(np.array([row.after - row.control for row in rows]))
+    text = f"{rise:+.2e} a step above the control, standard error {error:.1e}, "
+    text += f"moving average {means[0]:.4f} to {means[-1]:.4f}"
+    return OverfitCriterion("reward slope", rise > ERRORS * error, text)
 
 
 def _kl_share(rows: Sequence[OverfitRow], config: OverfitConfig) -> OverfitCriterion:
@@ -229,7 +267,9 @@ def _plot(path: Path, config: GRPORunConfig, rows: Sequence[OverfitRow]) -> Path
     panels.flat[1].axhline(config.overfit.max_kl_share, linestyle="--", linewidth=0.8)
     panels.flat[0].legend()
     figure.suptitle(config.overfit.label or config.run or "overfit check")
-    figure.savefig(path, dpi=110)
+    written = BytesIO()
+    figure.savefig(written, format="png", dpi=110)
+    write_atomically(path, written.getvalue())
     return path
 
 
@@ -238,42 +278,61 @@ class OverfitCheck:
 
     def __init__(self, config: GRPORunConfig, adapters: Adapters, tokenizer: Any) -> None:
         self._config, self.rows = config, list[OverfitRow]()
+        learned = adapters.parameters()
+        self._control = {name: parameter.detach().clone() for name, parameter in learned.items()}
         game = text_game(config.env.id)
         temperature = 0.0 if config.overfit.greedy else config.model.temperature
-        backend = TransformersBackend.of(
-            replace(config.model, temperature=temperature),
-            adapters.model,
-            tokenizer,
-            constraint=constraint_of(tokenizer, game.format),
-            playing=partial(adapters.playing, LEARNER),
-            name=LEARNER,
-        )
-        self._rollouts = Rollouts(game.task(config), lambda name: backend)
+
+        def rollouts(name: str, playing: Callable[[], AbstractContextManager[Any]]) -> Rollouts:
+            backend = TransformersBackend.of(
+                replace(config.model, temperature=temperature),
+                adapters.model,
+                tokenizer,
+                constraint=constraint_of(tokenizer, game.format),
+                playing=playing,
+                name=name,
+            )
+            return Rollouts(game.task(config), lambda _: backend)
+
+        self._rollouts = {
+            LEARNER: rollouts(LEARNER, partial(adapters.playing, LEARNER)),
+            CONTROL: rollouts(CONTROL, lambda: in_place_of(learned, self._control)),
+        }
         self._reward: float | None = None
 
     def banner(self) -> list[str]:
         """Return the settings and the head of the table."""
         return [banner(self._config), HEAD]
 
-    def measure(self, plan: RolloutPlan) -> tuple[float, float]:
+    def measure(self, plan: RolloutPlan, player: str = LEARNER) -> tuple[float, float]:
         """Return mean reward and share of positive rewards of one answer to every prompt. Raises `InputError`."""
-        batch = self._rollouts.play(replace(plan, samples=1))
+        batch = self._rollouts[player].play(replace(plan, samples=1))
         if not len(batch.rewards):
             raise InputError(f"the overfit check has no answer to score: {batch.alerts[0] if batch.alerts else ''}")
-        self._reward = float(np.mean(batch.rewards))
-        return self._reward, float(np.mean(batch.rewards > 0))
+        return float(np.mean(batch.rewards)), float(np.mean(batch.rewards > 0))
+
+    def begin(self, plan: RolloutPlan) -> None:
+        """Measure before the first step."""
+        self._reward, _ = self.measure(plan)
 
     def add(self, plan: RolloutPlan, batch: RolloutBatch, metrics: Mapping[str, float]) -> dict[str, float]:
         """Measure after a step with these results; return the step's metrics `overfit/...`."""
         before = self._reward
         assert before is not None
         after, positive = self.measure(plan)
+        self._reward = after
         values = {name: float(metrics.get(key, 0.0)) for name, key in METRICS.items()}
+        values["control"], _ = self.measure(plan, CONTROL)
         seconds = batch.seconds + metrics.get("benchmark/training_time_s", 0.0)
         ended = float(np.mean([_ended(turn.decision) for turn in batch.turns]))
         measured = {"before": before, "after": after, "positive": positive, "ended": ended, "seconds": seconds}
         self.rows.append(OverfitRow(step=len(self.rows) + 1, **measured, **values))
-        return {"overfit/greedy_reward": after, "overfit/positive_share": positive, "overfit/ended_share": ended}
+        return {
+            "overfit/greedy_reward": after,
+            "overfit/control_reward": values["control"],
+            "overfit/positive_share": positive,
+            "overfit/ended_share": ended,
+        }
 
     def last_line(self) -> str:
         """Return the table's newest line."""
@@ -292,16 +351,23 @@ class OverfitCheck:
         return all(one.held for one in criteria)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the rows and the last reward."""
-        return {"rows": [asdict(row) for row in self.rows], "reward": self._reward}
+        """Return the rows, the last reward and the control's weights."""
+        return {
+            "rows": [asdict(row) for row in self.rows],
+            "reward": self._reward,
+            "control": {name: weights.cpu() for name, weights in self._control.items()},
+        }
 
     def load_state_dict(self, state: Any) -> None:
         """Continue from a `state_dict`."""
         self.rows, self._reward = [OverfitRow(**row) for row in state["rows"]], state["reward"]
+        for name, weights in state.get("control", {}).items():
+            self._control[name].copy_(weights)
 
     def close(self) -> None:
         """Release the task."""
-        self._rollouts.close()
+        for rollouts in self._rollouts.values():
+            rollouts.close()
 
 
 def _ended(decision: Any) -> bool:

@@ -137,7 +137,7 @@ class GRPOTrainer:
             self.league = self.processes.run_on_rank0(self._first_league)
             self._open_players()
             if self.overfit:
-                self.overfit.measure(self._plan(0))
+                self.overfit.begin(self._plan(0))
 
     def nothing_left(self) -> str:
         """Return why no step is left, and which option allows more."""

@@ -27,7 +27,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from sparring.configs.core.errors import InputError
+from sparring.configs.core.errors import InputError, one_line
 from sparring.configs.core.files import open_regular
 
 METRICS, EVENTS = "metrics.jsonl", "events.jsonl"
@@ -46,7 +46,7 @@ class LoggerError(InputError):
 
 def warn(text: str) -> None:
     """Print a warning; it stands in for the alerts of a run while its logs are opened."""
-    print(f"warning: {text}", file=sys.stderr)
+    print(f"warning: {one_line(text)}", file=sys.stderr)
 
 
 class JsonLines:

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 
 from tqdm import tqdm
 
+from sparring.configs.core.errors import printable_lines
+
 WORTH_SAYING = 5.0
 LINE_SECONDS = 30.0
 """Between plain lines."""
@@ -88,7 +90,7 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Print a line without breaking the bar."""
-        tqdm.write(text, file=sys.stdout)
+        tqdm.write(printable_lines(text), file=sys.stdout)
         sys.stdout.flush()
 
     def advance(self, name: str, headline: str) -> None:

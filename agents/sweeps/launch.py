@@ -34,8 +34,8 @@ from sparring.agents.sweeps.sweep_folder import (
 )
 from sparring.agents.sweeps.training import guarded, train_recorded
 from sparring.configs.core.device import Executor
-from sparring.configs.core.errors import ConfigError, InputError
-from sparring.configs.core.files import ROOT
+from sparring.configs.core.errors import ConfigError, InputError, printable
+from sparring.configs.core.files import ROOT, append_to
 from sparring.configs.core.status import as_called
 from sparring.configs.foreign_names import in_our_words
 from sparring.configs.overrides import as_override, override_texts
@@ -114,7 +114,7 @@ def launch_sweep(plan: SweepPlan) -> SweepOutcome:
         print("stopped; the same command continues the sweep", flush=True)
         interrupted = True
     outcomes = [folder.outcome(run) | {"run": run} for run in names]
-    print("\n".join(table(plan.varied, outcomes)))
+    print("\n".join(map(printable, table(plan.varied, outcomes))))
     if searches:
         print("\n".join(search_summary(folder)))
     if plan.file:
@@ -190,7 +190,7 @@ def job(config: Any) -> None:
 def train_job(folder: SweepFolder, name: str) -> str:
     """Train a run of the sweep, write its outcome, also if it is an error, and return it."""
     begin, before = time.monotonic(), folder.outcome(name).get("seconds", 0.0)
-    with folder.log(name).open("a", encoding="utf-8", buffering=1) as log, redirect_stdout(log):
+    with append_to(folder.log(name)) as log, redirect_stdout(log):
         outcome = guarded(lambda: _trained(folder, name))
     folder.record(name, {**outcome, "seconds": round(before + time.monotonic() - begin, 1)})
     return str(outcome["outcome"])

@@ -61,6 +61,11 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
+def printable_lines(text: str) -> str:
+    """Escape as `printable` does, but not line breaks and tabs; for text of several lines that goes to a terminal."""
+    return "".join(char if char in "\n\t" else printable(char) for char in text)
+
+
 def nearest(name: str, choices: Iterable[str], *, likeness: float = 0.5) -> str | None:
     """Return the one of `choices` that `name` means or is most similar to, None if none reaches `likeness` (0 to 1)."""
     known = list(choices)

@@ -23,6 +23,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from sparring.configs.core.errors import ConfigError, InputError, one_line
 
@@ -109,6 +110,12 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, follow: bool = False) 
     return descriptor
 
 
+def append_to(path: Path) -> TextIO:
+    """Open a text file in UTF-8 to append to, line by line; raises as `open_regular` does, also for a link."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    return os.fdopen(open_regular(path, flags), "a", encoding="utf-8", buffering=1)
+
+
 def read_regular(path: Path, *, follow: bool = False, most: int | None = None) -> bytes:
     """Return the content of a regular file of at most `most` bytes.
 
@@ -140,6 +147,14 @@ def check_file(path: Path, *, follow: bool = False) -> None:
 def check_folder(path: Path) -> None:
     """Raise `IrregularFileError` if `path` exists and is no folder, or a link to one."""
     _check_existing(path, stat.S_ISDIR, "a folder", follow=False)
+
+
+def leads_outside(path: Path, folder: Path) -> bool:
+    """Return whether a link in `path`, which begins with `folder`, leads out of that folder, or to nothing."""
+    try:
+        return not path.resolve(strict=True).is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):  # a loop of links
+        return os.path.lexists(path)
 
 
 def make_folder(path: Path) -> None:

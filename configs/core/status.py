@@ -16,6 +16,7 @@ from pathlib import Path
 from threading import Timer
 from typing import NoReturn, TextIO
 
+from sparring.configs.core.errors import printable_lines
 from sparring.configs.core.files import PACKAGE
 
 LOADING = "loading torch and the simulator ..."
@@ -42,7 +43,7 @@ def as_called(text: str) -> str:
 def say(text: str, *, shown: bool = True) -> None:
     """Print `text` to stderr, if `shown`."""
     if shown:
-        print(as_called(text), file=sys.stderr, flush=True)
+        print(printable_lines(as_called(text)), file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ import numpy as np
 from PIL import Image
 from tqdm import tqdm
 
+from sparring.configs.core.files import write_atomically
 from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.camera import FightCamera
 from sparring.envs.dogfight.frame import TICK, TRAIL_SECONDS, Frame, frame_at
@@ -34,10 +35,10 @@ _KEPT = round(TRAIL_SECONDS * rules.TICKS_PER_SECOND) + 1
 
 
 def write_gif(path: str | Path, recording: Recording, **options: Any) -> None:
-    """Write the match to `path`, creating its folder if missing; `options` as for `gif_bytes`, which may raise."""
+    """Write the match to `path` in one step, creating its folder if missing; `options` are those of `gif_bytes`."""
     data = gif_bytes(recording, **options)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).write_bytes(data)
+    write_atomically(Path(path), data)
 
 
 def gif_bytes(

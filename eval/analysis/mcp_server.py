@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import wraps
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,7 +22,9 @@ from sparring.configs.core.errors import InputError, one_line
 from sparring.eval.analysis import report_commands, run_commands
 from sparring.eval.analysis.options import ComputeOptions, ReportFiles, RunOptions, SourceOptions
 from sparring.eval.analysis.output import Answer, to_json, versioned
+from sparring.eval.analysis.record import RunSource
 from sparring.eval.analysis.sources.reading import is_run_folder
+from sparring.eval.analysis.sources.run_folders import RunFolders
 from sparring.eval.analysis.sources.tensorboard_files import holds_events
 
 MOST_ENTRIES, LONGEST_TEXT = 500, 2000
@@ -32,6 +35,24 @@ LEAST_ENTRIES = 5
 INSTRUCTIONS = """Recorded training runs: begin with list_runs, then analyze a run or compare several. Metrics are
 named group/name, such as rollout/reward. Answers are JSON and bounded; ask for fewer metrics
 or points if one is shortened."""
+
+
+class _Served:
+    """Sources of the served folder alone: a run that a link there leads to elsewhere is not one of them."""
+
+    def find(self) -> list[RunSource]:
+        sources: list[RunSource] = super().find()  # type: ignore[misc]
+        return [RunFolders(one.root, links=False) if isinstance(one, RunFolders) else one for one in sources]
+
+
+@dataclass(frozen=True)
+class ServedOptions(_Served, SourceOptions):
+    """Where the runs of a server are looked for."""
+
+
+@dataclass(frozen=True)
+class ServedRun(_Served, RunOptions):
+    """The run of a question to a server."""
 
 
 def serve(
@@ -52,7 +73,10 @@ def build_server(where: SourceOptions, *, most_bytes: int = MOST_BYTES) -> Any:
     """
     module = mcp_module("mcp.server.mcpserver")
     hints = mcp_module("mcp_types").ToolAnnotations(readOnlyHint=True, openWorldHint=False)
-    server = module.MCPServer("sparring-runs", instructions=INSTRUCTIONS, log_level="WARNING")
+    server = module.MCPServer(
+        "sparring-runs", instructions=INSTRUCTIONS, version=version("sparring"), log_level="WARNING"
+    )
+    where = ServedOptions(**vars(where))
     error = importlib.import_module("mcp.server.mcpserver.exceptions").ToolError
     for tool in run_tools(where):
         server.tool(annotations=hints, structured_output=False)(_answering(tool, error, most_bytes))
@@ -127,7 +151,7 @@ def _content(answer: Answer) -> dict[str, Any]:
 
 
 def _one(run: str, where: SourceOptions) -> RunOptions:
-    return RunOptions(**vars(where), run=_inside(run, where))
+    return ServedRun(**vars(where), run=_inside(run, where))
 
 
 def _inside(run: str, where: SourceOptions) -> str:

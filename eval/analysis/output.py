@@ -89,7 +89,7 @@ class Answer:
         for line in self.warnings:
             warn(line)
         if self.remark:
-            print(self.remark, file=sys.stderr)
+            print(one_line(self.remark), file=sys.stderr)
         code = exit_code(self.damage)
         return self.code or code
 

@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperCommand
 
 from sparring.agents.sweeps.sweep_folder import SUFFIX
+from sparring.configs.core.errors import printable_lines
 from sparring.configs.core.files import CHECKPOINTS
 from sparring.eval.analysis import sweep_report
 from sparring.eval.analysis.options import (
@@ -163,4 +164,6 @@ def _analysed(analysis: SweepAnalysis, runs: RunFolders | ChosenRuns, choice: Co
 
 
 def _swept(data: dict[str, Any], text: str, cells: tuple[Sequence[str], Sequence[Sequence[Any]]]) -> Answer:
-    return Answer(data, lambda form: print(to_csv(*cells) if form is OutputFormat.CSV else text, end=""))
+    return Answer(
+        data, lambda form: print(to_csv(*cells) if form is OutputFormat.CSV else printable_lines(text), end="")
+    )

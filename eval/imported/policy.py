@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -219,7 +220,9 @@ def _write_gif(path: Path, frames: list[np.ndarray]) -> None:
     palette = Image.fromarray(sample).quantize(COLOURS)
     pictures = [Image.fromarray(one).quantize(palette=palette, dither=Image.Dither.NONE) for one in kept]
     duration = max(FASTEST_MS, min(FRAME_MS, WHOLE_MS // len(kept)))
-    pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=duration, loop=0)
+    written = BytesIO()
+    pictures[0].save(written, "GIF", save_all=True, append_images=pictures[1:], duration=duration, loop=0)
+    write_atomically(path, written.getvalue())
 
 
 def _frames(match: ImportedMatch, mode: str, game: ImportedGame, players: list[SeatPlayer], seed: int) -> Iterator[Any]:

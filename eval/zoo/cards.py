@@ -20,7 +20,7 @@ from typing import Any
 from sparring.agents.opponents.players import RELEASED, find_checkpoint
 from sparring.configs.core import files
 from sparring.configs.core.archive import TensorFileError, read_arrays
-from sparring.configs.core.errors import InputError, require_package
+from sparring.configs.core.errors import InputError, printable_lines, require_package
 from sparring.configs.core.manifest import read_listed, write_listed
 from sparring.configs.games import POLICY_FORMAT, is_imported
 from sparring.configs.load import load_named
@@ -238,7 +238,7 @@ def card(name: str, policy: StoredFile, licence: str) -> str:
 def _run(words: Sequence[str]) -> int:
     """List all policies, or add one to the zoo."""
     if not words:
-        print(listing())
+        print(printable_lines(listing()))
     elif words[0] in HELP:
         print(
             "usage: sparring policies [add RUN]\n\nAll policies with their figures; `add --help` says how to add one."
@@ -247,7 +247,8 @@ def _run(words: Sequence[str]) -> int:
         raise InputError(f"{words[0]}: lists all without options; policies add RUN adds one")
     else:
         made = add(parse(AddOptions, words[1:]))
-        print(f"{made.read_text(encoding='utf-8')}\nWrote {made}; sparring.load({f'{ZOO}/{made.stem}'!r}) loads it.")
+        print(printable_lines(made.read_text(encoding="utf-8")))
+        print(f"Wrote {made}; sparring.load({f'{ZOO}/{made.stem}'!r}) loads it.")
     return 0
 
 

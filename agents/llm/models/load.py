@@ -28,9 +28,9 @@ import torch
 from sparring.agents.llm.backend import ModelError
 from sparring.agents.llm.models.saved_model import is_ours, verify_model
 from sparring.configs.core.device import choose_device
-from sparring.configs.core.errors import InputError, suggestion
+from sparring.configs.core.errors import InputError, one_line, suggestion
 from sparring.configs.core.files import CHECKPOINTS, SHIPPED, check_file, naming_files, read_regular_text
-from sparring.configs.core.status import said_if_long
+from sparring.configs.core.status import said_if_long, say
 from sparring.configs.core.tensor_file import sha256
 from sparring.configs.language import LanguageModelConfig
 from sparring.configs.schema import LanguageRunConfig
@@ -126,6 +126,8 @@ def read_model(folder: Path) -> Any:
     if report["missing_keys"]:
         missing = sorted(report["missing_keys"])
         raise ModelError(f"model {folder}: {len(missing)} weights are missing, such as {missing[0]}")
+    if unknown := sorted(report["unexpected_keys"]):
+        say(one_line(f"model {folder}: {len(unknown)} weights are not of this model, such as {unknown[0]}; not loaded"))
     return model.eval()
 
 
@@ -134,7 +136,8 @@ def read_tokenizer(folder: Path) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        with quietly():
+            return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:  # errors of tokenizers have no common class
         raise ModelError(f"model {folder}: its tokenizer cannot be loaded ({error})") from error
 
@@ -176,14 +179,16 @@ def _check_folder(folder: Path) -> None:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Disable transformers' progress bars, which would mix with our own."""
+    """Disable transformers' progress bars, which would mix with our own, and its reports, which hold a file's names."""
     from transformers.utils import logging
 
-    shown = logging.is_progress_bar_enabled()
+    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
+    logging.set_verbosity(logging.CRITICAL)
     try:
         yield
     finally:
+        logging.set_verbosity(level)
         if shown:
             logging.enable_progress_bar()
 

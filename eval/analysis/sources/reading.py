@@ -2,8 +2,8 @@
 
 Loggers write one step in several calls, and a run that was rolled back or resumed repeats steps: metrics.jsonl is cut
 then, a W&B file keeps the reverted rows. Both read the same here. A row is one step, and a row is left out, which is
-said, if one of its metrics is logged again later at the same step or an earlier one. The step is env steps, or W&B's
-own step in rows without them.
+said, if one of its metrics is logged again later at the same step or an earlier one. The step is env steps; in rows
+without them it is that of `step_axis.py` for the parts of a resumed run, and the logger's own step within a part.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 from sparring.agents.run.log_files import METRICS
 from sparring.configs.core.files import holds
 from sparring.eval.analysis.record import History
+from sparring.eval.analysis.sources import step_axis
 
 CONFIG = "config.yaml"
 MOST_LOG = 1 << 30
@@ -77,7 +78,12 @@ class RowTable:
         self._times: list[float] = []
         self._env_steps: list[int] = []
         self._cells: dict[str, tuple[list[int], list[float]]] = {}
+        self._starts: list[int] = []
         self._too_large, self._replaced = 0, 0
+
+    def begin_part(self) -> None:
+        """Begin a part of the run, such as a file of a process that resumed it."""
+        self._starts.append(len(self))
 
     def add(self, values: Iterable[tuple[str, float]], *, env_steps: int, step: int, timestamp: float = np.nan) -> None:
         """Append a row, or add to the last one if it is of the same env steps; a metric that it has is replaced.
@@ -103,11 +109,14 @@ class RowTable:
     def __len__(self) -> int:
         return len(self._steps)
 
-    def history(self, events: list[dict[str, Any]], damage: Sequence[str]) -> History:
-        """Return the rows that count, as columns."""
+    def history(
+        self, events: list[dict[str, Any]], damage: Sequence[str], declared: Sequence[tuple[str, str]] = ()
+    ) -> History:
+        """Return the rows that count, as columns; `declared` has a pattern of metrics and their step metric each."""
         env_steps, own = np.array(self._env_steps, np.int64), np.array(self._steps, np.int64)
         known = env_steps != UNKNOWN
-        kept = ~self._reverted(np.where(known, env_steps, own), known)
+        again, notes = self._reverted(np.where(known, env_steps, own), known, declared)
+        kept = ~again
         # Rows may come late, such as an evaluation of an earlier step: they belong to the row of that step.
         order = np.flatnonzero(kept)
         reached = np.maximum.accumulate(np.where(known, env_steps, UNKNOWN)[order]) if len(order) else order
@@ -123,28 +132,49 @@ class RowTable:
             key: column for key in self._cells if not np.isnan(column := self._column(key, place, len(chosen))).all()
         }
         return History(
-            step=np.arange(1, len(chosen) + 1) if numbered else own[chosen],
+            step=np.arange(1, len(chosen) + 1) if numbered else rising(own[chosen]),
             timestamp=np.array(self._times, np.float64)[chosen],
             env_steps=env_steps[chosen],
             columns=columns,
             events=events,
             damage=(*damage, *self._damage()),
-            notes=self._notes(int((~kept).sum())),
+            notes=(*notes, *self._notes()),
         )
 
-    def _reverted(self, axis: np.ndarray, known: np.ndarray) -> np.ndarray:
-        """Return the rows, bool [N], of which a metric is logged again later at the same step `axis` or an earlier one.
+    def _reverted(
+        self, axis: np.ndarray, known: np.ndarray, declared: Sequence[tuple[str, str]]
+    ) -> tuple[np.ndarray, list[str]]:
+        """Return the rows, bool [N], of which a metric is logged again later at the same step or an earlier one.
 
-        Rows with `known` env steps and rows without are compared among themselves.
+        Rows with `known` env steps are compared by these, `axis`; rows without within their part by the logger's step,
+        also `axis`, and with rows of later parts by the run's step metric. Beside them are the notes on what was found.
         """
-        reverted = np.zeros(len(axis), bool)
-        for rows, _ in self._cells.values():
-            every = np.array(rows, np.int64)
-            for members in (every[known[every]], every[~known[every]]):
+        cells = {key: (np.array(rows), np.array(values)) for key, (rows, values) in self._cells.items()}
+        parts = self._parts(axis, known)
+        again = np.zeros(len(axis), bool)
+        for rows, _ in cells.values():
+            for members in (rows[known[rows]], *np.split(rest := rows[~known[rows]], _bounds(parts[rest]))):
                 if len(members) > 1:
                     later = np.minimum.accumulate(axis[members][::-1])[::-1]
-                    reverted[members[:-1]] |= axis[members][:-1] >= later[1:]
-        return reverted
+                    again[members[:-1]] |= axis[members][:-1] >= later[1:]
+        name, notes = "", list[str]()
+        if len(parts) and parts[-1] > 0 and not known.all():
+            found, name, notes = step_axis.repeated(cells, parts, np.where(known, axis, UNKNOWN), axis, declared)
+            again |= found & ~known
+        if again.any():
+            by = f" by {name}" if name else ""
+            notes.append(
+                f"{again.sum()} of {len(self)} rows are left out: their metrics are logged again later at the same "
+                f"step or an earlier one{by}, as after a rollback or a resume; a counter that restarts needs "
+                "another name than the step"
+            )
+        return again, notes
+
+    def _parts(self, axis: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """Return the part of each row, int [N]; if none was begun, one begins where a step without env steps falls."""
+        starts, rest = np.zeros(len(axis) + 1, bool), np.flatnonzero(~known)
+        starts[self._starts or rest[1:][np.diff(axis[rest]) < 0]] = True
+        return np.cumsum(starts[:-1]) - starts[:1]
 
     def _column(self, key: str, place: np.ndarray, size: int) -> np.ndarray:
         rows, values = (np.array(part) for part in self._cells[key])
@@ -163,16 +193,24 @@ class RowTable:
     def _damage(self) -> list[str]:
         return [f"{self._too_large} numbers are too large for float64; they are left out"] if self._too_large else []
 
-    def _notes(self, lost: int) -> tuple[str, ...]:
-        notes = []
-        if lost:
-            notes.append(
-                f"{lost} of {len(self)} rows are left out: their metrics are logged again later at the same step or an "
-                "earlier one, as after a rollback or a resume; a counter that restarts needs another name than the step"
-            )
-        if self._replaced:
-            notes.append(f"{self._replaced} values are replaced by later ones of the same metric and step")
-        return tuple(notes)
+    def _notes(self) -> list[str]:
+        return [f"{self._replaced} values are replaced by later ones of the same metric and step"] * bool(
+            self._replaced
+        )
+
+
+def _bounds(parts: np.ndarray) -> np.ndarray:
+    """Return where another part begins in `parts` [P], rising."""
+    return np.flatnonzero(np.diff(parts)) + 1
+
+
+def rising(steps: np.ndarray) -> np.ndarray:
+    """Return steps [N] with those from each fall on moved behind the last before it."""
+    falls = np.flatnonzero(np.diff(steps) < 0) + 1
+    moved = steps.copy()
+    for fall in falls:
+        moved[fall:] += moved[fall - 1] + 1 - moved[fall]
+    return moved
 
 
 def add_logged(table: RowTable, events: list[dict[str, Any]], values: Iterable[tuple[str, Any]], *, step: int) -> None:

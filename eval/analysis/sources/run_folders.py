@@ -19,7 +19,7 @@ from typing import Any
 from sparring.agents.run.folder import LOCK
 from sparring.agents.run.log_files import EVENTS, METRICS
 from sparring.agents.run.logger import run_tags
-from sparring.configs.core.files import open_regular, read_regular, read_regular_text
+from sparring.configs.core.files import leads_outside, open_regular, read_regular, read_regular_text
 from sparring.configs.core.locks import OWNER, has_ended
 from sparring.configs.serialization import read_yaml
 from sparring.eval.analysis.record import History, RunRecord, Status, newest_first, not_found, unusable_data
@@ -43,12 +43,12 @@ KINDS = {".pt": "checkpoint", ".jsonl": "log", ".html": "replay", ".gif": "repla
 
 
 class RunFolders:
-    """Runs in the folders directly in `root`."""
+    """Runs in the folders directly in `root`; with `links` also in those that a link there leads to elsewhere."""
 
     name = "folder"
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, *, links: bool = True) -> None:
+        self.root, self.links = root, links
 
     def runs(self) -> list[RunRecord]:
         """Return the runs, newest first; last values come from the end of metrics.jsonl."""
@@ -88,13 +88,14 @@ class RunFolders:
     def _folders(self) -> list[Path]:
         if not self.root.is_dir():
             return []
-        return sorted(path for path in self.root.iterdir() if is_run_folder(path))
+        folders = (path for path in self.root.iterdir() if is_run_folder(path))
+        return sorted(path for path in folders if self.links or not leads_outside(path, self.root))
 
     def _folder(self, id: str) -> Path:
-        path = self.root / id
-        if id and "/" not in id and is_run_folder(path):
-            return path
-        raise not_found(id, (folder.name for folder in self._folders()), str(self.root))
+        folders = {folder.name: folder for folder in self._folders()}
+        if id in folders:
+            return folders[id]
+        raise not_found(id, folders, str(self.root))
 
     def _listed(self, folder: Path) -> RunRecord:
         return self._record(folder, self._rows(folder, tail=TAIL))
@@ -106,6 +107,8 @@ class RunFolders:
         if len(history.env_steps):
             summary |= {STEPS: int(history.env_steps[-1]), "updates": int(history.step[-1])}
         state = newest_state(folder)
+        if leads_outside(folder / "state", folder):
+            damage.append(f"{folder / 'state'}: is a link that leads out of the run; it is not read")
         summary |= {key: state[key] for key in ("device", "torch", "processes", "phase") if key in state}
         summary |= {"updates": state["update"]} if "update" in state else {}
         evaluation = _read_json(folder / "eval.json", damage)
@@ -176,7 +179,8 @@ def is_locked(folder: Path) -> bool:
 
 def newest_state(folder: Path) -> dict[str, Any]:
     """Return the summary of the newest training state whose manifest can be read, empty if there is none."""
-    for path in sorted((folder / "state").glob("update_*/manifest.json"), reverse=True):
+    paths = () if leads_outside(folder / "state", folder) else (folder / "state").glob("update_*/manifest.json")
+    for path in sorted((path for path in paths if not leads_outside(path, folder)), reverse=True):
         summary = _object(path).get("summary")
         if isinstance(summary, dict):
             return summary

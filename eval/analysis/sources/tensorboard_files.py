@@ -28,6 +28,7 @@ from sparring.configs.core.files import holds, read_regular
 from sparring.eval.analysis.output import warn
 from sparring.eval.analysis.record import History, RunRecord, Status, newest_first, not_found
 from sparring.eval.analysis.sources.reading import MOST_LOG, in_run_folder, last_values, log_entries, open_files
+from sparring.eval.analysis.sources.step_axis import step_metric
 
 MARK = "events.out.tfevents."
 CUT_OFF = "is cut off"
@@ -240,9 +241,11 @@ def _history(events: ScalarEvents) -> History:
         return History(none, np.zeros(0), none, {}, events.texts, tuple(events.damage))
     order, tag, step = (np.array(part, np.int64) for part in (events.order, events.tag, events.step))
     wall, value = np.array(events.wall), np.array(events.value)
-    shown, notes = _shown(order, tag, step, events)
-    order, tag, step, wall, value = (part[shown] for part in (order, tag, step, wall, value))
-    notes += _falling(tag, step, np.searchsorted([first for first, _ in events.files], order, side="right"))
+    file = np.searchsorted([first for first, _ in events.files], order, side="right")
+    step, notes = _steps_that_go_on(tag, step, value, file, events)
+    shown, hidden = _shown(order, tag, step, events)
+    tag, step, wall, value, file = (part[shown] for part in (tag, step, wall, value, file))
+    notes += [*hidden, *_falling(tag, step, file)]
     steps, number = np.unique(step, return_inverse=True)
     keys, row = np.unique(number * len(step) + _repetition(tag, step), return_inverse=True)
     number = keys // len(step)
@@ -266,6 +269,29 @@ def _history(events: ScalarEvents) -> History:
         damage=tuple(events.damage),
         notes=tuple(notes),
     )
+
+
+def _steps_that_go_on(
+    tag: np.ndarray, step: np.ndarray, value: np.ndarray, file: np.ndarray, events: ScalarEvents
+) -> tuple[np.ndarray, list[str]]:
+    """Return the steps [V] of values, and a note where they are those of a step metric that the run logs itself.
+
+    These count where the events' own step begins again in a later file, which marks no restart, and the metric goes on.
+    """
+    members = {name: np.flatnonzero(tag == number) for name, number in events.names.items()}
+    columns = {name: (rows, value[rows]) for name, rows in members.items() if len(rows)}
+    if events.starts or len(np.unique(file)) < 2 or not (name := step_metric(columns, file, by_name=True)):
+        return step, []
+    rows = members[name]
+    first = np.flatnonzero(np.diff(file[rows])) + 1
+    if not (step[rows][first] <= step[rows][first - 1]).any() or (value[rows][first] <= value[rows[0]]).any():
+        return step, []
+    steps = step.copy()
+    for number in np.unique(file[rows]):
+        inside, counted = file == number, rows[file[rows] == number]
+        place = np.searchsorted(step[counted], step[inside], side="right") - 1
+        steps[inside] = value[counted][np.maximum(place, 0)].astype(np.int64)
+    return steps, [f"the step of the events begins again in a later file; the steps are those of {name}, which goes on"]
 
 
 def _shown(order: np.ndarray, tag: np.ndarray, step: np.ndarray, events: ScalarEvents) -> tuple[np.ndarray, list[str]]:

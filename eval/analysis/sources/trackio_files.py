@@ -21,6 +21,7 @@ from urllib.parse import quote
 
 from sparring.agents.run.logger import run_tags
 from sparring.configs.core.errors import InputError
+from sparring.configs.core.files import check_file
 from sparring.eval.analysis.record import (
     History,
     RunRecord,
@@ -38,6 +39,15 @@ DIRECTORY = "TRACKIO_DIR"
 """Environment variable of trackio: where it keeps its files."""
 NEWEST_VERSION = 2
 """Newest layout that is known, `PRAGMA user_version`, 0 before layouts had numbers."""
+LONGEST_CELL = 1 << 24
+"""Bytes of a row or a cell."""
+LEAST_WORK, WORK_UNIT = 20_000_000, 100_000
+"""Instructions of SQLite for a connection, beside one for each byte of the file, and those between two checks.
+
+A whole project takes about twenty for a row, which has at least fifty bytes. An endless statement ends within seconds.
+"""
+MOST_RUNS = 2000
+"""Runs of a file that are listed."""
 RESERVED = "_"
 """First character of trackio's own keys in a configuration: _Username, _Created, _Group."""
 LAYOUT = """
@@ -100,7 +110,10 @@ class TrackioFiles:
             try:
                 with closing(_open(path)) as file:
                     key = _run_key(file)
-                    rows = file.execute(f"SELECT DISTINCT {key}, run_name FROM metrics").fetchall()
+                    query = f"SELECT DISTINCT {key}, run_name FROM metrics LIMIT {MOST_RUNS + 1}"
+                    rows = file.execute(query).fetchall()
+                if len(rows) > MOST_RUNS:
+                    raise InputError(f"more than {MOST_RUNS} runs")
             except (sqlite3.Error, OSError, InputError) as error:
                 damage = (f"{path}: cannot be read ({error})",)
                 self._damage.append(RunRecord(path.stem, self.name, str(path), "empty", 0.0, 0.0, damage=damage))
@@ -159,6 +172,7 @@ def append_run(path: Path, record: RunRecord, history: History) -> None:
     created = _iso(record.created)
     config = {**record.config, "_Username": "", "_Created": created, "_Group": record.group or None}
     id = secrets.token_hex(16)
+    _check_files(path)
     try:
         with closing(sqlite3.connect(path)) as file, file:
             new = _check_version(file) == 0
@@ -187,18 +201,39 @@ def _is_project(path: Path) -> bool:
     """Return True for a file of SQLite with a table of metrics, and for one that cannot be read as such."""
     try:
         with closing(_open(path)) as file:
-            return file.execute("SELECT 1 FROM sqlite_master WHERE name = 'metrics'").fetchone() is not None
+            return _has_table(file, "metrics")
     except (sqlite3.Error, OSError, InputError):
         return True
 
 
+def _check_files(path: Path) -> None:
+    """Raise `IrregularFileError` if a file, or one that SQLite keeps beside it, is a link or no regular file."""
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        check_file(path.with_name(path.name + suffix))
+
+
+def _has_table(file: sqlite3.Connection, name: str) -> bool:
+    """Return whether the file has a table of its own of that name: a view or a virtual table computes its rows."""
+    query = "SELECT 1 FROM sqlite_master WHERE name = ? AND type = 'table' AND rootpage > 0"
+    return file.execute(query, (name,)).fetchone() is not None
+
+
 def _open(path: Path) -> sqlite3.Connection:
-    """Open a project file for reading. Raises `InputError` for a newer layout or one that is too large."""
-    if path.stat().st_size > reading.MOST_LOG:
+    """Open a project file for reading, with bounds on the work and the memory of each connection.
+
+    Raises `InputError` for a newer layout or a file that is too large, and `IrregularFileError` for a link.
+    """
+    _check_files(path)
+    size = path.stat().st_size
+    if size > reading.MOST_LOG:
         raise InputError(f"larger than {reading.MOST_LOG} bytes")
     # Without a write-ahead log there is no writer; SQLite would otherwise create its files beside a stranger's.
     written = path.with_name(f"{path.name}-wal").exists()
     file = sqlite3.connect(f"file:{quote(str(path.resolve()))}?{'mode=ro' if written else 'immutable=1'}", uri=True)
+    left = iter(range((LEAST_WORK + size) // WORK_UNIT))
+    file.set_progress_handler(lambda: next(left, None) is None, WORK_UNIT)
+    file.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_CELL)
+    file.execute("PRAGMA query_only = ON")
     file.execute("PRAGMA trusted_schema = OFF")
     _check_version(file)
     return file
@@ -227,26 +262,31 @@ def _history(path: Path, id: str) -> History:
 
 @lru_cache(maxsize=2)
 def _read_history(path: Path, id: str, versions: tuple[tuple[int, int], ...]) -> History:
-    table, events, damage = reading.RowTable(), list[dict[str, Any]](), list[str]()
+    table, events, damage, wrong = reading.RowTable(), list[dict[str, Any]](), list[str](), list[Any]()
     try:
         with closing(_open(path)) as file:
             key = _run_key(file)
             query = f"SELECT id, timestamp, step, metrics FROM metrics WHERE {key} = ? ORDER BY id"
             for number, time, step, text in file.execute(query, (id,)):
                 if (row := _object(text)) is None:
-                    damage.append(f"{path}: row {number} is no JSON object; it is left out")
+                    wrong.append(number)
                     continue
                 stamp = [("_timestamp", seconds)] if (seconds := _seconds(time)) else []
                 reading.add_logged(table, events, [*stamp, *row.items()], step=step if isinstance(step, int) else 0)
             events += _alerts(file, id)
     except (sqlite3.Error, OSError, InputError) as error:
         damage.append(f"{path}: cannot be read ({error})")
+    if wrong:
+        more = f", and {len(wrong) - 1} more are none" if len(wrong) > 1 else ""
+        damage.append(f"{path}: row {wrong[0]} is no JSON object{more}; it is left out")
     return table.history(events, damage)
 
 
 def _alerts(file: sqlite3.Connection, id: str) -> Iterator[dict[str, Any]]:
     """Yield `trackio.alert`s as events; older files have none."""
     with suppress(sqlite3.OperationalError):
+        if not _has_table(file, "alerts"):
+            return
         for title, text in file.execute("SELECT title, text FROM alerts WHERE run_id = ? ORDER BY id", (id,)):
             yield {reading.STEPS: -1, "kind": "alert", "event": ": ".join(str(part) for part in (title, text) if part)}
 
@@ -254,6 +294,8 @@ def _alerts(file: sqlite3.Connection, id: str) -> Iterator[dict[str, Any]]:
 def _config(path: Path, id: str) -> tuple[dict[str, Any], float]:
     """Return a run's configuration and when it began, empty and 0 where unknown."""
     with suppress(sqlite3.Error, OSError, InputError), closing(_open(path)) as file:
+        if not _has_table(file, "configs"):
+            return {}, 0.0
         query = f"SELECT config, created_at FROM configs WHERE {_run_key(file)} = ?"
         for text, created in file.execute(query, (id,)):
             return _object(text) or {}, _seconds(created)

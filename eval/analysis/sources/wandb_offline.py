@@ -128,6 +128,12 @@ class OfflineLog:
     summary: dict[str, Any] = field(default_factory=dict)
     exit_code: int | None = None
     artifacts: list[dict[str, Any]] = field(default_factory=list)
+    declared: list[tuple[str, str]] = field(default_factory=list)
+    """Patterns of metrics and their step metric, of `define_metric`."""
+
+    def history(self) -> History:
+        """Return the rows that count, as columns."""
+        return self.table.history(self.events, self.damage, self.declared)
 
 
 class WandBOffline:
@@ -162,8 +168,7 @@ class WandBOffline:
 
     def history(self, id: str) -> History:
         """Return all rows of a run."""
-        log = _read(self._files()[self._key(id)])
-        return log.table.history(log.events, log.damage)
+        return _read(self._files()[self._key(id)]).history()
 
     def artifacts(self, id: str) -> list[dict[str, Any]]:
         """Return the files of a run and the artifacts that it logged."""
@@ -185,7 +190,7 @@ class WandBOffline:
         """Return the files of each run, oldest first, by the run's id, PROJECT/ID where two projects have that id."""
         by_id: dict[str, dict[str, list[Path]]] = {}
         paths = self.root.rglob(f"run-*{SUFFIX}") if self.root.is_dir() else ()
-        for path in sorted(paths, key=lambda path: (path.parent.name, str(path))):
+        for path in sorted(paths, key=lambda path: (path.parent.name.removeprefix("offline-"), str(path))):
             if not path.is_file() or (self.beside_folders and reading.in_run_folder(path, self.root)):
                 continue
             project, id = _head(path)[0], path.name.removeprefix("run-").removesuffix(SUFFIX)
@@ -199,7 +204,7 @@ class WandBOffline:
 
     def _record(self, id: str, paths: tuple[Path, ...], name: str, held: set[str]) -> RunRecord:
         log = _read(paths)
-        history = log.table.history(log.events, log.damage)
+        history = log.history()
         summary: dict[str, Any] = log.summary | reading.last_values(history)
         if len(history.env_steps):
             summary |= {"updates": len(np.unique(history.step))}
@@ -249,6 +254,7 @@ def _read_files(paths: tuple[Path, ...], versions: tuple[tuple[int, int], ...]) 
     for path in paths:
         damage: list[str] = []
         log.exit_code = None  # a run that was continued ended with its last file
+        log.table.begin_part()
         try:
             for record in records(read_regular(path, most=reading.MOST_LOG), damage):
                 _apply(record, log)
@@ -272,6 +278,8 @@ def _apply(record: Any, log: OfflineLog) -> None:
         log.summary |= _values(run.summary.update)
     elif kind == "config":
         log.config |= _values(record.config.update)
+    elif kind == "metric" and record.metric.step_metric:
+        log.declared.append((record.metric.glob_name or record.metric.name, record.metric.step_metric))
     elif kind == "summary":
         log.summary |= _values(record.summary.update)
     elif kind == "exit":

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.agents.opponents.language import Settings
-from sparring.configs.core.errors import InputError, choose
+from sparring.configs.core.errors import InputError, choose, one_line
 from sparring.configs.core.files import holds, write_atomically
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.configs.schema import DEVICE
@@ -128,7 +128,7 @@ def host(options: DiplomacyPlayOptions, lineup: HumanLineup | None) -> server.Ho
     with said_if_long(COMPILING, shown=not options.quiet):
         past = load(options.resume) if options.resume else []
     if not options.quiet:
-        print(*(f"{line}\n" for line in summary(past)), sep="", end="")
+        print(*(f"{one_line(line)}\n" for line in summary(past)), sep="", end="")
     if options.resume:
         lineup = resumed_lineup(options.resume, load_players(options.resume), options.power, options.opponents)
     assert lineup is not None

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+from importlib.metadata import version
 
 import pytest
 
@@ -32,6 +33,17 @@ def converse(root, *calls, most_bytes=100_000):
         return [(answer.is_error, answer.content[0].text) for answer in answers], tools
 
     return asyncio.run(talk())
+
+
+def test_the_server_states_its_version(root):
+    mcp = pytest.importorskip("mcp")
+
+    async def greet():
+        async with mcp.Client(build_server(SourceOptions(root=root))) as client:
+            return client.server_info
+
+    info = asyncio.run(greet())
+    assert (info.name, info.version) == ("sparring-runs", version("sparring"))
 
 
 def files_of(root):

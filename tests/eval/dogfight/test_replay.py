@@ -390,6 +390,14 @@ def test_the_arena_is_painted(tmp_path, duel_page):
 # ---- the GIF
 
 
+def test_a_gif_takes_the_place_of_a_link_and_not_of_its_target(tmp_path):
+    (tmp_path / "outside").write_text("mine")
+    (tmp_path / "match.gif").symlink_to(tmp_path / "outside")
+    write_gif(tmp_path / "match.gif", duel(), fps=20, size=(64, 64), seconds=0.2)
+    assert (tmp_path / "outside").read_text() == "mine"
+    assert (tmp_path / "match.gif").read_bytes()[:3] == b"GIF"
+
+
 def test_a_gif_plays_the_match_in_real_time(tmp_path):
     write_gif(tmp_path / "match.gif", duel(), fps=20, size=(300, 200))
     with Image.open(tmp_path / "match.gif") as gif:

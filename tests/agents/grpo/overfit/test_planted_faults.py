@@ -29,6 +29,15 @@ def test_it_passes_without_a_fault(model, tmp_path):
     assert [one["beta"] for one in steps[:3]] == [0.0, 0.0, 0.005]
 
 
+@pytest.mark.parametrize("greedy", ["true", "false"])
+def test_a_rate_of_zero_fails(model, tmp_path, greedy):
+    """The smallest rate that the options allow leaves every answer what it was, and with sampling each draw, too."""
+    code, report = run_check(model, tmp_path, "still", "grpo.learning_rate=1e-12", f"overfit.greedy={greedy}")
+    assert (code, report["verdict"]) == (1, "FAIL")
+    assert "reward slope" in failures(report)
+    assert [one["after"] for one in report["steps"]] == [one["control"] for one in report["steps"]]
+
+
 @pytest.mark.parametrize("fault", ["shuffled", "reference", "end"])
 def test_a_fault_fails_its_own_criterion(fault, model, tmp_path):
     with FAULTS[fault]():

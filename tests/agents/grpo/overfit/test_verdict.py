@@ -18,7 +18,14 @@ def row(step, **changed):
     """A healthy step: the reward rises, the KL is a fifth of the loss."""
     values = {"before": 0.1 + 0.001 * step, "after": 0.101 + 0.001 * step, "positive": 1.0, "policy_loss": 0.04}
     values |= {"kl_term": 0.01, "kl_share": 0.2, "kl": 0.1, "entropy": 0.5, "advantage_range": 3.0}
-    values |= {"gradient_norm": 0.5, "beta": 0.005 if step > 20 else 0.0, "skipped": 0.0, "ended": 1.0, "seconds": 1.0}
+    values |= {
+        "control": 0.1,
+        "gradient_norm": 0.5,
+        "beta": 0.005 if step > 20 else 0.0,
+        "skipped": 0.0,
+        "ended": 1.0,
+        "seconds": 1.0,
+    }
     return OverfitRow(step=step, **(values | changed))
 
 
@@ -63,10 +70,50 @@ def test_a_run_shorter_than_its_window_fails():
     assert len(failed([])) >= 4
 
 
-def test_moving_average_and_slope_by_hand():
+def with_rewards(rewards, control):
+    return [replace(row(step), after=a, control=c) for step, (a, c) in enumerate(zip(rewards, control, strict=True), 1)]
+
+
+def test_a_rate_of_zero_fails_on_the_same_seeds_however_lucky_its_draws():
+    """The rewards of equal policies with equal seeds are equal, so even rising ones are no learning."""
+    lucky = np.linspace(0.1, 0.9, STEPS)
+    assert failed(with_rewards(lucky, lucky)) == ["reward slope"]
+    assert failed(with_rewards(lucky, np.full(STEPS, 0.1))) == []
+    assert failed(with_rewards(lucky, np.full(STEPS, np.nan))) == ["reward slope"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "correlation", "most"),
+    [(25, 0.0, 0.01), (25, 0.5, 0.05), (50, 0.5, 0.03), (200, 0.8, 0.03), (500, 0.9, 0.02), (50, 1.0, 0.35)],
+)
+def test_policies_that_change_without_learning_rarely_pass(steps, correlation, most):
+    """Of 400; the sign of the slope alone passes half of them. At 1 the reward is a random walk."""
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(400, steps))
+    for step in range(1, steps):
+        noise[:, step] += correlation * noise[:, step - 1]
+    passed = [failed(with_rewards(rewards, np.zeros(steps))) == [] for rewards in noise]
+    assert np.mean(passed) <= most
+
+
+def test_learning_that_begins_late_or_ends_early_passes():
+    stairs = np.repeat([0.0, 0.3, 0.8], [30, 10, 20])
+    noise = np.random.default_rng(1).normal(size=STEPS) / 20
+    for learned in (stairs, stairs + noise, 1 - np.exp(-np.arange(STEPS) / 8) + noise):
+        assert failed(with_rewards(learned, np.zeros(STEPS))) == []
+        assert failed(with_rewards(-learned, np.zeros(STEPS))) == ["reward slope"]
+
+
+def test_slope_and_its_error_by_hand():
+    """The best rising curve through 0, 2, 1, 3 is 0, 1.5, 1.5, 3: residuals 0, 0.5, -0.5, 0, three levels."""
+    rise, error = slope(np.array([0.0, 2.0, 1.0, 3.0]))
+    assert rise == pytest.approx(0.8)  # (-1.5 x 0 - 0.5 x 2 + 0.5 x 1 + 1.5 x 3) / 5
+    assert error == pytest.approx((0.5 / 1.0 / 5) ** 0.5)  # 4 - 4.5 < 1; the correlation, -0.5 + 0.5, is 0
+
+
+def test_moving_average_by_hand():
     assert moving_average([1.0, 2.0, 3.0, 6.0], 3).tolist() == pytest.approx([2.0, 11 / 3])
     assert moving_average([1.0], 2).tolist() == []
-    assert slope(np.array([1.0, 2.0, 6.0])) == pytest.approx(np.polyfit([0, 1, 2], [1.0, 2.0, 6.0], 1)[0])
 
 
 def test_banner_and_line():

@@ -83,6 +83,17 @@ def test_missing_weights_are_not_made_up(folder):
         load(folder)
 
 
+def test_names_of_a_file_reach_a_terminal_escaped(folder, capfd):
+    """A tensor that the model lacks is said, without what it would do to a terminal, and not loaded."""
+    weights = load_file(folder / "model.safetensors")
+    evil = "evil\x1b]0;owned\x07\u202e.weight"
+    save_file(weights | {evil: torch.zeros(2)}, folder / "model.safetensors", metadata={"format": "pt"})
+    load(folder)
+    streams = "".join(capfd.readouterr())
+    assert "1 weights are not of this model, such as evil\\x1b]0;owned\\x07\\u202e.weight; not loaded" in streams
+    assert not set("\x1b\x07\u202e") & set(streams)
+
+
 def spoil_weights(folder):
     file = folder / "model.safetensors"
     file.write_bytes(file.read_bytes()[:1000])
