@@ -2,7 +2,8 @@
 
 A detector is a dataclass of thresholds, which `rules.yaml` gives. `part` is the last fraction of the values that is
 looked at, `least` the number of values below which nothing is said, and a window is `WINDOW` of the values. Medians and
-Kendall's tau are used instead of means and slopes where single updates are noisy.
+Kendall's tau are used instead of means and slopes where single updates are noisy, and slopes with their errors where
+a rise has to be compared with the one before.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from sparring.eval.analysis.reports.report import Evidence
-from sparring.eval.analysis.reports.series import Series, moving_mean
+from sparring.eval.analysis.reports.series import Series, has_size, moving_mean
 from sparring.eval.stats.aggregate import kendall_tau
 
 WINDOW = 0.1
@@ -178,29 +179,118 @@ class Plateau:
 
 
 @dataclass(frozen=True)
-class Decline:
-    """Over the last `part`, Kendall's tau is at most -`tau`, and the last third's mean `relative` below the first's.
+class Stall:
+    """The values rose and then stopped: over one of the last `PARTS` their slope is below `share` of that before.
 
-    The first tenth is left out by default: there the opponents or starting positions are often others.
+    Slopes are those of least squares; `errors` standard errors are added to the late one, and the earlier rise must be
+    `early` of its own, 0 for values that may have stood still. Residuals that depend on their neighbours, as ratings do, widen these errors. `sign` -1 is for
+    values that should fall. A fraction that ends above `ceiling` has arrived, and says nothing.
     """
 
-    relative: float
+    PARTS: ClassVar[tuple[float, ...]] = (0.5, 0.35)
+    share: float = 0.2
+    errors: float = 1.0
+    early: float = 3.0
+    sign: float = 1.0
+    ceiling: float = 0.95
+    least: float = 20
+
+    def find(self, series: Series) -> Evidence | None:
+        """Return points of the part in which nothing rises."""
+        if len(series) < max(self.least, 8) or self._arrived(series):
+            return None
+        values = self.sign * (series.values - series.values[0])
+        for part in self.PARTS:
+            n = int(len(values) * part)
+            early, late = _Line(values[: len(values) - n]), _Line(values[-n:])
+            rose = late.level - values[: _width(series)].mean()
+            limit = self.share * rose / (len(values) - n)
+            if rose >= self.early * early.noise / _width(series) ** 0.5 and late.slope + self.errors * late.error <= limit:
+                first, last = (float(part.mean()) for part in (series.values[: _width(series)], series.values[-n:]))
+                word = "rose" if self.sign > 0 else "fell"
+                text = f"{word} from {first:.4g} to {last:.4g}, and no more over the last {n} values"
+                return _points(series, np.linspace(0, len(series) - 1, MOST_POINTS).astype(int), text)
+        return None
+
+    def _arrived(self, series: Series) -> bool:
+        fractions = bool(((series.values >= 0) & (series.values <= 1)).all())
+        return fractions and self.sign > 0 and series.after(0.7).values.mean() >= self.ceiling
+
+
+class _Line:
+    """Least-squares line through values [N >= 3]: level in the middle, slope a value, its error, and the noise."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        x = np.arange(len(values)) - (len(values) - 1) / 2
+        self.level = float(values.mean())
+        self.slope = float(x @ values / (x @ x))
+        rest = values - self.level - self.slope * x
+        after = float(np.clip(rest[1:] @ rest[:-1] / max(float(rest @ rest), 1e-300), 0.0, 0.8))
+        self.noise = float((rest @ rest / max(len(values) - 2, 1)) ** 0.5 * ((1 + after) / (1 - after)) ** 0.5)
+        self.error = float(self.noise / (x @ x) ** 0.5)
+
+
+@dataclass(frozen=True)
+class Decline:
+    """Over the last `part`, Kendall's tau is at most -`tau`, and the last third's mean is below the first's.
+
+    By more than `relative` of its size, and more than `drop`. The first tenth is left out by default: there the
+    opponents or starting positions are often others.
+    """
+
+    side: ClassVar[int] = -1
+    relative: float = 0.0
+    drop: float = 0.0
     tau: float = 0.3
     part: float = 0.9
     least: float = 12
 
     def find(self, series: Series) -> Evidence | None:
-        """Return points of the declining part."""
+        """Return points of the part with the trend."""
         late = series.after(1.0 - self.part)
         if len(series) < self.least or len(late) < 3 or np.ptp(late.values) == 0:
             return None
         third = len(late) // 3
         first, last = float(late.values[:third].mean()), float(late.values[-third:].mean())
-        tau = kendall_tau(late.values)
-        if tau > -self.tau or first - last <= self.relative * abs(first):
+        tau, moved = kendall_tau(late.values), self.side * (last - first)
+        if self.side * tau < self.tau or moved <= max(self.relative * abs(first), self.drop):
             return None
-        text = f"fell from {first:.3g} to {last:.3g} (means of the first and last third), Kendall's tau {tau:+.2f}"
+        word = "fell" if self.side < 0 else "rose"
+        text = f"{word} from {first:.3g} to {last:.3g} (means of the first and last third), Kendall's tau {tau:+.2f}"
         return _points(late, np.linspace(0, len(late) - 1, MOST_POINTS).astype(int), text)
+
+
+@dataclass(frozen=True)
+class Rise(Decline):
+    """As `Decline`, for values that rise."""
+
+    side: ClassVar[int] = 1
+
+
+@dataclass(frozen=True)
+class Noisy:
+    """The noise from value to value is more than `limit` of the mean size, and `times` that at the start.
+
+    Noise is the standard deviation of differences of neighbours over the root of 2, which a trend hardly changes. With
+    `times` that of the last third is compared with that of the first. Values around 0 have no size to compare with.
+    """
+
+    limit: float
+    times: float = 0.0
+    least: float = 20
+
+    def find(self, series: Series) -> Evidence | None:
+        """Return the extremes."""
+        values, third = series.values, len(series) // 3
+        if len(series) < max(self.least, 9) or not has_size(values):
+            return None
+        first, last = (float(np.diff(part).std() / 2**0.5) for part in (values[:third], values[-third:]))
+        noise = last if self.times else float(np.diff(values).std() / 2**0.5)
+        if noise <= self.limit * abs(values.mean()) or last < self.times * first:
+            return None
+        text = f"varies by {noise:.3g} from value to value, around a mean of {values.mean():.3g}"
+        text += f"; in the first third by {first:.3g}" if self.times else ""
+        return _points(series, np.sort([values.argmin(), values.argmax()]), text)
 
 
 @dataclass(frozen=True)
@@ -238,8 +328,11 @@ DETECTORS: Mapping[str, type] = {
     "growth": Growth,
     "fall": Fall,
     "plateau": Plateau,
+    "stall": Stall,
     "decline": Decline,
+    "rise": Rise,
     "varies": Varies,
+    "noisy": Noisy,
     "missing": Missing,
 }
 
