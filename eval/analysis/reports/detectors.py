@@ -182,9 +182,10 @@ class Plateau:
 class Stall:
     """The values rose and then stopped: over one of the last `PARTS` their slope is below `share` of that before.
 
-    Slopes are those of least squares; `errors` standard errors are added to the late one, and the earlier rise must be
-    `early` of its own, 0 for values that may have stood still. Residuals that depend on their neighbours, as ratings do, widen these errors. `sign` -1 is for
-    values that should fall. A fraction that ends above `ceiling` has arrived, and says nothing.
+    Slopes are those of least squares. `errors` standard errors are added to the late one, and the earlier rise must be
+    `early` of its own, 0 for values that may have stood still. Residuals that depend on their neighbours, as ratings
+    do, widen these errors. `sign` -1 is for values that should fall. A fraction that ends above `ceiling` has arrived,
+    and says nothing.
     """
 
     PARTS: ClassVar[tuple[float, ...]] = (0.5, 0.35)
@@ -205,7 +206,10 @@ class Stall:
             early, late = _Line(values[: len(values) - n]), _Line(values[-n:])
             rose = late.level - values[: _width(series)].mean()
             limit = self.share * rose / (len(values) - n)
-            if rose >= self.early * early.noise / _width(series) ** 0.5 and late.slope + self.errors * late.error <= limit:
+            if (
+                rose >= self.early * early.noise / _width(series) ** 0.5
+                and late.slope + self.errors * late.error <= limit
+            ):
                 first, last = (float(part.mean()) for part in (series.values[: _width(series)], series.values[-n:]))
                 word = "rose" if self.sign > 0 else "fell"
                 text = f"{word} from {first:.4g} to {last:.4g}, and no more over the last {n} values"

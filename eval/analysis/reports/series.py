@@ -73,6 +73,7 @@ def moving_mean(values: np.ndarray, window: int) -> np.ndarray:
 
 
 _CHECKPOINT = re.compile(r"elo/.*(?:checkpoint|adapter)_v?(\d{1,9})")
+BASE_MODEL, BEST_ELO = "elo/base_model", "league/best_elo"
 ODD_SIGNS = 0.2
 """Part of the values that may have the other sign where their mean is a size."""
 SOLVED, SINCE_SHIFT = "derived/solved", "derived/win_rate_since_shift"
@@ -146,6 +147,53 @@ def checkpoint_ratings(columns: Iterable[str]) -> dict[str, int]:
     """Return the metrics that are ratings of checkpoints, here or in the original, and the steps in their names."""
     matches = {name: _CHECKPOINT.fullmatch(name) for name in columns}
     return {name: int(match[1]) for name, match in matches.items() if match}
+
+
+@dataclass(frozen=True)
+class EloGap:
+    """Rating of the best checkpoint, its metric, and the rating of the base model."""
+
+    metric: str
+    best: float
+    base: float
+
+    @property
+    def value(self) -> float:
+        """The gap in Elo, higher is better."""
+        return self.best - self.base
+
+
+def elo_gap(rows: Sequence[Mapping[str, Any]]) -> EloGap | None:
+    """Return the best checkpoint's rating minus the base model's, in the last row that has both; None without them.
+
+    Ratings that never stand in one row are the last of each. Where no checkpoint has one, `league/best_elo` counts.
+    """
+    last: dict[str, Any] = {}
+    for row in rows:
+        last |= {name: value for name, value in row.items() if _is_finite(value)}
+    for names in (set(checkpoint_ratings(last)), {BEST_ELO} & last.keys()):
+        for row in (*reversed(rows), last):
+            ratings = {name: float(row[name]) for name in names & row.keys() if _is_finite(row[name])}
+            if ratings and _is_finite(row.get(BASE_MODEL)):
+                metric = max(sorted(ratings), key=ratings.__getitem__)
+                return EloGap(metric, ratings[metric], float(row[BASE_MODEL]))
+    return None
+
+
+def no_elo_gap(metrics: Iterable[str]) -> str:
+    """Return why a run with these metrics has no Elo gap; empty if it has one, or no ratings at all."""
+    known = set(metrics)
+    if not any(name.startswith("elo/") or name == BEST_ELO for name in known):
+        return ""
+    if BASE_MODEL not in known:
+        return f"no value of {BASE_MODEL}"
+    if checkpoint_ratings(known) or BEST_ELO in known:
+        return ""
+    return f"no rating of a checkpoint (elo/checkpoint_N, elo/adapter_vN or {BEST_ELO})"
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and bool(np.isfinite(value))
 
 
 def _checkpoint_ratings(history: History) -> dict[str, np.ndarray]:
