@@ -30,9 +30,8 @@ LENGTHS = (30, 45, 60, 100, 150, 250)
 RULES = load_rules()
 Columns = dict[str, np.ndarray]
 Random = np.random.Generator
-REWARD, ELO, BEST, LOSS, HITS = (
-    *("benchmark/reward_mean", "elo/challenger", "league/best_elo", "benchmark/loss", "cache/hit_rate"),
-)
+REWARD, ELO, BEST, LOSS = "benchmark/reward_mean", "elo/challenger", "league/best_elo", "benchmark/loss"
+HITS, PARTIAL = "cache/hit_rate", "extraction/partial_responses"
 
 
 def history_of(columns: Mapping[str, np.ndarray]) -> History:
@@ -105,7 +104,7 @@ def grpo_run(random: Random, n: int) -> Columns:
         "rollout/failed_count": 0 * flat,
         "extraction/rate": np.clip(around(random, 0.985 * flat, 0.005), 0, 1),
         "extraction/empty_responses": random.poisson(random.uniform(0, 3), n).astype(float),
-        "extraction/partial_responses": random.poisson(random.uniform(0, 8), n).astype(float),
+        PARTIAL: random.poisson(random.uniform(0, 8), n).astype(float),
         HITS: around(random, random.uniform(0.55, 0.8) * flat - 0.3 * np.exp(-np.arange(n) / 3), 0.02),
         "power_law/simulated_years_per_step": times(random, n, 60, 0.05),
         ELO: rating,
@@ -157,7 +156,10 @@ def zero_sum(random: Random, n: int) -> Columns:
 def sparse(random: Random, n: int) -> Columns:
     """Return a run with a reward of 1 or 0, won seldom at first."""
     chance = 0.08 + 0.5 * rise(random, n)
-    return grpo_run(random, n) | {REWARD: around(random, chance, 0.02), "benchmark/reward_std": (chance - chance**2) ** 0.5}
+    return grpo_run(random, n) | {
+        REWARD: around(random, chance, 0.02),
+        "benchmark/reward_std": (chance - chance**2) ** 0.5,
+    }
 
 
 def converging(random: Random, n: int) -> Columns:
@@ -170,7 +172,11 @@ def rising_slowly(random: Random, n: int) -> Columns:
     n = max(n, 150)
     slow = np.arange(n) / n
     rating = around(random, 1000 + 40 * slow, 4, follows=0.5)
-    return grpo_run(random, n) | {ELO: rating, BEST: np.maximum.accumulate(rating), REWARD: around(random, 5 + slow, 0.3)}
+    return grpo_run(random, n) | {
+        ELO: rating,
+        BEST: np.maximum.accumulate(rating),
+        REWARD: around(random, 5 + slow, 0.3),
+    }
 
 
 def short(random: Random, n: int) -> Columns:
@@ -217,7 +223,9 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     "KL explodes": (
         "kl_to_reference_far", lambda c, r, n: {"kl/mean": 0.02 * np.geomspace(1, 500, n), "benchmark/kl": 0 * c[LOSS]},
     ),
-    "KL max above 10": ("kl_max_high", lambda c, r, n: {"kl/max": at(c["kl/max"], r, 0, 1) + 40.0 * (np.arange(n) == 17)}),
+    "KL max above 10": (
+        "kl_max_high", lambda c, r, n: {"kl/max": at(c["kl/max"], r, 0, 1) + 40.0 * (np.arange(n) == 17)},
+    ),
     "KL mean 0.27": ("kl_to_reference_high", lambda c, r, n: {"kl/mean": times(r, n, 0.267, 0.5)}),
     "KL mean 0.15, target 0.1": ("kl_to_reference_high", lambda c, r, n: {"kl/mean": times(r, n, 0.15, 0.25)}),
     "KL outweighs the reward": (
@@ -252,7 +260,9 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     "Elo never rises": ("rating_flat", lambda c, r, n: _rating(r.normal(1000, 8, n), int(r.integers(3)))),
     "checkpoints stop": (
         "checkpoints_plateau",
-        lambda c, r, n: {f"elo/adapter_v{s}": np.full(n, e) for s, e in zip(range(0, n, n // 20 or 1), _levels(r, n), strict=False)},
+        lambda c, r, n: {
+            f"elo/adapter_v{n * k // 20}": np.full(n, elo) for k, elo in enumerate(960 + 100 * stopped(r, 20, 0.04))
+        },
     ),
     "orders of some steps unreadable": (
         "extraction_dropped", lambda c, r, n: {"extraction/rate": at(c["extraction/rate"], r, 0.6, 3)},
@@ -262,7 +272,8 @@ FAULTS: dict[str, tuple[str, Fault]] = {
         "extraction_declines", lambda c, r, n: {"extraction/rate": around(r, np.linspace(0.99, 0.955, n), 0.003)},
     ),
     "ever more empty answers": (
-        "empty_responses", lambda c, r, n: {"extraction/empty_responses": r.poisson(np.linspace(1, 25, n)).astype(float)},
+        "empty_responses",
+        lambda c, r, n: {"extraction/empty_responses": r.poisson(np.linspace(1, 25, n)).astype(float)},
     ),
     "a spike of empty answers": (
         "empty_responses",
@@ -270,7 +281,7 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "a spike of partial answers": (
         "empty_responses",
-        lambda c, r, n: {"extraction/partial_responses": c["extraction/partial_responses"] + 90 * (np.arange(n) == n // 2)},
+        lambda c, r, n: {PARTIAL: c[PARTIAL] + 90 * (np.arange(n) == n // 2)},
     ),
     "reward falls at a low loss": (
         "reward_falls_at_low_loss", lambda c, r, n: {REWARD: around(r, np.linspace(6, 4, n), 0.3)},
@@ -279,15 +290,25 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     "new weights take long": (
         "weights_slow", lambda c, r, n: {"rollout/max_volume_reload_s": at(c["rollout/max_volume_reload_s"], r, 12, 3)},
     ),
-    "single games hang": ("games_hang", lambda c, r, n: {"rollout/max_total_s": at(c["rollout/max_total_s"], r, 9, 1)}),
+    "single games hang": (
+        "games_hang", lambda c, r, n: {"rollout/max_total_s": at(c["rollout/max_total_s"], r, 9, 1)},
+    ),
     "some rollouts take long": (
         "rollouts_slow", lambda c, r, n: {"benchmark/rollout_time_s": at(c["benchmark/rollout_time_s"], r, 8, 4)},
     ),
-    "rollouts slow throughout": ("rollouts_slow", lambda c, r, n: {"benchmark/rollout_time_s": times(r, n, r.uniform(260, 900))}),
+    "rollouts slow throughout": (
+        "rollouts_slow", lambda c, r, n: {"benchmark/rollout_time_s": times(r, n, r.uniform(260, 900))},
+    ),
     "no overlap": ("no_overlap", lambda c, r, n: {"benchmark/pipeline_overlap_s": np.zeros(n)}),
-    "little overlap": ("no_overlap", lambda c, r, n: {"benchmark/pipeline_overlap_s": times(r, n, r.uniform(0.5, 1.5))}),
-    "groups without signal": ("groups_without_signal", lambda c, r, n: {"processing/skip_rate": r.uniform(0.6, 0.95, n)}),
-    "uneven compute": ("uneven_compute", lambda c, r, n: {"power_law/simulated_years_per_step": times(r, n, 60, 0.9)}),
+    "little overlap": (
+        "no_overlap", lambda c, r, n: {"benchmark/pipeline_overlap_s": times(r, n, r.uniform(0.5, 1.5))},
+    ),
+    "groups without signal": (
+        "groups_without_signal", lambda c, r, n: {"processing/skip_rate": r.uniform(0.6, 0.95, n)},
+    ),
+    "uneven compute": (
+        "uneven_compute", lambda c, r, n: {"power_law/simulated_years_per_step": times(r, n, 60, 0.9)},
+    ),
     "hit rate below 30 %": ("cache_inefficient", lambda c, r, n: {HITS: around(r, np.full(n, 0.2), 0.03)}),
     "hit rate stays at 40 %": ("cache_inefficient", lambda c, r, n: {HITS: around(r, np.full(n, 0.4), 0.02)}),
     "hit rate falls": ("cache_inefficient", lambda c, r, n: {HITS: around(r, np.linspace(0.8, 0.55, n), 0.02)}),
@@ -306,14 +327,11 @@ FAULTS: dict[str, tuple[str, Fault]] = {
 """Kinds of faults: the rule that is right, and what the fault changes in a healthy run of n steps."""
 
 
-def _levels(random: Random, n: int) -> np.ndarray:
-    return 960 + 100 * stopped(random, 20, 0.04)
-
-
 def faulty(kind: str, seed: int) -> Columns:
     """Return a run that learns but for one fault."""
     random = np.random.default_rng([seed, *map(ord, kind)])
     n = LENGTHS[seed % len(LENGTHS)]
+    n = max(n, 45) if kind.startswith("Elo stops") else n  # of ratings the rule says nothing before 40 steps
     run = grpo_run(random, n)
     if kind == "checkpoints stop":
         run = {name: values for name, values in run.items() if "adapter" not in name and "checkpoint" not in name}
@@ -333,9 +351,7 @@ def found(seeds: range) -> dict[str, int]:
 
 def false_alarms(seeds: range) -> dict[str, Counter[str]]:
     """Return by shape of healthy run how often each rule fires."""
-    return {
-        shape: Counter(rule for seed in seeds for rule in rules_fired(healthy(shape, seed))) for shape in HEALTHY
-    }
+    return {shape: Counter(rule for seed in seeds for rule in rules_fired(healthy(shape, seed))) for shape in HEALTHY}
 
 
 def main() -> int:
@@ -351,9 +367,11 @@ def main() -> int:
     rows = [[kind, FAULTS[kind][0], f"{tuned[kind]}", f"{fresh[kind]}"] for kind in FAULTS]
     rows.append(["all", "", *(f"{sum(one.values())} of {len(FAULTS) * options.faults}" for one in (tuned, fresh))])
     print(table(["fault", "rule", f"tuned, of {options.faults}", f"held out, of {options.faults}"], rows))
-    names = [", ".join(f"{rule} {count}" for rule, count in one.items()) or "none" for one in alarms[0].values()]
-    others = [", ".join(f"{rule} {count}" for rule, count in one.items()) or "none" for one in alarms[1].values()]
-    print(table(["healthy run", "tuned: rules that fire", f"held out, of {options.healthy}"], [list(r) for r in zip(HEALTHY, names, others, strict=True)]))
+    shown = [
+        [", ".join(f"{rule} {count}" for rule, count in one.items()) or "none" for one in a.values()] for a in alarms
+    ]
+    head = ["healthy run", f"rules that fire, tuned, of {options.healthy}", f"held out, of {options.healthy}"]
+    print(table(head, [[shape, *both] for shape, *both in zip(HEALTHY, *shown, strict=True)]))
     return 0
 
 

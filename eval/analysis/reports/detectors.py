@@ -2,13 +2,12 @@
 
 A detector is a dataclass of thresholds, which `rules.yaml` gives. `part` is the last fraction of the values that is
 looked at, `least` the number of values below which nothing is said, and a window is `WINDOW` of the values. Medians and
-Kendall's tau are used instead of means and slopes where single updates are noisy, and slopes with their errors where
-a rise has to be compared with the one before.
+Kendall's tau are used instead of means and slopes where single updates are noisy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -180,58 +179,55 @@ class Plateau:
 
 @dataclass(frozen=True)
 class Stall:
-    """The values rose and then stopped: over one of the last `PARTS` their slope is below `share` of that before.
+    """The values rose and then stopped: curves that end flat fit better than those that rise to the end.
 
-    Slopes are those of least squares. `errors` standard errors are added to the late one, and the earlier rise must be
-    `early` of its own, 0 for values that may have stood still. Residuals that depend on their neighbours, as ratings
-    do, widen these errors. `sign` -1 is for values that should fall. A fraction that ends above `ceiling` has arrived,
-    and says nothing.
+    Both kinds are fitted by least squares with a free start and rise. The flat ones end after 15 to 65 % of the values,
+    the others are straight, late, or exponential with a slope at the end of at least a sixth of the mean slope. Squared
+    errors must differ by `better` variances of the noise, and the rise must explain `rise` of them. Noise that depends
+    on its neighbours, as that of ratings does, counts for fewer values. `sign` -1 is for values that should fall.
+    A fraction that ends above `ceiling` has arrived, and says nothing.
     """
 
-    PARTS: ClassVar[tuple[float, ...]] = (0.5, 0.35)
-    share: float = 0.2
-    errors: float = 1.0
-    early: float = 3.0
+    ENDS: ClassVar[np.ndarray] = np.arange(0.15, 0.66, 0.05)
+    BENDS: ClassVar[tuple[float, ...]] = (-3.0, -1.5, 1.0, 2.0, 2.5, 3.0)
+    MIDDLES: ClassVar[tuple[float, ...]] = (0.5, 0.6, 0.7, 0.8)
+    better: float = 7.0
+    rise: float = 12.0
     sign: float = 1.0
     ceiling: float = 0.95
     least: float = 20
 
     def find(self, series: Series) -> Evidence | None:
-        """Return points of the part in which nothing rises."""
-        if len(series) < max(self.least, 8) or self._arrived(series):
+        """Return points of the rise and of the flat part."""
+        n, values = len(series), series.values
+        if n < max(self.least, 8) or np.ptp(values) == 0 or self._arrived(series):
             return None
-        values = self.sign * (series.values - series.values[0])
-        for part in self.PARTS:
-            n = int(len(values) * part)
-            early, late = _Line(values[: len(values) - n]), _Line(values[-n:])
-            rose = late.level - values[: _width(series)].mean()
-            limit = self.share * rose / (len(values) - n)
-            if (
-                rose >= self.early * early.noise / _width(series) ** 0.5
-                and late.slope + self.errors * late.error <= limit
-            ):
-                first, last = (float(part.mean()) for part in (series.values[: _width(series)], series.values[-n:]))
-                word = "rose" if self.sign > 0 else "fell"
-                text = f"{word} from {first:.4g} to {last:.4g}, and no more over the last {n} values"
-                return _points(series, np.linspace(0, len(series) - 1, MOST_POINTS).astype(int), text)
-        return None
+        t = (np.arange(n) + 0.5) / n
+        rising = [t, *(np.sign(c) * (1 - np.exp(-c * t)) for c in self.BENDS)]
+        rising += [1 / (1 + np.exp(-8 * (t - middle))) for middle in self.MIDDLES]
+        flat = [*(np.minimum(t, end) for end in self.ENDS), 1 - np.exp(-8 * t), 1 - np.exp(-12 * t)]
+        y = self.sign * (values - values.mean())
+        (whole, _), (stopped, rest) = _best_fit(rising, y), _best_fit(flat, y)
+        variance = max(float(rest @ rest) / (n - 3), 1e-12 * float(y @ y))
+        after = float(np.clip(rest[1:] @ rest[:-1] / max(float(rest @ rest), 1e-300), 0.0, 0.95))
+        weight = (1 - after) / (1 + after) / variance
+        if (stopped - whole) * weight <= self.better or stopped * weight <= self.rise:
+            return None
+        first, last = float(values[: _width(series)].mean()), float(series.after(0.65).values.mean())
+        text = f"{'rose' if self.sign > 0 else 'fell'} from {first:.4g} to {last:.4g} and then stopped"
+        return _points(series, np.linspace(0, n - 1, MOST_POINTS).astype(int), text)
 
     def _arrived(self, series: Series) -> bool:
         fractions = bool(((series.values >= 0) & (series.values <= 1)).all())
         return fractions and self.sign > 0 and series.after(0.7).values.mean() >= self.ceiling
 
 
-class _Line:
-    """Least-squares line through values [N >= 3]: level in the middle, slope a value, its error, and the noise."""
-
-    def __init__(self, values: np.ndarray) -> None:
-        x = np.arange(len(values)) - (len(values) - 1) / 2
-        self.level = float(values.mean())
-        self.slope = float(x @ values / (x @ x))
-        rest = values - self.level - self.slope * x
-        after = float(np.clip(rest[1:] @ rest[:-1] / max(float(rest @ rest), 1e-300), 0.0, 0.8))
-        self.noise = float((rest @ rest / max(len(values) - 2, 1)) ** 0.5 * ((1 + after) / (1 - after)) ** 0.5)
-        self.error = float(self.noise / (x @ x) ** 0.5)
+def _best_fit(curves: Sequence[np.ndarray], y: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return the squares that the best of rising `curves` [N] explains of centred values y [N], and what it leaves."""
+    units = np.array([(curve - curve.mean()) / np.linalg.norm(curve - curve.mean()) for curve in curves])
+    rises = np.maximum(units @ y, 0.0)
+    best = int(rises.argmax())
+    return float(rises[best] ** 2), y - rises[best] * units[best]
 
 
 @dataclass(frozen=True)

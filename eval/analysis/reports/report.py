@@ -102,9 +102,7 @@ class RunReport:
         """What an empty list of findings means."""
         tried, every = self.rules
         if not tried:
-            return (
-                f"No rule could be looked at: the run lacks metrics, or enough values, for each of the {every} rules."
-            )
+            return f"No rule could be looked at: the run lacks metrics or enough values for each of the {every}."
         return f"No rule fired; {tried} of {every} could be looked at."
 
     @property
