@@ -1,11 +1,10 @@
 """Learning curves of several runs: `python eval/curves.py "on=RUN,RUN" "off=RUN,RUN" --metrics M M --out curves.png`.
 
-Reads metrics.jsonl from each run's folder and draws a panel per metric over env steps: every run as a thin line, the
-mean of its group as a thick one with a band, and the starts of phases and stages of the first run. The band is the
-mean's 95 % interval over the runs (Student's t); of a single run it is the standard deviation of the updates that a
-point is the mean of. Also prints a table: for each
-group the mean, minimum and maximum of its runs' last values. Needs neither torch nor the game, so it can be used
-during training.
+Reads each run from its folder, W&B files, TensorBoard events, trackio or the W&B cloud. Draws a panel per metric over
+env steps: every run as a thin line, the mean of its group as a thick one with a band, and the starts of phases and
+stages of the first run. The band is the mean's 95 % interval over the runs (Student's t). For a single run it is the
+standard deviation of the updates that a point averages. Also prints a table: for each group the mean, minimum and
+maximum of its runs' last values. Needs neither torch nor the game, so it can be used during training.
 
 `history.py` reads, `panels.py` draws. Drawing needs matplotlib: `sparring install plots`.
 """
@@ -26,6 +25,8 @@ if not __package__:  # Run as a script, possibly before installation.
 import numpy as np
 
 from sparring.configs.core.errors import InputError, choose, one_line
+from sparring.configs.core.files import CHECKPOINTS
+from sparring.eval.analysis.options import SourceName, SourceOptions
 from sparring.eval.command import CommandReport, make_folders, publish_report, run_command
 from sparring.eval.options import CommandOptions, CommandText, Groups, argument, check_suffix, parse
 from sparring.eval.plots import check_matplotlib
@@ -39,6 +40,7 @@ FORMS = (".png", ".svg")
 PICTURE = Path("curves.png")
 USUAL = ("rollout/win_rate", "rollout/recent_return", "rollout/reward", "benchmark/reward_mean")
 """Default metric: the first of these that all runs have."""
+SOURCES = tuple(SourceName)
 SMOOTH = "[1, 10000]"
 
 _EXAMPLES = """\
@@ -46,6 +48,7 @@ examples:
   python eval/curves.py run_a run_b                            each run is a line: rollout/win_rate
   python eval/curves.py "guard on=a1,a2,a3" "guard off=b1,b2,b3" --metrics rollout/win_rate train/kl_max
   python eval/curves.py g1,g2,g3 --metrics game/avg_sc_count kl/mean --by-update
+  python eval/curves.py RUN --dir /data/logs --source tensorboard --metrics loss
   python eval/curves.py a1,a2,a3 --metrics train/kl_max --log train/kl_max --smooth 20 --out kl.svg
 
 exit codes: 0 done, 2 bad input or a package missing, 130 stopped with Ctrl-C"""
@@ -74,6 +77,12 @@ class CurveOptions(CommandOptions):
     """Over updates instead of env steps, where runs differ in these."""
     no_events: bool = argument(False)
     """No vertical lines where phases and stages begin."""
+    dir: Path | None = argument(None, metavar="DIR")
+    """Folder of the runs (default: checkpoints), of any source."""
+    source: str = argument("auto", SOURCES, metavar="S")
+    """Where to look (default: auto, all of them, the cloud last)."""
+    project: str = argument("", metavar="P")
+    """Project of W&B or trackio."""
     title: str = argument("", metavar="T")
     """A line above the picture."""
     out: Path | None = argument(None, metavar="FILE")
@@ -98,14 +107,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def read_groups(options: CurveOptions) -> list[CurveGroup]:
     """Find and read all runs. Raises `InputError` if that fails or if two groups have the same label."""
+    where = SourceOptions(options.project, options.dir or CHECKPOINTS, SourceName(options.source))
     groups: dict[str, CurveGroup] = {}
     for label, names in options.groups:
-        runs = tuple(read_history(name, by_update=options.by_update) for name in names)
+        runs = tuple(read_history(name, by_update=options.by_update, where=where) for name in names)
         group = CurveGroup(label or ", ".join(run.name for run in runs), runs)
         if group.label in groups:
             raise InputError(f"{group.label}: two groups are called so; give another label, as in LABEL=RUN,RUN")
-        folders = [run.folder for run in runs]
-        if len(set(folders)) < len(folders):
+        if len({(run.folder, run.name) for run in runs}) < len(runs):
             raise InputError(f"{group.label}: a run is named twice; every run counts once, leave one out")
         groups[group.label] = group
     return list(groups.values())

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sparring.agents.sweeps.sweep_folder import DONE, SUFFIX, Row, SweepFolder, is_finite, measured, read_rows
+from sparring.agents.sweeps.sweep_folder import DONE, SUFFIX, Row, SweepFolder, measured, read_rows
 from sparring.configs.core.errors import InputError, suggestion
 from sparring.configs.sweeps.criteria import BETWEEN, EVERY, STD, Criterion, Measure, read_measure
 from sparring.configs.sweeps.file import PrimaryMeasure, SweepFile, SweepRun, parse_sweep, sweep_files
@@ -30,9 +30,9 @@ from sparring.eval.analysis.record import (
     option,
 )
 from sparring.eval.analysis.reports.run_report import REWARDS
+from sparring.eval.analysis.reports.series import BASE_MODEL, elo_gap, no_elo_gap
 from sparring.eval.stats.aggregate import kendall_tau
 
-BASE_MODEL, CHECKPOINT = "elo/base_model", "elo/checkpoint_"
 HELD, MISSED, OPEN = "held", "not held", "open"
 USUAL = {
     "base_model Elo": "last(elo/base_model)",
@@ -69,6 +69,12 @@ class RunFigures:
     def mean(self, column: str) -> float:
         """Return the mean over the seeds; NaN without a value."""
         return float(np.mean(self.values[column])) if self.values[column] else math.nan
+
+    @property
+    def no_elo_gap(self) -> str:
+        """Why no seed has an Elo gap; empty if one has, or none has ratings."""
+        metrics = {name for seed in self.seeds for row in seed.rows for name in row}
+        return "" if self.values["Elo gap"] else no_elo_gap(metrics)
 
     def std(self, column: str) -> float:
         """Return the sample standard deviation over the seeds; NaN below two."""
@@ -242,7 +248,7 @@ def _seeds(folder: SweepFolder, file: SweepFile) -> list[SweepSeed]:
 
 def _figures(file: SweepFile) -> dict[str, Figure]:
     """Return the columns by heading."""
-    figures: dict[str, Figure] = {"Elo gap": elo_gap}
+    figures: dict[str, Figure] = {"Elo gap": lambda rows: gap.value if (gap := elo_gap(rows)) else math.nan}
     for heading, text in USUAL.items():
         figures[heading] = _figure(read_measure(text))
     for measure in [file.primary.measure, *file.secondary]:
@@ -257,15 +263,6 @@ def heading_of(measure: Measure) -> str:
 
 def _figure(measure: Measure) -> Figure:
     return lambda rows: measured(rows, measure)
-
-
-def elo_gap(rows: Sequence[Row]) -> float:
-    """Return the best checkpoint's Elo minus the base model's, in the last row that has both; NaN without one."""
-    for row in reversed(rows):
-        best = [float(value) for name, value in row.items() if name.startswith(CHECKPOINT) and is_finite(value)]
-        if best and is_finite(row.get(BASE_MODEL)):
-            return max(best) - float(row[BASE_MODEL])
-    return math.nan
 
 
 def _figures_of(letter: str, file: SweepFile, seeds: Sequence[SweepSeed], figures: dict[str, Figure]) -> RunFigures:

@@ -128,6 +128,7 @@ def sweep_plain(analysis: SweepAnalysis, compute: SweepCompute) -> dict[str, Any
             "values": {name: list(run.values[name]) for name in analysis.columns},
             "mean": {name: run.mean(name) for name in analysis.columns},
             "std": {name: run.std(name) for name in analysis.columns},
+            "no_elo_gap": run.no_elo_gap,
         }
         for run in _ranked(analysis)
     ]
@@ -216,6 +217,7 @@ def _ranking(analysis: SweepAnalysis) -> str:
         lines.append(
             f"By the Elo gap, best checkpoint minus base model, which counts where the base gains too: {gaps}."
         )
+    lines += [f"{run.letter} has no Elo gap: {run.no_elo_gap}." for run in analysis.runs if run.no_elo_gap]
     ranking = joined(analysis.ranking, analysis.unresolved)
     lines.append(f"Ranking by {primary.measure}, {primary.goal} is better: {ranking}; = is a tie.")
     if expected:

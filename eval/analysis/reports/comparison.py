@@ -293,7 +293,7 @@ def compare_runs(runs: Sequence[ComparedRun], options: ComparisonOptions) -> Run
     sections = (
         _runs(groups),
         _differences_of_config(groups),
-        _values(groups, metrics, limit, where),
+        _values(groups, metrics, limit, where, _left_out(runs, options, metrics)),
         *_paired(groups, metrics, limit),
         _power_laws(runs, options),
         _curves(groups, metrics, limit, equal),
@@ -316,10 +316,22 @@ def _metrics(runs: Sequence[ComparedRun], options: ComparisonOptions) -> list[st
         for name in options.metrics:
             if not matching(run.history, [name]):
                 raise UnknownMetricError(f"{run.record.id}: {unknown_metric(name, run.history.columns)}")
-    patterns = options.metrics or DEFAULT_METRICS
-    common = set.intersection(*(set(matching(run.history, patterns)) for run in runs))
+    patterns = options.metrics or (*DEFAULT_METRICS, "*")
+    common = _in_common(runs)
     ordered = [name for pattern in patterns for name in sorted(common & set(matching(runs[0].history, [pattern])))]
     return list(dict.fromkeys(ordered))[: None if options.metrics else MOST_METRICS]
+
+
+def _in_common(runs: Sequence[ComparedRun]) -> set[str]:
+    return set.intersection(*(set(matching(run.history, ["*"])) for run in runs))
+
+
+def _left_out(runs: Sequence[ComparedRun], options: ComparisonOptions, metrics: Sequence[str]) -> str:
+    """Return a sentence on the metrics that all runs have and that are not compared; empty if none is."""
+    rest = sorted(_in_common(runs) - set(metrics))
+    if not metrics:
+        return "The runs have no metric in common."
+    return f"Also in all runs, to choose with -m: {', '.join(rest)}." if rest and not options.metrics else ""
 
 
 def _runs(groups: Sequence[SeedGroup]) -> ReportSection:
@@ -349,12 +361,14 @@ def _differences_of_config(groups: Sequence[SeedGroup]) -> ReportSection:
     return ReportSection(title, (), (ReportTable(("option", *(group.label for group in groups)), rows),))
 
 
-def _values(groups: Sequence[SeedGroup], metrics: Sequence[str], limit: float, where: str) -> ReportSection:
+def _values(
+    groups: Sequence[SeedGroup], metrics: Sequence[str], limit: float, where: str, left_out: str
+) -> ReportSection:
     rows = [(metric, *(_group_value(group, metric, limit) for group in groups)) for metric in metrics]
     text = f"Means of the last tenth before {where}; of several runs the mean and its 95 % Student t interval"
     text += ", for rates within [0, 1]; of two runs the mean alone, since their interval is 12.7 times their distance."
     table = ReportTable(("metric", *(group.label for group in groups)), tuple(rows))
-    return ReportSection(f"Metrics at {where}", (text,), (table,))
+    return ReportSection(f"Metrics at {where}", (text, left_out) if left_out else (text,), (table,))
 
 
 def _group_value(group: SeedGroup, metric: str, limit: float) -> Cell:

@@ -7,14 +7,14 @@ Kendall's tau are used instead of means and slopes where single updates are nois
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
 
 from sparring.eval.analysis.reports.report import Evidence
-from sparring.eval.analysis.reports.series import Series, moving_mean
+from sparring.eval.analysis.reports.series import Series, has_size, moving_mean
 from sparring.eval.stats.aggregate import kendall_tau
 
 WINDOW = 0.1
@@ -178,29 +178,119 @@ class Plateau:
 
 
 @dataclass(frozen=True)
-class Decline:
-    """Over the last `part`, Kendall's tau is at most -`tau`, and the last third's mean `relative` below the first's.
+class Stall:
+    """The values rose and then stopped: curves that end flat fit better than those that rise to the end.
 
-    The first tenth is left out by default: there the opponents or starting positions are often others.
+    Both kinds are fitted by least squares with a free start and rise. The flat ones end after 15 to 65 % of the values,
+    the others are straight, late, or exponential with a slope at the end of at least a sixth of the mean slope. Squared
+    errors must differ by `better` variances of the noise, and the rise must explain `rise` of them. Noise that depends
+    on its neighbours, as that of ratings does, counts for fewer values. `sign` -1 is for values that should fall.
+    A fraction that ends above `ceiling` has arrived, and says nothing.
     """
 
-    relative: float
+    ENDS: ClassVar[np.ndarray] = np.arange(0.15, 0.66, 0.05)
+    BENDS: ClassVar[tuple[float, ...]] = (-3.0, -1.5, 1.0, 2.0, 2.5, 3.0)
+    MIDDLES: ClassVar[tuple[float, ...]] = (0.5, 0.6, 0.7, 0.8)
+    better: float = 7.0
+    rise: float = 12.0
+    sign: float = 1.0
+    ceiling: float = 0.95
+    least: float = 20
+
+    def find(self, series: Series) -> Evidence | None:
+        """Return points of the rise and of the flat part."""
+        n, values = len(series), series.values
+        if n < max(self.least, 8) or np.ptp(values) == 0 or self._arrived(series):
+            return None
+        t = (np.arange(n) + 0.5) / n
+        rising = [t, *(np.sign(c) * (1 - np.exp(-c * t)) for c in self.BENDS)]
+        rising += [1 / (1 + np.exp(-8 * (t - middle))) for middle in self.MIDDLES]
+        flat = [*(np.minimum(t, end) for end in self.ENDS), 1 - np.exp(-8 * t), 1 - np.exp(-12 * t)]
+        y = self.sign * (values - values.mean())
+        (whole, _), (stopped, rest) = _best_fit(rising, y), _best_fit(flat, y)
+        variance = max(float(rest @ rest) / (n - 3), 1e-12 * float(y @ y))
+        after = float(np.clip(rest[1:] @ rest[:-1] / max(float(rest @ rest), 1e-300), 0.0, 0.95))
+        weight = (1 - after) / (1 + after) / variance
+        if (stopped - whole) * weight <= self.better or stopped * weight <= self.rise:
+            return None
+        first, last = float(values[: _width(series)].mean()), float(series.after(0.65).values.mean())
+        text = f"{'rose' if self.sign > 0 else 'fell'} from {first:.4g} to {last:.4g} and then stopped"
+        return _points(series, np.linspace(0, n - 1, MOST_POINTS).astype(int), text)
+
+    def _arrived(self, series: Series) -> bool:
+        fractions = bool(((series.values >= 0) & (series.values <= 1)).all())
+        return fractions and self.sign > 0 and series.after(0.7).values.mean() >= self.ceiling
+
+
+def _best_fit(curves: Sequence[np.ndarray], y: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return the squares that the best of rising `curves` [N] explains of centred values y [N], and what it leaves."""
+    units = np.array([(curve - curve.mean()) / np.linalg.norm(curve - curve.mean()) for curve in curves])
+    rises = np.maximum(units @ y, 0.0)
+    best = int(rises.argmax())
+    return float(rises[best] ** 2), y - rises[best] * units[best]
+
+
+@dataclass(frozen=True)
+class Decline:
+    """Over the last `part`, Kendall's tau is at most -`tau`, and the last third's mean is below the first's.
+
+    By more than `relative` of its size, and more than `drop`. The first tenth is left out by default: there the
+    opponents or starting positions are often others.
+    """
+
+    side: ClassVar[int] = -1
+    relative: float = 0.0
+    drop: float = 0.0
     tau: float = 0.3
     part: float = 0.9
     least: float = 12
 
     def find(self, series: Series) -> Evidence | None:
-        """Return points of the declining part."""
+        """Return points of the part with the trend."""
         late = series.after(1.0 - self.part)
         if len(series) < self.least or len(late) < 3 or np.ptp(late.values) == 0:
             return None
         third = len(late) // 3
         first, last = float(late.values[:third].mean()), float(late.values[-third:].mean())
-        tau = kendall_tau(late.values)
-        if tau > -self.tau or first - last <= self.relative * abs(first):
+        tau, moved = kendall_tau(late.values), self.side * (last - first)
+        if self.side * tau < self.tau or moved <= max(self.relative * abs(first), self.drop):
             return None
-        text = f"fell from {first:.3g} to {last:.3g} (means of the first and last third), Kendall's tau {tau:+.2f}"
+        word = "fell" if self.side < 0 else "rose"
+        text = f"{word} from {first:.3g} to {last:.3g} (means of the first and last third), Kendall's tau {tau:+.2f}"
         return _points(late, np.linspace(0, len(late) - 1, MOST_POINTS).astype(int), text)
+
+
+@dataclass(frozen=True)
+class Rise(Decline):
+    """As `Decline`, for values that rise."""
+
+    side: ClassVar[int] = 1
+
+
+@dataclass(frozen=True)
+class Noisy:
+    """The noise from value to value is more than `limit` of the mean size, and `times` that at the start.
+
+    Noise is the standard deviation of differences of neighbours over the root of 2, which a trend hardly changes. With
+    `times` that of the last third is compared with that of the first. Values around 0 have no size to compare with.
+    """
+
+    limit: float
+    times: float = 0.0
+    least: float = 20
+
+    def find(self, series: Series) -> Evidence | None:
+        """Return the extremes."""
+        values, third = series.values, len(series) // 3
+        if len(series) < max(self.least, 9) or not has_size(values):
+            return None
+        first, last = (float(np.diff(part).std() / 2**0.5) for part in (values[:third], values[-third:]))
+        noise = last if self.times else float(np.diff(values).std() / 2**0.5)
+        if noise <= self.limit * abs(values.mean()) or last < self.times * first:
+            return None
+        text = f"varies by {noise:.3g} from value to value, around a mean of {values.mean():.3g}"
+        text += f"; in the first third by {first:.3g}" if self.times else ""
+        return _points(series, np.sort([values.argmin(), values.argmax()]), text)
 
 
 @dataclass(frozen=True)
@@ -238,8 +328,11 @@ DETECTORS: Mapping[str, type] = {
     "growth": Growth,
     "fall": Fall,
     "plateau": Plateau,
+    "stall": Stall,
     "decline": Decline,
+    "rise": Rise,
     "varies": Varies,
+    "noisy": Noisy,
     "missing": Missing,
 }
 

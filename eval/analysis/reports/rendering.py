@@ -130,7 +130,6 @@ def _short(value: float) -> str:
     return f"{value / unit:.3g}{name}"
 
 
-HEALTHY = "No rule fired."
 _CSS = """
 body{font:15px/1.5 system-ui,sans-serif;color:#1E2228;max-width:1120px;margin:2em auto;padding:0 1em}
 table{border-collapse:collapse;margin:.6em 0;font-size:14px;display:block;overflow-x:auto}
@@ -152,7 +151,7 @@ def to_markdown(report: RunReport) -> str:
     parts = [f"# {markdown_text(report.title)}"]
     parts += [f"> {markdown_text(line)}" for line in report.remarks]
     if report.findings is not None:
-        parts += ["## Findings", *([_finding_md(finding) for finding in report.findings] or [HEALTHY])]
+        parts += ["## Findings", *([_finding_md(finding) for finding in report.findings] or [report.healthy])]
     for section in report.sections:
         parts += [
             f"## {markdown_text(section.title)}",
@@ -166,7 +165,7 @@ def to_html(report: RunReport) -> str:
     """Return the report as one page; texts from the run are escaped, and a policy forbids every request and script."""
     findings = ""
     if report.findings is not None:
-        items = "".join(map(_finding_html, report.findings)) or f"<p>{HEALTHY}</p>"
+        items = "".join(map(_finding_html, report.findings)) or f"<p>{report.healthy}</p>"
         findings = f"<h2>Findings</h2>{items}"
     head_lines = "".join(f"<p>{html_text(line)}</p>" for line in report.remarks)
     body = "".join(map(_section_html, report.sections))
@@ -316,7 +315,7 @@ def print_report(report: RunReport, console: Console) -> None:
         for finding in report.findings:
             _print_finding(console, finding)
         if not report.findings:
-            console.print(_text(HEALTHY, style="green"))
+            console.print(_text(report.healthy, style="green" if report.rules[0] else "yellow"))
     for section in report.sections:
         _title(console, section.title)
         for line in section.text:

@@ -98,6 +98,16 @@ class RunReport:
     """None in a report without rules, such as a comparison."""
     damage: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    rules: tuple[int, int] = (0, 0)
+    """Rules that could be looked at in the run, and all."""
+
+    @property
+    def healthy(self) -> str:
+        """What an empty list of findings means."""
+        tried, every = self.rules
+        if not tried:
+            return f"No rule could be looked at: the run lacks metrics or enough values for each of the {every}."
+        return f"No rule fired; {tried} of {every} could be looked at."
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -114,6 +124,7 @@ class RunReport:
         return {
             "title": self.title,
             "findings": findings,
+            **({} if findings is None else {"rules": dict(zip(("looked_at", "all"), self.rules, strict=True))}),
             "sections": sections,
             "damage": list(self.damage),
             "notes": list(self.notes),

@@ -1,9 +1,11 @@
 """Rules over the history of a run: a rule has a pattern, one or more signs, and the step suggested when all are seen.
 
+With `any: true` one of the signs is enough.
+
 `rules.yaml` beside this file holds them; a file of the same form can take its place. A sign names metrics (patterns
 with *) and a detector with its thresholds; it is seen if one of the metrics shows it, or all of them with
-`every: true`. A sign with `missing` is seen if the run has none of the metrics, and one with `if_known: true` is then
-left out. A rule with `given` is looked at only
+`every: true`. With `first: true` only the first pattern that the run has is looked at. A sign with `missing` is seen if
+the run has none of the metrics, and one with `if_known: true` is then left out. A rule with `given` is looked at only
 in runs that have one of those metrics, and one with `options` not in runs whose configuration has other values; where
 it does not say, as in TensorBoard files, the metrics decide, and the finding names what is unknown. What a run cannot
 be asked, since it lacks a metric or is too short, is listed with the reason.
@@ -21,15 +23,16 @@ import yaml
 
 from sparring.configs.core.errors import InputError, choose, suggestion
 from sparring.configs.core.files import read_regular_text
-from sparring.eval.analysis.record import History, option
+from sparring.eval.analysis.record import History
 from sparring.eval.analysis.reports.detectors import DETECTORS, Detector, Missing, needed
 from sparring.eval.analysis.reports.report import SEVERITIES, Evidence, Finding
-from sparring.eval.analysis.reports.series import matching, series_of
+from sparring.eval.analysis.reports.series import matching, option_of_any, series_of
 
 RULES = Path(__file__).with_name("rules.yaml")
 PATTERNS = ("instability", "plateau", "bottleneck", "degradation", "scaling", "cache")
-RULE_KEYS = ("name", "pattern", "severity", "given", "options", "signs", "finding", "next")
-SIGN_KEYS = ("metrics", "every", "if_known", *DETECTORS)
+RULE_KEYS = ("name", "pattern", "severity", "given", "options", "any", "signs", "finding", "next")
+SIGN_SWITCHES = ("every", "first", "if_known")
+SIGN_KEYS = ("metrics", *SIGN_SWITCHES, *DETECTORS)
 
 
 class RulesError(InputError):
@@ -38,16 +41,23 @@ class RulesError(InputError):
 
 @dataclass(frozen=True)
 class RuleSign:
-    """One symptom: a detector on the metrics that match `metrics`; on all of them if `every`."""
+    """One symptom: a detector on the metrics that match `metrics`; all must show it if `every`."""
 
     metrics: tuple[str, ...]
     detector: Detector
     every: bool
+    first: bool
     if_known: bool
+
+    def matching(self, history: History) -> list[str]:
+        """Return the metrics of the run that the sign looks at."""
+        if not self.first:
+            return matching(history, self.metrics)
+        return next((names for pattern in self.metrics if (names := matching(history, [pattern]))), [])
 
     def find(self, history: History) -> list[Evidence]:
         """Return the evidence, one for each metric that shows the symptom; empty if it is not seen."""
-        names = matching(history, self.metrics)
+        names = self.matching(history)
         if isinstance(self.detector, Missing):
             return [] if names else [Evidence(", ".join(self.metrics), (), (), "the run has no such metric")]
         results = [self.detector.find(series_of(history, name)) for name in names]
@@ -56,7 +66,7 @@ class RuleSign:
 
     def unknown(self, history: History) -> str:
         """Return why the sign cannot be seen in a run: no metric, or too few values; empty if it can."""
-        names = matching(history, self.metrics)
+        names = self.matching(history)
         if isinstance(self.detector, Missing) or (self.if_known and not names):
             return ""
         if not names:
@@ -67,13 +77,14 @@ class RuleSign:
 
 @dataclass(frozen=True)
 class Rule:
-    """A named rule; `signs` must all be seen."""
+    """A named rule; `signs` must all be seen, or one of them if `any`."""
 
     name: str
     pattern: str
     severity: str
     given: tuple[str, ...]
     options: Mapping[str, Any]
+    any: bool
     signs: tuple[RuleSign, ...]
     finding: str
     next_step: str
@@ -106,12 +117,11 @@ def skipped_rules(rules: Sequence[Rule], history: History, config: Mapping[str, 
 def _apply(rule: Rule, history: History, config: Mapping[str, Any]) -> Finding | None:
     if _obstacle(rule, history, config):
         return None
-    signs = [sign for sign in rule.signs if not sign.if_known or matching(history, sign.metrics)]
-    seen = [sign.find(history) for sign in signs]
-    if not all(seen):
+    seen = [sign.find(history) for sign in rule.signs if not sign.if_known or sign.matching(history)]
+    if not (any if rule.any else all)(seen):
         return None
     evidence = tuple(item for sign in seen for item in sign)
-    unknown = [name for name in rule.options if _recorded(config, name) is None]
+    unknown = [name for name in rule.options if option_of_any(config, name) is None]
     text = f"{rule.finding} (The run does not record {', '.join(unknown)}.)" if unknown else rule.finding
     return Finding(rule.name, rule.pattern, rule.severity, text, rule.next_step, evidence)
 
@@ -121,16 +131,11 @@ def _obstacle(rule: Rule, history: History, config: Mapping[str, Any]) -> str:
     if rule.given and not matching(history, rule.given):
         return f"the run has no {' or '.join(rule.given)}"
     for name, allowed in rule.options.items():
-        value = _recorded(config, name)
+        value = option_of_any(config, name)
         if value is not None and value not in (allowed if isinstance(allowed, list) else [allowed]):
             return f"{name} is {value}"
-    return next((reason for sign in rule.signs if (reason := sign.unknown(history))), "")
-
-
-def _recorded(config: Mapping[str, Any], name: str) -> Any:
-    """Return an option, also from a flat configuration, such as those of other trainers in W&B; None if unknown."""
-    value = option(config, name)
-    return option(config, name.rpartition(".")[2]) if value is None else value
+    reasons = [sign.unknown(history) for sign in rule.signs]
+    return "" if rule.any and not all(reasons) else next(filter(None, reasons), "")
 
 
 def _rule(entry: dict[str, Any], place: str) -> Rule:
@@ -140,7 +145,7 @@ def _rule(entry: dict[str, Any], place: str) -> Rule:
             raise RulesError(f"{place}: {key}={entry.get(key)!r}: must be a text")
     choose(f"pattern of {place}", entry["pattern"], PATTERNS)
     choose(f"severity of {place}", entry["severity"], SEVERITIES)
-    signs, options = entry.get("signs"), entry.get("options", {})
+    signs, options, some = entry.get("signs"), entry.get("options", {}), _switch(entry, "any", place)
     if not isinstance(signs, list) or not signs or not isinstance(options, dict):
         raise RulesError(f"{place}: signs must be a list of at least one sign, and options a mapping")
     return Rule(
@@ -149,6 +154,7 @@ def _rule(entry: dict[str, Any], place: str) -> Rule:
         entry["severity"],
         _names(entry.get("given", []), f"{place}: given"),
         options,
+        some,
         tuple(_sign(sign, f"{place}, sign {number}") for number, sign in enumerate(signs, 1)),
         " ".join(entry["finding"].split()),
         " ".join(entry["next"].split()),
@@ -164,12 +170,16 @@ def _sign(entry: object, place: str) -> RuleSign:
         raise RulesError(
             f"{place}: must have exactly one detector, not {len(kinds)}; choose from {', '.join(DETECTORS)}"
         )
-    switches = {key: entry.get(key, False) for key in ("every", "if_known")}
-    for key, value in switches.items():
-        if not isinstance(value, bool):
-            raise RulesError(f"{place}: {key}={value!r}: must be true or false")
+    switches = {key: _switch(entry, key, place) for key in SIGN_SWITCHES}
     metrics = _names(entry.get("metrics"), f"{place}: metrics")
     return RuleSign(metrics, _detector(kinds[0], entry[kinds[0]] or {}, place), **switches)
+
+
+def _switch(entry: dict[str, Any], key: str, place: str) -> bool:
+    value = entry.get(key, False)
+    if not isinstance(value, bool):
+        raise RulesError(f"{place}: {key}={value!r}: must be true or false")
+    return value
 
 
 def _detector(kind: str, limits: object, place: str) -> Detector:

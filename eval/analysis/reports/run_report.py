@@ -15,7 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from sparring.eval.analysis.record import History, RunRecord, UnknownMetricError, option, unknown_metric
+from sparring.eval.analysis.record import (
+    History,
+    RunRecord,
+    UnknownMetricError,
+    history_rows,
+    option,
+    unknown_metric,
+)
 from sparring.eval.analysis.reports import power_law
 from sparring.eval.analysis.reports.report import (
     Cell,
@@ -29,10 +36,13 @@ from sparring.eval.analysis.reports.report import (
 )
 from sparring.eval.analysis.reports.rules import RULES, apply_rules, load_rules, skipped_rules
 from sparring.eval.analysis.reports.series import (
+    BASE_MODEL,
     Series,
     curriculum_shifts,
+    elo_gap,
     first_known,
     matching,
+    no_elo_gap,
     series_of,
     with_derived,
 )
@@ -194,6 +204,7 @@ def analyze_run(
     full = with_derived(record, history)
     compute = power_law.compute_of(record, history, choice)
     findings = tuple(apply_rules(rules, full, record.config))
+    skipped = skipped_rules(rules, full, record.config)
     sections = [
         _state(record, history, compute),
         planned(TRAINING, history),
@@ -203,7 +214,7 @@ def analyze_run(
         _power_laws(history, compute, choice.reward),
         planned(LEAGUE, history),
         _evaluation(history, artifacts),
-        _skipped(skipped_rules(rules, full, record.config), len(rules)),
+        _skipped(skipped, len(rules)),
     ]
     kept = tuple(section for section in sections if section)
     return RunReport(
@@ -212,6 +223,7 @@ def analyze_run(
         findings,
         tuple(dict.fromkeys((*record.damage, *history.damage))),
         tuple(dict.fromkeys((*record.notes, *history.notes))),
+        (len(rules) - len(skipped), len(rules)),
     )
 
 
@@ -261,13 +273,15 @@ def _state(record: RunRecord, history: History, compute: power_law.Compute) -> R
 
 
 def _elo_gap(history: History) -> list[str]:
-    """Return the learner's last rating minus the base model's, the figure that a stronger base does not blur."""
-    learner, base = (series_of(history, f"elo/{name}").values for name in ("challenger", "base_model"))
-    if not len(learner) or not len(base):
-        return []
-    change = f"; the base model's own went from {base[0]:.0f} to {base[-1]:.0f}"
-    gap = learner[-1] - base[-1]
-    return [f"Elo gap {gap:+.0f}: the learner's {learner[-1]:.0f} minus the base model's {base[-1]:.0f}{change}."]
+    """Return a sentence on the gap, the figure that a stronger base does not blur, or on why there is none."""
+    gap = elo_gap(history_rows(history))
+    if gap is None:
+        problem = no_elo_gap(matching(history, ["elo/*", "league/*"]))
+        return [f"Elo gap unknown: {problem}."] if problem else []
+    base = series_of(history, BASE_MODEL).values
+    change = f"the base model's own went from {base[0]:.0f} to {base[-1]:.0f}"
+    best = f"the best checkpoint's {gap.best:.0f} ({gap.metric})"
+    return [f"Elo gap {gap.value:+.0f}: {best} minus the base model's {gap.base:.0f}; {change}."]
 
 
 def _power_laws(history: History, compute: power_law.Compute, chosen: str) -> ReportSection | None:

@@ -34,7 +34,7 @@ SICK = {
     "sick_no_learning": {"policy_does_not_move"},
     "sick_guard": {"guard_interventions"},
     "sick_cartpole": {"return_plateau", "policy_does_not_move"},
-    "sick_grpo_rate": {"kl_to_reference_high", "kl_max_high"},
+    "sick_grpo_rate": {"kl_to_reference_far", "kl_to_reference_high", "kl_max_high"},
     "sick_grpo_no_learning": {"reward_flat"},
 }
 
@@ -79,7 +79,7 @@ BROKEN = {
     "extraction_low": change(**{"extraction/rate": 0.8}),
     "empty_responses": ramp("extraction/empty_responses", 0.0, 1.0),
     "cache_inefficient": change(**{"cache/hit_rate": 0.1}),
-    "kl_to_reference_high": change(**{"benchmark/kl": 4.0}),
+    "kl_to_reference_far": change(**{"benchmark/kl": 4.0}),
     "reward_falls_at_low_loss": ramp("benchmark/reward_mean", 5.0, -0.05),
     "reward_collapse": ramp("benchmark/reward_mean", 14.0, -0.4),
     "token_entropy_collapse": change(**{"policy/entropy_mean": 0.02}),
@@ -238,6 +238,11 @@ RULE = "rules: [{name: x, pattern: cache, severity: info, finding: a, next: b, s
         (RULE % "{metrics: m, above: {limi: 1}}", "did you mean 'limit'?"),
         (RULE % "{metrics: m, abov: {limit: 1}}", "did you mean 'above'?"),
         (RULE % "{metrics: m}", "exactly one detector"),
+        (RULE % "{metrics: m, first: 1, above: {limit: 1}}", "first=1: must be true or false"),
+        (
+            RULE.replace("name: x", "name: x, any: 2") % "{metrics: m, above: {limit: 1}}",
+            "any=2: must be true or false",
+        ),
     ],
 )
 def test_a_wrong_file_of_rules_is_refused_in_one_line(tmp_path, text, message):
@@ -251,6 +256,6 @@ def test_a_wrong_file_of_rules_is_refused_in_one_line(tmp_path, text, message):
 @pytest.mark.parametrize("kind", sorted(set(DETECTORS) - {"missing"}))
 def test_detectors_say_nothing_of_an_empty_series(kind):
     needed = {"above": {"limit": 0}, "below": {"limit": 0}, "spikes": {"times": 2}, "growth": {"times": 2}}
-    needed |= {"varies": {"limit": 1}, "decline": {"relative": 0.1}, "drops": {"drop": 0.1}}
+    needed |= {"varies": {"limit": 1}, "noisy": {"limit": 1}, "drops": {"drop": 0.1}}
     empty = Series("x", np.array([]), np.array([]), np.array([]))
     assert DETECTORS[kind](**needed.get(kind, {})).find(empty) is None
