@@ -78,7 +78,7 @@ class SeatsEnv(OpponentSeats):
         self._all: list[SeatPlayer] = [*players.values(), *self._snapshots]
         self.opponents = np.zeros(self.share.total, dtype=np.int32)
         self.simulator_seconds = self.player_seconds = 0.0
-        self.remarks: list[str] = []
+        self.remarks: list[str] = [*batch.remarks]
         self.quarantined = torch.zeros((), dtype=torch.int64)
         self.obs = batch.obs.flatten(0, 1)
         self.final_obs = batch.final_obs.flatten(0, 1)

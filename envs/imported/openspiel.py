@@ -91,6 +91,7 @@ class SpielMatch:
     """
 
     masked = True
+    remarks = ()
 
     def __init__(self, game: Any, observer: Any, shape: list[int], *, on_the_way: bool) -> None:
         self.game, self.over = game, False

@@ -150,8 +150,9 @@ class LoadedSeatPolicy:
             mask = observation["action_mask"]
         row = self._rows.blank[number]
         self._rows.write(number, observation, row)
-        if mask is not None and self._rows.masked:
-            self._rows.write_mask(number, mask, row)
+        self._rows.write_mask(number, mask, row)
+        if wrong := self._rows.check(row[None], np.array([number]))[1]:
+            raise InputError(f"predict: {wrong}")
         memory = torch.zeros(1, self.policy.memory_size) if state is None else torch.from_numpy(state)
         before, self.policy.deterministic = self.policy.deterministic, deterministic
         try:
@@ -240,8 +241,7 @@ def _frames(match: ImportedMatch, mode: str, game: ImportedGame, players: list[S
             if hasattr(player, "choose_rows"):
                 raise OpponentError(f"--replay: {player.name} needs a batch of matches; name another opponent")
             rows.write(seat, match.observe(seat), row)
-            if match.masked:
-                rows.write_mask(seat, match.mask(seat), row)
+            rows.write_mask(seat, match.mask(seat), row)
             chosen, memories[seat] = player.act(torch.from_numpy(row)[None], memories[seat])
             actions[0, seat] = chosen.numpy()[0]
         by_seat = rows.to_actions(actions)
