@@ -40,7 +40,12 @@ def flat_mask(mask: Any, sizes: Sequence[int], owner: str) -> np.ndarray:
     if type(mask) is np.ndarray and mask.shape == (count,) and mask.dtype.kind in "biuf":
         return mask  # as nearly always
     listed = isinstance(mask, list | tuple) or (isinstance(mask, np.ndarray) and mask.dtype == object)
-    if listed and len(sizes) > 1 and len(mask) == len(sizes) and all(np.ndim(one) or len(sizes) != count for one in mask):
+    if (
+        listed
+        and len(sizes) > 1
+        and len(mask) == len(sizes)
+        and all(np.ndim(one) or len(sizes) != count for one in mask)
+    ):
         parts = zip(mask, sizes, strict=True)
         return np.concatenate([flat_mask(one, [size], f"{owner} in choice {k}") for k, (one, size) in enumerate(parts)])
     try:

@@ -27,15 +27,17 @@ from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import AssertOutOfBoundsWrapper, OrderEnforcingWrapper, TerminateIllegalWrapper
 
 from sparring.configs.core.errors import ConfigError, InputError, one_line, suggestion
+from sparring.configs.games import FUNCTIONS
 from sparring.envs.imported.match import ImportedMatch, raised, raised_where
+from sparring.envs.imported.names import found_elsewhere
 from sparring.envs.masks import MASK, alternatives_of, draw_legal, flat_mask, unread_masks
 
-FUNCTIONS = ("parallel_env", "env", "raw_env")
-"""Functions of a module that make its game, the preferred one first: all seats act at once where that is offered."""
 CHECKS = (OrderEnforcingWrapper, AssertOutOfBoundsWrapper, TerminateIllegalWrapper)
 """Wrappers that leave agents, rewards and ends to the game; reading these from it directly is faster."""
 METHODS = ("action_masks", "action_mask")
 """Under which other packages' games give masks."""
+SAME_REWARD = 1e-6
+"""Largest share by which sums of the same rewards differ."""
 ROUNDS = 8
 """Moves of each seat, at most, that are played at random to see whether a game has masks."""
 
@@ -120,6 +122,8 @@ def _similar(module_name: str, error: ModuleNotFoundError) -> str:
         own = module_name.startswith("pettingzoo.") and group
         return f"; pip install 'pettingzoo[{group[0]}]'" if own else "; install the packages that this game needs"
     package, top = module_name.rpartition(".")[0], module_name.split(".")[0]
+    if error.name == top and (elsewhere := found_elsewhere(module_name)):
+        return elsewhere
     if error.name == top:
         here = Path(f"{top}.py").is_file() or Path(top).is_dir()
         where = (
@@ -131,7 +135,8 @@ def _similar(module_name: str, error: ModuleNotFoundError) -> str:
     except (ImportError, ValueError):
         spec = None
     places = spec.submodule_search_locations if spec else None
-    return suggestion(module_name, [f"{package}.{one.name}" for one in pkgutil.iter_modules(places)]) if places else ""
+    near = suggestion(module_name, [f"{package}.{one.name}" for one in pkgutil.iter_modules(places)]) if places else ""
+    return near or found_elsewhere(module_name)
 
 
 class AgentSeats:
@@ -306,6 +311,8 @@ class TurnMatch(AgentSeats):
         while type(self._game) in CHECKS:
             self._game = self._game.env
         self._obs: dict[int, Any] = {}
+        self._due = [0.0] * len(getattr(env, "possible_agents", ()))
+        """Rewards of each seat since its last turn, which `last()` must pay."""
         super().__init__(env, game_id, look)
 
     def _info(self, seat: int) -> Any:
@@ -315,6 +322,7 @@ class TurnMatch(AgentSeats):
         self._clear()
         self.env.reset(seed=seed)
         self._obs.clear()
+        self._due = [0.0] * len(self.seats)
         self._read_ends()
         self._pass_dead()
 
@@ -327,8 +335,9 @@ class TurnMatch(AgentSeats):
     def step(self, actions: Mapping[int, Any]) -> None:
         """See `ImportedMatch.step`."""
         self.rewards[:] = 0.0
-        (action,) = actions.values()
+        ((seat, action),) = actions.items()
         self._obs.clear()
+        self._due[seat] = 0.0
         self.env.step(action)
         self._read_rewards()
         self._read_ends()
@@ -337,7 +346,19 @@ class TurnMatch(AgentSeats):
     def _read_rewards(self) -> None:
         for agent, reward in self._game.rewards.items():
             if reward:  # NaN too
-                self.rewards[self._seat_of(agent)] += reward
+                seat = self._seat_of(agent)
+                self.rewards[seat] += reward
+                self._due[seat] += reward
+
+    def _check_paid(self, agent: Any) -> None:
+        """Raise `InputError` if the agent whose turn it is gets another reward than its sum, which is learned from."""
+        paid, due = self._game.last(observe=False)[1], self._due[self._seat_of(agent)]
+        if abs(paid - due) > SAME_REWARD * max(1.0, abs(due)):
+            raise InputError(
+                f"{self._name}: last() pays {agent} {paid:g}, and its rewards since its last turn add up to {due:g}; "
+                "in step, begin with self._cumulative_rewards[agent] = 0, put every reward into self.rewards, and end "
+                "with self._accumulate_rewards()"
+            )
 
     def _read_ends(self) -> None:
         """Read ends, and at once what agents that were cut off observe: their next step removes them."""
@@ -351,6 +372,7 @@ class TurnMatch(AgentSeats):
         game = self._game
         while game.agents:
             agent = game.agent_selection
+            self._check_paid(agent)
             if not (game.terminations[agent] or game.truncations[agent]):
                 seat = self._seat_of(agent)
                 if self.terminated[seat] or self.truncated[seat]:

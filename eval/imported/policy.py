@@ -1,7 +1,7 @@
 """A policy of an imported game and the matches in which it plays, from its file, and one of them drawn as a replay.
 
-The file names the game. Making one of PettingZoo runs the code of a module, and so does a function that decides who
-leads: unless that is of `KNOWN_MODULES`, it is imported only if the command line names it.
+The file names the game. Making one runs the code of a module, and so does a function that decides who leads. Except
+for the packages' own games (`configs.games.module_of_game`), it is imported only if the command line names it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sparring.agents.opponents.seats import MatchSeats, NetworkSeats, load_seat_
 from sparring.agents.play.seat_matches import SeatPlayer
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
-from sparring.configs.games import KNOWN_MODULES, is_imported
+from sparring.configs.games import is_imported, module_of_game
 from sparring.envs.imported.batch import MatchBatch, make_batch
 from sparring.envs.imported.match import ImportedMatch, make_match, raised
 from sparring.envs.imported.rows import SeatRows
@@ -43,10 +43,9 @@ class ImportedGame:
 
     @property
     def modules(self) -> list[str]:
-        """Modules whose code runs when a match is made and counted, except those that are known."""
-        named = [self.id] if self.package == "pettingzoo" else []
-        modules = [text.partition(":")[0] for text in (*named, self.outcome) if text]
-        return [module for module in dict.fromkeys(modules) if module.split(".")[0] not in KNOWN_MODULES]
+        """Modules whose code runs when a match is made and counted, except for the packages' own games."""
+        modules = (module_of_game(self.package, self.id), self.outcome.partition(":")[0])
+        return [module for module in dict.fromkeys(modules) if module]
 
     def batch(self, games: int, seed: int) -> MatchBatch:
         """Make `games` matches, which begin with `seed`. Raises `ConfigError` for what is no game."""

@@ -22,6 +22,7 @@ from gymnasium.spaces import Box, Space, flatten_space
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from sparring.configs.core.errors import ConfigError, suggestion
+from sparring.envs.imported.names import found_elsewhere
 from sparring.envs.spaces import FlatObservations, check_spaces, split
 
 NOT_LEARNED = "begins episodes by a step without an action, of which nothing can be learned (autoreset_mode NextStep)"
@@ -190,7 +191,8 @@ def make_copies(env_id: str, num_envs: int, *, vector: bool = False, render_mode
         failed, spaces = error, None
         spec = gymnasium.registry.get(env_id.rpartition(":")[2])
         if spec is None or spec.entry_point is not None or spec.vector_entry_point is None:
-            hint = "" if env_id in gymnasium.registry else suggestion(env_id, list(gymnasium.registry))
+            near = suggestion(env_id, list(gymnasium.registry)) or found_elsewhere(env_id)
+            hint = "" if env_id in gymnasium.registry else near
             why = f"cannot be made: {str(error).splitlines()[0]}{hint}"
             raise ConfigError(f"env.id={env_id}: {why}") from error
     if spaces:
