@@ -17,6 +17,8 @@ from gymnasium.spaces import Discrete, MultiDiscrete, Space
 from sparring.configs.core.errors import InputError
 
 MASK = "action_mask"
+METHODS = ("action_masks", "action_mask")
+"""Methods under which environments give masks to other trainers; these are not read either."""
 NAMES = re.compile(r"mask|legal|valid|avail|allowed|feasible|permitted", re.IGNORECASE)
 """Parts of the names under which games keep masks."""
 LISTS = re.compile(r"(legal|valid|avail\w*|allowed|feasible|permitted)_?(actions?|moves?)", re.IGNORECASE)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.agents.run.folder import code_origin
+from sparring.configs.core.called import as_called
 from sparring.configs.core.errors import InputError, printable
 from sparring.configs.core.files import read_regular, write_atomically
 from sparring.configs.core.status import LOADING, quiet_on_closed_pipe, say
@@ -199,7 +200,7 @@ def publish_report(report: CommandReport) -> int:
 def publish(text: str, files: Mapping[Path, str | bytes], *, quiet: bool = False) -> None:
     """Print `text`, write the `files` of one folder, and print their names; if `quiet`, only write them."""
     if not quiet:
-        print(text)
+        print(as_called(text))
     write_files(files)
     if files and not quiet:
         first, *others = files

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.util import find_spec
 
+from sparring.configs.core.called import as_called
+
 LONGEST = 2000
 NOTHING = ("none", "null", "no", "false", "disabled", "never", "")
 """What other programs call "off"; in letters, "none" is nearer to "online"."""
@@ -24,7 +26,7 @@ class InputError(ValueError):
     """Input that cannot be used; the message is one line naming it, what is allowed and what to do."""
 
     def __str__(self) -> str:
-        return one_line(super().__str__())
+        return as_called(one_line(super().__str__()))
 
 
 class UnknownNameError(InputError):

@@ -30,12 +30,10 @@ from sparring.configs.core.errors import ConfigError, InputError, one_line, sugg
 from sparring.configs.games import FUNCTIONS
 from sparring.envs.imported.match import ImportedMatch, raised, raised_where
 from sparring.envs.imported.names import found_elsewhere
-from sparring.envs.masks import MASK, alternatives_of, draw_legal, flat_mask, unread_masks
+from sparring.envs.masks import MASK, METHODS, alternatives_of, draw_legal, flat_mask, unread_masks
 
 CHECKS = (OrderEnforcingWrapper, AssertOutOfBoundsWrapper, TerminateIllegalWrapper)
 """Wrappers that leave agents, rewards and ends to the game; reading these from it directly is faster."""
-METHODS = ("action_masks", "action_mask")
-"""Under which other packages' games give masks."""
 SAME_REWARD = 1e-6
 """Largest share by which sums of the same rewards differ."""
 ROUNDS = 8
@@ -242,9 +240,9 @@ class AgentSeats:
                 f"{self._name}: {owner} has {key!r}, which is not read as a mask, so illegal actions may be taken; "
                 f"give {MASK!r} at the top of observations or infos, for Discrete or MultiDiscrete actions"
             )
-        if method := next((name for name in METHODS if callable(getattr(self.env, name, None))), ""):
-            if not self.masked:
-                yield f"{self._name}: its method {method} is not read; give {MASK!r} in observations or infos"
+        method = next((name for name in METHODS if callable(getattr(self.env, name, None))), "")
+        if method and not self.masked:
+            yield f"{self._name}: its method {method} is not read; give {MASK!r} in observations or infos"
 
     def _has_info_mask(self, seat: int) -> bool:
         info = self._info(seat)
