@@ -14,8 +14,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sparring.configs.core.called import as_called
-from sparring.configs.core.errors import ConfigError
+from sparring.configs.core.errors import ConfigError, as_called
 from sparring.configs.core.files import CHECKPOINTS, ROOT
 from sparring.configs.games import module_of
 from sparring.configs.language import SHARED, LeagueConfig

@@ -41,15 +41,11 @@ def flat_mask(mask: Any, sizes: Sequence[int], owner: str) -> np.ndarray:
     count = sum(sizes)
     if type(mask) is np.ndarray and mask.shape == (count,) and mask.dtype.kind in "biuf":
         return mask  # as nearly always
-    listed = isinstance(mask, list | tuple) or (isinstance(mask, np.ndarray) and mask.dtype == object)
-    if (
-        listed
-        and len(sizes) > 1
-        and len(mask) == len(sizes)
-        and all(np.ndim(one) or len(sizes) != count for one in mask)
-    ):
-        parts = zip(mask, sizes, strict=True)
-        return np.concatenate([flat_mask(one, [size], f"{owner} in choice {k}") for k, (one, size) in enumerate(parts)])
+    if isinstance(mask, np.ndarray) and mask.dtype == object:
+        mask = mask.tolist()
+    if isinstance(mask, list | tuple) and 1 < len(mask) == len(sizes) and (len(sizes) != count or np.ndim(mask[0])):
+        parts = enumerate(zip(mask, sizes, strict=True))
+        return np.concatenate([flat_mask(one, [size], f"{owner} in choice {k}") for k, (one, size) in parts])
     try:
         array = np.asarray(mask)
     except ValueError:  # lists of unequal lengths

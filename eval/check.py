@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/check.py")
 
-from sparring.configs.core.called import as_called
-from sparring.configs.core.errors import InputError
+from sparring.configs.core.errors import InputError, as_called
 from sparring.configs.games import PACKAGES
 from sparring.configs.serialization import read_yaml
 from sparring.eval.command import FAILED, CommandReport, announce_loading, make_folders, publish, run_command

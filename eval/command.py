@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.agents.run.folder import code_origin
-from sparring.configs.core.called import as_called
-from sparring.configs.core.errors import InputError, printable
+from sparring.configs.core.errors import InputError, as_called, printable
 from sparring.configs.core.files import read_regular, write_atomically
 from sparring.configs.core.status import LOADING, quiet_on_closed_pipe, say
 from sparring.eval.options import EvaluateOptions, PlayerOptions

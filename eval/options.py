@@ -23,9 +23,17 @@ from typing import Any, ClassVar, NoReturn, TypeVar, get_args, get_origin, get_t
 from sparring.agents.opponents.players import display_name, find_checkpoint
 from sparring.agents.run.folder import FINAL
 from sparring.configs.core.allowed import Allowed, Form, complaint, field_texts
-from sparring.configs.core.called import as_called
 from sparring.configs.core.device import EXECUTORS, LOCAL, Executor
-from sparring.configs.core.errors import ConfigError, InputError, UnknownNameError, choices, choose, nearest, one_line
+from sparring.configs.core.errors import (
+    ConfigError,
+    InputError,
+    UnknownNameError,
+    as_called,
+    choices,
+    choose,
+    nearest,
+    one_line,
+)
 from sparring.configs.core.files import unusable_text, user_path
 from sparring.configs.opponents import opponent_text
 from sparring.configs.schema import DEVICE

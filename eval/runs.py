@@ -18,8 +18,7 @@ if not __package__:  # Run as a script, possibly before installation.
 import numpy as np
 import typer
 
-from sparring.configs.core.called import as_called
-from sparring.configs.core.errors import InputError, choose
+from sparring.configs.core.errors import InputError, as_called, choose
 from sparring.configs.core.files import unusable_text
 from sparring.configs.core.status import say
 from sparring.eval.analysis import mcp_server, report_commands, run_commands

@@ -16,9 +16,8 @@ from typing import Any, cast
 
 from sparring.agents.run.folder import FINAL, RunFolder, RunFolderError
 from sparring.configs.core.allowed import complaint
-from sparring.configs.core.called import PACKAGE
 from sparring.configs.core.errors import InputError, UnknownNameError, choices, choose, suggestion
-from sparring.configs.core.files import CHECKPOINTS, ROOT, SHIPPED, holds
+from sparring.configs.core.files import CHECKPOINTS, PACKAGE, ROOT, SHIPPED, holds
 from sparring.configs.games import PACKAGES, current_id
 from sparring.configs.kinds import run_kind
 from sparring.configs.opponents import is_code

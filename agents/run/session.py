@@ -24,8 +24,7 @@ from sparring.agents.run.preflight import FolderClaim, changed_config, put_leagu
 from sparring.agents.run.progress import Progress
 from sparring.agents.run.signals import StopRequest
 from sparring.agents.run.states import StateFolder, TrainingState, reading
-from sparring.configs.core.called import as_called
-from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.core.errors import ConfigError, InputError, as_called
 from sparring.configs.core.files import naming_files
 from sparring.configs.core.manifest import listed, repair_manifest
 from sparring.configs.core.session import GuardConfig

@@ -33,9 +33,8 @@ from sparring.agents.sweeps.sweep_folder import (
     search_summary,
 )
 from sparring.agents.sweeps.training import guarded, train_recorded
-from sparring.configs.core.called import as_called
 from sparring.configs.core.device import Executor
-from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.core.errors import ConfigError, InputError, as_called
 from sparring.configs.core.files import ROOT
 from sparring.configs.foreign_names import in_our_words
 from sparring.configs.overrides import as_override, override_texts

@@ -24,9 +24,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from sparring.configs.core.called import PACKAGE
 from sparring.configs.core.errors import ConfigError, InputError, one_line
 
+PACKAGE = Path(__file__).resolve().parents[2]
+"""Folder of the package `sparring`: the repository itself if that is installed."""
 ROOT = PACKAGE if (PACKAGE / "pyproject.toml").is_file() else Path.cwd()
 """Base of relative run folders."""
 CHECKPOINTS = ROOT / "checkpoints"

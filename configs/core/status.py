@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from threading import Timer
 from typing import TextIO
 
-from sparring.configs.core.called import as_called
+from sparring.configs.core.errors import as_called
 
 LOADING = "loading torch and the simulator ..."
 COMPILING = "still loading: the first time on a machine Warp compiles the simulator, which can take minutes ..."

@@ -20,8 +20,7 @@ from typing import Any
 from sparring.agents.opponents.players import RELEASED, find_checkpoint
 from sparring.configs.core import files
 from sparring.configs.core.archive import TensorFileError, read_arrays
-from sparring.configs.core.called import as_called
-from sparring.configs.core.errors import InputError, require_package
+from sparring.configs.core.errors import InputError, as_called, require_package
 from sparring.configs.core.manifest import read_listed, write_listed
 from sparring.configs.games import POLICY_FORMAT, is_imported
 from sparring.configs.load import load_named
