@@ -21,6 +21,7 @@ from torch import Tensor
 
 from sparring.agents.opponents.seats import RandomSeats
 from sparring.agents.policies.actor_critic import alternatives
+from sparring.agents.policies.encoders import BY_SIZE, Picture, chosen_encoder, picture_text
 from sparring.configs.core.errors import InputError, one_line
 from sparring.envs.imported.batch import MatchBatch
 from sparring.envs.masks import draw_legal
@@ -316,8 +317,9 @@ def check_spaces_seen(play: RandomPlay, contract: dict[str, Any]) -> Iterator[Ch
     )
     masks = "with masks" if contract["masked"] else "without masks"
     count = contract["obs_dim"] - (sum(sizes) if contract["masked"] else 0) - (len(set(contract["roles"])) > 1)
-    picture = f", with a picture of {' x '.join(map(str, contract['picture'][1:4]))}" if contract["picture"] else ""
-    yield CheckLine("spaces", OK, f"sees {count} numbers{picture}; acts by {acts} {masks}")
+    picture = contract["picture"]
+    shown = f", with {picture_text(picture, chosen_encoder(BY_SIZE, Picture(*picture)))}" if picture else ""
+    yield CheckLine("spaces", OK, f"sees {count} numbers{shown}; acts by {acts} {masks}")
     largest = play.largest[:count]
     if largest.max(initial=0.0) > LARGEST_FEATURE:
         column = int(largest.argmax())
