@@ -6,6 +6,7 @@ old version then differs from training under the new one. `RETIRED` has the ids 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,8 +18,13 @@ OWN = "sparring"
 """The module that registers the project's own ids, which is imported anyway."""
 PACKAGES = ("pettingzoo", "openspiel")
 """Packages whose games are played here: the values of `env.package`, and the beginnings of their ids in policies."""
-KNOWN_MODULES = ("pettingzoo", "mpe2")
-"""Packages of games that a file may name; any other module is imported only when a command line names it."""
+FUNCTIONS = ("parallel_env", "env", "raw_env")
+"""Functions of a module that make its game, the preferred one first: all seats act at once where that is offered."""
+KNOWN_GAME = re.compile(
+    rf"(pettingzoo\.(atari|butterfly|classic|magent|mpe|sisl)|mpe2)\.[a-z]\w*_v\d+(:({'|'.join(FUNCTIONS)}))?"
+)
+"""Games of PettingZoo that a file may name: numbered modules of its packages, made by their own functions. Any other
+module or function runs only when a command line names it."""
 OBSERVATIONS = ("auto", "information_state", "observation")
 PROBABILITY = "[0, 1]"
 ENV_ID = Form(r"[A-Za-z0-9_][A-Za-z0-9_./:-]{0,99}", "an id known to Gymnasium, such as CartPole-v1")
@@ -150,11 +156,15 @@ def is_imported(env: Mapping[str, Any]) -> bool:
 
 def module_of(env: EnvConfig) -> str:
     """Return the module whose code runs when an environment is made, empty if that is known and harmless."""
-    module, colon, _ = env.id.partition(":")
     if isinstance(env, ImportedEnvConfig):
-        known = env.package == "openspiel" or module.split(".")[0] in KNOWN_MODULES
-        return "" if known else module
+        return module_of_game(env.package, env.id)
+    module, colon, _ = env.id.partition(":")
     return module if colon and module != OWN else ""
+
+
+def module_of_game(package: str, game_id: str) -> str:
+    """Return the module whose code runs when a game of `PACKAGES` is made, empty for the packages' own games."""
+    return "" if package == "openspiel" or KNOWN_GAME.fullmatch(game_id) else game_id.partition(":")[0]
 
 
 def _bare(env_id: str) -> str:

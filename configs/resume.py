@@ -14,9 +14,8 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sparring.configs.core.errors import ConfigError
+from sparring.configs.core.errors import ConfigError, as_called
 from sparring.configs.core.files import CHECKPOINTS, ROOT
-from sparring.configs.core.status import as_called
 from sparring.configs.games import module_of
 from sparring.configs.language import SHARED, LeagueConfig
 from sparring.configs.opponents import code_to_type, named_opponents, registered

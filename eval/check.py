@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/check.py")
 
-from sparring.configs.core.errors import InputError
+from sparring.configs.core.errors import InputError, as_called
 from sparring.configs.games import PACKAGES
 from sparring.configs.serialization import read_yaml
 from sparring.eval.command import FAILED, CommandReport, announce_loading, make_folders, publish, run_command
@@ -150,7 +150,7 @@ def _markdown(game: ImportedGame, lines: Sequence[CheckLine], faults: int) -> st
     order = {FIX: 0, NOTE: 1, OK: 2}
     rows = [(line.check, line.level, line.text) for line in sorted(lines, key=lambda line: order[line.level])]
     verdict = f"{faults} thing{'s' * (faults != 1)} to change" if faults else "nothing has to be changed"
-    start = f"python train.py env={game.package} env.id={game.id}"
+    start = as_called(f"python train.py env={game.package} env.id={game.id}")
     options = "".join(f" env.kwargs.{key}={value}" for key, value in game.kwargs.items())
     options += f" 'env.roles=[{','.join(game.roles)}]'" if game.roles else ""
     wide = max(len(name) for name, _, _ in rows)

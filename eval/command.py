@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 
 from sparring.agents.run.folder import code_origin
 from sparring.agents.run.signals import Stopped
-from sparring.configs.core.errors import InputError, one_line, printable, printable_lines
+from sparring.configs.core.errors import InputError, as_called, one_line, printable, printable_lines
 from sparring.configs.core.files import read_regular, write_atomically
 from sparring.configs.core.status import LOADING, end_now, quiet_on_closed_pipe, say
 from sparring.configs.opponents import is_code
@@ -274,7 +274,7 @@ def publish_report(report: CommandReport) -> int:
 def publish(text: str, files: Mapping[Path, str | bytes], *, quiet: bool = False) -> None:
     """Print `text`, write the `files` of one folder, and print their names; if `quiet`, only write them."""
     if not quiet:
-        print(printable_lines(text))
+        print(printable_lines(as_called(text)))
     write_files(files)
     if files and not quiet:
         first, *others = files

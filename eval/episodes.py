@@ -80,6 +80,8 @@ def play(checkpoint: Checkpoint, episodes: int, seed: int, device: str = "cpu") 
     copies = min(COPIES, episodes)
     quota = [episodes // copies + (copy < episodes % copies) for copy in range(copies)]
     envs = make_envs(checkpoint, copies, seed, device)
+    for note in envs.copies.masks.notes:
+        say(note)
     finished: list[list[tuple[float, int]]] = [[] for _ in quota]
     while any(len(done) < most for done, most in zip(finished, quota, strict=True)):
         envs.step(checkpoint.network.act(envs.obs, deterministic=True)[0])

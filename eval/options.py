@@ -24,9 +24,17 @@ from sparring.agents.opponents.players import display_name, find_checkpoint
 from sparring.agents.run.folder import FINAL
 from sparring.configs.core.allowed import Allowed, Form, complaint, field_texts
 from sparring.configs.core.device import EXECUTORS, LOCAL, Executor
-from sparring.configs.core.errors import ConfigError, InputError, UnknownNameError, choices, choose, nearest, one_line
+from sparring.configs.core.errors import (
+    ConfigError,
+    InputError,
+    UnknownNameError,
+    as_called,
+    choices,
+    choose,
+    nearest,
+    one_line,
+)
 from sparring.configs.core.files import unusable_text, user_path
-from sparring.configs.core.status import as_called
 from sparring.configs.opponents import opponent_text
 from sparring.configs.schema import DEVICE
 from sparring.envs.game import games

@@ -18,9 +18,9 @@ if not __package__:  # Run as a script, possibly before installation.
 import numpy as np
 import typer
 
-from sparring.configs.core.errors import InputError, choose
+from sparring.configs.core.errors import InputError, as_called, choose
 from sparring.configs.core.files import unusable_text
-from sparring.configs.core.status import as_called, say
+from sparring.configs.core.status import say
 from sparring.eval.analysis import mcp_server, report_commands, run_commands
 from sparring.eval.analysis.options import as_command
 from sparring.eval.analysis.output import Answer, code_of, versioned

@@ -25,8 +25,8 @@ import yaml
 
 from sparring.agents.run.signals import Stopped, stopping_at_once
 from sparring.agents.trainers import train, train_run
-from sparring.configs.core.errors import InputError, UnknownNameError, choose
-from sparring.configs.core.status import as_called, end_now, quiet_on_closed_pipe, say
+from sparring.configs.core.errors import InputError, UnknownNameError, as_called, choose
+from sparring.configs.core.status import end_now, quiet_on_closed_pipe, say
 from sparring.configs.foreign_names import in_our_words, translation
 from sparring.configs.help import FIRST_STEPS, OVERVIEW, help_on, option_keys
 from sparring.configs.load import load

@@ -25,6 +25,7 @@ from torch import Tensor
 from sparring.agents.distributed.processes import ALONE, Processes, Shard, ShardedGenerator, restore_generator
 from sparring.agents.play.learner_env import OpponentSeats, result_columns
 from sparring.agents.play.seat_matches import SeatPlayer, seat_actions
+from sparring.agents.policies.encoders import FLAT, picture_text
 from sparring.agents.policies.networks import build_network
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.tensor_file import check_tensor, check_tensors
@@ -80,7 +81,8 @@ class SeatsEnv(OpponentSeats, Copyable):
         self._all: list[SeatPlayer] = [*players.values(), *self._snapshots]
         self.opponents = np.zeros(self.share.total, dtype=np.int32)
         self.simulator_seconds = self.player_seconds = 0.0
-        self.remarks: list[str] = []
+        self.remarks: list[str] = [*batch.remarks]
+        self._encoder = (network_shape or {}).get("encoder", FLAT)
         self.quarantined = torch.zeros((), dtype=torch.int64)
         self._actions = torch.zeros(self.lanes, batch.action_size)
         self._bind()
@@ -114,7 +116,7 @@ class SeatsEnv(OpponentSeats, Copyable):
         """Lines to say at the start: seats and roles, what is observed and done, and `remarks`."""
         c, s = self.contract, self.seats
         roles = len(set(c["roles"]))
-        seen = "a picture of {1} x {2} x {3}".format(*c["picture"]) if c["picture"] else f"rows of {c['obs_dim']}"
+        seen = picture_text(c["picture"], self._encoder) if c["picture"] else f"rows of {c['obs_dim']}"
         kinds = {"numbers": c["continuous"], "switches": c["binary"], "alternatives": c["categorical"]}
         acts = " and ".join(f"{size} {kind}" for kind, size in kinds.items() if size)
         masked = ", of which a mask allows some" if c["masked"] else ""

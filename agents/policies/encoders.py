@@ -8,6 +8,9 @@
   10, the third in pictures longer than 20.
 - `none`: the picture is numbers like the others, without convolutions: for small boards a fraction of the work.
 
+`auto` is nature where it fits, else small. `by_size`, which the run files of imported games have, is none below
+16 x 16, else as auto.
+
 Their output is flattened and joined by the other features; the layers behind are those of `ActorCritic`. So the first
 of those is the linear layer that the papers put behind the convolutions, `hidden` wide.
 """
@@ -15,7 +18,7 @@ of those is the linear layer that the papers put behind the convolutions, `hidde
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -24,7 +27,10 @@ from torch import Tensor, nn
 
 from sparring.agents.policies.actor_critic import ACTIVATIONS
 
-AUTO, SMALL, NATURE, IMPALA, FLAT = "auto", "small", "nature", "impala", "none"
+BY_SIZE, AUTO, SMALL, NATURE, IMPALA, FLAT = "by_size", "auto", "small", "nature", "impala", "none"
+SMALL_SIDE = 16
+"""Shortest side of a picture from which `by_size` takes convolutions. On a CPU those of an 8 x 8 board cost eighteen
+times as much, and the same time without them plays better (docs/results/imported_games.md)."""
 NATURE_SIDE = 36
 """Shortest side of a picture that leaves one pixel behind the kernels of `nature`."""
 IMPALA_CHANNELS = (16, 32, 32)
@@ -107,10 +113,18 @@ class PictureEncoder(nn.Module):
 
 
 def chosen_encoder(encoder: str, picture: Picture) -> str:
-    """Return the encoder that `auto` means for a picture; the others are themselves."""
-    if encoder != AUTO:
+    """Return the encoder that `by_size` or `auto` means for a picture; the others are themselves."""
+    if encoder not in (BY_SIZE, AUTO):
         return encoder
-    return NATURE if min(picture.height, picture.width) >= NATURE_SIDE else SMALL
+    side = min(picture.height, picture.width)
+    return NATURE if side >= NATURE_SIDE else FLAT if encoder == BY_SIZE and side < SMALL_SIDE else SMALL
+
+
+def picture_text(picture: Sequence[int], encoder: str) -> str:
+    """Return the size of a contract's picture and how a network reads it, for messages."""
+    _, height, width, channels, _ = picture
+    how = "as plain numbers" if encoder == FLAT else "by convolutions"
+    return f"a picture of {height} x {width} x {channels}, {how} (network.encoder={encoder})"
 
 
 def plain_layers(picture: Picture, encoder: str) -> list[Convolution]:

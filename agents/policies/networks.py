@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from sparring.agents.policies import seat_network
 from sparring.agents.policies.actor_critic import LATER, ActorCritic, alternatives, network_shape, weight_sizes
-from sparring.agents.policies.encoders import AUTO, FLAT, NATURE, NATURE_SIDE, Picture
+from sparring.agents.policies.encoders import AUTO, BY_SIZE, FLAT, NATURE, NATURE_SIDE, Picture
 from sparring.agents.policies.memory import NONE
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.tensor_file import Tensors, check_tensor
@@ -126,7 +126,7 @@ def _check_seats(shape: Mapping[str, Any]) -> None:
     fits = len(picture) == 5 and picture[4] in (0, 1) and min(picture[1:4]) > 0 and Picture(*picture).stop <= features
     require(fits, f"picture={picture}: must be the start, height, width, channels and order of some of the features")
     encoder, side = shape["encoder"], min(picture[1:3])
-    require(encoder not in (AUTO, FLAT), f"encoder={encoder}: must be the one that was chosen")
+    require(encoder not in (BY_SIZE, AUTO, FLAT), f"encoder={encoder}: must be the one that was chosen")
     require(encoder != NATURE or side >= NATURE_SIDE, f"picture={picture}: is too small for encoder={NATURE}")
 
 

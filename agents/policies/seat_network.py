@@ -34,7 +34,7 @@ from sparring.agents.policies.actor_critic import (
     network_shape,
     sample,
 )
-from sparring.agents.policies.encoders import AUTO, FLAT, NATURE, NATURE_SIDE, Picture, chosen_encoder
+from sparring.agents.policies.encoders import AUTO, BY_SIZE, FLAT, NATURE, NATURE_SIDE, Picture, chosen_encoder
 from sparring.agents.policies.memory import NONE, Sequences, state_size
 from sparring.agents.policies.role_trunks import RoleTrunks, Trunk, trunk_weight_sizes
 from sparring.configs.core.errors import ConfigError
@@ -343,10 +343,10 @@ def seat_shape(contract: Mapping[str, Any], config: NetworkConfig) -> dict[str, 
     obs_dim, continuous, binary = (contract[key] for key in ("obs_dim", "continuous", "binary"))
     picture = list(contract.get("picture", ()))
     _check_options(contract["id"], config, picture)
-    if config.encoder == FLAT:
-        picture, config, contract = [], replace(config, encoder=AUTO), {**contract, "picture": ()}
-    if picture:
-        config = replace(config, encoder=chosen_encoder(config.encoder, Picture(*picture)))
+    encoder = chosen_encoder(config.encoder, Picture(*picture)) if picture else AUTO
+    if encoder == FLAT:
+        picture, encoder, contract = [], AUTO, {**contract, "picture": ()}
+    config = replace(config, encoder=encoder)
     sizes = network_shape(obs_dim, continuous, binary, config, categorical=contract.get("categorical", 0))
     return sizes | contract_keys(contract)
 
@@ -389,7 +389,7 @@ def _check_options(env_id: str, config: NetworkConfig, picture: Sequence[int]) -
             else f"the networks of {env_id} have"
         )
         raise ConfigError(f"network.gsde=true: {own} none; leave it out")
-    if config.encoder == AUTO:
+    if config.encoder in (BY_SIZE, AUTO):
         return
     if not picture:
         raise ConfigError(f"network.encoder={config.encoder}: {env_id} shows no picture; leave it out")

@@ -24,7 +24,7 @@ from sparring.agents.run.preflight import FolderClaim, changed_config, put_leagu
 from sparring.agents.run.progress import Progress, counted
 from sparring.agents.run.signals import StopRequest
 from sparring.agents.run.states import StateFolder, TrainingState, reading
-from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.core.errors import ConfigError, InputError, as_called
 from sparring.configs.core.files import naming_files
 from sparring.configs.core.manifest import listed, repair_manifest
 from sparring.configs.core.session import GuardConfig
@@ -186,12 +186,14 @@ class RunSession:
 
     def say(self, text: str) -> None:
         """Print a line and log it."""
+        text = as_called(text)
         if self.leads:
             self.progress.say(text)
             self._event(text, "info")
 
     def alert(self, text: str) -> None:
         """Print and log a problem that does not stop training."""
+        text = as_called(text)
         if self.leads:
             self.progress.say(f"alert: {text}")
             self._event(text, "alert")

@@ -34,9 +34,8 @@ from sparring.agents.sweeps.sweep_folder import (
 )
 from sparring.agents.sweeps.training import guarded, train_recorded
 from sparring.configs.core.device import Executor
-from sparring.configs.core.errors import ConfigError, InputError, printable
+from sparring.configs.core.errors import ConfigError, InputError, as_called, printable
 from sparring.configs.core.files import ROOT, append_to
-from sparring.configs.core.status import as_called
 from sparring.configs.foreign_names import in_our_words
 from sparring.configs.overrides import as_override, override_texts
 from sparring.configs.sweeps.file import parse_sweep

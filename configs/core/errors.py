@@ -2,6 +2,9 @@
 
 Every user error raises an `InputError`. Command lines print its line and exit with code 2; any other exception is a
 fault of the program and keeps its traceback.
+
+Texts have the names of scripts. `as_called` translates those that reach a user: errors, lines of a run, help, and
+printed reports.
 """
 
 from __future__ import annotations
@@ -12,7 +15,11 @@ import sys
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 
+IN_REPOSITORY = (Path(__file__).resolve().parents[2] / "pyproject.toml").is_file()
+SCRIPT = re.compile(r"(?<![\w./-])(?:python )?(?:train|eval/(\w+))\.py\b")
+"""A command as it is written in texts."""
 LONGEST = 2000
 NOTHING = ("none", "null", "no", "false", "disabled", "never", "")
 """What other programs call "off"; in letters, "none" is nearer to "online"."""
@@ -24,7 +31,7 @@ class InputError(ValueError):
     """Input that cannot be used; the message is one line naming it, what is allowed and what to do."""
 
     def __str__(self) -> str:
-        return one_line(super().__str__())
+        return as_called(one_line(super().__str__()))
 
 
 class UnknownNameError(InputError):
@@ -37,6 +44,17 @@ class ConfigError(InputError):
 
 class MissingPackageError(InputError):
     """A package that an extra installs is not there."""
+
+
+def as_called(text: str) -> str:
+    """Return `text` with commands as the user calls them: sparring eval for `python eval/run.py` where installed.
+
+    That is in the console script, and where there is no repository and so no file of that name.
+    """
+    if Path(sys.argv[0]).stem != "sparring" and IN_REPOSITORY:
+        return text
+    commands = {None: "train", "run": "eval"}
+    return SCRIPT.sub(lambda match: f"sparring {commands.get(match[1], match[1]).replace('_', '-')}", text)
 
 
 @cache

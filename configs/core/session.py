@@ -59,9 +59,10 @@ class NetworkConfig:
     gsde: bool = False
     """State-dependent exploration: noise is a linear function of the actor's last features (arXiv:2005.05719). The
     log-std is that of its weights, whose effects add up over the features."""
-    encoder: str = option("auto", ("auto", "small", "nature", "impala", "none"))
+    encoder: str = option("auto", ("auto", "by_size", "small", "nature", "impala", "none"))
     """Convolutions for a picture: nature (from 36 x 36 on), impala, or small, three layers of 3x3 for boards and views.
-    auto is nature where it fits, else small. none takes it as plain numbers, which is fastest."""
+    none takes it as plain numbers, which is fastest. auto is nature where it fits, else small; by_size is none below
+    16 x 16, else as auto."""
     memory: str = option("none", ("none", "gru", "lstm"))
     """Recurrent cell of actor and critic, `hidden` wide, for games that do not show everything at once."""
     in_turn: bool = False

@@ -7,37 +7,21 @@ bars are on.
 from __future__ import annotations
 
 import os
-import re
 import select
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from threading import Timer
 from typing import NoReturn, TextIO
 
-from sparring.configs.core.errors import printable_lines
-from sparring.configs.core.files import PACKAGE
+from sparring.configs.core.errors import as_called, printable_lines
 
 LOADING = "loading torch and the simulator ..."
 COMPILING = "still loading: the first time on a machine Warp compiles the simulator, which can take minutes ..."
 PATIENCE = 5.0
 """Seconds, longer than loading compiled kernels."""
-SCRIPT = re.compile(r"(?<![\w./-])(?:python )?(?:train|eval/(\w+))\.py\b")
-"""A command as it is written in texts."""
 CLOSED_PIPE = 141
 """Exit code of a command whose reader has gone, as of any that ends by SIGPIPE."""
-
-
-def as_called(text: str) -> str:
-    """Return `text` with commands as the user calls them: sparring eval for `python eval/run.py` where installed.
-
-    That is in the console script, and where there is no repository and so no file of that name.
-    """
-    if Path(sys.argv[0]).stem != "sparring" and (PACKAGE / "pyproject.toml").is_file():
-        return text
-    commands = {None: "train", "run": "eval"}
-    return SCRIPT.sub(lambda match: f"sparring {commands.get(match[1], match[1]).replace('_', '-')}", text)
 
 
 def say(text: str, *, shown: bool = True) -> None:

@@ -30,14 +30,16 @@ class MatchBatch:
     device = torch.device("cpu")
 
     def __init__(
-        self, plan: BatchPlan, rows: SeatRows, stepper: MatchStepper | StepperWorkers, longest: int | None
+        self, plan: BatchPlan, rows: SeatRows, stepper: MatchStepper | StepperWorkers, sample: ImportedMatch
     ) -> None:
         self.num_envs, self.seats, self.rows = plan.num_envs, len(rows.seats), rows
         self._plan, self._stepper = plan, stepper
         self.contract, self.action_size = rows.contract, rows.action_size
         """Plain values that a policy must match to play this game, and A."""
-        self.longest_episode = longest or 1
+        self.longest_episode = sample.longest or 1
         """Maximum number of moves of a match; 1 if unknown, for any move may be the last."""
+        self.remarks = sample.remarks
+        """Lines to say before the game is learned."""
         self.unsaved = ""
         """Which matches could not be continued by the last `load_state_dict`, if any."""
         arrays = stepper.arrays
@@ -157,13 +159,13 @@ def make_batch(
 def _batch_of(plan: BatchPlan, workers: int) -> MatchBatch:
     if not workers:
         stepper = MatchStepper(plan)
-        return MatchBatch(plan, stepper.rows, stepper, stepper.matches[0].longest)
+        return MatchBatch(plan, stepper.rows, stepper, stepper.matches[0])
     from sparring.envs.imported.workers import StepperWorkers
 
     sample = plan.make_match()
     rows = plan.rows(sample)
     sample.close()
-    return MatchBatch(plan, rows, StepperWorkers(plan, rows, workers), sample.longest)
+    return MatchBatch(plan, rows, StepperWorkers(plan, rows, workers), sample)
 
 
 def _repeated(plan: BatchPlan, workers: int, state: Mapping[str, Any], arrays: Sequence[np.ndarray]) -> MatchBatch:

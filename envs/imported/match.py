@@ -35,6 +35,8 @@ class ImportedMatch(Protocol):
     """Whether `mask` says which actions are legal."""
     longest: int | None
     """Maximum number of moves of a match, None if unknown."""
+    remarks: tuple[str, ...]
+    """Lines to say before the game is learned."""
     rewards: np.ndarray
     """Rewards that arrived in the last move, float64 [S]."""
     terminated: np.ndarray
@@ -53,8 +55,11 @@ class ImportedMatch(Protocol):
     def observe(self, seat: int) -> Any:
         """Return what a deciding seat observes, or a seat that ended last; the next move may overwrite it."""
 
-    def mask(self, seat: int) -> Any:
-        """Return the legal actions of a deciding seat, K truth values; None if the game has no masks."""
+    def mask(self, seat: int) -> np.ndarray | None:
+        """Return the legal actions of a deciding seat, 1 or true, of K; None if all are.
+
+        Raises `InputError` for a mask that comes late, is missing or has another form.
+        """
 
     def step(self, actions: Mapping[int, Any]) -> None:
         """Make a move: an action of its own space for each deciding seat."""

@@ -19,6 +19,7 @@ from gymnasium.spaces import Box, Discrete, Space
 from sparring.configs.core.errors import ConfigError, choices, suggestion
 from sparring.configs.games import OBSERVATIONS
 from sparring.envs.imported.match import ImportedMatch, raised
+from sparring.envs.imported.names import found_elsewhere
 
 CHANCE, SIMULTANEOUS = -1, -2
 """Values of `State.current_player` beside the players; others mean the end."""
@@ -83,7 +84,8 @@ def _load(pyspiel: Any, game_id: str, kwargs: dict[str, Any]) -> Any:
             import_module("open_spiel.python.games")
         known = pyspiel.registered_names()
         if name not in known:
-            raise ConfigError(f"env.id={game_id}: is no game of OpenSpiel{suggestion(str(name), known)}")
+            near = suggestion(str(name), known) or found_elsewhere(str(name))
+            raise ConfigError(f"env.id={game_id}: is not a game of OpenSpiel{near}")
         return pyspiel.load_game(name, options)
     except ConfigError:
         raise
@@ -99,6 +101,7 @@ class SpielMatch:
     """
 
     masked = True
+    remarks = ()
 
     def __init__(self, game: Any, observer: Any, shape: list[int], *, on_the_way: bool) -> None:
         self.game, self.over = game, False

@@ -1,35 +1,58 @@
 """Matches of PettingZoo's games: its AEC interface, whose agents act in turn, and its parallel one.
 
-In the AEC interface `rewards` holds what each agent got in the last step, and an agent's own loop sums
-them between its turns; here the reader of `ImportedMatch.rewards` does. An agent that has ended takes one more
-step, None, which removes it; that is no move. Agents may end at different times, and none returns.
+In the AEC interface `rewards` holds what each agent got in the last step, and `last()` pays an agent the sum since
+its last turn. Here the reader of `ImportedMatch.rewards` sums them, and a game whose `last()` pays another sum is
+refused. An agent that has ended takes one more step, None, which removes it; that is not a move. Agents may end at
+different times, and none returns.
 
-A mask of legal actions is in the observation or in the infos, each under `action_mask`.
+A mask of legal actions is in the observation or in the infos, each under `action_mask` (`envs/masks.py`). Infos need
+not hold one from the start: until a seat's first mask of a match all its actions are legal, and from then on each of
+its decisions needs one. A few random moves find out whether a game has masks at all.
 """
 
 from __future__ import annotations
 
 import copy
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Dict, Discrete, MultiDiscrete, Space
+from gymnasium.spaces import Dict, Space
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import AssertOutOfBoundsWrapper, OrderEnforcingWrapper, TerminateIllegalWrapper
 
 from sparring.configs.core.errors import ConfigError, InputError, one_line, suggestion
+from sparring.configs.games import FUNCTIONS
 from sparring.envs.imported.match import ImportedMatch, raised, raised_where
+from sparring.envs.imported.names import found_elsewhere
+from sparring.envs.masks import MASK, METHODS, alternatives_of, draw_legal, flat_mask, unread_masks
 
-MASK = "action_mask"
-FUNCTIONS = ("parallel_env", "env", "raw_env")
-"""Functions of a module that make its game, the preferred one first: all seats act at once where that is offered."""
 CHECKS = (OrderEnforcingWrapper, AssertOutOfBoundsWrapper, TerminateIllegalWrapper)
 """Wrappers that leave agents, rewards and ends to the game; reading these from it directly is faster."""
+SAME_REWARD = 1e-6
+"""Largest share by which sums of the same rewards differ."""
+ROUNDS = 8
+"""Moves of each seat, at most, that are played at random to see whether a game has masks."""
+
+
+@dataclass(frozen=True)
+class FirstLook:
+    """What the first moves of a game showed."""
+
+    masked: bool
+    """Whether any observation or info held a mask."""
+    promised: frozenset[int]
+    """Seats that had a mask in the infos of the first reset."""
+    remarks: tuple[str, ...]
+
+
+_looks: dict[tuple[Any, str], FirstLook] = {}
+"""First looks by the function that makes the game, and its options."""
 
 
 def make(
@@ -52,8 +75,11 @@ def make(
     if not isinstance(env, AECEnv | ParallelEnv):
         kind = type(env).__name__
         raise ConfigError(f"env.id={game_id}: makes a {kind}; name a function that returns an AECEnv or a ParallelEnv")
+    key = (make_env, repr(options))
     try:
-        return ParallelMatch(env, game_id) if isinstance(env, ParallelEnv) else TurnMatch(env, game_id)
+        match = (ParallelMatch if isinstance(env, ParallelEnv) else TurnMatch)(env, game_id, _looks.get(key))
+        _looks[key] = match.first_look
+        return match
     except InputError:
         raise
     except Exception as error:
@@ -94,6 +120,8 @@ def _similar(module_name: str, error: ModuleNotFoundError) -> str:
         own = module_name.startswith("pettingzoo.") and group
         return f"; pip install 'pettingzoo[{group[0]}]'" if own else "; install the packages that this game needs"
     package, top = module_name.rpartition(".")[0], module_name.split(".")[0]
+    if error.name == top and (elsewhere := found_elsewhere(module_name)):
+        return elsewhere
     if error.name == top:
         here = Path(f"{top}.py").is_file() or Path(top).is_dir()
         where = (
@@ -105,7 +133,8 @@ def _similar(module_name: str, error: ModuleNotFoundError) -> str:
     except (ImportError, ValueError):
         spec = None
     places = spec.submodule_search_locations if spec else None
-    return suggestion(module_name, [f"{package}.{one.name}" for one in pkgutil.iter_modules(places)]) if places else ""
+    near = suggestion(module_name, [f"{package}.{one.name}" for one in pkgutil.iter_modules(places)]) if places else ""
+    return near or found_elsewhere(module_name)
 
 
 class AgentSeats:
@@ -113,7 +142,7 @@ class AgentSeats:
 
     longest: int | None = None
 
-    def __init__(self, env: Any, game_id: str) -> None:
+    def __init__(self, env: Any, game_id: str, look: FirstLook | None = None) -> None:
         self.env, self._name, self.over = env, f"env.id={game_id}", False
         self._agents = list(getattr(env, "possible_agents", ()))
         if not self._agents:
@@ -122,10 +151,10 @@ class AgentSeats:
         self._seat = {agent: seat for seat, agent in enumerate(self._agents)}
         observed = [env.observation_space(agent) for agent in self._agents]
         self.action_spaces: list[Space[Any]] = [env.action_space(agent) for agent in self._agents]
-        choosing = [isinstance(space, Discrete | MultiDiscrete) for space in self.action_spaces]
+        self._sizes = list(map(alternatives_of, self.action_spaces))
         self._in_obs = [
-            chooses and isinstance(space, Dict) and MASK in space.spaces
-            for space, chooses in zip(observed, choosing, strict=True)
+            bool(sizes) and isinstance(space, Dict) and MASK in space.spaces
+            for space, sizes in zip(observed, self._sizes, strict=True)
         ]
         self.observation_spaces: list[Space[Any]] = [
             Dict({name: inner for name, inner in space.spaces.items() if name != MASK}) if masked else space
@@ -135,8 +164,9 @@ class AgentSeats:
         self.rewards = np.zeros(count)
         self.terminated, self.truncated = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
         self._turn: list[int] = []
-        self._in_infos = not any(self._in_obs) and any(choosing) and self._masks_in_infos()
-        self.masked = any(self._in_obs) or self._in_infos
+        self._needs_mask: set[int] = set()
+        self.first_look = look or self._look()
+        self.masked, self.remarks = self.first_look.masked, self.first_look.remarks
 
     def deciding(self) -> list[int]:
         """See `ImportedMatch.deciding`."""
@@ -151,8 +181,87 @@ class AgentSeats:
         """Close the game."""
         self.env.close()
 
-    def _masks_in_infos(self) -> bool:
-        """Return whether the infos of a first reset hold a mask."""
+    def mask(self, seat: int) -> np.ndarray | None:
+        """See `ImportedMatch.mask`."""
+        sizes = self._sizes[seat]
+        if not sizes:
+            return None
+        name, info = self.seats[seat], self._info(seat)
+        informed = info.get(MASK) if isinstance(info, Mapping) else None
+        holder, place = (self.observe(seat), "observation") if self._in_obs[seat] else (info, "info")
+        if place == "info" and informed is None and seat not in self._needs_mask:
+            return None
+        if not isinstance(holder, Mapping) or MASK not in holder:
+            raise InputError(
+                f"{self._name}: {name} decides without a mask: its {place} has no {MASK!r}, which was promised at the "
+                "start or given before; give one to every decision of an agent that has masks"
+            )
+        mask = flat_mask(holder[MASK], sizes, name)
+        if not self.masked:
+            raise InputError(
+                f"{self._name}: the info of {name} has its first {MASK!r} here, after {ROUNDS} rounds without masks; "
+                "give masks from reset on"
+            )
+        if place == "info":
+            self._needs_mask.add(seat)
+        elif informed is not None and not np.array_equal(mask, flat_mask(informed, sizes, name)):
+            raise InputError(f"{self._name}: {name} has two masks that differ, in its observation and in its info")
+        return mask
+
+    def _look(self) -> FirstLook:
+        """Play a few random moves from a first reset; raise `ConfigError` for masks that cannot be read."""
+        random, unread = np.random.default_rng(0), dict[str, str]()
+        self._reset(0)
+        seats, decisions = range(len(self.seats)), 0
+        promised = frozenset(filter(self._has_info_mask, seats))
+        self.masked = any(self._in_obs) or bool(promised)
+        while not self.over and decisions < ROUNDS * len(seats):
+            try:
+                for seat in self._turn:
+                    for place, value in (("observation", self.observe(seat)), ("info", self._info(seat))):
+                        for key in unread_masks(value, self._sizes[seat]):
+                            unread.setdefault(key, f"the {place} of {self.seats[seat]}")
+                if any(self._in_obs) or not any(self._sizes):
+                    break
+                actions = {seat: draw_legal(self.action_spaces[seat], self.mask(seat), random) for seat in self._turn}
+                decisions += len(actions)
+                self.step(actions)
+            except Exception:  # the matches that count meet it too, and say where
+                break
+            self.masked = self.masked or any(map(self._has_info_mask, seats))
+        return FirstLook(self.masked, promised, tuple(self._remarks(unread)))
+
+    def _remarks(self, unread: Mapping[str, str]) -> Iterator[str]:
+        """Yield what to say of masks that are not read, each key with where it is."""
+        for key, owner in unread.items():
+            if key.endswith(f".{MASK}"):
+                raise ConfigError(f"{self._name}: {owner} has a mask inside, {key}; give it at the top, as {MASK!r}")
+            yield (
+                f"{self._name}: {owner} has {key!r}, which is not read as a mask, so illegal actions may be taken; "
+                f"give {MASK!r} at the top of observations or infos, for Discrete or MultiDiscrete actions"
+            )
+        method = next((name for name in METHODS if callable(getattr(self.env, name, None))), "")
+        if method and not self.masked:
+            yield f"{self._name}: its method {method} is not read; give {MASK!r} in observations or infos"
+
+    def _has_info_mask(self, seat: int) -> bool:
+        info = self._info(seat)
+        return bool(self._sizes[seat]) and isinstance(info, Mapping) and info.get(MASK) is not None
+
+    def _info(self, seat: int) -> Any:
+        """Return the current info of a seat; None without one."""
+        raise NotImplementedError
+
+    def reset(self, seed: int) -> None:
+        """See `ImportedMatch.reset`."""
+        self._needs_mask = set(self.first_look.promised)
+        self._reset(seed)
+
+    def _reset(self, seed: int) -> None:
+        raise NotImplementedError
+
+    def step(self, actions: Mapping[int, Any]) -> None:
+        """See `ImportedMatch.step`."""
         raise NotImplementedError
 
     def _clear(self) -> None:
@@ -160,21 +269,6 @@ class AgentSeats:
         self.terminated[:] = False
         self.truncated[:] = False
         self.over = False
-
-    def _mask(self, seat: int, infos: Mapping[Any, Any]) -> Any:
-        """Return the mask of a seat in its observation or in `infos`; None if it was promised in neither."""
-        if self._in_obs[seat]:
-            holder, place = self.observe(seat), "observation"
-        elif self._in_infos:
-            holder, place = infos.get(self._agents[seat]), "info"
-        else:
-            return None
-        if not isinstance(holder, Mapping) or MASK not in holder:
-            raise InputError(
-                f"{self._name}: {self.seats[seat]} decides without a mask: its {place} has no {MASK!r}, which was "
-                "promised at the start; give one to every agent that acts"
-            )
-        return holder[MASK]
 
     def observe(self, seat: int) -> Any:
         """See `ImportedMatch.observe`."""
@@ -210,22 +304,23 @@ class AgentSeats:
 class TurnMatch(AgentSeats):
     """A match by the AEC interface: one agent at a time."""
 
-    def __init__(self, env: Any, game_id: str) -> None:
+    def __init__(self, env: Any, game_id: str, look: FirstLook | None = None) -> None:
         self._game = env
         while type(self._game) in CHECKS:
             self._game = self._game.env
         self._obs: dict[int, Any] = {}
-        super().__init__(env, game_id)
+        self._due = [0.0] * len(getattr(env, "possible_agents", ()))
+        """Rewards of each seat since its last turn, which `last()` must pay."""
+        super().__init__(env, game_id, look)
 
-    def _masks_in_infos(self) -> bool:
-        self.env.reset(seed=0)
-        return any(MASK in info for info in self._game.infos.values())
+    def _info(self, seat: int) -> Any:
+        return self._game.infos.get(self._agents[seat])
 
-    def reset(self, seed: int) -> None:
-        """See `ImportedMatch.reset`."""
+    def _reset(self, seed: int) -> None:
         self._clear()
         self.env.reset(seed=seed)
         self._obs.clear()
+        self._due = [0.0] * len(self.seats)
         self._read_ends()
         self._pass_dead()
 
@@ -235,15 +330,12 @@ class TurnMatch(AgentSeats):
             self._obs[seat] = self.env.observe(self._agents[seat])
         return self._obs[seat]
 
-    def mask(self, seat: int) -> Any:
-        """See `ImportedMatch.mask`."""
-        return self._mask(seat, self._game.infos)
-
     def step(self, actions: Mapping[int, Any]) -> None:
         """See `ImportedMatch.step`."""
         self.rewards[:] = 0.0
-        (action,) = actions.values()
+        ((seat, action),) = actions.items()
         self._obs.clear()
+        self._due[seat] = 0.0
         self.env.step(action)
         self._read_rewards()
         self._read_ends()
@@ -252,7 +344,19 @@ class TurnMatch(AgentSeats):
     def _read_rewards(self) -> None:
         for agent, reward in self._game.rewards.items():
             if reward:  # NaN too
-                self.rewards[self._seat_of(agent)] += reward
+                seat = self._seat_of(agent)
+                self.rewards[seat] += reward
+                self._due[seat] += reward
+
+    def _check_paid(self, agent: Any) -> None:
+        """Raise `InputError` if the agent whose turn it is gets another reward than its sum, which is learned from."""
+        paid, due = self._game.last(observe=False)[1], self._due[self._seat_of(agent)]
+        if abs(paid - due) > SAME_REWARD * max(1.0, abs(due)):
+            raise InputError(
+                f"{self._name}: last() pays {agent} {paid:g}, and its rewards since its last turn add up to {due:g}; "
+                "in step, begin with self._cumulative_rewards[agent] = 0, put every reward into self.rewards, and end "
+                "with self._accumulate_rewards()"
+            )
 
     def _read_ends(self) -> None:
         """Read ends, and at once what agents that were cut off observe: their next step removes them."""
@@ -266,6 +370,7 @@ class TurnMatch(AgentSeats):
         game = self._game
         while game.agents:
             agent = game.agent_selection
+            self._check_paid(agent)
             if not (game.terminations[agent] or game.truncations[agent]):
                 seat = self._seat_of(agent)
                 if self.terminated[seat] or self.truncated[seat]:
@@ -287,16 +392,15 @@ class TurnMatch(AgentSeats):
 class ParallelMatch(AgentSeats):
     """A match by the parallel interface: all live agents act at once."""
 
-    def __init__(self, env: Any, game_id: str) -> None:
+    def __init__(self, env: Any, game_id: str, look: FirstLook | None = None) -> None:
         self._obs: Mapping[Any, Any] = {}
         self._infos: Mapping[Any, Any] = {}
-        super().__init__(env, game_id)
+        super().__init__(env, game_id, look)
 
-    def _masks_in_infos(self) -> bool:
-        return any(MASK in info for info in self._values("reset", 2, self.env.reset(seed=0))[1].values())
+    def _info(self, seat: int) -> Any:
+        return self._infos.get(self._agents[seat])
 
-    def reset(self, seed: int) -> None:
-        """See `ImportedMatch.reset`."""
+    def _reset(self, seed: int) -> None:
         self._clear()
         self._obs, self._infos = self._values("reset", 2, self.env.reset(seed=seed))
         self._read_turn()
@@ -310,10 +414,6 @@ class ParallelMatch(AgentSeats):
                 f"{self._name}: gives no observation of {self.seats[seat]}, which acts or has just been cut off; "
                 "return one of every such agent"
             ) from None
-
-    def mask(self, seat: int) -> Any:
-        """See `ImportedMatch.mask`."""
-        return self._mask(seat, self._infos)
 
     def step(self, actions: Mapping[int, Any]) -> None:
         """See `ImportedMatch.step`."""

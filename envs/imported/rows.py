@@ -22,6 +22,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Space, flatdim
 
 from sparring.configs.core.errors import ConfigError, InputError, listed, suggestion
 from sparring.envs.imported.match import ImportedMatch
+from sparring.envs.masks import alternatives_of, flat_mask
 from sparring.envs.spaces import IMAGE_SIDE, FlatObservations, action_sizes, check_spaces, leaves, to_actions
 
 BOARD_SIDE = 5
@@ -56,7 +57,7 @@ class SeatRows:
         self._plans = [_plan(one) for one in self._flat]
         self.features = max(one.size for one in self._flat)
         self.categorical = isinstance(self.spaces[0], Discrete | MultiDiscrete)
-        self._own = [_alternatives(space) for space in self.spaces]
+        self._own = [alternatives_of(space) for space in self.spaces]
         self.alternatives = _common(self.name, self.spaces, self._own)
         self._game_masks = match.masked and self.categorical
         self.masked = self._game_masks or any(own != self.alternatives for own in self._own)
@@ -107,23 +108,13 @@ class SeatRows:
         row[: flat.size] = flat.rows(flat.flatten(observation)[None])[0]
 
     def write_mask(self, seat: int, mask: Any, row: np.ndarray) -> None:
-        """Write a seat's mask to its row; raises `InputError` for another length. Without one, all is legal."""
-        if mask is None or not self._game_masks:
-            return  # the row is a `blank` one
-        if isinstance(mask, tuple):  # Gymnasium's form for several choices
-            mask = np.concatenate(mask)
-        columns = self._own_columns[seat]
-        try:
-            length = len(mask)
-        except TypeError:
-            length = -1
-        expected = sum(self._own[seat])
-        if length != expected:
-            kind = f"{length} values" if length >= 0 else type(mask).__name__
-            raise InputError(
-                f"{self.name}: the mask of {self.seats[seat]} has {kind}; return one for each of its {expected} actions"
-            )
-        row[columns] = mask
+        """Write a seat's mask to its row; without one, all is legal. Raises `InputError` as `masks.flat_mask` does."""
+        if not self._game_masks:
+            return
+        if mask is None:
+            row[self.mask] = self._padding[seat]
+        else:
+            row[self._own_columns[seat]] = flat_mask(mask, self._own[seat], self.seats[seat])
 
     def check(self, rows: np.ndarray, seats: np.ndarray) -> tuple[int, str]:
         """Return the first of the current rows [R, D] of `seats` [R] whose mask is wrong, and why; "" if none is."""
@@ -261,13 +252,6 @@ def _named_roles(match: ImportedMatch, named: Sequence[str]) -> list[int]:
                 unequal = f"they {kind} {spaces[first]} and {spaces[number]}"
                 raise ConfigError(f"{given}: {pair} cannot share a policy: {unequal}; give each its own")
     return [list(dict.fromkeys(chosen)).index(role) for role in chosen]
-
-
-def _alternatives(space: Space[Any]) -> list[int]:
-    """Return the alternatives of each choice of an action space; none of numbers and switches."""
-    if isinstance(space, Discrete):
-        return [int(space.n)]
-    return space.nvec.ravel().tolist() if isinstance(space, MultiDiscrete) else []
 
 
 def _common(name: str, spaces: list[Space[Any]], own: list[list[int]]) -> list[int]:

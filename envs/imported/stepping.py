@@ -265,8 +265,7 @@ class MatchStepper:
         obs = self.arrays.obs[i]
         for seat in turn:
             rows.write(seat, match.observe(seat), obs[seat])
-            if match.masked:
-                rows.write_mask(seat, match.mask(seat), obs[seat])
+            rows.write_mask(seat, match.mask(seat), obs[seat])
         return turn
 
     def _read(self, chosen: Iterable[int]) -> None:
@@ -281,11 +280,11 @@ class MatchStepper:
         deciding = self.arrays.deciding.reshape(-1)
         deciding[:] = False
         deciding[self._who] = True
-        if not np.isfinite(self.arrays.obs).all():
-            self._refuse_obs(self.arrays.obs, "observes")
         row, what = (0, "") if self._fast else self.rows.check(self._flat_obs[self._who], self._who % s)
         if what:
             raise InputError(f"{self._where(int(self._who[row]) // s)}: {what}")
+        if not np.isfinite(self.arrays.obs).all():
+            self._refuse_obs(self.arrays.obs, "observes")
 
     def _read_final(self) -> None:
         for i, seat in np.argwhere(self.arrays.truncated).tolist():

@@ -21,8 +21,10 @@ from torch import Tensor
 
 from sparring.agents.opponents.seats import RandomSeats
 from sparring.agents.policies.actor_critic import alternatives
+from sparring.agents.policies.encoders import BY_SIZE, Picture, chosen_encoder, picture_text
 from sparring.configs.core.errors import InputError, one_line
 from sparring.envs.imported.batch import MatchBatch
+from sparring.envs.masks import draw_legal
 from sparring.eval.imported.policy import ImportedGame
 from sparring.eval.imported.results import constant_sum
 from sparring.eval.stats.tables import percent
@@ -77,7 +79,7 @@ class RandomPlay:
     largest: np.ndarray
     """Largest distance from 0 of every column of the rows seen, float32 [D]."""
     constant: np.ndarray
-    """Columns that never changed, bool [D]."""
+    """Columns that never changed for any seat, bool [D]."""
     decided: np.ndarray
     """Decisions of every seat, int64 [S]."""
     decisions: int
@@ -178,14 +180,16 @@ def play_randomly(game: ImportedGame, games: int, seed: int, seats: Sequence[str
     totals: list[np.ndarray] = []
     outcomes: list[int] = []
     lengths: list[int] = []
-    low = high = batch.obs[batch.deciding][0].clone()
+    low = torch.full((len(seats), batch.obs.shape[2]), torch.inf)
+    high = -low
     decided = torch.zeros(len(seats), dtype=torch.int64)
     decisions = moves = 0
     seconds, start = 0.0, time.perf_counter()
     while len(lengths) < games and moves < MOST_MOVES and time.perf_counter() - start < MOST_SECONDS:
-        rows = batch.obs[batch.deciding]
-        low, high = torch.minimum(low, rows.amin(0)), torch.maximum(high, rows.amax(0))
-        decisions, moves = decisions + len(rows), moves + MATCHES
+        deciding = batch.deciding.unsqueeze(-1)
+        low = torch.minimum(low, batch.obs.masked_fill(~deciding, torch.inf).amin(0))
+        high = torch.maximum(high, batch.obs.masked_fill(~deciding, -torch.inf).amax(0))
+        decisions, moves = decisions + int(batch.deciding.sum()), moves + MATCHES
         decided += batch.deciding.sum(0)
         actions = _random_actions(batch, player, memory)
         before = time.perf_counter()
@@ -198,14 +202,15 @@ def play_randomly(game: ImportedGame, games: int, seed: int, seats: Sequence[str
             lengths.append(int(batch.length[match]))
             total[match] = 0.0
     batch.close()
-    largest = torch.maximum(low.abs(), high.abs())
+    low, high = low[decided > 0], high[decided > 0]
+    largest = torch.maximum(low.abs(), high.abs()).amax(0)
     return RandomPlay(
         seats=seats,
         totals=np.array(totals).reshape(len(lengths), len(seats)),
         outcome=np.array(outcomes, dtype=np.int64),
         length=np.array(lengths, dtype=np.int64),
         largest=largest.numpy(),
-        constant=(low == high).numpy(),
+        constant=(low == high).all(0).numpy(),
         decided=decided.numpy(),
         decisions=decisions,
         moves=moves,
@@ -312,15 +317,24 @@ def check_spaces_seen(play: RandomPlay, contract: dict[str, Any]) -> Iterator[Ch
     )
     masks = "with masks" if contract["masked"] else "without masks"
     count = contract["obs_dim"] - (sum(sizes) if contract["masked"] else 0) - (len(set(contract["roles"])) > 1)
-    picture = f", with a picture of {' x '.join(map(str, contract['picture'][1:4]))}" if contract["picture"] else ""
-    yield CheckLine("spaces", OK, f"sees {count} numbers{picture}; acts by {acts} {masks}")
+    picture = contract["picture"]
+    shown = f", with {picture_text(picture, chosen_encoder(BY_SIZE, Picture(*picture)))}" if picture else ""
+    yield CheckLine("spaces", OK, f"sees {count} numbers{shown}; acts by {acts} {masks}")
     largest = play.largest[:count]
     if largest.max(initial=0.0) > LARGEST_FEATURE:
         column = int(largest.argmax())
         yield CheckLine(
             "spaces", FIX, f"column {column} of the observation reached {largest[column]:g}: scale it to about [-1, 1]"
         )
-    if idle := int(play.constant[:count].sum()):
+    idle = int(play.constant[:count].sum())
+    if idle == count and play.decisions > play.decided.astype(bool).sum() * (play.games + MATCHES):
+        yield CheckLine(
+            "spaces",
+            FIX,
+            f"every seat observed the same in all of its {play.decisions:,} decisions, so nothing can be learned from "
+            "it: does the game need an option, such as render_mode=rgb_array, to show itself?",
+        )
+    elif idle:
         yield CheckLine("spaces", NOTE, f"{idle} of {count} columns never changed in {play.decisions:,} decisions")
 
 
@@ -354,8 +368,11 @@ def check_speed(play: RandomPlay) -> Iterator[CheckLine]:
     yield CheckLine("speed", NOTE if rate < SLOW else OK, slow if rate < SLOW else text)
 
 
-def check_masks(game: ImportedGame, play: RandomPlay, contract: dict[str, Any], seed: int) -> Iterator[CheckLine]:
+def check_masks(
+    game: ImportedGame, play: RandomPlay, contract: dict[str, Any], seed: int, remarks: Sequence[str] = ()
+) -> Iterator[CheckLine]:
     """Tell whether `step` accepts what masks allow, which random play has shown, and refuses what they forbid."""
+    yield from (CheckLine("masks", FIX, remark) for remark in remarks)
     if not contract["masked"]:
         yield CheckLine("masks", OK, f"step accepted {play.decisions:,} random decisions; the game has no masks")
         return
@@ -379,12 +396,12 @@ def _probe(game: ImportedGame, seed: int) -> tuple[int, int]:
         match.reset(seed + number)
         for _ in range(int(random.integers(0, 6))):
             if not match.over:
-                match.step({seat: _drawn(match, seat, random, legal=True) for seat in match.deciding()})
+                match.step(_random_moves(match, random))
         if match.over:
             continue
-        actions = {seat: _drawn(match, seat, random, legal=True) for seat in match.deciding()}
+        actions = _random_moves(match, random)
         seat = next(iter(actions))
-        forbidden = _drawn(match, seat, random, legal=False)
+        forbidden = _forbidden(match, seat, random)
         if forbidden is not None:
             tried += 1
             try:
@@ -398,14 +415,14 @@ def _probe(game: ImportedGame, seed: int) -> tuple[int, int]:
     return accepted, tried
 
 
-def _drawn(match: Any, seat: int, random: np.random.Generator, *, legal: bool) -> Any:
-    """Draw a legal action, or a forbidden one of a single choice; None if there is none."""
-    mask = match.mask(seat)
-    space = match.action_spaces[seat]
-    if mask is None or not hasattr(space, "n"):
-        space.seed(int(random.integers(2**31)))
-        return space.sample() if legal or mask is None else None
-    known = np.flatnonzero(np.asarray(mask, dtype=bool) == legal)
+def _random_moves(match: Any, random: np.random.Generator) -> dict[int, Any]:
+    return {seat: draw_legal(match.action_spaces[seat], match.mask(seat), random) for seat in match.deciding()}
+
+
+def _forbidden(match: Any, seat: int, random: np.random.Generator) -> Any:
+    """Draw an action that the mask of a single choice forbids; None if there is none."""
+    mask, space = match.mask(seat), match.action_spaces[seat]
+    known = [] if mask is None or not hasattr(space, "n") else np.flatnonzero(mask == 0)
     return int(random.choice(known)) + int(space.start) if len(known) else None
 
 
@@ -422,7 +439,7 @@ def check_game(game: ImportedGame, games: int, seed: int) -> list[CheckLine]:
         play = play_randomly(game, games, seed, seats)
     except InputError as error:
         return [*lines, CheckLine("random play", FIX, str(error))]
-    lines += check_masks(game, play, contract, seed)
+    lines += check_masks(game, play, contract, seed, match.remarks)
     lines += check_ends(play)
     if play.games:
         lines += check_rewards(play)

@@ -1,7 +1,7 @@
 """A policy of an imported game and the matches in which it plays, from its file, and one of them drawn as a replay.
 
-The file names the game. Making one of PettingZoo runs the code of a module, and so does a function that decides who
-leads: unless that is of `KNOWN_MODULES`, it is imported only if the command line names it.
+The file names the game. Making one runs the code of a module, and so does a function that decides who leads. Except
+for the packages' own games (`configs.games.module_of_game`), it is imported only if the command line names it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sparring.agents.opponents.seats import MatchSeats, NetworkSeats, load_seat_
 from sparring.agents.play.seat_matches import SeatPlayer
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
-from sparring.configs.games import KNOWN_MODULES, is_imported
+from sparring.configs.games import is_imported, module_of_game
 from sparring.envs.imported.batch import MatchBatch, make_batch
 from sparring.envs.imported.match import ImportedMatch, make_match, raised
 from sparring.envs.imported.rows import SeatRows
@@ -44,10 +44,9 @@ class ImportedGame:
 
     @property
     def modules(self) -> list[str]:
-        """Modules whose code runs when a match is made and counted, except those that are known."""
-        named = [self.id] if self.package == "pettingzoo" else []
-        modules = [text.partition(":")[0] for text in (*named, self.outcome) if text]
-        return [module for module in dict.fromkeys(modules) if module.split(".")[0] not in KNOWN_MODULES]
+        """Modules whose code runs when a match is made and counted, except for the packages' own games."""
+        modules = (module_of_game(self.package, self.id), self.outcome.partition(":")[0])
+        return [module for module in dict.fromkeys(modules) if module]
 
     def batch(self, games: int, seed: int) -> MatchBatch:
         """Make `games` matches, which begin with `seed`. Raises `ConfigError` for what is no game."""
@@ -151,8 +150,9 @@ class LoadedSeatPolicy:
             mask = observation["action_mask"]
         row = self._rows.blank[number]
         self._rows.write(number, observation, row)
-        if mask is not None and self._rows.masked:
-            self._rows.write_mask(number, mask, row)
+        self._rows.write_mask(number, mask, row)
+        if wrong := self._rows.check(row[None], np.array([number]))[1]:
+            raise InputError(f"predict: {wrong}")
         memory = torch.zeros(1, self.policy.memory_size) if state is None else torch.from_numpy(state)
         before, self.policy.deterministic = self.policy.deterministic, deterministic
         try:
@@ -243,8 +243,7 @@ def _frames(match: ImportedMatch, mode: str, game: ImportedGame, players: list[S
             if hasattr(player, "choose_rows"):
                 raise OpponentError(f"--replay: {player.name} needs a batch of matches; name another opponent")
             rows.write(seat, match.observe(seat), row)
-            if match.masked:
-                rows.write_mask(seat, match.mask(seat), row)
+            rows.write_mask(seat, match.mask(seat), row)
             chosen, memories[seat] = player.act(torch.from_numpy(row)[None], memories[seat])
             actions[0, seat] = chosen.numpy()[0]
         by_seat = rows.to_actions(actions)

@@ -21,6 +21,7 @@ from sparring.agents.callbacks import Callback, RunProgress
 from sparring.agents.trainers import train_run
 from sparring.configs.core.errors import InputError
 from sparring.configs.opponents import forget_opponent, register_opponent
+from sparring.envs.masks import draw_legal
 from sparring.eval.imported.conformance import FIX, NOTE, OK, CheckLine
 from sparring.eval.imported.policy import ImportedGame
 
@@ -47,11 +48,7 @@ class Witness:
     def choose(self, match: Any, seat: int) -> Any:
         """Return a legal action of `seat`."""
         self.seats[seat] += 1
-        space, mask = match.action_spaces[seat], match.mask(seat)
-        if mask is None or not hasattr(space, "n"):
-            space.seed(int(self._random.integers(2**31)))
-            return space.sample(tuple(mask)) if isinstance(mask, tuple) else space.sample()
-        return int(self._random.choice(np.flatnonzero(mask))) + int(space.start)
+        return draw_legal(match.action_spaces[seat], match.mask(seat), self._random)
 
 
 class TrialLog(Callback):

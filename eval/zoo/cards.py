@@ -20,7 +20,7 @@ from typing import Any
 from sparring.agents.opponents.players import RELEASED, find_checkpoint
 from sparring.configs.core import files
 from sparring.configs.core.archive import TensorFileError, read_arrays
-from sparring.configs.core.errors import InputError, printable_lines, require_package
+from sparring.configs.core.errors import InputError, as_called, printable_lines, require_package
 from sparring.configs.core.manifest import read_listed, write_listed
 from sparring.configs.games import POLICY_FORMAT, is_imported
 from sparring.configs.load import load_named
@@ -263,7 +263,7 @@ def _command(policy: StoredFile) -> str:
         words += overrides(changes)
         if not _learned(load_named(run, words), stored):
             shown = [f'"{word}"' if set(word) & set(" []{}") else word for word in words]
-            return f"`python train.py {' '.join([f'+run={run}'] * (not imported) + shown)}`"
+            return as_called(f"`python train.py {' '.join([f'+run={run}'] * (not imported) + shown)}`")
     return "no command: the run's options are in the file"
 
 

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from sparring.configs.core.errors import UnknownNameError
-from sparring.configs.core.status import as_called
+from sparring.configs.core.errors import InputError, UnknownNameError, as_called
 from sparring.configs.help import OVERVIEW, SECTIONS, help_on, help_text, meaning, section_help
 from sparring.configs.kinds import declared, run_kinds
 from sparring.configs.load import runs
@@ -52,7 +51,7 @@ def test_commands_are_called_as_the_user_calls_them(monkeypatch):
     assert as_called(text) == text
     monkeypatch.setattr("sys.argv", ["/usr/bin/sparring", "--help"])
     called = "sparring train +run=x; see sparring eval, sparring diplomacy-replay: no, or /home/me/train.py"
-    assert as_called(text) == called
+    assert as_called(text) == str(InputError(text)) == called
 
 
 def test_a_section_has_the_docstrings_of_the_schema():

@@ -1,7 +1,8 @@
 """N copies of an environment of Gymnasium, stepped together as rows of numbers, with same-step autoreset.
 
 Other people's environments come in here. What they return is copied, since some reuse their arrays, and checked:
-values that Gymnasium's interface does not allow end the run with one line. Infos are not read.
+values that Gymnasium's interface does not allow end the run with one line. Infos are not read, and neither are masks
+of legal actions, wherever they are. A line names the first one that is seen, since the game may get illegal actions.
 
 An id with a `vector_entry_point` is stepped by its own vector environment. What that does when an episode ends is its
 `autoreset_mode`: with SAME_STEP it restarts within the step and gives `infos["final_obs"]`; with DISABLED the copies
@@ -11,7 +12,7 @@ which nothing can be learned, so single copies are stepped instead. N is `num_en
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,9 @@ from gymnasium.spaces import Box, Space, flatten_space
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from sparring.configs.core.errors import ConfigError, suggestion
+from sparring.configs.core.status import say
+from sparring.envs.imported.names import found_elsewhere
+from sparring.envs.masks import METHODS, alternatives_of, unread_masks
 from sparring.envs.spaces import FlatObservations, check_spaces, split
 
 NOT_LEARNED = "begins episodes by a step without an action, of which nothing can be learned (autoreset_mode NextStep)"
@@ -38,25 +42,60 @@ class CopiesStep:
     final: np.ndarray
 
 
+class MaskWatch:
+    """Finds masks of legal actions that are not read: by a method, in observations, and in infos whenever they begin.
+
+    `notes` are lines to say at the start; what is found after `started` is said at once, in one line.
+    """
+
+    def __init__(self, env_id: str) -> None:
+        self._id = env_id
+        self.notes: list[str] = []
+        self.started = False
+
+    def look(self, place: str, value: Any, action_space: Space[Any]) -> None:
+        """Look for masks of `action_space` in `value`, an observation or infos of one environment or of all."""
+        if self.notes or not isinstance(value, Mapping):
+            return
+        if key := next(unread_masks(value, alternatives_of(action_space), top=False), ""):
+            self._found(f"{place}[{key!r}]")
+
+    def look_at(self, env: gymnasium.Env[Any, Any]) -> None:
+        """Look for a method that gives masks, in the environment and its wrappers."""
+        if name := next((name for name in METHODS if env.has_wrapper_attr(name)), ""):
+            self._found(f"{name}()")
+
+    def _found(self, mask: str) -> None:
+        self.notes.append(
+            f"env.id={self._id}: its masks of legal actions, {mask}, are not read, so the policy may take illegal "
+            "actions; a game of PettingZoo's interface with action_mask is played by its masks: env=pettingzoo"
+        )
+        if self.started:
+            say(self.notes[0])
+
+
 class CheckedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     """One copy: observations flattened and copied, rewards and ends as single values, infos left out.
 
     Raises `ConfigError` for anything else, and for what Gymnasium itself refuses.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any], flat: FlatObservations) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any], flat: FlatObservations, masks: MaskWatch) -> None:
         super().__init__(env)
-        self._flat, self._name = flat, f"env.id={flat.id}"
+        self._flat, self._name, self._masks = flat, f"env.id={flat.id}", masks
         self.observation_space = flat.space if isinstance(flat.space, Box) else flatten_space(flat.space)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Restart; return the observation, and no infos."""
-        obs, _ = self._values("reset", 2, lambda: self.env.reset(seed=seed, options=options))
+        obs, infos = self._values("reset", 2, lambda: self.env.reset(seed=seed, options=options))
+        self._masks.look("obs", obs, self.action_space)
+        self._masks.look("infos", infos, self.action_space)
         return self._flat.flatten(obs), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take an action; return observation, reward, terminated and truncated, and no infos."""
-        obs, reward, terminated, truncated, _ = self._values("step", 5, lambda: self.env.step(action))
+        obs, reward, terminated, truncated, infos = self._values("step", 5, lambda: self.env.step(action))
+        self._masks.look("infos", infos, self.action_space)
         ends = (bool(self._one("terminated", terminated)), bool(self._one("truncated", truncated)))
         return self._flat.flatten(obs), self._one("reward", reward), *ends, {}
 
@@ -95,13 +134,18 @@ class CheckedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
 class Copies:
     """`envs`, a vector environment of the environment that `flat` reads, with the autoreset `mode`.
 
-    `observation_space` and `action_space` are those of one environment. `notes` say how it is stepped.
+    `observation_space` and `action_space` are those of one environment.
     """
 
     def __init__(
-        self, envs: VectorEnv[Any, Any, Any], flat: FlatObservations, mode: AutoresetMode, notes: list[str]
+        self,
+        envs: VectorEnv[Any, Any, Any],
+        flat: FlatObservations,
+        mode: AutoresetMode,
+        notes: list[str],
+        masks: MaskWatch,
     ) -> None:
-        self.envs, self.flat, self.notes = envs, flat, notes
+        self.envs, self.flat, self._notes, self.masks = envs, flat, notes, masks
         self.observation_space, self.action_space = flat.space, envs.single_action_space
         self._mode = mode
         self._single = isinstance(envs, SyncVectorEnv)
@@ -109,13 +153,23 @@ class Copies:
         self.limit: int | None = spec.max_episode_steps if spec else None
         """The time limit in steps, None if unknown."""
 
+    @property
+    def notes(self) -> list[str]:
+        """Lines to say at the start: how the environment is stepped, and masks that are not read."""
+        return [*self._notes, *self.masks.notes]
+
     def reset(self, seed: int) -> np.ndarray:
         """Restart all copies; return the observations [N, D]."""
-        return self._rows(self.envs.reset(seed=seed)[0])
+        obs, infos = self.envs.reset(seed=seed)
+        self.masks.look("obs", obs, self.action_space)
+        self.masks.look("infos", infos, self.action_space)
+        self.masks.started = True
+        return self._rows(obs)
 
     def step(self, actions: np.ndarray) -> CopiesStep:
         """Take actions [N, ...] of the environment."""
         obs, reward, terminated, truncated, infos = self.envs.step(actions)
+        self.masks.look("infos", infos, self.action_space)
         rows = self._rows(obs)
         ended, cut = self._column("terminated", terminated) != 0, self._column("truncated", truncated) != 0
         step = CopiesStep(rows, self._column("reward", reward), ended, cut & ~ended, rows)
@@ -182,22 +236,25 @@ def make_copies(env_id: str, num_envs: int, *, vector: bool = False, render_mode
     """
     options: dict[str, Any] = {"render_mode": render_mode} if render_mode else {}
     failed: Exception | None = None
+    masks = MaskWatch(env_id)
     try:
         sample = gymnasium.make(env_id, **options)
         spec, spaces = sample.spec, (sample.observation_space, sample.action_space)
+        masks.look_at(sample)
         sample.close()
     except (GymnasiumError, ImportError) as error:
         failed, spaces = error, None
         spec = gymnasium.registry.get(env_id.rpartition(":")[2])
         if spec is None or spec.entry_point is not None or spec.vector_entry_point is None:
-            hint = "" if env_id in gymnasium.registry else suggestion(env_id, list(gymnasium.registry))
+            near = suggestion(env_id, list(gymnasium.registry)) or found_elsewhere(env_id)
+            hint = "" if env_id in gymnasium.registry else near
             why = f"cannot be made: {str(error).splitlines()[0]}{hint}"
             raise ConfigError(f"env.id={env_id}: {why}") from error
     if spaces:
         check_spaces(env_id, *spaces)
     notes = []
     if spec and spec.vector_entry_point and ((vector and not render_mode) or failed):
-        copies, why = _by_vector_env(env_id, num_envs, spaces)
+        copies, why = _by_vector_env(env_id, num_envs, spaces, masks)
         if copies:
             return copies
         if failed:
@@ -207,14 +264,14 @@ def make_copies(env_id: str, num_envs: int, *, vector: bool = False, render_mode
     flat = FlatObservations(env_id, spaces[0])
 
     def make() -> CheckedEnv:
-        return CheckedEnv(gymnasium.make(env_id, **options), flat)
+        return CheckedEnv(gymnasium.make(env_id, **options), flat, masks)
 
     envs = SyncVectorEnv([make] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
-    return Copies(envs, flat, AutoresetMode.SAME_STEP, notes)
+    return Copies(envs, flat, AutoresetMode.SAME_STEP, notes, masks)
 
 
 def _by_vector_env(
-    env_id: str, num_envs: int, spaces: tuple[Space[Any], Space[Any]] | None
+    env_id: str, num_envs: int, spaces: tuple[Space[Any], Space[Any]] | None, masks: MaskWatch
 ) -> tuple[Copies | None, str]:
     """Make the vector environment of an id, with the `spaces` of its single one, if any; else return why not."""
     try:
@@ -238,4 +295,4 @@ def _by_vector_env(
         f"env.id={env_id}: stepped by its vector environment, autoreset_mode {mode.value}; env.vector=false steps "
         "single copies"
     )
-    return Copies(envs, FlatObservations(env_id, own[0]), mode, [note]), ""
+    return Copies(envs, FlatObservations(env_id, own[0]), mode, [note], masks), ""

@@ -267,6 +267,9 @@ def _state(record: RunRecord, history: History, compute: power_law.Compute) -> R
         ("tags", ", ".join(record.tags) or "-"),
     ]
     rows += [(name, str(value)) for name in SHOWN_OPTIONS if (value := option(record.config, name)) is not None]
+    game = f"{option(record.config, 'env.package')}:{option(record.config, 'env.id')}: "
+    said = (str(event.get("event", "")) for event in history.events if event.get("kind") == "info")
+    rows += [("game", text.removeprefix(game)) for text in said if text.startswith(game)][:1]
     alerts = [str(event.get("event", "")) for event in history.events if event.get("kind") == "alert"]
     text = [*_elo_gap(history), *([f"{len(alerts)} alerts; the last: {alerts[-1]}"] if alerts else [])]
     return ReportSection("State and configuration", tuple(text), (ReportTable(("", ""), tuple(rows)),))

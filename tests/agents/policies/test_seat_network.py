@@ -434,3 +434,21 @@ def test_rows_of_one_role_are_those_of_a_mixed_batch():
     own = obs[:, -1] == 1
     for found, expected in zip(net.step(obs[own], memory[own], deterministic=True), mixed, strict=True):
         torch.testing.assert_close(found, expected[own])
+
+
+@pytest.mark.parametrize(
+    ("side", "encoder"), [(8, "none"), (15, "none"), (16, "small"), (35, "small"), (36, "nature"), (84, "nature")]
+)
+def test_by_size_takes_convolutions_for_large_pictures_only(side, encoder):
+    seen = {"id": "x:y", "obs_dim": side * side, "continuous": 0, "binary": 0, "categorical": 3}
+    seen |= {"masked": False, "roles": [0, 0], "picture": [0, side, side, 1, 0]}
+    shape = shape_for(seen, NetworkConfig(hidden=8, encoder="by_size"))
+    assert shape.get("encoder", "none") == encoder
+    assert ("picture" in shape) == (encoder != "none")
+    assert shape == shape_for(seen, NetworkConfig(hidden=8, encoder=encoder))
+    assert shape_for(seen, NetworkConfig(hidden=8)).get("encoder") == ("nature" if side >= 36 else "small")
+
+
+def test_by_size_suits_games_without_a_picture():
+    seen = {"id": "x:y", "obs_dim": 5, "continuous": 0, "binary": 0, "categorical": 3, "masked": True, "roles": [0]}
+    assert shape_for(seen, NetworkConfig(hidden=8, encoder="by_size")) == shape_for(seen, NetworkConfig(hidden=8))

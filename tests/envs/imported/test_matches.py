@@ -227,7 +227,7 @@ def test_masks_leave_the_observation_and_pictures_are_rendered():
         ("pettingzoo", f"{TOYS}:Fading", {"size": 3}, "cannot be made with {'size': 3}: TypeError"),
         ("pettingzoo", "collections:Counter", {}, "makes a Counter; name a function that returns an AECEnv or a"),
         ("pettingzoo", "pettingzoo:ParallelEnv", {}, "lists no possible_agents; a game must name its players"),
-        ("openspiel", "leduc_pokr", {}, "is no game of OpenSpiel; did you mean 'leduc_poker'?"),
+        ("openspiel", "leduc_pokr", {}, "is not a game of OpenSpiel; did you mean 'leduc_poker'?"),
         ("openspiel", "leduc_poker", {"playerz": 3}, "cannot be made with {'playerz': 3}: SpielError: Unknown param"),
         ("openspiel", "leduc_poker(players=", {}, "env.id=leduc_poker(players=: "),
         ("openspiel", "mfg_crowd_modelling", {}, "is a mean field game"),

@@ -69,6 +69,8 @@ class Duel(ParallelEnv):
         rows = [np.r_[self.left[seat], self.left[1 - seat], self.luck].astype(np.float32) for seat in range(2)]
         if self.fault == "outside":
             rows = [2 * row for row in rows]
+        if self.fault.startswith("blank"):
+            rows = [np.full_like(row, float(self.fault == "blank_seats") * seat) for seat, row in enumerate(rows)]
         shown = zip(self.possible_agents, rows, self.left, strict=True)
         return {agent: {"observation": row, "action_mask": mask.copy()} for agent, row, mask in shown}
 

@@ -58,6 +58,45 @@ def test_a_fault_is_found_with_what_to_change(fault, check, told):
     assert told in lines(report, "fix")[check]
 
 
+MASKS = "tests.envs.imported.mask_games"
+
+
+@pytest.mark.parametrize(
+    ("game", "options", "check", "told"),
+    [
+        ("Masked", {"kind": "legal_moves"}, "masks", "'legal_moves', which is not read as a mask"),
+        ("Masked", {"kind": "late", "start": 10}, "random play", "after 8 rounds without masks"),
+        ("Turns", {"pay": "cycle"}, "random play", "and its rewards since its last turn add up to 0"),
+        ("Turns", {"pay": "never"}, "random play", "last() pays p_1 0, and its rewards"),
+    ],
+)
+def test_masks_and_rewards_are_read_as_in_training(game, options, check, told):
+    report = sparring.check(f"{MASKS}:{game}", options, trial=0, games=16)
+    assert told in lines(report, "fix")[check]
+
+
+def test_late_masks_have_no_fault():
+    report = sparring.check(f"{MASKS}:Masked", {"start": 5}, trial=0, games=16)
+    assert "acts by 1 choice(s) among 3 with masks" in lines(report, "ok")["spaces"]
+    assert "masks" not in lines(report, "fix")
+
+
+@pytest.mark.parametrize(
+    ("fault", "level", "told"),
+    [("blank", "fix", "every seat observed the same in all of its"), ("blank_seats", "fix", "every seat observed the")],
+)
+def test_an_observation_that_never_changes_has_to_be_changed(fault, level, told):
+    report = sparring.check(DUEL, {"fault": fault}, trial=0, games=32)
+    assert told in lines(report, level)["spaces"]
+
+
+def test_a_game_of_one_decision_may_observe_the_same():
+    pytest.importorskip("pyspiel")
+    report = sparring.check("openspiel:matrix_rps", trial=0, games=32)
+    assert "columns never changed" in lines(report, "note")["spaces"]
+    assert "spaces" not in lines(report, "fix")
+
+
 def test_observations_outside_their_space_are_noted():
     for fault, notes in (("", 0), ("outside", 1)):
         told = list(check_observations(ImportedGame("pettingzoo", DUEL, {"fault": fault}), 0))
@@ -102,7 +141,7 @@ def test_a_game_of_openspiel_is_checked_too():
         ([DUEL, "--trial", "0", "--games", "32"], 0, "nothing has to be changed"),
         ([DUEL, "fault=scale", "--trial", "0", "--games", "32"], 1, "1 thing to change"),
         ([f"{DUEL}:nothing"], 2, "has no nothing"),
-        (["openspiel:chess_like"], 2, "is no game of OpenSpiel"),
+        (["openspiel:chess_like"], 2, "is not a game of OpenSpiel"),
         ([DUEL, "fault"], 2, "fault: is no option of the game; write KEY=VALUE"),
         ([DUEL, "--games", "3"], 2, "--games 3: must be in [16, 1000000]"),
         ([DUEL, "fault=1=2", "--out", "report.txt"], 2, "must end in .json"),

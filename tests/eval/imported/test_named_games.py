@@ -1,0 +1,161 @@
+"""Games that a stranger's file names: those of this installation, never another callable, and no module is imported."""
+
+import sys
+
+import pytest
+import yaml
+
+import sparring
+from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.games import GymnasiumEnvConfig, ImportedEnvConfig, module_of
+from sparring.configs.load import load
+from sparring.configs.serialization import from_plain, to_plain
+from sparring.envs.imported.names import found_elsewhere
+from sparring.eval.imported.policy import ImportedGame, check_modules
+
+CANARY = "raise SystemExit('the canary was imported')\n"
+HOSTILE = [
+    "pettingzoo.env_registry.spec:_load_env_creator",
+    "pettingzoo.env_registry.registration:make",
+    "pettingzoo.classic.all_modules:find_spec",
+    "pettingzoo.classic.chess_v6:import_module",
+    "pettingzoo.classic.chess_v6:chess",
+    "pettingzoo.classic.chess.chess:importlib",
+    "pettingzoo.utils.conversions:aec_to_parallel",
+    "pettingzoo.utils:wrappers",
+    "pettingzoo:ParallelEnv",
+    "pettingzoo",
+    "pettingzoo.test.api_test:api_test",
+    "pettingzoo.classic",
+    "pettingzoo.classic.chess",
+    "pettingzoo.os_v1",
+    "pettingzoo.classic.rlcard_envs.leduc_holdem_v4",
+    "pettingzoo.classic.chess_v6.env",
+    "pettingzoo.classic.chess_v6:__loader__",
+    "mpe2._mpe_utils.simple_env:make_env",
+    "mpe2.all_modules",
+    "mpe2.simple_v3:SimpleEnv",
+    "mpe2_v1.canary",
+    "canary",
+    "canary.chess_v6",
+    "canary.pettingzoo.classic.chess_v6:env",
+    "subprocess:run",
+    "os",
+    "importlib:import_module",
+]
+KNOWN = [
+    "pettingzoo.classic.chess_v6",
+    "pettingzoo.classic.tictactoe_v3:env",
+    "pettingzoo.butterfly.knights_archers_zombies_v11:parallel_env",
+    "pettingzoo.atari.pong_v3",
+    "mpe2.simple_tag_v3:raw_env",
+]
+
+
+@pytest.fixture
+def canary(tmp_path, monkeypatch):
+    """A module on the path that ends the process if it is imported; returns its folder."""
+    for name in ("canary.py", "canary_v1.py"):
+        (tmp_path / name).write_text(CANARY)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    assert not {"canary", "canary_v1"} & sys.modules.keys()
+
+
+def options(game_id, kwargs):
+    return {"env": {"package": "pettingzoo", "id": game_id, "kwargs": kwargs}, "defaults": ["pettingzoo"]}
+
+
+@pytest.mark.parametrize("game_id", HOSTILE)
+def test_a_run_file_names_no_callable(game_id, canary):
+    file = canary / "mine.yaml"
+    file.write_text(yaml.safe_dump(options(game_id, {"entry_point": "canary:env", "id": "canary"})))
+    with pytest.raises(ConfigError, match=r"runs the code of the module [\w.]+; if you trust it, add env\.id="):
+        load([f"+run={file}"])
+
+
+@pytest.mark.parametrize("game_id", HOSTILE)
+def test_a_stored_configuration_names_no_callable(game_id, canary):
+    folder = canary / "runs" / "run"
+    folder.mkdir(parents=True)
+    config = to_plain(load(["env=pettingzoo"]))
+    config["env"] |= {"id": game_id, "kwargs": {"name": "canary"}}
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    with pytest.raises(ConfigError, match=r"runs the code of the module [\w.]+; if you trust it, add env\.id="):
+        load(["resume=run", f"checkpoint_dir={canary / 'runs'}"])
+
+
+@pytest.mark.parametrize("game_id", HOSTILE)
+def test_a_policy_names_no_callable(game_id, canary):
+    module = game_id.partition(":")[0]
+    with pytest.raises(InputError, match=rf"the code of the module {module}; if you trust it, add --import {module}$"):
+        check_modules("final.pt", ImportedGame("pettingzoo", game_id, {"entry_point": "canary:env"}), ())
+
+
+@pytest.mark.parametrize("game_id", KNOWN)
+def test_games_of_the_packages_need_no_trust(game_id, tmp_path):
+    assert module_of(ImportedEnvConfig(id=game_id)) == ""
+    check_modules("final.pt", ImportedGame("pettingzoo", game_id), ())
+    file = tmp_path / "mine.yaml"
+    file.write_text(yaml.safe_dump(options(game_id, {})))
+    assert load([f"+run={file}"]).env.id == game_id
+
+
+def test_the_function_that_counts_a_match_is_never_known():
+    game = ImportedGame("openspiel", "kuhn_poker", outcome="pettingzoo.env_registry.spec:_load_env_creator")
+    with pytest.raises(InputError, match=r"module pettingzoo\.env_registry\.spec; if you trust it"):
+        check_modules("final.pt", game, ())
+
+
+def test_what_the_user_types_is_trusted():
+    own = "my_package.game:make"
+    assert load(["env=pettingzoo", f"env.id={own}"]).env.id == own
+    check_modules("final.pt", ImportedGame("pettingzoo", own), ["my_package.game"])
+
+
+@pytest.mark.parametrize("kwargs", [{"a": {"b": 1}}, {"a": [1, object()]}, {"a": b"x"}, {"a-b": 1}, {"__class__ ": 1}])
+def test_options_of_a_game_are_plain_data(kwargs):
+    plain = to_plain(load(["env=pettingzoo"]))
+    plain["env"]["kwargs"] = kwargs
+    with pytest.raises(ConfigError, match=r"env\.kwargs"):
+        from_plain(plain)
+
+
+@pytest.mark.parametrize("env_id", ["canary:CartPole-v1", "os:Taxi-v3", "gymnasium.envs:CartPole-v1"])
+def test_gymnasium_ids_with_a_module_need_trust(env_id, canary):
+    assert module_of(GymnasiumEnvConfig(id=env_id)) == env_id.partition(":")[0]
+    file = canary / "mine.yaml"
+    file.write_text(yaml.safe_dump({"env": {"id": env_id}, "defaults": ["gymnasium"]}))
+    with pytest.raises(ConfigError, match=r"if you trust it, add env\.id="):
+        load([f"+run={file}"])
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("goofspiel", "check it as openspiel:goofspiel, train with env=openspiel env.id=goofspiel"),
+        ("goofspeil", "openspiel:goofspiel"),
+        ("leduc_poker(players=3)", "openspiel:leduc_poker"),
+        ("tictactoe", "check it as pettingzoo.classic.tictactoe_v3, train with env=pettingzoo"),
+        ("connect_four_v2", "pettingzoo.classic.connect_four_v3"),
+        ("classic.go_v5", "pettingzoo.classic.go_v5"),
+        ("simple_tag", "mpe2.simple_tag_v3"),
+        ("CartPole-v1", "Gymnasium has CartPole-v1, for one player: train with env=gymnasium env.id=CartPole-v1"),
+        ("cartpole", "env.id=CartPole-v1"),
+        ("my_package.game", ""),
+        ("json", ""),
+    ],
+)
+def test_a_name_without_its_package_is_found(given, meant):
+    pytest.importorskip("pyspiel")
+    pytest.importorskip("mpe2")
+    found = found_elsewhere(given)
+    assert meant in found
+    assert bool(meant) == bool(found)
+
+
+@pytest.mark.parametrize("name", ["goofspiel", "openspiel:connect_fourr_v3", "CartPole-v1"])
+def test_check_says_where_a_game_is(name):
+    pytest.importorskip("pyspiel")
+    with pytest.raises(InputError, match=r"openspiel:goofspiel|connect_four|env=gymnasium env\.id=CartPole-v1"):
+        sparring.check(name, trial=0)
