@@ -22,7 +22,7 @@ PARTS = {
     "imported": r"envs/imported/|eval/(imported/|check\b)|agents/ppo/(tasks/(imported|copies)|seat_rollout)"
     r"|agents/(opponents|play)/seat|agents/play/exploitability",
     "language": r"agents/(llm|grpo|language)/|envs/(text\b|hubs/)|agents/opponents/language|configs/language",
-    "runs": r"eval/(analysis/|runs\b)|agents/sweeps/|configs/sweeps/",
+    "runs": r"eval/(analysis/|runs\b|curves\b|plots/(history|panels)\b)|agents/sweeps/|configs/sweeps/",
 }
 CORE = "core"
 ROOMS = ("agents", "configs", "curriculum", "envs", "eval", "sparring", "train.py")
