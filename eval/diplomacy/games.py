@@ -332,8 +332,11 @@ def refuse_fallbacks(metrics: Mapping[str, float]) -> None:
 
 def _records(options: DiplomacyOptions, cells: Cells, ended: LanguageGames, games: Sequence[int]) -> list[PowerRecord]:
     """Return the record of `games` of each cell."""
-    pairs = [[_shown(options, name) for name in pair] for pair in cells]
-    return [record(*pair, *ended.ends(cell, games), by_power=True) for cell, pair in enumerate(pairs)]
+    records = []
+    for cell, (one, six) in enumerate(cells):
+        owner, year = ended.ends(cell, games)
+        records.append(record(_shown(options, one), _shown(options, six), owner, year, by_power=True))
+    return records
 
 
 def _shown(options: DiplomacyOptions, name: str) -> str:
