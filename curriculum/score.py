@@ -37,7 +37,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from sparring.curriculum.ratings import Result
+
+SCORES = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
+"""Scores of a pair of games."""
 
 Z_95 = 1.959964
 """97.5 % quantile of the normal distribution: 2.5 % on either side."""
@@ -151,3 +156,10 @@ def wilson(successes: float, n: float, z: float = Z_95) -> Interval:
     centre = (p + z * z / (2 * n)) / scale
     half = z / scale * math.sqrt(p * (1.0 - p) / n + z * z / (4 * n * n))
     return (0.0 if successes == 0 else centre - half), (1.0 if successes == n else centre + half)
+
+
+def count_pairs(outcome: np.ndarray) -> np.ndarray:
+    """Count the pairs by score, int64 [5], from outcomes (-1, 0, 1) [N] of A; games j and j + N/2 are a pair."""
+    points = outcome + 1  # 0, 1, 2 halves of a point; a pair has 0 to 4.
+    half = len(points) // 2
+    return np.bincount(points[:half] + points[half:], minlength=len(SCORES))

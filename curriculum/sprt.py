@@ -21,8 +21,8 @@ import numpy as np
 
 from sparring.configs.core.errors import InputError
 from sparring.curriculum.ratings import Elo, expected_score
+from sparring.curriculum.score import SCORES
 
-SCORES = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 PRIOR = 0.5
 """Pseudocount of each score (Jeffreys): a few equal pairs would otherwise have a variance of 0."""
 
@@ -89,10 +89,3 @@ def llr(pairs: Sequence[int], hypotheses: Hypotheses) -> float:
     variance = counts @ (SCORES - mean) ** 2 / n
     s0, s1 = (expected_score(Elo(elo), Elo(0.0)) for elo in (hypotheses.elo0, hypotheses.elo1))
     return float(n * (s1 - s0) * (2.0 * mean - s0 - s1) / (2.0 * variance))
-
-
-def count_pairs(outcome: np.ndarray) -> np.ndarray:
-    """Count the pairs by score, int64 [5], from outcomes (-1, 0, 1) [N] of A; games j and j + N/2 are a pair."""
-    points = outcome + 1  # 0, 1, 2 halves of a point; a pair has 0 to 4.
-    half = len(points) // 2
-    return np.bincount(points[:half] + points[half:], minlength=len(SCORES))

@@ -17,8 +17,7 @@ import torch
 
 from sparring.agents.policies.policy import Policy
 from sparring.curriculum.ratings import Result
-from sparring.curriculum.score import Scored
-from sparring.curriculum.sprt import count_pairs
+from sparring.curriculum.score import Scored, count_pairs
 from sparring.envs.batched import ACTIONS
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.batch import DogfightBatch

@@ -38,7 +38,8 @@ from sparring.curriculum.opponents import deal_seats
 from sparring.curriculum.pool import Pool, PoolError, read_rows
 from sparring.curriculum.ratings import GameResult, head_to_head
 from sparring.curriculum.schedule import TrainingPlan
-from sparring.curriculum.sprt import SCORES, Hypotheses, SPRTVerdict, count_pairs, judge
+from sparring.curriculum.score import SCORES, count_pairs
+from sparring.curriculum.sprt import Hypotheses, SPRTVerdict, judge
 from sparring.envs.game import WIN_RATE
 
 

@@ -28,11 +28,11 @@ from sparring.eval.options import (
     RESULTS,
     WHO,
     CommandText,
+    RequireOptions,
     TaskOptions,
     argument,
     check_page,
 )
-from sparring.eval.stats.requirements import RequireOptions
 from sparring.eval.stats.tables import COUNTED, MatchRecord, counted, length_and_hp, record_of, summary_markdown, table
 
 if TYPE_CHECKING:

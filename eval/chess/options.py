@@ -10,8 +10,7 @@ from sparring.agents.opponents.players import BOT_PREFIX, Player, check_game, fi
 from sparring.configs.core.errors import InputError, UnknownNameError, choose, suggestion
 from sparring.configs.opponents import is_code
 from sparring.envs.chess import BOTS, GAME
-from sparring.eval.options import CONDITIONS, RESULTS, SEED, WHO, CommandText, argument, check_number
-from sparring.eval.stats.requirements import RequireOptions
+from sparring.eval.options import CONDITIONS, RESULTS, SEED, WHO, CommandText, RequireOptions, argument, check_number
 
 SELF = "self"
 RANDOM, STOCKFISH = "random", "stockfish"

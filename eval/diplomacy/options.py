@@ -22,12 +22,12 @@ from sparring.eval.options import (
     WHO,
     CommandText,
     Pairs,
+    RequireOptions,
     TaskOptions,
     argument,
     check_number,
     check_page,
 )
-from sparring.eval.stats.requirements import RequireOptions
 
 MOST_GAMES = 999_999
 GAMES = f"[{NUM_POWERS}, {MOST_GAMES}]"

@@ -23,8 +23,8 @@ from sparring.agents.play.dogfight_matches import Contestant, MatchResults, Matc
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.device import HERE, Executor
 from sparring.configs.core.errors import InputError
-from sparring.curriculum.score import GameCounts
-from sparring.curriculum.sprt import SCORES, Hypotheses, SPRTVerdict, count_pairs, judge
+from sparring.curriculum.score import SCORES, GameCounts, count_pairs
+from sparring.curriculum.sprt import Hypotheses, SPRTVerdict, judge
 from sparring.envs.dogfight.recording import Recorder, Recording
 from sparring.envs.dogfight.rules import ACTION_REPEAT, HELD_OUT, TICKS_PER_SECOND, ranges
 from sparring.eval.command import cell_key

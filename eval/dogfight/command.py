@@ -47,6 +47,7 @@ from sparring.eval.options import (
     CommandText,
     Pairs,
     PlayerOptions,
+    RequireOptions,
     TaskOptions,
     argument,
     check_page,
@@ -54,7 +55,7 @@ from sparring.eval.options import (
 )
 from sparring.eval.stats.payoff import ladder_markdown
 from sparring.eval.stats.ratings import Anchor
-from sparring.eval.stats.requirements import RequireOptions, parse_hypotheses, sprt_markdown
+from sparring.eval.stats.requirements import parse_hypotheses, sprt_markdown
 from sparring.eval.stats.tables import MatchRecord, Report, markdown, to_json
 
 if TYPE_CHECKING:

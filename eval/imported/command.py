@@ -23,12 +23,12 @@ from sparring.eval.options import (
     RESULTS,
     WHO,
     CommandText,
+    RequireOptions,
     TaskOptions,
     argument,
     check_number,
     check_suffix,
 )
-from sparring.eval.stats.requirements import RequireOptions
 
 if TYPE_CHECKING:
     from tqdm import tqdm

@@ -26,8 +26,7 @@ from typing import Protocol
 import numpy as np
 
 from sparring.configs.core.errors import InputError, choose
-from sparring.curriculum.score import Z_95
-from sparring.curriculum.sprt import SCORES
+from sparring.curriculum.score import SCORES, Z_95
 from sparring.envs.dogfight.rules import BOTS
 
 ELO = 400.0 / np.log(10.0)

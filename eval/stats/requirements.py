@@ -14,11 +14,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
 from sparring.configs.core.errors import InputError, choose
-from sparring.curriculum.score import GameCounts, Scored, score_interval
-from sparring.curriculum.sprt import SCORES, Hypotheses, SPRTVerdict
+from sparring.curriculum.score import SCORES, GameCounts, Scored, score_interval
+from sparring.curriculum.sprt import Hypotheses, SPRTVerdict
 from sparring.envs.dogfight.rules import HELD_OUT
 from sparring.envs.game import HELD_OUT_PREFIX
-from sparring.eval.options import RESULTS, EvaluateOptions, argument
 from sparring.eval.stats.tables import OpponentRecord, groups, notes_markdown, percent, share_text, summarize
 
 SUMMARIES = ("mean", "worst")
@@ -105,29 +104,15 @@ class Requirement:
         return share, f"{name}({drawn}{record.wins} of {record.games} won)"
 
 
-@dataclass(frozen=True, kw_only=True)
-class RequireOptions(EvaluateOptions):
-    """Options of an evaluation whose games are won, drawn and lost."""
+def check_names(texts: Iterable[str], names: Sequence[str], regimes: Sequence[str]) -> None:
+    """Raise `InputError` for a requirement that is malformed, or of an opponent or a regime that is not played."""
+    for requirement in map(Requirement.parse, texts):
+        requirement.check_names(names, regimes)
 
-    require: tuple[str, ...] = argument((), metavar="R", group=RESULTS, repeat=True)
-    """Least share of wins, as in "ace>=0.95", "worst>=0.8" or "held_out:mean>=0.5"; of the score or of decided games,
-    as in "score:ace>=0.6" or "decided>=0.5"; repeatable."""
 
-    @property
-    def requirements(self) -> list[Requirement]:
-        """What --require asks of the results. Raises `InputError` for text that asks nothing."""
-        return [*map(Requirement.parse, self.require)]
-
-    def check_opponents(self, names: Sequence[str], regimes: Sequence[str] = ()) -> None:
-        """Raise `InputError` for an opponent named twice, and for a requirement of what is not played."""
-        if twice := next((name for name in names if names.count(name) > 1), ""):
-            raise InputError(f"--opponents names {twice} twice; leave one out")
-        for requirement in self.requirements:
-            requirement.check_names(names, regimes)
-
-    def failures(self, records: Sequence[OpponentRecord]) -> tuple[str, ...]:
-        """Return a line for each requirement that is not met."""
-        return tuple(line for requirement in self.requirements for line in requirement.failures(records))
+def failures(texts: Iterable[str], records: Sequence[OpponentRecord]) -> tuple[str, ...]:
+    """Return a line for each requirement that is not met."""
+    return tuple(line for requirement in map(Requirement.parse, texts) for line in requirement.failures(records))
 
 
 def parse_hypotheses(pairs: Iterable[tuple[str, str]]) -> Hypotheses:

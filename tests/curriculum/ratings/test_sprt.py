@@ -7,7 +7,8 @@ import pytest
 
 from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.configs.core.errors import InputError
-from sparring.curriculum.sprt import SCORES, Hypotheses, count_pairs, judge, llr
+from sparring.curriculum.score import SCORES, count_pairs
+from sparring.curriculum.sprt import Hypotheses, judge, llr
 from sparring.eval.options import pair_of
 from sparring.eval.stats.requirements import parse_hypotheses
 
