@@ -17,9 +17,11 @@ from runpy import run_path
 if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/export.py")
 
-from sparring.agents.opponents.players import BOT_PREFIX, find_checkpoint, trains_language_model
+from sparring.agents.opponents.players import BOT_PREFIX, find_checkpoint, trained_in, trains_language_model
 from sparring.configs.core.errors import InputError
+from sparring.configs.games import current_id
 from sparring.envs.dogfight import GAME
+from sparring.envs.game import game_of
 from sparring.eval.command import run_command
 from sparring.eval.options import CommandOptions, CommandText, argument, parse
 
@@ -85,9 +87,13 @@ def export_policy(options: ExportOptions) -> ExportedPolicy:
 
 
 def _check_trainer(checkpoint: Path) -> None:
-    """Raise `InputError` for the file of a run of a language model, before torch loads."""
-    if trains_language_model(checkpoint.parent / "config.yaml"):
+    """Raise `InputError` for the file of a run whose policy has no export, before torch loads."""
+    config = checkpoint.parent / "config.yaml"
+    game = game_of(current_id(trained_in(config)))
+    if trains_language_model(config):
         raise InputError(f"{checkpoint}: is of a language model, which has no ONNX export; name a run of trainer=ppo")
+    if game and game.network_shape:
+        raise InputError(f"{checkpoint}: the network of orders of {game.id} has no ONNX export; play its .pt file")
 
 
 def _run(arguments: Sequence[str]) -> int:

@@ -97,7 +97,10 @@ def seat_disagreement(
     for _ in range(DECISIONS if network.memory_size else 1):
         rows = random_rows(network, lanes, generator)
         if normalizer is not None and normalizer.enabled:
-            rows = (rows.double() * normalizer.variance**0.5 * 4.0 + normalizer.mean).float()
+            spread, mean = (
+                torch.from_numpy(values) for values in (4.0 * np.sqrt(normalizer.variance), normalizer.mean)
+            )
+            rows = (rows.double() * spread + mean).float()
         actions, given = run_recurrent(data, rows.numpy(), given)
         obs = rows if normalizer is None else torch.from_numpy(normalizer.apply(rows.double().numpy())).float()
         if isinstance(network, SeatNetwork):

@@ -94,9 +94,10 @@ def play_orders(batch, draw):
 
 def play_imported(batch, draw):
     random = RandomSeats(batch.contract, seed=int(draw.integers(2**31)))
+    before = batch.reward.numpy().copy(), batch.length.numpy().copy()  # of the last step: a copy has these, too
     batch.step(random.act(batch.obs.flatten(0, 1), torch.zeros(0))[0].view(batch.num_envs, batch.seats, -1))
     names = ("obs", "final_obs", "deciding", "reward", "terminated", "truncated", "outcome", "length")
-    return [getattr(batch, name).numpy().copy() for name in names]
+    return [*before, *(getattr(batch, name).numpy().copy() for name in names)]
 
 
 def play_seats(env, draw):
