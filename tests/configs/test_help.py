@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from sparring.configs.core.errors import InputError, as_called
+from sparring.configs.core.errors import InputError, UnknownNameError, as_called
 from sparring.configs.help import OVERVIEW, SECTIONS, help_on, help_text, meaning, section_help
 from sparring.configs.kinds import declared, run_kinds
 from sparring.configs.load import runs
