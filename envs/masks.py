@@ -68,9 +68,10 @@ def draw_legal(space: Space[Any], mask: np.ndarray | None, random: np.random.Gen
         return space.sample()
     allowed = np.ones(sum(sizes), dtype=bool) if mask is None else np.asarray(mask) == 1
     chosen = [random.choice(np.flatnonzero(part)) for part in np.split(allowed, np.cumsum(sizes)[:-1])]
-    if isinstance(space, Discrete):
-        return int(chosen[0]) + int(space.start)
-    return (np.reshape(chosen, space.shape) + space.start).astype(space.dtype)  # type: ignore[attr-defined]
+    if isinstance(space, MultiDiscrete):
+        return (np.reshape(chosen, space.nvec.shape) + space.start).astype(space.dtype)
+    assert isinstance(space, Discrete)
+    return int(chosen[0]) + int(space.start)
 
 
 def unread_masks(value: Any, sizes: Sequence[int], *, top: bool = True) -> Iterator[str]:

@@ -101,7 +101,7 @@ class SpielMatch:
     """
 
     masked = True
-    remarks = ()
+    remarks: tuple[str, ...] = ()
 
     def __init__(self, game: Any, observer: Any, shape: list[int], *, on_the_way: bool) -> None:
         self.game, self.over = game, False

@@ -422,8 +422,9 @@ def _random_moves(match: Any, random: np.random.Generator) -> dict[int, Any]:
 def _forbidden(match: Any, seat: int, random: np.random.Generator) -> Any:
     """Draw an action that the mask of a single choice forbids; None if there is none."""
     mask, space = match.mask(seat), match.action_spaces[seat]
-    known = [] if mask is None or not hasattr(space, "n") else np.flatnonzero(mask == 0)
-    return int(random.choice(known)) + int(space.start) if len(known) else None
+    if mask is None or not hasattr(space, "n") or not (mask == 0).any():
+        return None
+    return int(random.choice(np.flatnonzero(mask == 0))) + int(space.start)
 
 
 def check_game(game: ImportedGame, games: int, seed: int) -> list[CheckLine]:
