@@ -6,7 +6,19 @@ import numpy as np
 import pytest
 import yaml
 
-from benchmarks.symptoms import BEST, ELO, FAULTS, HEALTHY, HITS, REWARD, around, faulty, healthy, rules_fired, stopped
+from benchmarks.run_analysis.symptoms import (
+    BEST,
+    ELO,
+    FAULTS,
+    HEALTHY,
+    HITS,
+    REWARD,
+    around,
+    faulty,
+    healthy,
+    rules_fired,
+    stopped,
+)
 from sparring.eval import runs
 from sparring.eval.analysis.record import History, RunRecord
 from sparring.eval.analysis.reports.rules import apply_rules, load_rules

@@ -1,4 +1,4 @@
-"""How often `analyze` finds what is wrong with a run: `python benchmarks/symptoms.py`.
+"""How often `analyze` finds what is wrong with a run: `python -m benchmarks.run_analysis.symptoms`.
 
 Makes runs from random numbers: healthy ones of many shapes, and healthy ones with one fault of a kind that the original
 analysis names. Prints how many faults the right rule finds, and in how many healthy runs any rule fires. Thresholds
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 if not __package__:
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 import numpy as np
 
