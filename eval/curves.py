@@ -24,13 +24,17 @@ if not __package__:  # Run as a script, possibly before installation.
 
 import numpy as np
 
+from sparring.agents.opponents.players import find_folder
+from sparring.agents.run.log_files import METRICS
 from sparring.configs.core.errors import InputError, choose, one_line
 from sparring.configs.core.files import CHECKPOINTS
-from sparring.eval.analysis.options import SourceName, SourceOptions
+from sparring.eval.analysis.options import SourceName, SourceOptions, find_run
+from sparring.eval.analysis.output import warn
+from sparring.eval.analysis.record import RunNotFoundError, history_rows
 from sparring.eval.command import CommandReport, make_folders, publish_report, run_command
 from sparring.eval.options import CommandOptions, CommandText, Groups, argument, check_suffix, parse
 from sparring.eval.plots import check_matplotlib
-from sparring.eval.plots.history import MILLION, Curve, CurveGroup, RunHistory, mean, read_history
+from sparring.eval.plots.history import MILLION, Curve, CurveGroup, RunHistory, from_rows, mean, read_history
 from sparring.eval.stats.tables import table
 
 if TYPE_CHECKING:
@@ -110,7 +114,7 @@ def read_groups(options: CurveOptions) -> list[CurveGroup]:
     where = SourceOptions(options.project, options.dir or CHECKPOINTS, SourceName(options.source))
     groups: dict[str, CurveGroup] = {}
     for label, names in options.groups:
-        runs = tuple(read_history(name, by_update=options.by_update, where=where) for name in names)
+        runs = tuple(_read_run(name, where, by_update=options.by_update) for name in names)
         group = CurveGroup(label or ", ".join(run.name for run in runs), runs)
         if group.label in groups:
             raise InputError(f"{group.label}: two groups are called so; give another label, as in LABEL=RUN,RUN")
@@ -118,6 +122,24 @@ def read_groups(options: CurveOptions) -> list[CurveGroup]:
             raise InputError(f"{group.label}: a run is named twice; every run counts once, leave one out")
         groups[group.label] = group
     return list(groups.values())
+
+
+def _read_run(text: str, where: SourceOptions, *, by_update: bool) -> RunHistory:
+    """Read a run from its folder, else from the sources that `eval/runs.py` reads."""
+    usual = where == SourceOptions()
+    if usual and find_folder(text, holding=METRICS):
+        return read_history(text, by_update=by_update)
+    try:
+        source, record = find_run(text, where.find())
+    except RunNotFoundError:
+        if usual:
+            return read_history(text)  # raises, and names the runs' folders
+        raise
+    history = source.history(record.id)
+    for line in dict.fromkeys((*record.damage, *history.damage)):
+        warn(f"{record.id}: damaged: {line}")
+    rows = [{key: value for key, value in row.items() if key[:1] != "_"} for row in history_rows(history)]
+    return from_rows(record.id, Path(record.path), rows, by_update=by_update)
 
 
 def choose_metrics(options: CurveOptions, groups: Sequence[CurveGroup]) -> tuple[str, ...]:

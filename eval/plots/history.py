@@ -1,4 +1,4 @@
-"""Training histories of runs of any source as curves, and the starts of curriculum phases and stages.
+"""Training histories of runs as curves, and the starts of curriculum phases and stages.
 
 A curve has a point for every update with a value: null or missing values are skipped. Smoothing is the mean of the
 last N updates that have a value, and its band their standard deviation. The mean of several runs is taken at env steps
@@ -24,12 +24,8 @@ from sparring.agents.opponents.players import find_folder, runs_with
 from sparring.agents.run.log_files import EVENTS, METRICS
 from sparring.configs.core.errors import InputError, choices, suggestion
 from sparring.configs.core.files import read_regular
-from sparring.eval.analysis.options import SourceOptions, find_run
-from sparring.eval.analysis.output import warn
-from sparring.eval.analysis.record import RunNotFoundError, history_rows
 from sparring.eval.stats.aggregate import student_95
 
-WHERE = SourceOptions()
 STEPS = "env_steps"
 MILLION = 1e6
 """Env steps are shown in millions."""
@@ -139,43 +135,33 @@ def mean(curves: Sequence[Curve]) -> Curve:
     return Curve(steps, np.mean(values, axis=0), student_95(len(curves) - 1) * error)
 
 
-def read_history(text: str, *, by_update: bool = False, where: SourceOptions = WHERE) -> RunHistory:
-    """Read the run given by its folder or by its name, in the runs' folder or in a source of `where`.
+def read_history(text: str, *, by_update: bool = False) -> RunHistory:
+    """Read the run given by its name or its folder. Raises `HistoryError`; `by_update` is that of `from_rows`."""
+    folder = find_folder(text, holding=METRICS)
+    if folder is None:
+        raise HistoryError(_not_found(text))
+    # Runs of the first version have events among the metrics.
+    rows = [row for row in _read_rows(folder / METRICS) if "event" not in row]
+    return from_rows(folder.name, folder, rows, by_update=by_update)
+
+
+def from_rows(name: str, path: Path, rows: Sequence[Row], *, by_update: bool) -> RunHistory:
+    """Return the history of rows; of those with equal env steps the last is kept.
 
     `by_update` replaces env steps by update numbers from 1, for runs whose updates differ in length or that record no
-    env steps. Raises `HistoryError`, and `InputError` for a source that cannot be used.
+    env steps. Raises `HistoryError` without rows, or where env steps are needed and missing.
     """
-    folder = find_folder(text, holding=METRICS) if where == WHERE else None
-    if folder:
-        name, path, rows = folder.name, folder / METRICS, list(_read_rows(folder / METRICS))
-    else:
-        name, folder, rows = _from_sources(text, where)
-        path = folder
-    ordered = [row for row in rows if "event" not in row]  # runs of the first version have events among the metrics
-    if not ordered:
-        raise HistoryError(f"{path}: holds no metrics yet; wait for the run's first update")
-    if by_update and not all(STEPS in row for row in ordered):
-        ordered = [row | {STEPS: number} for number, row in enumerate(ordered, start=1)]
-    if missing := sum(STEPS not in row for row in ordered):
-        raise HistoryError(f"{name}: {missing} of {len(ordered)} rows have no env steps; draw it with --by-update")
-    last = {row[STEPS]: row for row in ordered}  # of rows with equal steps
+    if not rows:
+        file = path / METRICS
+        raise HistoryError(f"{file if file.is_file() else path}: holds no metrics yet; wait for the run's first update")
+    missing = sum(STEPS not in row for row in rows)
+    if missing and not by_update:
+        raise HistoryError(f"{name}: {missing} of {len(rows)} rows have no env steps; draw it with --by-update")
+    last = {number if missing else row[STEPS]: row for number, row in enumerate(rows)}
     ordered = [last[steps] for steps in sorted(last)]
     if by_update:
         ordered = [row | {STEPS: number} for number, row in enumerate(ordered, start=1)]
-    return RunHistory(name, folder, ordered)
-
-
-def _from_sources(text: str, where: SourceOptions) -> tuple[str, Path, list[Row]]:
-    """Return name, path and rows of a run of any source that `eval/runs.py` reads."""
-    try:
-        source, record = find_run(text, where.find())
-    except RunNotFoundError as error:
-        raise HistoryError(_not_found(text) if where == WHERE else str(error)) from error
-    history = source.history(record.id)
-    for line in dict.fromkeys((*record.damage, *history.damage)):
-        warn(f"{record.id}: damaged: {line}")
-    rows = [{key: value for key, value in row.items() if key[:1] != "_"} for row in history_rows(history)]
-    return record.id, Path(record.path), rows
+    return RunHistory(name, path, ordered)
 
 
 def _not_found(text: str) -> str:

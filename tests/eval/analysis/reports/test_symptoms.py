@@ -6,7 +6,19 @@ import numpy as np
 import pytest
 import yaml
 
-from benchmarks.symptoms import BEST, ELO, FAULTS, HEALTHY, HITS, REWARD, around, faulty, healthy, rules_fired, stopped
+from benchmarks.run_analysis.symptoms import (
+    BEST,
+    ELO,
+    FAULTS,
+    HEALTHY,
+    HITS,
+    REWARD,
+    around,
+    faulty,
+    healthy,
+    rules_fired,
+    stopped,
+)
 from sparring.eval import runs
 from sparring.eval.analysis.record import History, RunRecord
 from sparring.eval.analysis.reports.rules import apply_rules, load_rules
@@ -124,6 +136,7 @@ def rated(**last):
     [
         (rated(elo__base_model=1001.0, elo__adapter_v15=1251.0, elo__challenger=1221.0), 250.0, "elo/adapter_v15"),
         (rated(elo__base_model=1001.0, elo__checkpoint_000015=1251.0), 250.0, "elo/checkpoint_000015"),
+        (rated(elo__base_model=1001.0, elo__adapter_v10=1251.0, elo__adapter_v15=1240.0), 250.0, "elo/adapter_v10"),
         (rated(elo__adapter_v15=1251.0), 21.0, "elo/adapter_v5"),  # the last row that has both: 1011 and 990
         ([{"elo/adapter_v15": 1251.0}, {"elo/base_model": 1001.0}], 250.0, "elo/adapter_v15"),
         ([{"league/best_elo": 1251.0, "elo/base_model": 1001.0, "elo/challenger": 1300.0}], 250.0, "league/best_elo"),

@@ -1,4 +1,4 @@
-"""How often `analyze` finds what is wrong with a run: `python benchmarks/symptoms.py`.
+"""How often `analyze` finds what is wrong with a run: `python -m benchmarks.run_analysis.symptoms`.
 
 Makes runs from random numbers: healthy ones of many shapes, and healthy ones with one fault of a kind that the original
 analysis names. Prints how many faults the right rule finds, and in how many healthy runs any rule fires. Thresholds
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 if not __package__:
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 import numpy as np
 
@@ -24,8 +24,10 @@ from sparring.eval.analysis.record import History, RunRecord
 from sparring.eval.analysis.reports.rules import apply_rules, load_rules
 from sparring.eval.analysis.reports.series import with_derived
 
-TUNED = range(10)
-"""Seeds of the runs on which thresholds were set."""
+TUNED = 0
+"""First of the seeds on which thresholds were set, a thousand of them at most."""
+FRESH = 5000
+"""First of the seeds that no threshold was set on."""
 LENGTHS = (30, 45, 60, 100, 150, 250)
 RULES = load_rules()
 Columns = dict[str, np.ndarray]
@@ -360,7 +362,7 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=9, help="runs of each kind of fault, of both sets")
     parser.add_argument("--healthy", type=int, default=40, help="runs of each healthy shape, of both sets")
     options = parser.parse_args()
-    sets = [(0, options.faults, options.healthy), (1000, options.faults, options.healthy)]
+    sets = [(TUNED, options.faults, options.healthy), (FRESH, options.faults, options.healthy)]
     tuned, fresh = (found(range(first, first + faults)) for first, faults, _ in sets)
     alarms = [false_alarms(range(first, first + count)) for first, _, count in sets]
     print(heading("Faults that analyze finds", ["numpy"]))
