@@ -58,13 +58,13 @@ class Requirement:
     def failures(self, records: Sequence[MatchRecord]) -> list[str]:
         """Return one line per regime with a win rate below the minimum. Call `check_names` first."""
         regimes = dict.fromkeys(record.regime for record in records if self.regime in (None, record.regime))
-        lines = []
+        lines = [] if regimes else [f"--require {self.text!r} failed: no game was played"]
         for regime in regimes:
             if self.opponent not in (*SUMMARIES, *HELD_OUT_SUMMARIES, *(record.opponent for record in records)):
                 lines.append(f"--require {self.text!r} failed: {self.opponent} was left out, physics {regime}")
                 continue
             rate, what = self._measured([record for record in records if record.regime == regime])
-            if rate < self.minimum - _SLACK:
+            if not rate >= self.minimum - _SLACK:
                 lines.append(f"--require {self.text!r} failed: {rate:.4f} {what}, physics {regime}")
         return lines
 
