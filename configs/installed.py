@@ -29,6 +29,10 @@ PACKAGES = {
     "sparring": "sparring",
 }
 """Dependencies in pyproject.toml and those of its extra `train`, then the project itself: package to import name."""
+TRAIN = ("hydra-core", "pettingzoo", "tensorboard", "torch", "warp-lang")
+"""Those of the extra `train`."""
+BASE_SCRIPTS = ("eval/runs.py",)
+"""Scripts that work without the extra, as their `sparring` commands do; any script shows its --help without it."""
 
 
 def check_installed(script: str) -> None:
@@ -45,7 +49,8 @@ def check_installed(script: str) -> None:
     folder = Path(__file__).resolve().parents[1] / Path(script).parent
     if sys.path and Path(sys.path[0]).resolve() == folder != Path(__file__).resolve().parents[1]:
         del sys.path[0]
-    missing = next((package for package, module in PACKAGES.items() if find_spec(module) is None), None)
+    unneeded = TRAIN if script in BASE_SCRIPTS or {"--help", "-h"} & {*sys.argv[1:]} else ()
+    missing = next((name for name, module in PACKAGES.items() if name not in unneeded and not find_spec(module)), None)
     if missing:
         fix = "run `make install`, then `source .venv/bin/activate`"
         print(f"{script}: {missing} is not installed for {sys.executable}: {fix}", file=sys.stderr)

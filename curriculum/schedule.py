@@ -133,7 +133,8 @@ class Schedule:
         """Return the position after the update at `position`, which left these win rates; None at the end."""
         stretch, clock = self._stretch(position), position.clock + 1
         phase = self._phases[stretch.phase]
-        beaten = all(win_rates.get(bot, 0.0) >= phase.success for bot in stretch.config.bots)
+        bots = stretch.config.bots
+        beaten = bool(bots) and all(win_rates.get(bot, 0.0) >= phase.success for bot in bots)
         if phase.advance == "on_success" and beaten:
             clock = stretch.end
         if clock >= self.total_updates:

@@ -63,7 +63,9 @@ class SPRTVerdict:
 
     @property
     def elo(self) -> float:
-        """Difference in rating that corresponds to the mean score; infinite for a score of 0 or 1."""
+        """Difference in rating that corresponds to the mean score; infinite for 0 or 1, NaN without pairs."""
+        if not sum(self.pairs):
+            return math.nan
         score = float(np.dot(self.pairs, SCORES)) / sum(self.pairs)
         if score in (0.0, 1.0):
             return math.copysign(math.inf, score - 0.5)

@@ -137,8 +137,8 @@ def values(rows: Sequence[Row], metric: str) -> np.ndarray:
 
 
 def measured(rows: Sequence[Row], measure: Measure) -> float:
-    """Return a measure of a run's rows; NaN where its metric has no value."""
-    return measure.of(values(rows, measure.metric))
+    """Return a measure of a run's rows; NaN where its metric has no value, and a count of 0 only in a run with rows."""
+    return measure.of(values(rows, measure.metric)) if rows else math.nan
 
 
 def is_finite(value: Any) -> bool:

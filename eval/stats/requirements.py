@@ -69,19 +69,18 @@ class Requirement:
             choose(f"regime in --require {self.text!r}:", self.regime, regimes)
 
     def failures(self, records: Sequence[OpponentRecord]) -> list[str]:
-        """Return one line per regime with a share below the minimum. Call `check_names` first."""
+        """Return one line per regime with a share below the minimum, or without one. Call `check_names` first."""
         by_regime: dict[str, list[OpponentRecord]] = {}
         for record in records:
             by_regime.setdefault(getattr(record, "regime", ""), []).append(record)
-        lines = []
-        for regime, played in by_regime.items():
-            if self.regime not in (None, regime):
-                continue
-            measured = self._measured(played)
-            if measured is None or measured[0] < self.minimum - _SLACK:
-                found = f"{measured[0]:.4f} {measured[1]}" if measured else f"{self.opponent} was left out"
+        played = {name: rows for name, rows in by_regime.items() if self.regime in (None, name)}
+        lines = [] if played else [f"--require {self.text!r} failed: no game was played"]
+        for regime, rows in played.items():
+            measured = self._measured(rows)
+            if measured is None or not measured[0] >= self.minimum - _SLACK:  # NaN is no pass
+                result = f"{measured[0]:.4f} {measured[1]}" if measured else f"{self.opponent} was left out"
                 physics = f", physics {regime}" if regime else ""
-                lines.append(f"--require {self.text!r} failed: {found}{physics}")
+                lines.append(f"--require {self.text!r} failed: {result}{physics}")
         return lines
 
     def _measured(self, records: Sequence[OpponentRecord]) -> tuple[float, str] | None:

@@ -6,7 +6,7 @@ the slope's variance and degrees of freedom follow from it (F. E. Satterthwaite,
 not such a process. Points are therefore also averaged in twos, fours and so on while ten are left, and the widest
 interval counts.
 
-COVERAGE
+`eval/analysis/reports/power_law.py` states the measured coverage.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A script started where the packages are missing says so in one line; and the list is pyproject's."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sparring.configs.installed import OLDEST, PACKAGES, check_installed
+from sparring.__main__ import COMMANDS
+from sparring.configs.installed import OLDEST, PACKAGES, TRAIN, check_installed
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -26,6 +28,46 @@ def test_a_bare_python_is_told_what_to_do(script, tmp_path):
         "run `make install`, then `source .venv/bin/activate`\n"
     )
     assert done.stdout == ""
+
+
+BLOCKER = """
+from importlib.machinery import PathFinder
+find = PathFinder.find_spec
+def without(name, *rest, **more):
+    return None if name.partition(".")[0] in {names!r} else find(name, *rest, **more)
+PathFinder.find_spec = without
+"""
+
+
+@pytest.fixture
+def base_install(tmp_path):
+    """Return what runs a command in a Python without the packages of the extra `train`."""
+    (tmp_path / "sitecustomize.py").write_text(BLOCKER.format(names={PACKAGES[name] for name in TRAIN}))
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+    def run(*words):
+        command = [sys.executable, *map(str, words)]
+        environment = {**os.environ, "PYTHONPATH": path, "COLUMNS": "100"}
+        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+    return run
+
+
+SCRIPTS = {"train": "train.py", "eval": "eval/run.py"} | {
+    name: f"eval/{name.replace('-', '_')}.py"
+    for name in ("runs", "check", "exploit", "payoff", "seeds", "curves", "export", "diplomacy-replay", "play")
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_works_in_the_base_install_where_its_command_does(name, base_install, tmp_path):
+    """With --help every one does; otherwise those that need the extra say so."""
+    for words in (["--help"], ["list", "--dir", tmp_path] if name == "runs" else ["x"]):
+        by_name = base_install("-m", "sparring", name, *words)
+        script = base_install(SCRIPTS[name], *words)
+        assert script.returncode == by_name.returncode, (script.stderr, by_name.stderr)
+        assert ("is not installed" in script.stderr) == COMMANDS[name].trains * (words == ["x"])
+        assert "Traceback" not in script.stderr + by_name.stderr
 
 
 def test_a_python_that_is_too_old_is_told_which_is_needed(monkeypatch, capsys):
@@ -57,4 +99,5 @@ def test_the_packages_are_those_of_the_project():
     stated = [*project["dependencies"], *project["optional-dependencies"]["train"]]
     needed = [re.split(r"[<>=]", requirement)[0] for requirement in stated]
     assert list(PACKAGES) == [*needed, project["name"]]
+    assert list(TRAIN) == needed[len(project["dependencies"]) :]
     assert project["requires-python"] == f">={OLDEST[0]}.{OLDEST[1]}"

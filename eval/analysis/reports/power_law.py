@@ -5,16 +5,18 @@ estimates with P parameters: 2 P for a forward pass of a sample or token, 6 P fo
 (2 + 6 E) P for each env step in an update of E epochs. GRPO: 2 P for each token that was computed for sampling (those
 in the prefix cache are not), 8 P for each prompt token of a trained sample (6 P, and 2 P for the reference).
 
-The law is a line through log reward and log compute. The interval of b is a percentile bootstrap. Within a run
-consecutive updates depend on each other, so blocks of neighbouring points are drawn (H. R. Kuensch, "The jackknife and
-the bootstrap for general stationary observations", 1989), of about N^(1/2) points. Across runs whole runs are drawn,
-since the points of one run are no independent evidence. Points whose reward or compute is not positive have no
-logarithm; they are left out and counted. Intervals are deterministic in their arguments; of fewer than about six values
-they are too narrow, and the reports say how many there were.
+The law is a line through log reward and log compute. Points whose reward or compute is not positive have no logarithm;
+they are left out and counted. Within a run the interval of b is that of `eval/stats/trends.py`. Its coverage, where it
+says 95 %, was measured in 64 cells of 400 simulated runs (even and geometric compute; noise that is independent, lasts,
+falls, is heavy-tailed, or has slow and quick parts): 94 to 99 % at 200
+and 500 points, 86 to 98 % at 50, 84 to 97 % at 20.
+It is low where the noise lasts for a quarter of the run. Across R runs it is a jackknife over whole runs with Student's
+t of R - 1, since the points of one run are not independent evidence: 92 to 99 % in 20 cells, R from 3 to 20.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +26,8 @@ import numpy as np
 from sparring.configs.core.errors import InputError
 from sparring.eval.analysis.record import History, RunRecord
 from sparring.eval.analysis.reports.series import first_known
-from sparring.eval.stats.aggregate import Estimate
+from sparring.eval.stats.aggregate import Estimate, student_95
+from sparring.eval.stats.trends import trend
 
 AXES: Mapping[str, str] = {
     "env_steps": "env steps",
@@ -187,7 +190,6 @@ def _percentiles(value: float, samples: np.ndarray) -> Estimate:
     return Estimate(value, (float(low), float(high)))
 
 
-RESAMPLES = 1000
 MOST_POINTS = 500
 """Longer series are averaged in windows of equal length, so that a fit of a million rows is fast."""
 LEAST_POINTS = 8
@@ -213,7 +215,7 @@ class PowerLaw:
         return self.coefficient * compute**self.exponent.value
 
 
-def fit_run(compute: np.ndarray, reward: np.ndarray, *, seed: int = 0, resamples: int = RESAMPLES) -> PowerLaw:
+def fit_run(compute: np.ndarray, reward: np.ndarray) -> PowerLaw:
     """Fit one run: compute and reward [N] by update.
 
     Raises `PowerLawError` for fewer than 8 positive points and for a constant reward.
@@ -225,11 +227,10 @@ def fit_run(compute: np.ndarray, reward: np.ndarray, *, seed: int = 0, resamples
             f"needs {LEAST_POINTS}; choose another --reward, one that is positive"
         )
     _refuse_constant(y)
-    drawn = block_draws(len(x), resamples, seed)
-    return _law(x, y, _slopes(x[drawn], y[drawn]), left_out)
+    return _law(x, y, trend(x, y).half, left_out)
 
 
-def fit_runs(runs: Sequence[tuple[np.ndarray, np.ndarray]], *, seed: int = 0, resamples: int = RESAMPLES) -> PowerLaw:
+def fit_runs(runs: Sequence[tuple[np.ndarray, np.ndarray]]) -> PowerLaw:
     """Fit all points of R runs, (compute [N_r], reward [N_r]) each, every run with the same weight.
 
     Raises `PowerLawError` for fewer than 3 runs with positive points, and for a constant reward.
@@ -240,13 +241,16 @@ def fit_runs(runs: Sequence[tuple[np.ndarray, np.ndarray]], *, seed: int = 0, re
         raise PowerLawError(f"{len(known)} runs have positive points: a fit across runs needs 3")
     _refuse_constant(np.concatenate([y for _, y in known]))
     moments = np.array([[x.mean(), y.mean(), (x * x).mean(), (x * y).mean()] for x, y in known])
-    drawn = np.random.default_rng(seed).integers(0, len(known), (resamples, len(known)))
-    means = moments[drawn].mean(axis=1)
+    count = len(known)
+    means = (moments.sum(axis=0) - moments) / (count - 1)  # without each run in turn
     spread = means[:, 2] - means[:, 0] ** 2
-    slopes = (means[:, 3] - means[:, 0] * means[:, 1])[spread > 1e-12] / spread[spread > 1e-12]
     weights = np.concatenate([np.full(len(x), 1.0 / len(x)) for x, _ in known])
     x, y = (np.concatenate([pair[side] for pair in known]) for side in (0, 1))
-    return _law(x, y, slopes, sum(left for _, _, left in logs), weights)
+    half = math.inf
+    if (spread > 1e-12).all():
+        slopes = (means[:, 3] - means[:, 0] * means[:, 1]) / spread
+        half = student_95(count - 1) * math.sqrt((count - 1) * float(slopes.var()))
+    return _law(x, y, half, sum(left for _, _, left in logs), weights)
 
 
 def _refuse_constant(y: np.ndarray) -> None:
@@ -270,17 +274,7 @@ def _thin(values: np.ndarray) -> np.ndarray:
     return values[: len(values) // window * window].reshape(-1, window).mean(axis=1)
 
 
-def _slopes(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the least-squares slopes [B] of B samples [B, N]; samples of equal x are left out."""
-    dx, dy = x - x.mean(axis=1, keepdims=True), y - y.mean(axis=1, keepdims=True)
-    spread = (dx * dx).sum(axis=1)
-    known = spread > 1e-12
-    return (dx * dy).sum(axis=1)[known] / spread[known]
-
-
-def _law(
-    x: np.ndarray, y: np.ndarray, slopes: np.ndarray, left_out: int, weights: np.ndarray | None = None
-) -> PowerLaw:
+def _law(x: np.ndarray, y: np.ndarray, half: float, left_out: int, weights: np.ndarray | None = None) -> PowerLaw:
     shares = np.full(len(x), 1.0 / len(x)) if weights is None else weights / weights.sum()
     dx, dy = x - shares @ x, y - shares @ y
     if not (spread := shares @ (dx * dx)):
@@ -288,6 +282,5 @@ def _law(
     slope = float(shares @ (dx * dy) / spread)
     total = float(shares @ (dy * dy))
     explained = 1.0 if total == 0 else slope**2 * float(spread) / total
-    low, high = np.percentile(slopes, [2.5, 97.5]) if len(slopes) else (-np.inf, np.inf)
     start = float(np.exp(shares @ y - slope * (shares @ x)))
-    return PowerLaw(Estimate(slope, (float(low), float(high))), start, explained, len(x), left_out)
+    return PowerLaw(Estimate(slope, (slope - half, slope + half)), start, explained, len(x), left_out)
