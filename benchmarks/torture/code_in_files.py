@@ -16,11 +16,11 @@ from pathlib import Path
 import torch
 import yaml
 
+from benchmarks.torture import external_data
 from benchmarks.torture.canary import NAME, SELF_PLAY, SHORT, Canary, Own, Words, base, copied, resume
 from benchmarks.torture.commands import SECONDS
 from benchmarks.torture.part import Place
 from sparring.configs.core.tensor_file import sha256
-from tests.eval.onnx_export import external_data
 
 FILES = ("final.pt", "state", "snapshot", "model.zip", "vecnormalize.pkl", "config.yaml", "mine.yaml", "sweep.yaml")
 """What a refusal may name, beside `model` and `agent.onnx`."""

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.torture.code_execution import saved_game
-from benchmarks.torture.commands import SECONDS, Ended, Running, run
+from benchmarks.torture.commands import DAMAGED, SECONDS, Ended, Running, run
 from benchmarks.torture.part import FAILED, HARMLESS, Place, Step, Verdict, judged
 from benchmarks.torture.runs import RUNS, newest_state
 
@@ -31,8 +31,6 @@ HUGE, BOMB = 8 << 30, 4 << 30
 DEEP = 100_000
 LAUGHS = "seed: [" + "&a0 [ha], " + ", ".join(f"&a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)) + "]\n"
 NAMES = {"a newline": "a\nb", "an escape of the terminal": "a\x1b[2Jb", "a script tag": "<script>alert(1)<\\script>"}
-DAMAGED = 4
-"""Exit code of `eval/runs.py` for a run whose files are damaged; the report is printed all the same."""
 REFUSED_OR_READ = "read, without harm"
 TWICE = "the archive twice"
 Change = Callable[[Path, Path], None]

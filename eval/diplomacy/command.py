@@ -61,11 +61,11 @@ def evaluate(options: DiplomacyOptions) -> Evaluation:
         options = replace(options, last_year=last_year_of(player) or options.last_year)
     loaded = _load(options, player, device, rivals)
     from sparring.agents.opponents.diplomacy import LanguagePlayer
-    from sparring.eval.diplomacy.games import KeptGames, play_bots, play_language
+    from sparring.eval.diplomacy.games import KeptFile, play_bots, play_language
 
     file = kept_cells(_place(options, player))
     key = options_key(options, [player, *options.opponents, *rivals.values()]) if file else ""
-    kept = KeptGames(file, key) if file and key else None
+    kept = KeptFile(file, key) if file and key else None
     if isinstance(loaded, LanguagePlayer):
         played = play_language(options, loaded, device, threads, kept)
     else:

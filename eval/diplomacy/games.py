@@ -66,7 +66,7 @@ def play_bots(
     device: str,
     threads: int,
     policies: Mapping[str, Path],
-    kept: KeptGames | None = None,
+    kept: KeptFile | None = None,
 ) -> Played:
     """Play bots, a policy, a search or a Python object against six equal ones; `policies` are files of opponents.
 
@@ -174,7 +174,7 @@ def rounds_of(games: int, cells: int, at_a_time: int) -> list[range]:
 
 
 @dataclass(frozen=True)
-class KeptGames:
+class KeptFile:
     """The file of games that have ended, and the key of all that they depend on."""
 
     file: Path
@@ -187,7 +187,7 @@ class LanguageGames:
     They are read from `kept` and kept there; the game that is `shown` is played in any case.
     """
 
-    def __init__(self, cells: Cells, kept: KeptGames | None, shown: tuple[int, int] | None) -> None:
+    def __init__(self, cells: Cells, kept: KeptFile | None, shown: tuple[int, int] | None) -> None:
         self._names = [f"{kept.key if kept else ''} {one} vs six {six}" for one, six in cells]
         self._results = KeptResults[GameEnd](kept.file, GameEnd) if kept else None
         self._ends = self._results.read() if self._results else {}
@@ -221,7 +221,7 @@ class LanguageGames:
 
 
 def play_language(
-    options: DiplomacyOptions, player: LanguagePlayer, device: str, threads: int, kept: KeptGames | None = None
+    options: DiplomacyOptions, player: LanguagePlayer, device: str, threads: int, kept: KeptFile | None = None
 ) -> Played:
     """Play all games; if a model fails or on Ctrl-C, show the complete rounds and put the cause in `cut`.
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
+from benchmarks.torture import external_data
 from sparring.agents.opponents.dogfight.load import load_policy
 from sparring.agents.opponents.dogfight.onnx_actor import OnnxActor, probe_observations, same_actions
 from sparring.agents.opponents.dogfight.onnx_file import OnnxError, read_onnx
@@ -16,7 +17,6 @@ from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import InputError
 from sparring.eval.onnx_export.onnx_model import build, export
-from tests.eval.onnx_export import external_data
 from tests.eval.onnx_export.onnx_models import across_rows, linear, make_model, save, through_reshape, value, weights
 
 MATMUL = [helper.make_node("MatMul", ["x", "weights"], ["y"])]
