@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,128 +16,90 @@ from typing import Any
 import yaml
 from omegaconf import OmegaConf
 
-from benchmarks.torture.canary import NAME, SELF_PLAY, SHORT, Canary, Own, Words, base, copied, resume
+from benchmarks.torture.canary import NAME, SHORT, Canary, Own, Words, copied
 from benchmarks.torture.code_in_files import FILES, by_model, by_onnx, by_pickle
 from benchmarks.torture.commands import run
 from benchmarks.torture.part import FAILED, Place, Step, Verdict, judged
-from benchmarks.torture.runs import TinyRun
+from benchmarks.torture.runs import RUNS, diplomacy, resume
 
-PRIMARY = {"measure": "last(train/entropy)", "goal": "higher"}
+BOT = f"{NAME}:Bot"
+
+
+def _stages(bot: str) -> dict[str, Any]:
+    return {"phases": [{"name": "one", "updates": 2, "stages": [{"at": 0, "bots": [bot]}]}]}
+
+
+NAMED: dict[str, tuple[str, Mapping[str, Any]]] = {
+    "opponents": (f"opponents=[{BOT}]", {"opponents": [BOT]}),
+    "a stage's bots": (f"phases.0.stages.0.bots=[{BOT}]", _stages(BOT)),
+    "against": (f"against={BOT}", {"against": BOT}),
+    "reward": (f"reward={NAME}:reward", {"reward": f"{NAME}:reward"}),
+    "env.id": (f"env.id={NAME}:Stranger/Env-v0", {"env": {"id": f"{NAME}:Stranger/Env-v0"}}),
+}
+"""Options that name a module, as they are typed and as a file holds them."""
 
 
 def steps(place: Place) -> Iterator[Step]:
     """Yield a step for every way: the canary fires by the user's own hand, and not from the file."""
-    ways = [
-        (_by_name, (NAME, "engine")),
-        (by_pickle, FILES),
-        (by_model, ("model",)),
-        (by_onnx, ("agent.onnx",)),
-    ]
-    for make, names in ways:
-        for group, what, own, theirs in make(place):
-            yield Step(group, what, _Way(place, own, theirs, names).attempt)
+    families = ((_by_name, (NAME, "engine")), (by_pickle, FILES), (by_model, ("model",)), (by_onnx, ("agent.onnx",)))
+    for ways, names in families:
+        for group, what, own, theirs in ways(place):
+            yield Step(group, what, partial(_try, place, own, theirs, names))
 
 
-@dataclass(frozen=True)
-class _Way:
-    place: Place
-    own: Own
-    theirs: Words
-    names: tuple[str, ...]
-    """What the refusal must name one of: the module, or the file."""
-
-    def attempt(self) -> Verdict:
-        canary = Canary(self.place.fresh()).build()
-        words = self.own(canary)
-        ended = run(words, canary.folder / "own.log", place=canary.folder) if words else None
-        if not canary.fired():
-            return Verdict(FAILED, f"the canary does not fire where it should: {ended or 'opened without care'}")
-        ended = run(self.theirs(canary), canary.folder / "theirs.log", place=canary.folder)
-        if canary.fired():
-            return Verdict(FAILED, f"code of the file ran, or another file was read: {ended}")
-        verdict = judged(ended, *self.names, harmless="read, and no code ran")
-        if verdict.result != FAILED:
-            self.place.done(canary.folder)
-        return verdict
-
-
-# ---- names of modules and programs
+def _try(place: Place, own: Own, theirs: Words, names: tuple[str, ...]) -> Verdict:
+    """Let the canary fire, then read the file, whose refusal must name one of `names`."""
+    canary = Canary(place.fresh()).build()
+    words = own(canary)
+    ended = run(words, canary.folder / "own.log", place=canary.folder) if words else None
+    if not canary.fired():
+        return Verdict(FAILED, f"the canary does not fire where it should: {ended or 'opened without care'}")
+    ended = run(theirs(canary), canary.folder / "theirs.log", place=canary.folder)
+    if canary.fired():
+        return Verdict(FAILED, f"code of the file ran, or another file was read: {ended}")
+    return judged(ended, *names, harmless="read, and no code ran")
 
 
 def _by_name(place: Place) -> Iterator[tuple[str, str, Own, Words]]:
-    named = {
-        "opponents": f"opponents=[{NAME}:Bot]",
-        "a stage's bots": f"phases.0.stages.0.bots=[{NAME}:Bot]",
-        "against": f"against={NAME}:Bot",
-        "reward": f"reward={NAME}:reward",
-        "env.id": f"env.id={NAME}:Stranger/Env-v0",
-    }
-    for key, option in named.items():
-        words = _command("env.id" if key == "env.id" else key, option)
-        yield "run file", key, words, partial(_run_file, option=option)
-        yield "sweep file", key, words, partial(_sweep_file, option=option)
-        yield "stored configuration", key, words, partial(_stored, place, option=option)
-    yield "run file", "env.engine.path", _engine, lambda canary: _engine_file(canary)
-    yield (
-        "run file",
-        "init_from a module",
-        _command("", f"opponents=[{NAME}:Bot]"),
-        lambda canary: _run_file(canary, f"init_from={NAME}:Bot"),
-    )
-    yield "saved game", "players", _orders, _saved_game
-    yield (
-        "league.json",
-        "an opponent's name",
-        _command("", f"opponents=[{NAME}:Bot]"),
-        lambda canary: _league(place, canary),
-    )
+    """Yield the ways by which a file could name a module or a program: group, what, own command, theirs."""
+    for what, (option, content) in NAMED.items():
+        typed = partial(_typed, option)
+        yield "run file", what, typed, partial(_run_file, content)
+        yield "sweep file", what, typed, partial(_sweep_file, content)
+        yield "stored configuration", what, typed, partial(_stored, place, content)
+    typed = partial(_typed, NAMED["opponents"][0])
+    yield "run file", "env.engine.path", _engine, _engine_file
+    yield "run file", "init_from a module", typed, partial(_run_file, {"init_from": BOT})
+    yield "saved game", "players", lambda canary: diplomacy(f"{NAME}:Orders", canary.folder), _saved_game
+    yield "league.json", "an opponent's name", typed, partial(_league, place)
 
 
-def _command(key: str, option: str) -> Words:
-    """The user's own command: the option is typed."""
-
-    def words(canary: Canary) -> list[str]:
-        if key == "env.id":
-            return ["train.py", "+run=gymnasium", option, "name=own", *SHORT, *base(canary)]
-        run = SELF_PLAY if key != "against" else TinyRun("own", 1, ("+run=best_response", "env.num_envs=8"))
-        tiny = () if key != "against" else ("ppo.rollout_steps=8", "ppo.minibatch_size=32")
-        return run.command(canary.folder, option, *tiny, *SHORT)
-
-    return words
+def _typed(option: str, canary: Canary) -> list[str]:
+    """Return the user's own command: the option is typed."""
+    if option.startswith("env.id"):
+        return canary.train("+run=gymnasium", option, "name=own", *SHORT)
+    if option.startswith("against"):
+        tiny = ("env.num_envs=8", "ppo.rollout_steps=8", "ppo.minibatch_size=32")
+        return canary.train("+run=best_response", option, "name=own", *tiny, *SHORT)
+    return RUNS["self_play"].command(canary.folder, option, *SHORT)
 
 
-def _nested(option: str) -> dict[str, Any]:
-    """Return a typed option as a file would hold it."""
-    key, _, text = option.partition("=")
-    if key.startswith("phases"):
-        return {"phases": [{"name": "one", "updates": 2, "stages": [{"at": 0, "bots": [f"{NAME}:Bot"]}]}]}
-    value: Any = yaml.safe_load(text)
-    for part in reversed(key.split(".")):
-        value = {part: value}
-    return dict(value)
+def _run_file(content: Mapping[str, Any], canary: Canary) -> list[str]:
+    return canary.run_file(yaml.safe_dump({**_stages("ace"), **content}), *SHORT)
 
 
-def _run_file(canary: Canary, option: str) -> list[str]:
-    path = canary.folder / "mine.yaml"
-    content = {"phases": [{"name": "one", "updates": 2, "stages": [{"at": 0, "bots": ["ace"]}]}]} | _nested(option)
-    path.write_text("# @package _global_\n" + yaml.safe_dump(content))
-    return ["train.py", f"+run={path}", "name=theirs", *SHORT, *base(canary)]
+def _sweep_file(content: Mapping[str, Any], canary: Canary) -> list[str]:
+    primary = {"measure": "last(train/entropy)", "goal": "higher"}
+    base = {"run": "gymnasium" if "env" in content else "quickstart", "defaults": {"max_updates": 1}}
+    runs = {"A": {"description": "one", "changes": content}, "B": {"description": "two", "changes": {}}}
+    return canary.sweep_file(yaml.safe_dump({"hypothesis": "none", **base, "primary": primary, "runs": runs}))
 
 
-def _sweep_file(canary: Canary, option: str) -> list[str]:
-    path = canary.folder / "sweep.yaml"
-    trained = "gymnasium" if option.startswith("env.id") else "quickstart"
-    content = {"hypothesis": "none", "run": trained, "defaults": {"max_updates": 1}, "primary": PRIMARY}
-    runs = {"A": {"description": "one", "changes": _nested(option)}, "B": {"description": "two", "changes": {}}}
-    path.write_text(yaml.safe_dump({**content, "runs": runs}))
-    return ["train.py", "+sweep=sweep", *base(canary)]
-
-
-def _stored(place: Place, canary: Canary, option: str) -> list[str]:
-    """A run folder whose stored configuration names the module, its state and manifest made to agree."""
+def _stored(place: Place, content: Mapping[str, Any], canary: Canary) -> list[str]:
+    """A run folder whose stored configuration names the module, without the states that hold its hash."""
     target = copied(place, canary)
     stored = OmegaConf.load(target / "config.yaml")
-    OmegaConf.save(OmegaConf.merge(stored, _nested(option)), target / "config.yaml")
+    OmegaConf.save(OmegaConf.merge(stored, content), target / "config.yaml")
     shutil.rmtree(target / "state")
     return resume(target)
 
@@ -149,16 +110,10 @@ def _engine(canary: Canary) -> list[str]:
 
 
 def _engine_file(canary: Canary) -> list[str]:
-    path = canary.folder / "mine.yaml"
-    content = {"trainer": "clone", "env": {"id": "sparring/Chess-v0", "engine": {"path": str(canary.program)}}}
-    path.write_text("# @package _global_\n" + yaml.safe_dump(content | {"tasks": {"analysis_share": 1.0}}))
+    env = {"id": "sparring/Chess-v0", "engine": {"path": str(canary.program)}}
+    text = yaml.safe_dump({"trainer": "clone", "env": env, "tasks": {"analysis_share": 1.0}})
     data = ("env.data.train=8", "env.data.validation=2", "env.data.held_out=2", "clone.updates=1", "clone.hidden=16")
-    return ["train.py", f"+run={path}", "name=theirs", *data, *base(canary)]
-
-
-def _orders(canary: Canary) -> list[str]:
-    game = ["--env", "diplomacy", "--ckpt", f"{NAME}:Orders", "--opponents", "random", "--games", "7"]
-    return ["eval/run.py", *game, "--last-year", "1901", "--out", str(canary.folder)]
+    return canary.run_file(text, *data)
 
 
 def _saved_game(canary: Canary) -> list[str]:
@@ -178,5 +133,5 @@ def saved_game(folder: Path, player: str) -> Path:
 def _league(place: Place, canary: Canary) -> list[str]:
     target = copied(place, canary)
     text = (target / "league.json").read_text()
-    (target / "league.json").write_text(text.replace('"ace"', f'"{NAME}:Bot"'))
-    return [*resume(target), "max_updates=0"]
+    (target / "league.json").write_text(text.replace('"ace"', f'"{BOT}"'))
+    return resume(target, "max_updates=0")

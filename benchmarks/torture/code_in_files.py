@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -17,21 +17,19 @@ import torch
 import yaml
 
 from benchmarks.torture import external_data
-from benchmarks.torture.canary import NAME, SELF_PLAY, SHORT, Canary, Own, Words, base, copied, resume
+from benchmarks.torture.canary import NAME, SHORT, Canary, Own, Words, copied
 from benchmarks.torture.commands import SECONDS
 from benchmarks.torture.part import Place
+from benchmarks.torture.runs import RUNS, diplomacy, match, resume
 from sparring.configs.core.tensor_file import sha256
 
 FILES = ("final.pt", "state", "snapshot", "model.zip", "vecnormalize.pkl", "config.yaml", "mine.yaml", "sweep.yaml")
 """What a refusal may name, beside `model` and `agent.onnx`."""
 
 
-def careless(canary: Canary) -> None:
+def _careless(canary: Canary) -> None:
     """Open a file of torch as a reader would that trusts it."""
     torch.load(io.BytesIO(canary.saved()), weights_only=False)
-
-
-# ---- pickles
 
 
 def by_pickle(place: Place) -> Iterator[tuple[str, str, Own, Words]]:
@@ -40,29 +38,29 @@ def by_pickle(place: Place) -> Iterator[tuple[str, str, Own, Words]]:
     def unsafe_yaml(canary: Canary) -> None:
         yaml.unsafe_load(_tag(canary))
 
-    ways: dict[str, tuple[Own, Words]] = {
-        "policy, --ckpt": (careless, lambda c: _evaluate(_policy(c), c)),
-        "policy, --opponents": (careless, lambda c: _evaluate("bot:ace", c, str(_policy(c)))),
-        "policy, init_from": (careless, lambda c: SELF_PLAY.command(c.folder, f"init_from={_policy(c)}", *SHORT)),
-        "policy, against": (careless, lambda c: _against(c)),
-        "training state": (careless, lambda c: _state(place, c)),
-        "snapshot in the pool": (careless, lambda c: _snapshot(place, c)),
-        "zip of SB3": (_by_sb3_load, lambda c: _evaluate(_sb3(c), c)),
-        "VecNormalize of SB3": (
-            _by_sb3_statistics,
-            lambda c: [*_evaluate(_sb3(c), c), "--vecnormalize", str(_normalize(c))],
-        ),
+    ways: dict[str, Words] = {
+        "policy, --ckpt": lambda c: _evaluate(_policy(c), c),
+        "policy, --opponents": lambda c: _evaluate("bot:ace", c, opponent=_policy(c)),
+        "policy, init_from": lambda c: RUNS["self_play"].command(c.folder, f"init_from={_policy(c)}", *SHORT),
+        "policy, against": lambda c: c.train("+run=best_response", f"against={_policy(c)}", "name=theirs", *SHORT),
+        "training state": partial(_state, place),
+        "snapshot in the pool": partial(_snapshot, place),
     }
-    for what, (own, theirs) in ways.items():
-        yield "pickle", what, own, theirs
-    yield "YAML tag", "stored configuration", unsafe_yaml, lambda c: _tagged(place, c)
-    yield "YAML tag", "run file", unsafe_yaml, _tagged_run
-    yield "YAML tag", "sweep file", unsafe_yaml, _tagged_sweep
+    for what, theirs in ways.items():
+        yield "pickle", what, _careless, theirs
+    load = partial(_by_sb3, _sb3, "from stable_baselines3 import PPO; PPO.load({!r}, device='cpu')")
+    yield "pickle", "zip of SB3", load, lambda c: _evaluate(_sb3(c), c)
+    code = "from stable_baselines3.common.vec_env import VecNormalize; VecNormalize.load({!r}, None)"
+    statistics = partial(_by_sb3, _normalize, code)
+    yield "pickle", "VecNormalize of SB3", statistics, lambda c: _evaluate(_sb3(c), c, "--vecnormalize", _normalize(c))
+    yield "YAML tag", "stored configuration", unsafe_yaml, partial(_tagged, place)
+    yield "YAML tag", "run file", unsafe_yaml, lambda c: c.run_file(_tag(c))
+    yield "YAML tag", "sweep file", unsafe_yaml, lambda c: c.sweep_file("run: quickstart\n" + _tag(c))
 
 
-def _evaluate(ckpt: Path | str, canary: Canary, opponent: str = "ace") -> list[str]:
-    few = ["--games", "2", "--out", str(canary.folder / "out"), "--threads", "1", "--device", "cpu"]
-    return ["eval/run.py", "--env", "dogfight", "--ckpt", str(ckpt), "--opponents", opponent, *few]
+def _evaluate(ckpt: Path | str, canary: Canary, *more: Path | str, opponent: Path | str = "ace") -> list[str]:
+    words = match(ckpt, canary.folder / "out", "--env", "dogfight", opponent=opponent)
+    return [*words, *map(str, more)]
 
 
 def _policy(canary: Canary) -> Path:
@@ -70,11 +68,6 @@ def _policy(canary: Canary) -> Path:
     path.write_bytes(canary.saved())
     (canary.folder / "manifest.json").write_text(json.dumps({"final.pt": {"sha256": sha256(path.read_bytes())}}))
     return path
-
-
-def _against(canary: Canary) -> list[str]:
-    path = _policy(canary)
-    return ["train.py", "+run=best_response", f"against={path}", "name=theirs", *SHORT, *base(canary)]
 
 
 def _state(place: Place, canary: Canary) -> list[str]:
@@ -97,18 +90,10 @@ def _snapshot(place: Place, canary: Canary) -> list[str]:
     return resume(target)
 
 
-def _by_sb3_load(canary: Canary) -> None:
-    _with_sb3(f"from stable_baselines3 import PPO; PPO.load({str(_sb3(canary))!r}, device='cpu')")
-
-
-def _by_sb3_statistics(canary: Canary) -> None:
-    opened = f"VecNormalize.load({str(_normalize(canary))!r}, None)"
-    _with_sb3(f"from stable_baselines3.common.vec_env import VecNormalize; {opened}")
-
-
-def _with_sb3(code: str) -> None:
+def _by_sb3(make: Callable[[Canary], Path], code: str, canary: Canary) -> None:
     """Open a file as SB3 does, in a process of its own; what the file sets off comes before SB3 notices the rest."""
-    subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, timeout=SECONDS)
+    words = [sys.executable, "-c", code.format(str(make(canary)))]
+    subprocess.run(words, capture_output=True, check=False, timeout=SECONDS)
 
 
 def _sb3(canary: Canary) -> Path:
@@ -138,19 +123,6 @@ def _tagged(place: Place, canary: Canary) -> list[str]:
     return resume(target)
 
 
-def _tagged_run(canary: Canary) -> list[str]:
-    (canary.folder / "mine.yaml").write_text("# @package _global_\n" + _tag(canary))
-    return ["train.py", f"+run={canary.folder / 'mine.yaml'}", *base(canary)]
-
-
-def _tagged_sweep(canary: Canary) -> list[str]:
-    (canary.folder / "sweep.yaml").write_text("run: quickstart\n" + _tag(canary))
-    return ["train.py", "+sweep=sweep", *base(canary)]
-
-
-# ---- folders of models
-
-
 def by_model(place: Place) -> Iterator[tuple[str, str, Own, Words]]:
     """Yield the ways by which a language model's folder could run code."""
 
@@ -158,13 +130,12 @@ def by_model(place: Place) -> Iterator[tuple[str, str, Own, Words]]:
         exec((canary.folder / f"{NAME}.py").read_text(), {"__name__": NAME})  # what trust_remote_code does with it
 
     yield "model folder", "code named by auto_map", trusted, lambda c: _model(place, c, remote=True)
-    yield "model folder", "weights as a pickle", careless, lambda c: _model(place, c, remote=False)
+    yield "model folder", "weights as a pickle", _careless, lambda c: _model(place, c, remote=False)
 
 
 def _model(place: Place, canary: Canary, *, remote: bool) -> list[str]:
     """The model of a cloning run, that names its own code, or has a pickle in place of its weights."""
-    target = canary.folder / "model"
-    shutil.copytree(place.cut("clone") / "final", target)
+    target = Path(shutil.copytree(place.cut("clone") / "final", canary.folder / "model"))
     if remote:
         config = json.loads((target / "config.json").read_text())
         kinds = dict.fromkeys(("AutoConfig", "AutoModelForCausalLM", "AutoTokenizer"), f"{NAME}.Bot")
@@ -174,11 +145,7 @@ def _model(place: Place, canary: Canary, *, remote: bool) -> list[str]:
         (target / "model.safetensors").unlink()
         (target / "pytorch_model.bin").write_bytes(canary.saved())
     (target / "manifest.json").unlink()
-    game = ["--env", "diplomacy", "--ckpt", str(target), "--opponents", "random", "--games", "7"]
-    return ["eval/run.py", *game, "--last-year", "1901", "--out", str(canary.folder)]
-
-
-# ---- ONNX
+    return diplomacy(target, canary.folder)
 
 
 def by_onnx(place: Place) -> Iterator[tuple[str, str, Own, Words]]:
@@ -189,18 +156,18 @@ def by_onnx(place: Place) -> Iterator[tuple[str, str, Own, Words]]:
 
     for part in external_data.PARTS:
         for where in ("an absolute path", "outside its folder", "in the working directory", "in memory"):
-            yield f"ONNX, {part}", f"data {where}", read, partial(_agent, part=part, where=where)
+            yield f"ONNX, {part}", f"data {where}", read, partial(_agent, part, where)
 
 
-def _agent(canary: Canary, part: str, where: str) -> list[str]:
+def _agent(part: str, where: str, canary: Canary) -> list[str]:
     """Play an agent whose weights are not in its file."""
     path = canary.folder / "theirs" / "agent.onnx"
     path.parent.mkdir()
-    place = {
+    location = {
         "an absolute path": str(canary.secret),
         "outside its folder": f"../{canary.secret.name}",
         "in the working directory": canary.secret.name,
         "in memory": external_data.MEMORY,
     }[where]
-    path.write_bytes(external_data.agent(part, place))
+    path.write_bytes(external_data.agent(part, location))
     return _evaluate(path, canary)
