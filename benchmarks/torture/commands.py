@@ -82,12 +82,11 @@ class Ended:
 class Running:
     """A command that runs, with its output in the file `log`."""
 
-    def __init__(self, words: Sequence[str], log: Path, *, place: Path | None = None, file_bytes: int = 0) -> None:
-        """Start it, in the folder `place`, where modules and sweep files are found; `file_bytes` limits files."""
+    def __init__(self, words: Sequence[str], log: Path, place: Path | None = None) -> None:
+        """Start it, in the folder `place`, where modules and sweep files are found."""
         self.words, self.log = tuple(words), log
         log.write_bytes(b"")
-        arguments = (self.words, str(log), place, file_bytes)
-        self.process: ForkServerProcess = _context().Process(target=_live, args=arguments)
+        self.process: ForkServerProcess = _context().Process(target=_live, args=(self.words, str(log), place))
         self.process.start()
 
     def alive(self) -> bool:
@@ -106,9 +105,9 @@ class Running:
         return Ended(self.words, None if late else self.process.exitcode, text(self.log))
 
 
-def run(words: Sequence[str], log: Path, *, place: Path | None = None, file_bytes: int = 0) -> Ended:
+def run(words: Sequence[str], log: Path, place: Path | None = None) -> Ended:
     """Run a command to its end, as in `run(["train.py", "resume=first"], log)`."""
-    return Running(words, log, place=place, file_bytes=file_bytes).wait()
+    return Running(words, log, place).wait()
 
 
 def kept(words: Sequence[str], log: Path) -> Ended:
@@ -129,16 +128,13 @@ def _context() -> ForkServerContext:
     return context
 
 
-def _live(words: tuple[str, ...], log: str, place: Path | None, file_bytes: int) -> None:
-    """Be the command `words`: output to `log`, limits, then the entry point of its script."""
+def _live(words: tuple[str, ...], log: str, place: Path | None) -> None:
+    """Be the command `words`: output to `log`, a limit of memory, then the entry point of its script."""
     for output in (1, 2):
         os.dup2(os.open(log, os.O_WRONLY | os.O_APPEND), output)
     sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 - for as long as the process
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
-    if file_bytes:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # Python's own setting, so that a write fails with EFBIG
-        resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
     if place:
         os.chdir(place)
         sys.path.insert(0, str(place))

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.torture.commands import DAMAGED, Ended, kept, run
-from benchmarks.torture.part import FAILED, HARMLESS, REFUSED, Place, Step, Verdict
+from benchmarks.torture.part import FAILED, HARMLESS, Place, Step, Verdict, judged
 from benchmarks.torture.runs import RUNS, differences, match, newest_state
 
 NAME = "self_play"
@@ -58,11 +58,11 @@ def _try(place: Place, reader: str, name: str, what: str, where: float, bit: int
     ended = run(words, folder.parent / "log")
     if reader == "analysis" and ended.code == DAMAGED and not ended.crashed and _named(file, ended.last):
         return Verdict(HARMLESS, ended.last, "announced, the rest read")
-    if verdict := _ended(ended, file):
+    if (verdict := judged(ended, *_names(file), harmless="the same result")).result != HARMLESS:
         return verdict
     now, before = _result(folder, ended, reader), _reference(place, name, reader)
     if now == before:
-        return Verdict(HARMLESS, "the same result", "same result")
+        return Verdict(HARMLESS, verdict.words, "same result")
     if _named(file, ended.output):
         return Verdict(HARMLESS, ended.last, "announced, the rest read")
     if reader == "analysis" and name in LOGS:
@@ -92,7 +92,7 @@ def _damaged(data: bytes, what: str, where: float, bit: int) -> bytes:
 def _resume(place: Place, folder: Path, file: Path) -> Verdict:
     """Resume to the end; the run must be the undisturbed one, or have said which file was damaged."""
     ended = run(RUNS[NAME].command(folder.parent, "max_updates=0"), folder.parent / "log")
-    if verdict := _ended(ended, file):
+    if (verdict := judged(ended, *_names(file), harmless="the same result")).result != HARMLESS:
         return verdict
     said = next((line for line in ended.output.splitlines() if "alert: " in line and _named(file, line)), "")
     wrong = [text for text in differences(place.whole(NAME), folder) if ".damaged" not in text]
@@ -126,26 +126,16 @@ def _reference(place: Place, name: str, reader: str) -> str:
     return known.read_text()
 
 
-def _ended(ended: Ended, file: Path) -> Verdict | None:
-    """Return the verdict on a command that did not succeed."""
-    if ended.crashed:
-        return Verdict(FAILED, f"{ended.crashed}: {ended}")
-    if ended.code == 0:
-        return None
-    line = ended.refusal()
-    if line and _named(file, line):
-        return Verdict(REFUSED, line)
-    return Verdict(FAILED, f"not refused in one line that names {file.name}: {ended}")
+def _names(file: Path) -> tuple[str, ...]:
+    """Return what a line may name: the file, or its state's folder."""
+    return (file.stem, file.parent.name) if file.parent.name.startswith("update_") else (file.stem,)
 
 
 def _named(file: Path, text: str) -> bool:
-    """Return whether a line names the file, or its state's folder."""
-    state = file.parent.name if file.parent.name.startswith("update_") else file.stem
-    return file.stem in text or state in text
+    return any(name in text for name in _names(file))
 
 
 def _first_difference(now: str, before: str) -> str:
-    pairs = zip(now.splitlines(), before.splitlines(), strict=False)
-    one = next(((a, b) for a, b in pairs if a != b), (f"{len(now)} characters", f"{len(before)}"))
-    at = next((i for i, (a, b) in enumerate(zip(*one, strict=False)) if a != b), 0)
-    return f"{one[0][max(0, at - 60) : at + 60]!r} where it was {one[1][max(0, at - 60) : at + 60]!r}"
+    equal = next((i for i, (a, b) in enumerate(zip(now, before, strict=False)) if a != b), 0)
+    at = max(0, equal - 60)
+    return f"{now[at : at + 120]!r} where it was {before[at : at + 120]!r}"

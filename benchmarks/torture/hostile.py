@@ -58,13 +58,11 @@ Change = Callable[[Path, Path], None]
 
 def _folders() -> dict[str, Change]:
     log = json.dumps({"time": 1.0, "env_steps": 1, "kind": "alert", "text": f"{ESCAPE}<script>"})
-    changes: dict[str, Change] = {}
+    changes = {"the training states a link out": partial(_link, "state"), "the pool a link out": partial(_link, "pool")}
     for name in ("config.yaml", "metrics.jsonl", "final.pt", "league.json"):
         changes[f"{name} a link out"] = partial(_link, name)
         changes[f"{name} a FIFO"] = partial(_fifo, name)
         changes[f"{name} of {HUGE >> 30} GiB"] = partial(_huge, name)
-    changes["the training states a link out"] = partial(_link, "state")
-    changes["the pool a link out"] = partial(_link, "pool")
     for name in ("manifest.json", "league.json", "pool/index.json", "origin.json"):
         changes[f"{name} of {DEEP} lists"] = partial(_text, name, LISTS)
         changes[f"{name} of NaN"] = partial(_text, name, f"[NaN, 1e999, {DIGITS}]")
@@ -103,13 +101,9 @@ def _folder(place: Place, change: Change, reader: str) -> Verdict:
     folder = place.copy(place.cut("self_play"))
     outside = folder.parent / "outside"
     change(folder, outside)
-    commands = {
-        "resume": resume(folder, "max_updates=0"),
-        "analysis": ["eval/runs.py", "analyze", str(folder)],
-        "evaluation": match(folder / "final.pt", folder.parent / "out"),
-    }
+    commands = {"resume": resume(folder, "max_updates=0"), "analysis": ["eval/runs.py", "analyze", str(folder)]}
     before = _state_of(outside)
-    ended = run(commands[reader], folder.parent / "log")
+    ended = run(commands.get(reader, match(folder / "final.pt", folder.parent / "out")), folder.parent / "log")
     if _state_of(outside) != before:
         return Verdict(FAILED, f"a file outside the run's folder was changed: {ended}")
     if reader == "analysis" and ended.code == DAMAGED and not ended.crashed:
@@ -177,10 +171,6 @@ def _every(kinds: tuple[type, ...], other: Any, value: Any) -> Any:
     return other if type(value) in kinds else value
 
 
-def _many(game: dict[str, Any]) -> dict[str, Any]:
-    return game | {"phases": game["phases"][:1] * 20_000}
-
-
 GAMES: dict[str, Callable[[dict[str, Any]], Any] | str] = {
     "NaN for every number": partial(_every, (int, float), float("nan")),
     "infinity for every number": partial(_every, (int, float), float("inf")),
@@ -188,7 +178,7 @@ GAMES: dict[str, Callable[[dict[str, Any]], Any] | str] = {
     "numbers of 400 digits": partial(_every, (int, float), int(DIGITS)),
     "script tags for every text": partial(_every, (str,), f"</script>{TAG}"),
     "escapes for every text": partial(_every, (str,), f"{ESCAPE}\n\x00"),
-    "the first phase 20000 times": _many,
+    "the first phase 20000 times": lambda game: game | {"phases": game["phases"][:1] * 20_000},
     "lists in lists": LISTS,
     "a list": "[]",
     "nothing": "",
@@ -261,11 +251,12 @@ class _Server(BaseHTTPRequestHandler):
         self.send_response(500 if self.answer == ANSWERS["an error of HTML"] else 200)
         self.send_header("Content-Type", "application/json")
         self.end_headers()
-        if isinstance(self.answer, bytes):
-            self.wfile.write(self.answer)
-            return
-        (size, pause), ends = self.answer, time.monotonic() + 60.0
+        ends = time.monotonic() + 60.0
         try:
+            if isinstance(self.answer, bytes):
+                self.wfile.write(self.answer)
+                return
+            size, pause = self.answer
             self.wfile.write(b'{"data": [{"id": "')
             while time.monotonic() < ends:
                 self.wfile.write(b"x" * size)

@@ -18,10 +18,8 @@ from benchmarks.torture.commands import SECONDS, Running, text
 from benchmarks.torture.part import FAILED, HARMLESS, Place, Step, Verdict
 from benchmarks.torture.runs import RUNS, TinyRun, differences, updates_done
 
-LONGEST_LIFE = 3
-"""Saves after which a life ends at the latest."""
-EARLY = 0.1
-"""Share of lives that end in the start-up, wherever that is."""
+LONGEST_LIFE, EARLY = 3, 0.1
+"""Saves after which a life ends at the latest; share of lives that end in the start-up, wherever that is."""
 FROM_THE_START = "from the beginning"
 """What a run says that continues where there is no state yet."""
 
@@ -61,30 +59,31 @@ class Victim:
             running = Running(self.run.command(self.root), self.root / "log")
             self._until_the_moment(running, before)
             if running.kill():
-                where = self._where(running, before)
+                where, after = self._where(running, before), updates_done(self.folder)
                 self.fell[where] += 1
-                self.early += self.folder.exists() and updates_done(self.folder) < 0
-                return Verdict(HARMLESS, f"killed {where} after update {updates_done(self.folder)}", where)
-            if wrong := self._finished(running):
+                self.early += self.folder.exists() and after < 0
+                return Verdict(HARMLESS, f"killed {where} after update {after}", where)
+            if wrong := self._wrong(running):
                 return Verdict(FAILED, wrong)
 
     def end(self) -> Verdict:
         """Let the run end, and compare it."""
         running = Running(self.run.command(self.root), self.root / "log")
         running.wait(10 * SECONDS)
-        rounds, fell = self.round + 1, ", ".join(f"{count} {where}" for where, count in sorted(self.fell.items()))
-        wrong = self._finished(running)
-        words = f"{rounds} whole {'run' if rounds == 1 else 'runs'} equal to the undisturbed one; kills: {fell}"
-        return Verdict(FAILED, wrong) if wrong else Verdict(HARMLESS, words)
+        if wrong := self._wrong(running):
+            return Verdict(FAILED, wrong)
+        fell = ", ".join(f"{count} {where}" for where, count in sorted(self.fell.items()))
+        runs = f"{self.round} whole {'run' if self.round == 1 else 'runs'}"
+        return Verdict(HARMLESS, f"{runs} equal to the undisturbed one; kills: {fell}")
 
-    def _finished(self, running: Running) -> str:
+    def _wrong(self, running: Running) -> str:
         """Return what is wrong with a run that ended by itself; remove it if nothing is."""
         ended, folder = running.wait(), self.folder
         if ended.code != 0:
             return str(ended)
-        said = text(folder / "events.jsonl")
-        wrong = [word for word in ("damaged", "inexact resume", '"alert"') if word in said]
-        wrong += [FROM_THE_START] if said.count(FROM_THE_START) > self.early else []
+        events = text(folder / "events.jsonl")
+        wrong = [word for word in ("damaged", "inexact resume", '"alert"') if word in events]
+        wrong += [FROM_THE_START] if events.count(FROM_THE_START) > self.early else []
         wrong += differences(self.place.whole(self.run.name), folder)
         if wrong:
             return f"{folder}: {', '.join(wrong[:5])}"
