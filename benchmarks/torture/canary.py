@@ -12,15 +12,15 @@ import pickle
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from benchmarks.torture.part import Place
-from benchmarks.torture.runs import RUNS
+from benchmarks.torture.runs import LOCAL
 
+NAME = "canary_module"
 MODULE = """
 import pathlib
 import numpy as np
@@ -34,10 +34,8 @@ class Orders:
 def reward(step):
     return step.builtin
 """
-NAME = "canary_module"
 SECRET = 4 * 59 * 3
 """Bytes of the secret: the weights of the plainest agent."""
-SELF_PLAY = RUNS["self_play"]
 SHORT = ("max_updates=1",)
 
 
@@ -51,16 +49,12 @@ class Call:
         return os.system, (self.command,)
 
 
-@dataclass(frozen=True)
 class Canary:
-    """A folder with the module, a program and a pickle, of which each makes the file `fired`, and the secret."""
+    """A folder with the module, a program and a pickle, of which each makes the file `mark`, and the secret."""
 
-    folder: Path
-
-    @property
-    def mark(self) -> Path:
-        """The file that is made."""
-        return self.folder / "fired"
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.mark = folder, folder / "fired"
+        self.program, self.secret = folder / "engine", folder / "secret.bin"
 
     def build(self) -> Canary:
         """Write them; returns itself."""
@@ -71,28 +65,18 @@ class Canary:
         self._forget()
         return self
 
-    @property
-    def secret(self) -> Path:
-        """The path of a file that no model may read."""
-        return self.folder / "secret.bin"
-
     def _forget(self) -> None:
         """Set the secret's last access to 1970: a file system that saves itself later accesses notes this one."""
         os.utime(self.secret, ns=(0, time.time_ns()))
-
-    @property
-    def program(self) -> Path:
-        """The path of the program."""
-        return self.folder / "engine"
 
     def pickle(self) -> bytes:
         """Return a pickle that fires."""
         return pickle.dumps({"weights": Call(f"touch {self.mark}")})
 
-    def saved(self, content: Any = None) -> bytes:
+    def saved(self) -> bytes:
         """Return a file of torch that fires when it is unpickled."""
         buffer = io.BytesIO()
-        torch.save({"weights": {"w": torch.zeros(2)}, "trap": Call(f"touch {self.mark}"), **(content or {})}, buffer)
+        torch.save({"weights": {"w": torch.zeros(2)}, "trap": Call(f"touch {self.mark}")}, buffer)
         return buffer.getvalue()
 
     def fired(self) -> bool:
@@ -102,24 +86,26 @@ class Canary:
         self._forget()
         return there
 
+    def train(self, *words: str) -> list[str]:
+        """Return the command of a run that stays in the folder."""
+        return ["train.py", *words, *LOCAL, f"checkpoint_dir={self.folder}"]
+
+    def run_file(self, text: str, *words: str) -> list[str]:
+        """Return the command that trains by a run file of this text."""
+        (self.folder / "mine.yaml").write_text(f"# @package _global_\n{text}")
+        return self.train(f"+run={self.folder / 'mine.yaml'}", "name=theirs", *words)
+
+    def sweep_file(self, text: str) -> list[str]:
+        """Return the command that trains a sweep of this text."""
+        (self.folder / "sweep.yaml").write_text(text)
+        return self.train("+sweep=sweep")
+
 
 Words = Callable[[Canary], Sequence[str]]
 Own = Callable[[Canary], Sequence[str] | None]
 """The user's own command, or None where the call itself opened the file without care."""
 
 
-def base(canary: Canary) -> list[str]:
-    """Return the options that keep a run in the canary's folder."""
-    return ["device=cpu", "threads=1", "logger.progress=false", f"checkpoint_dir={canary.folder}"]
-
-
 def copied(place: Place, canary: Canary) -> Path:
     """Return the folder of an unfinished run that came from elsewhere."""
-    target = canary.folder / "theirs" / "self_play"
-    shutil.copytree(place.cut("self_play"), target)
-    return target
-
-
-def resume(target: Path) -> list[str]:
-    """Return the command that continues it."""
-    return ["train.py", f"resume={target.name}", f"checkpoint_dir={target.parent}"]
+    return Path(shutil.copytree(place.cut("self_play"), canary.folder / "theirs" / "self_play"))

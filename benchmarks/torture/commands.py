@@ -14,8 +14,7 @@ import resource
 import shlex
 import signal
 import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from multiprocessing import forkserver
@@ -30,18 +29,13 @@ SECONDS = 600.0
 """Longest time of a command, far beyond what any needs on a machine with ten times its load."""
 MEMORY = 3 << 30
 """Bytes that a command may take beyond those it starts with."""
-BAD_INPUT = 2
-DAMAGED = 4
-"""Exit code of `eval/runs.py` for a run whose files are damaged; the report is printed all the same."""
+BAD_INPUT, DAMAGED = 2, 4
+"""Exit codes: for bad input; of `eval/runs.py` for a run with damaged files, whose report is printed all the same."""
 WARM = (
-    *("sparring.train", "sparring.eval.run", "sparring.eval.runs", "sparring.agents.trainers"),
+    *("sparring.train", "sparring.eval.run", "sparring.eval.runs", "sparring.eval.dogfight.command"),
     *("sparring.agents.ppo.trainer", "sparring.agents.ppo.tasks.dogfight", "sparring.agents.ppo.tasks.diplomacy"),
-    *(
-        "sparring.agents.grpo.trainer",
-        "sparring.agents.llm.cloning.trainer",
-        "transformers.models.llama.modeling_llama",
-    ),
-    *("peft", "tensorboard.summary.writer.event_file_writer", "pandas", "sparring.eval.dogfight.command"),
+    *("sparring.agents.trainers", "sparring.agents.grpo.trainer", "sparring.agents.llm.cloning.trainer"),
+    *("transformers.models.llama.modeling_llama", "peft", "tensorboard.summary.writer.event_file_writer", "pandas"),
 )
 """Modules loaded once; those that are not installed are left out."""
 
@@ -61,18 +55,20 @@ class Ended:
 
     @property
     def crashed(self) -> str:
-        """Why this is a fault whatever the input: a traceback, a signal, a timeout; else empty."""
+        """Why this is a fault whatever the input: a traceback, a signal, a timeout, what a terminal obeys; or empty."""
         if self.code is None:
             return "took too long"
         if "Traceback (most recent call last)" in self.output:
             return f"a traceback that ends in {self.last[:160]!r}"
-        return f"ended by signal {-self.code}" if self.code < 0 else ""
+        if self.code < 0:
+            return f"ended by signal {-self.code}"
+        raw = next((char for char in self.output if not char.isprintable() and char not in "\n\r\t"), "")
+        return f"the output holds {raw!r}, which a terminal may obey" if raw else ""
 
     def refusal(self, *names: str) -> str:
-        """Return the line with which the input was refused; empty if it was not, or if the line names none of `names`.
+        """Return the line with which the input was refused; empty if it was not, or if it names none of `names`.
 
-        One line means: the only one that begins with the command's name, the last one, with nothing that a terminal
-        obeys.
+        It must be the last line, and the only one that begins with the command's name.
         """
         start = f"{self.words[0]}: "
         lines = [line for line in self.output.splitlines() if line.startswith(start)]
@@ -86,16 +82,14 @@ class Ended:
 class Running:
     """A command that runs, with its output in the file `log`."""
 
-    def __init__(self, words: Sequence[str], log: Path, *, place: Path | None = None, file_bytes: int = 0) -> None:
-        """Start it, in the folder `place`, where modules and sweep files are found; `file_bytes` limits files."""
+    def __init__(self, words: Sequence[str], log: Path, place: Path | None = None) -> None:
+        """Start it, in the folder `place`, where modules and sweep files are found."""
         self.words, self.log = tuple(words), log
         log.write_bytes(b"")
-        arguments = (self.words, str(log), place, file_bytes)
-        self.process: ForkServerProcess = _context().Process(target=_live, args=arguments)
+        self.process: ForkServerProcess = _context().Process(target=_live, args=(self.words, str(log), place))
         self.process.start()
 
     def alive(self) -> bool:
-        """Return whether it still runs."""
         return self.process.is_alive()
 
     def kill(self) -> bool:
@@ -107,23 +101,18 @@ class Running:
     def wait(self, seconds: float = SECONDS) -> Ended:
         """Wait for the end, and kill it after `seconds`."""
         self.process.join(seconds)
-        late = self.process.is_alive()
-        if late:
-            self.kill()
-        code = self.process.exitcode
-        return Ended(self.words, None if late else code, self.log.read_text(encoding="utf-8", errors="replace"))
+        late = self.alive() and self.kill()
+        return Ended(self.words, None if late else self.process.exitcode, text(self.log))
 
 
-def run(
-    words: Sequence[str], log: Path, *, place: Path | None = None, file_bytes: int = 0, seconds: float = SECONDS
-) -> Ended:
+def run(words: Sequence[str], log: Path, place: Path | None = None) -> Ended:
     """Run a command to its end, as in `run(["train.py", "resume=first"], log)`."""
-    return Running(words, log, place=place, file_bytes=file_bytes).wait(seconds)
+    return Running(words, log, place).wait()
 
 
 def kept(words: Sequence[str], log: Path) -> Ended:
     """Run a command that must succeed. Raises `RuntimeError` if it does not."""
-    ended = run(words, log, seconds=10 * SECONDS)
+    ended = Running(words, log).wait(10 * SECONDS)
     if ended.code != 0:
         raise RuntimeError(f"without any damage, {ended}")
     return ended
@@ -139,17 +128,13 @@ def _context() -> ForkServerContext:
     return context
 
 
-def _live(words: tuple[str, ...], log: str, place: Path | None, file_bytes: int) -> None:
-    """Be the command `words`: output to `log`, limits, then the entry point of its script."""
-    target = os.open(log, os.O_WRONLY | os.O_APPEND)
-    os.dup2(target, 1)
-    os.dup2(target, 2)
+def _live(words: tuple[str, ...], log: str, place: Path | None) -> None:
+    """Be the command `words`: output to `log`, a limit of memory, then the entry point of its script."""
+    for output in (1, 2):
+        os.dup2(os.open(log, os.O_WRONLY | os.O_APPEND), output)
     sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 - for as long as the process
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
-    if file_bytes:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # Python's own setting, so that a write fails with EFBIG
-        resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
     if place:
         os.chdir(place)
         sys.path.insert(0, str(place))
@@ -159,12 +144,6 @@ def _live(words: tuple[str, ...], log: str, place: Path | None, file_bytes: int)
     sys.exit(main(list(words[1:])))
 
 
-def rows(path: Path) -> Iterator[str]:
-    """Yield the lines of a file that may not exist yet."""
-    if path.is_file():
-        yield from path.read_text(encoding="utf-8", errors="replace").splitlines()
-
-
-def pause(until: float) -> None:
-    """Sleep until this moment of `time.perf_counter`."""
-    time.sleep(max(0.0, until - time.perf_counter()))
+def text(path: Path) -> str:
+    """Return the text of a file that may be damaged; empty if the file does not exist yet."""
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""

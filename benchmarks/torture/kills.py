@@ -14,30 +14,24 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks.torture.commands import SECONDS, Running, pause, rows
+from benchmarks.torture.commands import SECONDS, Running, text
 from benchmarks.torture.part import FAILED, HARMLESS, Place, Step, Verdict
 from benchmarks.torture.runs import RUNS, TinyRun, differences, updates_done
 
-TRAINERS = tuple(RUNS)
-LONGEST_LIFE = 3
-"""Saves after which a life ends at the latest."""
-EARLY = 0.1
-"""Share of lives that end in the start-up, wherever that is."""
-
+LONGEST_LIFE, EARLY = 3, 0.1
+"""Saves after which a life ends at the latest; share of lives that end in the start-up, wherever that is."""
 FROM_THE_START = "from the beginning"
 """What a run says that continues where there is no state yet."""
 
 
-def steps(place: Place, kills: int) -> Iterator[Step]:
+def steps(place: Place) -> Iterator[Step]:
     """Yield a step for every kill, in equal shares over the trainers, and one for the end of each trainer's run."""
-    for number, name in enumerate(TRAINERS):
-        share = kills // len(TRAINERS) + (number < kills % len(TRAINERS))
-        if not share:
-            continue
+    for number, name in enumerate(RUNS):
         victim = Victim(RUNS[name], place, random.Random(f"kills {place.seed} {name}"))
-        for count in range(share):
-            yield Step(name, f"kill {count + 1} of {share}", victim.life, kind=name)
-        yield Step(name, "the end, compared bit for bit", victim.end)
+        share = range(number, place.kills, len(RUNS))
+        yield from (Step(name, f"kill {kill + 1} of {place.kills}", victim.life, kind=name) for kill in share)
+        if share:
+            yield Step(name, "the end, compared bit for bit", victim.end)
 
 
 class Victim:
@@ -51,12 +45,10 @@ class Victim:
 
     @property
     def root(self) -> Path:
-        """Folder of the present round."""
         return self.place.folder / f"kills-{self.run.name}-{self.round}"
 
     @property
     def folder(self) -> Path:
-        """Run folder of the present round."""
         return self.root / self.run.name
 
     def life(self) -> Verdict:
@@ -67,31 +59,31 @@ class Victim:
             running = Running(self.run.command(self.root), self.root / "log")
             self._until_the_moment(running, before)
             if running.kill():
-                where = self._where(running, before)
+                where, after = self._where(running, before), updates_done(self.folder)
                 self.fell[where] += 1
-                self.early += self.folder.exists() and updates_done(self.folder) < 0
-                return Verdict(HARMLESS, f"killed {where} after update {updates_done(self.folder)}", where)
-            wrong = self._finished(running)
-            if wrong:
+                self.early += self.folder.exists() and after < 0
+                return Verdict(HARMLESS, f"killed {where} after update {after}", where)
+            if wrong := self._wrong(running):
                 return Verdict(FAILED, wrong)
 
     def end(self) -> Verdict:
         """Let the run end, and compare it."""
         running = Running(self.run.command(self.root), self.root / "log")
         running.wait(10 * SECONDS)
-        rounds, fell = self.round + 1, ", ".join(f"{count} {where}" for where, count in sorted(self.fell.items()))
-        wrong = self._finished(running)
-        words = f"{rounds} whole {'run' if rounds == 1 else 'runs'} equal to the undisturbed one; kills: {fell}"
-        return Verdict(FAILED, wrong) if wrong else Verdict(HARMLESS, words)
+        if wrong := self._wrong(running):
+            return Verdict(FAILED, wrong)
+        fell = ", ".join(f"{count} {where}" for where, count in sorted(self.fell.items()))
+        runs = f"{self.round} whole {'run' if self.round == 1 else 'runs'}"
+        return Verdict(HARMLESS, f"{runs} equal to the undisturbed one; kills: {fell}")
 
-    def _finished(self, running: Running) -> str:
+    def _wrong(self, running: Running) -> str:
         """Return what is wrong with a run that ended by itself; remove it if nothing is."""
         ended, folder = running.wait(), self.folder
         if ended.code != 0:
             return str(ended)
-        said = "\n".join(rows(folder / "events.jsonl"))
-        wrong = [word for word in ("damaged", "inexact resume", '"alert"') if word in said]
-        wrong += [FROM_THE_START] if said.count(FROM_THE_START) > self.early else []
+        events = text(folder / "events.jsonl")
+        wrong = [word for word in ("damaged", "inexact resume", '"alert"') if word in events]
+        wrong += [FROM_THE_START] if events.count(FROM_THE_START) > self.early else []
         wrong += differences(self.place.whole(self.run.name), folder)
         if wrong:
             return f"{folder}: {', '.join(wrong[:5])}"
@@ -101,7 +93,7 @@ class Victim:
 
     def _until_the_moment(self, running: Running, before: int) -> None:
         if self.rng.random() < EARLY:
-            pause(time.perf_counter() + self.rng.uniform(0.0, 2.0))
+            time.sleep(self.rng.uniform(0.0, 2.0))
             return
         lasts, aim, part = self.rng.randint(0, LONGEST_LIFE), self.rng.random(), self.rng.random()
         start = time.perf_counter()
@@ -110,19 +102,17 @@ class Victim:
         if lasts:
             self.interval = min((time.perf_counter() - start) / lasts, 5.0)
         if aim < 0.5:
-            pause(time.perf_counter() + part * self.interval)
+            time.sleep(part * self.interval)
         elif _wait(running, self._saves):
-            pause(time.perf_counter() + part * 0.004)
+            time.sleep(part * 0.004)
 
     def _saves(self) -> bool:
-        return any(
-            True for place in (self.folder, self.folder / "state", self.folder / "pool") for _ in place.glob(".*.tmp")
-        )
+        return any(any(self.folder.glob(pattern)) for pattern in (".*.tmp", "state/.*.tmp", "pool/.*.tmp"))
 
     def _where(self, running: Running, before: int) -> str:
-        if self.folder.exists() and next(self.folder.rglob(".*.tmp"), None) is not None:
+        if any(self.folder.rglob(".*.tmp")):
             return "in a save"
-        began = "update" in "\n".join(rows(running.log)) or updates_done(self.folder) > before
+        began = "update" in text(running.log) or updates_done(self.folder) > before
         return "in training" if began else "in the start-up"
 
 

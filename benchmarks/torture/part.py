@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.torture.commands import Ended, kept
@@ -46,11 +46,12 @@ def sliced(steps: Iterable[Step]) -> list[Step]:
 
 @dataclass
 class Place:
-    """Folder of everything that is made, and the seed; whole and unfinished runs are made when first needed."""
+    """Folder of everything that is made, seed, and number of kills; runs are made when first needed."""
 
     folder: Path
     seed: int = 0
-    count: int = field(default=0)
+    kills: int = len(RUNS)
+    count: int = 0
 
     def whole(self, name: str) -> Path:
         """Return the folder of an undisturbed run of this trainer."""
@@ -70,21 +71,18 @@ class Place:
 
     def copy(self, run: Path) -> Path:
         """Return a copy of a run folder under the same name, in a new folder."""
-        target = self.fresh() / run.name
-        shutil.copytree(run, target)
-        return target
+        return Path(shutil.copytree(run, self.fresh() / run.name))
 
     def fresh(self) -> Path:
-        """Return a new, empty folder."""
+        """Return a new, empty folder, which lasts until the end of the step."""
         self.count += 1
         target = self.folder / "tried" / f"{self.count:05d}"
         target.mkdir(parents=True)
         return target
 
-    def done(self, folder: Path) -> None:
-        """Remove a folder of `fresh`, or of `copy`, which is inside one."""
-        tried = self.folder / "tried"
-        shutil.rmtree(tried / folder.relative_to(tried).parts[0])
+    def clear(self) -> None:
+        """Remove all folders of `fresh` and `copy`."""
+        shutil.rmtree(self.folder / "tried", ignore_errors=True)
 
 
 def judged(ended: Ended, *names: str, harmless: str = "") -> Verdict:

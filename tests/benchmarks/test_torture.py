@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from benchmarks.torture import __main__ as torture
-from benchmarks.torture import code_execution, code_in_files, commands, files, kills
+from benchmarks.torture import code_execution, commands, files, kills
 from benchmarks.torture.canary import Canary
 from benchmarks.torture.commands import Ended
 from benchmarks.torture.part import FAILED, HARMLESS, REFUSED, Place, Step, Verdict, judged, sliced
@@ -62,7 +62,7 @@ def test_a_canary_fires_by_hand_and_not_from_a_file(place):
 @pytest.mark.parametrize("what", ["zip of SB3", "VecNormalize of SB3"])
 def test_the_payloads_of_sb3_fire_where_sb3_reads_them(tmp_path, what):
     pytest.importorskip("stable_baselines3")
-    ways = {named: own for _, named, own, _ in code_in_files.by_pickle(Place(tmp_path))}
+    ways = {named: own for _, named, own, _ in code_execution.by_pickle(Place(tmp_path))}
     canary = Canary(tmp_path).build()
     ways[what](canary)
     assert canary.fired()
