@@ -92,7 +92,7 @@ class Game:
     network_shape: str = ""
     """Shape of its own network for a `NetworkConfig`; empty if it uses the common network."""
     export: str = ""
-    """ONNX export `(checkpoint, path, *, free)` of its policies, which returns the difference; empty: the common one."""
+    """ONNX export `(checkpoint, path, *, free)` of its policies, returns the difference; empty: the common one."""
     foreign_policies: bool = False
     """True if ONNX models and what Stable-Baselines3 saved can play it."""
     runs: str = ""
