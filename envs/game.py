@@ -91,6 +91,10 @@ class Game:
     """Keys of its policies' contracts, in addition to ids and sizes."""
     network_shape: str = ""
     """Shape of its own network for a `NetworkConfig`; empty if it uses the common network."""
+    export: str = ""
+    """ONNX export `(checkpoint, path, *, free)` of its policies, returns the difference; empty: the common one."""
+    foreign_policies: bool = False
+    """True if ONNX models and what Stable-Baselines3 saved can play it."""
     runs: str = ""
     """Kinds of run, a tuple of `RunConfig` classes, each with the game's section `env`."""
     ppo_task: str = ""

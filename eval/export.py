@@ -1,6 +1,6 @@
 """Export a checkpoint's deterministic policy to ONNX: `python eval/export.py --ckpt final.pt --out agent.onnx`.
 
-`onnx_model.py` documents inputs and outputs of the dogfight, `seat_model.py` those of all others. Models
+`onnx_export/` documents inputs and outputs, `diplomacy/order_export.py` those of Diplomacy. Models
 whose outputs differ from torch are rejected, and of the dogfight those above 250,000 parameters or 10 MB. Needs onnx
 and onnxruntime: `sparring install export`. Exit codes: 0 done, 2 bad input or a package missing (one line on stderr),
 130 stopped with Ctrl-C.
@@ -17,11 +17,9 @@ from runpy import run_path
 if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/export.py")
 
-from sparring.agents.opponents.players import BOT_PREFIX, find_checkpoint, trained_in, trains_language_model
+from sparring.agents.opponents.players import BOT_PREFIX, find_checkpoint, trains_language_model
 from sparring.configs.core.errors import InputError
-from sparring.configs.games import current_id
-from sparring.envs.dogfight import GAME
-from sparring.envs.game import game_of
+from sparring.envs.game import load
 from sparring.eval.command import run_command
 from sparring.eval.options import CommandOptions, CommandText, argument, parse
 
@@ -72,13 +70,13 @@ def export_policy(options: ExportOptions) -> ExportedPolicy:
     _check_trainer(checkpoint)
     from sparring.agents.opponents.dogfight.onnx_file import export_package, parameter_count
     from sparring.agents.policies.checkpoint import game_of_policy, load_checkpoint
-    from sparring.eval.onnx_export.onnx_model import export
     from sparring.eval.onnx_export.seat_model import export_seats
 
     policy, path = load_checkpoint(checkpoint), options.out or checkpoint.with_suffix(".onnx")
     batch = options.batch or (ONE if policy.contract.get("rules") == "challenge" else FREE)
-    dogfight = game_of_policy(policy.contract) is GAME
-    difference = (export if dogfight else export_seats)(policy, path, free=batch == FREE)
+    game = game_of_policy(policy.contract)
+    export = load(game.export) if game and game.export else export_seats
+    difference = export(policy, path, free=batch == FREE)
     data, network = path.read_bytes(), policy.network
     parameters = parameter_count(export_package("onnx").load_model_from_string(data))
     memory = getattr(network, "memory_size", 0) // 2
@@ -88,12 +86,8 @@ def export_policy(options: ExportOptions) -> ExportedPolicy:
 
 def _check_trainer(checkpoint: Path) -> None:
     """Raise `InputError` for the file of a run whose policy has no export, before torch loads."""
-    config = checkpoint.parent / "config.yaml"
-    game = game_of(current_id(trained_in(config)))
-    if trains_language_model(config):
+    if trains_language_model(checkpoint.parent / "config.yaml"):
         raise InputError(f"{checkpoint}: is of a language model, which has no ONNX export; name a run of trainer=ppo")
-    if game and game.network_shape:
-        raise InputError(f"{checkpoint}: the network of orders of {game.id} has no ONNX export; play its .pt file")
 
 
 def _run(arguments: Sequence[str]) -> int:

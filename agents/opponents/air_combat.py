@@ -19,7 +19,7 @@ from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint
 from sparring.agents.policies.loaded_policy import LoadedPolicy, PolicySpaces
 from sparring.agents.policies.policy import Policy
-from sparring.configs.core.errors import InputError, choose
+from sparring.configs.core.errors import choose
 from sparring.configs.opponents import is_code, named_source, registered, registered_name, source_name
 from sparring.envs.air_combat import GAME, rules
 from sparring.envs.air_combat.batch import AirCombatBatch
@@ -63,8 +63,6 @@ def open_player(x: Any, device: str | torch.device = "cpu", *, deterministic: bo
 
 def load_pilot(path: Path, device: str | torch.device, *, deterministic: bool = True) -> Pilot:
     """Load a checkpoint. Raises `InputError` for a file that is none, or of another game or layout."""
-    if path.suffix != ".pt":
-        raise InputError(f"{path}: air combat is played by checkpoints (.pt); give one, or a run's name")
     checkpoint, name = load_checkpoint(path, device), players.display_name(path)
     if checkpoint.contract["id"] != GAME.id:
         raise CheckpointError(players.other_game(path, checkpoint.contract["id"], GAME))

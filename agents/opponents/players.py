@@ -82,7 +82,16 @@ def find_checkpoint(text: str, game: Game | None = None) -> Path:
         raise UnknownNameError(not_found(text, game, CHECKPOINTS, _others_of_run(text)))
     if file.suffix not in POLICIES:
         raise InputError(f"{text}: is no policy ({', '.join(POLICIES)}); give one, a run's name, or {FINAL}")
+    if game:
+        check_plays(file, game)
     return file.resolve()
+
+
+def check_plays(path: Path, game: Game | None = None) -> None:
+    """Raise `InputError` for a file of another project's format, unless such files play `game`."""
+    if path.suffix in POLICIES[1:] and not (game and game.foreign_policies):
+        only = " and ".join(one.title for one in games() if one.foreign_policies)
+        raise InputError(f"{path}: SB3 zips and ONNX models play only {only}; give a .pt file or a run's name")
 
 
 def find_run(text: str, game: Game | None = None) -> Path:

@@ -27,7 +27,7 @@ from sparring.agents.play.seat_matches import SeatPlayer
 from sparring.agents.policies.actor_critic import ActorCritic, alternatives
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.policies.policy import PolicyError
-from sparring.configs.core.errors import InputError, UnknownNameError, suggestion
+from sparring.configs.core.errors import UnknownNameError, suggestion
 from sparring.configs.games import is_imported
 from sparring.configs.opponents import is_code, named_source, registered_name, source_name
 from sparring.envs.spaces import to_scale
@@ -293,8 +293,6 @@ def load_seat_policy(
 
     Raises `CheckpointError` for a file that cannot be used, and `PolicyError` for a policy of other matches.
     """
-    if path.suffix != ".pt":
-        raise InputError(f"{path}: imported games take policies of this project, whose names end in .pt")
     checkpoint, name = load_checkpoint(path, device), players.display_name(path)
     check_contract(name, checkpoint.contract, checkpoint.contract if contract is None else contract)
     return NetworkSeats(

@@ -21,6 +21,7 @@ from typing import Any, NotRequired, get_type_hints
 import torch
 from typing_extensions import TypedDict
 
+from sparring.agents.opponents.players import check_plays
 from sparring.agents.policies.actor_critic import SEAT_KEYS, ActorCritic
 from sparring.agents.policies.networks import build_network, check_shape, check_weights
 from sparring.agents.policies.seat_network import contract_keys
@@ -133,6 +134,7 @@ def load_checkpoint(path: str | Path, device: str | torch.device = "cpu") -> Che
     weights, shape and contract do not match, and `ConfigError` for a path that no file can have.
     """
     path = user_path("path", path)
+    check_plays(path)
     content = _read(path, device)
     version = content.get("format_version")
     if content.get("format") != versions.POLICY_FORMAT or type(version) is not int or version < 1:

@@ -237,18 +237,19 @@ class OrderNetwork(nn.Module):
         entropy = -(log_probs.exp() * log_probs).sum(-1)
         return _total(log_probs, actions.long(), present), (entropy * present).sum(-1)
 
-    def log_probs(self, obs: Tensor, choices: Tensor) -> tuple[Tensor, Tensor]:
+    def log_probs(self, obs: Tensor, choices: Tensor, *, apart: bool = False) -> tuple[Tensor, Tensor]:
         """Return log-probabilities [B, n, K] of every choice, and the mask of present units [B, n].
 
-        In turn, and in winter, they are those after the `choices` int64 [B, n] of the units before. n is at least the
-        most units.
+        In turn, and in winter but with `apart`, they are those after the `choices` int64 [B, n] of the units before. n
+        is at least the most units.
         """
         units, counts = Units(*(values[:, : choices.shape[1]] for values in self._units(obs))), None
         if self.turns is not None:
             events = events_of(choices, units.places, units.targets, units.present & (units.due < 0))
             counts = events.cumsum(1) - events
         log_probs = self._log_probs(self.actor.encoder(obs.unflatten(1, self._seen)), units, counts)
-        return log_probs if self.adjust is None else after_choices(log_probs, choices, units), units.present
+        limited = self.adjust is not None and not apart
+        return after_choices(log_probs, choices, units) if limited else log_probs, units.present
 
     def reset_log_std(self, log_std: float) -> None:
         """There is none."""

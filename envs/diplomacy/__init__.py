@@ -19,6 +19,7 @@ GAME = Game(
     parallel_env="sparring.envs.diplomacy.interfaces.parallel_env:DiplomacyParallelEnv",
     win="most centres",
     network_shape="sparring.agents.policies.order_network:order_network_shape",
+    export="sparring.eval.diplomacy.order_export:export_orders",
     runs="sparring.envs.diplomacy.config:RUNS",
     ppo_task="sparring.agents.ppo.tasks.diplomacy:DiplomacyTask",
     action_space="sparring.envs.diplomacy.interfaces.slots:choice_space",

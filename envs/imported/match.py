@@ -16,7 +16,7 @@ import numpy as np
 from gymnasium.spaces import Space
 
 from sparring.configs.core.errors import ConfigError, choices
-from sparring.configs.games import PACKAGES
+from sparring.configs.games import PACKAGES, ImportedEnvConfig
 
 
 class ImportedMatch(Protocol):
@@ -83,6 +83,15 @@ def make_match(
     make = import_module(f"sparring.envs.imported.{package}").make
     match: ImportedMatch = make(game_id, dict(kwargs), render_mode, observation)
     return match
+
+
+def check_promotion(env: ImportedEnvConfig) -> None:
+    """Raise `ConfigError` for a game of other than two seats, which a sequential test cannot compare."""
+    match = make_match(env.package, env.id, env.kwargs, observation=env.observation)
+    seats = len(match.seats)
+    match.close()
+    if seats != 2:
+        raise ConfigError(f"self_play.promotion=sprt: tests games of two seats, and {env.id} has {seats}; give always")
 
 
 def raised(error: BaseException) -> str:

@@ -92,7 +92,7 @@ def build(network: ActorCritic, contract: Mapping[str, Any], *, free: bool = Fal
     It takes one observation, or with `free` any number of them.
     """
     batch = "N" if free else 1
-    graph = ModelGraph(onnx_file.export_package("onnx"))
+    graph = ModelGraph()
     mirror = Mirror(contract["rules"], network.obs_dim) if contract["mirror"] else None
     shown = _add_mirror(graph, mirror) if mirror else "observation"
     inputs, outputs = {"observation": network.obs_dim}, {"action": ACTIONS}
@@ -165,8 +165,8 @@ def run_recurrent(
 class ModelGraph:
     """Builder of ONNX nodes and weights, layer by layer; values are referred to by name."""
 
-    def __init__(self, onnx: Any) -> None:
-        self.onnx = onnx
+    def __init__(self) -> None:
+        self.onnx: Any = onnx_file.export_package("onnx")
         self.nodes: list[Any] = []
         self.weights: list[Any] = []
 

@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.agents.opponents.dogfight.onnx_file import export_package
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import Checkpoint
 from sparring.agents.policies.encoders import PictureEncoder
@@ -27,7 +26,7 @@ from sparring.agents.policies.memory import Sequences
 from sparring.agents.policies.role_trunks import Trunk
 from sparring.agents.policies.seat_network import SeatNetwork
 from sparring.envs.spaces import EPSILON, REACH, Normalizer
-from sparring.eval.onnx_export.onnx_model import DECISIONS, ExportError, ModelGraph, run_recurrent, write_model
+from sparring.eval.onnx_export.onnx_model import DECISIONS, ModelGraph, run_recurrent, write_model
 
 END = 2**31 - 1
 """End of a slice up to the last column."""
@@ -40,9 +39,6 @@ def export_seats(checkpoint: Checkpoint, path: Path, *, free: bool = True) -> fl
     from torch, and `InputError` if a package is missing.
     """
     network = checkpoint.network.cpu().eval()
-    if not isinstance(network, ActorCritic):
-        name = checkpoint.contract["id"]
-        raise ExportError(f"{checkpoint.path}: the network of orders of {name} has no ONNX export; play its .pt file")
     data = build_seats(network, checkpoint, free=free)
     difference = seat_disagreement(network, data, normalizer_of(checkpoint))
     write_model(checkpoint, path, data, difference)
@@ -60,7 +56,7 @@ def normalizer_of(checkpoint: Checkpoint) -> Normalizer:
 
 def build_seats(network: ActorCritic, checkpoint: Checkpoint, *, free: bool) -> bytes:
     """Return the greedy policy as a serialized, checked ONNX model with its contract as metadata."""
-    graph = ModelGraph(export_package("onnx"))
+    graph = ModelGraph()
     seen = _add_normalized(graph, normalizer_of(checkpoint))
     if not isinstance(network, SeatNetwork):
         _add_greedy(graph, network, graph.layer(network.actor, seen))

@@ -109,10 +109,6 @@ class ImportedTask:
         if not self.processes.first:
             return None
         options, seats = self.config.self_play, self.env.seats
-        if options.promotion == "sprt" and seats != 2:
-            raise ConfigError(
-                f"self_play.promotion=sprt: tests games of two seats, and this one has {seats}; give always"
-            )
         self.self_play = self_play.open_self_play(
             self.env if self.processes.alone else self_play.BroadcastEnv(self.env, self.processes),
             folder,

@@ -12,8 +12,6 @@ from sparring.configs.load import load
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.air_combat.batch import AirCombatBatch
 from sparring.envs.air_combat.rules import CombatOptions
-from sparring.envs.diplomacy.batch import DiplomacyBatch
-from sparring.envs.diplomacy.movement_batch import MovementBatch
 from sparring.eval.export import main
 from sparring.eval.onnx_export.onnx_model import run_recurrent
 
@@ -104,13 +102,3 @@ def test_a_trained_run_of_gymnasium_gives_the_actions_of_the_loaded_policy(tmp_p
     rows = np.random.default_rng(1).normal(size=(30, *policy.observation_space.shape)).astype(np.float32)
     actions, _ = run_recurrent(data, rows, np.zeros((30, 0), np.float32))
     np.testing.assert_allclose(actions, policy.act(torch.from_numpy(rows)), rtol=0.0, atol=1e-5)
-
-
-@pytest.mark.parametrize("all_phases", [False, True])
-def test_the_network_of_orders_is_refused_with_what_to_do(all_phases, tmp_path, capsys):
-    contract = MovementBatch(DiplomacyBatch(1, threads=1), all_phases=all_phases, seed=1).contract
-    network = build_network(shape_for(contract, NetworkConfig(hidden=8, all_phases=all_phases)), seed=1)
-    save_checkpoint(tmp_path / "final.pt", network, contract=contract, training={})
-    assert main(["--ckpt", str(tmp_path / "final.pt")]) == 2
-    assert "network of orders of sparring/Diplomacy-v0 has no ONNX export; play its .pt" in capsys.readouterr().err
-    assert not (tmp_path / "final.onnx").exists()

@@ -1,0 +1,92 @@
+"""Exported policies of Diplomacy order as torch does, in positions of games that bots or random choices reached."""
+
+import numpy as np
+import pytest
+import torch
+
+from sparring.agents.policies.checkpoint import load_checkpoint, save_checkpoint
+from sparring.agents.policies.networks import build_network, shape_for
+from sparring.configs.core.files import CHECKPOINTS
+from sparring.configs.schema import NetworkConfig
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.movement_batch import MovementBatch
+from sparring.envs.diplomacy.observation import AT
+from sparring.eval.diplomacy.order_export import order_disagreement
+from sparring.eval.export import main
+from sparring.eval.onnx_export.onnx_model import run_recurrent
+
+
+def positions(network, count=16, steps=20):
+    """Rows [B, D] of all powers in games of a policy that draws its orders."""
+    generator, rows = torch.Generator().manual_seed(9), []
+    games = MovementBatch(DiplomacyBatch(count, threads=1), all_phases=network.config.all_phases, seed=4)
+    for _ in range(steps):
+        rows.append(games.obs.flatten(0, 1).clone())
+        games.step(network.act(rows[-1], generator=generator)[0].unflatten(0, (count, -1)))
+    games.close()
+    return torch.cat(rows)
+
+
+def agree(network, file, batch):
+    """Compare orders and probabilities with torch's; return both."""
+    obs = positions(network) if batch == "free" else positions(network, 2, 6)
+    actions, flat = run_recurrent(file.read_bytes(), obs.numpy(), np.zeros((len(obs), 0), np.float32))
+    probabilities = flat.reshape(len(obs), 17, 37)
+    expected, _ = network.act(obs, deterministic=True)
+    np.testing.assert_array_equal(actions, expected)
+    log_probs, present = network.log_probs(obs, expected.long(), apart=True)
+    np.testing.assert_allclose(probabilities, log_probs.exp().detach(), rtol=0.0, atol=1e-5)
+    assert present.any(1).sum() > len(obs) / 4
+    assert len(np.unique(actions, axis=0)) > 5
+    return obs, actions
+
+
+@pytest.mark.parametrize("batch", ["1", "free"])
+@pytest.mark.parametrize("in_turn", [False, True])
+@pytest.mark.parametrize("all_phases", [False, True])
+def test_orders_and_probabilities_equal_those_of_torch(all_phases, in_turn, batch, tmp_path):
+    contract = MovementBatch(DiplomacyBatch(1, threads=1), all_phases=all_phases, seed=1).contract
+    options = NetworkConfig(hidden=12, blocks=2, all_phases=all_phases, in_turn=in_turn)
+    network, generator = build_network(shape_for(contract, options), seed=1), torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for weight in network.parameters():
+            if weight.dim() > 1:
+                weight.add_(0.3 * torch.randn(weight.shape, generator=generator))
+    file = tmp_path / "final.pt"
+    save_checkpoint(file, network, contract=contract, training={})
+    assert main(["--ckpt", str(file), "--batch", batch]) == 0
+    obs, actions = agree(load_checkpoint(file).network, file.with_suffix(".onnx"), batch)
+    if all_phases and batch == "free":
+        phases = obs.view(len(obs), 75, -1)[:, 0, AT["phase"]].argmax(-1)
+        acted = {int(phase) for phase in phases[(actions > 0).any(1)]}
+        assert acted == {0, 1, 2, 3, 4}
+
+
+@pytest.mark.parametrize("batch", ["1", "free"])
+def test_the_released_student_is_exported(batch, tmp_path):
+    file = tmp_path / "student.onnx"
+    student = CHECKPOINTS / "released" / "diplomacy_student.pt"
+    assert main(["--ckpt", str(student), "--out", str(file), "--batch", batch]) == 0
+    agree(load_checkpoint(student).network, file, batch)
+
+
+def test_a_model_of_other_weights_is_found_to_differ(tmp_path):
+    """The check before a model is written can fail."""
+    student = CHECKPOINTS / "released" / "diplomacy_student.pt"
+    assert main(["--ckpt", str(student), "--out", str(tmp_path / "student.onnx")]) == 0
+    network = load_checkpoint(student).network
+    with torch.no_grad():
+        network.actor.hold.bias.add_(0.01)
+    data, obs = (tmp_path / "student.onnx").read_bytes(), positions(network, 1, 2)
+    assert order_disagreement(network, data, obs) > 1e-4
+
+
+@pytest.mark.parametrize("suffix", [".zip", ".onnx"])
+@pytest.mark.parametrize("game", ["diplomacy", "chess", "air_combat", "openspiel", "pettingzoo", "gymnasium"])
+def test_a_policy_of_another_project_plays_only_the_dogfight(game, suffix, tmp_path, capsys):
+    from sparring.eval.run import main as evaluate
+
+    (file := tmp_path / f"model{suffix}").write_bytes(b"PK")
+    assert evaluate(["--env", game, "--ckpt", str(file), "--quiet"]) == 2
+    (line,) = [text for text in capsys.readouterr().err.splitlines() if "model" in text]
+    assert "SB3 zips and ONNX models play only the dogfight; give a .pt file or a run's name" in line
