@@ -122,6 +122,18 @@ def read_listed(path: Path, *, follow: bool = False) -> bytes:
     return data
 
 
+def damage(folder: Path) -> list[str]:
+    """Return a line for every file in `folder` that is not as its readable manifest lists it."""
+    lines = []
+    for name in listed(folder, unless={}):
+        try:
+            if Path(name).name == name and (folder / name).is_file():
+                read_listed(folder / name)
+        except ManifestError as error:
+            lines.append(f"{error}; restore it from a copy, or remove it")
+    return lines
+
+
 def listed(folder: Path, *, unless: Mapping[str, str]) -> dict[str, str]:
     """Return the SHA-256 of every file in the folder's manifest, by name; `unless` if it cannot be read."""
     try:
