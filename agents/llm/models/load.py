@@ -283,7 +283,8 @@ def _stored(folder: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
 
     for file in sorted(folder.glob("*.safetensors")):
         if not _header_bytes(file) <= min(file.stat().st_size, MOST_TEXT):
-            raise ModelError(f"model {folder}: {file.name} has a header above its size or {MOST_TEXT} bytes")
+            wrong = f"its header is larger than the file or {MOST_TEXT} bytes"
+            raise ModelError(f"model {folder}: cannot be loaded ({file.name}: {wrong})")
         try:
             with safe_open(file, framework="pt") as tensors:
                 for name in tensors.keys():  # noqa: SIM118

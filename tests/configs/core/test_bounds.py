@@ -129,7 +129,7 @@ def test_the_header_of_safetensors_fits_its_file_and_the_bound(tmp_path, header)
         with file.open("r+b") as stream:
             stream.truncate(1 << 30)
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(ModelError, match=f"model.safetensors has a header above its size or {MOST_TEXT} bytes"):
+    with pytest.raises(ModelError, match=f"safetensors: its header is larger than the file or {MOST_TEXT}"):
         check_sizes(tmp_path)
 
 
