@@ -25,6 +25,12 @@ KNOWN_GAME = re.compile(
 )
 """Games of PettingZoo that a file may name: numbered modules of its packages, made by their own functions. Any other
 module or function runs only when a command line names it."""
+FILE_OPTION = re.compile(
+    r"(file|filename|path|dir)s?$|(^|_)(file|filename|path|dir|directory|folder)s?(_|$)", re.IGNORECASE
+)
+"""Names of a game's own options that give a file, which the game reads or writes."""
+FILE_TEXT = re.compile(r"[/\\]|(file|filename|path|dir)s?\s*=", re.IGNORECASE)
+"""A path, or a game inside another with such an option, as in efg_game(filename=x)."""
 OBSERVATIONS = ("auto", "information_state", "observation")
 PROBABILITY = "[0, 1]"
 ENV_ID = Form(r"[A-Za-z0-9_][A-Za-z0-9_./:-]{0,99}", "an id known to Gymnasium, such as CartPole-v1")
@@ -165,6 +171,22 @@ def module_of(env: EnvConfig) -> str:
 def module_of_game(package: str, game_id: str) -> str:
     """Return the module whose code runs when a game of `PACKAGES` is made, empty for the packages' own games."""
     return "" if package == "openspiel" or KNOWN_GAME.fullmatch(game_id) else game_id.partition(":")[0]
+
+
+def files_of_game(game_id: str, kwargs: Mapping[str, Any]) -> dict[str, str]:
+    """Return the options of a game of `PACKAGES` that may name a file; under `id` an id that holds such an option."""
+    texts = {"id": game_id, **kwargs}
+    return {
+        name: text
+        for name, text in texts.items()
+        if isinstance(text, str) and text and (FILE_OPTION.search(name) or FILE_TEXT.search(text))
+    }
+
+
+def files_of(env: EnvConfig) -> dict[str, str]:
+    """Return what `files_of_game` does for an environment, by the options' keys; empty for other kinds."""
+    named = files_of_game("", env.kwargs) if isinstance(env, ImportedEnvConfig) else {}
+    return {f"env.kwargs.{name}": text for name, text in named.items()}
 
 
 def _bare(env_id: str) -> str:

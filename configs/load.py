@@ -18,10 +18,10 @@ from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import ConfigError, choose, listed, require_package, suggestion
 from sparring.configs.core.files import ROOT, IrregularFileError, read_regular_text, user_path
 from sparring.configs.foreign_names import in_our_words
-from sparring.configs.games import OWN, is_retired, module_of, run_message
+from sparring.configs.games import OWN, files_of, is_retired, module_of, run_message
 from sparring.configs.kinds import declared, first_runs, run_kinds
 from sparring.configs.opponents import code_to_type
-from sparring.configs.overrides import override_texts, parse_override
+from sparring.configs.overrides import as_override, override_texts, parse_override
 from sparring.configs.resume import missing_opponents, resume_call
 from sparring.configs.scale import shrink
 from sparring.configs.schema import LABEL, RunConfig
@@ -176,6 +176,12 @@ def _check_typed(config: RunConfig, typed: Sequence[Override]) -> None:
         raise ConfigError(
             f"{source}: its engine is the program {program}; if you trust it, add env.engine.path={program}"
         )
+    for key, text in files_of(config.env).items():
+        if not {key, "env.kwargs"} & keys:
+            raise ConfigError(
+                f"{source}: its game may read or write the file in {key}={text}; if you trust it, add "
+                f"{key}={as_override(text)}"
+            )
     for name, option in code_to_type(config, [override.value() for override in typed]).items():
         noun = {"reward": "reward", "env.outcome": "outcome"}.get(option.partition("=")[0], "opponent")
         raise ConfigError(

@@ -16,9 +16,10 @@ from typing import Any
 
 from sparring.configs.core.errors import ConfigError, as_called
 from sparring.configs.core.files import CHECKPOINTS, ROOT
-from sparring.configs.games import module_of
+from sparring.configs.games import files_of, module_of
 from sparring.configs.language import SHARED, LeagueConfig
 from sparring.configs.opponents import code_to_type, named_opponents, registered
+from sparring.configs.overrides import as_override
 from sparring.configs.schema import GRPORunConfig, PPORunConfig, RunConfig
 from sparring.configs.serialization import options
 
@@ -47,6 +48,7 @@ def resume_hint(config: RunConfig, name: str) -> str:
         given.append(f"env.id={config.env.id}")
     if program := config.env.program:
         given.append(f"env.engine.path={program}")
+    given += [f"{key}={as_override(text)}" for key, text in files_of(config.env).items()]
     given += dict.fromkeys(code_to_type(config, []).values())
     names = [name for name in _plain_words(config) if name in registered()]
     if names:

@@ -10,7 +10,7 @@ earlier state may need it again.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,12 +21,13 @@ from typing_extensions import TypedDict
 
 from sparring.configs.core.archive import TensorFileError
 from sparring.configs.core.errors import InputError, choose
-from sparring.configs.core.files import check_folder, make_folder, read_regular, read_regular_text, write_atomically
+from sparring.configs.core.files import check_folder, make_folder, read_json, read_regular, write_atomically
 from sparring.configs.core.tensor_file import Tensors, pack, sha256, unpack
 from sparring.configs.core.typed import Count, Digest, Text, naming, read, require, shown
 from sparring.configs.schema import EVICTIONS
 
 INDEX = "index.json"
+FIX = "restore it from a copy, or remove it to train on without it"
 
 
 class PoolError(InputError):
@@ -139,7 +140,7 @@ class Pool:
         try:
             data = read_regular(path)
             if sha256(data) != snapshot.sha256:
-                raise PoolError(f"{path}: is damaged (its SHA-256 is not the one in {INDEX}); remove the pool folder")
+                raise PoolError(f"{path}: is damaged (its SHA-256 is not the one in {INDEX}); {FIX}")
             content = unpack(data, device)
         except FileNotFoundError as error:
             raise PoolError(f"{path}: is listed in {INDEX} but missing; restore it or remove the pool") from error
@@ -155,6 +156,38 @@ class Pool:
     def rows(self) -> list[dict[str, Any]]:
         """Return the index as plain data, for `restore`."""
         return [asdict(snapshot) for snapshot in self._snapshots]
+
+    def lost(
+        self,
+        snapshots: Sequence[Snapshot],
+        held: Mapping[str, Mapping[str, torch.Tensor]],
+        alert: Callable[[str], None],
+    ) -> set[str]:
+        """Verify the files of `snapshots` and return the names of those missing, with a line to `alert` for each.
+
+        A missing or damaged file whose exact weights are in `held`, by name, is written again. Raises `PoolError` for
+        any other damaged one, and for one that the disk does not give.
+        """
+        gone = set()
+        for snapshot in snapshots:
+            path, wrong, weights = self.path(snapshot.name), "is damaged", held.get(snapshot.name)
+            try:
+                if sha256(read_regular(path)) == snapshot.sha256:
+                    continue
+            except FileNotFoundError:
+                wrong = "is missing"
+            except OSError as error:
+                raise PoolError(f"{path}: cannot be read ({error.strerror})") from error
+            data = pack({"shape": self._shape, "weights": weights}) if weights else b""
+            if sha256(data) == snapshot.sha256:
+                write_atomically(path, data)
+                alert(f"{path}: {wrong}; it is written again from the training state")
+            elif path.exists():
+                raise PoolError(f"{path}: {wrong} (its SHA-256 is not the one in the training state); {FIX}")
+            else:
+                gone.add(snapshot.name)
+                alert(f"{path}: {wrong}; {snapshot.name} leaves the pool, and training goes on without it")
+        return gone
 
     def restore(self, snapshots: Sequence[Snapshot]) -> None:
         """Make `snapshots` the pool's; if the index cannot be written now, the next snapshot writes it.
@@ -221,7 +254,7 @@ class Pool:
 
 def _read_index(path: Path) -> list[Snapshot]:
     try:
-        return read_rows(json.loads(read_regular_text(path)))
+        return read_rows(read_json(path))
     except (ValueError, RecursionError) as error:
         raise PoolError(
             f"{path}: is not a pool index ({error}); remove it, a resumed run rewrites it from its state"

@@ -122,13 +122,20 @@ class SelfPlay:
             "tried_at": self._tried_at,
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a `state_dict`; the environment is restored separately."""
-        self.league = read_league(state["league"])
+    def load_state_dict(self, state: dict[str, Any], weights: Sequence[Mapping[str, Tensor]] = ()) -> None:
+        """Continue from a `state_dict`; the environment is restored separately.
+
+        `weights` are those of the slots, where the training state has all of them: they restore a damaged file.
+        Snapshots without a file leave pool and league. Raises `PoolError` for other damage, before any file is changed.
+        """
+        snapshots = read_rows(state["pool"])
+        lost = self.pool.lost(snapshots, dict(zip(state["slots"], weights, strict=False)), self.alert)
+        self.league = rules.leave(read_league(state["league"]), lost)
         self._rng.bit_generator.state = state["rng"]
-        self.pool.restore(read_rows(state["pool"]))
+        self.pool.restore([snapshot for snapshot in snapshots if snapshot.name not in lost])
         self.save_league()
-        self.slots, self._drawn_at = state["slots"], state["drawn_at"]
+        self.slots = ["" if name in lost else name for name in state["slots"]]  # the next deal draws all if one is ""
+        self._drawn_at = state["drawn_at"]
         self.refused, self._tried_at = state["refused"], state["tried_at"]
 
     def files(self) -> list[str]:

@@ -26,7 +26,7 @@ from sparring.agents.run.signals import StopRequest
 from sparring.agents.run.states import StateFolder, TrainingState, reading
 from sparring.configs.core.errors import ConfigError, InputError, as_called
 from sparring.configs.core.files import naming_files
-from sparring.configs.core.manifest import listed, repair_manifest
+from sparring.configs.core.manifest import damage, listed, repair_manifest
 from sparring.configs.core.session import GuardConfig
 from sparring.configs.core.tensor_file import check_finite
 from sparring.configs.core.typed import ContentError
@@ -128,7 +128,8 @@ class RunSession:
         if state and state.summary.get("config_sha256", self.fingerprint) != self.fingerprint:
             raise ConfigError(changed_config(folder))
         repaired = repair_manifest(folder.path, _policies(state))
-        return OpenedFolder(folder, claim.existed, state, changed, [*alerts, repaired] if repaired else alerts)
+        alerts += [repaired] if repaired else []
+        return OpenedFolder(folder, claim.existed, state, changed, [*alerts, *damage(folder.path)])
 
     def open_logs(self) -> None:
         """Open the logs, at the position of the state found; a state that is refused before has changed no file.

@@ -21,7 +21,7 @@ from typing import Any, NotRequired
 from typing_extensions import TypedDict
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.files import check_file, check_folder, read_regular, read_regular_text, write_atomically
+from sparring.configs.core.files import check_file, check_folder, read_json, read_regular, write_atomically
 from sparring.configs.core.typed import Count, Digest, read
 
 MANIFEST, DAMAGED = "manifest.json", ".damaged"
@@ -83,7 +83,7 @@ def refuse_training_state(path: Path, given: str) -> None:
     """Raise `TrainingStateError` if the file or folder `path` is a state of a run; `given` is how the user named it."""
     folder = path.parent if path.name == STATE else path
     try:
-        content = json.loads(read_regular_text(folder / MANIFEST, follow=True))
+        content = read_json(folder / MANIFEST, follow=True)
     except (OSError, ValueError, RecursionError):
         return
     if not isinstance(content, dict) or content.get("format") != STATE_FORMAT:
@@ -120,6 +120,18 @@ def read_listed(path: Path, *, follow: bool = False) -> bytes:
     if entry["sha256"] != _sha256(data) or entry.get("bytes", len(data)) != len(data):
         raise ManifestError(f"{path}: is damaged or was replaced: its size or SHA-256 is not the one in {MANIFEST}")
     return data
+
+
+def damage(folder: Path) -> list[str]:
+    """Return a line for every file in `folder` that is not as its readable manifest lists it."""
+    lines = []
+    for name in listed(folder, unless={}):
+        try:
+            if Path(name).name == name and (folder / name).is_file():
+                read_listed(folder / name)
+        except ManifestError as error:
+            lines.append(f"{error}; restore it from a copy, or remove it")
+    return lines
 
 
 def listed(folder: Path, *, unless: Mapping[str, str]) -> dict[str, str]:
@@ -180,7 +192,7 @@ def _entry(data: bytes) -> dict[str, Any]:
 
 def _read(path: Path, *, follow: bool = False) -> dict[str, dict[str, Any]]:
     try:
-        entries = json.loads(read_regular_text(path, follow=follow))
+        entries = read_json(path, follow=follow)
         return {name: dict(entry) for name, entry in read(dict[str, ListedFile], entries).items()}
     except FileNotFoundError:
         return {}

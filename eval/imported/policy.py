@@ -6,6 +6,7 @@ for the packages' own games (`configs.games.module_of_game`), it is imported onl
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -20,7 +21,7 @@ from sparring.agents.opponents.seats import MatchSeats, NetworkSeats, load_seat_
 from sparring.agents.play.seat_matches import SeatPlayer
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
-from sparring.configs.games import is_imported, module_of_game
+from sparring.configs.games import files_of_game, is_imported, module_of_game
 from sparring.envs.imported.batch import MatchBatch, make_batch
 from sparring.envs.imported.match import ImportedMatch, make_match, raised
 from sparring.envs.imported.rows import SeatRows
@@ -44,8 +45,12 @@ class ImportedGame:
 
     @property
     def modules(self) -> list[str]:
-        """Modules whose code runs when a match is made and counted, except for the packages' own games."""
-        modules = (module_of_game(self.package, self.id), self.outcome.partition(":")[0])
+        """Modules whose code runs when a match is made and counted, except for the packages' own games.
+
+        Then options as NAME=TEXT that may name a file, which the game reads or writes.
+        """
+        modules = [module_of_game(self.package, self.id), self.outcome.partition(":")[0]]
+        modules += [f"{name}={text}" for name, text in files_of_game(self.id, self.kwargs).items()]
         return [module for module in dict.fromkeys(modules) if module]
 
     def batch(self, games: int, seed: int) -> MatchBatch:
@@ -100,12 +105,13 @@ def game_of_policy(player: NetworkSeats) -> ImportedGame:
 
 
 def check_modules(path: Path | str, game: ImportedGame, allowed: Sequence[str]) -> None:
-    """Refuse to import a module that only a file names, because importing runs its code."""
+    """Refuse to import a module that only a file names, because importing runs its code, or to open such a file."""
     missing = [module for module in game.modules if module not in allowed]
     if missing:
+        opens = "may read or write the file in" if "=" in missing[0] else "runs the code of the module"
         raise InputError(
-            f"{path}: plays {game.name}, and making that runs the code of the module {missing[0]}; if you trust it, "
-            f"add --import {' '.join(game.modules)}"
+            f"{path}: plays {game.name}, and making that {opens} {missing[0]}; if you trust it, add --import "
+            f"{shlex.join(game.modules)}"
         )
     if extra := [module for module in allowed if module not in game.modules]:
         raise InputError(f"--import {extra[0]}: {game.name} needs no such module; leave it out")

@@ -211,7 +211,7 @@ class ImportedTask:
             self.env.load_state_dict(stored["matches"])
         if not self.processes.first:
             return
-        self.self_play.load_state_dict(stored["league"])
+        self.self_play.load_state_dict(stored["league"], stored["matches"].get("slots", ()))
         self._best = stored["best"]
         if not episodes:
             self.self_play.slots = [""] * self.env.slots  # the next deal draws all of them

@@ -1,5 +1,7 @@
 """Games that a stranger's file names: those of this installation, never another callable, and no module is imported."""
 
+import os
+import re
 import sys
 
 import pytest
@@ -9,6 +11,7 @@ import sparring
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.games import GymnasiumEnvConfig, ImportedEnvConfig, module_of
 from sparring.configs.load import load
+from sparring.configs.resume import resume_hint
 from sparring.configs.serialization import from_plain, to_plain
 from sparring.envs.imported.names import found_elsewhere
 from sparring.eval.imported.policy import ImportedGame, check_modules
@@ -111,6 +114,74 @@ def test_what_the_user_types_is_trusted():
     own = "my_package.game:make"
     assert load(["env=pettingzoo", f"env.id={own}"]).env.id == own
     check_modules("final.pt", ImportedGame("pettingzoo", own), ["my_package.game"])
+
+
+FILE_OPTIONS = [
+    "filename",
+    "instances_file",
+    "boards_file",
+    "word_list_file",
+    "auto_rom_install_path",
+    "log_dirs",
+    "map",
+]
+
+
+@pytest.fixture
+def fifo(tmp_path, monkeypatch):
+    """A FIFO, at which a game that opens it would wait for ever; making any game ends the process."""
+    os.mkfifo(tmp_path / "fifo")
+    pyspiel = pytest.importorskip("pyspiel")
+    monkeypatch.setattr(pyspiel, "load_game", lambda *given: sys.exit(f"{given} was made"))
+    return tmp_path / "fifo"
+
+
+@pytest.mark.parametrize("option", FILE_OPTIONS)
+def test_a_file_that_only_a_file_names_is_not_opened(option, fifo):
+    typed = f"env.kwargs.{option}={fifo}"
+    refusal = rf"in {re.escape(typed)}; if you trust it, add {re.escape(typed)}$"
+    mine = fifo.parent / "mine.yaml"
+    env = {"package": "openspiel", "id": "efg_game", "kwargs": {option: str(fifo)}}
+    mine.write_text(yaml.safe_dump({"env": env, "defaults": ["openspiel"]}))
+    with pytest.raises(ConfigError, match=refusal):
+        load([f"+run={mine}"])
+    config = load([f"+run={mine}", typed])
+    assert config.env.kwargs == {option: str(fifo)}
+    (fifo.parent / "run").mkdir()
+    (fifo.parent / "run" / "config.yaml").write_text(yaml.safe_dump(to_plain(config)))
+    for given in ([], ["env.id=efg_game"], ["env.kwargs.players=2"]):
+        with pytest.raises(ConfigError, match=refusal):
+            load(["resume=run", f"checkpoint_dir={fifo.parent}", *given])
+    assert load(["resume=run", f"checkpoint_dir={fifo.parent}", typed]).env.kwargs == {option: str(fifo)}
+    assert typed in resume_hint(config, "run")
+    game = ImportedGame("openspiel", "efg_game", {option: str(fifo)})
+    with pytest.raises(
+        InputError, match=rf"the file in {option}={fifo}; if you trust it, add --import {option}={fifo}$"
+    ):
+        check_modules("final.pt", game, ())
+    check_modules("final.pt", game, [f"{option}={fifo}"])
+
+
+@pytest.mark.parametrize(
+    ("game_id", "kwargs"),
+    [
+        ("efg_game(filename=x)", {}),
+        ("turn_based_simultaneous_game(game=nfg_game(filename=x))", {}),
+        ("repeated_game", {"stage_game": "nfg_game(filename = x)"}),
+        ("efg_game", {"filename": "x"}),
+        ("efg_game", {"FileName": "..\\x"}),
+    ],
+)
+def test_a_policy_names_no_file_of_its_game(game_id, kwargs):
+    with pytest.raises(InputError, match="may read or write the file in"):
+        check_modules("final.pt", ImportedGame("openspiel", game_id, kwargs), ())
+
+
+@pytest.mark.parametrize(
+    "kwargs", [{"direction": "left"}, {"board_size": 3}, {"obs_type": "rgb_image"}, {"filename": ""}]
+)
+def test_other_options_of_a_game_need_no_trust(kwargs):
+    check_modules("final.pt", ImportedGame("openspiel", "leduc_poker(players=3)", kwargs), ())
 
 
 @pytest.mark.parametrize("kwargs", [{"a": {"b": 1}}, {"a": [1, object()]}, {"a": b"x"}, {"a-b": 1}, {"__class__ ": 1}])
