@@ -18,7 +18,7 @@ Holds = Callable[[str], bool]
 
 
 @dataclass(frozen=True)
-class Frame:
+class ReasoningFrame:
     """Marks around reasoning, or around the answer, as regular expressions.
 
     Attributes:
@@ -38,17 +38,19 @@ class Frame:
 
 
 FRAMES = (
-    Frame("Gemma 4", r"<\|channel>", r"<channel\|>"),
-    Frame("Granite 3.2", r"Here(?: is|['’]s) my thought process:", r"Here(?: is|['’]s) my response:"),
-    Frame("Apertus", r"<\|inner_prefix\|>", r"<\|inner_suffix\|>"),
-    Frame("Kimi K3", r"<\|open\|>think<\|sep\|>", r"<\|close\|>think<\|sep\|>"),
-    Frame("Kimi K3", r"<\|open\|>response<\|sep\|>", r"<\|close\|>response<\|sep\|>", answer=True),
-    Frame("openPangu", r"\[unused16\]", r"\[unused17\]"),
-    Frame("Inkling", r"<\|content_thinking\|>", r"<\|content_text\|>"),
-    Frame("HyperCLOVA X Think", r"<\|im_start\|>assistant/think\n", r"<\|im_end\|>\s{0,9}<\|im_start\|>assistant\b"),
-    Frame("Solar Open", r"<\|begin\|>assistant<\|think\|>", r"<\|begin\|>assistant<\|content\|>"),
-    Frame("Muse", r"(?<=to=self)<\|message\|>", r"(?<=to=user)<\|message\|>"),
-    Frame("Open WebUI", r'<details\b[^<>]{0,200}type="reasoning"[^<>]{0,200}>', "</details>", prompted=False),
+    ReasoningFrame("Gemma 4", r"<\|channel>", r"<channel\|>"),
+    ReasoningFrame("Granite 3.2", r"Here(?: is|['’]s) my thought process:", r"Here(?: is|['’]s) my response:"),
+    ReasoningFrame("Apertus", r"<\|inner_prefix\|>", r"<\|inner_suffix\|>"),
+    ReasoningFrame("Kimi K3", r"<\|open\|>think<\|sep\|>", r"<\|close\|>think<\|sep\|>"),
+    ReasoningFrame("Kimi K3", r"<\|open\|>response<\|sep\|>", r"<\|close\|>response<\|sep\|>", answer=True),
+    ReasoningFrame("openPangu", r"\[unused16\]", r"\[unused17\]"),
+    ReasoningFrame("Inkling", r"<\|content_thinking\|>", r"<\|content_text\|>"),
+    ReasoningFrame(
+        "HyperCLOVA X Think", r"<\|im_start\|>assistant/think\n", r"<\|im_end\|>\s{0,9}<\|im_start\|>assistant\b"
+    ),
+    ReasoningFrame("Solar Open", r"<\|begin\|>assistant<\|think\|>", r"<\|begin\|>assistant<\|content\|>"),
+    ReasoningFrame("Muse", r"(?<=to=self)<\|message\|>", r"(?<=to=user)<\|message\|>"),
+    ReasoningFrame("Open WebUI", r'<details\b[^<>]{0,200}type="reasoning"[^<>]{0,200}>', "</details>", prompted=False),
 )
 """Marks that are not tags of the names below. All begin with a bracket or with "Here"."""
 THOUGHT_TAGS = (
