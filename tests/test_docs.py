@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import tomllib
 from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree
@@ -70,12 +71,16 @@ def test_files_named_without_a_folder_exist():
 
 
 def test_modules_exist():
-    """`sparring.a.b.c` is a module, or a name in the module `sparring.a.b`; `sparring.name` is public."""
+    """`sparring.a.b.c` is a module or a name in one; `sparring.name` is public, or a group of entry points."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    groups = {group.removeprefix("sparring.") for group in project["entry-points"]}
 
     def exists(name):
         parts = name.split(".")
         paths = [ROOT.joinpath(*parts[:n]) for n in range(len(parts) - 2, len(parts) + 1) if n > 0]
-        return parts[0] in sparring.__all__ or any(path.with_suffix(".py").exists() or path.is_dir() for path in paths)
+        return parts[0] in {*sparring.__all__, *groups} or any(
+            path.with_suffix(".py").exists() or path.is_dir() for path in paths
+        )
 
     names = re.compile(r"`(?:from )?sparring\.([\w.]+)")
     assert by_page(NOW, lambda _, text: [name for name in names.findall(text) if not exists(name)]) == {}

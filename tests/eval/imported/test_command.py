@@ -160,5 +160,5 @@ def test_a_loaded_policy_plays_in_a_loop_of_pettingzoo(memory, tmp_path):
 def test_results_are_not_summed_up_with_those_of_the_dogfight(tmp_path):
     path = save_run(tmp_path / "run", "pettingzoo", TICTACTOE)
     sparring.evaluate(path, opponents="random", games=2, out=tmp_path / "run")
-    with pytest.raises(InputError, match="is of a game of PettingZoo or OpenSpiel, and only evaluations of the dog"):
+    with pytest.raises(InputError, match="is of a game of another package, and only evaluations of the dog"):
         read_results(str(tmp_path / "run"))
