@@ -16,7 +16,7 @@ from sparring.eval.export import main
 from sparring.eval.onnx_export.onnx_model import run_recurrent
 
 
-def positions(network, count=16, steps=20):
+def positions(network, count=16, steps=40):
     """Rows [B, D] of all powers in games of a policy that draws its orders."""
     generator, rows = torch.Generator().manual_seed(9), []
     games = MovementBatch(DiplomacyBatch(count, threads=1), all_phases=network.config.all_phases, seed=4)
@@ -29,7 +29,8 @@ def positions(network, count=16, steps=20):
 
 def agree(network, file, batch):
     """Compare orders and probabilities with torch's; return both."""
-    obs = positions(network) if batch == "free" else positions(network, 2, 6)
+    untrained = build_network(network.shape, seed=1)  # orders at random, so that units are dislodged
+    obs = positions(untrained) if batch == "free" else positions(untrained, 2, 6)
     actions, flat = run_recurrent(file.read_bytes(), obs.numpy(), np.zeros((len(obs), 0), np.float32))
     probabilities = flat.reshape(len(obs), 17, 37)
     expected, _ = network.act(obs, deterministic=True)
@@ -52,6 +53,7 @@ def test_orders_and_probabilities_equal_those_of_torch(all_phases, in_turn, batc
         for weight in network.parameters():
             if weight.dim() > 1:
                 weight.add_(0.3 * torch.randn(weight.shape, generator=generator))
+        network.actor.hold.bias.sub_(3.0)  # units move, retreat and build
     file = tmp_path / "final.pt"
     save_checkpoint(file, network, contract=contract, training={})
     assert main(["--ckpt", str(file), "--batch", batch]) == 0
