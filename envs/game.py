@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparring.configs.core.errors import InputError, choose
@@ -23,6 +24,9 @@ EXTRAS = {"chess": "chess"}
 
 
 WIN_RATE = "win rate"
+FOREIGN_POLICIES = (".onnx", ".zip")
+"""Suffixes of policies that other programs wrote."""
+
 HELD_OUT_PREFIX = "held_out:"
 """Start of the names of scripted players that no run trains against."""
 
@@ -157,6 +161,13 @@ def game_with_id(env_id: str) -> Game:
     if game is None:
         raise InputError(f"env.id={env_id}: is no game of this project; choose from {', '.join(g.id for g in games())}")
     return game
+
+
+def check_plays(path: Path, game: Game | None = None) -> None:
+    """Raise `InputError` for a file of another project's format, unless such files play `game`."""
+    if path.suffix in FOREIGN_POLICIES and not (game and game.foreign_policies):
+        only = " and ".join(one.title for one in games() if one.foreign_policies)
+        raise InputError(f"{path}: SB3 zips and ONNX models play only {only}; give a .pt file or a run's name")
 
 
 def plain_bot(name: str) -> str:

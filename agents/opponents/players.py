@@ -22,7 +22,7 @@ from sparring.configs.games import PACKAGES, current_id
 from sparring.configs.kinds import run_kind
 from sparring.configs.opponents import is_code
 from sparring.configs.schema import LanguageRunConfig
-from sparring.envs.game import HELD_OUT_PREFIX, Game, game_of, games
+from sparring.envs.game import HELD_OUT_PREFIX, Game, check_plays, game_of, games
 
 ONNX = ".onnx"
 """File suffix of an ONNX agent."""
@@ -85,13 +85,6 @@ def find_checkpoint(text: str, game: Game | None = None) -> Path:
     if game:
         check_plays(file, game)
     return file.resolve()
-
-
-def check_plays(path: Path, game: Game | None = None) -> None:
-    """Raise `InputError` for a file of another project's format, unless such files play `game`."""
-    if path.suffix in POLICIES[1:] and not (game and game.foreign_policies):
-        only = " and ".join(one.title for one in games() if one.foreign_policies)
-        raise InputError(f"{path}: SB3 zips and ONNX models play only {only}; give a .pt file or a run's name")
 
 
 def find_run(text: str, game: Game | None = None) -> Path:

@@ -21,7 +21,6 @@ from typing import Any, NotRequired, get_type_hints
 import torch
 from typing_extensions import TypedDict
 
-from sparring.agents.opponents.players import check_plays
 from sparring.agents.policies.actor_critic import SEAT_KEYS, ActorCritic
 from sparring.agents.policies.networks import build_network, check_shape, check_weights
 from sparring.agents.policies.seat_network import contract_keys
@@ -45,7 +44,7 @@ from sparring.configs.core.typed import (
 from sparring.configs.kinds import run_kind
 from sparring.configs.language import ADAPTER
 from sparring.configs.serialization import check_option
-from sparring.envs.game import Game, game_of, games
+from sparring.envs.game import Game, check_plays, game_of, games
 
 CONTRACT_KEYS = ("id", "version", "obs_dim", "continuous", "binary")
 """Keys of every contract; `Game.contract_keys` are those of one game."""

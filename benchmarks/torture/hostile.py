@@ -74,7 +74,9 @@ def _folders() -> dict[str, Change]:
         "metrics.jsonl of lists": ("metrics.jsonl", f"{LISTS}\n" * 3),
         "events.jsonl of escapes": ("events.jsonl", f"{log}\n"),
     }
-    return changes | {what: partial(_text, name, content) for what, (name, content) in texts.items()}
+    for what, (name, content) in texts.items():
+        changes[what] = partial(_text, name, content)
+    return changes
 
 
 def _link(name: str, folder: Path, outside: Path) -> None:

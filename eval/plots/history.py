@@ -24,7 +24,7 @@ from sparring.agents.opponents.players import find_folder, runs_with
 from sparring.agents.run.log_files import EVENTS, METRICS
 from sparring.configs.core.errors import InputError, choices, suggestion
 from sparring.configs.core.files import read_regular
-from sparring.eval.stats.aggregate import student_95
+from sparring.curriculum.student import student_95
 
 STEPS = "env_steps"
 MILLION = 1e6

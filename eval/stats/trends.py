@@ -17,7 +17,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from sparring.eval.stats.aggregate import student_95
+from sparring.curriculum.student import student_95
 
 LEAST_POINTS = 10
 """Averages that are left at least."""

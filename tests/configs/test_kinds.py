@@ -90,7 +90,7 @@ def test_help_says_whose_an_option_is():
     line = "env.num_envs=256 [1, 1000000]; ppo and sb3 only Matches, or copies of the environment, played at once."
     assert line in text
     assert "grpo.steps=200 [1, 10000000]; grpo only" in text
-    assert "trainer=ppo ppo, sb3, grpo, clone" in text
+    assert "trainer=ppo clone, distill, grpo, ppo, sb3" in text
     assert "env.id=sparring/Dogfight-v1 an id" in text
     assert "seed=1 [0, 2147483647]" in text
 

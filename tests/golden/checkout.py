@@ -35,10 +35,14 @@ FIXED = {
 """Variables that decide how numbers are made, or that only slow down."""
 DROPPED = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PYTHONPATH")
 NO_FINDER = """\
+import pathlib
 import sys
 
 installed = "editable___sparring"
 sys.meta_path[:] = [finder for finder in sys.meta_path if installed not in str(getattr(finder, "__module__", ""))]
+for folder in [path for path in sys.path if path.endswith("site-packages")]:
+    for link in pathlib.Path(folder).glob("_sparring*.pth"):  # an installation that names its checkout
+        sys.path[:] = [path for path in sys.path if path not in link.read_text().splitlines()]
 """
 PROBE = """\
 import importlib, json, sys

@@ -24,9 +24,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparring.configs.core.errors import InputError
+from sparring.curriculum.student import student_95
 from sparring.eval.analysis.record import History, RunRecord
 from sparring.eval.analysis.reports.series import first_known
-from sparring.eval.stats.aggregate import Estimate, student_95
+from sparring.eval.stats.aggregate import Estimate
 from sparring.eval.stats.trends import trend
 
 AXES: Mapping[str, str] = {

@@ -68,7 +68,8 @@ def deadlock(*_, **__):
     print("compiling", flush=True)
     lock(mutex)
 wp.load_module = deadlock
-import train, sys
+import sys
+import sparring.train as train
 sys.exit(train.main())
 """
 """A call of native code that does not end, in which Python runs no handler, as in Warp's compiler."""
@@ -94,7 +95,8 @@ def interrupted(root, script, at):
 
 
 TRIES = """
-import sys, time, train
+import sys, time
+import sparring.train as train
 import sparring.agents.ppo.trainer as trainer
 trainer.estimate_seconds = lambda *_, **__: (print('trying', flush=True), time.sleep(90))
 sys.exit(train.main())

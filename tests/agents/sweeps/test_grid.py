@@ -21,7 +21,7 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.sweeps.file import LAUNCHERS, launchers
 from sparring.configs.sweeps.plan import HydraLauncher, SweepWorkers, read_grid
 
-ROOT = Path(train.__file__).resolve().parent
+ROOT = Path(train.__file__).resolve().parents[1]
 
 TINY = ["+run=gymnasium", "threads=1", "max_updates=1", "env.num_envs=2", "ppo.rollout_steps=8"]
 TINY += ["ppo.minibatch_size=16"]

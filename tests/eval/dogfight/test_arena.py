@@ -93,11 +93,11 @@ def test_cells_played_before_an_interruption_are_kept(make_checkpoint, tmp_path,
     code = Entrant("code", PythonPolicy(lambda obs: obs[:, :3] * 0, name="code"))
     plan, played = replace(SHORT, kept=kept), []
 
-    def cut_at_the_third(pair, regime, plan):
+    def cut_at_the_third(pair, regime, plan, *recorder):
         played.append(pair[1].name)
         if len(played) == 3:
             raise KeyboardInterrupt
-        return play_cell(pair, regime, plan)
+        return play_cell(pair, regime, plan, *recorder)
 
     monkeypatch.setattr(arena, "play_cell", cut_at_the_third)
     with pytest.raises(KeyboardInterrupt):

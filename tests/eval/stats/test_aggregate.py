@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sparring.eval.stats.aggregate import improvement, interquartile_mean, kendall_tau, spread, student_95
+from sparring.curriculum.student import student_95
+from sparring.eval.stats.aggregate import improvement, interquartile_mean, kendall_tau, spread
 
 RESAMPLES = 1000
 
