@@ -58,7 +58,10 @@ Change = Callable[[Path, Path], None]
 
 def _folders() -> dict[str, Change]:
     log = json.dumps({"time": 1.0, "env_steps": 1, "kind": "alert", "text": f"{ESCAPE}<script>"})
-    changes = {"the training states a link out": partial(_link, "state"), "the pool a link out": partial(_link, "pool")}
+    changes: dict[str, Change] = {
+        "the training states a link out": partial(_link, "state"),
+        "the pool a link out": partial(_link, "pool"),
+    }
     for name in ("config.yaml", "metrics.jsonl", "final.pt", "league.json"):
         changes[f"{name} a link out"] = partial(_link, name)
         changes[f"{name} a FIFO"] = partial(_fifo, name)
