@@ -15,6 +15,7 @@ from sparring.configs.core.manifest import ManifestError, read_listed
 from sparring.configs.serialization import read_options, read_yaml
 from sparring.curriculum.league.file import LeagueError, LeagueFile
 from sparring.curriculum.pool import Pool, PoolError
+from sparring.eval.analysis.reports.rules import RulesError, load_rules
 
 
 @pytest.fixture
@@ -105,10 +106,13 @@ LAUGHS = "a: &a [x, x]\n" + "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n" 
         ("x: " + "y" * MOST_YAML, f"at most {MOST_YAML} are read"),
     ],
 )
-def test_yaml_beyond_the_bounds_is_refused(text, message):
+def test_yaml_beyond_the_bounds_is_refused(tmp_path, text, message):
     for read in (read_yaml, read_options):
         with pytest.raises(ConfigError, match=message):
             read(text)
+    (tmp_path / "rules.yaml").write_text(text)
+    with pytest.raises(RulesError, match=message):
+        load_rules(tmp_path / "rules.yaml")
 
 
 def test_yaml_within_the_bounds_is_read():
