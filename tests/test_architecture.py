@@ -279,14 +279,14 @@ RECORDED = ROOT / "tests" / "part_imports.txt"
 """Imports from the core into parts, and between parts other than `ARROWS`; a line may leave, none may come."""
 ARROWS = {("diplomacy", "language"), ("chess", "language")}
 CEILINGS = {
-    CORE: 26_270,
+    CORE: 26_242,
     "air_combat": 5_938,
     "chess": 4_262,
     "diplomacy": 16_712,
     "dogfight": 7_072,
     "imported": 5_946,
-    "language": 9_065,
-    "runs": 9_327,
+    "language": 9_057,
+    "runs": 9_331,
 }
 """Lines. The core's ceiling only falls; a part's is raised only by a commit that names its new capability."""
 DELETABLE = ("air_combat", "chess", "diplomacy")

@@ -19,7 +19,6 @@ from typing import Any
 from sparring.configs.core.archive import TensorFileError
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import (
-    MOST_TEXT,
     IrregularFileError,
     discard,
     make_folder,
@@ -163,13 +162,13 @@ def read_state(path: Path) -> TrainingState:
         raise DamagedStateError(f"{path / STATE}: {error}") from error
 
 
-def _read_file(path: Path, most: int | None = None) -> bytes:
+def _read_file(path: Path) -> bytes:
     """Return the content of a state's file.
 
     One that is missing is damage. Any other error of the disk may pass, and the state be whole.
     """
     try:
-        return read_regular(path, most=most)
+        return read_regular(path)
     except (FileNotFoundError, IrregularFileError) as error:
         raise DamagedStateError(f"{path}: cannot be read ({error.strerror})") from error
     except OSError as error:
@@ -181,7 +180,7 @@ def _read_file(path: Path, most: int | None = None) -> bytes:
 
 def _read_manifest(path: Path) -> dict[str, Any]:
     file = path / MANIFEST
-    data = _read_file(file, MOST_TEXT)
+    data = _read_file(file)
     try:
         manifest = json.loads(data.decode())
         _check_version(path, manifest)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from sparring.configs.core.errors import printable
 from sparring.curriculum.ratings import Result
 from sparring.curriculum.score import GameCounts, Scored, count_pairs
+from sparring.curriculum.score import wilson as wilson  # an import path of the release before
 from sparring.envs.dogfight.rules import CHALLENGE_GRAVITY, ENV_ID, HELD_OUT
 from sparring.eval.stats.ratings import VIRTUAL_POINTS, Anchor, Rating, rate
 
