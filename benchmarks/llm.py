@@ -2,7 +2,7 @@
 
 Same random weights, adapter, prompts, batch and mean length of answers; contestants take turns, each time in a process
 of its own, and medians count. A second table is a whole step of ours with its games: time outside the model, memory.
-What is found already read is compared with a cache that would forget nothing. A line says what a position's trie costs.
+What is found already read is compared with a cache that would forget nothing.
 
     python benchmarks/llm.py --rounds 5 --turns 3
 """
@@ -23,7 +23,7 @@ if not __package__:
 from benchmarks.command import run_script
 from benchmarks.report import heading, publish, table
 
-OURS, TRL, STEP, TRIE = "ours", "TRL", "step", "trie"
+OURS, TRL, STEP = "ours", "TRL", "step"
 COLUMNS = ("trainer", "answer tokens", "drawn", "sampled / s", "to TRL", "learned / s", "to TRL", "both / s", "to TRL")
 STEP_COLUMNS = ("part", "seconds", "decisions / s", "outside the model")
 NUMBERS = ("groups", "samples", "hidden", "layers", "seed", "rounds", "turns", "threads")
@@ -37,7 +37,7 @@ def main() -> int:
         print(json.dumps(measure_alone(args)))
         return 0
     title = heading("GRPO on a small language model", ("torch", "transformers", "trl"))
-    runs: dict[str, list[Found]] = {OURS: [], TRL: [], STEP: [], TRIE: []}
+    runs: dict[str, list[Found]] = {OURS: [], TRL: [], STEP: []}
     for number in range(args.turns):
         for name in runs:
             print(f"turn {number + 1} of {args.turns}: {name}", file=sys.stderr)
@@ -59,7 +59,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2, help="CPU threads of every contestant")
     parser.add_argument("--quick", action="store_true", help="a few samples of a small model: does it run?")
     parser.add_argument("--out", type=Path, help="markdown file to write as well")
-    parser.add_argument("--alone", choices=[OURS, TRL, STEP, TRIE], help=argparse.SUPPRESS)
+    parser.add_argument("--alone", choices=[OURS, TRL, STEP], help=argparse.SUPPRESS)
     parser.add_argument("--length", type=int, default=0, help=argparse.SUPPRESS)
     args = parser.parse_args()
     vars(args).update(QUICK if args.quick else {})
@@ -81,7 +81,7 @@ def in_its_own_process(name: str, args: argparse.Namespace, length: int) -> Foun
 
 def measure_alone(args: argparse.Namespace) -> Found:
     """Return the medians of one contestant, and the peak memory of this process in MiB."""
-    from benchmarks.llm_parts import ours, trie, trl_peer
+    from benchmarks.llm_parts import ours, trl_peer
     from benchmarks.llm_parts.work import Size
 
     size = Size(args.groups, args.samples, args.hidden, args.layers, args.seed)
@@ -89,8 +89,6 @@ def measure_alone(args: argparse.Namespace) -> Found:
         found = ours.measure(size, rounds=args.rounds, threads=args.threads)
     elif args.alone == TRL:
         found = trl_peer.measure(size, rounds=args.rounds, threads=args.threads, length=args.length)
-    elif args.alone == TRIE:
-        found = trie.measure(size, rounds=args.rounds, threads=args.threads)
     else:
         found = ours.measure_step(size, threads=args.threads)
     return found | {"peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0}
@@ -117,18 +115,8 @@ def report(args: argparse.Namespace, found: dict[str, Found]) -> str:
             f"## A step of ours at {size}, one year of games\n",
             table(STEP_COLUMNS, step_rows(step)),
             f"The mask, all that keeps answers legal, takes {step['mask']:.1%} of such a step.\n",
-            f"{trie_line(found[TRIE])}\n",
             f"Peak memory: {step['peak']:.0f} MiB.",
         ]
-    )
-
-
-def trie_line(trie: Found) -> str:
-    """Return the cost of a position's trie in words."""
-    return (
-        f"Trie of a position with {trie['units']:.0f} units: {trie['new']:.1f} ms where its orders were never met, "
-        f"{trie['known']:.1f} ms where all were, {trie['shared']:.1f} ms for all samples of a group (median of "
-        f"{trie['positions']:.0f} positions, the greatest with {trie['most']:.0f} units)."
     )
 
 

@@ -10,12 +10,9 @@ import numpy as np
 import pytest
 
 from benchmarks import llm
-from benchmarks.llm_parts import ours, trie
+from benchmarks.llm_parts import ours
 from benchmarks.llm_parts.work import Size, requests_of
 from sparring.agents.llm.backend import Decision
-from sparring.agents.llm.decoding.constraint import LineTokens
-from sparring.agents.llm.models.tiny import game_tokenizer
-from sparring.envs.diplomacy.prompts.requests import probes
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE = Size(groups=2, samples=2, hidden=32, layers=1, seed=1)
@@ -86,23 +83,6 @@ def test_a_row_compares_samples_per_second_with_trl():
     found["TRL"] = {"sample": 4.0, "learn": 2.0, "answer": 20.0}
     assert llm.row("ours", found, 8) == ["ours", "20.0", "7.0", "8.0", "4.00", "4.0", "1.00", "2.7", "2.00"]
     assert llm.row("TRL", found, 8)[2:] == ["20.0", "2.0", "1.00", "4.0", "1.00", "1.3", "1.00"]
-
-
-def test_a_trie_is_measured_with_its_orders_new_and_known(monkeypatch):
-    """In every round the tokenizer is given the orders once, all together, after those that try it out."""
-    learned, learn = [], LineTokens._learn
-    monkeypatch.setattr(LineTokens, "_learn", lambda self, texts: (learned.append(len(texts)), learn(self, texts)))
-    positions = trie.largest(SIZE)
-    units = [position.lines for position in positions]
-    assert units == sorted(units)
-    assert len(units) == trie.POSITIONS
-    found = trie.milliseconds(game_tokenizer("diplomacy"), positions[-1], 4, 2)
-    texts = {option.text for menu in positions[-1].options for option in menu}
-    assert [number for number in learned if number != learned[0]] == [len(texts - set(probes()))] * 3  # one to warm up
-    assert min(found.values()) > 0
-    measured = trie.measure(SIZE, rounds=1, threads=1)
-    assert (measured["units"], measured["most"]) == (units[len(units) // 2], units[-1])
-    assert f"Trie of a position with {units[len(units) // 2]} units: " in llm.trie_line(measured)
 
 
 def test_a_step_is_its_parts():

@@ -1,7 +1,4 @@
-"""Recorded missiles and flares, and matches as Tacview files.
-
-benchmarks/air_combat/acmi_readers.py compares with readers of other projects.
-"""
+"""Recorded missiles and flares, and matches as Tacview files; docs/results/air_combat_flight.md has other readers."""
 
 import re
 

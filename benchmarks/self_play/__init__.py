@@ -1,1 +1,0 @@
-"""Recipes of self-play side by side, measured by best responses."""

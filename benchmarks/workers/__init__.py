@@ -1,1 +1,0 @@
-"""Tasks of the executor: games a second of some workers, measured, and of many, simulated from recorded tasks."""
