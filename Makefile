@@ -39,7 +39,7 @@ help:
 	@echo "make demo    install what it runs into .venv, train the quickstart policy, print its table, write a replay"
 	@echo "make install install into .venv what training and evaluation need, at the versions of constraints.txt"
 	@echo "make setup   install everything: the same, the extras and the test tools"
-	@echo "make test    the same, then lint, types and all tests"
+	@echo "make test    the same, then lint, types and all tests; PART=dogfight: those of the core and one part"
 	@echo "make slow    long fuzzing of all stored files, many examples of properties, and the tests against vLLM, installed into .venv-vllm"
 	@echo "make docs    the documentation site, written to build/site"
 	@echo "make lint    ruff and mypy only"
@@ -91,7 +91,7 @@ test: style kernels
 	@$(MAKE) --no-print-directory -j 2 types pytest
 
 pytest:
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(if $(PART),--part=$(PART)) $(PYTEST_ARGS)
 
 # A broken link, and a page that docs/README.md does not list, are errors.
 docs: setup

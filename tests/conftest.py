@@ -10,10 +10,12 @@ import ipaddress
 import os
 import pickle
 import socket
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from benchmarks.structure_parts.parts import CORE, PARTS, part_of_test
 from sparring.agents.distributed import pools, tasks
 from sparring.configs import opponents
 
@@ -22,6 +24,7 @@ settings.register_profile("few", max_examples=25, deadline=None)
 settings.register_profile("many", max_examples=1000, deadline=None)
 settings.load_profile("few")
 
+TESTS = Path(__file__).parent
 LONG = ("test_tutorials.py", "test_wheel.py", "test_site.py", "test_fuzz.py", "test_every_run.py", "test_gpu.py")
 """Files whose tests take longest. They come first: at the end, one process would wait for the other's last."""
 NOWHERE = "http://127.0.0.1:9"
@@ -138,6 +141,18 @@ def with_trial(no_trial, monkeypatch):
     from sparring.agents.ppo import trainer
 
     monkeypatch.setattr(trainer, "estimate_seconds", no_trial)
+
+
+def pytest_addoption(parser):
+    parser.addoption("--part", choices=PARTS, help="run the tests of the core and of this part only")
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Leave out the tests of other parts than that of `--part`; None lets pytest decide."""
+    wanted = config.getoption("--part")
+    if not wanted or not collection_path.is_relative_to(TESTS):
+        return None
+    return part_of_test(collection_path.relative_to(TESTS)) not in (CORE, wanted) or None
 
 
 def pytest_collection_modifyitems(items):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import structure
-from benchmarks.structure_parts.parts import CORE, PARTS, crossings, lines, part_of, sources
+from benchmarks.structure_parts.parts import CORE, PARTS, crossings, lines, part_of, part_of_test, sources
 from sparring.configs.core.errors import InputError
 from tests.configs.run_configs import slow_but
 from tests.golden.checkout import copy_working_tree
@@ -366,3 +366,18 @@ def test_the_rest_trains_and_evaluates_when_parts_are_deleted(parts, tmp_path):
         [sys.executable, "-c", USE], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("path", "part"),
+    [
+        ("envs/diplomacy/board/test_board.py", "diplomacy"),
+        ("envs/chess", "chess"),
+        ("agents/ppo/tasks/test_air_combat.py", "air_combat"),
+        ("eval/analysis/test_rules.py", "runs"),
+        ("agents/ppo/test_losses.py", CORE),
+        ("conftest.py", CORE),
+    ],
+)
+def test_a_file_of_tests_belongs_to_the_part_that_it_mirrors(path, part):
+    assert part_of_test(Path(path)) == part

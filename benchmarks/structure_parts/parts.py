@@ -33,6 +33,12 @@ def part_of(path: str) -> str:
     return next((name for name, pattern in PARTS.items() if re.match(pattern, path)), CORE)
 
 
+def part_of_test(path: Path) -> str:
+    """Return the part of a file or folder below tests/: that of the files which it mirrors, or `CORE`."""
+    name = path.as_posix().replace("test_", "")
+    return part_of(name if path.suffix else f"{name}/")
+
+
 def sources(root: Path) -> dict[str, str]:
     """Return the source of every product file by its path; those behind the links of `sparring/` only once."""
     paths = [path for room in ROOMS for path in ([root / room] if "." in room else (root / room).rglob("*.py"))]
