@@ -6,14 +6,18 @@ Options of all games are here, those of one in `envs/<game>/config.py`; YAML fil
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from sparring.configs import language
 from sparring.configs.core.allowed import Form, option
-from sparring.configs.core.parts import part_names
+from sparring.configs.core.errors import ConfigError
+from sparring.configs.core.parts import moved, part_names
 from sparring.configs.core.session import GuardConfig, LoggerConfig, NetworkConfig
 from sparring.configs.games import MAGNET, MEMORY, ONLY_IMPORTED, EnvConfig, GymnasiumEnvConfig, ImportedEnvConfig
+
+RUNS_OF_LANGUAGE_MODELS = ("LanguageRunConfig", "GRPORunConfig", "CloneRunConfig")
+__getattr__ = moved(__name__, dict.fromkeys(RUNS_OF_LANGUAGE_MODELS, "sparring.configs.language.runs"))
 
 GYMNASIUM = "Gymnasium's environments"
 IMPORTED = "games of PettingZoo and OpenSpiel"
@@ -247,6 +251,8 @@ class RunConfig:
     """Number of players of a match."""
     multiple: ClassVar[int] = 1
     """Divides the matches played at once and the games of an evaluation, so that every seat is played alike."""
+    language_model: ClassVar[bool] = False
+    """True if it trains a language model."""
     lacks: ClassVar[tuple[str, ...]] = ()
     """Keys, without item numbers, that its sections share with other kinds and that have no effect here."""
     idle: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = ()
@@ -292,6 +298,19 @@ class RunConfig:
     def check(self) -> None:
         """Refuse options of the kind that do not fit together; raises `ConfigError` with one line."""
 
+    def may_change(self, key: str, now: RunConfig) -> bool:
+        """Return whether a continued run may have the option `key` as in `now`; raises `ConfigError` for its value."""
+        return False
+
+    def start_from(self, run: str) -> str:
+        """Return the option with which a new run starts from the policy of `run`; empty if there is none."""
+        return ""
+
+    @classmethod
+    def migrated(cls, plain: Mapping[str, Any]) -> dict[str, Any]:
+        """Return stored options of earlier versions as they are written today; raises `ConfigError`."""
+        return dict(plain)
+
 
 @dataclass
 class PPORunConfig(RunConfig):
@@ -308,6 +327,14 @@ class PPORunConfig(RunConfig):
     self_play: SelfPlayConfig = field(default_factory=SelfPlayConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     guard: GuardConfig = field(default_factory=GuardConfig)
+
+    def check(self) -> None:
+        """Refuse a number of games that the seats do not divide; raises `ConfigError`."""
+        check_games(self.evaluation, self.multiple)
+
+    def start_from(self, run: str) -> str:
+        """Return the option with which a new run starts from the policy of `run`."""
+        return f"init_from={run}"
 
 
 @dataclass
@@ -348,39 +375,9 @@ class ImportedRunConfig(NamedOpponentsRunConfig):
     phases: list[PhaseConfig] = field(default_factory=lambda: [PhaseConfig(stages=[StageConfig(bots=[RANDOM])])])
 
 
-@dataclass
-class LanguageRunConfig(RunConfig):
-    """A language model in a game."""
-
-    lacks: ClassVar[tuple[str, ...]] = ("env.num_envs", *DOGFIGHT_CHECKS, "evaluation.video_every")
-
-    dry_run: bool = False
-    """Print the data, the schedule and the rewards of reference answers, and stop: no model is loaded. Runs of chess
-    have it (rookworld_*); --cfg prints the configuration of any run."""
-    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
-    guard: GuardConfig = field(default_factory=GuardConfig)
-    model: language.LanguageModelConfig = field(default_factory=language.LanguageModelConfig)
-    endpoint: language.EndpointConfig = field(default_factory=language.EndpointConfig)
-
-
-@dataclass
-class GRPORunConfig(LanguageRunConfig):
-    """GRPO trains a language model."""
-
-    trainers = ("grpo",)
-
-    trainer: str = option("grpo", TRAINERS)
-    grpo: language.GRPOConfig = field(default_factory=language.GRPOConfig)
-    league: language.LeagueConfig = field(default_factory=language.LeagueConfig)
-    overfit: language.OverfitConfig = field(default_factory=language.OverfitConfig)
-
-
-@dataclass
-class CloneRunConfig(LanguageRunConfig):
-    """A language model imitates given answers."""
-
-    trainers = ("clone",)
-    lacks: ClassVar[tuple[str, ...]] = (*LanguageRunConfig.lacks, *language.ONLY_ADAPTERS, "guard")
-
-    trainer: str = option("clone", TRAINERS)
-    clone: language.CloneConfig = field(default_factory=language.CloneConfig)
+def check_games(evaluation: EvaluationConfig, multiple: int) -> None:
+    """Refuse a number of games that is not a multiple; raises `ConfigError`."""
+    games = evaluation.games
+    if games % multiple and (evaluation.every or games != EvaluationConfig.games):
+        fix = f"must be a multiple of {multiple}, so that it plays every power alike; try {games + -games % multiple}"
+        raise ConfigError(f"evaluation.games={games}: {fix}")

@@ -26,13 +26,14 @@ import yaml
 from sparring.agents.run.signals import Stopped, stopping_at_once
 from sparring.agents.trainers import train, train_run
 from sparring.configs.core.errors import InputError, UnknownNameError, as_called, choose
+from sparring.configs.core.parts import parts
 from sparring.configs.core.status import end_now, quiet_on_closed_pipe, say
 from sparring.configs.foreign_names import in_our_words, translation
 from sparring.configs.help import FIRST_STEPS, OVERVIEW, help_on, option_keys
 from sparring.configs.load import load
-from sparring.configs.schema import LanguageRunConfig
 from sparring.configs.serialization import to_plain
 from sparring.configs.sweeps.plan import names_sweep, read_grid, read_sweep
+from sparring.envs.game import load as reference
 
 FLAGS = ("--help", "-h", "--cfg", "--multirun", "-m")
 BAD_INPUT = 2
@@ -81,10 +82,8 @@ def _run(arguments: Sequence[str]) -> int:
     if "--cfg" in flags:
         print(yaml.safe_dump(to_plain(config), sort_keys=False), end="")
         return 0
-    if isinstance(config, LanguageRunConfig) and config.dry_run:
-        from sparring.agents.llm.models.load import preview
-
-        print("\n".join(preview(config)))
+    if getattr(config, "dry_run", False):
+        print("\n".join(reference(parts("trainers")[config.trainer].preview)(config)))
         return 0
     train(config)
     return 0

@@ -39,9 +39,8 @@ from sparring.agents.run.session import RunSession
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.configs.language import OverfitConfig
-from sparring.configs.schema import GRPORunConfig
-from sparring.envs.game import text_game
-from sparring.envs.text import RolloutPlan
+from sparring.configs.language.runs import GRPORunConfig
+from sparring.envs.text import RolloutPlan, text_game
 
 CONTROL = "zero_rate"
 """Player with the weights of the first step."""

@@ -2,13 +2,15 @@
 
 The groups are `sparring.games` (a `Game`), `sparring.commands` (a `CommandPlace`) and `sparring.trainers` (a
 `TrainerPlace`). Those of this project are in pyproject.toml, where a checkout reads them without being installed; a
-part whose folder was deleted is not listed. Those of other packages come from what pip installed beside them.
+part whose folder was deleted is not listed, nor one that `needs` it. Those of other packages come from what pip
+installed beside them.
 """
 
 from __future__ import annotations
 
 import tomllib
 import warnings
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module, metadata
 from typing import Any, NamedTuple
@@ -27,6 +29,8 @@ class CommandPlace(NamedTuple):
     """Whether it needs the extra `train`."""
     order: int = 100
     """Its position in the overview, ascending."""
+    needs: tuple[str, ...] = ()
+    """Modules of other parts without which it is not listed."""
 
 
 class TrainerPlace(NamedTuple):
@@ -39,6 +43,12 @@ class TrainerPlace(NamedTuple):
     processes: bool = True
     """Whether torchrun can start it."""
     order: int = 100
+    check_sources: str = ""
+    """Function "module:name" of a configuration that refuses a new run if what it begins with is missing."""
+    preview: str = ""
+    """Function "module:name" of a configuration with the lines that `dry_run=true` prints."""
+    needs: tuple[str, ...] = ()
+    """Modules of other parts without which it is not listed."""
 
 
 @cache
@@ -48,7 +58,8 @@ def parts(group: str) -> dict[str, Any]:
     An installed distribution lists its entry points by name, so that their order in pyproject.toml says nothing.
     A part of another package that cannot be imported is left out with a warning that names it.
     """
-    loaded = _sorted({name: _load(reference) for name, reference in _project(group).items()})
+    ours = {name: _load(reference) for name, reference in _project(group).items()}
+    loaded = _sorted({name: part for name, part in ours.items() if all(map(_exists, getattr(part, "needs", ())))})
     for entry in _strangers(group):
         owner = entry.dist.name if entry.dist else "another package"
         if entry.name in loaded:
@@ -108,3 +119,18 @@ def _exists(module: str) -> bool:
 def _load(reference: str) -> Any:
     module, _, name = reference.partition(":")
     return getattr(import_module(module), name)
+
+
+def moved(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a module some of whose `names` are in other modules now, by name.
+
+    The old paths work for one release, with a warning that says the new one.
+    """
+
+    def find(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        warnings.warn(f"{module}.{name} has moved to {names[name]}.{name}", DeprecationWarning, stacklevel=2)
+        return getattr(import_module(names[name]), name)
+
+    return find

@@ -43,7 +43,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sparring.configs.core.errors import choose
-from sparring.configs.language import SHARED, LeagueConfig
+from sparring.configs.core.league import SHARED, LeagueConfig
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, PLAYER, Agent, League, win_rates
 from sparring.curriculum.ratings import START, GameResult
 from sparring.envs.game import plain_bot

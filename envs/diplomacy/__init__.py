@@ -35,5 +35,6 @@ GAME = Game(
         ),
         BuiltPlayer("released/diplomacy_search", (), "sparring.envs.diplomacy.search.settings:read_settings"),
     ),
+    needs=("sparring.configs.language",),
     text_game="sparring.envs.diplomacy.rollouts.task:DIPLOMACY",
 )

@@ -8,9 +8,11 @@ from sparring.configs import schema
 from sparring.configs.core.allowed import Form, option
 from sparring.configs.core.session import NetworkConfig
 from sparring.configs.games import ENV_ID, MAGNET, MEMORY, ONLY_IMPORTED, PATH, PROBABILITY, EnvConfig
-from sparring.configs.language import DIPLOMACY_BOTS, SEED_BOTS, CloneConfig
+from sparring.configs.language import CloneConfig
+from sparring.configs.language.runs import CloneRunConfig, GRPORunConfig
+from sparring.envs.diplomacy.board.codes import BOTS
+from sparring.envs.diplomacy.board.codes import ENV_ID as DIPLOMACY
 
-DIPLOMACY = "sparring/Diplomacy-v0"
 PLAYER = Form(r"[^\x00\n]+", "a player of Diplomacy, such as search:positions=2000, a run or a policy")
 PLAYER_OR_NONE = Form(f"({PLAYER.pattern})?", PLAYER.text)
 
@@ -70,7 +72,7 @@ class DistillConfig:
 class DiplomacyRunConfig(schema.NamedOpponentsRunConfig):
     """PPO in Diplomacy: orders are chosen, all six other powers of a game are the same opponent or snapshot."""
 
-    game, title, bots, seats, multiple = DIPLOMACY, "Diplomacy", (*DIPLOMACY_BOTS, *SEED_BOTS), 7, 7
+    game, title, bots, seats, multiple = DIPLOMACY, "Diplomacy", BOTS, 7, 7
     lacks = (
         "network.activation", "network.log_std_init", "network.log_std_min", "network.log_std_max", "network.gsde",
         "ppo.gsde_every", "phases.randomization", "phases.events.log_std", "self_play.promotion",
@@ -83,21 +85,21 @@ class DiplomacyRunConfig(schema.NamedOpponentsRunConfig):
 
 
 @dataclass
-class DiplomacyGRPORunConfig(schema.GRPORunConfig):
+class DiplomacyGRPORunConfig(GRPORunConfig):
     """GRPO trains a language model to play Diplomacy."""
 
     game, title, seats, multiple = DIPLOMACY, "Diplomacy", 7, 7
-    lacks = (*schema.GRPORunConfig.lacks, "dry_run", "overfit")
+    lacks = (*GRPORunConfig.lacks, "dry_run", "overfit")
 
     env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)
 
 
 @dataclass
-class DiplomacyCloneRunConfig(schema.CloneRunConfig):
+class DiplomacyCloneRunConfig(CloneRunConfig):
     """A language model clones a bot of Diplomacy."""
 
     game, title, seats, multiple = DIPLOMACY, "Diplomacy", 7, 7
-    lacks = (*schema.CloneRunConfig.lacks, "dry_run")
+    lacks = (*CloneRunConfig.lacks, "dry_run")
 
     env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)
     clone: DiplomacyCloneConfig = field(default_factory=DiplomacyCloneConfig)

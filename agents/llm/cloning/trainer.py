@@ -34,10 +34,10 @@ from sparring.agents.run.session import RunSession
 from sparring.agents.run.states import TrainingState
 from sparring.configs.core.device import choose_device, keep_freed_memory, make_deterministic, set_threads, usable_cores
 from sparring.configs.language import NEW_MODEL
-from sparring.configs.schema import CloneRunConfig
+from sparring.configs.language.runs import CloneRunConfig
 from sparring.configs.serialization import to_plain
-from sparring.envs.game import game_with_id, text_game
-from sparring.envs.text import Demonstrations
+from sparring.envs.game import game_with_id
+from sparring.envs.text import Demonstrations, text_game
 
 SEED_USES = ("model", "games", "held_out")
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from sparring.configs.core.errors import UnknownNameError
-from sparring.configs.language import DIPLOMACY_BOTS, SEED_BOTS, LeagueConfig
+from sparring.configs.core.league import LeagueConfig
+from sparring.configs.games import DIPLOMACY_BOTS, SEED_BOTS
 from sparring.configs.load import load
 from sparring.curriculum.league import matchmaking as pfsp
 from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, new_league, record, win_rate
@@ -298,7 +299,7 @@ def test_bots_that_are_asked_for_and_missing_are_named():
 
 
 def test_both_configurations_offer_the_forms_that_there_are():
-    from sparring.configs.language import WIN_RATE_FORMS
+    from sparring.configs.core.league import WIN_RATE_FORMS
     from sparring.configs.schema import SAMPLINGS
 
     assert set(WIN_RATE_FORMS) == set(SAMPLINGS) == FLOORS.keys()
