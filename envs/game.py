@@ -41,6 +41,17 @@ class BuiltPlayer:
 
 
 @dataclass(frozen=True)
+class TextMatchPlace:
+    """A match in text that hubs of environments offer (`envs/hubs/matches.py`)."""
+
+    name: str
+    opens: str
+    """Function "module:name" of its options, all by keyword, that returns a `TextMatch`."""
+    seats: tuple[str, ...] = ("",)
+    """Names of the seats; a caller may have one of them, or all."""
+
+
+@dataclass(frozen=True)
 class Game:
     """Descriptor of a game. References are "module:name", and empty if the game does not have the object."""
 
@@ -119,6 +130,8 @@ class Game:
     """Modules of other parts without which the game is not listed."""
     text_game: str = ""
     """Text interface for language models, an `envs.text.TextGame`."""
+    text_matches: tuple[TextMatchPlace, ...] = ()
+    """Its matches in text for hubs of environments."""
 
     @property
     def default_bots(self) -> tuple[str, ...]:

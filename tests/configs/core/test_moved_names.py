@@ -14,6 +14,9 @@ MOVED = {
     "sparring.configs.schema:LanguageRunConfig": "sparring.configs.language.runs:LanguageRunConfig",
     "sparring.envs.game:text_game": "sparring.envs.text:text_game",
     "sparring.agents.run.preflight:check_sources": "sparring.agents.grpo.sources:check_sources",
+    "sparring.envs.hubs.matches:POWERS": "sparring.envs.diplomacy.board.map_file:POWERS",
+    "sparring.envs.hubs.matches:DiplomacyMatch": "sparring.envs.diplomacy.interfaces.text_match:DiplomacyMatch",
+    "sparring.envs.hubs.matches:ChessMatch": "sparring.envs.chess.interfaces.text_match:ChessMatch",
 }
 
 
