@@ -1,9 +1,9 @@
 """Parts that are found, not enumerated: games, commands and trainers, each an entry point of some distribution.
 
-The groups are `sparring.games` (a `Game`), `sparring.commands` (a `CommandPlace`) and `sparring.trainers` (a
-`TrainerPlace`). Those of this project are in pyproject.toml, where a checkout reads them without being installed; a
-part whose folder was deleted is not listed, nor one that `needs` it. Those of other packages come from what pip
-installed beside them.
+The groups are `sparring.games` (a `Game`), `sparring.commands` (a `CommandPlace`), `sparring.trainers` (a
+`TrainerPlace`), `sparring.sweeps` (a `SweepPlace`) and `sparring.functions`, further names of the Python API. Those of
+this project are in pyproject.toml, where a checkout reads them without being installed; a part whose folder was deleted
+is not listed, nor one that `needs` it. Those of other packages come from what pip installed beside them.
 """
 
 from __future__ import annotations
@@ -51,6 +51,21 @@ class TrainerPlace(NamedTuple):
     """Modules of other parts without which it is not listed."""
 
 
+class SweepPlace(NamedTuple):
+    """What `train.py` does with several runs at once: +KEY=NAME, where `key` is the entry's name, and `flags`."""
+
+    launch: str
+    """Function "module:name" of the arguments, `(arguments, *, show)`, that returns the exit code; `show` prints."""
+    names: str
+    """Function "module:name" that returns what +KEY= may name, with the purpose of each."""
+    usage: str
+    """Lines of --help."""
+    about: str
+    """Paragraph of --help all."""
+    flags: tuple[str, ...] = ()
+    order: int = 100
+
+
 @cache
 def parts(group: str) -> dict[str, Any]:
     """Return the objects of a group, such as `games`, by name, sorted by their `order` and those of this project first.
@@ -73,6 +88,11 @@ def parts(group: str) -> dict[str, Any]:
     return loaded
 
 
+def part(group: str, name: str) -> Any:
+    """Import the object `name` of a group alone; raises `KeyError` if there is none."""
+    return _load(_project(group).get(name) or {entry.name: entry.value for entry in _strangers(group)}[name])
+
+
 @cache
 def part_names(group: str) -> tuple[str, ...]:
     """Return the names of a group without importing what they name."""
@@ -88,7 +108,7 @@ def _project(group: str) -> dict[str, str]:
     stated = PACKAGE / "pyproject.toml"
     if stated.is_file():
         tables = tomllib.loads(stated.read_text(encoding="utf-8"))["project"]["entry-points"]
-        references: dict[str, str] = tables[f"{NAME}.{group}"]
+        references: dict[str, str] = tables.get(f"{NAME}.{group}", {})
     else:
         references = {entry.name: entry.value for entry in _installed(group) if _is_ours(entry)}
     return {name: reference for name, reference in references.items() if _exists(reference.partition(":")[0])}
@@ -122,7 +142,7 @@ def _load(reference: str) -> Any:
 
 
 def moved(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a module some of whose `names` are in other modules now, by name.
+    """Return the `__getattr__` of a module some of whose `names` are in other modules now, "module" or "module:name".
 
     The old paths work for one release, with a warning that says the new one.
     """
@@ -130,7 +150,8 @@ def moved(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
     def find(name: str) -> Any:
         if name not in names:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        warnings.warn(f"{module}.{name} has moved to {names[name]}.{name}", DeprecationWarning, stacklevel=2)
-        return getattr(import_module(names[name]), name)
+        home, _, new = names[name].partition(":")
+        warnings.warn(f"{module}.{name} has moved to {home}.{new or name}", DeprecationWarning, stacklevel=2)
+        return getattr(import_module(home), new or name)
 
     return find

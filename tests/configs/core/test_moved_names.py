@@ -17,6 +17,11 @@ MOVED = {
     "sparring.envs.hubs.matches:POWERS": "sparring.envs.diplomacy.board.map_file:POWERS",
     "sparring.envs.hubs.matches:DiplomacyMatch": "sparring.envs.diplomacy.interfaces.text_match:DiplomacyMatch",
     "sparring.envs.hubs.matches:ChessMatch": "sparring.envs.chess.interfaces.text_match:ChessMatch",
+    "sparring.eval.api:check": "sparring.eval.check:check_game",
+    "sparring.eval.api:curves": "sparring.eval.curves:read_curves",
+    "sparring.eval.api:diplomacy_replay": "sparring.eval.diplomacy_replay:replay_game",
+    "sparring.eval.api:runs": "sparring.eval.runs:ask_runs",
+    "sparring.configs.sweeps.file:overrides": "sparring.configs.overrides:nested_texts",
 }
 
 
