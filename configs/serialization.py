@@ -134,7 +134,22 @@ def migrate(plain: Any) -> Any:
     if not isinstance(plain, Mapping):
         return plain
     kind = kinds.run_kind(plain)
-    return _kept(kind, kind.migrated(plain), "")
+    return _kept(kind, _without_removed(kind, kind.migrated(plain)), "")
+
+
+def _without_removed(kind: type[RunConfig], plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return stored options without those that no run has today."""
+    remaining = dict(plain)
+    removed = {key: value for other in kinds.run_kinds() for key, value in other.removed.items()}
+    for key, only in removed.items():
+        section, _, name = key.partition(".")
+        stored = remaining.get(section)
+        if not isinstance(stored, Mapping) or name not in stored:
+            continue
+        if stored[name] != only and kinds.knows(kind, section):
+            raise ConfigError(f"{key}={stored[name]}: is not an option any more; every run has {only}")
+        remaining[section] = {option: value for option, value in stored.items() if option != name}
+    return remaining
 
 
 def from_stored(plain: Any) -> RunConfig:

@@ -23,7 +23,7 @@ IdleRow = tuple[type[schema.RunConfig], str, tuple[str, ...]]
 POLICY_IDLE: tuple[IdleRow, ...] = (
     (schema.PPORunConfig, "trainer=sb3", (
         "evaluation.", "guard.", "checkpoint_minutes", "network.log_std_min", "network.log_std_max",
-        "ppo.final_entropy_fraction", "ppo.log_ratio_clamp", "ppo.precision", "ppo.warmup_updates",
+        "ppo.final_entropy_fraction", "ppo.precision", "ppo.warmup_updates",
     )),
     (schema.PPORunConfig, "ppo.entropy_coefficient=0.0", ("ppo.final_entropy_fraction",)),
     (schema.PPORunConfig, "ppo.magnet_coefficient=0.0", ("ppo.magnet_rate",)),

@@ -9,7 +9,6 @@ from sparring.configs.core.allowed import Form, option
 MATCHMAKINGS = ("category", "win_rate", "rating")
 SHARED = ("self_play", "peer", "exploitable", "baseline")
 """Categories of players in a league that have a share."""
-WIN_RATE_FORMS = ("hard", "variance")
 STARTING_RATINGS = ("measured", "original")
 CHECKPOINT_SCHEDULES = ("even", "thinning")
 LEAGUE_BOTS = ("default", "original")
@@ -45,16 +44,8 @@ class LeagueConfig:
     """Share of games against bots at the last step, reached linearly; below 0 it stays constant."""
     final_at: int = option(0, COUNT)
     """Step from which the final shares hold, without a transition; 0 is the linear one."""
-    win_rate_form: str = option("hard", WIN_RATE_FORMS, needs=["league.matchmaking=win_rate"])
-    """With p the learner's share of points, hard: (1 - p)^win_rate_power; variance: p (1 - p)."""
-    win_rate_power: float = option(2.0, "[0, 20]", needs=["league.matchmaking=win_rate", "league.win_rate_form=hard"])
-    """Above 1 prefers opponents that are hard to beat."""
-    peer_elo: float = option(100.0, "(0, 10000]")
-    """Largest difference in Elo at which a checkpoint is a peer."""
     rating_width: float = option(150.0, "(0, 10000]", needs=["league.matchmaking=rating"])
     """Standard deviation of matchmaking=rating, in Elo; 10000 draws every player equally often."""
-    rating_self_play: float = option(0.15, PROBABILITY, needs=["league.matchmaking=rating"])
-    """Share of games against itself with matchmaking by rating."""
     cold_start_steps: int = option(10, COUNT)
     """Largest number of steps against three random and three chaos; the first checkpoint ends them, too."""
     dumbbot_game_probability: float = option(0.1, PROBABILITY)

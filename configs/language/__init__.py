@@ -11,7 +11,7 @@ from sparring.configs.core.allowed import Form, option
 from sparring.configs.core.parts import moved
 from sparring.configs.games import DIPLOMACY_BOTS, SEED_BOTS
 
-LEAGUE_NAMES = ("LeagueConfig", "SHARED", "MATCHMAKINGS", "WIN_RATE_FORMS", "STARTING_RATINGS", "LEAGUE_BOTS")
+LEAGUE_NAMES = ("LeagueConfig", "SHARED", "MATCHMAKINGS", "STARTING_RATINGS", "LEAGUE_BOTS")
 __getattr__ = moved(
     __name__, {"ADAPTER": "sparring.configs.games"} | dict.fromkeys(LEAGUE_NAMES, "sparring.configs.core.league")
 )
@@ -125,8 +125,6 @@ class CloneConfig:
     """Layers of the new model."""
     heads: int = option(4, "[1, 128]", needs=[f"model.name={NEW_MODEL}"])
     """Attention heads of each layer."""
-    init_std: float = option(0.02, "(0, 1]", needs=[f"model.name={NEW_MODEL}"])
-    """Standard deviation of the first weights; narrow models learn to copy sooner from larger ones."""
     games_per_update: int = option(16, "[1, 100000]")
     """Games of the bot played together for new examples."""
     updates: int = option(600, POSITIVE)
@@ -297,14 +295,6 @@ class OverfitConfig:
     """Every step plays the prompts of the first. The run ends with PASS, or with FAIL and exit code 1."""
     window: int = option(20, "[2, 100000]")
     """Length of the moving averages, in steps."""
-    max_kl_share: float = option(0.7, PROBABILITY)
-    """Largest share of the KL term in the loss over a window, but for `persistent` of the steps."""
-    persistent: float = option(0.5, PROBABILITY)
-    """Part of the steps above `max_kl_share` from which on the KL counts as dominant."""
-    max_norm_growth: float = option(10.0, "[1, 1000000]")
-    """Largest ratio of a window's mean gradient norm to the median of all steps."""
-    max_skipped: float = option(0.5, PROBABILITY)
-    """Largest part of the samples in groups of equal rewards, which teach nothing."""
     greedy: bool = option(True)
     """Measure the reward with greedy decoding; false samples, which is noisy."""
     label: str = option("", RUN)

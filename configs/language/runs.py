@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from sparring.configs import language
@@ -12,9 +13,6 @@ from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.league import SHARED, LeagueConfig
 from sparring.configs.core.session import GuardConfig
 from sparring.configs.schema import DOGFIGHT_CHECKS, TRAINERS, EvaluationConfig, RunConfig, check_games
-
-REMOVED = {"first_decision_only": False, "mask_replay": True}
-"""Options of `grpo` in earlier versions: the value that is now the only behaviour."""
 
 
 @dataclass
@@ -46,6 +44,12 @@ class GRPORunConfig(LanguageRunConfig):
     """GRPO trains a language model."""
 
     trainers = ("grpo",)
+    removed = MappingProxyType({
+        "grpo.first_decision_only": False, "grpo.mask_replay": True,
+        "league.win_rate_form": "hard", "league.win_rate_power": 2.0, "league.peer_elo": 100.0,
+        "league.rating_self_play": 0.15, "overfit.max_kl_share": 0.7, "overfit.persistent": 0.5,
+        "overfit.max_norm_growth": 10.0, "overfit.max_skipped": 0.5,
+    })  # fmt: skip
     idle = (
         *LanguageRunConfig.idle,
         ("grpo.target_kl=0.0", ("guard.restore_kl",)),
@@ -94,17 +98,12 @@ class GRPORunConfig(LanguageRunConfig):
 
     @classmethod
     def migrated(cls, plain: Mapping[str, Any]) -> dict[str, Any]:
-        """Return stored options without those that were removed, and without a value that had no effect."""
+        """Return stored options without a value that had no effect."""
         kept = dict(plain)
-        league, grpo = kept.get("league"), kept.get("grpo")
+        league = kept.get("league")
         if isinstance(league, Mapping) and league.get("checkpoint_schedule") == "thinning":
             # Accepted without effect by earlier versions, and changed by `scale`.
             kept["league"] = {**league, "checkpoint_every": LeagueConfig.checkpoint_every}
-        if isinstance(grpo, Mapping):
-            for name, only in REMOVED.items():
-                if grpo.get(name, only) is not only:
-                    raise ConfigError(f"grpo.{name}={grpo[name]}: is no option any more, and every run has {only}")
-            kept["grpo"] = {name: value for name, value in grpo.items() if name not in REMOVED}
         return kept
 
 
@@ -113,6 +112,7 @@ class CloneRunConfig(LanguageRunConfig):
     """A language model imitates given answers."""
 
     trainers = ("clone",)
+    removed = MappingProxyType({"clone.init_std": 0.02})
     lacks: ClassVar[tuple[str, ...]] = (*LanguageRunConfig.lacks, *language.ONLY_ADAPTERS, "guard")
 
     trainer: str = option("clone", TRAINERS)

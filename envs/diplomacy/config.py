@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from sparring.configs import schema
 from sparring.configs.core.allowed import Form, option
@@ -54,8 +55,6 @@ class DistillConfig:
     """Decisions of a step."""
     learning_rate: float = option(2e-3, "(0, 1]")
     """Step size of AdamW at its highest; it warms up, then falls along a cosine to zero."""
-    weight_decay: float = option(0.02, "[0, 100]")
-    """Decay of the weight matrices."""
     value_share: float = option(0.25, PROBABILITY)
     """Part of the steps in which the value learns too: the power's share of the squares at the end of the game."""
     held_out: float = option(0.08, "[0, 0.9]")
@@ -75,8 +74,8 @@ class DiplomacyRunConfig(schema.NamedOpponentsRunConfig):
     game, title, bots, seats, multiple = DIPLOMACY, "Diplomacy", BOTS, 7, 7
     lacks = (
         "network.activation", "network.log_std_init", "network.log_std_min", "network.log_std_max", "network.gsde",
-        "ppo.gsde_every", "phases.randomization", "phases.events.log_std", "self_play.promotion",
-        "self_play.promotion_elo", "self_play.promotion_games", *schema.DOGFIGHT_CHECKS, *MEMORY, *MAGNET,
+        "phases.randomization", "phases.events.log_std", "self_play.promotion",
+        "self_play.promotion_games", *schema.DOGFIGHT_CHECKS, *MEMORY, *MAGNET,
         *ONLY_IMPORTED,
     )  # fmt: skip
     idle = (schema.WITHOUT_POOL,)
@@ -110,6 +109,7 @@ class DiplomacyDistillRunConfig(schema.RunConfig):
     """A policy of Diplomacy imitates a teacher, such as the search."""
 
     trainers = ("distill",)
+    removed = MappingProxyType({"distill.weight_decay": 0.02})
     game, title, seats, multiple = DIPLOMACY, "Diplomacy", 7, 7
     lacks = (*DiplomacyRunConfig.lacks, "network.all_phases", "self_play", "env.num_envs", "evaluation.video_every")
 

@@ -50,7 +50,7 @@ def first_model(config: CloneRunConfig, *, seed: int) -> tuple[Any, Any]:
     if config.model.name == NEW_MODEL:
         clone, tokenizer = config.clone, game_tokenizer(game_with_id(config.env.id).name)
         shape = {"hidden": clone.hidden, "layers": clone.layers, "heads": clone.heads}
-        model = build_tiny(tokenizer, **shape, init_std=clone.init_std, seed=seed)
+        model = build_tiny(tokenizer, **shape, seed=seed)
         return model.to(choose_device(config.device)), tokenizer
     model, tokenizer = load_model(config.model, device=config.device)
     check_finite(model)
