@@ -22,7 +22,7 @@ from sparring.configs.core.parts import parts
 from sparring.configs.core.status import LOADING, say
 from sparring.configs.load import load_named
 from sparring.configs.opponents import opponent_text
-from sparring.configs.schema import LanguageRunConfig, PPORunConfig, RunConfig
+from sparring.configs.schema import PPORunConfig, RunConfig
 from sparring.configs.validate import idle_options, validate
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def train(config: RunConfig, *, callbacks: Sequence[Callback] = ()) -> Path:
     """
     if isinstance(config, PPORunConfig):
         find_opponents(config)
-    if isinstance(config, LanguageRunConfig) and config.dry_run:
+    if getattr(config, "dry_run", False):
         raise ConfigError("dry_run=true: trains nothing; print it with `python train.py ... dry_run=true`")
     # Of several processes the first claims the folder later, when all are connected.
     claimed = FolderClaim(config) if os.environ.get("WORLD_SIZE", "1") == "1" else nullcontext()

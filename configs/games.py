@@ -14,6 +14,9 @@ from typing import Any
 from sparring.configs.core.allowed import Form, option
 
 DOGFIGHT = "sparring/Dogfight-v1"
+DIPLOMACY_BOTS = ("random", "chaos", "defensive", "territorial", "coordinated", "dumbbot")
+SEED_BOTS = ("chaos_seed", "coordinated_seed", "territorial_seed", "dumbbot_seed")
+"""Variants of bots as they are in the original system (docs/envs/diplomacy_bots.md)."""
 OWN = "sparring"
 """The module that registers the project's own ids, which is imported anyway."""
 PACKAGES = ("pettingzoo", "openspiel")
@@ -120,6 +123,8 @@ class Retired:
 
 POLICY_FORMAT, POLICY_FORMAT_VERSION = "sparring-checkpoint", 2
 """Of a policy's file. 1: no policy uses mirrored observations. 2: the contract key `mirror` states whether it does."""
+ADAPTER = "sparring-adapter"
+"""Format entry of adapter files."""
 DOGFIGHT_V0 = "sparring/Dogfight-v0"
 RETIRED = {
     DOGFIGHT_V0: Retired(

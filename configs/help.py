@@ -10,14 +10,15 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, is_dataclass
+from importlib import import_module
 from textwrap import wrap
 from typing import Any, get_args, get_type_hints
 
 from sparring.configs.core.allowed import describe, field_texts
 from sparring.configs.core.errors import choose
+from sparring.configs.core.parts import parts
 from sparring.configs.kinds import declared, joined, owners, run_kinds
 from sparring.configs.load import ROOTS, runs
-from sparring.configs.sweeps.file import sweep_files
 
 WIDTH = 120
 LISTS = re.compile(r"\b(phases|stages|randomization|events)\.")
@@ -41,7 +42,7 @@ usage: python train.py +run=NAME [KEY=VALUE ...]
 Trains an agent by the run file NAME, with any options changed, and writes its policy, metrics and evaluations into a
 folder under checkpoints/. A stopped run goes on with resume=FOLDER.
 
-six of the runs; --help runs lists all, and the sweeps
+six of the runs; --help runs lists all
   +run=quickstart                   dogfight: beats the five bots after ten minutes on two cores
   +run=unified_dr_cpu               dogfight: curriculum, self-play, and a finish under randomized physics
   +run=diplomacy_ppo                Diplomacy: one power against six bots
@@ -64,19 +65,15 @@ ten of the options; --help options lists all, --help ppo those of a section, --h
   logger.wandb=offline       log to Weights & Biases as well
 
   --cfg          print the configuration as YAML and stop
-  --multirun     one run per combination of values, as in seed=1,2,3; docs/scaling.md
-  +sweep=NAME    all runs of an experiment; docs/sweeps.md
-  --help all     everything: runs, sweeps, and all options with their meaning
+{sweeps}  --help all     everything: runs and all options with their meaning
 
-docs/training.md is the guide."""
+docs/training.md is the guide.""".format(sweeps="".join(f"{sweep.usage}\n" for sweep in parts("sweeps").values()))
 """Printed by --help: one screen."""
 HEAD = """\
 scale=S shrinks the run file NAME: its updates and moments by S; its intervals and sizes (matches, steps of a rollout,
 minibatch, games of evaluations) by the root of S, as in scale=0.01. Phases, stages, events and evaluations all still
 happen, in the same order. Learning rate, gamma, epochs, network and rewards stay, and options typed beside it hold as
 they are. docs/training.md
-
-+sweep=NAME trains all runs of configs/sweep/NAME.yaml; seed=1,2,3 and runs=A,B choose among them. docs/sweeps.md
 """
 OPTIONS = "options: key=default, what it may be, and below it what it means; --help SECTION prints one section"
 SECTIONS = {
@@ -111,12 +108,17 @@ def help_on(name: str) -> str:
 
 def help_text() -> str:
     """Return everything: the overview, runs, sweeps and options."""
-    return "\n".join([OVERVIEW, "", HEAD, runs_help(), "", options_help()])
+    abouts = [f"{sweep.about}\n" for sweep in parts("sweeps").values()]
+    return "\n".join([OVERVIEW, "", HEAD, *abouts, runs_help(), "", options_help()])
 
 
 def runs_help() -> str:
-    """Return the runs and sweeps with their purpose."""
-    return "\n".join(["runs", *_names(runs()), "", "sweeps", *_names(sweep_files())])
+    """Return the runs with their purpose, and what else trains several at once."""
+    lines = ["runs", *_names(runs())]
+    for key, sweep in parts("sweeps").items():
+        module, _, name = sweep.names.partition(":")
+        lines += ["", f"{key}s", *_names(getattr(import_module(module), name)())]
+    return "\n".join(lines)
 
 
 def options_help() -> str:
@@ -178,10 +180,11 @@ def _option_lines() -> Iterator[str]:
     """Yield all options with their meaning, by section."""
     keys = _options()
     for section, about in SECTIONS.items():
-        yield from ("", f"{section}: {about}")
-        for key in keys:
-            if _belongs(key, section):
-                yield from (*_option_line(key, keys[key]), *_meaning_lines(key))
+        inside = [key for key in keys if _belongs(key, section)]
+        if inside:  # a section of a part that was deleted is empty
+            yield from ("", f"{section}: {about}")
+        for key in inside:
+            yield from (*_option_line(key, keys[key]), *_meaning_lines(key))
 
 
 def _option_line(key: str, option: Field[Any]) -> list[str]:

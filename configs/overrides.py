@@ -116,3 +116,14 @@ def as_override(value: object, *, quoted: bool = False) -> str:
     escaped = re.sub(r"(\\*)'", r"\1\1\'", text)  # Hydra: in quotes only those before a quote are escaped
     ending = re.search(r"\\*$", text)
     return f"'{escaped}{ending.group() if ending else ''}'"
+
+
+def nested_texts(options: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Return nested options as the texts `key=value` that `load` takes; dotted keys may be used at any depth."""
+    given: list[str] = []
+    for key, value in options.items():
+        if isinstance(value, dict):
+            given += nested_texts(value, f"{prefix}{key}.")
+        else:
+            given.append(f"{prefix}{key}={as_override(value, quoted=True)}")
+    return given

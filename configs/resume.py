@@ -17,10 +17,9 @@ from typing import Any
 from sparring.configs.core.errors import ConfigError, as_called
 from sparring.configs.core.files import CHECKPOINTS, ROOT
 from sparring.configs.games import files_of, module_of
-from sparring.configs.language import SHARED, LeagueConfig
 from sparring.configs.opponents import code_to_type, named_opponents, registered
 from sparring.configs.overrides import as_override
-from sparring.configs.schema import GRPORunConfig, PPORunConfig, RunConfig
+from sparring.configs.schema import PPORunConfig, RunConfig
 from sparring.configs.serialization import options
 
 HARMLESS = (
@@ -80,9 +79,9 @@ def drift(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
     """
     changed = differences(before, now)
     for key, (was, value) in changed.items():
-        if key == "grpo.steps" and isinstance(before, GRPORunConfig) and isinstance(now, GRPORunConfig):
-            _check_steps(before, now)
-        elif isinstance(before, PPORunConfig) and _is_length(key, before, now):
+        if before.may_change(key, now):
+            continue
+        if isinstance(before, PPORunConfig) and _is_length(key, before, now):
             _check_length(key, was, value, before)
         elif not f"{key}.".startswith(tuple(f"{name}." for name in HARMLESS)):
             # A differing scale is usually missing; other differing options are given and should not be.
@@ -97,11 +96,8 @@ def drift(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
 def _another_run(config: RunConfig, key: str, value: Any) -> str:
     """Return how a new run is started from the policy of `config`, a run that was continued, with another option."""
     name = config.resume or config.name or "NAME"
-    if isinstance(config, PPORunConfig):
-        start = f"init_from={name}"
-    elif isinstance(config, GRPORunConfig):
-        start = f"model.adapter={config.checkpoint_dir}/{name}/final.pt"
-    else:
+    start = config.start_from(name)
+    if not start:
         return "begin another run with another name="
     return f"start a new run from its policy with +run={config.run or 'NAME'} {start} {key}={value}"
 
@@ -111,28 +107,6 @@ def differences(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]
     old, new = options(before), options(now)
     changed = {key: (old.get(key), new.get(key)) for key in {**old, **new} if old.get(key) != new.get(key)}
     return {key: values for key, values in changed.items() if key not in NAMES}
-
-
-def moving_shares(league: LeagueConfig) -> list[str]:
-    """Return the options by which a league's shares move until the last step, as they do without `final_at`."""
-    if league.final_at:
-        return []
-    last = {name: float(getattr(league, f"final_{name}")) for name in SHARED}
-    return [f"league.final_{name}" for name, end in last.items() if end >= 0.0 and end != getattr(league, name)]
-
-
-def _check_steps(before: GRPORunConfig, now: GRPORunConfig) -> None:
-    """Refuse fewer GRPO steps (use `max_updates`), and more if a schedule ends there."""
-    was, value = before.grpo.steps, now.grpo.steps
-    started = f"grpo.steps={value}: the run was started with {was}"
-    if value < was:
-        raise ConfigError(f"{started}; leave it out, and give max_updates={value} to stop there")
-    moving = moving_shares(before.league)
-    if moving:
-        raise ConfigError(
-            f"{started}, at which {moving[0]} is reached; leave it out, or begin another run with another name= and "
-            f"model.adapter={now.checkpoint_dir}/{now.name}/final.pt"
-        )
 
 
 def moved_by_length(config: RunConfig, changed: Mapping[str, Any]) -> list[str]:

@@ -6,14 +6,19 @@ Options of all games are here, those of one in `envs/<game>/config.py`; YAML fil
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from types import MappingProxyType
+from typing import Any, ClassVar
 
-from sparring.configs import language
 from sparring.configs.core.allowed import Form, option
-from sparring.configs.core.parts import part_names
+from sparring.configs.core.errors import ConfigError
+from sparring.configs.core.parts import moved, part_names
 from sparring.configs.core.session import GuardConfig, LoggerConfig, NetworkConfig
 from sparring.configs.games import MAGNET, MEMORY, ONLY_IMPORTED, EnvConfig, GymnasiumEnvConfig, ImportedEnvConfig
+
+RUNS_OF_LANGUAGE_MODELS = ("LanguageRunConfig", "GRPORunConfig", "CloneRunConfig")
+__getattr__ = moved(__name__, dict.fromkeys(RUNS_OF_LANGUAGE_MODELS, "sparring.configs.language.runs"))
 
 GYMNASIUM = "Gymnasium's environments"
 IMPORTED = "games of PettingZoo and OpenSpiel"
@@ -24,12 +29,11 @@ REGIMES = (
     "default", "high_gravity", "low_gravity", "glass_cannon", "tank_fight", "knife_fight", "energy_fighter", "sniper",
 )  # fmt: skip
 PRECISIONS = ("auto", "fp32", "fp16", "bf16")
-EVICTIONS = ("oldest", "weakest")
 SAMPLINGS = ("hard", "variance")
 TRAINERS = part_names("trainers")
 
 DOGFIGHT_CHECKS = (
-    "evaluation.check_bot", "evaluation.check_every", "evaluation.check_alert", "evaluation.regimes_every",
+    "evaluation.check_bot", "evaluation.check_every", "evaluation.regimes_every",
 )  # fmt: skip
 
 WITHOUT_POOL = (
@@ -100,16 +104,12 @@ class PPOConfig:
     adaptive_kl: float = option(0.0, "[0, 100]")
     """KL that the learning rate follows instead of the schedule: down by 1.5 when an update's mean KL is over twice
     this, up by 1.5 when it is under half of it; 0 follows the schedule."""
-    log_ratio_clamp: float = option(20.0, "(0, 80]")
-    """Bound on |log pi - log pi_old|, so that the ratio stays finite."""
     precision: str = option("auto", PRECISIONS)
     """fp32, fp16 (CUDA, with a gradient scaler), bf16, or auto: bf16 where the device is faster with it, else fp32."""
     capture: bool = option(True)
     """On a GPU, record a minibatch's gradient and the drawing of actions as CUDA graphs; false launches each kernel."""
     warmup_updates: int = option(10, COUNT)
     """Updates in full precision before autocast starts."""
-    gsde_every: int = option(0, COUNT, needs=["network.gsde=true"])
-    """Steps until the noise function is drawn again; 0 is once per rollout."""
     sequence_length: int = option(16, "[1, 100000]", needs=["network.memory=gru or network.memory=lstm"])
     """Decisions through which gradients flow back in time in a recurrent network."""
 
@@ -188,15 +188,11 @@ class SelfPlayConfig:
     """Updates between snapshots."""
     promotion: str = option("always", ("always", "sprt"))
     """always: a snapshot joins the pool when it is due. sprt: only if a sequential test of the learner against the
-    newest snapshot finds it `promotion_elo` stronger; else due again `snapshot_every` updates later."""
-    promotion_elo: float = option(50.0, "(0, 1000]", needs=["self_play.promotion=sprt"])
-    """Advantage in Elo that promotion=sprt tests for."""
+    newest snapshot finds it 50 Elo stronger; else due again `snapshot_every` updates later."""
     promotion_games: int = option(400, "[2, 1000000]", needs=["self_play.promotion=sprt"])
     """Upper limit; undecided by then is not promoted."""
     pool_size: int = option(30, "[1, 10000]")
     """Largest number of snapshots in the pool."""
-    eviction: str = option("oldest", EVICTIONS)
-    """oldest, or weakest (lowest rating); the newest is never evicted."""
     sampling: str = option("hard", SAMPLINGS)
     """hard: 1 - p + 0.1; variance: p (1 - p) + 0.01, where p is the learner's win rate against the snapshot."""
     both_seats: bool = False
@@ -207,8 +203,6 @@ class SelfPlayConfig:
     """Different snapshots in one rollout."""
     deal_every: int = option(4, POSITIVE)
     """Updates between draws of opponents from the pool."""
-    elo_k: float = option(32.0, "(0, 1000]")
-    """Largest change of a rating per match, in Elo."""
 
 
 @dataclass
@@ -223,8 +217,6 @@ class EvaluationConfig:
     """Opponent of the evaluations below."""
     check_every: int = option(0, COUNT)
     """Updates between evaluations against `check_bot` alone; 0 is never."""
-    check_alert: float = option(0.8, PROBABILITY, needs=[CHECKED])
-    """Alert when the win rate against `check_bot` falls below this after reaching it."""
     regimes_every: int = option(0, COUNT)
     """Updates between evaluations against `check_bot` in every regime of physics; 0 is never."""
     video_every: int = option(5, COUNT)
@@ -237,6 +229,8 @@ class RunConfig:
     """Options of every training run; `kinds.run_kinds()` are the kinds of run."""
 
     trainers: ClassVar[tuple[str, ...]] = ()
+    removed: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    """Options of earlier versions by dotted key: the value that every run has today."""
     game: ClassVar[str] = ""
     """Its `env.id`, or `GYMNASIUM` for all ids outside the project."""
     title: ClassVar[str] = ""
@@ -247,6 +241,8 @@ class RunConfig:
     """Number of players of a match."""
     multiple: ClassVar[int] = 1
     """Divides the matches played at once and the games of an evaluation, so that every seat is played alike."""
+    language_model: ClassVar[bool] = False
+    """True if it trains a language model."""
     lacks: ClassVar[tuple[str, ...]] = ()
     """Keys, without item numbers, that its sections share with other kinds and that have no effect here."""
     idle: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = ()
@@ -292,12 +288,29 @@ class RunConfig:
     def check(self) -> None:
         """Refuse options of the kind that do not fit together; raises `ConfigError` with one line."""
 
+    def may_change(self, key: str, now: RunConfig) -> bool:
+        """Return whether a continued run may have the option `key` as in `now`; raises `ConfigError` for its value."""
+        return False
+
+    def start_from(self, run: str) -> str:
+        """Return the option with which a new run starts from the policy of `run`; empty if there is none."""
+        return ""
+
+    @classmethod
+    def migrated(cls, plain: Mapping[str, Any]) -> dict[str, Any]:
+        """Return stored options of earlier versions as they are written today; raises `ConfigError`."""
+        return dict(plain)
+
 
 @dataclass
 class PPORunConfig(RunConfig):
     """PPO, own or SB3's, on any game."""
 
     trainers: ClassVar[tuple[str, ...]] = ("ppo", "sb3")
+    removed = MappingProxyType({
+        "ppo.log_ratio_clamp": 20.0, "ppo.gsde_every": 0, "self_play.promotion_elo": 50.0,
+        "self_play.eviction": "oldest", "self_play.elo_k": 32.0, "evaluation.check_alert": 0.8,
+    })  # fmt: skip
 
     init_from: str = option("", TEXT)
     """A policy whose weights and observation statistics a new run begins with: a file or a run's name. Optimizer,
@@ -308,6 +321,14 @@ class PPORunConfig(RunConfig):
     self_play: SelfPlayConfig = field(default_factory=SelfPlayConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     guard: GuardConfig = field(default_factory=GuardConfig)
+
+    def check(self) -> None:
+        """Refuse a number of games that the seats do not divide; raises `ConfigError`."""
+        check_games(self.evaluation, self.multiple)
+
+    def start_from(self, run: str) -> str:
+        """Return the option with which a new run starts from the policy of `run`."""
+        return f"init_from={run}"
 
 
 @dataclass
@@ -341,46 +362,16 @@ class ImportedRunConfig(NamedOpponentsRunConfig):
     trainers: ClassVar[tuple[str, ...]] = ("ppo",)
     game, title, bots, seats = IMPORTED, "imported games", (RANDOM,), 2
     lacks = (
-        "network.gsde", "ppo.gsde_every", "phases.randomization", *DOGFIGHT_CHECKS, "evaluation.video_every",
+        "network.gsde", "phases.randomization", *DOGFIGHT_CHECKS, "evaluation.video_every",
     )  # fmt: skip
 
     env: ImportedEnvConfig = field(default_factory=ImportedEnvConfig)
     phases: list[PhaseConfig] = field(default_factory=lambda: [PhaseConfig(stages=[StageConfig(bots=[RANDOM])])])
 
 
-@dataclass
-class LanguageRunConfig(RunConfig):
-    """A language model in a game."""
-
-    lacks: ClassVar[tuple[str, ...]] = ("env.num_envs", *DOGFIGHT_CHECKS, "evaluation.video_every")
-
-    dry_run: bool = False
-    """Print the data, the schedule and the rewards of reference answers, and stop: no model is loaded. Runs of chess
-    have it (rookworld_*); --cfg prints the configuration of any run."""
-    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
-    guard: GuardConfig = field(default_factory=GuardConfig)
-    model: language.LanguageModelConfig = field(default_factory=language.LanguageModelConfig)
-    endpoint: language.EndpointConfig = field(default_factory=language.EndpointConfig)
-
-
-@dataclass
-class GRPORunConfig(LanguageRunConfig):
-    """GRPO trains a language model."""
-
-    trainers = ("grpo",)
-
-    trainer: str = option("grpo", TRAINERS)
-    grpo: language.GRPOConfig = field(default_factory=language.GRPOConfig)
-    league: language.LeagueConfig = field(default_factory=language.LeagueConfig)
-    overfit: language.OverfitConfig = field(default_factory=language.OverfitConfig)
-
-
-@dataclass
-class CloneRunConfig(LanguageRunConfig):
-    """A language model imitates given answers."""
-
-    trainers = ("clone",)
-    lacks: ClassVar[tuple[str, ...]] = (*LanguageRunConfig.lacks, *language.ONLY_ADAPTERS, "guard")
-
-    trainer: str = option("clone", TRAINERS)
-    clone: language.CloneConfig = field(default_factory=language.CloneConfig)
+def check_games(evaluation: EvaluationConfig, multiple: int) -> None:
+    """Refuse a number of games that is not a multiple; raises `ConfigError`."""
+    games = evaluation.games
+    if games % multiple and (evaluation.every or games != EvaluationConfig.games):
+        fix = f"must be a multiple of {multiple}, so that it plays every power alike; try {games + -games % multiple}"
+        raise ConfigError(f"evaluation.games={games}: {fix}")

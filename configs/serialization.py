@@ -35,14 +35,11 @@ from sparring.configs.core.allowed import Form, complaint, describe
 from sparring.configs.core.errors import ConfigError, choices, nearest
 from sparring.configs.core.files import unusable_text
 from sparring.configs.foreign_names import translation
-from sparring.configs.language import LeagueConfig
 from sparring.configs.schema import RunConfig
 
 UNKNOWN = ("extra_forbidden", "invalid_key")
 """Pydantic's errors about a key; a section and a list have others."""
 SHAPES = {"dict_type": "a mapping of options", "list_type": "a list, such as [a, b]"}
-REMOVED = {("grpo", "first_decision_only"): False, ("grpo", "mask_replay"): True}
-"""Options, by section and name, of earlier versions: the value that is now the only behaviour."""
 _SHORT = reprlib.Repr()
 _SHORT.maxlevel = 3
 
@@ -134,7 +131,25 @@ def migrate(plain: Any) -> Any:
 
     Raises `ConfigError` for a removed option whose value is not the remaining one.
     """
-    return _kept(kinds.run_kind(plain), _without_removed(plain), "") if isinstance(plain, Mapping) else plain
+    if not isinstance(plain, Mapping):
+        return plain
+    kind = kinds.run_kind(plain)
+    return _kept(kind, _without_removed(kind, kind.migrated(plain)), "")
+
+
+def _without_removed(kind: type[RunConfig], plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return stored options without those that no run has today."""
+    remaining = dict(plain)
+    removed = {key: value for other in kinds.run_kinds() for key, value in other.removed.items()}
+    for key, only in removed.items():
+        section, _, name = key.partition(".")
+        stored = remaining.get(section)
+        if not isinstance(stored, Mapping) or name not in stored:
+            continue
+        if stored[name] != only and kinds.knows(kind, section):
+            raise ConfigError(f"{key}={stored[name]}: is not an option any more; every run has {only}")
+        remaining[section] = {option: value for option, value in stored.items() if option != name}
+    return remaining
 
 
 def from_stored(plain: Any) -> RunConfig:
@@ -163,20 +178,6 @@ def unknown_key(key: str, known: Sequence[str]) -> ConfigError:
         return ConfigError(f"unknown key {key!r}: {meant}")
     near = nearest(key, everywhere, likeness=0.65) or ""
     return ConfigError(f"unknown key {key!r}: {choices(key, known, near=near)}")
-
-
-def _without_removed(plain: Mapping[str, Any]) -> dict[str, Any]:
-    kept = dict(plain)
-    league = kept.get("league")
-    if isinstance(league, Mapping) and league.get("checkpoint_schedule") == "thinning":
-        # Accepted without effect by earlier versions, and changed by `scale`.
-        kept["league"] = {**league, "checkpoint_every": LeagueConfig.checkpoint_every}
-    for (section, name), only in REMOVED.items():
-        if isinstance(kept.get(section), Mapping) and name in kept[section]:
-            kept[section] = dict(kept[section])
-            if (value := kept[section].pop(name)) is not only:
-                raise ConfigError(f"{section}.{name}={value}: is no option any more, and every run has {only}")
-    return kept
 
 
 def _kept(kind: type[RunConfig], value: Any, key: str) -> Any:

@@ -15,7 +15,6 @@ from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.files import CHECKPOINTS, holds
 from sparring.configs.kinds import OWN_PREFIX, bare, check_own_game, declared, run_kinds
-from sparring.configs.language import SHARED, EndpointConfig, GRPOConfig, LeagueConfig
 from sparring.configs.opponents import is_code, registered
 from sparring.configs.schema import IMPORTED
 from sparring.configs.serialization import from_plain, options, to_plain
@@ -24,7 +23,7 @@ IdleRow = tuple[type[schema.RunConfig], str, tuple[str, ...]]
 POLICY_IDLE: tuple[IdleRow, ...] = (
     (schema.PPORunConfig, "trainer=sb3", (
         "evaluation.", "guard.", "checkpoint_minutes", "network.log_std_min", "network.log_std_max",
-        "ppo.final_entropy_fraction", "ppo.log_ratio_clamp", "ppo.precision", "ppo.warmup_updates",
+        "ppo.final_entropy_fraction", "ppo.precision", "ppo.warmup_updates",
     )),
     (schema.PPORunConfig, "ppo.entropy_coefficient=0.0", ("ppo.final_entropy_fraction",)),
     (schema.PPORunConfig, "ppo.magnet_coefficient=0.0", ("ppo.magnet_rate",)),
@@ -37,17 +36,6 @@ IDLE: tuple[IdleRow, ...] = (
         "evaluation.games",
     )),
     (schema.RunConfig, "guard.enabled=false", ("guard.",)),
-    (schema.LanguageRunConfig, "", ("endpoint.",)),
-    (schema.GRPORunConfig, "grpo.target_kl=0.0", ("guard.restore_kl",)),
-    (schema.GRPORunConfig, "grpo.kl_beta=0.0", ("grpo.kl_beta_start_step", "grpo.kl_beta_warmup_steps")),
-    (schema.GRPORunConfig, "overfit.enabled=false", ("overfit.",)),
-    (schema.GRPORunConfig, "grpo.use_trajectory_level_rewards=true", (
-        "grpo.step_reward_weight", "grpo.final_reward_weight", "grpo.reward_discount_",
-    )),
-    (schema.GRPORunConfig, "grpo.play=self_play", (
-        "league.self_play", "league.peer", "league.exploitable", "league.baseline", "league.final_",
-        "league.cold_start_steps", "league.dumbbot_game",
-    )),
 )  # fmt: skip
 """Kind of run, what is set, and the beginnings of the options that then have no effect.
 
@@ -64,10 +52,7 @@ def validate(config: schema.RunConfig, *, started: bool = False) -> None:
     if config.env.id.lower().startswith(OWN_PREFIX) or isinstance(config, schema.ImportedRunConfig):
         _check_trainer(config)
     from_plain(to_plain(config))
-    if isinstance(config, schema.PPORunConfig | schema.GRPORunConfig):
-        _check_games(config)
-    if isinstance(config, schema.LanguageRunConfig):
-        _check_language(config)
+    config.check()
     if isinstance(config, schema.PPORunConfig):
         _check_policies(config)
     if not started:
@@ -164,14 +149,6 @@ def _check_env(config: schema.PPORunConfig) -> None:
         raise ConfigError(
             f"env.num_envs={matches}: must be a multiple of {multiple}, so that it plays every power alike"
         )
-
-
-def _check_games(config: schema.PPORunConfig | schema.GRPORunConfig) -> None:
-    """Check the games of an evaluation; a clone's are not played but inspected."""
-    games, multiple = config.evaluation.games, config.multiple
-    if games % multiple and (config.evaluation.every or games != schema.EvaluationConfig.games):
-        fix = f"must be a multiple of {multiple}, so that it plays every power alike; try {games + -games % multiple}"
-        raise ConfigError(f"evaluation.games={games}: {fix}")
 
 
 def _check_sizes(config: schema.PPORunConfig) -> None:
@@ -276,74 +253,3 @@ def _check_snapshots_differ(config: schema.PPORunConfig) -> None:
             if event.snapshot and event.snapshot in seen:
                 raise ConfigError(f"phases.{p}.events.{e}.snapshot={event.snapshot}: is taken already; choose another")
             seen.add(event.snapshot)
-
-
-def _check_language(config: schema.LanguageRunConfig) -> None:
-    """Refuse an impossible language-model run; raises `ConfigError` with one line."""
-    if isinstance(config, schema.CloneRunConfig):
-        width, heads = config.clone.hidden, config.clone.heads
-        if width % (2 * heads):
-            raise ConfigError(f"clone.hidden={width}: must be a multiple of {2 * heads}, twice clone.heads")
-    config.check()
-    _check_backend(config)
-    if isinstance(config, schema.GRPORunConfig):
-        _check_grpo(config.grpo)
-        _check_shares(config.league)
-
-
-def check_endpoint(endpoint: EndpointConfig) -> None:
-    """Refuse impossible server options; raises `ConfigError`."""
-    if endpoint.api == "chat" and endpoint.structured not in ("regex", "none"):
-        raise ConfigError(
-            f"endpoint.structured={endpoint.structured}: with endpoint.api=chat an answer is one message;"
-            " use regex (vLLM) or none"
-        )
-    if endpoint.total_seconds < endpoint.timeout_seconds:
-        raise ConfigError(
-            f"endpoint.total_seconds={endpoint.total_seconds:g}: must be at least endpoint.timeout_seconds,"
-            f" {endpoint.timeout_seconds:g}"
-        )
-
-
-def _check_backend(config: schema.LanguageRunConfig) -> None:
-    check_endpoint(config.endpoint)
-    if config.model.backend == "endpoint":
-        why = "makes a model of its own" if config.trainer == "clone" else "cannot give a server its new weights"
-        raise ConfigError(f"model.backend=endpoint: trainer={config.trainer} {why}; use transformers")
-
-
-def _check_grpo(grpo: GRPOConfig) -> None:
-    if grpo.use_token_level_loss and grpo.aggregation == "dr_grpo":
-        raise ConfigError(
-            "grpo.use_token_level_loss=true: weighs samples by their tokens, and grpo.aggregation=dr_grpo weighs none;"
-            " choose one of them"
-        )
-    if 0 < grpo.ppo_delta <= 1 + grpo.ppo_epsilon_high:
-        raise ConfigError(
-            f"grpo.ppo_delta={grpo.ppo_delta:g}: must be above 1 + grpo.ppo_epsilon_high, "
-            f"{1 + grpo.ppo_epsilon_high:g}, or 0 for no bound"
-        )
-    if grpo.min_group_size > grpo.samples_per_group and not grpo.use_state_stratified_groups:
-        raise ConfigError(
-            f"grpo.min_group_size={grpo.min_group_size}: must be at most grpo.samples_per_group, "
-            f"{grpo.samples_per_group}, or no group is ever used"
-        )
-    if grpo.kl_target > 0 and grpo.kl_beta == 0:
-        raise ConfigError(
-            f"grpo.kl_target={grpo.kl_target}: multiplies grpo.kl_beta, which is 0; give that a value such as 0.01"
-        )
-    if grpo.rollout_long_horizon_years < grpo.rollout_horizon_years:
-        raise ConfigError(
-            f"grpo.rollout_long_horizon_years={grpo.rollout_long_horizon_years}: must be at least "
-            f"grpo.rollout_horizon_years, {grpo.rollout_horizon_years}"
-        )
-
-
-def _check_shares(league: LeagueConfig) -> None:
-    first = [getattr(league, name) for name in SHARED]
-    last = [getattr(league, f"final_{name}") for name in SHARED]
-    last = [start if end < 0 else end for start, end in zip(first, last, strict=True)]
-    for prefix, shares in (("", first), ("final_", last)):
-        if abs(sum(shares) - 1.0) > 0.01:
-            names = ", ".join(f"league.{prefix}{name}" for name in SHARED)
-            raise ConfigError(f"{names}: are {shares}, which sum to {sum(shares):g}; they must sum to 1")

@@ -24,7 +24,6 @@ from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.files import check_folder, make_folder, read_regular, read_regular_text, write_atomically
 from sparring.configs.core.tensor_file import Tensors, pack, sha256, unpack
 from sparring.configs.core.typed import Count, Digest, Text, naming, read, require, shown
-from sparring.configs.schema import EVICTIONS
 
 INDEX = "index.json"
 FIX = "restore it from a copy, or remove it to train on without it"
@@ -73,16 +72,15 @@ def read_rows(rows: Any) -> list[Snapshot]:
 class Pool:
     """At most `capacity` snapshots of one network `shape` (plain data, with its obs_dim) in `folder`.
 
-    Opening a folder that already holds an index continues it. Raises `UnknownNameError` for an unknown `eviction`,
-    `ValueError` for a capacity below 1 and `PoolError` for an index that cannot be read.
+    Opening a folder that already holds an index continues it. Raises `ValueError` for a capacity below 1 and
+    `PoolError` for an index that cannot be read.
     """
 
-    def __init__(self, folder: Path, capacity: int, eviction: str = "oldest", *, shape: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, capacity: int, *, shape: Mapping[str, Any]) -> None:
         if capacity < 1:
             raise ValueError(f"self_play.pool_size={capacity} is below 1; give the number of snapshots to keep")
         self.folder = folder
         self.capacity = capacity
-        self.eviction = choose("self_play.eviction", eviction, EVICTIONS)
         self._shape = json.loads(json.dumps(dict(shape)))
         self._snapshots: list[Snapshot] = []
         make_folder(folder)
@@ -107,12 +105,8 @@ class Pool:
         names = [snapshot.name for snapshot in self._snapshots]
         return self._snapshots[names.index(choose("snapshot", name, names))]
 
-    def add(
-        self, update: int, weights: Mapping[str, torch.Tensor], ratings: Mapping[str, float] | None = None
-    ) -> list[str]:
+    def add(self, update: int, weights: Mapping[str, torch.Tensor]) -> list[str]:
         """Freeze `weights` as the newest snapshot, `snapshot_<update>`; return the names of evicted ones.
-
-        `ratings` of the snapshots in the pool are needed for the eviction rule `weakest`.
 
         Raises `ValueError` unless `update` is later than the newest snapshot's, and `OSError` if the file cannot be
         written, without a change of the pool.
@@ -126,7 +120,7 @@ class Pool:
             check_folder(self.folder)
             write_atomically(self.path(snapshot.name), data)
             self._snapshots.append(snapshot)
-            return self._evict(ratings or {})
+            return self._evict()
         except OSError:
             self._snapshots = before
             raise
@@ -211,14 +205,10 @@ class Pool:
         """Return the path of the snapshot called `name`."""
         return self.folder / f"{name}.pt"
 
-    def _evict(self, ratings: Mapping[str, float]) -> list[str]:
-        """Shrink to capacity; the files stay until `delete_unused`."""
-        leaving: list[Snapshot] = []
-        while len(self._snapshots) > self.capacity:
-            candidates = self._snapshots[:-1]
-            weakest = self.eviction == "weakest"
-            leaving.append(min(candidates, key=lambda s: ratings[s.name]) if weakest else candidates[0])
-            self._snapshots.remove(leaving[-1])
+    def _evict(self) -> list[str]:
+        """Remove the oldest snapshots beyond the capacity; the files stay until `delete_unused`."""
+        excess = max(len(self._snapshots) - self.capacity, 0)
+        leaving, self._snapshots = self._snapshots[:excess], self._snapshots[excess:]
         self._write_index()
         return [snapshot.name for snapshot in leaving]
 

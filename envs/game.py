@@ -11,17 +11,16 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sparring.configs.core.errors import InputError, choose
-from sparring.configs.core.parts import parts
-
-if TYPE_CHECKING:
-    from sparring.envs.text import TextGame
+from sparring.configs.core.parts import moved, parts
 
 EXTRAS = {"chess": "chess"}
 """Packages that only some games need, and the extra of Sparring that installs each."""
 
+
+__getattr__ = moved(__name__, {"text_game": "sparring.envs.text"})
 
 WIN_RATE = "win rate"
 FOREIGN_POLICIES = (".onnx", ".zip")
@@ -39,6 +38,17 @@ class BuiltPlayer:
     keys: tuple[str, ...]
     reader: str
     """Function "module:name" of the text that raises `InputError` for wrong options."""
+
+
+@dataclass(frozen=True)
+class TextMatchPlace:
+    """A match in text that hubs of environments offer (`envs/hubs/matches.py`)."""
+
+    name: str
+    opens: str
+    """Function "module:name" of its options, all by keyword, that returns a `TextMatch`."""
+    seats: tuple[str, ...] = ("",)
+    """Names of the seats; a caller may have one of them, or all."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +126,12 @@ class Game:
     """Payoff matrix of `eval/payoff.py` and `sparring.payoff`: a `GamePayoff`, its options and what plays them."""
     play: str = ""
     """Page for people of `eval/play.py` and `sparring.play`: a `BrowserGame`, its options and what serves it."""
+    needs: tuple[str, ...] = ()
+    """Modules of other parts without which the game is not listed."""
     text_game: str = ""
     """Text interface for language models, an `envs.text.TextGame`."""
+    text_matches: tuple[TextMatchPlace, ...] = ()
+    """Its matches in text for hubs of environments."""
 
     @property
     def default_bots(self) -> tuple[str, ...]:
@@ -173,15 +187,6 @@ def check_plays(path: Path, game: Game | None = None) -> None:
 def plain_bot(name: str) -> str:
     """Return the bot that `name` is a variant of, such as chaos for chaos_seed; any other name is returned as it is."""
     return name.removesuffix("_seed") if any(name in game.variants for game in games()) else name
-
-
-def text_game(env_id: str) -> TextGame:
-    """Return the text interface of the game with this id; raises `InputError` if it has none."""
-    game = game_with_id(env_id)
-    if not game.text_game:
-        raise InputError(f"env.id={env_id}: language models cannot play it")
-    interface: TextGame = load(game.text_game)
-    return interface
 
 
 def load(reference: str) -> Any:

@@ -14,6 +14,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from sparring.configs.core.errors import InputError
+from sparring.envs.game import game_with_id, load
+
 
 @dataclass(frozen=True)
 class Option:
@@ -372,3 +375,12 @@ class TextGame:
 def mix(*numbers: int) -> int:
     """Return a number in [0, 2^31) derived from several, the same on every machine."""
     return int(np.random.SeedSequence(numbers).generate_state(1)[0]) >> 1
+
+
+def text_game(env_id: str) -> TextGame:
+    """Return the text interface of the game with this id; raises `InputError` if it has none."""
+    game = game_with_id(env_id)
+    if not game.text_game:
+        raise InputError(f"env.id={env_id}: language models cannot play it")
+    interface: TextGame = load(game.text_game)
+    return interface

@@ -9,5 +9,4 @@ EVAL = CommandPlace("sparring.eval.run", "wins, draws and losses with intervals;
 EXPLOIT = CommandPlace("sparring.eval.exploit", "train best responses to a policy", order=7)
 PAYOFF = CommandPlace("sparring.eval.payoff", "a run's snapshots against each other", order=8)
 SEEDS = CommandPlace("sparring.eval.seeds", "several seeds as one result", order=9)
-CURVES = CommandPlace("sparring.eval.curves", "learning curves of several runs", order=10)
 EXPORT = CommandPlace("sparring.eval.export", "a policy as ONNX", order=11)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -17,6 +16,7 @@ from sparring.agents.opponents.players import display_name, find_player, trains_
 from sparring.agents.policies.array_actor import ArrayActor, read_actor
 from sparring.configs.core.errors import InputError, listed
 from sparring.configs.core.files import user_path
+from sparring.configs.core.parts import moved
 from sparring.configs.games import PACKAGES
 from sparring.configs.overrides import override_texts
 from sparring.envs.game import game_named
@@ -28,14 +28,24 @@ from sparring.eval.command import (
     GameEvaluation,
     prepare_torch,
     publish_evaluation,
+    several_names,
     write,
-    write_files,
+    written,
 )
 from sparring.eval.options import EvaluateOptions, from_keywords
 
+__getattr__ = moved(
+    __name__,
+    {
+        "check": "sparring.eval.check:check_game",
+        "curves": "sparring.eval.curves:read_curves",
+        "diplomacy_replay": "sparring.eval.diplomacy_replay:replay_game",
+        "runs": "sparring.eval.runs:ask_runs",
+    },
+)
+
 if TYPE_CHECKING:
     from sparring.agents.policies.loaded_policy import LoadedPolicy
-    from sparring.eval.imported.policy import LoadedSeatPolicy
 
 
 def evaluate(player: Any = None, *, progress: bool = False, **options: Any) -> Evaluation:
@@ -104,12 +114,12 @@ def load(policy: str | Path, *, device: Literal["numpy"]) -> ArrayActor: ...  # 
 @overload
 def load(
     policy: str | Path, *, device: str = "cpu", module: str = "", vecnormalize: str | Path | None = None
-) -> LoadedPolicy | LoadedSeatPolicy: ...
+) -> LoadedPolicy: ...
 
 
 def load(
     policy: str | Path, *, device: str = "cpu", module: str = "", vecnormalize: str | Path | None = None
-) -> LoadedPolicy | LoadedSeatPolicy | ArrayActor:
+) -> LoadedPolicy | ArrayActor:
     """Load a trained policy, named as in `eval/run.py --ckpt`.
 
     `policy` is a file (.pt, an ONNX agent, a .zip of Stable-Baselines3), a run's name, `final.pt` for the run that
@@ -136,14 +146,9 @@ def load(
             f"play it with sparring.evaluate({str(policy)!r})"
         )
     env = run.env_of_player(player)
-    if env == run.GYMNASIUM:
-        from sparring.eval.episodes import load_episode_policy
-
-        return load_episode_policy(player, device, module)
-    if env in PACKAGES:
-        from sparring.eval.imported.policy import load_imported_policy
-
-        return load_imported_policy(player, device, module)
+    if env == run.GYMNASIUM or env in PACKAGES:  # an environment that may be named "module:id"
+        opened: LoadedPolicy = load_reference(run.evaluation_of(env).policy_loader)(player, device, module)
+        return opened
     game = game_named(env)
     if not game.policy_loader:
         raise InputError(f"{policy}: is a language model, which plays {game.title} in text; use sparring.evaluate")
@@ -171,25 +176,7 @@ def exploit(
     from sparring.eval.exploit import exploit as exploited
 
     given = {"players": policies, "options": overrides, **options, "quiet": not progress}
-    return _written(exploited(from_keywords(ExploitOptions, given)))
-
-
-def check(
-    game: str, kwargs: Mapping[str, Any] | None = None, *, progress: bool = False, **options: Any
-) -> CommandReport:
-    """Check a game of PettingZoo or OpenSpiel, as `python eval/check.py GAME KEY=VALUE ...` does; return the report.
-
-    `game` is a module, "module:function" or "openspiel:NAME", `kwargs` are its own options; `options` are `games`,
-    `seed`, `trial` (seconds of learning, 0 for none), `outcome`, `observation` and `out`. `data` has `faults`, the
-    number of things to change, and `lines`.
-
-    Raises `InputError` for bad input, in one line, and for what is no game.
-    """
-    from sparring.eval.check import CheckOptions
-    from sparring.eval.check import check as checked
-
-    given = {"game": game, "kwargs": kwargs, **options, "quiet": not progress}
-    return _written(checked(from_keywords(CheckOptions, given)))
+    return written(exploited(from_keywords(ExploitOptions, given)))
 
 
 def payoff(run: str | Path = "", *, progress: bool = False, **options: Any) -> CommandReport:
@@ -205,7 +192,7 @@ def payoff(run: str | Path = "", *, progress: bool = False, **options: Any) -> C
 
     given = {"ckpt": run or None, **options}
     kind = from_keywords(PayoffChoice, {key: given.get(key) for key in ("ckpt", "env")}).kind
-    return _written(kind.payoff(from_keywords(kind.options, {**given, "quiet": not progress}), keep=False))
+    return written(kind.payoff(from_keywords(kind.options, {**given, "quiet": not progress}), keep=False))
 
 
 def seeds(runs: Sequence[str | Path], **options: Any) -> CommandReport:
@@ -219,48 +206,7 @@ def seeds(runs: Sequence[str | Path], **options: Any) -> CommandReport:
     from sparring.eval.seeds import SeedOptions
     from sparring.eval.seeds import seeds as summed
 
-    return _written(summed(from_keywords(SeedOptions, {"runs": _several("runs", runs), **options})))
-
-
-def curves(runs: Sequence[str | Path] | Mapping[str, Sequence[str | Path]], **options: Any) -> CommandReport:
-    """Read learning curves of runs, as `python eval/curves.py GROUP GROUP ...` does.
-
-    `runs` are names or folders, or groups of these by label, such as `{"on": ["a", "b"], "off": ["c"]}`. `options` are
-    `metrics`, `log`, `smooth`, `by_update`, `no_events`, `title` and `out`. `data["metrics"][METRIC]` has for each
-    group the runs with `env_steps` and `values`. A picture is drawn only with `out="curves.png"`.
-
-    Raises `InputError` for bad input, in one line.
-    """
-    from sparring.eval.curves import CurveOptions
-    from sparring.eval.curves import curves as drawn
-
-    groups = runs if isinstance(runs, Mapping) else _several("runs", runs)
-    return _written(drawn(from_keywords(CurveOptions, {"groups": groups, **options}), keep=False))
-
-
-def runs(command: str, *names: str, **options: Any) -> dict[str, Any]:
-    """Ask recorded runs, as `python eval/runs.py COMMAND NAME ... --json` does; return the object that it prints.
-
-    `command` is `list`, `search`, `get-run`, `get-metrics`, `get-artifacts`, `get-cache-stats`, `health`, `analyze`,
-    `league`, `compare` or `analyze-sweep`. `names` are its arguments, such as runs; an option that may be repeated
-    takes a list, `metrics=["rollout/reward"]`. Warnings and damaged places are printed on stderr.
-
-    Raises `InputError` for bad input and unknown runs, in one line.
-    """
-    answer: dict[str, Any] = import_module("sparring.eval.runs").ask(command, names, options)
-    return answer
-
-
-def _several(what: str, names: Any) -> Any:
-    """Return `names`, several; a single text would be taken for one of them."""
-    if isinstance(names, str | Path):
-        raise InputError(f"{what}: {str(names)!r} is one name; give a list, [{str(names)!r}]")
-    return names
-
-
-def _written(report: CommandReport) -> CommandReport:
-    write_files(report.files)
-    return report
+    return written(summed(from_keywords(SeedOptions, {"runs": several_names("runs", runs), **options})))
 
 
 def export(policy: Any, path: str | Path | None = None, *, batch: str | int | None = None) -> Path:
@@ -275,21 +221,6 @@ def export(policy: Any, path: str | Path | None = None, *, batch: str | int | No
     from sparring.eval.export import ExportOptions, export_policy
 
     return export_policy(from_keywords(ExportOptions, {"ckpt": policy, "out": path, "batch": batch})).path
-
-
-def diplomacy_replay(
-    out: str | Path | None = None, *, players: Any = None, progress: bool = False, **options: Any
-) -> tuple[Path, ...]:
-    """Play or read a game of Diplomacy and write it, as `python eval/diplomacy_replay.py --out OUT` does.
-
-    `out` is a page to watch. `players` is a player for all powers, a list of seven, or a mapping from powers, where
-    the key "" is for all others: `{"FRANCE": "final.pt", "": "dumbbot"}`. `options` are `seed`, `last_year`, `game`, a
-    saved game, `log`, the game as text, and `save`. Returns the written files. Raises `InputError` for bad input.
-    """
-    from sparring.eval.diplomacy_replay import ReplayOptions, write_game
-
-    given = {"out": out, "players": players, **options, "quiet": not progress}
-    return write_game(from_keywords(ReplayOptions, given))
 
 
 def play(opponent: Any = None, **options: Any) -> None:

@@ -21,8 +21,8 @@ if not __package__:  # Run as a script, possibly before installation.
 from sparring.configs.core.errors import InputError, as_called
 from sparring.configs.games import PACKAGES
 from sparring.configs.serialization import read_yaml
-from sparring.eval.command import FAILED, CommandReport, announce_loading, make_folders, publish, run_command
-from sparring.eval.options import SEED, CommandOptions, CommandText, argument, check_suffix, parse
+from sparring.eval.command import FAILED, CommandReport, announce_loading, make_folders, publish, run_command, written
+from sparring.eval.options import SEED, CommandOptions, CommandText, argument, check_suffix, from_keywords, parse
 
 if TYPE_CHECKING:
     from sparring.eval.imported.conformance import CheckLine
@@ -156,6 +156,21 @@ def _markdown(game: ImportedGame, lines: Sequence[CheckLine], faults: int) -> st
     wide = max(len(name) for name, _, _ in rows)
     body = "\n".join(f"- {level.ljust(4)} {name.ljust(wide)}  {text}" for name, level, text in rows)
     return f"# {game.name}: {verdict}\n\n{body}\n\nTrain: `{start}{options}`\n"
+
+
+def check_game(
+    game: str, kwargs: Mapping[str, Any] | None = None, *, progress: bool = False, **options: Any
+) -> CommandReport:
+    """Check a game of PettingZoo or OpenSpiel, as `python eval/check.py GAME KEY=VALUE ...` does; return the report.
+
+    `game` is a module, "module:function" or "openspiel:NAME", `kwargs` are its own options; `options` are `games`,
+    `seed`, `trial` (seconds of learning, 0 for none), `outcome`, `observation` and `out`. `data` has `faults`, the
+    number of things to change, and `lines`.
+
+    Raises `InputError` for bad input, in one line, and for what is no game.
+    """
+    given = {"game": game, "kwargs": kwargs, **options, "quiet": not progress}
+    return written(check(from_keywords(CheckOptions, given)))
 
 
 if __name__ == "__main__":

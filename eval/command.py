@@ -97,6 +97,8 @@ class GameEvaluation:
     replays: Mapping[str, str]
     shortest: Mapping[str, int]
     """Options of the shortest evaluation, for a replay alone."""
+    policy_loader: str = ""
+    """Loader "module:name" of a file, a device and a module, where the game has no record that names one."""
 
 
 @dataclass(frozen=True)
@@ -362,3 +364,16 @@ def fill_page(template: Path, *, title: str, data: Any, **parts: str) -> str:
 def join_files(folder: Path, *names: str) -> str:
     """Return the texts of files of `folder`, such as the scripts of a page, one after another."""
     return "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
+
+
+def several_names(what: str, names: Any) -> Any:
+    """Return `names`, several; a single text would be taken for one of them."""
+    if isinstance(names, str | Path):
+        raise InputError(f"{what}: {str(names)!r} is one name; give a list, [{str(names)!r}]")
+    return names
+
+
+def written(report: CommandReport) -> CommandReport:
+    """Write the files of a report and return it."""
+    write_files(report.files)
+    return report

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from runpy import run_path
@@ -31,8 +31,8 @@ from sparring.configs.core.files import CHECKPOINTS
 from sparring.eval.analysis.options import SourceName, SourceOptions, find_run
 from sparring.eval.analysis.output import warn
 from sparring.eval.analysis.record import RunNotFoundError, history_rows
-from sparring.eval.command import CommandReport, make_folders, publish_report, run_command
-from sparring.eval.options import CommandOptions, CommandText, Groups, argument, check_suffix, parse
+from sparring.eval.command import CommandReport, make_folders, publish_report, run_command, several_names, written
+from sparring.eval.options import CommandOptions, CommandText, Groups, argument, check_suffix, from_keywords, parse
 from sparring.eval.plots import check_matplotlib
 from sparring.eval.plots.history import MILLION, Curve, CurveGroup, RunHistory, from_rows, mean, read_history
 from sparring.eval.stats.tables import table
@@ -265,6 +265,19 @@ def curves(options: CurveOptions, *, keep: bool = True) -> CommandReport:
     text = curves_markdown(drawn, metrics, smooth=options.smooth, unit=unit)
     files = {options.out: curves_picture(drawn, metrics, options)} if options.out else {}
     return CommandReport(text, curves_json(drawn, metrics, options), files)
+
+
+def read_curves(runs: Sequence[str | Path] | Mapping[str, Sequence[str | Path]], **options: Any) -> CommandReport:
+    """Read learning curves of runs, as `python eval/curves.py GROUP GROUP ...` does.
+
+    `runs` are names or folders, or groups of these by label, such as `{"on": ["a", "b"], "off": ["c"]}`. `options` are
+    `metrics`, `log`, `smooth`, `by_update`, `no_events`, `title` and `out`. `data["metrics"][METRIC]` has for each
+    group the runs with `env_steps` and `values`. A picture is drawn only with `out="curves.png"`.
+
+    Raises `InputError` for bad input, in one line.
+    """
+    groups = runs if isinstance(runs, Mapping) else several_names("runs", runs)
+    return written(curves(from_keywords(CurveOptions, {"groups": groups, **options}), keep=False))
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from sparring.envs.diplomacy.records.timeline import Phase, phases_of
 from sparring.eval.command import announce_loading, make_folders, run_command, write
 from sparring.eval.diplomacy.lineup import FALLBACK_BOT, find_lineup, load_seats, read_lineup
 from sparring.eval.diplomacy.page import UNKNOWN, write_replay
-from sparring.eval.options import RESULTS, SEED, CommandOptions, CommandText, Pairs, argument, parse
+from sparring.eval.options import RESULTS, SEED, CommandOptions, CommandText, Pairs, argument, from_keywords, parse
 
 if TYPE_CHECKING:
     from sparring.envs.diplomacy.records.history import PhaseRecord
@@ -215,6 +215,19 @@ def _publish(
     if not options.quiet:
         print(*map(one_line, (*summary(game), f"{len(phases) - 1} phases, {ended}")), sep="\n")
         print("Wrote", ", ".join(map(str, options.files)))
+
+
+def replay_game(
+    out: str | Path | None = None, *, players: Any = None, progress: bool = False, **options: Any
+) -> tuple[Path, ...]:
+    """Play or read a game of Diplomacy and write it, as `python eval/diplomacy_replay.py --out OUT` does.
+
+    `out` is a page to watch. `players` is a player for all powers, a list of seven, or a mapping from powers, where
+    the key "" is for all others: `{"FRANCE": "final.pt", "": "dumbbot"}`. `options` are `seed`, `last_year`, `game`, a
+    saved game, `log`, the game as text, and `save`. Returns the written files. Raises `InputError` for bad input.
+    """
+    given = {"out": out, "players": players, **options, "quiet": not progress}
+    return write_game(from_keywords(ReplayOptions, given))
 
 
 if __name__ == "__main__":

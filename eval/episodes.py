@@ -251,4 +251,6 @@ def _markdown(content: dict[str, Any]) -> str:
     return f"# {content['player']}: {content['env']}\n\n{about}\n\n{table(head, rows)}\n\n{origin}\n"
 
 
-EVALUATION = GameEvaluation(EpisodeOptions, evaluate, {".gif": "video"}, {"episodes": 2})
+EVALUATION = GameEvaluation(
+    EpisodeOptions, evaluate, {".gif": "video"}, {"episodes": 2}, "sparring.eval.episodes:load_episode_policy"
+)

@@ -19,8 +19,7 @@ if not __package__:  # Run as a script, possibly before installation.
 
 from sparring.agents.opponents import players
 from sparring.configs.core.errors import choose
-from sparring.configs.games import PACKAGES, current_id, is_imported
-from sparring.configs.language import ADAPTER
+from sparring.configs.games import ADAPTER, PACKAGES, current_id, is_imported
 from sparring.configs.opponents import is_code
 from sparring.envs.game import game_of, games, load
 from sparring.eval.command import Evaluation, GameEvaluation, publish_evaluation, run_command

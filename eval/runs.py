@@ -117,5 +117,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
+def ask_runs(command: str, *names: str, **options: Any) -> dict[str, Any]:
+    """Ask recorded runs, as `python eval/runs.py COMMAND NAME ... --json` does; return the object that it prints.
+
+    `command` is `list`, `search`, `get-run`, `get-metrics`, `get-artifacts`, `get-cache-stats`, `health`, `analyze`,
+    `league`, `compare` or `analyze-sweep`. `names` are its arguments, such as runs; an option that may be repeated
+    takes a list, `metrics=["rollout/reward"]`. Warnings and damaged places are printed on stderr.
+
+    Raises `InputError` for bad input and unknown runs, in one line.
+    """
+    answer: dict[str, Any] = ask(command, names, options)
+    return answer
+
+
 if __name__ == "__main__":
     sys.exit(main())

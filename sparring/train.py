@@ -2,8 +2,7 @@
 
 `--help runs` lists all runs, `--help options` all options, `--help SECTION`, such as `--help ppo`, those of a section.
 Otherwise it composes and checks the
-configuration, then calls `agents.trainers.train`. `+sweep=stability_ablation` trains all runs of a sweep file,
-`--multirun +run=quickstart seed=1,2,3` one run per combination of values (agents/sweeps/launch.py).
+configuration, then calls `agents.trainers.train`. What trains several runs at once is found (`sparring.sweeps`).
 `resume=NAME` continues a run; `torchrun --nproc-per-node 2 train.py +run=quickstart` trains in two processes.
 Without arguments it names five things to try.
 Exit codes: 0 done, 1 the guard ended the run (reason in `guard_report.json`), 2 bad input or a missing package (one
@@ -26,15 +25,15 @@ import yaml
 from sparring.agents.run.signals import Stopped, stopping_at_once
 from sparring.agents.trainers import train, train_run
 from sparring.configs.core.errors import InputError, UnknownNameError, as_called, choose
+from sparring.configs.core.parts import parts
 from sparring.configs.core.status import end_now, quiet_on_closed_pipe, say
 from sparring.configs.foreign_names import in_our_words, translation
 from sparring.configs.help import FIRST_STEPS, OVERVIEW, help_on, option_keys
 from sparring.configs.load import load
-from sparring.configs.schema import LanguageRunConfig
 from sparring.configs.serialization import to_plain
-from sparring.configs.sweeps.plan import names_sweep, read_grid, read_sweep
+from sparring.envs.game import load as reference
 
-FLAGS = ("--help", "-h", "--cfg", "--multirun", "-m")
+FLAGS = ("--help", "-h", "--cfg", *(flag for sweep in parts("sweeps").values() for flag in sweep.flags))
 BAD_INPUT = 2
 INTERRUPTED = 130
 
@@ -75,16 +74,16 @@ def _run(arguments: Sequence[str]) -> int:
         print(as_called("\n\n".join(map(help_on, sections)) if sections else OVERVIEW))
         return 0
     arguments = in_our_words([text for text in arguments if text not in flags])
-    if names_sweep(arguments) or flags & {"--multirun", "-m"}:
-        return _sweep(arguments, show="--cfg" in flags)
+    keys = {text.lstrip("+").partition("=")[0] for text in arguments}
+    for key, sweep in parts("sweeps").items():
+        if key in keys or flags & {*sweep.flags}:
+            return int(reference(sweep.launch)(arguments, show="--cfg" in flags))
     config = load(arguments)
     if "--cfg" in flags:
         print(yaml.safe_dump(to_plain(config), sort_keys=False), end="")
         return 0
-    if isinstance(config, LanguageRunConfig) and config.dry_run:
-        from sparring.agents.llm.models.load import preview
-
-        print("\n".join(preview(config)))
+    if getattr(config, "dry_run", False):
+        print("\n".join(reference(parts("trainers")[config.trainer].preview)(config)))
         return 0
     train(config)
     return 0
@@ -99,18 +98,6 @@ def _flag(text: str) -> str:
     if ours:
         raise UnknownNameError(f"{text!r}: options are written KEY=VALUE, without dashes: {ours}=VALUE")
     return choose("flag", text, FLAGS)
-
-
-def _sweep(arguments: Sequence[str], *, show: bool) -> int:
-    """Launch the runs of a sweep file or of a grid; with `show`, print their configurations instead."""
-    plan = read_sweep(arguments) if names_sweep(arguments) else read_grid(arguments)
-    if show:
-        content = {label: to_plain(run) for label, run in zip(plan.labels, plan.runs, strict=True)}
-        print(yaml.safe_dump(content, sort_keys=False), end="")
-        return 0
-    from sparring.agents.sweeps.launch import launch_sweep
-
-    return launch_sweep(plan).exit_code
 
 
 class CallableTrain(ModuleType):

@@ -8,7 +8,7 @@ import pytest
 
 from sparring.agents.trainers import train as train_by_grpo
 from sparring.configs.core.session import LoggerConfig
-from sparring.configs.language import DIPLOMACY_BOTS
+from sparring.configs.games import DIPLOMACY_BOTS
 from sparring.configs.schema import (
     EvaluationConfig,
     GymnasiumEnvConfig,

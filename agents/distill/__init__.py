@@ -2,4 +2,6 @@
 
 from sparring.configs.core.parts import TrainerPlace
 
-TRAINER = TrainerPlace("sparring.agents.distill.trainer:DistillTrainer")  # it refuses torchrun itself
+TRAINER = TrainerPlace(  # it refuses torchrun itself
+    "sparring.agents.distill.trainer:DistillTrainer", needs=("sparring.configs.language",)
+)

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 SEED_USES = ("network", "games", "shuffle", "checks")
 DATA = "data"
-BETAS, MAX_GRAD_NORM, WARMUP = (0.9, 0.95), 1.0, 0.03
+BETAS, WEIGHT_DECAY, MAX_GRAD_NORM, WARMUP = (0.9, 0.95), 0.02, 1.0, 0.03
 HELD_OUT_SEED = 1901
 
 
@@ -130,7 +130,7 @@ class DistillTrainer:
         self.network = OrderNetwork(config.network, seed=self.seeds["network"]).to(self.device)
         weights = [weight for weight in self.network.parameters() if weight.numel()]
         groups = [
-            {"params": [weight for weight in weights if weight.dim() > 1], "weight_decay": distill.weight_decay},
+            {"params": [weight for weight in weights if weight.dim() > 1], "weight_decay": WEIGHT_DECAY},
             {"params": [weight for weight in weights if weight.dim() <= 1], "weight_decay": 0.0},
         ]
         self.optimizer = torch.optim.AdamW(groups, lr=0.0, betas=BETAS, fused=True)

@@ -5,4 +5,10 @@
 
 from sparring.configs.core.parts import TrainerPlace
 
-TRAINER = TrainerPlace("sparring.agents.grpo.trainer:GRPOTrainer", "sparring.agents.grpo.trainer:fit", extra="llm")
+TRAINER = TrainerPlace(
+    "sparring.agents.grpo.trainer:GRPOTrainer",
+    "sparring.agents.grpo.trainer:fit",
+    extra="llm",
+    check_sources="sparring.agents.grpo.sources:check_sources",
+    preview="sparring.agents.llm.models.load:preview",
+)

@@ -42,7 +42,7 @@ from sparring.agents.llm.backend import Decision
 from sparring.agents.llm.decoding.scoring import Scores, TokenBatch, collate, score
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.tensor_file import check_optimizer, check_tensors
-from sparring.configs.schema import GRPORunConfig
+from sparring.configs.language.runs import GRPORunConfig
 
 DR_GRPO_LENGTH = 64
 """Constant divisor of dr_grpo: roughly the number of decision tokens in the orders of ten units."""

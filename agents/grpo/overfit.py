@@ -5,9 +5,9 @@ run with a learning rate of zero would. At the end come overfit.json, with matpl
 only if all criteria hold. With m the moving average over `overfit.window` steps:
 
     reward slope     the slope of reward - control is above 3 standard errors
-    KL share         m(KL share) is above `max_kl_share` in less than `persistent` of its values
-    gradient norm    finite, and max m(norm) <= `max_norm_growth` x median norm
-    signal           at most `max_skipped` of the samples are in groups of equal rewards
+    KL share         m(KL share) is above 0.7 in less than half of its values
+    gradient norm    finite, and max m(norm) <= 10 x median norm
+    signal           at most half of the samples are in groups of equal rewards
     reference        the KL to the reference is above 0 once weights have changed: it stays where it was
     end of text      at least half of the answers end by a drawn end of text, which is then trained
 
@@ -39,10 +39,13 @@ from sparring.agents.run.session import RunSession
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.configs.language import OverfitConfig
-from sparring.configs.schema import GRPORunConfig
-from sparring.envs.game import text_game
-from sparring.envs.text import RolloutPlan
+from sparring.configs.language.runs import GRPORunConfig
+from sparring.envs.text import RolloutPlan, text_game
 
+MAX_KL_SHARE, PERSISTENT = 0.7, 0.5
+"""The KL dominates where its share of the loss is above the first in this part of the windows."""
+MAX_NORM_GROWTH, MAX_SKIPPED = 10.0, 0.5
+"""Ratio of a window's mean gradient norm to the median, and part of the samples in groups of equal rewards."""
 CONTROL = "zero_rate"
 """Player with the weights of the first step."""
 ERRORS = 3.0
@@ -164,9 +167,9 @@ def _slope(rows: Sequence[OverfitRow], config: OverfitConfig) -> OverfitCriterio
 def _kl_share(rows: Sequence[OverfitRow], config: OverfitConfig) -> OverfitCriterion:
     shares = [row.kl_share for row in rows if row.beta > 0]
     means = moving_average(shares, min(config.window, max(len(shares), 1)))
-    above = float(np.mean(means > config.max_kl_share)) if len(means) else 0.0
-    text = f"above {config.max_kl_share:.0%} in {above:.0%} of the windows"
-    return OverfitCriterion("KL share", above < config.persistent, text)
+    above = float(np.mean(means > MAX_KL_SHARE)) if len(means) else 0.0
+    text = f"above {MAX_KL_SHARE:.0%} in {above:.0%} of the windows"
+    return OverfitCriterion("KL share", above < PERSISTENT, text)
 
 
 def _norm(rows: Sequence[OverfitRow], config: OverfitConfig) -> OverfitCriterion:
@@ -177,13 +180,13 @@ def _norm(rows: Sequence[OverfitRow], config: OverfitConfig) -> OverfitCriterion
     middle = float(np.median(norms)) if norms else 0.0
     growth = float(means.max()) / middle if middle > 0 else 0.0
     text = f"largest window {growth:.1f} x the median, {middle:.3g}"
-    return OverfitCriterion("gradient norm", 0 < growth <= config.max_norm_growth, text)
+    return OverfitCriterion("gradient norm", 0 < growth <= MAX_NORM_GROWTH, text)
 
 
 def _signal(rows: Sequence[OverfitRow], config: OverfitConfig) -> OverfitCriterion:
     skipped = float(np.mean([row.skipped for row in rows])) if rows else 1.0
     text = f"{skipped:.0%} of the samples are in groups of equal rewards"
-    return OverfitCriterion("signal", skipped <= config.max_skipped, text)
+    return OverfitCriterion("signal", skipped <= MAX_SKIPPED, text)
 
 
 def _reference(rows: Sequence[OverfitRow]) -> OverfitCriterion:
@@ -264,7 +267,7 @@ def _plot(path: Path, config: GRPORunConfig, rows: Sequence[OverfitRow]) -> Path
         axes.plot(steps[len(steps) - len(means) :], means, linewidth=1.8, label=f"mean of {window} steps")
         axes.set_title(title)
         axes.set_xlabel("step")
-    panels.flat[1].axhline(config.overfit.max_kl_share, linestyle="--", linewidth=0.8)
+    panels.flat[1].axhline(MAX_KL_SHARE, linestyle="--", linewidth=0.8)
     panels.flat[0].legend()
     figure.suptitle(config.overfit.label or config.run or "overfit check")
     written = BytesIO()

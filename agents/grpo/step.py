@@ -26,13 +26,12 @@ from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.agents.run.states import StateError, TrainingState
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import GRPOConfig
-from sparring.configs.schema import GRPORunConfig
+from sparring.configs.language.runs import GRPORunConfig
 from sparring.curriculum.league.file import weights_path
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, League
 from sparring.curriculum.league.matchmaking import Opponents, league_metrics
 from sparring.curriculum.ratings import GameResult, by_player
-from sparring.envs.game import text_game
-from sparring.envs.text import ReferenceTable
+from sparring.envs.text import ReferenceTable, text_game
 
 
 def check_batch(batch: RolloutBatch, *, step: int, version: int, depth: int) -> None:

@@ -25,6 +25,7 @@ from sparring.agents.grpo.objective.loss import DisagreementError
 from sparring.agents.grpo.overfit import OverfitCheck
 from sparring.agents.grpo.rollouts import rollout
 from sparring.agents.grpo.rollouts.workers import InProcess, SharedRollouts, Workers
+from sparring.agents.grpo.sources import check_sources
 from sparring.agents.llm.decoding.forward import check_finite
 from sparring.agents.llm.models import adapters
 from sparring.agents.llm.models.load import load_model
@@ -32,20 +33,18 @@ from sparring.agents.run.fidelity import machine
 from sparring.agents.run.fit import fit as common_fit
 from sparring.agents.run.fit import save
 from sparring.agents.run.guard import GuardVerdict
-from sparring.agents.run.preflight import check_sources
 from sparring.agents.run.progress import counted
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.states import TrainingState
 from sparring.configs.core.device import choose_device, keep_freed_memory, make_deterministic, set_threads
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.tensor_file import pack, unpack
-from sparring.configs.resume import moving_shares
-from sparring.configs.schema import GRPORunConfig
+from sparring.configs.language.runs import GRPORunConfig, moving_shares
 from sparring.curriculum.league.file import LeagueFile, inherit, read_league, write_league
 from sparring.curriculum.league.league import League, enter_checkpoint, is_due, leave, new_league, record
 from sparring.curriculum.league.matchmaking import draw_opponents
-from sparring.envs.game import game_with_id, plain_bot, text_game
-from sparring.envs.text import RolloutPlan
+from sparring.envs.game import game_with_id, plain_bot
+from sparring.envs.text import RolloutPlan, text_game
 
 
 class GRPOTrainer:

@@ -17,8 +17,9 @@ from sparring.agents.opponents.players import MODEL_FOLDER, Player, content_of
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.files import holds
-from sparring.configs.language import ADAPTER, LanguageModelConfig
-from sparring.configs.schema import GRPORunConfig, LanguageRunConfig
+from sparring.configs.games import ADAPTER
+from sparring.configs.language import LanguageModelConfig
+from sparring.configs.language.runs import GRPORunConfig, LanguageRunConfig
 from sparring.configs.serialization import from_plain, from_stored
 from sparring.configs.validate import validate
 

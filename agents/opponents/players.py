@@ -21,7 +21,6 @@ from sparring.configs.core.files import CHECKPOINTS, PACKAGE, ROOT, SHIPPED, hol
 from sparring.configs.games import PACKAGES, current_id
 from sparring.configs.kinds import run_kind
 from sparring.configs.opponents import is_code
-from sparring.configs.schema import LanguageRunConfig
 from sparring.envs.game import HELD_OUT_PREFIX, Game, check_plays, game_of, games
 
 ONNX = ".onnx"
@@ -256,7 +255,7 @@ def trained_in(config: Path) -> str:
 
 def trains_language_model(config: Path) -> bool:
     """Return whether a stored configuration trains a language model."""
-    return issubclass(run_kind(_stored(config)), LanguageRunConfig)
+    return run_kind(_stored(config)).language_model
 
 
 def check_game(game: Game, *players: str | Path) -> None:

@@ -42,7 +42,6 @@ from sparring.configs.core.typed import (
     within,
 )
 from sparring.configs.kinds import run_kind
-from sparring.configs.language import ADAPTER
 from sparring.configs.serialization import check_option
 from sparring.envs.game import Game, check_plays, game_of, games
 
@@ -175,7 +174,7 @@ def _read(path: Path, device: str | torch.device) -> dict[str, Any]:
 
 def _other_content(content: Mapping[str, Any]) -> str:
     """Describe a tensor file without a policy, and what to do with it."""
-    if content.get("format") == ADAPTER:
+    if content.get("format") == versions.ADAPTER:
         arenas = " or ".join(game.name for game in games() if game.language_models)
         return f"is an adapter of a language model, not a policy's network; evaluate it with eval/run.py --env {arenas}"
     if "logger" in content and "weights" not in content:

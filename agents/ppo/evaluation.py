@@ -21,6 +21,8 @@ from sparring.agents.policies.policy import Policy
 from sparring.configs.schema import EvaluationConfig
 
 R = TypeVar("R", bound=Recorder)
+CHECK_ALERT = 0.8
+"""Win rate against the guarded bot below which, once reached, an alert is raised."""
 
 
 class MatchFilms(Protocol[R]):
@@ -123,7 +125,7 @@ class BotEvaluation:
         return {key: value for bot in bots for key, value in result_metrics(f"eval/{bot}", results[bot]).items()}
 
     def _guard(self, policy: Policy, update: int) -> dict[str, float]:
-        bot, limit = self.config.check_bot, self.config.check_alert
+        bot, limit = self.config.check_bot, CHECK_ALERT
         recorder = None if self.config.every else self._recorders(update, [bot]).get(bot)
         rate = self._play(policy, bot, update, recorder=recorder).win_rate
         if self._films and recorder:

@@ -24,6 +24,9 @@ from sparring.agents.policies.seat_network import SeatNetwork
 from sparring.agents.ppo.rollout import Minibatch, Samples
 from sparring.configs.schema import PPOConfig
 
+LOG_RATIO_CLAMP = 20.0
+"""Bound on |log pi - log pi_old|, in nats."""
+
 
 class Surrogate(torch.autograd.Function):
     """The clipped policy loss and, without gradient, KL, clipped fraction and largest ratio."""
@@ -90,7 +93,7 @@ def surrogate(
 
     The advantages must have mean 0 and standard deviation 1. `size` is N, by default B.
     """
-    options = (config.clip, config.log_ratio_clamp, size or len(log_prob))
+    options = (config.clip, LOG_RATIO_CLAMP, size or len(log_prob))
     loss, *measured = Surrogate.apply(log_prob, batch.log_prob, batch.advantage, *options)  # type: ignore[no-untyped-call]
     kl, clip_fraction, largest = measured
     return loss, (kl, clip_fraction, largest)

@@ -6,7 +6,7 @@ their slot and their running matches. Results are added to the run's league (cur
 learner is the challenger and snapshots are checkpoints. Recent results control the draw and the schedule.
 
 Promotion of the learner into the pool may depend on a sequential test (curriculum/sprt.py) of seat-swapped games with
-the newest snapshot. H0: it is no stronger; H1: it is `promotion_elo` stronger. Both sample their actions, as in
+the newest snapshot. H0: it is no stronger; H1: it is 50 Elo stronger. Both sample their actions, as in
 training, under the current physics.
 
 A rate among the metrics is a share of games; a score is a share of points, where a draw is worth half. Bots appear by
@@ -104,7 +104,7 @@ class SelfPlay:
 
     def record(self, tally: MatchTally) -> None:
         """Add an update's results to the league."""
-        self.league = rules.record(self.league, self._games(tally), k=self.config.elo_k)
+        self.league = rules.record(self.league, self._games(tally), k=K)
 
     def win_rates(self) -> dict[str, float]:
         """Return the learner's recent win rate against every opponent with enough games."""
@@ -167,8 +167,7 @@ class SelfPlay:
         if newest and not self._deserved(newest[0].name, plan, network):
             return set()
         try:
-            elos = {name: agent.elo for name, agent in self.league.agents.items()}
-            gone = self.pool.add(update, network.state_dict(), elos)
+            gone = self.pool.add(update, network.state_dict())
         except OSError as error:
             if not newest:
                 raise PoolError(f"{self.pool.folder}: cannot be written ({error.strerror}); free some space") from error
@@ -249,7 +248,7 @@ def open_self_play(
     """Open the pool of networks of `shape`, the league and, if configured, promotion by games of `duel`."""
     if damaged := Pool.put_aside_damaged(folder.pool):
         alert(damaged)
-    pool = Pool(folder.pool, config.pool_size, config.eviction, shape=shape)
+    pool = Pool(folder.pool, config.pool_size, shape=shape)
     promotion = Promotion(config, duel, seed=seed) if duel and config.promotion == "sprt" else None
     return SelfPlay(env, pool, LeagueFile(folder.path), config, alert, seed=seed, promotion=promotion, seats=seats)
 
@@ -265,7 +264,7 @@ def keep_places(drawn: list[str], slots: list[str]) -> list[str]:
     return [name or left.pop(0) for name in placed]
 
 
-SELFPLAY = "selfplay"
+SELFPLAY, K = "selfplay", 32.0
 """All snapshots together, in metrics."""
 
 
@@ -345,6 +344,8 @@ def league_metrics(self_play: SelfPlay) -> dict[str, float]:
 
 
 GAMES_AT_ONCE = 64
+PROMOTION_ELO = 50.0
+"""Advantage that the test of a candidate looks for."""
 
 
 Duel = Callable[[ActorCritic, ActorCritic, int, int, np.ndarray], np.ndarray]
@@ -366,7 +367,7 @@ class Promotion:
         """Test `candidate` against a snapshot's weights, in physics drawn from `ranges` [13, 2]."""
         holder = build_network(candidate.shape).to(candidate.log_std.device)
         holder.load_state_dict(dict(champion))
-        hypotheses = Hypotheses(0.0, self.config.promotion_elo)
+        hypotheses = Hypotheses(0.0, PROMOTION_ELO)
         pairs = np.zeros(len(SCORES), dtype=np.int64)
         for batch in range(max(self.config.promotion_games // GAMES_AT_ONCE, 1)):
             games = min(self.config.promotion_games // 2 * 2, GAMES_AT_ONCE)

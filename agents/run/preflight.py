@@ -31,14 +31,15 @@ from sparring.agents.run.logger import WANDB_ID
 from sparring.configs.core.errors import ConfigError, suggestion
 from sparring.configs.core.files import CHECKPOINTS, ROOT, SHIPPED, holds, naming_files, read_regular_text
 from sparring.configs.core.manifest import MANIFEST, OLD_LOCK, STATE, refuse_training_state
+from sparring.configs.core.parts import moved, parts
 from sparring.configs.games import is_retired, run_message
-from sparring.configs.language import GIVE_ADAPTER
 from sparring.configs.resume import differences, drift
-from sparring.configs.schema import GRPORunConfig, PPORunConfig, RunConfig
+from sparring.configs.schema import PPORunConfig, RunConfig
 from sparring.configs.serialization import from_stored, to_plain
 from sparring.curriculum.league import file
-from sparring.curriculum.league.file import LeagueError, LeagueFile
-from sparring.envs.game import game_of, games, text_game
+from sparring.envs.game import game_of, games, load
+
+__getattr__ = moved(__name__, {"check_sources": "sparring.agents.grpo.sources"})
 
 WANDB, TENSORBOARD = "wandb", "events.out.tfevents."
 BEFORE = ".before"
@@ -100,8 +101,8 @@ class FolderClaim:
         if config.trainer == "sb3" and not fresh:
             raise ConfigError(f"name={config.name}: was started, and trainer=sb3 cannot resume; choose another name")
         self.changed: dict[str, tuple[Any, Any]] = changes(before, config) if before else {}
-        if isinstance(config, GRPORunConfig) and fresh:
-            check_sources(config)
+        if fresh and (check := parts("trainers")[config.trainer].check_sources):
+            load(check)(config)
         if isinstance(config, PPORunConfig) and fresh and config.init_from:
             initial_policy(config)
 
@@ -151,28 +152,6 @@ class FolderClaim:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.release()
-
-
-def check_sources(config: GRPORunConfig) -> None:
-    """Refuse a new GRPO run whose initial adapter, league or players of the league are missing."""
-    adapter, source = config.model.adapter, config.league.inherit
-    if adapter == GIVE_ADAPTER:
-        raise ConfigError(
-            f"model.adapter is missing: +run={config.run} trains a given adapter; give model.adapter=FILE, such as "
-            "checkpoints/RUN/final.pt"
-        )
-    if adapter and not holds(Path(adapter).is_file):
-        raise ConfigError(f"model.adapter={adapter}: is no file; give an adapter's, such as checkpoints/RUN/final.pt")
-    if source:
-        try:
-            LeagueFile(ROOT / config.checkpoint_dir / source).read()
-        except LeagueError as error:
-            raise LeagueError(f"league.inherit={source}: {error}") from error
-    if named := config.league.players:
-        opens = text_game(config.env.id).league_players  # Loads torch, which opening a policy needs.
-        if opens is None:
-            raise ConfigError(f"league.players=[{','.join(named)}]: {config.env.id} has none; leave it out")
-        opens(named)
 
 
 def initial_policy(config: PPORunConfig) -> Path:

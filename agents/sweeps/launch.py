@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import hydra
+import yaml
 
 from sparring.agents.distributed.tasks import finish_tasks
 from sparring.agents.run.folder import made_up_name
@@ -38,8 +39,9 @@ from sparring.configs.core.errors import ConfigError, InputError, as_called, pri
 from sparring.configs.core.files import ROOT, append_to
 from sparring.configs.foreign_names import in_our_words
 from sparring.configs.overrides import as_override, override_texts
+from sparring.configs.serialization import to_plain
 from sparring.configs.sweeps.file import parse_sweep
-from sparring.configs.sweeps.plan import HydraLauncher, SweepPlan, SweepWorkers, read_grid, read_sweep
+from sparring.configs.sweeps.plan import HydraLauncher, SweepPlan, SweepWorkers, names_sweep, read_grid, read_sweep
 
 
 def run_sweep(
@@ -69,6 +71,19 @@ def run_sweep(
     if outcome.interrupted:
         raise KeyboardInterrupt
     return outcome
+
+
+def launch_words(arguments: Sequence[str], *, show: bool) -> int:
+    """Launch the runs of a command line, of a sweep file or a grid, and return the exit code.
+
+    With `show`, print their configurations instead. Raises `InputError` if any of the runs could not start.
+    """
+    plan = read_sweep(arguments) if names_sweep(arguments) else read_grid(arguments)
+    if show:
+        content = {label: to_plain(run) for label, run in zip(plan.labels, plan.runs, strict=True)}
+        print(yaml.safe_dump(content, sort_keys=False), end="")
+        return 0
+    return launch_sweep(plan).exit_code
 
 
 INTERRUPTED = 130

@@ -16,8 +16,8 @@ from typing import Any
 import torch
 
 from benchmarks.gpu_parts.part import Found, PartOptions, seconds_into
+from sparring.configs.language.runs import GRPORunConfig
 from sparring.configs.load import load_kind
-from sparring.configs.schema import GRPORunConfig
 
 RUN, STEPS = "diplomacy_quickstart", 10
 SIZES = ("grpo.groups=6", "grpo.samples_per_group=8")

@@ -21,7 +21,7 @@ from sparring.agents.llm.decoding.constraint import Constraint, Walks
 from sparring.agents.llm.decoding.forward import CacheCounts, Context
 from sparring.agents.llm.models.adapters import BASE, Adapters
 from sparring.agents.llm.transformers_backend import TransformersBackend
-from sparring.configs.language import DIPLOMACY_BOTS
+from sparring.configs.games import DIPLOMACY_BOTS
 from sparring.configs.load import load_kind
 from sparring.curriculum.league.league import new_league
 from sparring.curriculum.league.matchmaking import Opponents

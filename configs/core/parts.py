@@ -1,14 +1,16 @@
 """Parts that are found, not enumerated: games, commands and trainers, each an entry point of some distribution.
 
-The groups are `sparring.games` (a `Game`), `sparring.commands` (a `CommandPlace`) and `sparring.trainers` (a
-`TrainerPlace`). Those of this project are in pyproject.toml, where a checkout reads them without being installed; a
-part whose folder was deleted is not listed. Those of other packages come from what pip installed beside them.
+The groups are `sparring.games` (a `Game`), `sparring.commands` (a `CommandPlace`), `sparring.trainers` (a
+`TrainerPlace`), `sparring.sweeps` (a `SweepPlace`) and `sparring.functions`, further names of the Python API. Those of
+this project are in pyproject.toml, where a checkout reads them without being installed; a part whose folder was deleted
+is not listed, nor one that `needs` it. Those of other packages come from what pip installed beside them.
 """
 
 from __future__ import annotations
 
 import tomllib
 import warnings
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module, metadata
 from typing import Any, NamedTuple
@@ -27,6 +29,8 @@ class CommandPlace(NamedTuple):
     """Whether it needs the extra `train`."""
     order: int = 100
     """Its position in the overview, ascending."""
+    needs: tuple[str, ...] = ()
+    """Modules of other parts without which it is not listed."""
 
 
 class TrainerPlace(NamedTuple):
@@ -39,6 +43,27 @@ class TrainerPlace(NamedTuple):
     processes: bool = True
     """Whether torchrun can start it."""
     order: int = 100
+    check_sources: str = ""
+    """Function "module:name" of a configuration that refuses a new run if what it begins with is missing."""
+    preview: str = ""
+    """Function "module:name" of a configuration with the lines that `dry_run=true` prints."""
+    needs: tuple[str, ...] = ()
+    """Modules of other parts without which it is not listed."""
+
+
+class SweepPlace(NamedTuple):
+    """What `train.py` does with several runs at once: +KEY=NAME, where `key` is the entry's name, and `flags`."""
+
+    launch: str
+    """Function "module:name" of the arguments, `(arguments, *, show)`, that returns the exit code; `show` prints."""
+    names: str
+    """Function "module:name" that returns what +KEY= may name, with the purpose of each."""
+    usage: str
+    """Lines of --help."""
+    about: str
+    """Paragraph of --help all."""
+    flags: tuple[str, ...] = ()
+    order: int = 100
 
 
 @cache
@@ -48,7 +73,8 @@ def parts(group: str) -> dict[str, Any]:
     An installed distribution lists its entry points by name, so that their order in pyproject.toml says nothing.
     A part of another package that cannot be imported is left out with a warning that names it.
     """
-    loaded = _sorted({name: _load(reference) for name, reference in _project(group).items()})
+    ours = {name: _load(reference) for name, reference in _project(group).items()}
+    loaded = _sorted({name: part for name, part in ours.items() if all(map(_exists, getattr(part, "needs", ())))})
     for entry in _strangers(group):
         owner = entry.dist.name if entry.dist else "another package"
         if entry.name in loaded:
@@ -60,6 +86,11 @@ def parts(group: str) -> dict[str, Any]:
             text = f"{owner}: {entry.value} of {group} cannot be used: {type(error).__name__}: {error}"
             warnings.warn(text, stacklevel=2)
     return loaded
+
+
+def part(group: str, name: str) -> Any:
+    """Import the object `name` of a group alone; raises `KeyError` if there is none."""
+    return _load(_project(group).get(name) or {entry.name: entry.value for entry in _strangers(group)}[name])
 
 
 @cache
@@ -77,7 +108,7 @@ def _project(group: str) -> dict[str, str]:
     stated = PACKAGE / "pyproject.toml"
     if stated.is_file():
         tables = tomllib.loads(stated.read_text(encoding="utf-8"))["project"]["entry-points"]
-        references: dict[str, str] = tables[f"{NAME}.{group}"]
+        references: dict[str, str] = tables.get(f"{NAME}.{group}", {})
     else:
         references = {entry.name: entry.value for entry in _installed(group) if _is_ours(entry)}
     return {name: reference for name, reference in references.items() if _exists(reference.partition(":")[0])}
@@ -108,3 +139,19 @@ def _exists(module: str) -> bool:
 def _load(reference: str) -> Any:
     module, _, name = reference.partition(":")
     return getattr(import_module(module), name)
+
+
+def moved(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a module some of whose `names` are in other modules now, "module" or "module:name".
+
+    The old paths work for one release, with a warning that says the new one.
+    """
+
+    def find(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        home, _, new = names[name].partition(":")
+        warnings.warn(f"{module}.{name} has moved to {home}.{new or name}", DeprecationWarning, stacklevel=2)
+        return getattr(import_module(home), new or name)
+
+    return find

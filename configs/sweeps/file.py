@@ -9,20 +9,21 @@ allowed, and the fix.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sparring.configs.core.errors import ConfigError, choose, suggestion
 from sparring.configs.core.files import read_regular_text
+from sparring.configs.core.parts import moved
 from sparring.configs.core.typed import shown
 from sparring.configs.kinds import bare
 from sparring.configs.load import CONFIG_DIR, purposes, runs
-from sparring.configs.overrides import as_override
 from sparring.configs.serialization import read_options
 from sparring.configs.sweeps.criteria import Criterion, Measure, read_criterion, read_measure
 
+__getattr__ = moved(__name__, {"overrides": "sparring.configs.overrides:nested_texts"})
 FOLDER, LAUNCHERS = CONFIG_DIR / "sweep", CONFIG_DIR / "launcher"
 KEYS = (
     "hypothesis", "run", "seeds", "defaults", "runs", "search", "primary", "secondary", "expected", "criteria",
@@ -325,14 +326,3 @@ def one_of(key: str, value: Any, known: Iterable[str]) -> str:
     if value not in names:
         raise ConfigError(f"{key}={shown(value)}: choose from {', '.join(names)}{suggestion(value, names)}")
     return str(value)
-
-
-def overrides(options: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """Return nested options as the texts `key=value` that `load` takes; dotted keys may be used at any depth."""
-    given: list[str] = []
-    for key, value in options.items():
-        if isinstance(value, dict):
-            given += overrides(value, f"{prefix}{key}.")
-        else:
-            given.append(f"{prefix}{key}={as_override(value, quoted=True)}")
-    return given

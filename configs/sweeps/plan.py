@@ -23,9 +23,9 @@ import yaml
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import ConfigError, choose
 from sparring.configs.load import load
-from sparring.configs.overrides import parse_override
+from sparring.configs.overrides import nested_texts, parse_override
 from sparring.configs.schema import FOLDER, RunConfig
-from sparring.configs.sweeps.file import LAUNCHERS, SweepFile, launchers, overrides, read_sweep_file
+from sparring.configs.sweeps.file import LAUNCHERS, SweepFile, launchers, read_sweep_file
 
 CHOICE, OPTION = "launcher", "hydra.launcher."
 WORKERS, EXECUTOR, ADDRESS = "workers", "executor", "executor_address"
@@ -194,7 +194,7 @@ def _search(file: SweepFile, launcher: HydraLauncher | SweepWorkers, rest: Seque
 
 def _loaded(file: SweepFile, place: str, changes: dict[str, Any], typed: Sequence[str]) -> RunConfig:
     """Compose one run; an error names the place in the file. What the file says counts as written, not as typed."""
-    texts = [f"+run={file.run}", *overrides(file.defaults), *overrides(changes), *typed]
+    texts = [f"+run={file.run}", *nested_texts(file.defaults), *nested_texts(changes), *typed]
     try:
         return without_bar(load(texts, typed=typed))
     except ConfigError as error:

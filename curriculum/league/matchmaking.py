@@ -4,13 +4,13 @@ The option `league.matchmaking` selects one of three forms. Every seat is drawn 
 have several, together with a category, which is only a name for metrics:
 
 category    a category by its share, which may change over the run, then a member of it. self is the hero. peer is a
-            checkpoint within `peer_elo` of the hero, uniformly, else one within 300, else the hero. exploitable is a
+            checkpoint within 100 of the hero, uniformly, else one within 300, else the hero. exploitable is a
             checkpoint more than 50 below the hero, in proportion to the gap, else any bot or the base model. baseline
             is one of `league.players`, if there are any, else of `BASELINE_BOTS`, or of their variants with
             `league.bots=original`.
 win_rate    self-play has its share; the other agents are weighted by the hero's win rate p against them,
-            (1 - p)^power or p (1 - p), as in prioritized fictitious self-play (`weights`).
-rating      self-play has exactly `rating_self_play`; the other agents are weighted by exp(-d^2 / (2 width^2)), d being
+            (1 - p)^2 + 0.001, as in prioritized fictitious self-play (`weights`).
+rating      self-play has exactly 0.15; the other agents are weighted by exp(-d^2 / (2 width^2)), d being
             the difference in Elo to the hero.
 
 In the last two, the category of another agent is its rating relative to the hero: stronger (more than 100 above), peer
@@ -43,7 +43,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sparring.configs.core.errors import choose
-from sparring.configs.language import SHARED, LeagueConfig
+from sparring.configs.core.league import SHARED, LeagueConfig
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, PLAYER, Agent, League, win_rates
 from sparring.curriculum.ratings import START, GameResult
 from sparring.envs.game import plain_bot
@@ -55,10 +55,12 @@ BASELINE_BOTS = ("chaos", "defensive", "territorial", "coordinated")
 COLD_START_BOTS = ("random", "chaos")
 DUMBBOT = "dumbbot"
 SEATS = 6
-NEAR_PEER_ELO, EXPLOITABLE_GAP = 300.0, 50.0
+PEER_ELO, NEAR_PEER_ELO, EXPLOITABLE_GAP = 100.0, 300.0, 50.0
+RATING_SELF_PLAY = 0.15
+"""Share of self-play in matchmaking by rating."""
 BUCKETS = ((100.0, STRONGER), (-100.0, PEER), (-200.0, WEAKER))
 """Categories by rating: the first whose bound, relative to the hero, is exceeded; else `MUCH_WEAKER`."""
-WIN_RATE_FLOOR = 0.001
+WIN_RATE_FLOOR, WIN_RATE_POWER = 0.001, 2.0
 """Added to weights in [0, 1], so that an opponent that is always beaten is still drawn."""
 
 
@@ -120,7 +122,7 @@ def seat_draws(
     if config.matchmaking == "category":
         draws = _by_category(league, config, shares(config, step, steps), hero)
     elif config.matchmaking == "win_rate":
-        draws = _by_win_rate(league, config, shares(config, step, steps)["self_play"], hero)
+        draws = _by_win_rate(league, shares(config, step, steps)["self_play"], hero)
     else:
         draws = _by_rating(league, config, hero)
     return [draw for draw in draws if draw.weight > 0.0]
@@ -165,7 +167,7 @@ def _bot(league: League, name: str) -> str:
 def _by_category(league: League, config: LeagueConfig, share: dict[str, float], hero: str) -> list[SeatDraw]:
     elo = league[hero].elo
     others = [agent for agent in league.of_kind("checkpoint") if agent.name != hero]
-    within = [[a for a in others if abs(a.elo - elo) <= near] for near in (config.peer_elo, NEAR_PEER_ELO)]
+    within = [[a for a in others if abs(a.elo - elo) <= near] for near in (PEER_ELO, NEAR_PEER_ELO)]
     weaker = {a.name: max(1.0, elo - a.elo) for a in others if a.elo < elo - EXPLOITABLE_GAP}
     references = _equally([*league.of_kind("bot"), *league.of_kind(BASE_MODEL)])
     bots = [bot for bot in league.of_kind("bot") if plain_bot(bot.name) in BASELINE_BOTS]
@@ -187,11 +189,9 @@ def _equally(agents: Iterable[Agent]) -> dict[str, float]:
     return {agent.name: 1.0 for agent in agents}
 
 
-def _by_win_rate(league: League, config: LeagueConfig, self_play: float, hero: str) -> list[SeatDraw]:
+def _by_win_rate(league: League, self_play: float, hero: str) -> list[SeatDraw]:
     others = _others(league, hero)
-    weight = weights(
-        win_rates(league, hero, others), config.win_rate_form, power=config.win_rate_power, floor=WIN_RATE_FLOOR
-    )
+    weight = weights(win_rates(league, hero, others), power=WIN_RATE_POWER, floor=WIN_RATE_FLOOR)
     return _beside_the_hero(league, dict(zip(others, weight.tolist(), strict=True)), self_play, hero)
 
 
@@ -200,7 +200,7 @@ def _by_rating(league: League, config: LeagueConfig, hero: str) -> list[SeatDraw
     weight = {
         name: math.exp(-(((league[name].elo - own) / config.rating_width) ** 2) / 2.0) for name in _others(league, hero)
     }
-    return _beside_the_hero(league, weight, config.rating_self_play, hero)
+    return _beside_the_hero(league, weight, RATING_SELF_PLAY, hero)
 
 
 def _beside_the_hero(league: League, weight: dict[str, float], self_play: float, hero: str) -> list[SeatDraw]:

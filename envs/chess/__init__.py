@@ -6,9 +6,9 @@ Importing this package needs neither python-chess nor an engine; its modules nee
 from importlib.util import find_spec
 
 from sparring.configs.core.errors import InputError
-from sparring.envs.chess.config import CHESS as ENV_ID
-from sparring.envs.game import Game
+from sparring.envs.game import Game, TextMatchPlace
 
+ENV_ID = "sparring/Chess-v0"
 ARBITER_ID = "sparring/ChessArbiter-v0"
 PACKAGE = "chess"
 BOTS = ("random", "builtin", "stockfish")
@@ -27,7 +27,12 @@ GAME = Game(
     open_player="sparring.eval.chess.games:open_player",
     evaluation="sparring.eval.chess.command:EVALUATION",
     play="sparring.eval.browser.chess.command:BROWSER",
+    needs=("sparring.configs.language",),
     text_game="sparring.envs.chess.rollouts.task:CHESS",
+    text_matches=(
+        TextMatchPlace("chess_analysis", "sparring.envs.chess.interfaces.text_match:analysis_match"),
+        TextMatchPlace("chess_arbiter", "sparring.envs.chess.interfaces.text_match:arbiter_match"),
+    ),
 )
 
 

@@ -11,9 +11,9 @@ from sparring.configs.core.allowed import option
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.games import ENV_ID, PATH, PROBABILITY, PROGRAM, EnvConfig
 from sparring.configs.language import NEEDS_OPPONENTS
-from sparring.configs.schema import CloneRunConfig, GRPORunConfig
+from sparring.configs.language.runs import CloneRunConfig, GRPORunConfig
+from sparring.envs.chess import ENV_ID as CHESS
 
-CHESS = "sparring/Chess-v0"
 NOT_IN_CHESS = (
     "model.backend", "model.compact", "model.show_valid_moves", "model.show_board_context", "model.show_map_windows",
     "model.show_action_counts", "model.temperature", "endpoint",
@@ -126,6 +126,7 @@ class ChessGRPORunConfig(GRPORunConfig):
 
     def check(self) -> None:
         """Refuse shares that do not sum to 1, and a check on one batch whose task changes in training."""
+        super().check()
         _check_shares(self.env.data)
         share, mixed = self.tasks.analysis_share, self.tasks.mixed
         if self.overfit.enabled and not mixed and share not in (0.0, 1.0):
@@ -147,6 +148,7 @@ class ChessCloneRunConfig(CloneRunConfig):
 
     def check(self) -> None:
         """Refuse shares that do not sum to 1."""
+        super().check()
         _check_shares(self.env.data)
 
 

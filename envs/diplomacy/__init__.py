@@ -4,7 +4,8 @@ Importing this package reads names and numbers only and does not load the simula
 """
 
 from sparring.envs.diplomacy.board.codes import BOTS, ENV_ID, NUM_POWERS, SEED_BOTS
-from sparring.envs.game import BuiltPlayer, Game
+from sparring.envs.diplomacy.board.map_file import POWERS
+from sparring.envs.game import BuiltPlayer, Game, TextMatchPlace
 
 GAME = Game(
     order=2,
@@ -35,5 +36,7 @@ GAME = Game(
         ),
         BuiltPlayer("released/diplomacy_search", (), "sparring.envs.diplomacy.search.settings:read_settings"),
     ),
+    needs=("sparring.configs.language",),
     text_game="sparring.envs.diplomacy.rollouts.task:DIPLOMACY",
+    text_matches=(TextMatchPlace("diplomacy", "sparring.envs.diplomacy.interfaces.text_match:DiplomacyMatch", POWERS),),
 )

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from sparring.configs import schema
 from sparring.configs.core.allowed import Form, option
 from sparring.configs.core.session import NetworkConfig
 from sparring.configs.games import ENV_ID, MAGNET, MEMORY, ONLY_IMPORTED, PATH, PROBABILITY, EnvConfig
-from sparring.configs.language import DIPLOMACY_BOTS, SEED_BOTS, CloneConfig
+from sparring.configs.language import CloneConfig
+from sparring.configs.language.runs import CloneRunConfig, GRPORunConfig
+from sparring.envs.diplomacy.board.codes import BOTS
+from sparring.envs.diplomacy.board.codes import ENV_ID as DIPLOMACY
 
-DIPLOMACY = "sparring/Diplomacy-v0"
 PLAYER = Form(r"[^\x00\n]+", "a player of Diplomacy, such as search:positions=2000, a run or a policy")
 PLAYER_OR_NONE = Form(f"({PLAYER.pattern})?", PLAYER.text)
 
@@ -52,8 +55,6 @@ class DistillConfig:
     """Decisions of a step."""
     learning_rate: float = option(2e-3, "(0, 1]")
     """Step size of AdamW at its highest; it warms up, then falls along a cosine to zero."""
-    weight_decay: float = option(0.02, "[0, 100]")
-    """Decay of the weight matrices."""
     value_share: float = option(0.25, PROBABILITY)
     """Part of the steps in which the value learns too: the power's share of the squares at the end of the game."""
     held_out: float = option(0.08, "[0, 0.9]")
@@ -70,11 +71,11 @@ class DistillConfig:
 class DiplomacyRunConfig(schema.NamedOpponentsRunConfig):
     """PPO in Diplomacy: orders are chosen, all six other powers of a game are the same opponent or snapshot."""
 
-    game, title, bots, seats, multiple = DIPLOMACY, "Diplomacy", (*DIPLOMACY_BOTS, *SEED_BOTS), 7, 7
+    game, title, bots, seats, multiple = DIPLOMACY, "Diplomacy", BOTS, 7, 7
     lacks = (
         "network.activation", "network.log_std_init", "network.log_std_min", "network.log_std_max", "network.gsde",
-        "ppo.gsde_every", "phases.randomization", "phases.events.log_std", "self_play.promotion",
-        "self_play.promotion_elo", "self_play.promotion_games", *schema.DOGFIGHT_CHECKS, *MEMORY, *MAGNET,
+        "phases.randomization", "phases.events.log_std", "self_play.promotion",
+        "self_play.promotion_games", *schema.DOGFIGHT_CHECKS, *MEMORY, *MAGNET,
         *ONLY_IMPORTED,
     )  # fmt: skip
     idle = (schema.WITHOUT_POOL,)
@@ -83,21 +84,21 @@ class DiplomacyRunConfig(schema.NamedOpponentsRunConfig):
 
 
 @dataclass
-class DiplomacyGRPORunConfig(schema.GRPORunConfig):
+class DiplomacyGRPORunConfig(GRPORunConfig):
     """GRPO trains a language model to play Diplomacy."""
 
     game, title, seats, multiple = DIPLOMACY, "Diplomacy", 7, 7
-    lacks = (*schema.GRPORunConfig.lacks, "dry_run", "overfit")
+    lacks = (*GRPORunConfig.lacks, "dry_run", "overfit")
 
     env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)
 
 
 @dataclass
-class DiplomacyCloneRunConfig(schema.CloneRunConfig):
+class DiplomacyCloneRunConfig(CloneRunConfig):
     """A language model clones a bot of Diplomacy."""
 
     game, title, seats, multiple = DIPLOMACY, "Diplomacy", 7, 7
-    lacks = (*schema.CloneRunConfig.lacks, "dry_run")
+    lacks = (*CloneRunConfig.lacks, "dry_run")
 
     env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)
     clone: DiplomacyCloneConfig = field(default_factory=DiplomacyCloneConfig)
@@ -108,6 +109,7 @@ class DiplomacyDistillRunConfig(schema.RunConfig):
     """A policy of Diplomacy imitates a teacher, such as the search."""
 
     trainers = ("distill",)
+    removed = MappingProxyType({"distill.weight_decay": 0.02})
     game, title, seats, multiple = DIPLOMACY, "Diplomacy", 7, 7
     lacks = (*DiplomacyRunConfig.lacks, "network.all_phases", "self_play", "env.num_envs", "evaluation.video_every")
 

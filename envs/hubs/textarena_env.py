@@ -11,16 +11,14 @@ from collections import Counter
 from typing import Any
 
 from sparring.configs.core.errors import InputError
-from sparring.envs.hubs.matches import ALL, GAMES, ILLEGAL, POWERS, MatchTurn, TextMatch, open_match
+from sparring.envs.hubs.matches import ALL, GAMES, ILLEGAL, MATCHES, MatchTurn, TextMatch, open_match
 
 try:
     import textarena as ta
 except ImportError as error:
     raise InputError(f"textarena 0.7 or later is needed ({error}): `sparring install textarena`") from error
 
-NAMES = dict(
-    zip(("Sparring-Diplomacy-v0", "Sparring-ChessAnalysis-v0", "Sparring-ChessArbiter-v0"), GAMES, strict=True)
-)
+NAMES = {f"Sparring-{game.title().replace('_', '')}-v0": game for game in GAMES}
 """Games by the names of `textarena.make`, after `register`."""
 
 
@@ -34,7 +32,8 @@ class TextArenaMatch(ta.Env):  # type: ignore[misc]
 
     def reset(self, num_players: int, seed: int | None = None) -> None:
         """Start the match of a seed, 0 by default. Raises `InputError` for a wrong number of players or bad options."""
-        allowed = (1, len(POWERS)) if self.game == GAMES[0] else (1,)
+        seats = MATCHES[self.game].seats
+        allowed = sorted({1, len(seats)})
         if num_players not in allowed:
             raise InputError(f"num_players={num_players}: {self.game} has {' or '.join(map(str, allowed))}")
         own = {"power": ALL} if num_players > 1 else {}
@@ -46,7 +45,7 @@ class TextArenaMatch(ta.Env):  # type: ignore[misc]
         self._counts = [Counter[str]() for _ in range(num_players)]
         self._totals = [0.0] * num_players
         self.state = ta.State(num_players)
-        names = [POWERS[seat] if self.game == GAMES[0] else self.game for seat in self._seats]
+        names = [seats[seat] or self.game for seat in self._seats]
         self.state.standard_resets({}, role_mapping=dict(enumerate(names)), secret_roles=dict(enumerate(names)))
         self._show(turn)
 

@@ -3,3 +3,4 @@
 from sparring.configs.core.parts import CommandPlace
 
 COMMAND = CommandPlace("sparring.eval.runs", "recorded runs: list, search, metrics, health", trains=False, order=13)
+CURVES = CommandPlace("sparring.eval.curves", "learning curves of several runs", order=10)

@@ -302,4 +302,10 @@ def _head(options: ImportedOptions, player: NetworkSeats, games: int, device: st
     }
 
 
-EVALUATION = GameEvaluation(ImportedOptions, evaluate, dict.fromkeys(SUFFIXES, "replay"), {"games": 0})
+EVALUATION = GameEvaluation(
+    ImportedOptions,
+    evaluate,
+    dict.fromkeys(SUFFIXES, "replay"),
+    {"games": 0},
+    "sparring.eval.imported.policy:load_imported_policy",
+)

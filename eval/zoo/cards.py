@@ -24,10 +24,10 @@ from sparring.configs.core.errors import InputError, as_called, printable_lines,
 from sparring.configs.core.manifest import read_listed, write_listed
 from sparring.configs.games import POLICY_FORMAT, is_imported
 from sparring.configs.load import load_named
+from sparring.configs.overrides import nested_texts
 from sparring.configs.resume import differences
 from sparring.configs.schema import FOLDER, RunConfig
 from sparring.configs.serialization import from_stored
-from sparring.configs.sweeps.file import overrides
 from sparring.eval.command import run_command
 from sparring.eval.options import HELP, CommandOptions, CommandText, argument, parse
 
@@ -260,7 +260,7 @@ def _command(policy: StoredFile) -> str:
         run = None if imported else stored.run
         words = [f"env={str(policy.contract['id']).partition(':')[0]}"] if imported else []
         changes = {key: now for key, (_, now) in _learned(load_named(run, words), stored).items()}
-        words += overrides(changes)
+        words += nested_texts(changes)
         if not _learned(load_named(run, words), stored):
             shown = [f'"{word}"' if set(word) & set(" []{}") else word for word in words]
             return as_called(f"`python train.py {' '.join([f'+run={run}'] * (not imported) + shown)}`")

@@ -79,8 +79,14 @@ def test_a_removed_option_is_left_out_where_it_holds_the_behaviour_that_is_left(
     old = {"trainer": "grpo", "grpo": {"mask_replay": True, "first_decision_only": False, "steps": 7}}
     assert from_stored(old) == from_plain({"trainer": "grpo", "grpo": {"steps": 7}})
     assert len(old["grpo"]) == 3
-    with pytest.raises(ConfigError, match=r"^grpo\.mask_replay=False: is no option any more"):
+    with pytest.raises(ConfigError, match=r"^grpo\.mask_replay=False: is not an option any more; every run has True"):
         from_stored({"trainer": "grpo", "grpo": {"mask_replay": False}})
+
+
+def test_a_removed_option_of_another_kind_of_run_is_dropped_with_any_value():
+    assert from_stored({"grpo": {"mask_replay": False}, "seed": 3}) == from_plain({"seed": 3})
+    with pytest.raises(ConfigError, match=r"^self_play\.eviction=weakest: is not an option any more"):
+        from_stored({"self_play": {"eviction": "weakest"}})
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,10 @@ def weights(value):
     return {"actor.weight": torch.full((4, 59), float(value)), "log_std": torch.full((2,), -1.0)}
 
 
-def filled(folder, ratings, **options):
-    pool = Pool(folder, options.pop("capacity", 30), shape=SHAPE, **options)
-    known = {f"snapshot_{50 * number:06d}": rating for number, rating in enumerate(ratings, start=1)}
-    for update in range(1, len(ratings) + 1):
-        pool.add(update * 50, weights(update), known)
+def filled(folder, snapshots, capacity=30):
+    pool = Pool(folder, capacity, shape=SHAPE)
+    for number in range(1, snapshots + 1):
+        pool.add(number * 50, weights(number))
     return pool
 
 
@@ -47,19 +46,19 @@ def test_later_training_does_not_change_a_snapshot(tmp_path):
 
 
 def test_oldest_leaves_first(tmp_path):
-    pool = filled(tmp_path, [1000.0, 900.0, 1100.0], capacity=2)
+    pool = filled(tmp_path, 3, capacity=2)
     assert names(pool) == ["snapshot_000100", "snapshot_000150"]
     assert pool.add(200, weights(4)) == ["snapshot_000100"]
 
 
 def test_files_go_when_nothing_needs_them_any_more(tmp_path):
-    pool = filled(tmp_path, [1000.0, 900.0, 1100.0, 950.0], capacity=1)
+    pool = filled(tmp_path, 4, capacity=1)
     pool.delete_unused(["snapshot_000100"])
     assert sorted(path.stem for path in tmp_path.glob("*.pt")) == ["snapshot_000100", "snapshot_000200"]
 
 
 def test_a_folder_that_became_a_link_is_neither_cleaned_nor_written(tmp_path):
-    pool = filled(tmp_path / "pool", [1000.0], capacity=1)
+    pool = filled(tmp_path / "pool", 1, capacity=1)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "snapshot_000001.pt").write_text("keep")
@@ -73,7 +72,7 @@ def test_a_folder_that_became_a_link_is_neither_cleaned_nor_written(tmp_path):
 
 
 def test_a_pool_goes_back_to_an_earlier_moment(tmp_path):
-    pool = filled(tmp_path, [1000.0, 900.0], capacity=2)
+    pool = filled(tmp_path, 2, capacity=2)
     earlier = pool.rows()
     pool.add(150, weights(3))
     pool.restore(read_rows(json.loads(json.dumps(earlier))))
@@ -82,25 +81,12 @@ def test_a_pool_goes_back_to_an_earlier_moment(tmp_path):
     assert torch.equal(pool.load("snapshot_000050")["actor.weight"], weights(1)["actor.weight"])
 
 
-def test_weakest_leaves_first_but_never_the_newest(tmp_path):
-    pool = filled(tmp_path, [1000.0, 900.0], capacity=2, eviction="weakest")
-    ratings = {"snapshot_000050": 1000.0, "snapshot_000100": 900.0}
-    assert pool.add(150, weights(3), ratings) == ["snapshot_000100"]
-    assert names(pool) == ["snapshot_000050", "snapshot_000150"]
-
-
-def test_the_ratings_of_the_moment_decide_who_is_weakest(tmp_path):
-    pool = filled(tmp_path, [1000.0, 900.0], capacity=2, eviction="weakest")
-    ratings = {"snapshot_000050": 500.0, "snapshot_000100": 900.0}
-    assert pool.add(150, weights(3), ratings) == ["snapshot_000050"]
-
-
 def test_a_pool_of_one_keeps_the_newest(tmp_path):
-    assert names(filled(tmp_path, [1.0, 2.0, 3.0], capacity=1)) == ["snapshot_000150"]
+    assert names(filled(tmp_path, 3, capacity=1)) == ["snapshot_000150"]
 
 
 def test_a_pool_survives_reopening(tmp_path):
-    pool = filled(tmp_path, [1000.0, 1000.0])
+    pool = filled(tmp_path, 2)
     again = Pool(tmp_path, 30, shape=SHAPE)
     assert again.snapshots == pool.snapshots
     assert torch.equal(again.load("snapshot_000100")["actor.weight"], weights(2)["actor.weight"])
@@ -108,14 +94,14 @@ def test_a_pool_survives_reopening(tmp_path):
 
 @pytest.mark.parametrize(("key", "value"), [("obs_dim", 46), ("hidden", 8), ("blocks", 2)])
 def test_a_snapshot_of_another_shape_or_obs_dim_is_refused_by_name(tmp_path, key, value):
-    filled(tmp_path, [1000.0])
+    filled(tmp_path, 1)
     other = Pool(tmp_path, 30, shape=SHAPE | {key: value})
     with pytest.raises(PoolError, match=rf"snapshot_000050\.pt: {key}={SHAPE[key]}, this run has {value}"):
         other.load("snapshot_000050")
 
 
 def test_a_flipped_bit_is_noticed(tmp_path):
-    pool = filled(tmp_path, [1000.0])
+    pool = filled(tmp_path, 1)
     path = pool.path("snapshot_000050")
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
@@ -126,14 +112,14 @@ def test_a_flipped_bit_is_noticed(tmp_path):
 
 def test_the_snapshot_of_another_update_is_noticed(tmp_path):
     """A whole file, of the same network."""
-    pool = filled(tmp_path, [1000.0, 1000.0])
+    pool = filled(tmp_path, 2)
     pool.path("snapshot_000050").write_bytes(pool.path("snapshot_000100").read_bytes())
     with pytest.raises(PoolError, match=r"snapshot_000050\.pt: is damaged \(its SHA-256"):
         pool.load("snapshot_000050")
 
 
 def test_a_missing_file_is_named(tmp_path):
-    pool = filled(tmp_path, [1000.0])
+    pool = filled(tmp_path, 1)
     pool.path("snapshot_000050").unlink()
     with pytest.raises(PoolError, match=r"snapshot_000050\.pt: is listed in index\.json but missing"):
         pool.load("snapshot_000050")
@@ -147,17 +133,15 @@ def test_an_unreadable_index_is_named(tmp_path):
 
 def test_equal_histories_leave_equal_bytes(tmp_path):
     for name in ("a", "b"):
-        filled(tmp_path / name, [1000.0, 1010.0])
+        filled(tmp_path / name, 2)
     for file in ("index.json", "snapshot_000050.pt"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
 
 def test_bad_options_and_names_are_refused(tmp_path):
-    with pytest.raises(UnknownNameError, match=r"unknown self_play\.eviction 'youngest': choose from oldest, weakest"):
-        Pool(tmp_path, 3, "youngest", shape=SHAPE)
     with pytest.raises(ValueError, match=r"self_play\.pool_size=0 is below 1"):
         Pool(tmp_path, 0, shape=SHAPE)
-    pool = filled(tmp_path, [1000.0])
+    pool = filled(tmp_path, 1)
     with pytest.raises(ValueError, match="update=50 is not after"):
         pool.add(50, weights(1))
     with pytest.raises(UnknownNameError, match="did you mean 'snapshot_000050'"):
@@ -165,14 +149,14 @@ def test_bad_options_and_names_are_refused(tmp_path):
 
 
 def test_the_index_is_readable_by_people(tmp_path):
-    filled(tmp_path, [1000.0])
+    filled(tmp_path, 1)
     row = json.loads((tmp_path / "index.json").read_text())[0]
     assert row.keys() == {"name", "update", "sha256"}
 
 
 def test_an_index_that_also_has_ratings_and_results_is_read(tmp_path):
     """An index from before the league held ratings."""
-    pool = filled(tmp_path, [1000.0])
+    pool = filled(tmp_path, 1)
     rows = [row | {"rating": 1010.5, "wins": 1, "draws": 2, "losses": 3} for row in pool.rows()]
     (tmp_path / "index.json").write_text(json.dumps(rows))
     assert Pool(tmp_path, 3, shape=SHAPE).rows() == pool.rows()
@@ -180,7 +164,7 @@ def test_an_index_that_also_has_ratings_and_results_is_read(tmp_path):
 
 def test_a_full_disk_between_snapshot_and_index_leaves_the_pool_as_it_was(tmp_path, monkeypatch):
     """Otherwise a snapshot without a rating would be drawn, and one that was evicted would be missing."""
-    pool = filled(tmp_path, [1000.0, 1100.0], capacity=2)
+    pool = filled(tmp_path, 2, capacity=2)
     before, write = pool.rows(), sparring.curriculum.pool.write_atomically
 
     def full(path, data):
@@ -198,7 +182,7 @@ def test_a_full_disk_between_snapshot_and_index_leaves_the_pool_as_it_was(tmp_pa
 
 @pytest.mark.parametrize("content", [{}, {"weights": [1]}, {"weights": {"w": 1}}])
 def test_a_snapshot_without_weights_is_named(tmp_path, content):
-    pool = filled(tmp_path, [1000.0])
+    pool = filled(tmp_path, 1)
     data = pack({"shape": SHAPE} | content)
     pool.path("snapshot_000050").write_bytes(data)
     pool.restore(read_rows([row | {"sha256": sha256(data)} for row in pool.rows()]))

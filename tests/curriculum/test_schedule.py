@@ -117,7 +117,7 @@ def test_a_run_has_its_sizes(run):
     assert (*sizes, network.hidden, network.blocks, ppo.precision) == SIZES[run]
     assert (ppo.epochs, ppo.minibatch_size, ppo.learning_rate, ppo.final_learning_rate_fraction) == (4, 4096, 3e-4, 0.1)
     assert (ppo.gae_lambda, ppo.clip, ppo.value_clip, ppo.value_coefficient) == (0.95, 0.2, 0.2, 0.5)
-    assert (ppo.max_grad_norm, ppo.target_kl, ppo.log_ratio_clamp, ppo.warmup_updates) == (0.5, 0.05, 20.0, 10)
+    assert (ppo.max_grad_norm, ppo.target_kl, ppo.warmup_updates) == (0.5, 0.05, 10)
     assert (network.log_std_init, network.log_std_min, network.log_std_max) == (-1.0, -2.0, 0.0)
 
 

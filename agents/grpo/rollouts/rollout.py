@@ -34,12 +34,11 @@ from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.tensor_file import unpack
 from sparring.configs.language import GRPOConfig
-from sparring.configs.schema import GRPORunConfig
+from sparring.configs.language.runs import GRPORunConfig
 from sparring.curriculum.league.file import weights_path
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, League
 from sparring.curriculum.league.matchmaking import Opponents
-from sparring.envs.game import text_game
-from sparring.envs.text import GameEnding, GroupFacts, GroupPlan, Prompt, RolloutPlan, TextTask
+from sparring.envs.text import GameEnding, GroupFacts, GroupPlan, Prompt, RolloutPlan, TextTask, text_game
 
 Draw = Callable[[np.random.Generator], Opponents]
 """Function that draws the opponents of a hero."""

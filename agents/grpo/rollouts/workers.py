@@ -24,7 +24,7 @@ from sparring.agents.distributed.pools import LostTaskError, open_pool
 from sparring.agents.distributed.processes import Processes
 from sparring.configs.core.device import RAY, Executor, make_deterministic, set_threads
 from sparring.configs.core.errors import InputError, one_line
-from sparring.configs.schema import GRPORunConfig
+from sparring.configs.language.runs import GRPORunConfig
 
 if TYPE_CHECKING:
     from sparring.agents.grpo.rollouts.rollout import AdapterRolloutWorker, RolloutBatch, RolloutJob

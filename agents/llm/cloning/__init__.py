@@ -2,4 +2,9 @@
 
 from sparring.configs.core.parts import TrainerPlace
 
-TRAINER = TrainerPlace("sparring.agents.llm.cloning.trainer:CloneTrainer", extra="llm", processes=False)
+TRAINER = TrainerPlace(
+    "sparring.agents.llm.cloning.trainer:CloneTrainer",
+    extra="llm",
+    processes=False,
+    preview="sparring.agents.llm.models.load:preview",
+)

@@ -22,7 +22,7 @@ from sparring.agents.llm.cloning.dataset import CloneDataset, Example
 from sparring.agents.llm.decoding.constraint import Constraint, encode
 from sparring.agents.llm.decoding.scoring import TokenBatch, collate, score
 from sparring.agents.llm.transformers_backend import TransformersBackend
-from sparring.configs.schema import CloneRunConfig
+from sparring.configs.language.runs import CloneRunConfig
 from sparring.envs.text import Demonstration, FreeText, ReferenceTable, TextFormat, TextGame
 
 PHASES, BATCH = 4, 64

@@ -34,10 +34,10 @@ from sparring.agents.run.session import RunSession
 from sparring.agents.run.states import TrainingState
 from sparring.configs.core.device import choose_device, keep_freed_memory, make_deterministic, set_threads, usable_cores
 from sparring.configs.language import NEW_MODEL
-from sparring.configs.schema import CloneRunConfig
+from sparring.configs.language.runs import CloneRunConfig
 from sparring.configs.serialization import to_plain
-from sparring.envs.game import game_with_id, text_game
-from sparring.envs.text import Demonstrations
+from sparring.envs.game import game_with_id
+from sparring.envs.text import Demonstrations, text_game
 
 SEED_USES = ("model", "games", "held_out")
 
@@ -50,7 +50,7 @@ def first_model(config: CloneRunConfig, *, seed: int) -> tuple[Any, Any]:
     if config.model.name == NEW_MODEL:
         clone, tokenizer = config.clone, game_tokenizer(game_with_id(config.env.id).name)
         shape = {"hidden": clone.hidden, "layers": clone.layers, "heads": clone.heads}
-        model = build_tiny(tokenizer, **shape, init_std=clone.init_std, seed=seed)
+        model = build_tiny(tokenizer, **shape, seed=seed)
         return model.to(choose_device(config.device)), tokenizer
     model, tokenizer = load_model(config.model, device=config.device)
     check_finite(model)

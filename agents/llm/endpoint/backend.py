@@ -24,8 +24,7 @@ from sparring.agents.llm.endpoint.retry import Meter, Persistence, RetryPolicy
 from sparring.agents.llm.models.load import model_folder, read_tokenizer
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig
-from sparring.configs.schema import LanguageRunConfig
-from sparring.configs.validate import check_endpoint
+from sparring.configs.language.runs import LanguageRunConfig, check_endpoint
 from sparring.envs.text import FreeText, Prompt, TextFormat
 
 PromptText = str | list[int]

@@ -38,7 +38,8 @@ from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.manifest import ManifestError, TrainingStateError, read_listed, write_listed
 from sparring.configs.core.tensor_file import Tensors, check_tensor, pack, unpack
 from sparring.configs.core.typed import Count, NotNegative, Plain, Positive, Text, naming, read, require, shown
-from sparring.configs.language import ADAPTER, LORA_TARGETS, LanguageModelConfig
+from sparring.configs.games import ADAPTER
+from sparring.configs.language import LORA_TARGETS, LanguageModelConfig
 
 ALL = "all:"
 SAMPLED = 256

@@ -33,8 +33,9 @@ from sparring.configs.core.files import CHECKPOINTS, SHIPPED, check_file, naming
 from sparring.configs.core.status import said_if_long, say
 from sparring.configs.core.tensor_file import sha256
 from sparring.configs.language import LanguageModelConfig
-from sparring.configs.schema import LanguageRunConfig
-from sparring.envs.game import game_with_id, text_game
+from sparring.configs.language.runs import LanguageRunConfig
+from sparring.envs.game import game_with_id
+from sparring.envs.text import text_game
 
 TINY = SHIPPED / "released" / "tiny"
 PACKAGES = ("transformers", "tokenizers", "safetensors", "peft")

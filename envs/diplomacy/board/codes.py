@@ -22,11 +22,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparring.configs import language
-from sparring.envs.diplomacy import config
+from sparring.configs.games import DIPLOMACY_BOTS as DEFAULT_BOTS
+from sparring.configs.games import SEED_BOTS
 
-ENV_ID = config.DIPLOMACY
-DEFAULT_BOTS, SEED_BOTS = language.DIPLOMACY_BOTS, language.SEED_BOTS
+ENV_ID = "sparring/Diplomacy-v0"
 BOTS = (*DEFAULT_BOTS, *SEED_BOTS)
 """Bots that may play a power, by number. Results between them: docs/results/diplomacy_bots.md."""
 ACTIONS = -1

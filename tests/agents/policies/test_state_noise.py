@@ -135,13 +135,11 @@ def gym(tmp_path, *options):
 
 
 def test_a_run_trains_with_it(tmp_path):
-    final = train(gym(tmp_path, "network.gsde=true", "ppo.gsde_every=4", "network.log_std_init=-2", "max_updates=2"))
+    final = train(gym(tmp_path, "network.gsde=true", "network.log_std_init=-2", "max_updates=2"))
     row = (final.parent / "metrics.jsonl").read_text().splitlines()[-1]
     assert '"train/log_std_0": -2.0' in row or '"train/log_std_0": -1.9' in row
 
 
-def test_what_has_no_effect_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match=r"ppo\.gsde_every=4: has no effect without network\.gsde=true"):
-        gym(tmp_path, "ppo.gsde_every=4")
+def test_a_game_without_continuous_actions_refuses_gsde(tmp_path):
     with pytest.raises(ConfigError, match=r"network\.gsde=true: CartPole-v1 has no continuous actions"):
         train(gym(tmp_path, "network.gsde=true", "env.id=CartPole-v1"))

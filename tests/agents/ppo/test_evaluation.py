@@ -92,7 +92,7 @@ def test_regimes_are_played_in_their_physics(played):
 
 def test_the_alert_needs_a_height_to_fall_from_and_speaks_once_per_fall(played):
     said = []
-    checks = make_checks(said, check_every=1, check_alert=0.8)
+    checks = make_checks(said, check_every=1)
     played.wins[:] = [3, 8, 7, 6, 9, 2]
     alerts = [after(checks, update)["guard/check_alert"] for update in range(6)]
     assert alerts == [0, 0, 1, 1, 0, 1]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.ppo import learner
+from sparring.agents.ppo import learner, losses
 from sparring.agents.ppo.learner import Autocast, PPOLearner
 from sparring.agents.ppo.losses import Surrogate, ValueLoss, explained_variance, surrogate, value_loss
 from sparring.agents.ppo.rollout import Rollout, Samples, minibatches, normalize
@@ -67,16 +67,17 @@ def test_a_ratio_inside_the_clip_is_left_alone():
     assert clip_fraction.item() == 0.0
 
 
-def test_the_log_ratio_clamp_prevents_infinity():
+def test_the_log_ratio_clamp_prevents_infinity(monkeypatch):
     batch = batch_of([1.0, -1.0], [-500.0, -500.0])
     log_prob = torch.zeros(2, requires_grad=True)
-    loss, (kl, _, ratio_max) = surrogate(log_prob, batch, PPOConfig(log_ratio_clamp=20.0))
+    loss, (kl, _, ratio_max) = surrogate(log_prob, batch, PPOConfig())
     loss.backward()
     assert loss.isfinite()
     assert kl.isfinite()
     assert log_prob.grad.isfinite().all()
     assert ratio_max.item() == pytest.approx(math.exp(20.0), rel=1e-5)
-    assert not surrogate(log_prob, batch, PPOConfig(log_ratio_clamp=1000.0))[0].isfinite()
+    monkeypatch.setattr(losses, "LOG_RATIO_CLAMP", 1000.0)
+    assert not surrogate(log_prob, batch, PPOConfig())[0].isfinite()
 
 
 def spaced(low, high):

@@ -46,7 +46,7 @@ def make_self_play(env, folder, promotion=None, **options):
     config = SelfPlayConfig(**{"snapshot_every": 3, "deal_every": 2, "slots": 2, "pool_size": 2, **options})
     return SelfPlay(
         env,
-        Pool(folder / "pool", config.pool_size, config.eviction, shape=network().shape),
+        Pool(folder / "pool", config.pool_size, shape=network().shape),
         LeagueFile(folder),
         config,
         seed=1,

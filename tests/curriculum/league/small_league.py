@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sparring.configs.language import DIPLOMACY_BOTS
+from sparring.configs.games import DIPLOMACY_BOTS
 from sparring.curriculum.league.league import League, enter_checkpoint, new_league
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sparring.configs.core.errors import InputError, UnknownNameError
-from sparring.configs.language import DIPLOMACY_BOTS, SEED_BOTS
+from sparring.configs.games import DIPLOMACY_BOTS, SEED_BOTS
 from sparring.curriculum.league.league import (
     CHALLENGER,
     KINDS,

@@ -8,8 +8,10 @@ import torch
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.map_file import POWERS
+from sparring.envs.diplomacy.interfaces.text_match import DiplomacyMatch
 from sparring.envs.diplomacy.rewards.scoring import sum_of_squares
-from sparring.envs.hubs.matches import POWERS, DiplomacyMatch, open_match
+from sparring.envs.hubs.matches import open_match
 
 
 def written(lines):

@@ -133,8 +133,8 @@ def create_app(make, action, observation, env_name, concurrency_config):
                 kind, data = json.loads(message["text"])
                 try:
                     if kind == "drawn":
-                        from sparring.envs.hubs import matches
-                        told = str(len(matches._drawn_positions()._records))
+                        from sparring.envs.chess.interfaces import text_match
+                        told = str(len(text_match._drawn_positions()._records))
                         await send({"type": "websocket.send", "text": told})
                         continue
                     call = env.reset_async(**data) if kind == "reset" else env.step_async(action(cut=None, **data))

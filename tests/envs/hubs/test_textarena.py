@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from sparring.configs.core.errors import InputError
-from sparring.envs.hubs.matches import POWERS, open_match
+from sparring.envs.diplomacy.board.map_file import POWERS
+from sparring.envs.hubs.matches import open_match
 from tests.envs.hubs.test_matches import first_orders, played
 
 OPTIONS = {"last_year": 1901, "reward": "centres"}

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from sparring.agents.grpo.rollouts.rollout import Rollouts
+from sparring.agents.grpo.sources import check_sources
 from sparring.agents.llm.backend import BotBackend
 from sparring.agents.opponents.diplomacy import PolicyOrders, open_player
 from sparring.agents.policies.order_network import OrderNetwork
-from sparring.agents.run.preflight import check_sources
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.session import NetworkConfig
 from sparring.curriculum.league.file import read_league, write_league

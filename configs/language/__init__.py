@@ -1,34 +1,32 @@
-"""Options of language models: the model, cloning a bot, GRPO and its league. Names follow the literature."""
+"""Options of language models: the model, cloning a bot, and GRPO. Names follow the literature.
+
+`runs.py` has their kinds of run; `configs/core/league.py` the options of the league.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sparring.configs.core.allowed import Form, option
+from sparring.configs.core.parts import moved
+from sparring.configs.games import DIPLOMACY_BOTS, SEED_BOTS
+
+LEAGUE_NAMES = ("LeagueConfig", "SHARED", "MATCHMAKINGS", "STARTING_RATINGS", "LEAGUE_BOTS")
+__getattr__ = moved(
+    __name__, {"ADAPTER": "sparring.configs.games"} | dict.fromkeys(LEAGUE_NAMES, "sparring.configs.core.league")
+)
 
 OPTIMIZERS = ("adamw", "muon")
 LOSS_TYPES = ("grpo", "gspo")
 AGGREGATIONS = ("grpo", "dapo", "dr_grpo")
 """Reduction of token losses: a mean per sample, over all tokens of the batch, or a sum over a constant."""
 LORA_TARGETS = ("attention", "all")
-ADAPTER = "sparring-adapter"
-"""Format entry of adapter files."""
-MATCHMAKINGS = ("category", "win_rate", "rating")
-SHARED = ("self_play", "peer", "exploitable", "baseline")
-"""Categories of players in a league that have a share."""
 KL_FORMS = ("exact", "signed", "squared")
 STDS = ("population", "sample")
-WIN_RATE_FORMS = ("hard", "variance")
 DISCOUNTS = ("phase", "decision")
-STARTING_RATINGS = ("measured", "original")
-CHECKPOINT_SCHEDULES = ("even", "thinning")
 GIVE_ADAPTER = "???"
 """Value of `model.adapter` in a run file that needs one on the command line."""
 PLAYS = ("league", "self_play")
-DIPLOMACY_BOTS = ("random", "chaos", "defensive", "territorial", "coordinated", "dumbbot")
-SEED_BOTS = ("chaos_seed", "coordinated_seed", "territorial_seed", "dumbbot_seed")
-"""Variants of bots as they are in the original system (docs/envs/diplomacy_bots.md)."""
-LEAGUE_BOTS = ("default", "original")
 NEW_MODEL = "tiny"
 """Value of `model.name` for which trainer=clone builds a model instead of loading one."""
 MODEL = Form(r"[^\x00\n]+", "tiny, smollm2, a run that cloned a bot, a folder or an id on Hugging Face's hub")
@@ -46,7 +44,6 @@ VARIABLE = Form(
     private=True,
 )
 RUN = Form(r"[^\x00\n]*", "text of one line")
-FIXED_PLAYER = Form(r"[^\s\x00-\x1f]{1,200}", "a policy or a search that plays the game, without spaces")
 COUNT = "[0, 10000000]"
 POSITIVE = "[1, 10000000]"
 PROBABILITY = "[0, 1]"
@@ -128,8 +125,6 @@ class CloneConfig:
     """Layers of the new model."""
     heads: int = option(4, "[1, 128]", needs=[f"model.name={NEW_MODEL}"])
     """Attention heads of each layer."""
-    init_std: float = option(0.02, "(0, 1]", needs=[f"model.name={NEW_MODEL}"])
-    """Standard deviation of the first weights; narrow models learn to copy sooner from larger ones."""
     games_per_update: int = option(16, "[1, 100000]")
     """Games of the bot played together for new examples."""
     updates: int = option(600, POSITIVE)
@@ -300,71 +295,7 @@ class OverfitConfig:
     """Every step plays the prompts of the first. The run ends with PASS, or with FAIL and exit code 1."""
     window: int = option(20, "[2, 100000]")
     """Length of the moving averages, in steps."""
-    max_kl_share: float = option(0.7, PROBABILITY)
-    """Largest share of the KL term in the loss over a window, but for `persistent` of the steps."""
-    persistent: float = option(0.5, PROBABILITY)
-    """Part of the steps above `max_kl_share` from which on the KL counts as dominant."""
-    max_norm_growth: float = option(10.0, "[1, 1000000]")
-    """Largest ratio of a window's mean gradient norm to the median of all steps."""
-    max_skipped: float = option(0.5, PROBABILITY)
-    """Largest part of the samples in groups of equal rewards, which teach nothing."""
     greedy: bool = option(True)
     """Measure the reward with greedy decoding; false samples, which is noisy."""
     label: str = option("", RUN)
     """Name of the settings, for the log and the plot."""
-
-
-@dataclass
-class LeagueConfig:
-    """Opponents of the learner, and ratings."""
-
-    matchmaking: str = option("category", MATCHMAKINGS, needs=["grpo.play=league"])
-    """category: by the shares below; win_rate: self_play's share, the others by the win rate against them; rating: by
-    nearness in Elo. `curriculum/league/matchmaking.py` has the rules."""
-    self_play: float = option(0.30, PROBABILITY)
-    """Share of games against itself."""
-    peer: float = option(0.30, PROBABILITY)
-    """Share of games against checkpoints of a similar rating."""
-    exploitable: float = option(0.35, PROBABILITY)
-    """Share of games against weaker checkpoints."""
-    baseline: float = option(0.05, PROBABILITY)
-    """Share of games against bots. The four sum to 1; an empty category has a fallback (`matchmaking.py`)."""
-    final_self_play: float = option(-1.0, "[-1, 1]")
-    """Share of self-play at the last step, reached linearly; below 0 it stays constant."""
-    final_peer: float = option(-1.0, "[-1, 1]")
-    """Share of games against peers at the last step, reached linearly; below 0 it stays constant."""
-    final_exploitable: float = option(-1.0, "[-1, 1]")
-    """Share of games against weaker checkpoints at the last step, reached linearly; below 0 it stays constant."""
-    final_baseline: float = option(-1.0, "[-1, 1]")
-    """Share of games against bots at the last step, reached linearly; below 0 it stays constant."""
-    final_at: int = option(0, COUNT)
-    """Step from which the final shares hold, without a transition; 0 is the linear one."""
-    win_rate_form: str = option("hard", WIN_RATE_FORMS, needs=["league.matchmaking=win_rate"])
-    """With p the learner's share of points, hard: (1 - p)^win_rate_power; variance: p (1 - p)."""
-    win_rate_power: float = option(2.0, "[0, 20]", needs=["league.matchmaking=win_rate", "league.win_rate_form=hard"])
-    """Above 1 prefers opponents that are hard to beat."""
-    peer_elo: float = option(100.0, "(0, 10000]")
-    """Largest difference in Elo at which a checkpoint is a peer."""
-    rating_width: float = option(150.0, "(0, 10000]", needs=["league.matchmaking=rating"])
-    """Standard deviation of matchmaking=rating, in Elo; 10000 draws every player equally often."""
-    rating_self_play: float = option(0.15, PROBABILITY, needs=["league.matchmaking=rating"])
-    """Share of games against itself with matchmaking by rating."""
-    cold_start_steps: int = option(10, COUNT)
-    """Largest number of steps against three random and three chaos; the first checkpoint ends them, too."""
-    dumbbot_game_probability: float = option(0.1, PROBABILITY)
-    """Probability of a game against six DumbBots."""
-    checkpoint_every: int = option(10, POSITIVE, needs=["league.checkpoint_schedule=even"])
-    """Steps between policies added to the league."""
-    checkpoint_schedule: str = option("even", CHECKPOINT_SCHEDULES)
-    """thinning: after the first step, then every 5 steps below 50, every 10 below 200, every 20 after."""
-    initial_elo: float = option(1000.0, "[-10000, 10000]")
-    """Elo rating of the learner at the start."""
-    bots: str = option("default", LEAGUE_BOTS)
-    """original: chaos, coordinated, territorial and dumbbot play as in the original system (`chaos_seed` ...)."""
-    players: list[str] = field(default_factory=list, metadata={"allowed": FIXED_PLAYER, "needs": ("grpo.play=league",)})
-    """Further players that never change, such as released/diplomacy_student or search:positions=500. `league.baseline`
-    is then their share."""
-    starting_ratings: str = option("measured", STARTING_RATINGS)
-    """Ratings of the bots at the start: measured, or those of the original system."""
-    inherit: str = option("", RUN)
-    """Run with whose league to start."""
