@@ -111,7 +111,7 @@ def named_source(text: str, noun: str = "opponent") -> Any:
         if not f"{module}.".startswith(f"{error.name}."):
             raise
         where = "install it, or put its folder on PYTHONPATH"
-        raise InputError(f"{noun} {text}: there is no module {error.name}; {where}") from error
+        raise InputError(f"{noun} {text}: cannot find the module {error.name}; {where}") from error
     if not hasattr(imported, name):
         known = [other for other in vars(imported) if not other.startswith("_")]
         raise InputError(f"{noun} {text}: {module} has no {name}{suggestion(name, known)}")

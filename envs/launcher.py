@@ -103,9 +103,9 @@ class Launcher:
             with self.stream():
                 commands[0].launch()
             return
-        others = [self._workers.submit(command.launch) for command in commands[1:]]
+        futures = [self._workers.submit(command.launch) for command in commands[1:]]
         commands[0].launch()
-        for other in others:
+        for other in futures:
             other.result()
 
     def stream(self) -> AbstractContextManager[Any]:
@@ -166,14 +166,14 @@ def _start_warp() -> None:
         wp.init()
         return
     sys.stderr.flush()
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)  # The warning comes from native code.
+    stderr, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)  # The warning comes from native code.
     try:
-        os.dup2(nowhere, 2)
+        os.dup2(null, 2)
         wp.init()
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.close(null)
 
 
 class WarpMatches(Copyable):
@@ -353,7 +353,7 @@ def check_counts(most_repeat: int = 0, **values: Any) -> None:
 
 
 def check_number(key: str, value: Any, allowed: str) -> None:
-    """Refuse a value that is no number within `allowed`."""
+    """Refuse a value that is not a number within `allowed`."""
     wrong = complaint(value, allowed) if isinstance(value, Real) else f"must be a number in {allowed}"
     if wrong:
         raise ConfigError(f"{key}={value}: {wrong}")

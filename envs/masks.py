@@ -45,7 +45,7 @@ def flat_mask(mask: Any, sizes: Sequence[int], owner: str) -> np.ndarray:
         mask = mask.tolist()
     if isinstance(mask, list | tuple) and 1 < len(mask) == len(sizes) and (len(sizes) != count or np.ndim(mask[0])):
         parts = enumerate(zip(mask, sizes, strict=True))
-        return np.concatenate([flat_mask(one, [size], f"{owner} in choice {k}") for k, (one, size) in parts])
+        return np.concatenate([flat_mask(part, [size], f"{owner} in choice {k}") for k, (part, size) in parts])
     try:
         array = np.asarray(mask)
     except ValueError:  # lists of unequal lengths
@@ -53,8 +53,8 @@ def flat_mask(mask: Any, sizes: Sequence[int], owner: str) -> np.ndarray:
     if array.dtype.kind in "biuf" and array.size == count == max(array.shape, default=0):
         return array.reshape(-1)
     kind = type(mask).__name__ if array.dtype.kind not in "biuf" or not array.ndim else f"the shape {array.shape}"
-    found = f"{len(array)} values" if array.ndim == 1 and array.dtype.kind in "biuf" else kind
-    raise InputError(f"the mask of {owner} has {found}; return one for each of its {count} actions")
+    content = f"{len(array)} values" if array.ndim == 1 and array.dtype.kind in "biuf" else kind
+    raise InputError(f"the mask of {owner} has {content}; return one for each of its {count} actions")
 
 
 def draw_legal(space: Space[Any], mask: np.ndarray | None, random: np.random.Generator) -> Any:

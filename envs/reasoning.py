@@ -94,7 +94,7 @@ class _Mark:
 
 
 def without_reasoning(text: str, holds: Holds | None = None) -> tuple[str, bool]:
-    """Return the answer in a model's text, and True if reasoning in it has no end. Takes bounded time.
+    """Return the answer in a model's text, and True if reasoning in it does not end. Takes bounded time.
 
     The answer is the last text between marks of an answer; without these, the last text outside of reasoning in which
     `holds` finds an answer, else the last that is not blank. An end of reasoning without a beginning makes all text
@@ -110,15 +110,15 @@ def without_reasoning(text: str, holds: Holds | None = None) -> tuple[str, bool]
         return text.rpartition("assistantfinal")[2], False
     answers, outside, unfinished = _outside(text)
     parts = [part for part in answers or outside if part.strip()]
-    held = [part for part in parts if holds(part)] if holds and len(parts) > 1 else []
-    answer = (held or parts or [""])[-1]
+    answering = [part for part in parts if holds(part)] if holds and len(parts) > 1 else []
+    answer = (answering or parts or [""])[-1]
     if marks := _END_OF_TURN.search(answer, max(0, len(answer) - _LAST)):
         answer = answer[: marks.start()]
     return answer, unfinished
 
 
 def _outside(text: str) -> tuple[list[str], list[str], bool]:
-    """Return the texts marked as answers, those outside of all frames, and whether reasoning has no end."""
+    """Return the texts marked as answers, those outside of all frames, and whether reasoning does not end."""
     marks = _marks(text)
     last_end = max((mark.place[0] for mark in marks if mark.ends and not mark.answer), default=-1)
     answers: list[str] = []
@@ -128,7 +128,7 @@ def _outside(text: str) -> tuple[list[str], list[str], bool]:
     for mark in marks:
         begin, end = mark.place
         if mark.answer:
-            # Reasoning may speak of the answer's tags; where it has no end, a tag that begins a line ends it.
+            # Reasoning may speak of the answer's tags; where it does not end, a tag that begins a line ends it.
             if inside and (mark.ends or begin < last_end or not _begins_line(text, begin)):
                 continue
             if not inside:
@@ -149,24 +149,24 @@ def _outside(text: str) -> tuple[list[str], list[str], bool]:
     return answers, outside, bool(inside)
 
 
-def _begins_line(text: str, place: int) -> bool:
-    return text[max(0, place - 9) : place].rstrip(" ")[-1:] in ("\n", "")
+def _begins_line(text: str, start: int) -> bool:
+    return text[max(0, start - 9) : start].rstrip(" ")[-1:] in ("\n", "")
 
 
 def _marks(text: str) -> list[_Mark]:
-    """Return all marks. A tag in square brackets that has no end is a heading, but for [THINK]."""
-    found = list(_found(text))
-    closed = {_key(one) for one in found if one["tag"] and one["shut"]}
+    """Return all marks. An unclosed tag in square brackets is a heading, but for [THINK]."""
+    matches = list(_found(text))
+    closed = {_key(match) for match in matches if match["tag"] and match["shut"]}
     marks = []
-    for one in found:
-        if one["tag"]:
-            key = _key(one)
-            if one["bracket"] == "[" and not one["shut"] and key not in closed and one[0].upper() != "[THINK]":
+    for match in matches:
+        if match["tag"]:
+            key = _key(match)
+            if match["bracket"] == "[" and not match["shut"] and key not in closed and match[0].upper() != "[THINK]":
                 continue
-            marks.append(_Mark(key, True, bool(one["shut"]), bool(one["answer"]), True, one.span()))
+            marks.append(_Mark(key, True, bool(match["shut"]), bool(match["answer"]), True, match.span()))
         else:
-            edge, frame = str(one.lastgroup)[0], FRAMES[int(str(one.lastgroup)[1:])]
-            marks.append(_Mark(frame.models, False, edge == "e", frame.answer, frame.prompted, one.span()))
+            edge, frame = str(match.lastgroup)[0], FRAMES[int(str(match.lastgroup)[1:])]
+            marks.append(_Mark(frame.models, False, edge == "e", frame.answer, frame.prompted, match.span()))
     return marks
 
 
@@ -255,9 +255,9 @@ def headed_answer(text: str, holds: Holds) -> str:
     if all(section.kind == PLAIN for section in sections):
         return text
     for kind in (ANSWER, PLAIN):
-        held = [section.text for section in sections if section.kind == kind and holds(section.text)]
-        if held:
-            return "\n\n".join(held)
+        texts = [section.text for section in sections if section.kind == kind and holds(section.text)]
+        if texts:
+            return "\n\n".join(texts)
     if any(section.kind == ANSWER for section in sections):
         return ""
     later = "\n\n".join(text for section in sections for text in _PARAGRAPH.split(section.text.strip(), maxsplit=1)[1:])
@@ -280,19 +280,19 @@ def _sections(text: str) -> list[_Section]:
 
 
 def _heading(line: str) -> tuple[str, int, str]:
-    """Return the kind of heading that a line is, empty if it is none, its level, and the text after it."""
+    """Return the kind of heading that a line is, or an empty string, its level, and the text after it."""
     alone = _HEADING.match(line)
-    found = alone or _LABEL.match(line)
-    if not found:
+    match = alone or _LABEL.match(line)
+    if not match:
         return "", 0, line
-    words = found["words"].lower().replace("’", "'").split()
-    kind, known = _kind(words), all(word in _KNOWN for word in words)
-    level = len(found["hashes"] or "") or _UNMARKED
-    if alone and found["hashes"]:
+    words = match["words"].lower().replace("’", "'").split()
+    kind, plain = _kind(words), all(word in _KNOWN for word in words)
+    level = len(match["hashes"] or "") or _UNMARKED
+    if alone and match["hashes"]:
         return kind or PLAIN, level, ""
-    marked = alone and (found["colon"] or (found["open"] and found["close"]))
-    if kind and (known or marked):
-        return kind, level, line[found.end() :] if not alone else ""
+    marked = alone and (match["colon"] or (match["open"] and match["close"]))
+    if kind and (plain or marked):
+        return kind, level, line[match.end() :] if not alone else ""
     return "", 0, line
 
 
@@ -306,7 +306,7 @@ def _kind(words: list[str]) -> str:
     kinds = [next((kind for kind, table in HEADINGS.items() if word.strip("(),") in table), "") for word in words]
     if {THOUGHT, ANSWER} <= set(kinds) and {"and", "&", "with", "/"} & set(words):
         return ""
-    for place, kind in enumerate(kinds):
-        if kind == THOUGHT and place + 1 < len(words) and words[place + 1] in _ABOUT:
+    for index, kind in enumerate(kinds):
+        if kind == THOUGHT and index + 1 < len(words) and words[index + 1] in _ABOUT:
             return THOUGHT
     return next((kind for kind in reversed(kinds) if kind), "")

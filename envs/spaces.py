@@ -2,8 +2,8 @@
 
 Observations are flattened as by `gymnasium.wrappers.FlattenObservation`: Discrete and MultiDiscrete become one-hot,
 Dict and Tuple are concatenated. Boxes of uint8 are scaled from their bounds to [0, 1] afterwards, because 255 would
-saturate a network. Images are refused where the networks have no convolutions. An observation that is no member of its
-space is refused too, except for numbers outside the bounds of a Box.
+saturate a network. Images are refused where the networks lack convolutions. An observation outside of its space is
+refused too, except for numbers outside the bounds of a Box.
 
 Actions of a network are, in this order, `continuous` numbers, `binary` switches and the indices of `categorical`
 choices. A space has one of the three: Box, MultiBinary, or Discrete and MultiDiscrete. Numbers of a Box are clipped to
@@ -33,20 +33,20 @@ IMAGE_SIDE = 16
 """A uint8 Box with two axes of at least this length is an image; a smaller one, such as a 7 x 7 view, is flattened."""
 NEAR, FAR, UNBOUNDED = 0.3, 4.0, 1e18
 """A new network acts well in bounds around 0 of which the farther one is between `NEAR` and `FAR`, such as those of
-Humanoid, 0.4, and InvertedPendulum, 3. Bounds from `UNBOUNDED` on are none."""
+Humanoid, 0.4, and InvertedPendulum, 3. Bounds from `UNBOUNDED` on do not count."""
 ENCODED = 2
 """Version of the contracts with spaces that version 1 showed otherwise: Discrete as equal columns, uint8 unscaled."""
 
 
 def check_spaces(env_id: str, observation: Space[Any], action: Space[Any], *, images: bool = False) -> None:
-    """Raise `ConfigError` for spaces that have no fixed number of numbers, and for images unless they are supported."""
+    """Raise `ConfigError` for spaces without a fixed number of numbers, and for images unless they are supported."""
     for leaf in leaves(observation):
         if not isinstance(leaf, Box | Discrete | MultiBinary | MultiDiscrete):
-            known = "Box, Discrete, MultiBinary, MultiDiscrete, and Dict and Tuple of these"
-            raise ConfigError(f"env.id={env_id}: observes {leaf}; supported are {known}")
+            supported = "Box, Discrete, MultiBinary, MultiDiscrete, and Dict and Tuple of these"
+            raise ConfigError(f"env.id={env_id}: observes {leaf}; supported are {supported}")
         if is_image(leaf) and not images:
             raise ConfigError(
-                f"env.id={env_id}: observes images {leaf.shape}, and the networks have no convolutions; give an "
+                f"env.id={env_id}: observes images {leaf.shape}, and the networks lack convolutions; give an "
                 "environment that observes features, such as a wrapped one registered by your own module"
             )
     if not isinstance(action, Box | Discrete | MultiBinary | MultiDiscrete):
@@ -96,7 +96,7 @@ class FlatObservations:
         """Return copies of `count` observations, a member of the vector environment's `space`, flattened [N, ...]."""
         if isinstance(self.space, Box):
             return self._numbers(self.space, observations, (count, *self.space.shape))
-        return np.stack([self.flatten(one) for one in split(observations, space)])
+        return np.stack([self.flatten(observation) for observation in split(observations, space)])
 
     def _parts(self, space: Space[Any], value: Any) -> list[np.ndarray]:
         if isinstance(space, Dict):
@@ -107,7 +107,7 @@ class FlatObservations:
             if not isinstance(value, tuple | list) or len(value) != len(space.spaces):
                 raise self._refusal(space, value)
             pairs = zip(space.spaces, value, strict=True)
-            return [part for inner, one in pairs for part in self._parts(inner, one)]
+            return [part for inner, item in pairs for part in self._parts(inner, item)]
         if isinstance(space, Box):
             return [self._numbers(space, value, space.shape).ravel()]
         if not space.contains(value):
@@ -117,14 +117,14 @@ class FlatObservations:
     def _numbers(self, space: Box, value: Any, shape: tuple[int, ...]) -> np.ndarray:
         """Return a copy of `value` in the type of a Box; what does not fit it, such as 0.5 in uint8, is refused."""
         try:
-            given = np.asarray(value)
+            array = np.asarray(value)
         except ValueError:  # lists of unequal lengths
             raise self._refusal(space, value) from None
-        if given.shape != shape or given.dtype.kind not in "biuf":
+        if array.shape != shape or array.dtype.kind not in "biuf":
             raise self._refusal(space, value)
         with np.errstate(invalid="ignore", over="ignore"):
-            numbers = given.astype(space.dtype)
-        if numbers.dtype.kind in "iu" and not np.array_equal(numbers, given):
+            numbers = array.astype(space.dtype)
+        if numbers.dtype.kind in "iu" and not np.array_equal(numbers, array):
             raise self._refusal(space, value)
         return numbers
 
@@ -132,8 +132,8 @@ class FlatObservations:
         kind = type(value).__name__
         what = f"{value.dtype} array {value.shape}" if isinstance(value, np.ndarray | np.generic) else kind
         text = str(value)
-        shown = f" {text}" if len(text) <= 60 else ""
-        return ConfigError(f"env.id={self.id}: observes{shown} ({what}), which is none of {space}; mend one of the two")
+        printed = f" {text}" if len(text) <= 60 else ""
+        return ConfigError(f"env.id={self.id}: observes{printed} ({what}), outside of {space}; mend one of the two")
 
 
 def split(observations: Any, space: Space[Any]) -> list[Any]:
@@ -196,8 +196,8 @@ def to_actions(space: Space[Any], actions: np.ndarray, *, scale: bool) -> np.nda
         with np.errstate(invalid="ignore", over="ignore"):  # of infinite bounds, where nothing is scaled
             inside = low + (np.clip(shaped, -1.0, 1.0) + 1.0) / 2.0 * (high - low)
         shaped = np.where(to_scale(space), inside, shaped)
-    whole = np.rint(shaped) if space.dtype.kind in "iu" else shaped
-    return np.clip(whole, space.low, space.high).astype(space.dtype, copy=False)
+    rounded = np.rint(shaped) if space.dtype.kind in "iu" else shaped
+    return np.clip(rounded, space.low, space.high).astype(space.dtype, copy=False)
 
 
 def action_note(env_id: str, space: Space[Any], *, scale: bool) -> list[str]:
@@ -283,12 +283,12 @@ class Normalizer:
         self.mean, self.variance, self.count = mean, variance, float(stored["count"])
 
 
-def _numbers(value: Any, shape: tuple[int, ...], place: str) -> np.ndarray:
+def _numbers(value: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
     """Return nested lists of finite numbers as an array."""
     try:
         array = np.array(value, dtype=object)
     except ValueError:  # lists of unequal lengths
         array = np.array("")
-    numbers = array.shape == shape and all(type(one) is float and math.isfinite(one) for one in array.flat)
-    require(numbers, f"{place}: must be {' x '.join(map(str, shape)) or 'one'} finite number(s)")
+    numbers = array.shape == shape and all(type(number) is float and math.isfinite(number) for number in array.flat)
+    require(numbers, f"{name}: must be {' x '.join(map(str, shape)) or 'one'} finite number(s)")
     return array.astype(np.float64)

@@ -66,8 +66,8 @@ def order_loss(network: OrderNetwork, obs: Tensor, choices: Tensor) -> Tensor:
     -1 marks an order that the network cannot give.
     """
     log_probs, present = network.log_probs(obs, choices.clamp_min(0))
-    known = present & (choices >= 0)
-    return -(chosen(log_probs, choices) * known).sum() / known.sum().clamp_min(1)
+    labelled = present & (choices >= 0)
+    return -(chosen(log_probs, choices) * labelled).sum() / labelled.sum().clamp_min(1)
 
 
 def chosen(log_probs: Tensor, choices: Tensor) -> Tensor:
@@ -155,11 +155,11 @@ class DistillTrainer:
         """Make the labels that are missing, read all, and continue from the state in `session`, if any."""
         self.session = session
         self._make_labels()
-        own = [session.folder.path / DATA] if self.config.distill.games else []
-        rows = read_labels([*own, *(ROOT / name for name in self.config.distill.data)])
+        folders = [session.folder.path / DATA] if self.config.distill.games else []
+        rows = read_labels([*folders, *(ROOT / name for name in self.config.distill.data)])
         self._hash = sha256(pack(rows))
-        kept = held_out(rows["game"], self.config.distill.held_out)
-        self.training, self.kept = ({name: values[part] for name, values in rows.items()} for part in (~kept, kept))
+        test = held_out(rows["game"], self.config.distill.held_out)
+        self.training, self.test = ({name: values[part] for name, values in rows.items()} for part in (~test, test))
         if not len(self.training["power"]):
             raise InputError(f"distill.held_out={self.config.distill.held_out}: leaves no game to learn from; lower it")
         if session.found:
@@ -174,9 +174,9 @@ class DistillTrainer:
     def describe(self) -> Iterator[str]:
         """Yield a line with sizes, labels and the machine."""
         network, weights = self.config.network, sum(p.numel() for p in self.network.parameters())
-        taught, kept = (len(rows["power"]) for rows in (self.training, self.kept))
+        train, test = (len(rows["power"]) for rows in (self.training, self.test))
         yield (
-            f"{self.session.folder.path}: {counted(self.updates, 'update')}, {taught:,} decisions, {kept:,} held out, "
+            f"{self.session.folder.path}: {counted(self.updates, 'update')}, {train:,} decisions, {test:,} held out, "
             f"network {network.hidden}h/{network.blocks}b ({weights:,} weights), "
             f"{self.device}, {counted(self.threads, 'thread')}"
         )
@@ -205,9 +205,9 @@ class DistillTrainer:
     @torch.no_grad()
     def evaluate(self) -> dict[str, float]:
         """Compare with the teacher in held-out games; play against six DumbBots when due and at the end."""
-        metrics = self._compare() if len(self.kept["power"]) else {}
-        every = self.config.evaluation.every
-        if every and (not self.updates_done % every or self.over):
+        metrics = self._compare() if len(self.test["power"]) else {}
+        interval = self.config.evaluation.every
+        if interval and (not self.updates_done % interval or self.over):
             metrics |= self._play()
         return metrics | self._timer.parts()
 
@@ -223,9 +223,9 @@ class DistillTrainer:
 
     def save_policy(self, path: Path, *, interrupted: bool) -> None:
         """Write the network."""
-        made: dict[str, Any] = {"run": self.session.folder.name, "seed": self.config.seed, "update": self.updates_done}
-        made |= {"env_steps": self.decisions, "interrupted": interrupted, "config": to_plain(self.config)}
-        save_checkpoint(path, self.network, contract=self.contract, training=made)  # type: ignore[arg-type]
+        about: dict[str, Any] = {"run": self.session.folder.name, "seed": self.config.seed, "update": self.updates_done}
+        about |= {"env_steps": self.decisions, "interrupted": interrupted, "config": to_plain(self.config)}
+        save_checkpoint(path, self.network, contract=self.contract, training=about)  # type: ignore[arg-type]
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state between two updates."""
@@ -252,14 +252,14 @@ class DistillTrainer:
         return {"env_steps": self.decisions, **described, "torch_threads": self.threads}
 
     def close(self) -> None:
-        """There are no threads."""
+        """Do nothing: no threads are running."""
 
     def _begin(self) -> None:
         """Take the weights of `init_from`; raises `InputError` for a network of another shape."""
         name = self.config.init_from
         player = open_player(name, self.device)
         if not isinstance(player, PolicyOrders) or player.network.shape != self.network.shape:
-            raise ConfigError(f"init_from={name}: is no policy of this shape; begin with one of the same network")
+            raise ConfigError(f"init_from={name}: is not a policy of this shape; begin with one of the same network")
         self.network.load_state_dict(player.network.state_dict())
 
     # ---- labels
@@ -289,8 +289,8 @@ class DistillTrainer:
         def play(missing: Sequence[int]) -> Iterator[tuple[int, Rows]]:
             tasks = [(settings, number) for number in missing]
             bar: dict[str, Any] = {"quiet": not self.config.logger.progress or executor.alone, "unit": "part"}
-            made = follow_tasks(play_part, tasks, executor, label=lambda task: f"part {task[1] + 1}", **bar)
-            return ((missing[index], rows) for index, rows in made)
+            parts = follow_tasks(play_part, tasks, executor, label=lambda task: f"part {task[1] + 1}", **bar)
+            return ((missing[index], rows) for index, rows in parts)
 
         about = {"command": f"python train.py +run={self.config.run or ''} seed={self.config.seed}"}
         for number, rows in write_labels(self.session.folder.path / DATA, settings, play, about=about):
@@ -311,11 +311,11 @@ class DistillTrainer:
     def _batch(self, rows: Rows, part: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return observations [B, D], choices [B, n] for the most units n of a row, -1 where unknown, and shares."""
         state = {name: rows[name][part].to(self.device) for name in STATE}
-        seen = observe(state, rows["power"][part].long().to(self.device), last_year=self.config.env.last_year)
-        units = rows_of(seen)
+        obs = observe(state, rows["power"][part].long().to(self.device), last_year=self.config.env.last_year)
+        units = rows_of(obs)
         choices = read_choices(rows["orders"][part].to(self.device), units)
         most = int((units >= 0).sum(1).max())
-        return seen.flatten(1), choices[:, :most], rows["share"][part].to(self.device)
+        return obs.flatten(1), choices[:, :most], rows["share"][part].to(self.device)
 
     def _learn(self, batch: tuple[Tensor, Tensor, Tensor], rate: float, *, valued: bool) -> tuple[float, float, float]:
         """Take one step; return the losses and the gradient norm. One that is not finite skips the step."""
@@ -336,15 +336,15 @@ class DistillTrainer:
     def _compare(self) -> dict[str, float]:
         """Return the share of held-out orders that the network would give, nats an order, and R2 of the value."""
         right, nats, orders, residuals = 0, 0.0, 0, []
-        for part in torch.arange(len(self.kept["power"])).split(self.config.distill.batch_size):
-            obs, choices, share = self._batch(self.kept, part)
+        for part in torch.arange(len(self.test["power"])).split(self.config.distill.batch_size):
+            obs, choices, share = self._batch(self.test, part)
             log_probs, present = self.network.log_probs(obs, choices.clamp_min(0))
-            known = present & (choices >= 0)
-            right += int(((log_probs.argmax(-1) == choices) & known).sum())
-            nats -= float((chosen(log_probs, choices) * known).sum())
+            labelled = present & (choices >= 0)
+            right += int(((log_probs.argmax(-1) == choices) & labelled).sum())
+            nats -= float((chosen(log_probs, choices) * labelled).sum())
             orders += int(present.sum())
             residuals.append(share - self.network.value(obs))
-        spread = self.kept["share"].var(unbiased=False).clamp_min(1e-9)
+        spread = self.test["share"].var(unbiased=False).clamp_min(1e-9)
         return {
             "eval/held_out/accuracy": right / orders,
             "eval/held_out/order_loss": nats / orders,

@@ -62,7 +62,7 @@ def open_player(x: Any, device: str | torch.device = "cpu", *, deterministic: bo
 
 
 def load_pilot(path: Path, device: str | torch.device, *, deterministic: bool = True) -> Pilot:
-    """Load a checkpoint. Raises `InputError` for a file that is none, or of another game or layout."""
+    """Load a checkpoint. Raises `InputError` for a file that is not a checkpoint, or of another game or layout."""
     checkpoint, name = load_checkpoint(path, device), players.display_name(path)
     if checkpoint.contract["id"] != GAME.id:
         raise CheckpointError(players.other_game(path, checkpoint.contract["id"], GAME))
@@ -133,11 +133,11 @@ def load_observing_policy(path: Path, device: str | torch.device) -> LoadedPolic
     pilot = load_pilot(path, device)
     assert isinstance(pilot.contestant, Policy)
     contract = pilot.contestant.contract
-    seen = Box(-np.inf, np.inf, (contract["obs_dim"],), np.float32)
+    observed = Box(-np.inf, np.inf, (contract["obs_dim"],), np.float32)
     choices = contract.get("categorical")
     if choices:
-        spaces = PolicySpaces(seen, MultiDiscrete(choices), partial(np.asarray, dtype=np.int64))
+        spaces = PolicySpaces(observed, MultiDiscrete(choices), partial(np.asarray, dtype=np.int64))
     else:
         size = contract["continuous"] + contract["binary"]
-        spaces = PolicySpaces(seen, Box(-1.0, 1.0, (size,), np.float32), partial(np.clip, a_min=-1.0, a_max=1.0))
+        spaces = PolicySpaces(observed, Box(-1.0, 1.0, (size,), np.float32), partial(np.clip, a_min=-1.0, a_max=1.0))
     return LoadedPolicy(pilot.name, path, pilot.contestant, spaces, pilot.training)

@@ -109,8 +109,8 @@ class PolicyOrders:
             write_decisions(choices.long(), obs, orders)
         else:
             write_orders(choices.long(), rows, orders)
-        unit, place = (rows >= 0).nonzero().unbind(1)
-        batch.orders[game[unit], place] = orders[unit, place]
+        unit, province = (rows >= 0).nonzero().unbind(1)
+        batch.orders[game[unit], province] = orders[unit, province]
 
 
 class PythonOrders:
@@ -162,7 +162,7 @@ def open_player(
 
 
 def _searcher(settings: SearchSettings, device: str | torch.device) -> SearchOrders:
-    """Return a search with the players that its settings name; those that are no bots order for it."""
+    """Return a search with the players that its settings name; those that are not bots order for it."""
 
     def opened(key: str, name: str) -> PolicyOrders | PythonOrders | None:
         player = open_player(name, device)
@@ -216,7 +216,7 @@ def _open_model(player: str | Path, device: str, options: LanguageOptions) -> La
     if not is_adapter(player):
         return PolicyOrders(_checkpoint(player, device, ", or leave --env out").network)
     if not has_config(player.parent):
-        raise InputError(f"{player}: has no config.yaml beside it, which names its model; leave it in its run's folder")
+        raise InputError(f"{player}: lacks config.yaml beside it, which names its model; leave it in its run's folder")
     from sparring.agents.llm.models.adapters import BASE, LEARNER
 
     model = load_language_model(player, config_of(player.parent), device)
@@ -269,32 +269,32 @@ def _player(
 
 
 def load_rivals(
-    rivals: Mapping[str, Path], adapters: Adapters, own: AdapterFile, config: LanguageModelConfig
+    rivals: Mapping[str, Path], adapters: Adapters, learner: AdapterFile, config: LanguageModelConfig
 ) -> dict[str, dict[str, Any]]:
     """Add every rival to `adapters` under its path; return their training metadata by opponents' names.
 
-    `own` is --ckpt's adapter and `config` its run's model. Raises `InputError` for incompatible rivals.
+    `learner` is --ckpt's adapter and `config` its run's model. Raises `InputError` for incompatible rivals.
     """
     trainings = {}
     for name, path in rivals.items():
-        rival = _read_rival(name, path, own, config)
+        rival = _read_rival(name, path, learner, config)
         adapters.add(str(path), rival.weights, rival.shape)
         trainings[name] = rival.training
     return trainings
 
 
-def _read_rival(name: str, path: Path, own: AdapterFile, config: LanguageModelConfig) -> AdapterFile:
+def _read_rival(name: str, path: Path, learner: AdapterFile, config: LanguageModelConfig) -> AdapterFile:
     from sparring.agents.llm.models.adapters import load_adapter
 
     if not is_adapter(path) or not has_config(path.parent):
         raise InputError(
-            f"--opponents {name}: {path} is no adapter of a run, with its config.yaml beside it; {INSTEAD}"
+            f"--opponents {name}: {path} is not an adapter of a run, with its config.yaml beside it; {INSTEAD}"
         )
     rival = load_adapter(path)
-    if rival.base != own.base:
+    if rival.base != learner.base:
         raise InputError(f"--opponents {name}: was trained on another base model than --ckpt; {INSTEAD}")
-    rules, shown = (PromptRules.of(one) for one in (config, config_of(path.parent)))
-    differ = [f"model.{key}" for key in PromptRules.__dataclass_fields__ if getattr(rules, key) != getattr(shown, key)]
+    rules, others = (PromptRules.of(model) for model in (config, config_of(path.parent)))
+    differ = [f"model.{key}" for key in PromptRules.__dataclass_fields__ if getattr(rules, key) != getattr(others, key)]
     if differ:
         raise InputError(
             f"--opponents {name}: was trained with other prompts than --ckpt ({', '.join(differ)}); {INSTEAD}"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sparring.agents.llm.models.adapters import AdapterFile, Adapters
 
 POLICY = "--ckpt"
-"""Name of the evaluated model among the players of a game, which no run can have; `BASE_MODEL` has no adapter."""
+"""Name of the evaluated model among the players of a game, which no run can have; `BASE_MODEL` is without adapter."""
 INSTEAD = "play each against the same bots and compare the tables"
 Settings = Mapping[str, Mapping[str, Any]]
 """Sections, options and values."""
@@ -94,7 +94,7 @@ def config_of(run: Path) -> LanguageModelConfig:
     try:
         config = from_stored(folder.read_config())
     except ConfigError as error:
-        raise InputError(f"{folder.config}: is no configuration of this version: {error}") from error
+        raise InputError(f"{folder.config}: not a configuration of this version: {error}") from error
     if not isinstance(config, LanguageRunConfig):
         raise InputError(f"{folder.config}: is of trainer={config.trainer}, which trains no language model")
     return config.model

@@ -45,13 +45,13 @@ def find_player(text: str, game: Game | None = None, *, bare: Sequence[str] = ()
     """
     if game and not models:
         game = replace(game, text_game="")
-    held_out = [name for one in ([game] if game else games()) for name in one.held_out]
+    held_out = [name for entry in ([game] if game else games()) for name in entry.held_out]
     if held_out and text.startswith(HELD_OUT_PREFIX):
         return choose("held-out opponent", text, held_out)
-    if text in bare or any(one.builds(text) for one in _choices(game)) or is_code(text):
+    if text in bare or any(entry.builds(text) for entry in _choices(game)) or is_code(text):
         return text
     if text.startswith(BOT_PREFIX):
-        bots = [bot for one in ([game] if game else games()) for bot in one.bots]
+        bots = [bot for entry in ([game] if game else games()) for bot in entry.bots]
         return choose("bot", text.removeprefix(BOT_PREFIX), bots)
     if (game is None or game.language_models) and (model := _find_model(text)):
         return model
@@ -72,7 +72,7 @@ def find_checkpoint(text: str, game: Game | None = None) -> Path:
     final.pt is that of the run that saved last. Raises `UnknownNameError` with the choices of this game and the
     nearest match.
     """
-    candidates = [place / path for path in (text, f"{text}/{FINAL}", f"{text}.pt") for place in _places(text)]
+    candidates = [folder / path for path in (text, f"{text}/{FINAL}", f"{text}.pt") for folder in _places(text)]
     file = next((candidate for candidate in candidates if holds(candidate.is_file)), None)
     if file is None and text == FINAL:
         finals = CHECKPOINTS.glob(f"*/{FINAL}")  # the newest; of equally old ones the last by name
@@ -80,7 +80,7 @@ def find_checkpoint(text: str, game: Game | None = None) -> Path:
     if file is None:
         raise UnknownNameError(not_found(text, game, CHECKPOINTS, _others_of_run(text)))
     if file.suffix not in POLICIES:
-        raise InputError(f"{text}: is no policy ({', '.join(POLICIES)}); give one, a run's name, or {FINAL}")
+        raise InputError(f"{text}: not a policy ({', '.join(POLICIES)}); give one, a run's name, or {FINAL}")
     if game:
         check_plays(file, game)
     return file.resolve()
@@ -89,7 +89,7 @@ def find_checkpoint(text: str, game: Game | None = None) -> Path:
 def find_run(text: str, game: Game | None = None) -> Path:
     """Find the folder of a run given by its name, its folder or a checkpoint in it (final.pt is the newest run's).
 
-    Raises `UnknownNameError` if there is none or it holds no checkpoint.
+    Raises `UnknownNameError` for a missing folder and for one without a checkpoint.
     """
     folder = find_folder(text) or find_checkpoint(text, game).parent
     if not any(folder.glob("*.pt")):
@@ -100,8 +100,8 @@ def find_run(text: str, game: Game | None = None) -> Path:
 def find_folder(text: str, *, holding: str = "") -> Path | None:
     """Find a folder `text` that has a file `holding`, relative to the working directory, else a run's; or None."""
     places = (Path(text), CHECKPOINTS / text)
-    folders = (place for place in places if holds(place.is_dir) and holds((place / holding).exists))
-    return next((place.resolve() for place in folders), None)
+    folders = (path for path in places if holds(path.is_dir) and holds((path / holding).exists))
+    return next((path.resolve() for path in folders), None)
 
 
 def runs_with(name: str) -> list[str]:
@@ -133,7 +133,7 @@ def display_name(player: Player) -> str:
     """
     if isinstance(player, str):
         return player
-    home = next((place for place in (CHECKPOINTS, SHIPPED) if player.is_relative_to(place)), None)
+    home = next((folder for folder in (CHECKPOINTS, SHIPPED) if player.is_relative_to(folder)), None)
     if home is None:
         return str(player)
     inside = player.relative_to(home)
@@ -149,7 +149,7 @@ def display_path(path: Path) -> str:
 
 
 def results_place(player: Player, kind: str = "eval") -> tuple[Path, str] | None:
-    """Return the folder and file name for a player's results; None for a player that is no file or folder.
+    """Return the folder and file name for a player's results; None for a player that is not a file or folder.
 
     Checkpoints other than final.pt and ONNX agents do not overwrite the run's results.
     """
@@ -176,7 +176,7 @@ def _find_model(text: str) -> Player | None:
     """Find a language model: a server, a model folder, a run that has one, or a named model."""
     if is_server(text):
         return text
-    folders = [place / path for path in (text, f"{text}/{MODEL_FOLDER}") for place in _places("")]
+    folders = [base / path for path in (text, f"{text}/{MODEL_FOLDER}") for base in _places("")]
     folder_of_model = next((folder.resolve() for folder in folders if holds((folder / MODEL_FILE).is_file)), None)
     return folder_of_model or (text if text in NAMED_MODELS else None)
 
@@ -190,7 +190,7 @@ def _places(text: str) -> tuple[Path, ...]:
 def _others_of_run(text: str) -> list[str]:
     """List the policies of the run whose folder, or a file in it, `text` names; empty for other texts."""
     for name in (text, str(Path(text).parent)):
-        for folder in (place / name for place in _places(name)):
+        for folder in (base / name for base in _places(name)):
             if holds((folder / "config.yaml").is_file):
                 return sorted(f"{name}/{path.stem}" for path in folder.glob("*.pt"))
     return []
@@ -208,21 +208,21 @@ MODEL_FILE, MODEL_FOLDER = "config.json", "final"
 """A file in every language model's folder, and the name of the model folder in a run that cloned a bot."""
 
 
-def not_found(text: str, game: Game | None, checkpoints: Path, others: Sequence[str]) -> str:
-    """Return the message for `text`, no player of `game` (None: of any); `others` are of the run it names."""
-    if any(text in one.bots for one in _choices(game)):
+def not_found(text: str, game: Game | None, checkpoints: Path, siblings: Sequence[str]) -> str:
+    """Return the message for `text`, no player of `game` (None: of any); `siblings` are of the run it names."""
+    if any(text in entry.bots for entry in _choices(game)):
         return f"no checkpoint {text!r}: write {BOT_PREFIX}{text} for the bot"
-    if others:
-        return f"no checkpoint {text!r}: {choices(text, others)}"
+    if siblings:
+        return f"no checkpoint {text!r}: {choices(text, siblings)}"
     runs = runs_of(game, checkpoints)
-    known = [*(NAMED_MODELS if _models(game) else ()), *released_of(game, checkpoints)]
+    named = [*(NAMED_MODELS if _models(game) else ()), *released_of(game, checkpoints)]
     start = f"train one first (python train.py +run={_choices(game)[0].first_run})"
-    if not runs + known:
+    if not runs + named:
         return f"no checkpoint {text!r} and none under {checkpoints}; {start}"
     if text == FINAL and not runs:
         nowhere = f"no run in {checkpoints} has saved one"
-        return f"no checkpoint {text!r}: {nowhere}; {start} or choose from {', '.join(known)}"
-    names = [FINAL, *runs, *known] if runs else known
+        return f"no checkpoint {text!r}: {nowhere}; {start} or choose from {', '.join(named)}"
+    names = [FINAL, *runs, *named] if runs else named
     return f"no checkpoint {text!r}: give a path or {choices(text, names)}"
 
 
@@ -237,8 +237,8 @@ def released_of(game: Game | None, checkpoints: Path) -> list[str]:
     """List released policies, except those of another game."""
     home = SHIPPED if ROOT != PACKAGE and not (checkpoints / RELEASED).is_dir() else checkpoints
     names = sorted(path.stem for path in (home / RELEASED).glob("*.pt"))
-    others = tuple(f"{other.name}_" for other in games() if game and other.id != game.id)
-    return [f"{RELEASED}/{name}" for name in names if not name.startswith(others)]
+    prefixes = tuple(f"{other.name}_" for other in games() if game and other.id != game.id)
+    return [f"{RELEASED}/{name}" for name in names if not name.startswith(prefixes)]
 
 
 def trained_in(config: Path) -> str:
@@ -281,7 +281,7 @@ def _choices(game: Game | None) -> Sequence[Game]:
 
 
 def _models(game: Game | None) -> bool:
-    return any(one.language_models for one in _choices(game))
+    return any(entry.language_models for entry in _choices(game))
 
 
 def _plays(game: Game | None, config: Path) -> bool:
@@ -321,7 +321,7 @@ def reseed_source(source: Any, seed: int) -> None:
 
 
 def act_function(source: Any, name: str) -> Callable[[Any], Any]:
-    """Return the function to call in each position; raises `OpponentError` if `source` has none."""
+    """Return the function to call in each position; raises `OpponentError` if `source` cannot be called."""
     source = made(source, name)
     act = getattr(source, "act", source)
     if not callable(act):

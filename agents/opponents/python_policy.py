@@ -35,11 +35,11 @@ class PythonActor:
 
     def act(self, obs: Tensor, *, deterministic: bool = True, generator: object = None) -> tuple[Tensor, Tensor]:
         """Return actions [B, A] for observations [B, D], and zeros [B]; raises `OpponentError` for another shape."""
-        given = self.ask(obs if self._tensors else obs.cpu().numpy())
+        returned = self.ask(obs if self._tensors else obs.cpu().numpy())
         try:
-            actions = torch.as_tensor(given, dtype=torch.float32, device=obs.device)
+            actions = torch.as_tensor(returned, dtype=torch.float32, device=obs.device)
         except (TypeError, ValueError, RuntimeError) as error:
-            raise self._wrong(f"a {type(given).__name__}, which is no array of numbers", obs) from error
+            raise self._wrong(f"a {type(returned).__name__}, not an array of numbers", obs) from error
         if actions.shape != (len(obs), self.size):
             raise self._wrong(f"shape {tuple(actions.shape)}", obs)
         return actions.detach(), torch.zeros(len(obs), device=obs.device)

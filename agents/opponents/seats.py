@@ -165,16 +165,16 @@ class PythonSeats:
         """Return the object's actions [B, A] for rows [B, D], and `memory` as it is."""
         legal = legal_actions(obs, self._contract)
         features, count = row_sizes(self._contract)
-        seen = torch.cat([obs[:, :features], obs[:, features + count :]], dim=1).cpu().numpy()
-        given = self._ask(seen, None if legal is None else legal.cpu().numpy())
-        return self._checked(given, legal, len(obs)).to(obs.device), memory
+        rows = torch.cat([obs[:, :features], obs[:, features + count :]], dim=1).cpu().numpy()
+        returned = self._ask(rows, None if legal is None else legal.cpu().numpy())
+        return self._checked(returned, legal, len(obs)).to(obs.device), memory
 
-    def _checked(self, given: Any, legal: Tensor | None, count: int) -> Tensor:
+    def _checked(self, returned: Any, legal: Tensor | None, count: int) -> Tensor:
         size = self._size
         try:
-            actions = torch.as_tensor(np.array(given), dtype=torch.float32)
+            actions = torch.as_tensor(np.array(returned), dtype=torch.float32)
         except (TypeError, ValueError, RuntimeError) as error:
-            raise self._wrong(f"a {type(given).__name__}, which is no array of numbers", count) from error
+            raise self._wrong(f"a {type(returned).__name__}, not an array of numbers", count) from error
         actions = actions.unsqueeze(1) if actions.dim() == 1 and size == 1 else actions
         if actions.shape != (count, size):
             raise self._wrong(f"shape {tuple(actions.shape)}", count)
@@ -322,23 +322,23 @@ def frozen_seats(folder: Path, device: str | torch.device, *, deterministic: boo
     )
 
 
-def check_contract(name: str, own: Mapping[str, Any], needed: Mapping[str, Any]) -> None:
-    """Raise `PolicyError`, with the difference, unless a policy of the contract `own` plays matches of `needed`."""
-    if not is_imported(needed) or not is_imported(own):
+def check_contract(name: str, contract: Mapping[str, Any], needed: Mapping[str, Any]) -> None:
+    """Raise `PolicyError`, with the difference, unless a policy of `contract` plays matches of `needed`."""
+    if not is_imported(needed) or not is_imported(contract):
         raise PolicyError(
-            f"{name}: plays {own.get('id')} and no match of {needed.get('id')}; name a policy of that game"
+            f"{name}: plays {contract.get('id')} and no match of {needed.get('id')}; name a policy of that game"
         )
     for key in COMPARED:
-        if _plain(own.get(key)) != _plain(needed.get(key)):
+        if _plain(contract.get(key)) != _plain(needed.get(key)):
             fix = f"name a policy of {needed['id']}" if key == "id" else "play with the options it was trained with"
-            raise PolicyError(f"{name}: was trained with {key}={own.get(key)}, not {needed.get(key)}; {fix}")
+            raise PolicyError(f"{name}: was trained with {key}={contract.get(key)}, not {needed.get(key)}; {fix}")
 
 
 def _plain(value: Any) -> Any:
     """Return data as it is after it was stored: lists for tuples."""
     if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _find_file(text: str) -> Path:

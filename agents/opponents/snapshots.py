@@ -60,8 +60,8 @@ def frozen_players(
         for snapshot in pool.snapshots:
             network = build_network(shape)
             network.load_state_dict(load_snapshot(pool, snapshot.name, device))
-            own = with_network(player, network.to(device).eval(), pool.path(snapshot.name))
-            snapshots[snapshot.update * steps_per_update] = own
+            entrant = with_network(player, network.to(device).eval(), pool.path(snapshot.name))
+            snapshots[snapshot.update * steps_per_update] = entrant
     return [Frozen(age, one) for age, one in sorted((snapshots | checkpoints).items())]
 
 
@@ -89,5 +89,5 @@ def shortened(env_steps: int, digits: int = 3) -> str:
 
 def _age(player: Any, unit: str) -> int:
     if unit not in player.training:
-        raise CheckpointError(f"{player.path}: its training summary lacks {unit}, so it has no age; remove the file")
+        raise CheckpointError(f"{player.path}: its training summary lacks {unit}, which gives its age; remove the file")
     return int(player.training[unit])

@@ -49,7 +49,7 @@ def find_opponents(config: PPORunConfig) -> None:
         _find_module(reward, "reward")
     for text in named_texts(config):
         if game and text in game.held_out:
-            # A best response measures its opponent and is no policy to evaluate; any other run learns to play.
+            # A best response measures its opponent and is not evaluated; any other run learns to play.
             if text == getattr(config, "against", "") and config.run == game.response_run:
                 continue
             raise ConfigError(
@@ -62,7 +62,7 @@ def find_opponents(config: PPORunConfig) -> None:
 
 
 def open_opponents(config: PPORunConfig, open_player: Callable[[str], Any]) -> RunOpponents:
-    """Open every opponent of the run that is no bot, as its game does; Python objects are imported here."""
+    """Open every opponent of the run but bots, as its game does; Python objects are imported here."""
     game = game_of(config.env.id)
     labels = labels_of_run(config)
     policies: dict[str, Any] = {}
@@ -76,12 +76,12 @@ def open_opponents(config: PPORunConfig, open_player: Callable[[str], Any]) -> R
 
 
 def named_texts(config: PPORunConfig) -> list[str]:
-    """Return the texts of the opponents that are no bots, in order of appearance."""
+    """Return the texts of the opponents that are not bots, in order of appearance."""
     return [text for text in labels_of_run(config) if text not in config.bots]
 
 
 def _find_file(text: str, game: Game | None, config: PPORunConfig) -> Path:
-    """Return the policy's file; language models are no opponents here."""
+    """Return the policy's file; language models cannot be opponents here."""
     path = find_player(text.removeprefix(SAMPLED_PREFIX), game, bare=config.bots, models=game is None)
     assert isinstance(path, Path)
     return path
@@ -95,4 +95,4 @@ def _find_module(text: str, noun: str) -> None:
         spec = None
     if spec is None:
         where = "install it, or put its folder on PYTHONPATH"
-        raise InputError(f"{noun} {text}: there is no module {module.partition('.')[0]}; {where}")
+        raise InputError(f"{noun} {text}: cannot find the module {module.partition('.')[0]}; {where}")

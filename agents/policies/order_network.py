@@ -45,7 +45,7 @@ EVENTS = 5
 """What orders do to a province: a unit enters, leaves or stays; one that stays, or one that enters, is supported."""
 ENTERS, LEAVES, STAYS, STAY_HELPED, ENTRY_HELPED = range(EVENTS)
 NEVER = -1e9
-"""Log-probability of what is not legal; its exponential is 0."""
+"""Log-probability of an illegal choice; its exponential is 0."""
 
 
 class Encoder(nn.Module):
@@ -65,11 +65,11 @@ class Encoder(nn.Module):
         self.own = nn.ModuleList(linear(hidden, hidden, generator, gain=1.0) for _ in range(rounds))
         self.others = nn.ModuleList(linear(hidden, hidden, generator, gain=1.0) for _ in range(rounds))
 
-    def forward(self, seen: Tensor) -> Tensor:
+    def forward(self, obs: Tensor) -> Tensor:
         """Map [B, P, C] to [B, P, H]."""
-        h = F.relu(self.input(seen) + self.place)
-        for own, others in zip(self.own, self.others, strict=True):
-            h = h + F.relu(own(h) + others(self.near @ h))
+        h = F.relu(self.input(obs) + self.place)
+        for to_self, to_others in zip(self.own, self.others, strict=True):
+            h = h + F.relu(to_self(h) + to_others(self.near @ h))
         return h
 
 
@@ -82,23 +82,23 @@ class Actor(nn.Module):
         self.hold = linear(hidden, 1, generator, gain=0.01)
         self.ask = linear(hidden, 3 * hidden, generator, gain=0.1)
 
-    def forward(self, h: Tensor, places: Tensor, targets: Tensor, told: Told | None = None) -> Tensor:
+    def forward(self, h: Tensor, places: Tensor, targets: Tensor, context: TurnContext | None = None) -> Tensor:
         """Score choices from provinces `h` [B, P, H], for units in `places` [B, U] with `targets` [B, U, 24].
 
-        The targets are those of moves, then of supports. `told` is what the units know of each other's orders.
+        The targets are those of moves, then of supports. `context` is what the units know of each other's orders.
         """
         hidden = h.shape[-1]
-        own = h.gather(1, places.unsqueeze(-1).expand(-1, -1, hidden))
-        if told is not None:
-            own = told.informed(own)
-        questions = self.ask(own).unflatten(-1, (3, hidden))
+        features = h.gather(1, places.unsqueeze(-1).expand(-1, -1, hidden))
+        if context is not None:
+            features = context.informed(features)
+        questions = self.ask(features).unflatten(-1, (3, hidden))
         answers = questions.flatten(1, 2) @ h.transpose(1, 2) / math.sqrt(hidden)
         moving, helping = targets.split(SIDES, dim=2)
         chosen = torch.stack([moving, helping, helping], dim=2)
         scores = answers.unflatten(1, questions.shape[1:3]).gather(3, chosen)
-        if told is not None:
-            scores = scores + told.scores(questions)
-        return torch.cat([self.hold(own), scores.flatten(2)], dim=-1)
+        if context is not None:
+            scores = scores + context.scores(questions)
+        return torch.cat([self.hold(features), scores.flatten(2)], dim=-1)
 
 
 class Turns(nn.Module):
@@ -112,29 +112,29 @@ class Turns(nn.Module):
         self.around = linear(hidden + 2 * EVENTS, hidden, generator, gain=1.0)
         self.there = linear(hidden, EVENTS, generator, gain=0.1)
 
-    def told(self, counts: Tensor, places: Tensor, targets: Tensor) -> Told:
+    def context(self, counts: Tensor, places: Tensor, targets: Tensor) -> TurnContext:
         """Return what the units in `places` [B, U] know of their own, neighbouring and target provinces."""
-        here = counts.gather(2, places[..., None, None].expand(-1, -1, 1, EVENTS)).squeeze(2)
+        inside = counts.gather(2, places[..., None, None].expand(-1, -1, 1, EVENTS)).squeeze(2)
         beside = torch.einsum("bup,bupe->bue", self.near[places], counts)
-        there = counts.gather(2, targets.unsqueeze(-1).expand(-1, -1, -1, EVENTS))
-        return Told(self, torch.cat([here, beside], dim=-1), there)
+        targeted = counts.gather(2, targets.unsqueeze(-1).expand(-1, -1, -1, EVENTS))
+        return TurnContext(self, torch.cat([inside, beside], dim=-1), targeted)
 
 
 @dataclass(frozen=True)
-class Told:
+class TurnContext:
     """Events in the units' provinces and around them [B, U, 2 E], and in their targets [B, U, 24, E]."""
 
     turns: Turns
     around: Tensor
-    there: Tensor
+    targets: Tensor
 
-    def informed(self, own: Tensor) -> Tensor:
+    def informed(self, features: Tensor) -> Tensor:
         """Return the features [B, U, H] of the units' provinces with what they know."""
-        return own + F.relu(self.turns.around(torch.cat([own, self.around], dim=-1)))
+        return features + F.relu(self.turns.around(torch.cat([features, self.around], dim=-1)))
 
     def scores(self, questions: Tensor) -> Tensor:
         """Return what the events in the targets add to the scores [B, U, 3, 12] of `questions` [B, U, 3, H]."""
-        moving, helping = self.there.split(SIDES, dim=2)
+        moving, helping = self.targets.split(SIDES, dim=2)
         events = torch.stack([moving, helping, helping], dim=2)
         return torch.einsum("buke,bukse->buks", self.turns.there(questions), events)
 
@@ -144,11 +144,11 @@ def events_of(choices: Tensor, places: Tensor, targets: Tensor, present: Tensor)
     kind, side = (choices - 1).div(SIDES, rounding_mode="floor"), (choices - 1) % SIDES
     goal = targets.gather(2, (side + SIDES * (kind > 0)).unsqueeze(-1)).squeeze(-1)
     moves, acts = kind == 0, choices > 0
-    there = goal * EVENTS + torch.where(moves, ENTERS, torch.where(kind == 1, STAY_HELPED, ENTRY_HELPED))
-    here = places * EVENTS + torch.where(moves, LEAVES, STAYS)
+    entries = goal * EVENTS + torch.where(moves, ENTERS, torch.where(kind == 1, STAY_HELPED, ENTRY_HELPED))
+    origins = places * EVENTS + torch.where(moves, LEAVES, STAYS)
     events = torch.zeros(*choices.shape, SHAPE[0] * EVENTS, device=choices.device)
-    events.scatter_add_(2, there.unsqueeze(-1), (acts & present).unsqueeze(-1).float())
-    events.scatter_add_(2, here.unsqueeze(-1), present.unsqueeze(-1).float())
+    events.scatter_add_(2, entries.unsqueeze(-1), (acts & present).unsqueeze(-1).float())
+    events.scatter_add_(2, origins.unsqueeze(-1), present.unsqueeze(-1).float())
     return events.unflatten(2, (SHAPE[0], EVENTS))
 
 
@@ -160,9 +160,9 @@ class Critic(nn.Module):
         self.encoder = Encoder(shape, hidden, rounds, generator)
         self.head = linear(hidden, 1, generator, gain=1.0)
 
-    def forward(self, seen: Tensor) -> Tensor:
+    def forward(self, obs: Tensor) -> Tensor:
         """Map [B, P, C] to [B, 1]."""
-        return self.head(self.encoder(seen).mean(1))
+        return self.head(self.encoder(obs).mean(1))
 
 
 class Units(NamedTuple):
@@ -252,34 +252,34 @@ class OrderNetwork(nn.Module):
         return after_choices(log_probs, choices, units) if limited else log_probs, units.present
 
     def reset_log_std(self, log_std: float) -> None:
-        """There is none."""
+        """Do nothing: actions are discrete."""
 
     def clamp_log_std(self) -> None:
-        """There is none."""
+        """Do nothing: actions are discrete."""
 
-    def _units(self, obs: Tensor) -> Units:
-        seen = obs.unflatten(1, self._seen)
-        rows = rows_of(seen) if self.adjust is None else deciding_rows(seen)
+    def _units(self, flat_obs: Tensor) -> Units:
+        obs = flat_obs.unflatten(1, self._seen)
+        rows = rows_of(obs) if self.adjust is None else deciding_rows(obs)
         places, present = units_of(rows)
-        own = rows.gather(1, places).clamp_min(0)
-        goals, reach = self.goals[own], self.reach[own]
+        unit_rows = rows.gather(1, places).clamp_min(0)
+        goals, reach = self.goals[unit_rows], self.reach[unit_rows]
         legal = self._legal(rows, goals, reach, present)
         due, exact = torch.full_like(places, -1), torch.zeros_like(present)
         if self.adjust is not None:
-            legal = legal_choices(seen, places, present, legal)
-            due, exact = (values.unsqueeze(1).expand_as(places) for values in due_of(seen))
+            legal = legal_choices(obs, places, present, legal)
+            due, exact = (values.unsqueeze(1).expand_as(places) for values in due_of(obs))
         return Units(places, torch.cat([goals, reach], dim=-1).clamp_min(0), legal, present, due, exact)
 
     def _log_probs(self, h: Tensor, units: Units, counts: Tensor | None = None) -> Tensor:
         """Return log-probabilities [B, U, K]; `counts` [B, U, P, E] are the events of the orders before."""
-        told = None
+        context = None
         if counts is not None:
             assert self.turns is not None
-            told = self.turns.told(counts, units.places, units.targets)
-        scores = self.actor(h, units.places, units.targets, told).float()
+            context = self.turns.context(counts, units.places, units.targets)
+        scores = self.actor(h, units.places, units.targets, context).float()
         if self.adjust is not None:
-            own = h.gather(1, units.places.unsqueeze(-1).expand(-1, -1, h.shape[-1]))
-            adjusted = F.pad(self.adjust(own).float(), (1, CHOICES - 1 - ADJUSTMENTS))
+            features = h.gather(1, units.places.unsqueeze(-1).expand(-1, -1, h.shape[-1]))
+            adjusted = F.pad(self.adjust(features).float(), (1, CHOICES - 1 - ADJUSTMENTS))
             hold = F.pad(scores[..., :1], (0, CHOICES - 1))
             scores = torch.where((units.due >= 0).unsqueeze(-1), hold + adjusted, scores)
         return scores.masked_fill(~units.legal, NEVER).log_softmax(-1)
@@ -290,14 +290,14 @@ class OrderNetwork(nn.Module):
         Adjustments are not told each other's.
         """
         counts = torch.zeros(len(h), 1, SHAPE[0], EVENTS, device=h.device)
-        made, chosen = [], []
+        log_probs, chosen = [], []
         for number in range(SLOTS):
             unit = Units(*(values[:, number : number + 1] for values in units))
-            made.append(self._log_probs(h, unit, counts))
-            marks = made[-1] if noise is None else made[-1] + noise[:, number : number + 1]
+            log_probs.append(self._log_probs(h, unit, counts))
+            marks = log_probs[-1] if noise is None else log_probs[-1] + noise[:, number : number + 1]
             chosen.append(marks.argmax(-1))
             counts = counts + events_of(chosen[-1], unit.places, unit.targets, unit.present & (unit.due < 0))
-        return torch.cat(made, dim=1), torch.cat(chosen, dim=1)
+        return torch.cat(log_probs, dim=1), torch.cat(chosen, dim=1)
 
     def _legal(self, rows: Tensor, goals: Tensor, reach: Tensor, present: Tensor) -> Tensor:
         """Return the mask of legal choices, bool [B, U, K]; holding is always legal."""
@@ -305,11 +305,11 @@ class OrderNetwork(nn.Module):
         near = torch.zeros_like(ours)
         flat, counted = reach.flatten(1), (reach >= 0).flatten(1) & present.repeat_interleave(SIDES, dim=1)
         near.scatter_add_(1, flat.clamp_min(0), counted.float())  # units of ours that could move there
-        there = reach >= 0
-        held = there & (ours.gather(1, flat.clamp_min(0)) > 0).view_as(reach)
-        joined = there & (near.gather(1, flat.clamp_min(0)) > 1).view_as(reach)
+        reachable = reach >= 0
+        supports_hold = reachable & (ours.gather(1, flat.clamp_min(0)) > 0).view_as(reach)
+        joined = reachable & (near.gather(1, flat.clamp_min(0)) > 1).view_as(reach)
         hold = torch.ones_like(present).unsqueeze(-1)
-        return torch.cat([hold, goals >= 0, held, joined], dim=-1)
+        return torch.cat([hold, goals >= 0, supports_hold, joined], dim=-1)
 
 
 def remaining_sums(log_probs: Tensor, exact: Tensor) -> Tensor:
@@ -328,14 +328,14 @@ def remaining_sums(log_probs: Tensor, exact: Tensor) -> Tensor:
     return torch.stack(sums[::-1], dim=1)
 
 
-def given_sums(log_probs: Tensor, now: Tensor, after: Tensor, left: Tensor) -> Tensor:
-    """Return log-probabilities [..., K] of a unit's choices where `left` int64 [...] adjustments are left to make.
+def given_sums(log_probs: Tensor, now: Tensor, after: Tensor, remaining: Tensor) -> Tensor:
+    """Return log-probabilities [..., K] of a unit's choices where `remaining` int64 [...] adjustments are left to make.
 
     `now` and `after` [..., U + 1] are the `remaining_sums` from this unit on and from the next one on.
     """
-    at = left.unsqueeze(-1)
+    at = remaining.unsqueeze(-1)
     rest, one_less = after.gather(-1, at), after.gather(-1, (at - 1).clamp_min(0))
-    act = one_less.masked_fill(at == 0, NEVER).expand(*left.shape, log_probs.shape[-1] - 1)
+    act = one_less.masked_fill(at == 0, NEVER).expand(*remaining.shape, log_probs.shape[-1] - 1)
     return log_probs + torch.cat([rest, act], dim=-1) - now.gather(-1, at)
 
 
@@ -345,9 +345,9 @@ def after_choices(log_probs: Tensor, choices: Tensor, units: Units) -> Tensor:
     Both are of units that choose apart but for the number of adjustments that are due.
     """
     acts = ((choices > 0) & units.present).long()
-    left = (units.due - acts.cumsum(1) + acts).clamp(0, choices.shape[1])
+    remaining = (units.due - acts.cumsum(1) + acts).clamp(0, choices.shape[1])
     sums = remaining_sums(log_probs, units.exact[:, 0])
-    limited = given_sums(log_probs, sums[:, :-1], sums[:, 1:], left)
+    limited = given_sums(log_probs, sums[:, :-1], sums[:, 1:], remaining)
     return torch.where(((units.due >= 0) & units.present).unsqueeze(-1), limited, log_probs)
 
 
@@ -372,11 +372,11 @@ def _adjustments(log_probs: Tensor, units: Units, noise: Tensor | None) -> Tenso
         rank = gain.argsort(dim=1, descending=True, stable=True).argsort(dim=1)
         acts = units.present & (rank < due.unsqueeze(1)) & (units.exact | (gain > 0))
         return (best + 1) * acts
-    sums, left, drawn = remaining_sums(log_probs, exact), due, []
+    sums, remaining, drawn = remaining_sums(log_probs, exact), due, []
     for number, perturbation in enumerate(noise.unbind(1)):
-        marks = given_sums(log_probs[:, number], sums[:, number], sums[:, number + 1], left) + perturbation
+        marks = given_sums(log_probs[:, number], sums[:, number], sums[:, number + 1], remaining) + perturbation
         drawn.append(marks.argmax(-1) * units.present[:, number])
-        left = left - (drawn[-1] > 0).long()
+        remaining = remaining - (drawn[-1] > 0).long()
     return torch.stack(drawn, dim=1)
 
 

@@ -40,7 +40,7 @@ IN_ORDER = (0.1, 0.2 / 3, 0.1 / 3)
 NO_EVALUATIONS, WRONG_COUNT, ILLEGAL_LISTED = -0.2, -0.4, -0.5
 WRONG_SIGN = -0.4
 CLEAR = 0.2
-"""Pawns; up to this a value has no sign that an evaluation must share."""
+"""Pawns; up to this the sign of an evaluation does not count."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def read_analysis(text: str) -> Analysis:
 
 
 def read_analysis_prompt(prompt: str) -> str:
-    """Return the FEN of a prompt: the first six fields after `P:`, "" if there is no `P:`."""
+    """Return the FEN of a prompt: the first six fields after `P:`, "" without `P:`."""
     _, label, rest = prompt.partition("P:")
     return " ".join(rest.split()[:FIELDS]) if label else ""
 

@@ -46,7 +46,7 @@ def check_position(fen: str, named: str = "position", *, playable: bool = False)
     try:
         board = chess.Board(fen)
     except ValueError as error:
-        raise InputError(f"{named}: is no FEN ({str(error)[:SHOWN]}); {GIVE}") from error
+        raise InputError(f"{named}: is not a FEN ({str(error)[:SHOWN]}); {GIVE}") from error
     refuse_impossible(board, named)
     if playable and (outcome := board.outcome()):
         raise InputError(f"{named}: the game is over ({outcome.termination.name.lower()}); {GIVE}")
@@ -113,15 +113,15 @@ def edit_similarity(text: str, expected: str) -> float:
     if not longest:
         return 1.0
     row = list(range(len(expected) + 1))
-    for i, left in enumerate(text, 1):
+    for i, letter in enumerate(text, 1):
         diagonal, row[0] = row[0], i
-        for j, right in enumerate(expected, 1):
-            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (left != right))
+        for j, other in enumerate(expected, 1):
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (letter != other))
     return 1.0 - row[-1] / longest
 
 
 def random_move(board: chess.Board, draw: np.random.Generator) -> chess.Move | None:
-    """Return a random legal move, None if there is none. The result depends on the position and the draw only."""
+    """Return a random legal move, or None. The result depends on the position and the draw only."""
     legal = sorted(board.legal_moves, key=chess.Move.uci)
     return legal[int(draw.integers(len(legal)))] if legal else None
 

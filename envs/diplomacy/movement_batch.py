@@ -129,14 +129,14 @@ class MovementBatch:
         self.length += 1
         over = (self.batch.done > 0) | self._out()
         self.terminated = over
-        seen = self._seen(self.batch.state)
-        self._fill(self.final_obs, seen)
+        observed = self._seen(self.batch.state)
+        self._fill(self.final_obs, observed)
         self.outcome.fill_(-1)
         if self.autoreset and (self.device.type != "cpu" or over.any()):  # on a GPU any() would synchronize
             self._note(over)
             self._begin(over)
-            seen = torch.where(over[self._game].unsqueeze(1), self._first_obs, seen)
-        self._fill(self.obs, seen)
+            observed = torch.where(over[self._game].unsqueeze(1), self._first_obs, observed)
+        self._fill(self.obs, observed)
         return self.reward, self.terminated, self.truncated, self.outcome
 
     def final_reader(self, rows: Tensor, out: Tensor) -> Callable[[], object]:
@@ -153,8 +153,8 @@ class MovementBatch:
             self._seat(bots.to(self.device))
         if restart is not None:
             self._begin(restart)
-            shown = self.obs.flatten(0, 1).index_select(0, self._rows)
-            self._fill(self.obs, torch.where(restart[self._game].unsqueeze(1), self._first_obs, shown))
+            observed = self.obs.flatten(0, 1).index_select(0, self._rows)
+            self._fill(self.obs, torch.where(restart[self._game].unsqueeze(1), self._first_obs, observed))
 
     def state_dict(self) -> dict[str, Any]:
         """Return the games, their lengths and the number of draws."""
@@ -175,13 +175,13 @@ class MovementBatch:
 
     def _seat(self, bots: Tensor) -> None:
         self._open = bots < 0
-        own = [codes.BOTS.index(writer.bot) if writer.bot else codes.ACTIONS for writer in self.writers]
-        ours = torch.tensor([*range(len(codes.BOTS)), *own], dtype=bots.dtype, device=self.device)
-        drawn = torch.where(self._open, bots, ours[bots.clamp_min(0).long()])  # by the simulator
+        deputies = [codes.BOTS.index(writer.bot) if writer.bot else codes.ACTIONS for writer in self.writers]
+        simulated = torch.tensor([*range(len(codes.BOTS)), *deputies], dtype=bots.dtype, device=self.device)
+        drawn = torch.where(self._open, bots, simulated[bots.clamp_min(0).long()])  # by the simulator
         rest = bots.masked_fill(bots >= len(codes.BOTS), BESIDE_WRITERS).amax(1, keepdim=True).clamp_min(0)
         self.batch.players.copy_(drawn if self.all_phases else torch.where(self._open, rest, drawn))
         seats = [(writer, bots == number) for number, writer in enumerate(self.writers, start=len(codes.BOTS))]
-        self._writing = [(writer, own) for writer, own in seats if bool(own.any())]
+        self._writing = [(writer, powers) for writer, powers in seats if bool(powers.any())]
         self._rows = self._open.flatten().nonzero().squeeze(1)
         self._game, self._power = self._rows // SEATS, self._rows % SEATS
         rank = (self._open.cumsum(1) - 1).flatten()[self._rows]  # orders of one game are written seat after seat
@@ -198,19 +198,19 @@ class MovementBatch:
         last_year = self.batch.last_year
         return observe(games, self._power, last_year=last_year, retreats=self.all_phases).flatten(1)
 
-    def _fill(self, obs: Tensor, seen: Tensor) -> None:
-        obs.view(-1, obs.shape[-1]).index_copy_(0, self._rows, seen)
+    def _fill(self, obs: Tensor, observed: Tensor) -> None:
+        obs.view(-1, obs.shape[-1]).index_copy_(0, self._rows, observed)
 
     def _write(self, choices: Tensor) -> None:
         """Write the orders of choices [N * 7, 17] for the open seats."""
-        seen = self.obs.flatten(0, 1)
+        obs = self.obs.flatten(0, 1)
         for group in self._groups:
             rows, games = self._rows[group], self._game[group]
-            orders, shown = self.batch.orders[games], seen[rows].unflatten(1, self._shape)
+            orders, observed = self.batch.orders[games], obs[rows].unflatten(1, self._shape)
             if self.all_phases:
-                write_decisions(choices[rows], shown, orders)
+                write_decisions(choices[rows], observed, orders)
             else:
-                write_orders(choices[rows], rows_of(shown), orders)
+                write_orders(choices[rows], rows_of(observed), orders)
             self.batch.orders[games] = orders
 
     def _draw(self) -> None:
@@ -221,8 +221,8 @@ class MovementBatch:
         """Write the orders of all but the open seats; of two calls without a draw between them the seed is the same."""
         self.batch.draw_orders((self.seed + DRAW_STRIDE * self.draws) % 2**31)
         start = time.perf_counter()
-        for writer, own in self._writing:
-            writer.write(self.batch, own & (self.batch.done == 0).unsqueeze(1))
+        for writer, powers in self._writing:
+            writer.write(self.batch, powers & (self.batch.done == 0).unsqueeze(1))
         self.writer_seconds += time.perf_counter() - start
 
     def _process_rest(self) -> None:
@@ -238,7 +238,7 @@ class MovementBatch:
         batch.done.masked_fill_(waiting, 0)
 
     def _process_idle(self) -> None:
-        """Process phases of the games in which no open seat has an order to give, until there are none.
+        """Process phases of the games in which no open seat has an order to give, until every game waits.
 
         The draws of a game depend on the number of its own steps only: the phases of one step have the same seed.
         """

@@ -84,14 +84,14 @@ def observe(state: State, power: Tensor, *, last_year: int, retreats: bool = Fal
     owed = torch.zeros(len(power), codes.NUM_POWERS, dtype=torch.int32, device=device)
     if device.type != "cpu" or bool(winter.any()):  # on a GPU any() would synchronize
         owed = (due(state["units"], state["owner"]) * winter.unsqueeze(1)).to(torch.int32)
-    seen = torch.zeros(len(power), *(ALL_PHASES_SHAPE if retreats else SHAPE), device=device)
+    observation = torch.zeros(len(power), *(ALL_PHASES_SHAPE if retreats else SHAPE), device=device)
     with stream_of(device):
-        launch = _launch_of(state, power.to(torch.int32), owed, seen, last_year)
+        launch = _launch_of(state, power.to(torch.int32), owed, observation, last_year)
         wp.launch(**launch)
         if retreats:
             games, board, _, _, observers, _, out = launch["inputs"]
             wp.launch(**launch | {"kernel": retreats_kernel, "inputs": [games, board, observers, out]})
-    return seen
+    return observation
 
 
 class PowerViews(Copyable):
@@ -123,16 +123,16 @@ class PowerViews(Copyable):
         self._command = wp.launch(**launch, record_cmd=True)
 
 
-def _launch_of(state: State, powers: Tensor, owed: Tensor, seen: Tensor, last_year: int) -> dict[str, Any]:
-    """Return the arguments of `wp.launch` for observations by `powers` int32 [G] into `seen`."""
+def _launch_of(state: State, powers: Tensor, owed: Tensor, out: Tensor, last_year: int) -> dict[str, Any]:
+    """Return the arguments of `wp.launch` for observations by `powers` int32 [G] into `out`."""
     wp.init()  # a caller may not have made a batch yet
     games = Games()
     for name, values in state.items():
         setattr(games, name, wp.from_torch(values))
-    where, years = wp.device_from_torch(seen.device), float(max(1, last_year - FIRST_YEAR))
-    arrays = map(wp.from_torch, (powers, owed, seen))
+    where, years = wp.device_from_torch(out.device), float(max(1, last_year - FIRST_YEAR))
+    arrays = map(wp.from_torch, (powers, owed, out))
     inputs = [games, tables(str(where)), float(last_year), years, *arrays]
-    return {"kernel": observe_kernel, "dim": seen.shape[:2], "inputs": inputs, "device": where}
+    return {"kernel": observe_kernel, "dim": out.shape[:2], "inputs": inputs, "device": where}
 
 
 @wp.func
@@ -198,7 +198,7 @@ def observe_kernel(
     """
     game, province = wp.tid()
     observer, row = observers[game], out[game, province]
-    own = owed[game, observer]
+    adjustments = owed[game, observer]
     show_unit(row, UNIT, int(games.units[game, province]), observer)
     show_unit(row, DISLODGED, int(games.dislodged[game, province]), observer)
     centre, home = board.centre_of[province], board.home[province]
@@ -212,8 +212,8 @@ def observe_kernel(
         if retreats_are_due(games, game):
             row[CONTESTED] = 1.0
     if games.done[game] == wp.uint8(0):
-        if is_slot(games, board, observer, own, game, province):
-            row[SLOT] = slot_number(games, board, observer, own, game, province) / SLOTS
+        if is_slot(games, board, observer, adjustments, game, province):
+            row[SLOT] = slot_number(games, board, observer, adjustments, game, province) / SLOTS
     row[PHASE + int(games.phase[game])] = 1.0
     row[YEARS] = (last_year - float(games.year[game])) / years
     for power in range(POWERS):

@@ -39,12 +39,12 @@ def check_players(players: np.ndarray) -> None:
 
 def reset_position(options: Mapping[str, Any] | None) -> Any:
     """Return `position` of the options of a reset, None if absent; raises for a misspelling, ignores other keys."""
-    given = dict(options or {})
-    for name in given:
+    named = dict(options or {})
+    for name in named:
         short = len(str(name)) > 1 and any(option.startswith(str(name)) for option in RESET_OPTIONS)
         if short or nearest(str(name), RESET_OPTIONS, likeness=0.7):
             choose("reset option", str(name), RESET_OPTIONS)
-    return given.get("position")
+    return named.get("position")
 
 
 def check_row(name: str, values: Sequence[int] | np.ndarray, length: int, low: int, high: int) -> None:
@@ -52,5 +52,5 @@ def check_row(name: str, values: Sequence[int] | np.ndarray, length: int, low: i
     row = np.asarray(values)
     if row.shape != (length,):
         raise InputError(f"{name}: shape {row.shape} is not ({length},)")
-    for place, value in enumerate(row.tolist()):
-        check_whole(f"{name}[{place}]", value, low, high)
+    for at, value in enumerate(row.tolist()):
+        check_whole(f"{name}[{at}]", value, low, high)

@@ -76,7 +76,7 @@ def make_match(
 ) -> ImportedMatch:
     """Create a match of the game `game_id` of a `package`, pettingzoo or openspiel, with its own options `kwargs`.
 
-    `observation` chooses what OpenSpiel's players see, see `openspiel.make`. Raises `ConfigError` for what is no game.
+    `observation` chooses what OpenSpiel's players see, see `openspiel.make`. Raises `ConfigError` without a game.
     """
     if package not in PACKAGES:
         raise ConfigError(f"env.package={package}: is unknown; {choices(package, PACKAGES)}")
@@ -107,5 +107,5 @@ def raised_where(error: BaseException) -> str:
     ]
     outside = [(Path(file), n) for name, file, n in frames if name.split(".")[0] not in ("sparring", "importlib")]
     outside = [(file, n) for file, n in outside if file.suffix == ".py"]
-    own = [(file, n) for file, n in outside if "site-packages" not in file.parts] or outside
-    return f"{raised(error)}, in line {own[-1][1]} of {own[-1][0].name}" if own else raised(error)
+    lines = [(file, n) for file, n in outside if "site-packages" not in file.parts] or outside
+    return f"{raised(error)}, in line {lines[-1][1]} of {lines[-1][0].name}" if lines else raised(error)

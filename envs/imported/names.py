@@ -26,8 +26,9 @@ HOW = {
 
 def found_elsewhere(name: str) -> str:
     """Return "; OpenSpiel has NAME: check it as ..." for the game of any package that `name` means, or nothing."""
-    known = list(_names())
-    names = {alias.lower(): one for one in known for alias in _aliases(one[1])} | {one[1].lower(): one for one in known}
+    games = list(_names())
+    names = {alias.lower(): game for game in games for alias in _aliases(game[1])}
+    names |= {game[1].lower(): game for game in games}
     meant = name.partition("(")[0].lower()
     near = meant if meant in names else nearest(meant, names, likeness=ALIKE)
     if near is None:
@@ -38,18 +39,18 @@ def found_elsewhere(name: str) -> str:
 
 def _names() -> Iterator[tuple[str, str]]:
     """Yield package and id of every game that is installed; where short names are equal, the last counts."""
-    yield from (("gymnasium", one) for one in sorted(gymnasium.registry, key=lambda one: ("/" not in one, one)))
+    yield from (("gymnasium", name) for name in sorted(gymnasium.registry, key=lambda name: ("/" not in name, name)))
     for top in TOPS:
         spec = find_spec(top)
         for folder in map(Path, spec.submodule_search_locations or () if spec else ()):
             files = sorted([*folder.glob("*_v*.py"), *folder.glob("*/*_v*.py")])
             modules = (".".join((top, *file.relative_to(folder).with_suffix("").parts)) for file in files)
-            yield from (("pettingzoo", one) for one in modules if KNOWN_GAME.fullmatch(one))
+            yield from (("pettingzoo", name) for name in modules if KNOWN_GAME.fullmatch(name))
     if find_spec("pyspiel"):
-        yield from (("openspiel", one) for one in import_module("pyspiel").registered_names())
+        yield from (("openspiel", name) for name in import_module("pyspiel").registered_names())
 
 
-def _aliases(known: str) -> list[str]:
+def _aliases(name: str) -> list[str]:
     """Return an id, and the same without its package and without its version."""
-    short = re.split(r"[./]", known)[-1]
-    return [VERSION.sub("", short), short, known.partition(".")[2] or known]
+    short = re.split(r"[./]", name)[-1]
+    return [VERSION.sub("", short), short, name.partition(".")[2] or name]

@@ -33,7 +33,7 @@ def make(
     """Create a match of a game such as leduc_poker, or leduc_poker(players=3), with parameters `kwargs`.
 
     `observation` is information_state, observation, or auto, the first of them that the game has. Texts are rendered.
-    Raises `ConfigError` for what is no game, or if the package is missing.
+    Raises `ConfigError` for anything but a game, or if the package is missing.
     """
     if observation not in OBSERVATIONS:
         raise ConfigError(f"env.observation={observation}: is unknown; {choices(observation, OBSERVATIONS)}")
@@ -48,14 +48,14 @@ def make(
     game = _load(pyspiel, game_id, kwargs)
     kind = game.get_type()
     if kind.dynamics == pyspiel.GameType.Dynamics.MEAN_FIELD:
-        raise ConfigError(f"env.id={game_id}: is a mean field game, which has no matches; choose a game of players")
+        raise ConfigError(f"env.id={game_id}: is a mean field game, without matches; choose a game of players")
     has = {"information_state": kind.provides_information_state_tensor, "observation": kind.provides_observation_tensor}
-    wanted = [observation] if observation != "auto" else list(has)
-    chosen = next((name for name in wanted if has[name]), None)
+    tensors = [observation] if observation != "auto" else list(has)
+    chosen = next((name for name in tensors if has[name]), None)
     if chosen is None:
         other = next((name for name in has if has[name]), None)
         fix = f"; give env.observation={other}" if other else "; choose another game"
-        raise ConfigError(f"env.id={game_id}: has no tensor of its {' and no '.join(wanted)}{fix}")
+        raise ConfigError(f"env.id={game_id}: does not offer a tensor of its {' or '.join(tensors)}{fix}")
     from open_spiel.python.observation import make_observation
 
     recall = pyspiel.IIGObservationType(perfect_recall=True) if chosen == "information_state" else None
@@ -82,9 +82,9 @@ def _load(pyspiel: Any, game_id: str, kwargs: dict[str, Any]) -> Any:
         name = options.pop("name", game_id)
         if str(name).startswith("python_"):  # those in Python are registered by their import
             import_module("open_spiel.python.games")
-        known = pyspiel.registered_names()
-        if name not in known:
-            near = suggestion(str(name), known) or found_elsewhere(str(name))
+        registered = pyspiel.registered_names()
+        if name not in registered:
+            near = suggestion(str(name), registered) or found_elsewhere(str(name))
             raise ConfigError(f"env.id={game_id}: is not a game of OpenSpiel{near}")
         return pyspiel.load_game(name, options)
     except ConfigError:

@@ -60,7 +60,7 @@ def make(
 ) -> ImportedMatch:
     """Create a match of "module" or "module:function", such as pettingzoo.classic.connect_four_v3.
 
-    Raises `ConfigError` for what is no game.
+    Raises `ConfigError` for anything but a game.
     """
     if observation != "auto":
         raise ConfigError(f"env.observation={observation}: PettingZoo's games have one observation; leave it out")
@@ -99,17 +99,16 @@ def _function(game_id: str) -> Any:
         what = raised(error) if isinstance(error, ImportError | ValueError) else raised_where(error)
         raise ConfigError(f"env.id={game_id}: {module_name or 'it'} cannot be imported: {what}{hint}") from error
     names = (name,) if name else FUNCTIONS
-    functions = [getattr(module, one, None) for one in names]
-    function = next((one for one in functions if callable(one)), None)
+    functions = [getattr(module, item, None) for item in names]
+    function = next((item for item in functions if callable(item)), None)
     if function is None:
-        kinds = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == module.__name__]
-        if games := [one.__name__ for one in kinds if issubclass(one, AECEnv | ParallelEnv)]:
-            missing = f"has no {' and no '.join(names)}, but {' and '.join(games)}"
-            raise ConfigError(f"env.id={game_id}: {module_name} {missing}; give env.id={module_name}:{games[-1]}")
-        raise ConfigError(
-            f"env.id={game_id}: {module_name} has no {' and no '.join(names)}; name a module of a game, such as "
-            "pettingzoo.classic.connect_four_v3, or module:function"
-        )
+        kinds = [cls for cls in vars(module).values() if isinstance(cls, type) and cls.__module__ == module.__name__]
+        if games := [kind.__name__ for kind in kinds if issubclass(kind, AECEnv | ParallelEnv)]:
+            hint = f", but {' and '.join(games)}; give env.id={module_name}:{games[-1]}"
+        else:
+            hint = "; name a module of a game, such as pettingzoo.classic.connect_four_v3, or module:function"
+        missing = f"{module_name} does not define {' or '.join(names)}"
+        raise ConfigError(f"env.id={game_id}: {missing}{hint}")
     return function
 
 
@@ -117,24 +116,22 @@ def _similar(module_name: str, error: ModuleNotFoundError) -> str:
     """Return where to look for the module that is missing, or what installs the packages of a game."""
     if not module_name.startswith(str(error.name)):
         group = module_name.split(".")[1:2]
-        own = module_name.startswith("pettingzoo.") and group
-        return f"; pip install 'pettingzoo[{group[0]}]'" if own else "; install the packages that this game needs"
+        packaged = module_name.startswith("pettingzoo.") and group
+        return f"; pip install 'pettingzoo[{group[0]}]'" if packaged else "; install the packages that this game needs"
     package, top = module_name.rpartition(".")[0], module_name.split(".")[0]
     if error.name == top and (elsewhere := found_elsewhere(module_name)):
         return elsewhere
     if error.name == top:
-        here = Path(f"{top}.py").is_file() or Path(top).is_dir()
-        where = (
-            "it is in this folder: run `export PYTHONPATH=.`" if here else "install it, or put its folder on PYTHONPATH"
-        )
-        return f"; {where}"
+        if Path(f"{top}.py").is_file() or Path(top).is_dir():
+            return "; it is in this folder: run `export PYTHONPATH=.`"
+        return "; install it, or put its folder on PYTHONPATH"
     try:
         spec = find_spec(package) if package else None
     except (ImportError, ValueError):
         spec = None
     places = spec.submodule_search_locations if spec else None
-    near = suggestion(module_name, [f"{package}.{one.name}" for one in pkgutil.iter_modules(places)]) if places else ""
-    return near or found_elsewhere(module_name)
+    siblings = [f"{package}.{module.name}" for module in pkgutil.iter_modules(places)] if places else []
+    return suggestion(module_name, siblings) or found_elsewhere(module_name)
 
 
 class AgentSeats:
@@ -188,12 +185,12 @@ class AgentSeats:
             return None
         name, info = self.seats[seat], self._info(seat)
         informed = info.get(MASK) if isinstance(info, Mapping) else None
-        holder, place = (self.observe(seat), "observation") if self._in_obs[seat] else (info, "info")
-        if place == "info" and informed is None and seat not in self._needs_mask:
+        holder, source = (self.observe(seat), "observation") if self._in_obs[seat] else (info, "info")
+        if source == "info" and informed is None and seat not in self._needs_mask:
             return None
         if not isinstance(holder, Mapping) or MASK not in holder:
             raise InputError(
-                f"{self._name}: {name} decides without a mask: its {place} has no {MASK!r}, which was promised at the "
+                f"{self._name}: {name} decides without a mask: its {source} lacks {MASK!r}, which was promised at the "
                 "start or given before; give one to every decision of an agent that has masks"
             )
         mask = flat_mask(holder[MASK], sizes, name)
@@ -202,7 +199,7 @@ class AgentSeats:
                 f"{self._name}: the info of {name} has its first {MASK!r} here, after {ROUNDS} rounds without masks; "
                 "give masks from reset on"
             )
-        if place == "info":
+        if source == "info":
             self._needs_mask.add(seat)
         elif informed is not None and not np.array_equal(mask, flat_mask(informed, sizes, name)):
             raise InputError(f"{self._name}: {name} has two masks that differ, in its observation and in its info")
@@ -218,9 +215,9 @@ class AgentSeats:
         while not self.over and decisions < ROUNDS * len(seats):
             try:
                 for seat in self._turn:
-                    for place, value in (("observation", self.observe(seat)), ("info", self._info(seat))):
+                    for source, value in (("observation", self.observe(seat)), ("info", self._info(seat))):
                         for key in unread_masks(value, self._sizes[seat]):
-                            unread.setdefault(key, f"the {place} of {self.seats[seat]}")
+                            unread.setdefault(key, f"the {source} of {self.seats[seat]}")
                 if any(self._in_obs) or not any(self._sizes):
                     break
                 actions = {seat: draw_legal(self.action_spaces[seat], self.mask(seat), random) for seat in self._turn}
@@ -377,9 +374,9 @@ class TurnMatch(AgentSeats):
                     raise InputError(f"{self._name}: {agent} acts after it ended; an agent must not return")
                 self._turn = [seat]
                 return
-            left = len(game.agents)
+            count = len(game.agents)
             self.env.step(None)
-            if len(game.agents) >= left:
+            if len(game.agents) >= count:
                 raise InputError(
                     f"{self._name}: {agent} has ended, and step(None) does not remove it; end its step with "
                     "_was_dead_step"
@@ -425,8 +422,8 @@ class ParallelMatch(AgentSeats):
             try:
                 self.rewards[self._seat_of(agent)] = reward
             except (TypeError, ValueError):
-                shown = one_line(repr(reward))
-                raise InputError(f"{self._name}: the reward of {agent} is {shown}; return a number") from None
+                text = one_line(repr(reward))
+                raise InputError(f"{self._name}: the reward of {agent} is {text}; return a number") from None
         for agent in terminated.keys() | truncated.keys():
             ended, cut = terminated.get(agent, False), truncated.get(agent, False)
             if ended or cut:

@@ -54,13 +54,13 @@ class SeatRows:
             role: FlatObservations(game_id, match.observation_spaces[self.roles.index(role)]) for role in self.roles
         }
         self._flat = [flat[role] for role in self.roles]
-        self._plans = [_plan(one) for one in self._flat]
-        self.features = max(one.size for one in self._flat)
+        self._plans = [_plan(part) for part in self._flat]
+        self.features = max(part.size for part in self._flat)
         self.categorical = isinstance(self.spaces[0], Discrete | MultiDiscrete)
         self._own = [alternatives_of(space) for space in self.spaces]
         self.alternatives = _common(self.name, self.spaces, self._own)
         self._game_masks = match.masked and self.categorical
-        self.masked = self._game_masks or any(own != self.alternatives for own in self._own)
+        self.masked = self._game_masks or any(sizes != self.alternatives for sizes in self._own)
         self.first = np.cumsum([0, *self.alternatives])[:-1]
         self._offsets = self.features + self.first
         self.size_of_mask = sum(self.alternatives) if self.masked else 0
@@ -147,7 +147,7 @@ class SeatRows:
             index[bad] = 0
             bad |= rows[np.arange(len(rows))[:, None], self._offsets + index] != 1.0
         if bad.any():
-            row, choice = (int(one[0]) for one in np.nonzero(bad))
+            row, choice = (int(axis[0]) for axis in np.nonzero(bad))
             which = f" in choice {choice}" if len(self.alternatives) > 1 else ""
             legal = f"an index from 0 to {self.alternatives[choice] - 1}"
             what = f"{legal} that its mask allows" if self.masked else legal
@@ -164,7 +164,7 @@ class SeatRows:
             if self._starts is not None:
                 by_seat: list[Any] = (actions[:, :, 0].astype(np.int64) + self._starts).T.tolist()
                 return by_seat
-            used = [len(own) if self.categorical else self.action_size for own in self._own]
+            used = [len(sizes) if self.categorical else self.action_size for sizes in self._own]
             return [
                 to_actions(space, actions[:, seat, : used[seat]], scale=True) for seat, space in enumerate(self.spaces)
             ]
@@ -173,15 +173,15 @@ class SeatRows:
         """Return the mask [S, K] of the alternatives that a seat has, and the columns of its own mask in a row."""
         padding = np.zeros((len(self.seats), self.size_of_mask), dtype=np.float32)
         columns: list[slice | np.ndarray] = []
-        for seat, own in enumerate(self._own if self.masked else []):
+        for seat, sizes in enumerate(self._own if self.masked else []):
             parts = [
                 first + np.arange(size)
-                for first, size in zip(self.first, [*own, *[1] * (len(self.alternatives) - len(own))], strict=True)
+                for first, size in zip(self.first, [*sizes, *[1] * (len(self.alternatives) - len(sizes))], strict=True)
             ]
             padding[seat, np.concatenate(parts)] = 1.0
-            mine = np.concatenate(parts[: len(own)])
-            whole = len(mine) == mine[-1] + 1  # without gaps: a slice is written faster
-            columns.append(slice(self.features, self.features + len(mine)) if whole else self.features + mine)
+            at = np.concatenate(parts[: len(sizes)])
+            dense = len(at) == at[-1] + 1  # without gaps: a slice is written faster
+            columns.append(slice(self.features, self.features + len(at)) if dense else self.features + at)
         return padding, columns
 
     def _contract(self, package: str, game_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,9 +203,9 @@ class SeatRows:
     def _picture(self) -> list[int]:
         """Return the columns of the picture, as in the contract: those of all roles must be equal."""
         pictures = [_picture(self.name, flat.space) for flat in self._flat]
-        if all(one == pictures[0] for one in pictures):
+        if all(picture == pictures[0] for picture in pictures):
             return pictures[0]
-        large = next((one for one in pictures if one and min(one[1], one[2]) >= IMAGE_SIDE), None)
+        large = next((picture for picture in pictures if picture and min(picture[1], picture[2]) >= IMAGE_SIDE), None)
         if large:
             raise ConfigError(
                 f"{self.name}: observes pictures of other sizes by role, one of {large[1]} x {large[2]}; roles with "
@@ -231,18 +231,18 @@ def _named_roles(match: ImportedMatch, named: Sequence[str]) -> list[int]:
 
     A name may have the wildcards of a shell; several are joined by +.
     """
-    given = f"env.roles=[{','.join(named)}]"
-    for name in (one for text in named for one in text.split("+")):
+    key = f"env.roles=[{','.join(named)}]"
+    for name in (pattern for text in named for pattern in text.split("+")):
         if not any(fnmatchcase(seat, name) for seat in match.seats):
             near = suggestion(name, match.seats)
-            raise ConfigError(f"{given}: {name} is no seat of this game; it has {listed(match.seats)}{near}")
+            raise ConfigError(f"{key}: {name} is not a seat of this game; it has {listed(match.seats)}{near}")
     chosen: list[int] = []
     for seat in match.seats:
-        fits = [k for k, text in enumerate(named) if any(fnmatchcase(seat, one) for one in text.split("+"))]
+        fits = [k for k, text in enumerate(named) if any(fnmatchcase(seat, pattern) for pattern in text.split("+"))]
         if len(fits) > 1:
-            raise ConfigError(f"{given}: {seat} is in {named[fits[0]]} and in {named[fits[1]]}; name it in one of them")
+            raise ConfigError(f"{key}: {seat} is in {named[fits[0]]} and in {named[fits[1]]}; name it in one of them")
         if not fits:
-            raise ConfigError(f"{given}: {seat} has no policy; add it to one of them, or {seat} as one of its own")
+            raise ConfigError(f"{key}: {seat} is without a policy; add it to one of them, or {seat} as one of its own")
         chosen += fits
     for kind, spaces in (("observe", match.observation_spaces), ("act by", match.action_spaces)):
         for number, role in enumerate(chosen):
@@ -250,20 +250,20 @@ def _named_roles(match: ImportedMatch, named: Sequence[str]) -> list[int]:
             if spaces[number] != spaces[first]:
                 pair = f"{match.seats[first]} and {match.seats[number]}"
                 unequal = f"they {kind} {spaces[first]} and {spaces[number]}"
-                raise ConfigError(f"{given}: {pair} cannot share a policy: {unequal}; give each its own")
+                raise ConfigError(f"{key}: {pair} cannot share a policy: {unequal}; give each its own")
     return [list(dict.fromkeys(chosen)).index(role) for role in chosen]
 
 
-def _common(name: str, spaces: list[Space[Any]], own: list[list[int]]) -> list[int]:
+def _common(name: str, spaces: list[Space[Any]], sizes_of: list[list[int]]) -> list[int]:
     """Return the alternatives of each choice with room for all roles; choices that a role lacks have one for it."""
-    for space, mine in zip(spaces, own, strict=True):
+    for space, sizes in zip(spaces, sizes_of, strict=True):
         same = type(space) is type(spaces[0]) and flatdim(space) == flatdim(spaces[0])
-        if not (mine and own[0]) and not same:
+        if not (sizes and sizes_of[0]) and not same:
             raise ConfigError(
                 f"{name}: its players act by {spaces[0]} and by {space}; their spaces must be of one kind, and numbers "
                 "and switches as many for all"
             )
-    return [max(sizes) for sizes in zip_longest(*own, fillvalue=1)]
+    return [max(sizes) for sizes in zip_longest(*sizes_of, fillvalue=1)]
 
 
 def _plan(flat: FlatObservations) -> list[tuple[Any, ...]] | None:
@@ -314,7 +314,7 @@ def _picture(name: str, space: Space[Any]) -> list[int]:
 
 
 def _picture_shape(space: Space[Any]) -> list[int]:
-    """Return height, width, channels, and whether these come first; nothing for what is no picture.
+    """Return height, width, channels, and whether these come first; an empty list for other spaces.
 
     Two equal axes are the sides; else the shorter of the outer axes holds the channels, the last one if equal.
     """

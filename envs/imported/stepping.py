@@ -129,8 +129,8 @@ class MatchStepper:
     def step(self, actions: np.ndarray) -> None:
         """Make a move in every match with actions float32 [N, S, A]; see `batch.MatchBatch.step`."""
         arrays = self.arrays
-        given = actions.reshape(len(self._flat_obs), -1)
-        self.rows.check_actions(self._flat_obs[self._who], given[self._who], self._who % self._seats)
+        rows = actions.reshape(len(self._flat_obs), -1)
+        self.rows.check_actions(self._flat_obs[self._who], rows[self._who], self._who % self._seats)
         self._decisions.append(np.where(arrays.deciding[:, :, None], actions, np.float32(0)))
         by_seat = self.rows.to_actions(actions)
         ended, cut = self._ended.copy(), self._cut.copy()
@@ -198,8 +198,8 @@ class MatchStepper:
             if not lost[i]:
                 decisions[len(decisions) - len(part) :, i] = part
         self._decisions = deque(decisions)
-        for shown in (self.arrays.reward, self.arrays.terminated, self.arrays.truncated, self.arrays.length):
-            shown[:] = 0
+        for array in (self.arrays.reward, self.arrays.terminated, self.arrays.truncated, self.arrays.length):
+            array[:] = 0
         self.arrays.outcome[:] = -1
         self._read(range(n))
         return lost
@@ -215,9 +215,9 @@ class MatchStepper:
         self._episodes[i] = episode - 1
         try:
             self._begin(i)
-            for move, given in enumerate(actions):
+            for move, chosen in enumerate(actions):
                 turn = self._write(i)
-                self.rows.check_actions(self.arrays.obs[i, turn], given[turn], np.array(turn))
+                self.rows.check_actions(self.arrays.obs[i, turn], chosen[turn], np.array(turn))
                 match.step({seat: by_seat[seat][move] for seat in turn})
                 if match.over:
                     return False
@@ -247,11 +247,11 @@ class MatchStepper:
 
     def _seed_of(self, i: int) -> int:
         """Return the seed of the current episode of match i; most games take 31 bits."""
-        block, place = divmod(self._episodes[i], SEEDS)
-        if place == 0 or not self._seeds[i]:
+        block, index = divmod(self._episodes[i], SEEDS)
+        if index == 0 or not self._seeds[i]:
             sequence = np.random.SeedSequence((self._seed, self._first + i, block))
             self._seeds[i] = (sequence.generate_state(SEEDS) >> 1).tolist()
-        return self._seeds[i][place]
+        return self._seeds[i][index]
 
     def _write(self, i: int) -> list[int]:
         """Write the rows of the seats that decide in match i; return these."""
@@ -319,8 +319,8 @@ class MatchStepper:
 
     def _forget(self) -> None:
         """Drop decisions of matches that are over."""
-        kept = int(self._moves.max())
-        while len(self._decisions) > kept:
+        longest = int(self._moves.max())
+        while len(self._decisions) > longest:
             self._decisions.popleft()
 
     def _where(self, i: int) -> str:

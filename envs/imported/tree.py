@@ -44,7 +44,7 @@ class GameTree:
     player: np.ndarray
     """Who decides, int64 [H]: a player, `CHANCE` or `END`."""
     parent: np.ndarray
-    """int64 [H]; 0 for the root, which has none."""
+    """int64 [H]; 0 for the root."""
     action: np.ndarray
     """Action that led to the node, int64 [H]; 0 after chance."""
     chance: np.ndarray
@@ -76,14 +76,14 @@ class GameTree:
     def best_response(self, table: np.ndarray, player: int) -> float:
         """Return the expected return of a best response of `player` to the others' `table`, float64 [I, K]."""
         edge = self._edges(table)
-        own = self.player[self.parent] == player
-        own[0] = False
+        decided = self.player[self.parent] == player
+        decided[0] = False
         # A weight of 0 keeps values of decisions that are not made yet out of the sums.
-        reach, best = self._reach(np.where(own, 1.0, edge)), np.where(own, 0.0, edge)
+        reach, best = self._reach(np.where(decided, 1.0, edge)), np.where(decided, 0.0, edge)
         infoset, returns = self.infoset[self.parent], self.returns[:, player]
         count = self.legal.shape[1]
         for depth in range(int(self.depth.max(initial=-1)), -1, -1):
-            nodes = np.flatnonzero(own & (self.depth[infoset] == depth))
+            nodes = np.flatnonzero(decided & (self.depth[infoset] == depth))
             if not len(nodes):
                 continue
             gained = reach[nodes] * self._backed_up(best, returns)[nodes]
@@ -116,8 +116,8 @@ class GameTree:
         value = returns.copy()
         for above, below in zip(self.levels[-2::-1], self.levels[:0:-1], strict=True):
             weighted = edge[below] * value[below]
-            place, size = self.parent[below] - above.start, above.stop - above.start
-            value[above] += np.bincount(place, weighted, minlength=size)
+            parents, size = self.parent[below] - above.start, above.stop - above.start
+            value[above] += np.bincount(parents, weighted, minlength=size)
         return value
 
     def _reach(self, edge: np.ndarray) -> np.ndarray:
@@ -133,8 +133,8 @@ def game_tree(
 ) -> GameTree | None:
     """Return the tree of a game of OpenSpiel (`openspiel:` may stand before its name), built once in a process.
 
-    None for a game that has no information states or more than `MOST_NODES` nodes. Raises `ConfigError` for what is no
-    game, and `InputError` for one in which a player forgets what it did.
+    None for a game without information states, or with more than `MOST_NODES` nodes. Raises `ConfigError` for a name
+    that is not a game, and `InputError` for one in which a player forgets what it did.
     """
     name = game_id.removeprefix("openspiel:")
     return _tree(name, json.dumps(dict(kwargs), sort_keys=True), observation, tuple(roles))
@@ -173,12 +173,12 @@ def _weight(game: Any, random: np.random.Generator) -> float:
     while not state.is_terminal() and total < 1e30:
         if state.is_simultaneous_node():
             choices = [state.legal_actions(player) or [0] for player in range(game.num_players())]
-            state.apply_actions([int(random.choice(one)) for one in choices])
+            state.apply_actions([int(random.choice(actions)) for actions in choices])
         else:
             choices = [state.legal_actions()]
             state.apply_action(int(random.choice(choices[0])))
-        for one in choices:
-            product *= len(one)
+        for actions in choices:
+            product *= len(actions)
             total += product
     return total
 
@@ -239,7 +239,7 @@ class _Builder:
 
     def _add(self, node: _Open, parent: int, action: int, chance: float) -> Iterator[tuple[_Open, int, int, float]]:
         """Store a node and yield its children."""
-        state, here = node.state, len(self.nodes)
+        state, number = node.state, len(self.nodes)
         ended = state.is_terminal()
         self.returns.append(state.returns() if ended else [0.0] * len(node.last))
         player = END if ended else CHANCE if state.is_chance_node() else self._deciding(node)
@@ -247,10 +247,10 @@ class _Builder:
         self.nodes.append((player, parent, action, chance, infoset))
         if player == CHANCE:
             for outcome, probability in state.chance_outcomes():
-                yield _Open(state.child(outcome), node.last), here, 0, probability
+                yield _Open(state.child(outcome), node.last), number, 0, probability
         elif player >= 0:
             for choice in self.legal[infoset]:
-                yield self._after(node, player, infoset, choice), here, choice, 1.0
+                yield self._after(node, player, infoset, choice), number, choice, 1.0
 
     def _deciding(self, node: _Open) -> int:
         together = self.simultaneous and node.state.is_simultaneous_node()
@@ -272,18 +272,18 @@ class _Builder:
         """Return the number of the information state at which `player` decides, stored when it is met first."""
         key = self._key(node.state, player)
         last = node.last[player]
-        known = self.infosets.setdefault(key, len(self.about))
-        if known == len(self.about):
+        number = self.infosets.setdefault(key, len(self.about))
+        if number == len(self.about):
             depth = self.about[last[0]][1] + 1 if last[0] >= 0 else 0
             self.about.append((player, depth, last))
             self.legal.append(node.state.legal_actions(player) or [0])
             self.rows.append(self._row(node.state, player))
-        elif self.about[known][2] != last:
+        elif self.about[number][2] != last:
             raise InputError(
                 f"{self.encoder.name}: player {player} forgets what it did before {key[1]!r}; exploitability needs "
                 "perfect recall, leave it out"
             )
-        return known
+        return number
 
     def _key(self, state: Any, player: int) -> tuple[int, str]:
         return player, state.information_state_string(player)

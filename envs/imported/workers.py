@@ -169,8 +169,8 @@ def _serve(pipe: Connection, plan: BatchPlan, memory: Any, first: int, last: int
         share = replace(plan, num_envs=count, first=plan.first + first)
         stepper = MatchStepper(share, arrays.share(first, count))
         steppers.append(stepper)
-        own = actions[first:last]
-        calls.update(step=lambda: stepper.step(own), restart=stepper.restart, store=stepper.store, load=stepper.load)
+        part = actions[first:last]
+        calls.update(step=lambda: stepper.step(part), restart=stepper.restart, store=stepper.store, load=stepper.load)
 
     _answer(pipe, start)
     while True:

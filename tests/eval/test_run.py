@@ -364,4 +364,4 @@ def test_a_replay_that_is_no_page_is_refused_before_anything_is_played(game, cap
 def test_a_file_that_is_no_policy_is_refused_by_its_name(tmp_path, capsys):
     (tmp_path / "README.md").write_text("# Read me")
     assert main(["--ckpt", str(tmp_path / "README.md")]) == 2
-    assert "README.md: is no policy (.pt, .onnx, .zip); give one" in capsys.readouterr().err
+    assert "README.md: not a policy (.pt, .onnx, .zip); give one" in capsys.readouterr().err

@@ -73,19 +73,19 @@ class SampledActions:
     def reseed(self, seed: int) -> None:
         """Begin with the first match of every row, drawn by `seed`."""
         self._seed = seed
-        self._left = self._match = torch.zeros(0)
+        self._remaining = self._match = torch.zeros(0)
 
     def act(self, obs: Tensor) -> Tensor:
         """Return actions [N, 3] for observations [N, D]; another N begins again."""
-        left = obs[:, 55 if obs.shape[1] == _CHALLENGE else 45].clone()  # time, a share of the limit
-        if self._left.shape != left.shape or self._left.device != left.device:
-            self._match = torch.zeros(len(left), dtype=torch.int64, device=left.device)
+        remaining = obs[:, 55 if obs.shape[1] == _CHALLENGE else 45].clone()  # time, a share of the limit
+        if self._remaining.shape != remaining.shape or self._remaining.device != remaining.device:
+            self._match = torch.zeros(len(remaining), dtype=torch.int64, device=remaining.device)
         else:
-            self._match = self._match + (left > self._left)
-        self._left = left
-        ticks = ((1.0 - left) * rules.MAX_TICKS + 0.5).long()
+            self._match = self._match + (remaining > self._remaining)
+        self._remaining = remaining
+        ticks = ((1.0 - remaining) * rules.MAX_TICKS + 0.5).long()
         window = ticks // _WINDOW
-        row = torch.arange(len(left), device=left.device)
+        row = torch.arange(len(remaining), device=remaining.device)
         match = _mix(_mix(row + (self._seed << 20)) + self._match)
         # Every window redraws once, at a random tick of it; before that tick the last draw holds.
         drawn = ticks % _WINDOW >= _mix(match + 4 * window) % _WINDOW

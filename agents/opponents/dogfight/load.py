@@ -76,7 +76,7 @@ def open_player(
     `load_policy`. With `planner`, `planner:k=K` may play too, which needs matches of its own (`planner.py`).
     """
     if vecnormalize is not None and not (isinstance(x, Path) and x.suffix == SB3):
-        raise InputError(f"vecnormalize={vecnormalize}: goes with a zip of Stable-Baselines3; {x} is none")
+        raise InputError(f"vecnormalize={vecnormalize}: goes with a zip of Stable-Baselines3, not with {x}")
     if isinstance(x, Policy):
         return Entrant(x.name, x)
     if isinstance(x, str):
@@ -181,7 +181,7 @@ def _load_zip(path: Path, device: str | torch.device, *, deterministic: bool, ve
             notes.append(f"{name} observes through the statistics of {file.name}")
             how["encode"] = statistics.to(device)
     elif model.normalized is not False:
-        warnings_given.append(_missing_statistics(name, path.stem, shown=bool(model.normalized)))
+        warnings_given.append(_missing_statistics(name, path.stem, certain=bool(model.normalized)))
     notes += warnings_given
     policy = Policy(network, contract, **how)
     return Entrant(name, policy, path, notes=tuple(notes), warning="; ".join(warnings_given))
@@ -203,10 +203,10 @@ def _observed(name: str, model: SB3Policy, contract: Mapping[str, Any]) -> list[
     ]
 
 
-def _missing_statistics(name: str, stem: str, *, shown: bool) -> str:
-    seen = "was trained under VecNormalize" if shown else "does not show whether it was trained under VecNormalize"
+def _missing_statistics(name: str, stem: str, *, certain: bool) -> str:
+    origin = "was trained under VecNormalize" if certain else "does not show whether it was trained under VecNormalize"
     fix = f"save them as {stem}_vecnormalize.pkl beside it, or name them with --vecnormalize (vecnormalize= in Python)"
-    return f"{name} {seen} and observes without its statistics, so that it may play far worse than it can; {fix}"
+    return f"{name} {origin} and observes without its statistics, so that it may play far worse than it can; {fix}"
 
 
 def _load_onnx(path: Path, device: str | torch.device, *, deterministic: bool, old_version: bool) -> Entrant:
@@ -230,11 +230,11 @@ def _todays(path: Path, contract: dict[str, Any], *, old_version: bool) -> tuple
 
 
 def _usual_contract(path: Path, obs_dim: int, continuous: int, binary: int) -> dict[str, Any]:
-    """Return the assumed contract of a policy that has none: the default rules for its observation size."""
+    """Return the assumed contract of a policy without one: the default rules for its observation size."""
     for rules in RULES:
         for observe_physics in (True, False):
             if observation_size(rules, observe_physics) == obs_dim:
                 game = {"id": ENV_ID, "version": VERSION, "rules": rules, "action_repeat": ACTION_REPEAT}
-                seen = {"obs_dim": obs_dim, "observe_physics": observe_physics}
-                return game | seen | {"continuous": continuous, "binary": binary, "mirror": False}
+                observed = {"obs_dim": obs_dim, "observe_physics": observe_physics}
+                return game | observed | {"continuous": continuous, "binary": binary, "mirror": False}
     raise checkpoints.CheckpointError(f"{path}: observes {obs_dim} floats, which no rules of the dogfight show")

@@ -51,7 +51,7 @@ class OnnxActor:
         """Session that runs all rows at once, None if each is run separately."""
 
     def act(self, obs: Tensor, *, deterministic: bool = True, generator: object = None) -> tuple[Tensor, Tensor]:
-        """Return actions [B, 3] for observations [B, D], and zeros [B], since the model has no log-probabilities.
+        """Return actions [B, 3] for observations [B, D], and zeros [B], since the model gives no log-probabilities.
 
         `deterministic` and `generator` are ignored: the model is deterministic.
         """
@@ -135,7 +135,7 @@ def with_free_batch(model: Any) -> bytes:
     copy = type(model)()
     copy.CopyFrom(model)
     weights = {tensor.name for tensor in copy.graph.initializer}
-    for value in [*(given for given in copy.graph.input if given.name not in weights), *copy.graph.output]:
+    for value in [*(entry for entry in copy.graph.input if entry.name not in weights), *copy.graph.output]:
         if value.type.tensor_type.shape.dim:
             value.type.tensor_type.shape.dim[0].dim_param = BATCH
     del copy.graph.value_info[:]  # Intermediate shapes were inferred for the old dimension.
@@ -150,18 +150,18 @@ def probe_observations(obs_dim: int) -> np.ndarray:
     return probes
 
 
-def same_actions(one: np.ndarray, other: np.ndarray) -> bool:
+def same_actions(one: np.ndarray, expected: np.ndarray) -> bool:
     """Return whether actions [B, 3] agree: equal shots, and clamped turn and throttle within `TOLERANCE`."""
-    steering = [np.clip(actions[:, :2], _LOW, _HIGH) for actions in (one, other)]
+    steering = [np.clip(actions[:, :2], _LOW, _HIGH) for actions in (one, expected)]
     close = np.abs(steering[0] - steering[1]) <= TOLERANCE
-    return bool(close.all() and np.array_equal(one[:, 2] > 0.0, other[:, 2] > 0.0))
+    return bool(close.all() and np.array_equal(one[:, 2] > 0.0, expected[:, 2] > 0.0))
 
 
 def contract_of(file: OnnxFile) -> dict[str, Any]:
     """Return the model's training contract, with defaults for entries missing in the file."""
     game = {"id": ENV_ID, "version": VERSION, "action_repeat": ACTION_REPEAT, **file.stated}
-    seen = {"rules": file.rules, "obs_dim": file.obs_dim, "observe_physics": file.observe_physics}
-    return game | seen | {"continuous": 3, "binary": 0, "mirror": False}
+    observed = {"rules": file.rules, "obs_dim": file.obs_dim, "observe_physics": file.observe_physics}
+    return game | observed | {"continuous": 3, "binary": 0, "mirror": False}
 
 
 def notes_on(file: OnnxFile, name: str, *, deterministic: bool) -> tuple[str, ...]:

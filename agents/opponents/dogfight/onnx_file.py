@@ -116,7 +116,7 @@ def _parse(path: Path, onnx: Any, data: bytes) -> Any:
     except Exception as error:  # The parser may raise any exception, too.
         raise _damaged(path, error) from error
     if not model.graph.node:
-        raise _damaged(path, "it has no graph")
+        raise _damaged(path, "its graph is empty")
     return model
 
 
@@ -152,16 +152,16 @@ def _observation_size(path: Path, onnx: Any, model: Any) -> int:
         if len(values) != 1:
             named = f" ({', '.join(value.name for value in values)})" if values else ""
             raise OnnxError(f"{path}: has {len(values)} {kind}s{named}; wanted is {WANTED}")
-    (given,), (returned,) = inputs, model.graph.output
-    shape = _shape(given)
+    (observed,), (acted,) = inputs, model.graph.output
+    shape = _shape(observed)
     fits = shape is not None and len(shape) == 2 and shape[1] in SIZES and (shape[0] == 1 or isinstance(shape[0], str))
-    if not _is_float32(onnx, given) or not fits:
-        raise OnnxError(f"{path}: its input {given.name} is {_described(onnx, given)}; wanted is {WANTED}")
-    if not _is_float32(onnx, returned):
-        raise OnnxError(f"{path}: its output {returned.name} is {_described(onnx, returned)}; wanted is {WANTED}")
-    answer = _shape(returned)
+    if not _is_float32(onnx, observed) or not fits:
+        raise OnnxError(f"{path}: its input {observed.name} is {_described(onnx, observed)}; wanted is {WANTED}")
+    if not _is_float32(onnx, acted):
+        raise OnnxError(f"{path}: its output {acted.name} is {_described(onnx, acted)}; wanted is {WANTED}")
+    answer = _shape(acted)
     if answer is not None and not (answer and (answer[-1] == 3 or isinstance(answer[-1], str))):
-        raise OnnxError(f"{path}: its output {returned.name} is {_described(onnx, returned)}; wanted is {WANTED}")
+        raise OnnxError(f"{path}: its output {acted.name} is {_described(onnx, acted)}; wanted is {WANTED}")
     assert shape is not None
     return int(shape[1])
 

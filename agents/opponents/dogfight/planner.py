@@ -44,7 +44,7 @@ class PlannerPlayer(PythonPolicy):
         if not isinstance(opponent, Policy) or not isinstance(opponent.network, ActorCritic):
             name = opponent.name if isinstance(opponent, Policy) else opponent
             raise PolicyError(
-                f"{self.name} plans against the weights of a checkpoint, and {name} is none; name a policy"
+                f"{self.name} plans against the weights of a checkpoint, and {name} is not one; name a policy"
             )
         opponent.refuse_memory("which its plans do not carry")
         actions = plan(opponent, samples=self.samples, games=games, seed=seed, setting=setting, left=left)
@@ -58,7 +58,7 @@ class PlannedActions:
         self.actions, self._step = actions, 0
 
     def reseed(self, seed: int) -> None:
-        """Begin again; there is nothing random."""
+        """Begin again."""
         self._step = 0
 
     def act(self, obs: Tensor) -> Tensor:
@@ -95,7 +95,7 @@ def plan(target: Policy, *, samples: int, games: int, seed: int, setting: MatchS
         match = torch.arange(games, device=batch.device).repeat(samples)  # row c * games + g
         seat = (match >= games // 2).long() if left else (match < games // 2).long()
         row = torch.arange(len(match), device=batch.device)
-        own, theirs = 2 * row + seat, 2 * row + 1 - seat
+        learner, opponent = 2 * row + seat, 2 * row + 1 - seat
         batch.bots.fill_(ACTIONS)
         batch.match_id.copy_(match % (games // 2))
         batch.reset(seed)
@@ -107,9 +107,9 @@ def plan(target: Policy, *, samples: int, games: int, seed: int, setting: MatchS
         flown = []
         for step in range(-(-setting.max_ticks // setting.action_repeat)):
             obs, actions = batch.obs.flatten(0, 1), torch.zeros(2 * len(match), 3, device=batch.device)
-            actions[own] = sampler.act(obs[own])
-            actions[theirs] = target.act(obs[theirs])
-            flown.append(actions[own])
+            actions[learner] = sampler.act(obs[learner])
+            actions[opponent] = target.act(obs[opponent])
+            flown.append(actions[learner])
             batch.step(actions.view(-1, 2, 3))
             score = torch.where(
                 score.isnan() & (batch.outcome >= 0), _score(batch.outcome, batch.final_hp, seat), score
@@ -126,5 +126,5 @@ def plan(target: Policy, *, samples: int, games: int, seed: int, setting: MatchS
 def _score(outcome: Tensor, hp: Tensor, seat: Tensor) -> Tensor:
     """Return the score [N] of matches that ended: outcome 0 is a draw, 1 a win of seat 0, 2 of seat 1."""
     result = torch.where(outcome == 0, 0.0, torch.where(outcome - 1 == seat, 1.0, -1.0))
-    left = hp.float().gather(1, torch.stack([seat, 1 - seat], dim=1))
-    return _HP_BELOW * result + left[:, 0] - left[:, 1]
+    margins = hp.float().gather(1, torch.stack([seat, 1 - seat], dim=1))
+    return _HP_BELOW * result + margins[:, 0] - margins[:, 1]

@@ -76,24 +76,24 @@ def make(command: DataCommand) -> list[str]:
 
 def read_command(arguments: Sequence[str]) -> DataCommand:
     """Read `key=value` arguments; raises `InputError` naming the first that is wrong."""
-    given: dict[str, Any] = {}
-    own = {one.name: one.type for one in fields(DataCommand) if one.name != "data"}
-    data = {one.name: one for one in fields(ChessDataConfig) if one.name != "folder"}
+    values: dict[str, Any] = {}
+    command = {option.name: option.type for option in fields(DataCommand) if option.name != "data"}
+    data = {option.name: option for option in fields(ChessDataConfig) if option.name != "folder"}
     for text in arguments:
         key, equals, value = text.partition("=")
-        choose("option", key, [*own, *data])
-        given[key] = _read(key, value if equals else "", (data[key].type if key in data else own[key]))
+        choose("option", key, [*command, *data])
+        values[key] = _read(key, value if equals else "", (data[key].type if key in data else command[key]))
         allowed = data[key].metadata["allowed"] if key in data else None
-        if allowed and (wrong := complaint(given[key], allowed)):
+        if allowed and (wrong := complaint(values[key], allowed)):
             raise InputError(f"{key}={value}: {wrong}")
-    if not given.get("out"):
+    if not values.get("out"):
         raise InputError("out=: name the folder to write, such as out=checkpoints/chess_positions")
-    if given.get("labelled", 0) < 0:
-        raise InputError(f"labelled={given['labelled']}: must be at least 0")
-    config = ChessDataConfig(**{key: value for key, value in given.items() if key in data})
+    if values.get("labelled", 0) < 0:
+        raise InputError(f"labelled={values['labelled']}: must be at least 0")
+    config = ChessDataConfig(**{key: value for key, value in values.items() if key in data})
     if abs(sum(getattr(config, name) for name in GAME_SHARES) - 1.0) > 1e-6:
         raise InputError(f"{', '.join(GAME_SHARES)}: must sum to 1; with engine_share=0.5 give random_share=0.5")
-    return DataCommand(data=config, **{key: value for key, value in given.items() if key in own})
+    return DataCommand(data=config, **{key: value for key, value in values.items() if key in command})
 
 
 def _read(key: str, text: str, kind: Any) -> Any:

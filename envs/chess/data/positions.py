@@ -26,7 +26,7 @@ SPLITS = (HELD_OUT, VALIDATION, TRAIN)
 SHARED_PLIES = 3
 """Half-moves after which a position may be held out."""
 MOST_EMPTY_GAMES = 2000
-"""Games in a row without a new position after which there are none left."""
+"""Games in a row without a new position, after which drawing stops."""
 RANDOM, ENGINE, SELF_PLAY = "random", "engine", "self_play"
 SOURCES = (RANDOM, ENGINE, SELF_PLAY)
 CHOICES = 4
@@ -61,38 +61,38 @@ def needs_engine(config: ChessDataConfig) -> bool:
 def draw_positions(config: ChessDataConfig, engine: Truth | None = None) -> ChessPositions:
     """Play games until all splits have their number of positions; equal arguments give equal positions.
 
-    Raises `InputError` if there are not as many different positions.
+    Raises `InputError` if fewer different positions exist.
     """
-    seen: set[str] = set()
+    drawn: set[str] = set()
     sizes = {HELD_OUT: config.held_out, VALIDATION: config.validation, TRAIN: config.train}
-    return ChessPositions({split: _fill(config, split, sizes[split], seen, engine) for split in SPLITS})
+    return ChessPositions({split: _fill(config, split, sizes[split], drawn, engine) for split in SPLITS})
 
 
 def _fill(
-    config: ChessDataConfig, split: str, size: int, seen: set[str], engine: Truth | None
+    config: ChessDataConfig, split: str, size: int, drawn: set[str], engine: Truth | None
 ) -> tuple[PositionRecord, ...]:
     records: list[PositionRecord] = []
-    games = new_positions(config, split, seen, engine)
+    games = new_positions(config, split, drawn, engine)
     while len(records) < size:
-        more = next(games, None)
-        if more is None:
+        fresh = next(games, None)
+        if fresh is None:
             raise InputError(
                 f"env.data.{split}={size}: games of env.data.plies={config.plies} half-moves gave only {len(records)}"
                 f" different positions; ask for fewer, or for longer games"
             )
-        records += more[: size - len(records)]
-    seen.update(record.fen for record in records)
+        records += fresh[: size - len(records)]
+    drawn.update(record.fen for record in records)
     return tuple(records)
 
 
 def new_positions(
-    config: ChessDataConfig, split: str, seen: Collection[str], engine: Truth | None = None
+    config: ChessDataConfig, split: str, drawn: Collection[str], engine: Truth | None = None
 ) -> Iterator[list[PositionRecord]]:
-    """Yield the positions of one game after another that are neither `seen` nor in a game before.
+    """Yield the positions of one game after another that are neither `drawn` nor in a game before.
 
     Ends after `MOST_EMPTY_GAMES` games in a row without one.
     """
-    before, number, since = set(seen), 0, 0
+    before, number, since = set(drawn), 0, 0
     while since <= MOST_EMPTY_GAMES:
         fresh = [
             record for record in play_game(config, SPLITS.index(split), number, engine) if record.fen not in before

@@ -66,10 +66,10 @@ def label(records: Sequence[PositionRecord], engine: Engine, *, seed: int) -> li
     top = engine.batch_top_moves([chess.Board(record.fen) for record in records], MOST_MOVES)
     analyses = []
     for record, lines in zip(records, top, strict=True):
-        order = np.random.default_rng([seed, record.game, record.ply]).permutation(len(lines))
+        ranks = np.random.default_rng([seed, record.game, record.ply]).permutation(len(lines))
         best = lines[0][0] if lines else ""  # of equal values the engine's first
-        shown = [lines[place] for place in order]
-        analysis = Analysis(tuple(move for move, _ in shown), tuple(value for _, value in shown), best)
+        shuffled = [lines[rank] for rank in ranks]
+        analysis = Analysis(tuple(move for move, _ in shuffled), tuple(value for _, value in shuffled), best)
         check_analysis(record.fen, analysis)
         analyses.append(analysis)
     return analyses
@@ -114,15 +114,15 @@ def read_positions(folder: Path) -> StoredPositions:
         manifest = json.loads(read_regular_text(folder / MANIFEST, follow=True))
         hashes = {f"{split}.jsonl": str(manifest["files"][f"{split}.jsonl"]) for split in SPLITS}
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InputError(f"env.data.folder={folder}: has no readable {MANIFEST}; {MAKE}") from error
+        raise InputError(f"env.data.folder={folder}: {MANIFEST} missing or unreadable; {MAKE}") from error
     splits, analyses, owner = {}, dict[str, Analysis](), dict[str, str]()
     for split in SPLITS:
         records = []
         for number, row in enumerate(_rows(folder / f"{split}.jsonl", hashes[f"{split}.jsonl"]), start=1):
-            place = f"{folder / split}.jsonl:{number}"
-            record, analysis = _read(row, place)
-            if owner.setdefault(record.fen, place) != place:
-                raise InputError(f"{place}: the position is also in {owner[record.fen]}; a position is in one split")
+            where = f"{folder / split}.jsonl:{number}"
+            record, analysis = _read(row, where)
+            if owner.setdefault(record.fen, where) != where:
+                raise InputError(f"{where}: the position is also in {owner[record.fen]}; a position is in one split")
             records.append(record)
             if analysis:
                 analyses[record.fen] = analysis
@@ -156,19 +156,19 @@ def _rows(path: Path, digest: str) -> list[str]:
     return data.decode("utf-8", "replace").splitlines()
 
 
-def _read(line: str, place: str) -> tuple[PositionRecord, Analysis | None]:
+def _read(line: str, where: str) -> tuple[PositionRecord, Analysis | None]:
     try:
         row = json.loads(line)
         analysis = row.pop("analysis", None)
         record = PositionRecord(**{**row, "history": tuple(map(str, row["history"]))})
         label = analysis and Analysis(tuple(analysis["moves"]), tuple(analysis["evaluations"]), analysis["best"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(f"{place}: is no position with its move and history; {MAKE}") from error
-    board = check_position(str(record.fen), f"{place}: position")
+        raise InputError(f"{where}: is not a position with its move and history; {MAKE}") from error
+    board = check_position(str(record.fen), f"{where}: position")
     if read_legal_move(board, str(record.move)) is None or record.history[-1:] != (record.move,):
-        raise InputError(f"{place}: the move {record.move!r} is illegal in {record.fen!r} or missing in the history")
+        raise InputError(f"{where}: the move {record.move!r} is illegal in {record.fen!r} or missing in the history")
     if len(record.history) > HISTORY:
-        raise InputError(f"{place}: has {len(record.history)} moves of history, at most {HISTORY} are shown")
+        raise InputError(f"{where}: has {len(record.history)} moves of history, at most {HISTORY} are shown")
     if label:
         check_analysis(record.fen, label)
     return record, label or None

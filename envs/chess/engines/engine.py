@@ -55,7 +55,7 @@ class Engine:
         self._pool = ThreadPoolExecutor(len(searchers))
 
     def top_moves(self, board: chess.Board, count: int) -> list[Line]:
-        """Return up to `count` best moves in UCI with their values, best first; none if there is no legal move."""
+        """Return up to `count` best moves in UCI with their values, best first; empty without a legal move."""
         return self.batch_top_moves([board], count)[0]
 
     def value(self, board: chess.Board) -> float:
@@ -135,8 +135,8 @@ def open_engine(path: str = "", *, depth: int = 10, processes: int = 1, cache: P
     lines = LineCache(cache, f"{first.version}, values {uci.VALUES_VERSION}", depth)
     if old := lines.searches(first.version):  # earlier versions of the project stored the name alone
         say(f"cache {cache}: {old} searches of {first.version} may hold bounds as values; they are not used any more")
-    others = [uci.UciProcess(program, depth) for _ in range(processes - 1)]
-    return Engine([first, *others], lines, f"{first.version}, depth {depth}")
+    rest = [uci.UciProcess(program, depth) for _ in range(processes - 1)]
+    return Engine([first, *rest], lines, f"{first.version}, depth {depth}")
 
 
 def _built_in(cache: Path | None, *, chosen: bool) -> Engine:
@@ -163,7 +163,7 @@ class LineCache:
             raise InputError(f"cache {path}: cannot be used ({error}); delete it or give another path") from error
 
     def get(self, fen: str, count: int) -> list[Line] | None:
-        """Return the stored lines, None if there are none."""
+        """Return the stored lines, or None."""
         query = "SELECT found FROM lines WHERE engine = ? AND depth = ? AND multipv = ? AND fen = ?"
         with self._lock:
             row = self._store.execute(query, (*self._key, count, fen)).fetchone()

@@ -9,7 +9,7 @@ is an error that names the position.
 
 The built-in search looks two half-moves deep, without randomness. A position is then worth its material (1, 3, 3, 5, 9
 pawns) plus 0.05 pawns per square that a piece attacks and its own side does not hold, each less the same of the
-opponent. It is weak: it keeps a run going, and is no source of labels.
+opponent. It is weak: it keeps a run going, but do not take labels from it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SEARCH_TIMEOUT_S = 600.0
 PLACES = ("stockfish", "/usr/games/stockfish")
 """Names and paths to look at; Debian's folder of games is not on every PATH."""
 FAILURES = (chess.engine.EngineError, concurrent.futures.CancelledError, TimeoutError, OSError)
-logging.getLogger("chess.engine").addHandler(logging.NullHandler())  # a line that it cannot read is no traceback
+logging.getLogger("chess.engine").addHandler(logging.NullHandler())  # an unreadable line prints no traceback
 Line = tuple[str, float]
 MATE_SCORE = 10000
 """Centipawns."""
@@ -54,13 +54,13 @@ BOUND = 2 * MATE_SCORE
 
 
 def find_stockfish(path: str = "") -> str | None:
-    """Return the path of Stockfish, None if it is not installed; raises `InputError` if `path` is no program."""
+    """Return the path of Stockfish, None if it is not installed; raises `InputError` if `path` is not a program."""
     if path:
         program = shutil.which(path)
         if program is None:
-            raise InputError(f"engine {path!r}: is no program that can be run; give Stockfish's path ({INSTALL})")
+            raise InputError(f"engine {path!r}: is not a program that can be run; give Stockfish's path ({INSTALL})")
         return program
-    return next((program for place in PLACES if (program := shutil.which(place))), None)
+    return next((program for name in PLACES if (program := shutil.which(name))), None)
 
 
 class UciProcess:
@@ -122,7 +122,7 @@ class UciProcess:
         engine = _in_daemon(lambda: chess.engine.SimpleEngine.popen_uci(self._path))
         if "MultiPV" not in engine.options:
             engine.close()
-            raise chess.engine.EngineError("has no option MultiPV")
+            raise chess.engine.EngineError("does not offer the option MultiPV")
         options = {"Threads": 1, "Hash": HASH}
         engine.configure({name: value for name, value in options.items() if name in engine.options})
         return engine
@@ -162,7 +162,7 @@ class SearchReports:
     def add(self, info: chess.engine.InfoDict) -> None:
         """Take a line with a score: by depth and number, the last exact one counts.
 
-        A bound is no value. Nor is `mate 0`, which says that the side to move is mated, and it has a move.
+        Bounds do not count, and neither does `mate 0`: it says that the side to move is mated, but it has a move.
         """
         if "score" not in info:
             return
@@ -178,7 +178,7 @@ class SearchReports:
     def lines(self) -> list[Line]:
         """Return the lines of the depth asked for, or of that at which the engine stopped by itself.
 
-        Raises `EngineError` if one of them is missing, is no exact value, or has no move.
+        Raises `EngineError` if one of them is missing, not exact, or without a move.
         """
         depth = self._depth if self._deepest >= self._depth else self._deepest
         exact = self._exact.get(depth, {})
@@ -215,7 +215,7 @@ class BuiltInSearch:
         return [(move, -value / 100) for value, move in best]
 
     def close(self) -> None:
-        """Do nothing; there is no process."""
+        """Do nothing."""
 
 
 def _best_reply(board: chess.Board, ceiling: int) -> int:
@@ -242,8 +242,8 @@ def _static_value(board: chess.Board) -> int:
 
 def _worth(board: chess.Board, side: chess.Color) -> int:
     """Return material and mobility of a side."""
-    own = board.occupied_co[side]
-    squares = sum((board.attacks_mask(square) & ~own).bit_count() for square in chess.scan_forward(own))
+    occupied = board.occupied_co[side]
+    squares = sum((board.attacks_mask(square) & ~occupied).bit_count() for square in chess.scan_forward(occupied))
     return sum(worth * len(board.pieces(kind, side)) for kind, worth in MATERIAL.items()) + PER_SQUARE * squares
 
 

@@ -55,7 +55,7 @@ class ChessAECEnv(AECEnv[str, Observation, str]):
 
     `Text(64)`: a move in UCI, such as `e2e4`, `e1g1` for castling and `e7e8q` for promotion; spaces around it are
     ignored. Any other text is an illegal move. With `illegal="lose"` it loses the game at once; with `illegal="random"`
-    a random legal move is played in its place. An action that is no text raises a `ValueError`.
+    a random legal move is played in its place. An action that is not text raises a `ValueError`.
 
     ## Observations
 
@@ -160,7 +160,7 @@ class ChessAECEnv(AECEnv[str, Observation, str]):
         return str(self.board) if self.render_mode else None
 
     def close(self) -> None:
-        """Do nothing; there is nothing to release."""
+        """Do nothing."""
 
     def _play(self, agent: str, move: chess.Move | None) -> None:
         """Play a move; None is an illegal one."""

@@ -47,7 +47,7 @@ class ChessArbiterEnv(gymnasium.Env[str, str]):
     ## Actions
 
     `Text(4096)`: `<next FEN>+<reward>+<terminated>+<truncated>`. Any other text may be given; it is never an error, and
-    a longer one is read as an empty one. An action that is no text raises a `ValueError`.
+    a longer one is read as an empty one. An action that is not text raises a `ValueError`.
 
     ## Observations
 
@@ -96,13 +96,13 @@ class ChessArbiterEnv(gymnasium.Env[str, str]):
         self._prompt, self._open = "", False
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Return a prompt; raises `InputError` for options that are no position or no move."""
+        """Return a prompt; raises `InputError` for options that are not a position and a move."""
         super().reset(seed=seed)
         self._prompt, self._open = self._asked(options) if options else self._drawn(), True
         return self._prompt, {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Score an answer and end the episode; raises `ValueError` for an action that is no text."""
+        """Score an answer and end the episode; raises `ValueError` for an action that is not text."""
         if not self._open:
             raise ResetNeeded("no question is open: call reset() before step()")
         if not isinstance(action, str):

@@ -90,7 +90,7 @@ class ChessDemonstrations:
         self.source = ", ".join(sizes)
 
     def next(self, *, twice: bool = False) -> list[list[ReferenceAnswer]]:
-        """Return the next samples, each a group of its own; reference answers have no random draws to repeat."""
+        """Return the next samples, each a group of its own; reference answers are not random, so `twice` is ignored."""
         return [[self._next(task)] for task, size in self._sizes.items() for _ in range(size)]
 
     def state_dict(self) -> dict[str, Any]:
@@ -108,11 +108,11 @@ class ChessDemonstrations:
         """Return the next sample of a task; every pass over its positions has an order of its own."""
         pool, number = self._pools[task], self._drawn[task]
         self._drawn[task] += 1
-        passed, place = divmod(number, len(pool))
-        if place == 0 or task not in self._orders:
+        passed, index = divmod(number, len(pool))
+        if index == 0 or task not in self._orders:
             rng = np.random.default_rng([self._seed, passed, task == ANALYSIS])
             self._orders[task] = rng.permutation(len(pool))
-        return ReferenceAnswer(self._sample(task, pool[self._orders[task][place]]), free_text(self._tasks, task))
+        return ReferenceAnswer(self._sample(task, pool[self._orders[task][index]]), free_text(self._tasks, task))
 
     def _sample(self, task: str, record: PositionRecord) -> ChessSample:
         if task == ARBITER:
@@ -123,15 +123,15 @@ class ChessDemonstrations:
 def labelled(env: ChessEnvConfig, records: tuple[PositionRecord, ...], share: float) -> dict[str, Analysis]:
     """Return analyses by FEN: those of the folder, else the engine's of the first `share` of the records.
 
-    Raises `InputError` if the folder has none for these records.
+    Raises `InputError` if the folder holds none for these records.
     """
     stored = positions_of(env).analyses
-    known = {record.fen: stored[record.fen] for record in records if record.fen in stored}
-    if known:
-        return known
+    in_folder = {record.fen: stored[record.fen] for record in records if record.fen in stored}
+    if in_folder:
+        return in_folder
     if env.data.folder:
         raise InputError(
-            f"env.data.folder={env.data.folder}: has no analyses for the P task; make it again with"
+            f"env.data.folder={env.data.folder}: holds no analyses for the P task; make it again with"
             " `python -m sparring.envs.chess.data labelled=N ...`"
         )
     chosen = records[: max(1, round(share * len(records)))]

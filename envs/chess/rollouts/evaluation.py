@@ -89,10 +89,8 @@ def measure(
         engine = sources.engine_of(config.env)
         labels = labelled(config.env, tuple(records), 1.0)
         sources.search_ahead([(task, *pair) for pair in zip(prompts, texts, strict=True)], engine)
-        parts = zip(prompts, texts, records, strict=True)
-        rows = [
-            analysis_facts(prompt, text, labels[one.fen], engine) for prompt, text, one in parts if one.fen in labels
-        ]
+        parts = zip(prompts, texts, [record.fen for record in records], strict=True)
+        rows = [analysis_facts(prompt, text, labels[fen], engine) for prompt, text, fen in parts if fen in labels]
     keys = dict.fromkeys(key for row in rows for key in row)
     return {key: float(np.mean([row[key] for row in rows if key in row])) for key in keys}
 
@@ -149,12 +147,12 @@ def preview(config: ChessGRPORunConfig | ChessCloneRunConfig, count_tokens: Coun
         yield from _schedule(config)
     records = stored.positions[TRAIN]
     yield from _measured(ARBITER, [arbiter_sample(record) for record in records[:SHOWN]], _arbiter_reward, count_tokens)
-    known = [record for record in records if record.fen in stored.analyses][:SHOWN]
+    labelled_records = [record for record in records if record.fen in stored.analyses][:SHOWN]
     padded = config.tasks.analysis.padded
-    samples = [analysis_sample(record, stored.analyses[record.fen], padded=padded) for record in known]
-    truth = LabelTruth({record.fen: stored.analyses[record.fen] for record in known})
+    samples = [analysis_sample(record, stored.analyses[record.fen], padded=padded) for record in labelled_records]
+    truth = LabelTruth({record.fen: stored.analyses[record.fen] for record in labelled_records})
     yield from _measured(
-        ANALYSIS, samples, lambda one: score_analysis(one.prompt, one.answer, truth).total, count_tokens
+        ANALYSIS, samples, lambda sample: score_analysis(sample.prompt, sample.answer, truth).total, count_tokens
     )
 
 
@@ -163,8 +161,8 @@ def _schedule(config: ChessGRPORunConfig) -> Iterator[str]:
     for number, phase in enumerate(sources.phases(config.tasks, grpo.steps), start=1):
         options = [(task, sources.sampling(config.tasks, task)) for task in phase.tasks.split("+")]
         drawn = "; ".join(
-            f"{task}: temperature {one.temperature:g}, top-p {one.top_p:g}, at most {one.max_tokens} tokens"
-            for task, one in options
+            f"{task}: temperature {sampled.temperature:g}, top-p {sampled.top_p:g}, at most {sampled.max_tokens} tokens"
+            for task, sampled in options
         )
         size = f"{phase.steps} steps of {grpo.groups} prompts x {grpo.samples_per_group}"
         yield f"phase {number}: {phase.tasks}, {size}; {drawn}"

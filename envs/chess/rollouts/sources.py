@@ -79,8 +79,8 @@ def phases(tasks: ChessTasksConfig, steps: int) -> list[TaskPhase]:
 
 def task_of_group(tasks: ChessTasksConfig, *, step: int, steps: int, group: int, groups: int) -> str:
     """Return the task of group number `group` in step number `step`."""
-    place, total = (group, groups) if tasks.mixed else (step, steps)
-    return ANALYSIS if place < _part(tasks.analysis_share, total) else ARBITER
+    index, total = (group, groups) if tasks.mixed else (step, steps)
+    return ANALYSIS if index < _part(tasks.analysis_share, total) else ARBITER
 
 
 def sampling(tasks: ChessTasksConfig, task: str) -> AnalysisConfig | ArbiterConfig:
@@ -90,8 +90,8 @@ def sampling(tasks: ChessTasksConfig, task: str) -> AnalysisConfig | ArbiterConf
 
 def free_text(tasks: ChessTasksConfig, task: str) -> FreeText:
     """Return how answers to a task are sampled."""
-    one = sampling(tasks, task)
-    return FreeText(one.max_tokens, NAMES[task], temperature=one.temperature, top_p=one.top_p)
+    options = sampling(tasks, task)
+    return FreeText(options.max_tokens, NAMES[task], temperature=options.temperature, top_p=options.top_p)
 
 
 def prompt_text(tasks: ChessTasksConfig, task: str, record: PositionRecord) -> str:

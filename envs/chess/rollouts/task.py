@@ -47,8 +47,8 @@ class ChessTask:
         steps, groups = self._config.grpo.steps, len(plan.groups)
         numbers = _different([group.seed for group in plan.groups], len(self._records))
         self._asked = []
-        for place, number in enumerate(numbers):
-            task = sources.task_of_group(self._config.tasks, step=plan.step, steps=steps, group=place, groups=groups)
+        for group, number in enumerate(numbers):
+            task = sources.task_of_group(self._config.tasks, step=plan.step, steps=steps, group=group, groups=groups)
             self._asked.append((task, sources.prompt_text(self._config.tasks, task, self._records[number])))
 
     @property
@@ -79,7 +79,7 @@ class ChessTask:
         return self._rewards[None, :, None]
 
     def endings(self) -> list[GameEnding]:
-        """Return an ending of every game that did not fail; there are no points."""
+        """Return an ending of every game that did not fail, with 0 points."""
         players = [group.players for group in self._plan.groups]
         good = (game for game in range(len(self._rewards)) if game not in self.failed)
         return [GameEnding(players[game // self._plan.samples], (0,), game // self._plan.samples) for game in good]
@@ -92,7 +92,7 @@ class ChessTask:
         """Return the mean reward of each task, and whether the built-in search replaced the engine."""
         good = [game for game in range(len(self._rewards)) if game not in self.failed]
         by_task = {task: [self._rewards[game] for game in good if self._task(game) == task] for task in NAMES}
-        means = {f"chess/{NAMES[task]}_reward": float(np.mean(own)) for task, own in by_task.items() if own}
+        means = {f"chess/{NAMES[task]}_reward": float(np.mean(rewards)) for task, rewards in by_task.items() if rewards}
         return means | ({"chess/engine_stand_in": float(self._engine.stand_in)} if self._engine else {})
 
     def close(self) -> None:
@@ -150,7 +150,7 @@ def demonstrations(config: ChessCloneRunConfig, *, games: int, seed: int, thread
 
 
 def bot_answers(name: str, prompts: Sequence[Prompt], *, threads: int = 1) -> list[tuple[Option, ...]]:
-    """Refuse: scripted players have no answers to the text tasks. Raises `InputError`."""
+    """Refuse: scripted players do not answer the text tasks. Raises `InputError`."""
     raise InputError(f"player {name!r}: scripted players of chess answer no prompts; give a language model")
 
 

@@ -40,23 +40,23 @@ FIRST_FLEET = wp.constant(1 + codes.NUM_POWERS)
 @wp.func
 def centres_of(games: Games, game: int, power: int) -> int:
     """Count the centres a power owns; power -1 counts the unowned ones."""
-    found = int(0)
+    count = int(0)
     for centre in range(CENTRES):
         if int(games.owner[game, centre]) == power:
-            found += 1
-    return found
+            count += 1
+    return count
 
 
 @wp.func
 def units_of(games: Games, game: int, power: int) -> int:
     """Count the units a power has on the board."""
-    found = int(0)
+    count = int(0)
     for province in range(PROVINCES):
         unit = games.units[game, province]
         if unit != wp.uint8(0):
             if power_of(unit) == power:
-                found += 1
-    return found
+                count += 1
+    return count
 
 
 @wp.func
@@ -137,9 +137,9 @@ def disband(games: Games, tables: Tables, game: int, power: int, needed: int) ->
     gone = int(0)
     for province in range(PROVINCES):
         if has_unit(games, game, province, power) and kind_of(games.orders[game, province]) != 0:
-            wanted = kind_of(games.orders[game, province]) == DISBAND and gone < needed
-            games.results[game, province] = wp.uint8(wp.where(wanted, DONE, VOID))
-            if wanted:
+            legal = kind_of(games.orders[game, province]) == DISBAND and gone < needed
+            games.results[game, province] = wp.uint8(wp.where(legal, DONE, VOID))
+            if legal:
                 games.units[game, province] = wp.uint8(0)
                 gone += 1
     while gone < needed:

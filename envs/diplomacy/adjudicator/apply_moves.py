@@ -37,7 +37,7 @@ BOUNCED, CUT_OFF, DISRUPTED, DISLODGED_FLAG = (
 def report(games: Games, game: int, turn: OrderTurn) -> None:
     """Write the result code of every order, and the flag of units that were dislodged."""
     for unit in range(turn.n):
-        province = turn.place[unit]
+        province = turn.province[unit]
         result = int(games.results[game, province])
         if is_in(turn, NO_WAY, unit) or is_in(turn, BROKEN, unit):
             result = DISRUPTED
@@ -53,9 +53,9 @@ def report(games: Games, game: int, turn: OrderTurn) -> None:
 @wp.func
 def arrive(games: Games, tables: Tables, game: int, turn: OrderTurn, unit: int) -> None:
     """Place a unit that moved, and mark the unit that remains in its goal as dislodged."""
-    home, goal = turn.place[unit], turn.goal[unit]
+    home, goal = turn.province[unit], turn.goal[unit]
     code = wp.uint8(turn.code[unit])
-    # A convoyed army has no coast. All others land where the order's coast, or the only reachable one, says.
+    # A convoyed army lands in the province. All others land where the order's coast, or the only reachable one, says.
     where = goal
     if not is_in(turn, CONVOYED, unit):
         where = landing(tables, code, location_of(tables, code, home), target_of(games.orders[game, home]))
@@ -89,7 +89,7 @@ def apply_moves(games: Games, tables: Tables, game: int, turn: OrderTurn) -> Non
     moved = turn.sets[YES]
     for unit in range(turn.n):
         if within(moved, unit):
-            games.units[game, turn.place[unit]] = wp.uint8(0)
+            games.units[game, turn.province[unit]] = wp.uint8(0)
     for unit in range(turn.n):
         if within(moved, unit):
             arrive(games, tables, game, turn, unit)

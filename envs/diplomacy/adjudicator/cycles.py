@@ -33,11 +33,11 @@ from sparring.envs.diplomacy.board.state import Tables
 @wp.func
 def doubtful(turn: OrderTurn, fleets: wp.uint64) -> wp.uint64:
     """Return the members of `fleets` whose dislodgement is undecided."""
-    found = wp.uint64(0)
+    open_fleets = wp.uint64(0)
     for fleet in range(turn.n):
         if within(fleets, fleet) and not is_lost(turn, fleet) and not is_safe(turn, fleet):
-            found = found | bit(fleet)
-    return found
+            open_fleets = open_fleets | bit(fleet)
+    return open_fleets
 
 
 @wp.func
@@ -62,10 +62,10 @@ def causes_of_move(turn: OrderTurn, unit: int) -> wp.uint64:
 def causes_of_support(turn: OrderTurn, unit: int) -> wp.uint64:
     """Return the units an undecided support depends on: attackers that could dislodge it, convoys of those that cut."""
     causes = wp.uint64(0)
-    attackers = turn.into[turn.place[unit]] & ~turn.sets[NO_WAY]
+    attackers = turn.into[turn.province[unit]] & ~turn.sets[NO_WAY]
     for attacker in range(turn.n):
         if within(attackers, attacker):
-            if turn.owner[attacker] != turn.owner[unit] and turn.place[attacker] != turn.goal[unit]:
+            if turn.owner[attacker] != turn.owner[unit] and turn.province[attacker] != turn.goal[unit]:
                 causes = causes | doubtful(turn, turn.ferries[attacker])
             else:
                 causes = causes | (bit(attacker) & open_moves(turn))
@@ -87,7 +87,7 @@ def find_causes(turn: OrderTurn, causes: wp.array[wp.uint64]) -> None:
             fleets = doubtful(turn, turn.ferries[army])
             for fleet in range(turn.n):
                 if within(fleets, fleet):
-                    causes[fleet] = turn.into[turn.place[fleet]] & moves
+                    causes[fleet] = turn.into[turn.province[fleet]] & moves
     # Transitive closure (Warshall), at most 34 x 34 operations on bit sets.
     for middle in range(turn.n):
         for unit in range(turn.n):
@@ -97,7 +97,7 @@ def find_causes(turn: OrderTurn, causes: wp.array[wp.uint64]) -> None:
 
 @wp.func
 def find_core(turn: OrderTurn, causes: wp.array[wp.uint64]) -> wp.uint64:
-    """Return a closed cycle of dependencies as a set of units, empty if there is none."""
+    """Return a closed cycle of dependencies as a set of units, or the empty set."""
     for unit in range(turn.n):
         if within(causes[unit], unit):
             # Closed: every unit it depends on has the same dependencies, itself included.

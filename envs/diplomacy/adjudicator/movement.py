@@ -40,7 +40,7 @@ class OrderTurn:
     """Orders and decisions of one game's movement phase, for `n` units."""
 
     n: int
-    place: wp.array[int]
+    province: wp.array[int]
     """[34] province of a unit"""
     code: wp.array[int]
     """[34] the unit as `codes.py` writes it"""
@@ -111,11 +111,11 @@ def open_ways(turn: OrderTurn) -> wp.uint64:
 @wp.func
 def owned_by(turn: OrderTurn, units: wp.uint64, power: int) -> wp.uint64:
     """Return the members of `units` that belong to a power."""
-    found = wp.uint64(0)
+    members = wp.uint64(0)
     for unit in range(turn.n):
         if within(units, unit) and turn.owner[unit] == power:
-            found = found | bit(unit)
-    return found
+            members = members | bit(unit)
+    return members
 
 
 @wp.func
@@ -129,7 +129,7 @@ def head_on(turn: OrderTurn, unit: int, other: int) -> bool:
     """Return whether two units move into each other's provinces without a convoy."""
     if other == NO_UNIT:
         return False
-    if not is_in(turn, MOVES, other) or turn.goal[other] != turn.place[unit]:
+    if not is_in(turn, MOVES, other) or turn.goal[other] != turn.province[unit]:
         return False
     return (bit(unit) | bit(other)) & turn.sets[CONVOYED] == wp.uint64(0)
 
@@ -216,12 +216,12 @@ def decide_move(turn: OrderTurn, unit: int) -> bool:
 @wp.func
 def decide_support(turn: OrderTurn, unit: int) -> bool:
     """Decide a support if that is possible already; return whether it is."""
-    attackers = turn.into[turn.place[unit]] & ~turn.sets[NO_WAY]
+    attackers = turn.into[turn.province[unit]] & ~turn.sets[NO_WAY]
     waiting = bool(False)
     for attacker in range(turn.n):
         if within(attackers, attacker):
             # Only foreign units cut, and not the one the support is directed against; dislodging (YES) always cuts.
-            cuts = turn.owner[attacker] != turn.owner[unit] and turn.place[attacker] != turn.goal[unit]
+            cuts = turn.owner[attacker] != turn.owner[unit] and turn.province[attacker] != turn.goal[unit]
             unsure = is_in(turn, CONVOYED, attacker) and not is_in(turn, WAY, attacker)
             if is_in(turn, YES, attacker) or (cuts and not unsure):
                 put(turn, CUT, unit)
@@ -236,13 +236,13 @@ def decide_support(turn: OrderTurn, unit: int) -> bool:
 @wp.func
 def is_lost(turn: OrderTurn, unit: int) -> bool:
     """Return whether a unit that stays is known to be dislodged."""
-    return turn.into[turn.place[unit]] & turn.sets[YES] != wp.uint64(0)
+    return turn.into[turn.province[unit]] & turn.sets[YES] != wp.uint64(0)
 
 
 @wp.func
 def is_safe(turn: OrderTurn, unit: int) -> bool:
     """Return whether a unit that stays is known not to be dislodged."""
-    return turn.into[turn.place[unit]] & ~turn.sets[NO] == wp.uint64(0)
+    return turn.into[turn.province[unit]] & ~turn.sets[NO] == wp.uint64(0)
 
 
 @wp.func
@@ -252,14 +252,14 @@ def decide_way(turn: OrderTurn, tables: Tables, unit: int) -> bool:
     sure, possible = wp.uint32(0), wp.uint32(0)
     for fleet in range(turn.n):
         if within(turn.ferries[unit], fleet) and not is_lost(turn, fleet):
-            sea = wp.uint32(1) << wp.uint32(tables.sea_of[turn.place[fleet]])
+            sea = wp.uint32(1) << wp.uint32(tables.sea_of[turn.province[fleet]])
             possible = possible | sea
             if is_safe(turn, fleet):
                 sure = sure | sea
-    if voyage(tables, sure, turn.place[unit], turn.goal[unit]):
+    if voyage(tables, sure, turn.province[unit], turn.goal[unit]):
         put(turn, WAY, unit)
         return True
-    if not voyage(tables, possible, turn.place[unit], turn.goal[unit]):
+    if not voyage(tables, possible, turn.province[unit], turn.goal[unit]):
         put(turn, NO_WAY, unit)
         put(turn, NO, unit)
         return True
@@ -269,12 +269,12 @@ def decide_way(turn: OrderTurn, tables: Tables, unit: int) -> bool:
 @wp.func
 def tighten(turn: OrderTurn, tables: Tables) -> bool:
     """Make one pass over all open decisions; return whether any of them was decided."""
-    found = bool(False)
+    progress = bool(False)
     for unit in range(turn.n):
         if within(open_ways(turn), unit):
-            found = decide_way(turn, tables, unit) or found
+            progress = decide_way(turn, tables, unit) or progress
         if within(open_supports(turn), unit):
-            found = decide_support(turn, unit) or found
+            progress = decide_support(turn, unit) or progress
         if within(open_moves(turn), unit):
-            found = decide_move(turn, unit) or found
-    return found
+            progress = decide_move(turn, unit) or progress
+    return progress

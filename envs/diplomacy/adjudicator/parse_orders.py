@@ -75,11 +75,11 @@ def wants_convoy(order: int) -> bool:
 @wp.func
 def fleets_at_sea(games: Games, tables: Tables, game: int) -> wp.uint32:
     """Return the seas with a fleet, as bits."""
-    found = wp.uint32(0)
+    seas = wp.uint32(0)
     for province in range(PROVINCES):
         if tables.sea_of[province] >= 0 and games.units[game, province] != wp.uint8(0):
-            found = found | (wp.uint32(1) << wp.uint32(tables.sea_of[province]))
-    return found
+            seas = seas | (wp.uint32(1) << wp.uint32(tables.sea_of[province]))
+    return seas
 
 
 @wp.func
@@ -92,7 +92,7 @@ def index_units(games: Games, game: int, turn: OrderTurn) -> int:
         games.results[game, province] = wp.uint8(UNORDERED)
         unit = games.units[game, province]
         if unit != wp.uint8(0):
-            turn.place[n] = province
+            turn.province[n] = province
             turn.code[n] = int(unit)
             turn.owner[n] = power_of(unit)
             turn.goal[n] = -1
@@ -124,7 +124,7 @@ def destination(tables: Tables, unit: wp.uint8, province: int, order: int, fleet
 @wp.func
 def read_move(games: Games, tables: Tables, game: int, turn: OrderTurn, unit: int, fleets: wp.uint32) -> int:
     """Record a move; return DONE or VOID."""
-    province = turn.place[unit]
+    province = turn.province[unit]
     order = games.orders[game, province]
     where = destination(tables, games.units[game, province], province, order, fleets)
     if where < 0:
@@ -141,7 +141,7 @@ def read_move(games: Games, tables: Tables, game: int, turn: OrderTurn, unit: in
 @wp.func
 def read_support(games: Games, tables: Tables, game: int, turn: OrderTurn, unit: int, fleets: wp.uint32) -> int:
     """Record a support; return DONE, FAILED if the supported unit has another order, or VOID if it is illegal."""
-    province = turn.place[unit]
+    province = turn.province[unit]
     order = games.orders[game, province]
     helped = tables.province_of[target_of(order)]
     goal = helped
@@ -155,10 +155,10 @@ def read_support(games: Games, tables: Tables, game: int, turn: OrderTurn, unit:
         return VOID
     if helped != goal or kind_of(order) == SUPPORT_MOVE:
         # A fleet cannot support an army that only this fleet could convoy: supporting, it does not convoy.
-        others = fleets
+        carriers = fleets
         if tables.sea_of[province] >= 0:
-            others = fleets & ~(wp.uint32(1) << wp.uint32(tables.sea_of[province]))
-        if not could_come(tables, games.units[game, helped], helped, goal, others):
+            carriers = fleets & ~(wp.uint32(1) << wp.uint32(tables.sea_of[province]))
+        if not could_come(tables, games.units[game, helped], helped, goal, carriers):
             return VOID
     turn.goal[unit] = goal
     if kind_of(order) == SUPPORT:
@@ -186,7 +186,7 @@ def could_come(tables: Tables, unit: wp.uint8, province: int, goal: int, fleets:
 def same_coast(games: Games, tables: Tables, game: int, mover: int, target: int) -> bool:
     """Return whether a support that names a coast names the one the fleet in province `mover` moves to."""
     unit = games.units[game, mover]
-    if target < PROVINCES or form_of(unit) == 0:  # An army has no coast; one that is named is ignored.
+    if target < PROVINCES or form_of(unit) == 0:  # An army's coast is ignored.
         return True
     return landing(tables, unit, location_of(tables, unit, mover), target_of(games.orders[game, mover])) == target
 
@@ -197,7 +197,7 @@ def read_convoy(games: Games, tables: Tables, game: int, turn: OrderTurn, unit: 
 
     It is legal if the chain of fleets at sea that contains this one touches both coasts.
     """
-    province = turn.place[unit]
+    province = turn.province[unit]
     order = games.orders[game, province]
     army, goal = tables.province_of[other_of(order)], tables.province_of[target_of(order)]
     passenger = turn.standing[army]
@@ -223,7 +223,7 @@ def read_orders(games: Games, tables: Tables, game: int, turn: OrderTurn) -> Non
     """
     fleets = fleets_at_sea(games, tables, game)
     for unit in range(turn.n):
-        order = games.orders[game, turn.place[unit]]
+        order = games.orders[game, turn.province[unit]]
         kind = kind_of(order)
         result = UNORDERED
         if not is_on_the_board(order):
@@ -234,11 +234,11 @@ def read_orders(games: Games, tables: Tables, game: int, turn: OrderTurn) -> Non
             result = DONE
         elif kind > CONVOY:
             result = VOID
-        games.results[game, turn.place[unit]] = wp.uint8(result)
+        games.results[game, turn.province[unit]] = wp.uint8(result)
     for unit in range(turn.n):
-        order = games.orders[game, turn.place[unit]]
+        order = games.orders[game, turn.province[unit]]
         kind = wp.where(is_on_the_board(order), kind_of(order), HOLD)
         if kind == SUPPORT or kind == SUPPORT_MOVE:
-            games.results[game, turn.place[unit]] = wp.uint8(read_support(games, tables, game, turn, unit, fleets))
+            games.results[game, turn.province[unit]] = wp.uint8(read_support(games, tables, game, turn, unit, fleets))
         elif kind == CONVOY:
-            games.results[game, turn.place[unit]] = wp.uint8(read_convoy(games, tables, game, turn, unit, fleets))
+            games.results[game, turn.province[unit]] = wp.uint8(read_convoy(games, tables, game, turn, unit, fleets))

@@ -52,7 +52,7 @@ def process_kernel(games: Games, tables: Tables, undecided: wp.array[int], last_
         return
     # 34 units at most (one per supply centre), 75 provinces, 10 sets (`movement.SETS`). Warp reserves stack memory for
     # shapes that are known at compile time only, hence the literals; the struct refers to the arrays by address.
-    place = wp.zeros(shape=(34,), dtype=int)
+    provinces = wp.zeros(shape=(34,), dtype=int)
     code = wp.zeros(shape=(34,), dtype=int)
     owner = wp.zeros(shape=(34,), dtype=int)
     goal = wp.zeros(shape=(34,), dtype=int)
@@ -65,7 +65,7 @@ def process_kernel(games: Games, tables: Tables, undecided: wp.array[int], last_
     phase = int(games.phase[game])
     if phase == SPRING or phase == FALL:
         turn = OrderTurn()
-        turn.place = wp.array(ptr=place.ptr, shape=(34,), dtype=int)
+        turn.province = wp.array(ptr=provinces.ptr, shape=(34,), dtype=int)
         turn.code = wp.array(ptr=code.ptr, shape=(34,), dtype=int)
         turn.owner = wp.array(ptr=owner.ptr, shape=(34,), dtype=int)
         turn.goal = wp.array(ptr=goal.ptr, shape=(34,), dtype=int)

@@ -51,14 +51,14 @@ def has_retreat(games: Games, tables: Tables, game: int, province: int) -> bool:
 @wp.func
 def disband_stranded(games: Games, tables: Tables, game: int) -> bool:
     """Disband dislodged units without a retreat; return whether any dislodged units are left."""
-    left = bool(False)
+    remain = bool(False)
     for province in range(PROVINCES):
         if games.dislodged[game, province] != wp.uint8(0):
             if has_retreat(games, tables, game, province):
-                left = True
+                remain = True
             else:
                 games.dislodged[game, province] = wp.uint8(0)
-    return left
+    return remain
 
 
 @wp.func

@@ -2,8 +2,8 @@
 
 A province has an index in 0..74, its code's place in the alphabet. A location is where a unit can stand: 0..74 are the
 provinces themselves, then come the parts of the split coasts, BUL/EC BUL/SC SPA/NC SPA/SC STP/NC STP/SC at 75..80. An
-army stands on the province, a fleet in a split province on one of its coasts, so a bare BUL, SPA or STP has no fleet
-adjacencies. Arrays are read-only, since all callers share one board.
+army stands on the province, a fleet in a split province on one of its coasts, so no fleet
+adjacency lists a bare BUL, SPA or STP. Arrays are read-only, since all callers share one board.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def board_of(rows: MapFile) -> Board:
     """Number the rows of a map file."""
     provinces = tuple(sorted(rows.provinces))
     locations = provinces + tuple(coast for code in sorted(rows.coasts) for coast in rows.coasts[code])
-    index = {place: number for number, place in enumerate(locations)}
+    index = {location: number for number, location in enumerate(locations)}
     lines = [rows.provinces[code] for code in provinces]
     army_next = _matrix(rows.edges["A"], index, len(provinces))
     fleet_next = _matrix(rows.edges["F"], index, len(locations))
@@ -136,7 +136,7 @@ def board_of(rows: MapFile) -> Board:
         locations=locations,
         coasts_of=tuple(tuple(index[coast] for coast in rows.coasts.get(code, ())) for code in provinces),
         start=_start(rows, index),
-        province_of=_ints(index[place[:3]] for place in locations),
+        province_of=_ints(index[location[:3]] for location in locations),
         terrain=_ints(TERRAINS.index(line.terrain) for line in lines),
         **_centres([line.centre for line in lines]),
         army_next=army_next,
@@ -156,7 +156,7 @@ def _centres(words: list[str]) -> dict[str, np.ndarray]:
 
 
 def _start(rows: MapFile, index: dict[str, int]) -> tuple[tuple[int, int, int], ...]:
-    units = [(POWERS.index(power), UNITS.index(unit), index[place]) for power, unit, place in rows.start]
+    units = [(POWERS.index(power), UNITS.index(unit), index[location]) for power, unit, location in rows.start]
     return tuple(sorted(units, key=lambda unit: unit[0]))
 
 
@@ -167,8 +167,8 @@ def _ints(values: Iterable[int]) -> np.ndarray:
 def _matrix(edges: list[tuple[str, str]], index: dict[str, int], size: int) -> np.ndarray:
     """Adjacency, bool [size, size], of edges written once."""
     matrix = np.zeros((size, size), dtype=bool)
-    for here, there in edges:
-        matrix[index[here], index[there]] = matrix[index[there], index[here]] = True
+    for start, end in edges:
+        matrix[index[start], index[end]] = matrix[index[end], index[start]] = True
     return _frozen(matrix)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from sparring.configs.core.errors import InputError, choose
@@ -96,7 +97,7 @@ def _check_province(province: Province) -> None:
 def _read_coasts(map_file: MapFile, text: str) -> None:
     code, *parts = text.split()
     if map_file.provinces[choose("province", code, map_file.provinces)].terrain != "coast":
-        raise InputError(f"{code} is no coast: it has no shore in parts")
+        raise InputError(f"{code} is not a coast: its terrain is not coast")
     if code in map_file.coasts:
         raise InputError(f"the coasts of {code} are here twice")
     if len(parts) < 2 or len(set(parts)) < len(parts):
@@ -109,57 +110,49 @@ def _read_start(map_file: MapFile, text: str) -> None:
     choose("power", power, POWERS)
     if not words or len(words) % 2:
         raise InputError(f"{text!r}: write a power and its units, as in 'FRANCE  A PAR  F BRE'")
-    for unit, place in zip(words[::2], words[1::2], strict=True):
-        _check_stands(map_file, choose("unit", unit, UNITS), place)
-        if place[:3] in (other[:3] for _, _, other in map_file.start):
-            raise InputError(f"two units begin in {place[:3]}")
-        map_file.start.append((power, unit, place))
+    for unit, location in zip(words[::2], words[1::2], strict=True):
+        _check_stands(map_file, choose("unit", unit, UNITS), location)
+        if location[:3] in (other[:3] for _, _, other in map_file.start):
+            raise InputError(f"two units begin in {location[:3]}")
+        map_file.start.append((power, unit, location))
 
 
-def _read_army(map_file: MapFile, text: str) -> None:
-    _read_edges(map_file, "A", text)
-
-
-def _read_fleet(map_file: MapFile, text: str) -> None:
-    _read_edges(map_file, "F", text)
-
-
-def _read_edges(map_file: MapFile, unit: str, text: str) -> None:
-    here, colon, others = text.partition(":")
-    if not colon or not others.strip():
+def _read_edges(map_file: MapFile, text: str, *, unit: str) -> None:
+    start, colon, ends = text.partition(":")
+    if not colon or not ends.strip():
         raise InputError(f"{text!r}: write a place, a colon and the places it touches, as in 'ALB: GRE SER'")
-    for there in others.split():
-        _add_edge(map_file, unit, here.strip(), there)
+    for end in ends.split():
+        _add_edge(map_file, unit, start.strip(), end)
 
 
-def _add_edge(map_file: MapFile, unit: str, here: str, there: str) -> None:
-    for place in (here, there):
-        _check_stands(map_file, unit, place)
-    if here[:3] == there[:3]:
-        raise InputError(f"{here} {there}: a province does not touch itself")
-    if (here, there) in map_file.edges[unit] or (there, here) in map_file.edges[unit]:
-        raise InputError(f"{here} {there} is here twice: write an adjacency once, in one direction")
-    map_file.edges[unit].append((here, there))
+def _add_edge(map_file: MapFile, unit: str, start: str, end: str) -> None:
+    for location in (start, end):
+        _check_stands(map_file, unit, location)
+    if start[:3] == end[:3]:
+        raise InputError(f"{start} {end}: a province does not touch itself")
+    if (start, end) in map_file.edges[unit] or (end, start) in map_file.edges[unit]:
+        raise InputError(f"{start} {end} is here twice: write an adjacency once, in one direction")
+    map_file.edges[unit].append((start, end))
 
 
-def _check_stands(map_file: MapFile, unit: str, place: str) -> None:
+def _check_stands(map_file: MapFile, unit: str, location: str) -> None:
     """Refuse a place that is unknown or where such a unit cannot stand."""
-    code = place.partition("/")[0]
+    code = location.partition("/")[0]
     terrain = map_file.provinces[choose("province", code, map_file.provinces)].terrain
     if terrain == ("sea" if unit == "A" else "inland"):
-        raise InputError(f"no {'army' if unit == 'A' else 'fleet'} stands on {place}: its terrain is {terrain}")
-    if unit == "A" and place != code:
-        raise InputError(f"no army stands on {place}: it stands on {code}")
+        raise InputError(f"no {'army' if unit == 'A' else 'fleet'} stands on {location}: its terrain is {terrain}")
+    if unit == "A" and location != code:
+        raise InputError(f"no army stands on {location}: it stands on {code}")
     if unit == "F":
-        choose(f"place of a fleet in {code}", place, map_file.coasts.get(code, (code,)))
+        choose(f"place of a fleet in {code}", location, map_file.coasts.get(code, (code,)))
 
 
 SECTIONS: dict[str, Callable[[MapFile, str], None]] = {
     "[provinces]": _read_province,
     "[coasts]": _read_coasts,
     "[start]": _read_start,
-    "[army]": _read_army,
-    "[fleet]": _read_fleet,
+    "[army]": partial(_read_edges, unit="A"),
+    "[fleet]": partial(_read_edges, unit="F"),
 }
 """Reads a line of a section, by the section's header."""
 ORDER = tuple(SECTIONS)

@@ -72,7 +72,7 @@ def _rows(state: Mapping[str, torch.Tensor], name: str, games: tuple[int, ...]) 
     values = state[name]
     if not isinstance(values, torch.Tensor) or values.is_floating_point() or values.is_complex():
         kind = values.dtype if isinstance(values, torch.Tensor) else type(values).__name__
-        raise InputError(f"{name}: {kind} is no tensor of whole numbers")
+        raise InputError(f"{name}: {kind} is not a tensor of whole numbers")
     columns = {"owner": (codes.NUM_CENTRES,)}.get(name, (codes.NUM_PROVINCES,) if name in _COLUMNS else ())
     allowed = [(count, *columns) for count in sorted(set(games))]
     if tuple(values.shape) not in allowed:
@@ -85,9 +85,9 @@ def _doubtful(rows: Mapping[str, np.ndarray]) -> np.ndarray:
     wrong = np.zeros(len(rows["year"]), dtype=bool)
     for name, (low, high) in (_COLUMNS | _NUMBERS).items():
         wrong |= ((rows[name] < low) | (rows[name] > high)).any(axis=1)
-    here = np.arange(codes.NUM_PROVINCES)
+    provinces = np.arange(codes.NUM_PROVINCES)
     for name in ("units", "dislodged"):
-        wrong |= ~_stands()[rows[name].clip(*_COLUMNS[name]), here].all(axis=1)
+        wrong |= ~_stands()[rows[name].clip(*_COLUMNS[name]), provinces].all(axis=1)
     standing, gone = rows["units"] > 0, rows["dislodged"] > 0
     wrong |= (standing.sum(axis=1) + gone.sum(axis=1)) > codes.MAX_UNITS
     same = codes.power_of(rows["units"]) == codes.power_of(rows["dislodged"])
@@ -116,8 +116,8 @@ def _check_place(name: str, province: int, unit: int) -> None:
             raise InputError(f"{where}: an army cannot stand at sea")
         return
     coasts = board.coasts_of[province]
-    place = coasts[form - 2] if form > 1 and coasts else province
-    if bool(coasts) != (form > 1) or not board.fleet_next[place].any():
+    location = coasts[form - 2] if form > 1 and coasts else province
+    if bool(coasts) != (form > 1) or not board.fleet_next[location].any():
         raise InputError(f"{where}: no fleet of form {form} can stand there")
 
 
@@ -139,7 +139,7 @@ def check_winner(position: Position) -> None:
     winner, owner = int(position["winner"][0]), position["owner"][0]
     if winner < 0:
         return
-    if (held := int((owner == winner).sum())) < codes.SOLO:
-        raise InputError(f"winner: {POWERS[winner]} has {held} centres; it takes {codes.SOLO} to win")
+    if (centres := int((owner == winner).sum())) < codes.SOLO:
+        raise InputError(f"winner: {POWERS[winner]} has {centres} centres; it takes {codes.SOLO} to win")
     if not bool(position["done"][0]):
         raise InputError(f"winner: {POWERS[winner]}, but done is not true: a game with a winner is over")

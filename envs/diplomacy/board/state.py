@@ -189,34 +189,35 @@ def unit_at(tables: Tables, unit: wp.uint8, location: int) -> wp.uint8:
 
 
 @wp.func
-def landing(tables: Tables, unit: wp.uint8, here: int, target: int) -> int:
-    """Return the location a unit at `here` reaches by moving to `target` without a convoy, or -1 if it cannot.
+def landing(tables: Tables, unit: wp.uint8, location: int, target: int) -> int:
+    """Return the location a unit at `location` reaches by moving to `target` without a convoy, or -1 if it cannot.
 
     For armies a coast is ignored. A fleet ordered to a split province without a coast takes the only one in reach
     (DATC 4.B.2); with two in reach the move is illegal (4.B.1).
     """
     if form_of(unit) == 0:
         province = tables.province_of[target]
-        if tables.army_next[here, province] != wp.uint8(0):
+        if tables.army_next[location, province] != wp.uint8(0):
             return province
         return -1
-    if tables.fleet_next[here, target] != wp.uint8(0):
+    if tables.fleet_next[location, target] != wp.uint8(0):
         return target
     if target >= PROVINCES or tables.first_coast[target] < 0:
         return -1
     first = tables.first_coast[target]
-    one, other = tables.fleet_next[here, first] != wp.uint8(0), tables.fleet_next[here, first + 1] != wp.uint8(0)
-    if one == other:
+    to_first = tables.fleet_next[location, first] != wp.uint8(0)
+    to_second = tables.fleet_next[location, first + 1] != wp.uint8(0)
+    if to_first == to_second:
         return -1
-    return wp.where(one, first, first + 1)
+    return wp.where(to_first, first, first + 1)
 
 
 @wp.func
-def can_reach(tables: Tables, unit: wp.uint8, here: int, province: int) -> bool:
-    """Return whether a unit at `here` could move to any part of a province without a convoy, as supports require."""
+def can_reach(tables: Tables, unit: wp.uint8, location: int, province: int) -> bool:
+    """Return whether a unit at `location` could move to any part of a province without a convoy, as for supports."""
     if form_of(unit) == 0:
-        return tables.army_next[here, province] != wp.uint8(0)
-    return tables.fleet_reach[here, province] != wp.uint8(0)
+        return tables.army_next[location, province] != wp.uint8(0)
+    return tables.fleet_reach[location, province] != wp.uint8(0)
 
 
 @wp.func
@@ -229,13 +230,13 @@ def connected(tables: Tables, fleets: wp.uint32, start: int) -> wp.uint32:
 def spread(tables: Tables, fleets: wp.uint32, begin: wp.uint32) -> wp.uint32:
     """Return the seas among `fleets` that are connected to those in `begin`, a subset; all as bits."""
     reached = wp.uint32(begin)
-    left = wp.uint32(begin)
+    frontier = wp.uint32(begin)
     # Every sea is taken once. m & -m isolates the lowest bit of m; the bits below it are as many as its number.
-    while left != wp.uint32(0):
-        sea = int(wp.bit_count((left & (~left + wp.uint32(1))) - wp.uint32(1)))
+    while frontier != wp.uint32(0):
+        sea = int(wp.bit_count((frontier & (~frontier + wp.uint32(1))) - wp.uint32(1)))
         fresh = tables.sea_next[sea] & fleets & ~reached
         reached = reached | fresh
-        left = (left & (left - wp.uint32(1))) | fresh
+        frontier = (frontier & (frontier - wp.uint32(1))) | fresh
     return reached
 
 

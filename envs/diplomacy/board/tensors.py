@@ -56,10 +56,10 @@ def board_tensors(device: torch.device) -> BoardTensors:
     board = standard_board()
     tables = board_tables(board)
     province_of, landings, reach = (tables[name] for name in ("province_of", "landings", "reach"))
-    places = np.arange(codes.NUM_PROVINCES)
-    fleets = [(place, *(coasts or (place, place))) for place, coasts in enumerate(board.coasts_of)]
-    rows = np.concatenate([places[:, None], codes.NUM_LOCATIONS + np.array(fleets)], axis=1)
-    reaches = (reach[:, :, None] == places).any(axis=1)  # [R, P]
+    provinces = np.arange(codes.NUM_PROVINCES)
+    fleets = [(province, *(coasts or (province, province))) for province, coasts in enumerate(board.coasts_of)]
+    rows = np.concatenate([provinces[:, None], codes.NUM_LOCATIONS + np.array(fleets)], axis=1)
+    reaches = (reach[:, :, None] == provinces).any(axis=1)  # [R, P]
     near = board.army_next | reaches[rows[:, 1:]].any(axis=1)
     arrays = {
         "home": board.home,

@@ -21,8 +21,8 @@ FINE = wp.constant(1 << 24)  # Steps of `fraction`: a float32 holds 24 bits exac
 def begin(games: Games, game: int, seed: int, drawer: int, sink: OrderSink) -> None:
     """Open a sink for a drawer in the current phase: the province of a unit, or `of_power`."""
     phase = PHASES * int(games.year[game]) + int(games.phase[game])
-    own = wp.rand_init(seed, games.game_id[game])
-    open_sink(sink, wp.rand_init(int(own), DRAWERS * phase + drawer))
+    game_state = wp.rand_init(seed, games.game_id[game])
+    open_sink(sink, wp.rand_init(int(game_state), DRAWERS * phase + drawer))
 
 
 @wp.func

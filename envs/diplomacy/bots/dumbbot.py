@@ -47,7 +47,7 @@ def retreat_units(
     games: Games, tables: Tables, game: int, nodes: NodeValues, plan: DumbBotPlan, power: int, sink: OrderSink
 ) -> None:
     """Write a power's retreats."""
-    left = int(0)
+    undecided = int(0)
     for province in range(PROVINCES):
         plan.comer[province] = ALONE
         plan.fate[province] = NONE
@@ -55,9 +55,9 @@ def retreat_units(
         if unit != wp.uint8(0):
             if power_of(unit) == power:
                 plan.fate[province] = UNDECIDED
-                left += 1
-    while left > 0:
-        province = pick_undecided(plan, left, sink)
+                undecided += 1
+    while undecided > 0:
+        province = pick_undecided(plan, undecided, sink)
         row, n = row_of(tables, games.dislodged[game, province], province), int(0)
         for target in range(LOCATIONS):
             if can_retreat(games, tables, game, province, target) == target:
@@ -70,7 +70,7 @@ def retreat_units(
             order = RETREAT + ((chosen % LOCATIONS) << TARGET)
         games.orders[game, province] = order
         plan.fate[province] = LEAVES
-        left -= 1
+        undecided -= 1
 
 
 @wp.func

@@ -54,10 +54,10 @@ def choose(nodes: NodeValues, plan: DumbBotPlan, n: int, sink: OrderSink) -> int
     at = int(0)
     going = bool(n > 1)
     while going:
-        here, following = float(nodes.value[plan.row[at]]), float(nodes.value[plan.row[at + 1]])
+        current, following = float(nodes.value[plan.row[at]]), float(nodes.value[plan.row[at + 1]])
         stay = float(0.0)
-        if here > 0.0:
-            stay = wp.min(1.0, 5.0 * wp.abs(here - following) / here)
+        if current > 0.0:
+            stay = wp.min(1.0, 5.0 * wp.abs(current - following) / current)
         going = fraction(sink) < 0.5 * (1.0 - stay)
         if going:
             at += 1
@@ -68,15 +68,15 @@ def choose(nodes: NodeValues, plan: DumbBotPlan, n: int, sink: OrderSink) -> int
 @wp.func
 def remove(plan: DumbBotPlan, n: int, at: int) -> int:
     """Remove one node from the list of `n`; return `n - 1`."""
-    for place in range(at, n - 1):
-        plan.row[place] = plan.row[place + 1]
+    for entry in range(at, n - 1):
+        plan.row[entry] = plan.row[entry + 1]
     return n - 1
 
 
 @wp.func
-def pick_undecided(plan: DumbBotPlan, left: int, sink: OrderSink) -> int:
-    """Return the province of one of the `left` undecided units, each equally likely."""
-    skip = draw(sink, left)
+def pick_undecided(plan: DumbBotPlan, undecided: int, sink: OrderSink) -> int:
+    """Return the province of one of the `undecided` undecided units, each equally likely."""
+    skip = draw(sink, undecided)
     for province in range(PROVINCES):
         if plan.fate[province] == UNDECIDED:
             if skip == 0:

@@ -58,7 +58,6 @@ def decide(
     game: int,
     nodes: NodeValues,
     plan: DumbBotPlan,
-    power: int,
     province: int,
     sink: OrderSink,
 ) -> int:
@@ -96,17 +95,16 @@ def decide_all(
     game: int,
     nodes: NodeValues,
     plan: DumbBotPlan,
-    power: int,
     province: int,
     sink: OrderSink,
 ) -> int:
     """Order a unit and those it depends on, depth first; return their number."""
     depth, done = int(1), int(0)
-    # An explicit stack, as kernels have no recursion; at most 34 deep, since WAITING units are never chosen again.
+    # An explicit stack, since kernels cannot recurse; at most 34 deep, since WAITING units are never chosen again.
     plan.waiting[0] = province
     plan.fate[province] = WAITING
     while depth > 0:
-        first = decide(games, tables, game, nodes, plan, power, plan.waiting[depth - 1], sink)
+        first = decide(games, tables, game, nodes, plan, plan.waiting[depth - 1], sink)
         if first == ALONE:
             depth -= 1
             done += 1
@@ -118,7 +116,7 @@ def decide_all(
 
 
 @wp.func
-def use_holds(games: Games, tables: Tables, game: int, nodes: NodeValues, plan: DumbBotPlan, power: int) -> None:
+def use_holds(games: Games, tables: Tables, game: int, nodes: NodeValues, plan: DumbBotPlan) -> None:
     """Replace holds by useful supports of own units that move to, or stay in, the most valuable place."""
     for province in range(PROVINCES):
         if plan.fate[province] == STAYS and games.orders[game, province] == HOLD:
@@ -144,14 +142,14 @@ def move_units(
     games: Games, tables: Tables, game: int, nodes: NodeValues, plan: DumbBotPlan, power: int, sink: OrderSink
 ) -> None:
     """Write a power's orders for a movement phase."""
-    left = int(0)
+    undecided = int(0)
     for province in range(PROVINCES):
         plan.comer[province] = ALONE
         plan.fate[province] = NONE
         if has_unit(games, game, province, power):
             plan.fate[province] = UNDECIDED
-            left += 1
-    while left > 0:
-        unit = pick_undecided(plan, left, sink)
-        left -= decide_all(games, tables, game, nodes, plan, power, unit, sink)
-    use_holds(games, tables, game, nodes, plan, power)
+            undecided += 1
+    while undecided > 0:
+        unit = pick_undecided(plan, undecided, sink)
+        undecided -= decide_all(games, tables, game, nodes, plan, unit, sink)
+    use_holds(games, tables, game, nodes, plan)

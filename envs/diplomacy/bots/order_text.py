@@ -38,11 +38,11 @@ def spelling(games: Games, tables: Tables, game: int, order: int, number: int) -
     mover = games.units[game, other_of(order)]
     if form_of(mover) == 0:
         return -1
-    here, found = location_of(tables, mover, other_of(order)), int(0)
+    origin, reached = location_of(tables, mover, other_of(order)), int(0)
     for coast in range(first, first + 2):
-        if tables.fleet_next[here, coast] != wp.uint8(0):
-            found += 1
-            if found == number:
+        if tables.fleet_next[origin, coast] != wp.uint8(0):
+            reached += 1
+            if reached == number:
                 return order + ((coast - target_of(order)) << TARGET)
     return -1
 

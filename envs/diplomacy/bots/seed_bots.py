@@ -71,11 +71,11 @@ def shuffled_units(games: Games, game: int, scene: Scene, power: int, units: wp.
     """Write the scene's numbers of a power's units into `units` in random order; return how many they are."""
     n = int(0)
     for unit in range(scene.n):
-        if has_unit(games, game, scene.place[unit], power):
+        if has_unit(games, game, scene.province[unit], power):
             # Insert at a random place: the unit that was there goes to the end.
-            place = draw(sink, n + 1)
-            units[n] = units[place]
-            units[place] = unit
+            slot = draw(sink, n + 1)
+            units[n] = units[slot]
+            units[slot] = unit
             n += 1
     return n
 
@@ -98,14 +98,14 @@ def move_power(
     begin(games, game, seed, of_power(power), sink)
     n = shuffled_units(games, game, scene, power, units, sink)
     for turn in range(n):
-        province = scene.place[units[turn]]
+        province = scene.province[units[turn]]
         choice.aim = aim_of(bot)
         if bot == COORDINATED_SEED and turn > 0:
             choice.aim = HELP
         begin(games, game, seed, province, sink)
         movement_orders(games, tables, game, scene, units[turn], sink)
-        kept = keep_best(games, tables, game, values, choice, province, sink.tally[0])
-        order = choice.best[draw(sink, kept)]
+        best = keep_best(games, tables, game, values, choice, province, sink.tally[0])
+        order = choice.best[draw(sink, best)]
         games.orders[game, province] = order
         if turn == 0:
             choice.goal = target_of(order)
@@ -132,22 +132,22 @@ def retreat_power(
             if power_of(unit) == power:
                 begin(games, game, seed, province, sink)
                 retreat_orders(games, tables, game, province, sink)
-                kept = keep_best(games, tables, game, values, choice, province, sink.tally[0])
-                games.orders[game, province] = choice.best[draw(sink, kept)]
+                best = keep_best(games, tables, game, values, choice, province, sink.tally[0])
+                games.orders[game, province] = choice.best[draw(sink, best)]
 
 
 @wp.func
 def build_anywhere(games: Games, tables: Tables, game: int, power: int, limit: int, sink: OrderSink) -> None:
     """Draw a build or none for every free home centre, until `limit` are ordered."""
-    left = int(limit)
+    remaining = int(limit)
     for province in range(PROVINCES):
         if is_free_home(games, tables, game, power, province):
             sink.tally[0] = 0
             build_orders(tables, province, sink)
             pick = draw(sink, sink.tally[0] + 1)
-            if pick < sink.tally[0] and left > 0:
+            if pick < sink.tally[0] and remaining > 0:
                 games.orders[game, province] = sink.listed[pick]
-                left -= 1
+                remaining -= 1
 
 
 @wp.func
@@ -214,7 +214,7 @@ def seed_bots_kernel(games: Games, tables: Tables, near: SeedNeighbours, seed: i
         return
     # 34 units, 75 provinces, 1082 legal orders of a unit at most, each in three spellings at most.
     tally = wp.zeros(shape=(3,), dtype=int)
-    place = wp.zeros(shape=(34,), dtype=int)
+    provinces = wp.zeros(shape=(34,), dtype=int)
     row = wp.zeros(shape=(34,), dtype=int)
     voyages = wp.zeros(shape=(34,), dtype=wp.uint64)
     seas = wp.zeros(shape=(34,), dtype=wp.uint32)
@@ -231,7 +231,7 @@ def seed_bots_kernel(games: Games, tables: Tables, near: SeedNeighbours, seed: i
     sink.listed = wp.array(ptr=listed.ptr, shape=(1082,), dtype=int)
     sink.preference = ANY
     scene = Scene()
-    scene.place = wp.array(ptr=place.ptr, shape=(34,), dtype=int)
+    scene.province = wp.array(ptr=provinces.ptr, shape=(34,), dtype=int)
     scene.row = wp.array(ptr=row.ptr, shape=(34,), dtype=int)
     scene.voyages = wp.array(ptr=voyages.ptr, shape=(34,), dtype=wp.uint64)
     scene.seas = wp.array(ptr=seas.ptr, shape=(34,), dtype=wp.uint32)

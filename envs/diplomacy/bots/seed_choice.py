@@ -79,15 +79,15 @@ def keep_best(
     games: Games, tables: Tables, game: int, values: SeedValues, choice: SeedChoice, province: int, listed: int
 ) -> int:
     """Write the best of the `listed` orders of a unit, in all spellings, into `choice.best`; return their number."""
-    kept, best = int(0), wp.float64(LOWEST)
+    count, best = int(0), wp.float64(LOWEST)
     for number in range(listed):
-        for way in range(SPELLINGS):
-            order = spelling(games, tables, game, choice.listed[number], way)
+        for variant in range(SPELLINGS):
+            order = spelling(games, tables, game, choice.listed[number], variant)
             if order >= 0:
                 score = seed_score(games, tables, game, values, choice, province, order)
                 if score > best:
-                    kept, best = 0, score
+                    count, best = 0, score
                 if score == best:
-                    choice.best[kept] = order
-                    kept += 1
-    return kept
+                    choice.best[count] = order
+                    count += 1
+    return count

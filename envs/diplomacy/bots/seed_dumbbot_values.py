@@ -35,7 +35,7 @@ UNOWNED = wp.constant(5)
 class SeedNeighbours:
     """Neighbour lists of the provinces, as far as they count."""
 
-    found: wp.array2d[int]
+    named: wp.array2d[int]
     """[P, 12] neighbours named in capitals and without a coast; padded with -1"""
     number: wp.array[int]
     """[P] number of all neighbours"""
@@ -57,41 +57,41 @@ class SeedValues:
 def seed_neighbours(device: str) -> SeedNeighbours:
     """Return the neighbour lists on a device, the same struct at every call."""
     matrix, number = neighbour_lists(standard_board())
-    found = SeedNeighbours()
-    found.found = wp.array(padded(matrix, SIDES + 1), device=device)
-    found.number = wp.array(number, device=device)
-    return found
+    neighbours = SeedNeighbours()
+    neighbours.named = wp.array(padded(matrix, SIDES + 1), device=device)
+    neighbours.number = wp.array(number, device=device)
+    return neighbours
 
 
 def neighbour_lists(board: Board) -> tuple[np.ndarray, np.ndarray]:
     """Return the neighbours found again, bool [P, P], and the number of all, int32 [P]."""
     size = len(board.provinces)
     matrix, number = np.zeros((size, size), dtype=bool), np.zeros(size, dtype=np.int32)
-    for here in range(size):
-        own = board.fleet_next[[here, *board.coasts_of[here]]].any(axis=0)  # bool [L]
-        for there in range(size):
-            coasts = int(own[list(board.coasts_of[there])].sum())
-            if coasts and not board.coasts_of[here]:
-                number[here] += coasts  # BUL/EC and BUL/SC, two neighbours, neither of them found.
-            elif coasts or own[there] or board.army_next[here, there]:
-                by_land = INLAND in (board.terrain[here], board.terrain[there])
-                number[here] += 1
-                matrix[here, there] = coasts or own[there] or by_land
-        number[here] += board.provinces[here] in SWISS
+    for province in range(size):
+        touching = board.fleet_next[[province, *board.coasts_of[province]]].any(axis=0)  # bool [L]
+        for other in range(size):
+            coasts = int(touching[list(board.coasts_of[other])].sum())
+            if coasts and not board.coasts_of[province]:
+                number[province] += coasts  # BUL/EC and BUL/SC, two neighbours, neither of them found.
+            elif coasts or touching[other] or board.army_next[province, other]:
+                by_land = INLAND in (board.terrain[province], board.terrain[other])
+                number[province] += 1
+                matrix[province, other] = coasts or touching[other] or by_land
+        number[province] += board.provinces[province] in SWISS
     return matrix, number
 
 
 @wp.func
 def units_near(games: Games, near: SeedNeighbours, game: int, province: int, power: int) -> int:
     """Count a power's units in the neighbours of a province."""
-    found, side = int(0), int(0)
-    while near.found[province, side] >= 0:
-        unit = games.units[game, near.found[province, side]]
+    count, side = int(0), int(0)
+    while near.named[province, side] >= 0:
+        unit = games.units[game, near.named[province, side]]
         if unit != wp.uint8(0):
             if power_of(unit) == power:
-                found += 1
+                count += 1
         side += 1
-    return found
+    return count
 
 
 @wp.func
@@ -120,8 +120,8 @@ def blur(near: SeedNeighbours, values: SeedValues, weight: wp.float64) -> None:
     for province in range(PROVINCES):
         if values.valued[province] != wp.uint8(0):
             total, side = wp.float64(0.0), int(0)
-            while near.found[province, side] >= 0:
-                total += values.last[near.found[province, side]]
+            while near.named[province, side] >= 0:
+                total += values.last[near.named[province, side]]
                 side += 1
             mean = total / wp.float64(near.number[province])
             values.value[province] = values.last[province] + mean * weight / HUNDRED
@@ -133,16 +133,16 @@ def evaluate_provinces(
 ) -> None:
     """Fill `values` for a power."""
     for province in range(PROVINCES):
-        known = tables.centre_of[province] >= 0 or games.units[game, province] != wp.uint8(0)
-        values.valued[province] = wp.uint8(wp.where(known, 1, 0))
+        counts = tables.centre_of[province] >= 0 or games.units[game, province] != wp.uint8(0)
+        values.valued[province] = wp.uint8(wp.where(counts, 1, 0))
         base = base_value(games, tables, near, game, power, province)
         values.value[province] = HUNDRED * wp.float64(base)
     for number in range(PASSES):
         blur(near, values, WEIGHTS[number])
     for province in range(PROVINCES):
         if values.valued[province] != wp.uint8(0):
-            own, rivals = units_near(games, near, game, province, power), int(0)
+            friends, rivals = units_near(games, near, game, province, power), int(0)
             for other in range(POWERS):
                 if other != power:
                     rivals = wp.max(rivals, units_near(games, near, game, province, other))
-            values.value[province] = values.value[province] + THOUSAND * wp.float64(own - rivals)
+            values.value[province] = values.value[province] + THOUSAND * wp.float64(friends - rivals)

@@ -58,7 +58,7 @@ def is_simple(bot: int) -> bool:
 
 @wp.func
 def bot_of(games: Games, game: int, unit: wp.uint8) -> int:
-    """Return the bot that orders a unit, -1 if it is none of these."""
+    """Return the bot that orders a unit, -1 for any other player."""
     if unit == wp.uint8(0):
         return NO_BOT
     bot = games.players[game, power_of(unit)]
@@ -81,20 +81,20 @@ def preference_of(bot: int) -> int:
 
 
 @wp.func
-def choose_attackers(games: Games, tables: Tables, game: int, scene: Scene, seed: int, sink: OrderSink) -> wp.uint64:
+def choose_attackers(games: Games, game: int, scene: Scene, seed: int, sink: OrderSink) -> wp.uint64:
     """Return the attacking units of coordinated powers, one each, as a set."""
     attackers = wp.uint64(0)
     for power in range(POWERS):
         if games.players[game, power] == COORDINATED:
             begin(games, game, seed, of_power(power), sink)
-            seen, chosen = int(0), int(0)
+            count, chosen = int(0), int(0)
             for unit in range(scene.n):
-                if has_unit(games, game, scene.place[unit], power):
-                    seen += 1
+                if has_unit(games, game, scene.province[unit], power):
+                    count += 1
                     # Reservoir sampling: each of the power's units is equally likely.
-                    if draw(sink, seen) == 0:
+                    if draw(sink, count) == 0:
                         chosen = unit
-            if seen > 0:
+            if count > 0:
                 attackers = attackers | (wp.uint64(1) << wp.uint64(chosen))
     return attackers
 
@@ -119,12 +119,12 @@ def help_attack(games: Games, tables: Tables, game: int, province: int, attacker
 @wp.func
 def choose_movement(games: Games, tables: Tables, game: int, scene: Scene, seed: int, sink: OrderSink) -> None:
     """Write movement orders; attackers come first, since the others support their moves."""
-    attackers = choose_attackers(games, tables, game, scene, seed, sink)
+    attackers = choose_attackers(games, game, scene, seed, sink)
     # Province of each power's attacker, -1 for none.
     leader = wp.vector(-1, length=7, dtype=int)
     for turn in range(2):
         for unit in range(scene.n):
-            province = scene.place[unit]
+            province = scene.province[unit]
             bot = bot_of(games, game, games.units[game, province])
             attacks = (attackers >> wp.uint64(unit)) & wp.uint64(1) == wp.uint64(1)
             if bot != NO_BOT and attacks == (turn == 0):
@@ -134,7 +134,7 @@ def choose_movement(games: Games, tables: Tables, game: int, scene: Scene, seed:
                     order = help_attack(games, tables, game, province, leader[power])
                 if order == 0:
                     sink.preference = wp.where(turn == 0, MOVES_FIRST, preference_of(bot))
-                    sink.place = province
+                    sink.province = province
                     begin(games, game, seed, province, sink)
                     movement_orders(games, tables, game, scene, unit, sink)
                     order = sink.tally[1]
@@ -199,7 +199,7 @@ def bots_kernel(games: Games, tables: Tables, seed: int, first: int) -> None:
     if not any_plays(games, game):
         return
     tally = wp.zeros(shape=(4,), dtype=int)
-    place = wp.zeros(shape=(34,), dtype=int)
+    provinces = wp.zeros(shape=(34,), dtype=int)
     row = wp.zeros(shape=(34,), dtype=int)
     voyages = wp.zeros(shape=(34,), dtype=wp.uint64)
     seas = wp.zeros(shape=(34,), dtype=wp.uint32)
@@ -216,7 +216,7 @@ def bots_kernel(games: Games, tables: Tables, seed: int, first: int) -> None:
                 choose_adjustments(games, tables, game, power, sink)
     elif phase == SPRING or phase == FALL:
         scene = Scene()
-        scene.place = wp.array(ptr=place.ptr, shape=(34,), dtype=int)
+        scene.province = wp.array(ptr=provinces.ptr, shape=(34,), dtype=int)
         scene.row = wp.array(ptr=row.ptr, shape=(34,), dtype=int)
         scene.voyages = wp.array(ptr=voyages.ptr, shape=(34,), dtype=wp.uint64)
         scene.seas = wp.array(ptr=seas.ptr, shape=(34,), dtype=wp.uint32)

@@ -46,8 +46,8 @@ def marks(phase: Phase, done: Sequence[OrderOutcome]) -> list[OrderMark]:
     """Return the marks of a phase's outcomes, supports first, so that moves are drawn on top."""
     routes = {standard_board().province_of[outcome.start]: _way(outcome) for outcome in done if outcome.kind == "move"}
     order = {"convoy": 0, "support": 1, "hold": 2, "move": 3}
-    made = [_mark(outcome, phase, routes) for outcome in done]
-    return sorted(made, key=lambda mark: order.get(mark.outcome.kind, 4))
+    drawn = [_mark(outcome, phase, routes) for outcome in done]
+    return sorted(drawn, key=lambda mark: order.get(mark.outcome.kind, 4))
 
 
 def dashes(line: np.ndarray, on: float, off: float) -> list[np.ndarray]:
@@ -110,7 +110,7 @@ def _way(outcome: OrderOutcome) -> np.ndarray:
     """Return the line of a move, from unit position to unit position."""
     if outcome.by_sea is None:
         return _bent(_place(outcome.start), _place(outcome.target))
-    return _wavy(np.stack([_place(place) for place in (outcome.start, *outcome.by_sea, outcome.target)]))
+    return _wavy(np.stack([_place(location) for location in (outcome.start, *outcome.by_sea, outcome.target)]))
 
 
 def _place(location: int) -> np.ndarray:

@@ -115,11 +115,11 @@ class _MapCanvas:
             self.line(border.line, *_BORDERS[border.kind])
         for code, outline in drawing.islands:
             self.fill(outline, colors[code], ink=palette.COAST_INK)
-        for number, place in enumerate(drawing.centres):
+        for number, point in enumerate(drawing.centres):
             power = int(owner[number])
-            self.disc(place, 4.5, palette.POWER_COLORS[power] if power >= 0 else (255, 255, 255), ink=palette.INK)
-        for code, place in zip(board.provinces, drawing.labels, strict=True):
-            self.text(place, code)
+            self.disc(point, 4.5, palette.POWER_COLORS[power] if power >= 0 else (255, 255, 255), ink=palette.INK)
+        for code, point in zip(board.provinces, drawing.labels, strict=True):
+            self.text(point, code)
 
     def text(self, at: np.ndarray, words: str) -> None:
         font = _font(max(round(11 * self.scale), 8))
@@ -127,21 +127,21 @@ class _MapCanvas:
 
     def unit(self, unit: int, province: int, shift: np.ndarray | float = 0.0) -> None:
         """Draw an army or a fleet, outlined in red if it has to retreat."""
-        place = outlines.standard_drawing().units[unit_location(unit, province)] + shift
+        point = outlines.standard_drawing().units[unit_location(unit, province)] + shift
         ink = palette.INK if np.isscalar(shift) else palette.FAILURE
-        self.piece(place, (unit - 1) % codes.NUM_POWERS, fleet=unit > codes.NUM_POWERS, ink=ink)
+        self.piece(point, (unit - 1) % codes.NUM_POWERS, fleet=unit > codes.NUM_POWERS, ink=ink)
 
-    def piece(self, place: np.ndarray, power: int, *, fleet: bool, ink: Color = palette.INK) -> None:
+    def piece(self, point: np.ndarray, power: int, *, fleet: bool, ink: Color = palette.INK) -> None:
         """Draw a power's army or fleet at any place."""
         color = palette.POWER_COLORS[power]
         if fleet:
             for shape in (HULL, SAIL):
-                self.fill(place + np.array(shape), color, ink=ink)
+                self.fill(point + np.array(shape), color, ink=ink)
             return
         half = np.array([[-10, -7.5], [10, -7.5], [10, 7.5], [-10, 7.5]])
-        self.fill(place + half, color, ink=ink)
+        self.fill(point + half, color, ink=ink)
         for corner in (0, 1):
-            self.line(place + half[[corner, corner + 2]], ink, 1.0)
+            self.line(point + half[[corner, corner + 2]], ink, 1.0)
 
     def mark(self, mark: arrows.OrderMark) -> None:
         """Draw an order, with a dark edge for contrast with its power's own land."""
@@ -168,14 +168,14 @@ class _MapCanvas:
             return []
         return arrows.dashes(mark.line, *_DASHES[mark.outcome.kind]) if mark.outcome.kind in _DASHES else [mark.line]
 
-    def head(self, line: np.ndarray, color: Color, more: float) -> None:
+    def head(self, line: np.ndarray, color: Color, edge: float) -> None:
         """Draw a triangle with its tip at the line's end."""
         ahead = line[-1] - line[max(len(line) - 3, 0)]
         ahead = ahead / max(float(np.hypot(*ahead)), 1e-9)
         across = ahead[::-1] * (1, -1)
-        back = line[-1] - (9 + more) * ahead
-        tip = line[-1] + (2 + 1.5 * more) * ahead
-        self.pen.polygon(self.at(np.stack([tip, back + (5 + more) * across, back - (5 + more) * across])), fill=color)
+        back = line[-1] - (9 + edge) * ahead
+        tip = line[-1] + (2 + 1.5 * edge) * ahead
+        self.pen.polygon(self.at(np.stack([tip, back + (5 + edge) * across, back - (5 + edge) * across])), fill=color)
 
 
 def gif_bytes(phases: Sequence[Phase], *, size: tuple[int, int] = (640, 480)) -> bytes:

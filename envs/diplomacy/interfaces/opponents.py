@@ -47,8 +47,8 @@ class PowerOpponents:
         self._batch.draw_orders(self.seed)
         for power, player in self.players.items():
             if not isinstance(player, str):
-                own = torch.tensor([[power == name for name in POWERS]], device=self._batch.device)
-                player.write(self._batch, own & (self._batch.done == 0).unsqueeze(1))
+                seat = torch.tensor([[power == name for name in POWERS]], device=self._batch.device)
+                player.write(self._batch, seat & (self._batch.done == 0).unsqueeze(1))
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,11 @@ class OrderView:
 
     @cached_property
     def legal(self) -> dict[str, tuple[str, ...]]:
-        """Legal orders as text by province, without the default order of the phase where it has no words."""
+        """Legal orders as text by province, without the default order of the phase where that cannot be written."""
         units = self.row["dislodged" if int(self.row["phase"]) in codes.RETREATS else "units"]
         return {
-            location_name(place): tuple(order_words(order, place, int(units[place])) for order in listed if order)
-            for place, listed in self.slots
+            location_name(at): tuple(order_words(order, at, int(units[at])) for order in listed if order)
+            for at, listed in self.slots
         }
 
     @property
@@ -85,12 +85,14 @@ class OrderView:
     def orders(self, lines: Sequence[str], name: str) -> dict[int, int]:
         """Return order codes by province from the answer `lines` of the opponent `name`; units without one hold.
 
-        Raises `InputError` for the first line that is no legal order.
+        Raises `InputError` for the first line that is not a legal order.
         """
         try:
             action, answers = action_of(lines, self.power, self.slots, self.row)
         except InputError as error:
-            raise InputError(f"opponent {name}: act returned no list of orders for {self.power} ({error})") from error
+            raise InputError(
+                f"opponent {name}: act did not return a list of orders for {self.power} ({error})"
+            ) from error
         for line in answers:
             if line.problem:
                 where = f"as {self.power} in {self.phase}"

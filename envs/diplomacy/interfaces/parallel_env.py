@@ -165,7 +165,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, slots.Observation, np.ndarray]):
     | --- | --- | --- |
     | last_year | 1935 | the game ends as a draw after this year, from 1901 to 30000 |
     | reward | sum_of_squares | sum_of_squares, draw_size, centres, solo, dense, strategic, or weights of several |
-    | opponents | None | powers that are no agents, `{"ITALY": "dumbbot"}` ([players](../opponents.md#diplomacy)) |
+    | opponents | None | powers that are not agents, `{"ITALY": "dumbbot"}` ([players](../opponents.md#diplomacy)) |
     | illegal | raise | what an order that is not listed does: raise, or hold |
     | render_mode | None | ansi: `render()` returns the board in words; rgb_array: a picture; human: a window shows it |
 
@@ -237,8 +237,8 @@ class DiplomacyParallelEnv(ParallelEnv[str, slots.Observation, np.ndarray]):
         self._opponents.seed = seed or 0
         self._slots = slots.slots_by_power(self._batch.legal_orders(0), row)
         self._show()
-        told = slots.infos(row, self.agents, self._slots, staying=self.agents, lives=lives)
-        return slots.observations(self._views(), self.agents, self._slots), told
+        infos = slots.infos(row, self.agents, self._slots, staying=self.agents, lives=lives)
+        return slots.observations(self._views(), self.agents, self._slots), infos
 
     def step(
         self, actions: dict[str, np.ndarray]
@@ -290,7 +290,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, slots.Observation, np.ndarray]):
         return choices(self.row(), dict(self._slots.get(agent, [])), power)
 
     def prompt(self, agent: str, rules: PromptRules | None = None) -> Prompt:
-        """Return the prompt for an agent's orders to a language model; its text is empty if there are none to give."""
+        """Return the prompt for an agent's orders to a language model; its text is empty without orders to give."""
         menu, row = self.choices(agent), self.row()
         rules, last_year = rules or PromptRules(), self.last_year
         text = render(row, menu.power, menu, rules, last_year=last_year) if menu.lines else ""

@@ -124,7 +124,7 @@ def choice_space() -> MultiDiscrete:
 def action_masks(agents: Sequence[str], slots: Slots) -> np.ndarray:
     """Return the masks of listed orders, int8 [agents, 17 * MAX_ORDERS]; a slot without a unit allows only 0."""
     numbers = [[len(listed) for _, listed in slots[agent]] for agent in agents]
-    padded = np.array([held + [1] * (SLOTS - len(held)) for held in numbers], dtype=np.int64).reshape(-1, SLOTS)
+    padded = np.array([counts + [1] * (SLOTS - len(counts)) for counts in numbers], dtype=np.int64).reshape(-1, SLOTS)
     table = masks(MAX_ORDERS, torch.device("cpu")).numpy().view(np.int8)
     return table.take(padded, axis=0).reshape(len(agents), -1)
 
@@ -134,11 +134,11 @@ def check_action(action: Any, slots: Sequence[Slot], whose: str, *, lenient: boo
     try:
         array = np.asarray(action)
     except ValueError:  # Lists of different lengths.
-        raise ValueError(f"{whose}: {action!r} is no array; give the number of an order for every slot") from None
+        raise ValueError(f"{whose}: {action!r} is not an array; give the number of an order for every slot") from None
     if array.shape != (SLOTS,):
         raise ValueError(f"{whose}: shape {array.shape} is not ({SLOTS},); give the number of an order for every slot")
     if array.dtype != np.int64 and not np.issubdtype(array.dtype, np.integer):
-        raise ValueError(f"{whose}: type {array.dtype} is no integer; give the numbers of listed orders")
+        raise ValueError(f"{whose}: type {array.dtype} is not an integer type; give the numbers of listed orders")
     most = [len(listed) for _, listed in slots] + [1] * (SLOTS - len(slots))
     wrong = [slot for slot, number in enumerate(array.tolist()) if not 0 <= number < most[slot]]
     if wrong and not lenient:
@@ -157,8 +157,8 @@ def check_action(action: Any, slots: Sequence[Slot], whose: str, *, lenient: boo
 def living(row: Row) -> dict[str, bool]:
     """Return whether each power has a centre or a unit, dislodged ones included."""
     units = (*row["units"].tolist(), *row["dislodged"].tolist())
-    there = {(unit - 1) % codes.NUM_POWERS for unit in units if unit} | {*row["owner"].tolist()}
-    return {name: power in there for power, name in enumerate(POWERS)}
+    powers = {(unit - 1) % codes.NUM_POWERS for unit in units if unit} | {*row["owner"].tolist()}
+    return {name: power in powers for power, name in enumerate(POWERS)}
 
 
 def observations(boards: np.ndarray, agents: Sequence[str], slots: Slots) -> dict[str, Observation]:
@@ -173,10 +173,10 @@ def infos(
     row: Row, agents: Sequence[str], slots: Slots, *, staying: Sequence[str], lives: Mapping[str, bool]
 ) -> dict[str, Info]:
     """Return the agents' centres and slots, and the results of those that are not `staying`; `lives` as `living`."""
-    held, winner = row["owner"].tolist(), int(row["winner"])
+    owners, winner = row["owner"].tolist(), int(row["winner"])
     facts: dict[str, Info] = {
         agent: {
-            "centres": held.count(POWERS.index(agent)),
+            "centres": owners.count(POWERS.index(agent)),
             "provinces": np.array([province for province, _ in slots[agent]], dtype=np.int64),
             "orders": [listed for _, listed in slots[agent]],
         }

@@ -74,28 +74,28 @@ def choices(row: Mapping[str, np.ndarray], listed: Mapping[int, np.ndarray], pow
     winter = int(row["phase"]) == codes.WINTER
     units = row["dislodged" if int(row["phase"]) in codes.RETREATS else "units"]
     owed = int(due(*(torch.from_numpy(row[name])[None] for name in ("units", "owner")))[0, power]) if winter else 0
-    own = [place for place in sorted(listed) if _is_for(units, place, power, building=owed > 0)]
-    slots = [_options(listed[place], place, int(units[place]), slot, winter) for slot, place in enumerate(own)]
+    provinces = [province for province in sorted(listed) if _is_for(units, province, power, building=owed > 0)]
+    slots = [_options(listed[at], at, int(units[at]), slot, winter) for slot, at in enumerate(provinces)]
     if not winter:
-        return Choices(power, tuple(own), tuple(slots), len(own))
+        return Choices(power, tuple(provinces), tuple(slots), len(provinces))
     if not owed:
         return Choices(power, (), (), 0)
-    return Choices(power, tuple(own), tuple(slots), abs(owed), 1 if owed > 0 else -1)
+    return Choices(power, tuple(provinces), tuple(slots), abs(owed), 1 if owed > 0 else -1)
 
 
-def _is_for(units: np.ndarray, place: int, power: int, *, building: bool) -> bool:
+def _is_for(units: np.ndarray, province: int, power: int, *, building: bool) -> bool:
     """Return whether a listed province is a slot of the power: its unit, or for builds its free home centre."""
-    if units[place]:
-        return not building and int(units[place] - 1) % codes.NUM_POWERS == power
-    return building and int(standard_board().home[place]) == power
+    if units[province]:
+        return not building and int(units[province] - 1) % codes.NUM_POWERS == power
+    return building and int(standard_board().home[province]) == power
 
 
 @lru_cache(maxsize=1 << 16)
-def _option(order: int, place: int, unit: int, slot: int) -> Option:
-    return Option(write_order(order, place, unit), order, slot)
+def _option(order: int, province: int, unit: int, slot: int) -> Option:
+    return Option(write_order(order, province, unit), order, slot)
 
 
-def _options(listed: np.ndarray, place: int, unit: int, slot: int, winter: bool) -> tuple[Option, ...]:
+def _options(listed: np.ndarray, province: int, unit: int, slot: int, winter: bool) -> tuple[Option, ...]:
     """Return one slot's options, in winter without the empty order."""
     orders = [order for order in listed.tolist() if not (winter and order == codes.NO_ORDER)]
-    return tuple(_option(order, place, unit, slot) for order in orders)
+    return tuple(_option(order, province, unit, slot) for order in orders)

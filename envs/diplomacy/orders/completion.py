@@ -89,9 +89,9 @@ def chosen_by(orders: np.ndarray, choices: Choices) -> tuple[Option, ...]:
     A unit without an order gets its first option. Raises `ValueError` for an order that is not legal.
     """
     reader = _CompletionReader(choices)
-    for place in choices.provinces:
-        order = int(orders[place])
-        if order and (problem := reader.put(place, order)):
+    for province in choices.provinces:
+        order = int(orders[province])
+        if order and (problem := reader.put(province, order)):
             raise ValueError(f"order {order}: {problem}")
     return reader.answer()[0]
 
@@ -130,23 +130,23 @@ class _CompletionReader:
     def __init__(self, choices: Choices) -> None:
         self.choices, self.waived = choices, 0
         self.taken: dict[int, Option] = {}
-        self.slots = {place: slot for slot, place in enumerate(choices.provinces)}
+        self.slots = {province: slot for slot, province in enumerate(choices.provinces)}
 
     def take(self, order: Order | None) -> str:
-        """Add an order, None for a waive; return the error, empty if there is none."""
+        """Add an order, None for a waive; return the error, empty on success."""
         return self._waive() if order is None else self.put(order.province, order.order)
 
-    def put(self, place: int, order: int) -> str:
-        """Add the option for a packed order in a province; return the error, empty if there is none."""
-        here, slot = location_name(place), self.slots.get(place)
+    def put(self, province: int, order: int) -> str:
+        """Add the option for a packed order in a province; return the error, empty on success."""
+        name, slot = location_name(province), self.slots.get(province)
         if slot is None:
-            return f"{POWERS[self.choices.power]} has nothing to order in {here}"
+            return f"{POWERS[self.choices.power]} has nothing to order in {name}"
         options = self.choices.options[slot]
         listed = [option.value for option in options]
         if any(value & codes.KIND_MASK == codes.RETREAT for value in listed):
             order = as_retreat(order)
         number = listed.index(order) if order in listed else find(order, np.array(listed))
-        return self._accept(options[number]) if number >= 0 else f"is not legal in {here} now"
+        return self._accept(options[number]) if number >= 0 else f"is not legal in {name} now"
 
     def answer(self) -> tuple[tuple[Option, ...], int]:
         """Return the complete answer and the number of its lines found in the text."""
@@ -227,17 +227,15 @@ def last_block(lines: Sequence[OrderLine]) -> list[OrderLine]:
     From the last block backwards, blocks belong to the answer until one orders a unit otherwise than those after it.
     """
     answer: dict[int, int] = {}
-    kept, begin = list(lines), len(lines)
+    result, begin = list(lines), len(lines)
     while begin:
         end = begin
         begin = next((at for at in range(end - 1, 0, -1) if lines[at].apart), 0)
-        block = _block(kept, range(begin, end))
-        if any(answer.get(place, order) != order for place, order in block.items()):
-            return [replace(line, orders=(), problem=DRAFT) if line.orders else line for line in kept[:end]] + kept[
-                end:
-            ]
+        block = _block(result, range(begin, end))
+        if any(answer.get(province, order) != order for province, order in block.items()):
+            return [*_refused(result[:end], DRAFT), *result[end:]]
         answer |= block
-    return kept
+    return result
 
 
 def _refused(lines: Sequence[OrderLine], problem: str) -> list[OrderLine]:
@@ -245,20 +243,20 @@ def _refused(lines: Sequence[OrderLine], problem: str) -> list[OrderLine]:
     return [replace(line, orders=(), problem=problem) if line.orders else line for line in lines]
 
 
-def _block(kept: list[OrderLine], places: range) -> dict[int, int]:
+def _block(lines: list[OrderLine], numbers: range) -> dict[int, int]:
     """Return the orders of a block by province; one with a remark gives way to a later one without."""
-    found: dict[int, int] = {}
+    orders: dict[int, int] = {}
     at_line: dict[int, int] = {}
-    for at in places:
-        for order in kept[at].orders:
+    for at in numbers:
+        for order in lines[at].orders:
             if order is None:
                 continue
             before = at_line.get(order.province)
-            if before is None or (kept[before].remarked and not kept[at].remarked and before != at):
-                if before is not None and found[order.province] != order.order:
-                    kept[before] = replace(kept[before], orders=(), problem=DRAFT)
-                found[order.province], at_line[order.province] = order.order, at
-    return found
+            if before is None or (lines[before].remarked and not lines[at].remarked and before != at):
+                if before is not None and orders[order.province] != order.order:
+                    lines[before] = replace(lines[before], orders=(), problem=DRAFT)
+                orders[order.province], at_line[order.province] = order.order, at
+    return orders
 
 
 def _lines(text: str) -> Iterator[str]:
@@ -295,11 +293,11 @@ def _after_marks(line: str) -> Iterator[str]:
 
 def _members(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
-        for key, held in value.items():
+        for key, inner in value.items():
             if key.lower() == "orders" or key.upper() in POWERS:
-                yield from _members(held)
+                yield from _members(inner)
             else:
-                yield f"{key}: {json.dumps(held)[:LONGEST_LINE]}"
+                yield f"{key}: {json.dumps(inner)[:LONGEST_LINE]}"
     elif isinstance(value, list):
         yield from (member if isinstance(member, str) else json.dumps(member)[:LONGEST_LINE] for member in value)
     else:
@@ -326,7 +324,7 @@ def _read(line: str) -> OrderLine:
 
 
 def _orders(text: str) -> tuple[tuple[Order | None, ...], str]:
-    """Return the orders of which a text is made, or the problem of the first part that is none."""
+    """Return the orders of which a text is made, or the problem of the first part that is not an order."""
     try:
         return (_order(text.replace("|", " ")),), ""
     except OrderError as error:

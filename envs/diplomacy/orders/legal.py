@@ -55,7 +55,7 @@ class OrderSink:
     lists_only: int
     """1 if none is to be kept, which saves the draws."""
     preference: int
-    place: int
+    province: int
     """Province of the unit that is ordered; used by preferences only."""
 
 
@@ -64,7 +64,7 @@ class Scene:
     """The `n` units of a game by number, and where each could move."""
 
     n: int
-    place: wp.array[int]
+    province: wp.array[int]
     """[34] province"""
     row: wp.array[int]
     """[34] row of the unit in `Tables.reach` and `Tables.landings`"""
@@ -103,7 +103,7 @@ def draw(sink: OrderSink, below: int) -> int:
 def hand(sink: OrderSink, order: int) -> None:
     """Hand over one order; the k-th one replaces the order kept with probability 1 / k."""
     if sink.preference != ANY:
-        like = preference_score(sink.preference, sink.place, order)
+        like = preference_score(sink.preference, sink.province, order)
         if like < sink.tally[3]:
             return
         if like > sink.tally[3]:
@@ -131,10 +131,10 @@ def write_group(
     sink: OrderSink, first: int, order: int, shift: int, members: wp.uint64, provinces: wp.array[int]
 ) -> None:
     """Write a group into the list, from place `first` on, as far as there is room."""
-    left, at = wp.uint64(members), int(first)
-    while left != wp.uint64(0) and at < sink.listed.shape[0]:
-        sink.listed[at] = order + (provinces[lowest(left)] << shift)
-        left = left & (left - wp.uint64(1))
+    remaining, at = wp.uint64(members), int(first)
+    while remaining != wp.uint64(0) and at < sink.listed.shape[0]:
+        sink.listed[at] = order + (provinces[lowest(remaining)] << shift)
+        remaining = remaining & (remaining - wp.uint64(1))
         at += 1
 
 
@@ -159,10 +159,10 @@ def hand_group(sink: OrderSink, order: int, shift: int, members: wp.uint64, prov
     # One draw for the whole group: a member is kept with probability size / (before + size), each equally likely.
     pick = draw(sink, before + size)
     if pick < size:
-        left = wp.uint64(members)
+        remaining = wp.uint64(members)
         for _ in range(pick):
-            left = left & (left - wp.uint64(1))
-        sink.tally[1] = order + (provinces[lowest(left)] << shift)
+            remaining = remaining & (remaining - wp.uint64(1))
+        sink.tally[1] = order + (provinces[lowest(remaining)] << shift)
 
 
 @wp.func
@@ -175,7 +175,7 @@ def survey(games: Games, tables: Tables, game: int, scene: Scene) -> int:
     for province in range(PROVINCES):
         unit = games.units[game, province]
         if unit != wp.uint8(0):
-            scene.place[n] = province
+            scene.province[n] = province
             scene.row[n] = location_of(tables, unit, province)
             scene.voyages[n] = wp.uint64(0)
             scene.seas[n] = wp.uint32(0)
@@ -225,7 +225,7 @@ def find_detours(tables: Tables, scene: Scene, sea: wp.uint32, detours: wp.array
     for army in range(scene.n):
         if scene.seas[army] & sea != wp.uint32(0):
             passengers = passengers | bit(army)
-            detours[army] = connected(tables, scene.seas[army] & ~sea, scene.place[army])
+            detours[army] = connected(tables, scene.seas[army] & ~sea, scene.province[army])
     return passengers
 
 
@@ -233,11 +233,11 @@ def find_detours(tables: Tables, scene: Scene, sea: wp.uint32, detours: wp.array
 def stranded(tables: Tables, scene: Scene, goal: int, passengers: wp.uint64, detours: wp.array[wp.uint32]) -> wp.uint64:
     """Return the armies that could come to a province only by the convoy of the fleet that would support them."""
     armies = wp.uint64(0)
-    left = scene.comers[goal] & passengers
-    while left != wp.uint64(0):
-        army = lowest(left)
-        left = left & (left - wp.uint64(1))
-        if tables.army_next[scene.place[army], goal] == wp.uint8(0):
+    remaining = scene.comers[goal] & passengers
+    while remaining != wp.uint64(0):
+        army = lowest(remaining)
+        remaining = remaining & (remaining - wp.uint64(1))
+        if tables.army_next[scene.province[army], goal] == wp.uint8(0):
             if detours[army] & tables.shore[goal] == wp.uint32(0):
                 armies = armies | bit(army)
     return armies
@@ -246,7 +246,7 @@ def stranded(tables: Tables, scene: Scene, goal: int, passengers: wp.uint64, det
 @wp.func
 def movement_orders(games: Games, tables: Tables, game: int, scene: Scene, unit: int, sink: OrderSink) -> None:
     """Hand over all orders of a unit in a movement phase."""
-    row, province = scene.row[unit], scene.place[unit]
+    row, province = scene.row[unit], scene.province[unit]
     # This sequence is part of the action space: an action is an index into it.
     hand(sink, HOLD)
     side = int(0)
@@ -267,13 +267,13 @@ def movement_orders(games: Games, tables: Tables, game: int, scene: Scene, unit:
         if games.units[game, goal] != wp.uint8(0):
             hand(sink, SUPPORT + (goal << TARGET))
         friends = scene.comers[goal] & ~bit(unit) & ~stranded(tables, scene, goal, passengers, detours)
-        hand_group(sink, SUPPORT_MOVE + (goal << TARGET), OTHER, friends, scene.place)
+        hand_group(sink, SUPPORT_MOVE + (goal << TARGET), OTHER, friends, scene.province)
         near += 1
     if sea != wp.uint32(0):
         for army in range(scene.n):
             if scene.seas[army] & sea != wp.uint32(0):
                 goals = scene.voyages[army] & touched(tables, scene.seas[army], sea)
-                hand_group(sink, CONVOY + (scene.place[army] << OTHER), TARGET, goals, tables.coasts)
+                hand_group(sink, CONVOY + (scene.province[army] << OTHER), TARGET, goals, tables.coasts)
 
 
 @wp.func

@@ -76,7 +76,7 @@ class Lister:
             return self(game)
         starts = self._one.starts[0].tolist()
         orders = self._one.orders[0, : starts[-1]].cpu().numpy().copy()
-        return {place: orders[first:end] for place, (first, end) in enumerate(pairwise(starts)) if end > first}
+        return {province: orders[first:end] for province, (first, end) in enumerate(pairwise(starts)) if end > first}
 
     def all(self) -> ListedOrders:
         """Return the legal orders of all games, in memory that the next call writes into; waits for the device."""
@@ -126,9 +126,9 @@ def find(order: int, listed: np.ndarray) -> int:
     return alike[0][0] if len(alike) == 1 else -1
 
 
-def _agree(one: int, other: int) -> bool:
+def _agree(location: int, other: int) -> bool:
     """Return whether two locations are the same place, one of them possibly without its coast."""
     province_of = standard_board().province_of
-    if one == other or max(one, other) >= codes.NUM_LOCATIONS:
-        return one == other
-    return bool(province_of[one] == province_of[other]) and min(one, other) < codes.NUM_PROVINCES
+    if location == other or max(location, other) >= codes.NUM_LOCATIONS:
+        return location == other
+    return bool(province_of[location] == province_of[other]) and min(location, other) < codes.NUM_PROVINCES

@@ -52,7 +52,7 @@ def list_kernel(
     row = game - base
     # Stack arrays of constant shape: 34 units, 75 provinces.
     tally = wp.zeros(shape=(3,), dtype=int)
-    place = wp.zeros(shape=(34,), dtype=int)
+    provinces = wp.zeros(shape=(34,), dtype=int)
     unit_row = wp.zeros(shape=(34,), dtype=int)
     voyages = wp.zeros(shape=(34,), dtype=wp.uint64)
     seas = wp.zeros(shape=(34,), dtype=wp.uint32)
@@ -66,7 +66,7 @@ def list_kernel(
     moving = running and (phase == SPRING or phase == FALL)
     scene = Scene()
     if moving:
-        scene.place = wp.array(ptr=place.ptr, shape=(34,), dtype=int)
+        scene.province = wp.array(ptr=provinces.ptr, shape=(34,), dtype=int)
         scene.row = wp.array(ptr=unit_row.ptr, shape=(34,), dtype=int)
         scene.voyages = wp.array(ptr=voyages.ptr, shape=(34,), dtype=wp.uint64)
         scene.seas = wp.array(ptr=seas.ptr, shape=(34,), dtype=wp.uint32)

@@ -72,7 +72,7 @@ class Order:
 
     @cached_property
     def plain(self) -> bool:
-        """Whether it names no coast, so that there is none for `without_army_coasts` to leave out."""
+        """Whether it names no coast, so `without_army_coasts` would not change it."""
         _, target, other, _ = codes.unpack(self.order)
         return max(target, other) < codes.NUM_PROVINCES
 
@@ -109,11 +109,11 @@ def as_retreat(order: int) -> int:
 def write_order(order: int, province: int, unit: int) -> str:
     """Write an order of the unit with code `unit` (codes.py) in a province; a build makes its own unit.
 
-    Raises `InputError` for an order that has no words.
+    Raises `InputError` for an order that cannot be written.
     """
     kind, target, other, via = codes.unpack(order)
     if kind >= codes.KINDS or (kind == codes.BUILD and other >= len(LETTERS)):
-        raise InputError(f"order {order} in {location_name(province)}: there are no words for it")
+        raise InputError(f"order {order} in {location_name(province)}: this order cannot be written")
     if kind == codes.BUILD:
         return f"{unit_name(other, target)} B"
     who = write_unit(unit, province)
@@ -214,8 +214,8 @@ def _words(text: str) -> list[str]:
     spaced = re.sub(r"->|=>|[→‐‑–—−]", " - ", text.upper())
     spaced = re.sub(r"\b([A-Z]{3}(?:/[NESW]C|\([NESW]C\))?)-(?=[A-Z]{3}\b)", r"\1 - ", spaced)
     words = " ".join(re.sub(r"[,.;]", " ", spaced).split())
-    for wording, usual in _WORDINGS if len(words) <= LONGEST else ():
-        words = re.sub(wording, usual, words)
+    for wording, plain in _WORDINGS if len(words) <= LONGEST else ():
+        words = re.sub(wording, plain, words)
     return words.split()
 
 

@@ -26,8 +26,8 @@ def write_orders(choices: Tensor, rows: Tensor, orders: Tensor) -> None:
     """
     places, present = units_of(rows)
     board = board_tensors(orders.device)
-    own = rows.gather(1, places).clamp_min(0)
-    landings, reach = board.landings[own], board.reach[own]
+    standing = rows.gather(1, places).clamp_min(0)
+    landings, reach = board.landings[standing], board.reach[standing]
     kind, side = (choices - 1) // SIDES, (choices - 1) % SIDES
     target = torch.where(choices == 0, -1, landings.gather(2, side.clamp_min(0).unsqueeze(-1)).squeeze(-1))
     moves = present & (choices > 0) & (kind == 0) & (target >= 0)
@@ -36,8 +36,8 @@ def write_orders(choices: Tensor, rows: Tensor, orders: Tensor) -> None:
     packed = torch.full_like(choices, codes.HOLD)
     packed = torch.where(moves, codes.MOVE | target.clamp_min(0) << codes.TARGET_SHIFT, packed)
     stays = torch.zeros_like(rows, dtype=torch.bool).scatter_(1, places, present & ~moves)
-    held = present & (kind == 1) & (choices > 0) & (helped >= 0) & stays.gather(1, helped.clamp_min(0))
-    packed = torch.where(held, codes.SUPPORT | helped.clamp_min(0) << codes.TARGET_SHIFT, packed)
+    supports = present & (kind == 1) & (choices > 0) & (helped >= 0) & stays.gather(1, helped.clamp_min(0))
+    packed = torch.where(supports, codes.SUPPORT | helped.clamp_min(0) << codes.TARGET_SHIFT, packed)
     mover = _mover(goal, places, helped)
     joined = present & (kind == 2) & (choices > 0) & (mover >= 0)
     move = codes.SUPPORT_MOVE | helped.clamp_min(0) << codes.TARGET_SHIFT | mover.clamp_min(0) << codes.OTHER_SHIFT
@@ -54,28 +54,28 @@ def read_choices(orders: Tensor, rows: Tensor) -> Tensor:
     """
     places, present = units_of(rows)
     board = board_tensors(orders.device)
-    own = rows.gather(1, places).clamp_min(0)
-    given = orders.long().gather(1, places)
-    kind, target = given & codes.KIND_MASK, given >> codes.TARGET_SHIFT & codes.LOCATION_MASK
-    other, via = given >> codes.OTHER_SHIFT & codes.LOCATION_MASK, given >> codes.VIA_SHIFT & 1
-    landing = board.landings[own] == target.unsqueeze(-1)
-    side = (board.reach[own] == board.province_of[target].unsqueeze(-1)).int()  # a support names a province's location
+    standing = rows.gather(1, places).clamp_min(0)
+    packed = orders.long().gather(1, places)
+    kind, target = packed & codes.KIND_MASK, packed >> codes.TARGET_SHIFT & codes.LOCATION_MASK
+    other, via = packed >> codes.OTHER_SHIFT & codes.LOCATION_MASK, packed >> codes.VIA_SHIFT & 1
+    landing = board.landings[standing] == target.unsqueeze(-1)
+    side = (board.reach[standing] == board.province_of[target].unsqueeze(-1)).int()  # supports name no coast
     ours = rows >= 0
     moves = (kind == codes.MOVE) & (via == 0) & landing.any(-1)
-    held = (kind == codes.SUPPORT) & side.any(-1) & ours.gather(1, board.province_of[target])
+    supports = (kind == codes.SUPPORT) & side.any(-1) & ours.gather(1, board.province_of[target])
     joined = (kind == codes.SUPPORT_MOVE) & side.any(-1) & ours.gather(1, other.clamp_max(codes.NUM_PROVINCES - 1))
     choices = torch.where(kind == codes.HOLD, 0, -1)
     choices = torch.where(moves, 1 + landing.int().argmax(-1), choices)
-    choices = torch.where(held, 1 + SIDES + side.argmax(-1), choices)
+    choices = torch.where(supports, 1 + SIDES + side.argmax(-1), choices)
     choices = torch.where(joined, 1 + 2 * SIDES + side.argmax(-1), choices)
     return torch.where(present, choices, 0)
 
 
-def rows_of(seen: Tensor) -> Tensor:
-    """Return the `Tables.landings` rows int64 [G, 75] of the observer's units, -1 elsewhere; `seen`: observations."""
-    forms = seen[..., AT["unit_form"]].argmax(-1, keepdim=True)
-    rows = board_tensors(seen.device).rows.expand(len(seen), -1, -1).gather(-1, forms).squeeze(-1)
-    return torch.where(seen[..., AT["unit_power"].start] > 0, rows, -1)
+def rows_of(obs: Tensor) -> Tensor:
+    """Return the `Tables.landings` rows int64 [G, 75] of the observer's units, -1 elsewhere; `obs`: observations."""
+    forms = obs[..., AT["unit_form"]].argmax(-1, keepdim=True)
+    rows = board_tensors(obs.device).rows.expand(len(obs), -1, -1).gather(-1, forms).squeeze(-1)
+    return torch.where(obs[..., AT["unit_power"].start] > 0, rows, -1)
 
 
 def units_of(rows: Tensor) -> tuple[Tensor, Tensor]:

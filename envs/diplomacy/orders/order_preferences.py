@@ -37,7 +37,7 @@ def neutral_locations(board: Board) -> np.ndarray:
 
 def _words(locations: np.ndarray) -> list[int]:
     """Return a set of locations, bool [81], as three words of 32 bits."""
-    return [sum(1 << (place % WORD) for place in np.flatnonzero(locations) if place // WORD == n) for n in range(3)]
+    return [sum(1 << (at % WORD) for at in np.flatnonzero(locations) if at // WORD == n) for n in range(3)]
 
 
 NEUTRAL_1, NEUTRAL_2, NEUTRAL_3 = (wp.constant(wp.uint32(word)) for word in _words(neutral_locations(standard_board())))
@@ -55,10 +55,10 @@ def is_neutral(location: int) -> bool:
 
 
 @wp.func
-def names_neutral(place: int, order: int) -> bool:
-    """Return whether the order of a unit in `place` names a neutral centre."""
+def names_neutral(province: int, order: int) -> bool:
+    """Return whether the order of a unit in `province` names a neutral centre."""
     kind = kind_of(order)
-    if is_neutral(place):
+    if is_neutral(province):
         return True
     if kind == HOLD:
         return False
@@ -68,12 +68,12 @@ def names_neutral(place: int, order: int) -> bool:
 
 
 @wp.func
-def preference_score(preference: int, place: int, order: int) -> int:
-    """Return the score, 0 to 2, of an order of the unit in `place`."""
+def preference_score(preference: int, province: int, order: int) -> int:
+    """Return the score, 0 to 2, of an order of the unit in `province`."""
     kind = kind_of(order)
     move = wp.where(kind == MOVE, 1, 0)
     if preference == SUPPORTS_FIRST:
         return wp.where(kind == SUPPORT or kind == SUPPORT_MOVE, 2, wp.where(kind == HOLD, 1, 0))
     if preference == NEUTRALS_FIRST:
-        return wp.where(names_neutral(place, order), 2, move)
+        return wp.where(names_neutral(province, order), 2, move)
     return move

@@ -7,7 +7,7 @@
 | builds | own free home centres | waive | 1 army, 2 fleet or fleet on the first coast, 3 on the second |
 | disbands | own units | keep | 1 disband |
 
-Builds are at most, and disbands exactly, as many as are due (`Due`). Everything is read from the observation `seen`,
+Builds are at most, and disbands exactly, as many as are due (`Due`). Everything is read from the observation `obs`,
 float32 [G, 75, 74], of one power a game (`observe(retreats=True)`). U = 17 entries, K = 37 choices.
 """
 
@@ -45,46 +45,46 @@ def may_decide(state: State) -> Tensor:
     return torch.where(moving, units, torch.where(winter, adjusts, dislodged))
 
 
-def deciding_rows(seen: Tensor) -> Tensor:
+def deciding_rows(obs: Tensor) -> Tensor:
     """Return the `Tables.landings` rows int64 [G, 75] of what the observer orders, -1 elsewhere.
 
     A free home centre has the row of an army.
     """
-    retreating = _in_phases(seen, *codes.RETREATS).unsqueeze(1)
-    own, dislodged = (seen[..., AT[name]].argmax(-1) for name in ("unit_form", "dislodged_form"))
-    forms = torch.where(retreating, dislodged, own).unsqueeze(-1)
-    rows = board_tensors(seen.device).rows.expand(len(seen), -1, -1).gather(-1, forms).squeeze(-1)
-    return torch.where(seen[..., AT["slot"].start] > 0, rows, -1)
+    retreating = _in_phases(obs, *codes.RETREATS).unsqueeze(1)
+    standing, dislodged = (obs[..., AT[name]].argmax(-1) for name in ("unit_form", "dislodged_form"))
+    forms = torch.where(retreating, dislodged, standing).unsqueeze(-1)
+    rows = board_tensors(obs.device).rows.expand(len(obs), -1, -1).gather(-1, forms).squeeze(-1)
+    return torch.where(obs[..., AT["slot"].start] > 0, rows, -1)
 
 
-def due_of(seen: Tensor) -> Due:
+def due_of(obs: Tensor) -> Due:
     """Return the adjustments that the observer makes."""
-    builds, disbands = ((seen[:, 0, AT[name].start] * codes.SLOTS).round().long() for name in ("builds", "disbands"))
-    winter = _in_phases(seen, codes.WINTER)
+    builds, disbands = ((obs[:, 0, AT[name].start] * codes.SLOTS).round().long() for name in ("builds", "disbands"))
+    winter = _in_phases(obs, codes.WINTER)
     return Due(torch.where(winter, builds + disbands, -1), winter & (disbands > 0))
 
 
-def legal_choices(seen: Tensor, places: Tensor, present: Tensor, movement: Tensor) -> Tensor:
+def legal_choices(obs: Tensor, places: Tensor, present: Tensor, movement: Tensor) -> Tensor:
     """Return the mask of legal choices, bool [G, U, K], from that in movement phases; choice 0 always is one.
 
     The entries are in `places` [G, U] where `present`. That of adjustments does not count them (`Due`).
     """
-    board = board_tensors(seen.device)
-    retreats = seen[..., RETREATS].gather(1, places.unsqueeze(-1).expand(-1, -1, SIDES)) > 0
-    builds = (due_of(seen).exact.logical_not()).unsqueeze(1)
+    board = board_tensors(obs.device)
+    retreats = obs[..., RETREATS].gather(1, places.unsqueeze(-1).expand(-1, -1, SIDES)) > 0
+    builds = (due_of(obs).exact.logical_not()).unsqueeze(1)
     coasts = board.rows[places]
     fleet = builds & (board.terrain[places] != INLAND)
     adjustments = torch.stack([torch.ones_like(fleet), fleet, fleet & (coasts[..., 2] != coasts[..., 3])], dim=-1)
-    retreating, winter = _in_phases(seen, *codes.RETREATS), _in_phases(seen, codes.WINTER)
+    retreating, winter = _in_phases(obs, *codes.RETREATS), _in_phases(obs, codes.WINTER)
     legal = torch.where(retreating[:, None, None], _padded(retreats), movement)
     legal = torch.where(winter[:, None, None], _padded(adjustments), legal)
     return torch.cat([torch.ones_like(legal[..., :1]), legal[..., 1:] & present.unsqueeze(-1)], dim=-1)
 
 
-def write_decisions(choices: Tensor, seen: Tensor, orders: Tensor) -> None:
+def write_decisions(choices: Tensor, obs: Tensor, orders: Tensor) -> None:
     """Write the packed orders of `choices` int64 [G, U] into `orders` int32 [G, 75]; other entries stay as they are."""
-    rows, board = deciding_rows(seen), board_tensors(seen.device)
-    retreating, winter = (_in_phases(seen, *which).unsqueeze(1) for which in (codes.RETREATS, (codes.WINTER,)))
+    rows, board = deciding_rows(obs), board_tensors(obs.device)
+    retreating, winter = (_in_phases(obs, *which).unsqueeze(1) for which in (codes.RETREATS, (codes.WINTER,)))
     write_orders(choices, rows.masked_fill(retreating | winter, -1), orders)
     places, present = units_of(rows)
     landings = board.landings[rows.gather(1, places).clamp_min(0)]
@@ -97,7 +97,7 @@ def write_decisions(choices: Tensor, seen: Tensor, orders: Tensor) -> None:
         codes.BUILD | places << codes.TARGET_SHIFT,
         codes.BUILD | coast - codes.NUM_LOCATIONS << codes.TARGET_SHIFT | 1 << codes.OTHER_SHIFT,
     )
-    adjustment = torch.where(due_of(seen).exact.unsqueeze(1), codes.DISBAND, build)
+    adjustment = torch.where(due_of(obs).exact.unsqueeze(1), codes.DISBAND, build)
     adjustment = adjustment.masked_fill((choices < 1) | (choices > ADJUSTMENTS), codes.NO_ORDER)
     before = orders.long().gather(1, places)
     packed = torch.where(winter, adjustment, retreat)
@@ -105,9 +105,9 @@ def write_decisions(choices: Tensor, seen: Tensor, orders: Tensor) -> None:
     orders.copy_(written.to(orders.dtype))
 
 
-def _in_phases(seen: Tensor, *phases: int) -> Tensor:
+def _in_phases(obs: Tensor, *phases: int) -> Tensor:
     """Return which games are in one of the phases, bool [G]."""
-    return torch.stack([seen[:, 0, AT["phase"].start + phase] > 0 for phase in phases]).any(0)
+    return torch.stack([obs[:, 0, AT["phase"].start + phase] > 0 for phase in phases]).any(0)
 
 
 def _padded(choices: Tensor) -> Tensor:

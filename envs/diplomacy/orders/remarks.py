@@ -76,9 +76,9 @@ def split_remarks(text: str) -> tuple[str, list[str], list[str]]:
     Coasts in brackets stay.
     """
     text = _COAST.sub(lambda coast: f"({coast[1]}C)", text.translate(_ROUND))
-    remarks = [next(filter(None, found.groups()), "").strip() for found in _REMARK.finditer(text)]
+    remarks = [next(filter(None, match.groups()), "").strip() for match in _REMARK.finditer(text)]
     places = [_in_place(remark) for remark in remarks]
-    parts = [place if place == "VIA" or _AIM.match(place) else "" for place in places]
+    parts = [part if part == "VIA" or _AIM.match(part) else "" for part in places]
     return _REMARK.sub("", text).strip(), [_filled(text, places), _filled(text, parts)], remarks
 
 
@@ -89,8 +89,8 @@ def _filled(text: str, places: Sequence[str]) -> str:
 
 
 def _in_place(remark: str) -> str:
-    found = _BY_CONVOY.fullmatch(remark)
-    return "VIA" if found and (not found["place"] or _province(found["place"]) is not None) else remark
+    match = _BY_CONVOY.fullmatch(remark)
+    return "VIA" if match and (not match["place"] or _province(match["place"]) is not None) else remark
 
 
 def with_remarks(
@@ -105,8 +105,8 @@ def with_remarks(
             break
     if problem:
         return (), problem
-    left = [remark for remark in remarks if _in_place(remark) not in without]
-    part = next((remark for remark in left if _changes(remark, [order for order in orders if order])), None)
+    unplaced = [remark for remark in remarks if _in_place(remark) not in without]
+    part = next((remark for remark in unplaced if _changes(remark, [order for order in orders if order])), None)
     if part is None:
         return orders, ""
     return (), f"has {part[:40]!r} beside the order, which may be a part of it; write the order without brackets"
@@ -120,7 +120,7 @@ def _changes(remark: str, orders: Sequence[Order]) -> bool:
     if codes.MOVE in kinds and _PURPOSE.match(remark):
         return False
     words = re.sub(r"[,.;:!]", " ", _ARROW.sub(" - ", remark)).split()
-    named = {_province_of(place) for order in orders for place in _places(order)}
+    named = {_province_of(location) for order in orders for location in _places(order)}
     other = [province for province, _ in _named(words) if province not in named]
     if codes.SUPPORT in kinds and other:
         return True
@@ -137,7 +137,7 @@ def _changes(remark: str, orders: Sequence[Order]) -> bool:
 
 
 def _verb(word: str) -> str:
-    """Return the verb of an order that a word is a form of, empty if it is none."""
+    """Return the verb of an order that a word is a form of, or an empty string."""
     word = word.lower()
     for verb, stems in _VERBS.items():
         for stem in stems.split():
@@ -147,8 +147,8 @@ def _verb(word: str) -> str:
 
 
 def _letters(orders: Sequence[Order]) -> set[str]:
-    given = {order.letter for order in orders if order.letter}
-    return given or set(LETTERS)
+    letters = {order.letter for order in orders if order.letter}
+    return letters or set(LETTERS)
 
 
 def _places(order: Order) -> list[int]:
@@ -160,17 +160,17 @@ def _places(order: Order) -> list[int]:
 
 def _named(words: Sequence[str]) -> list[tuple[int, range]]:
     """Return the provinces that words name, each with the places of its words; the longest names first."""
-    found: list[tuple[int, range]] = []
+    spans: list[tuple[int, range]] = []
     at = 0
     while at < len(words):
         for length in (4, 3, 2, 1):
             province = _province(" ".join(words[at : at + length])) if at + length <= len(words) else None
             if province is not None:
-                found.append((province, range(at, at + length)))
+                spans.append((province, range(at, at + length)))
                 at += length - 1
                 break
         at += 1
-    return found
+    return spans
 
 
 def _province(text: str) -> int | None:

@@ -66,13 +66,13 @@ def submit(
 ) -> list[Line]:
     """Write a power's `lines` into `orders` int32 [75]; the other arrays are that game's rows, as in the batch.
 
-    Raises `InputError`, before anything is written, if `lines` is not a list of strings (a single string is none).
+    Raises `InputError`, before anything is written, if `lines` is not a list of strings (a single string is refused).
     """
     if isinstance(lines, str) or not isinstance(lines, Sequence):
         raise InputError(f"lines={lines!r}: give a list of orders, one a line")
     for number, line in enumerate(lines):
         if not isinstance(line, str):
-            raise InputError(f"lines[{number}]={line!r}: is no text; write an order such as 'A PAR - BUR'")
+            raise InputError(f"lines[{number}]={line!r}: is not text; write an order such as 'A PAR - BUR'")
     ordered = dislodged if phase in codes.RETREATS else units
     form = _OrderForm(orders, power, ordered, phase)
     due = _due(power, units, owner) if phase == codes.WINTER else None
@@ -111,11 +111,11 @@ class _OrderForm:
         return wrong
 
     def _wrong(self, order: Order) -> str:
-        here = location_name(order.province)
+        name = location_name(order.province)
         if self.owners[order.province] != self.power:
-            return f"{POWERS[self.power]} has no unit in {here} that could be ordered"
+            return f"{POWERS[self.power]} cannot order a unit in {name}: none of its units stands there"
         if self.orders[order.province]:
-            return f"the unit in {here} has an order already; the first one counts"
+            return f"the unit in {name} has an order already; the first one counts"
         return ""
 
     def _wrong_kind(self, text: str, order: Order) -> str:
@@ -126,12 +126,12 @@ class _OrderForm:
         builds = order.order & codes.KIND_MASK == codes.BUILD
         most = max(due if builds else -due, 0)
         if self.taken >= most:
-            further = "further " if most else ""
-            return f"{POWERS[self.power]} has no {further}{'build' if builds else 'disband'} to make"
+            extra = "further " if most else ""
+            return f"{POWERS[self.power]} has no {extra}{'build' if builds else 'disband'} to make"
         if not builds:
             return self._wrong(order)
-        here, board = order.province, standard_board()
-        if board.home[here] != self.power or self.owners[here] >= 0 or self.orders[here]:
-            return f"{location_name(here)} is no free home centre of {POWERS[self.power]}"
+        province, board = order.province, standard_board()
+        if board.home[province] != self.power or self.owners[province] >= 0 or self.orders[province]:
+            return f"{location_name(province)} is not a free home centre of {POWERS[self.power]}"
         place_unit(text, self.power, order.letter, order.location)
         return ""

@@ -30,7 +30,7 @@ from sparring.envs.diplomacy.board.board import NOTHING, POWERS, location_name, 
 from sparring.envs.diplomacy.orders.choices import Choices
 from sparring.envs.diplomacy.orders.completion import OPENING
 from sparring.envs.diplomacy.orders.notation import LETTERS, unit_location, write_unit
-from sparring.envs.diplomacy.prompts.report import board_report
+from sparring.envs.diplomacy.prompts.report import board_report, centre_names
 from sparring.envs.text import Option
 
 COMPACT_PREFIX = "Diplomacy\n"
@@ -88,7 +88,7 @@ def render(row: Mapping[str, np.ndarray], power: int, choices: Choices, rules: P
     Raises `ValueError` for choices without lines, which need no prompt.
     """
     if not choices.lines:
-        raise ValueError(f"{POWERS[power]} has nothing to order in this phase, so there is no prompt")
+        raise ValueError(f"{POWERS[power]} has nothing to order in this phase, which needs no prompt")
     board = board_text(row, rules, last_year=last_year)
     return f"{static_prefix(rules)}{board}{_own(row, power, choices, rules)}{OPENING}"
 
@@ -102,7 +102,7 @@ def static_prefix(rules: PromptRules) -> str:
         (rules.show_map_windows, WINDOW_NOTE),
         (rules.show_valid_moves, MOVES_NOTE),
     )
-    return INSTRUCTIONS + "".join(note for shown, note in notes if shown)
+    return INSTRUCTIONS + "".join(note for enabled, note in notes if enabled)
 
 
 def board_text(row: Mapping[str, np.ndarray], rules: PromptRules, *, last_year: int) -> str:
@@ -117,14 +117,14 @@ def board_text(row: Mapping[str, np.ndarray], rules: PromptRules, *, last_year: 
 
 def _own(row: Mapping[str, np.ndarray], power: int, choices: Choices, rules: PromptRules) -> str:
     """Return the power, its task, and each unit (in winter each free home) with the details that the rules show."""
-    shown = {"counts": rules.show_action_counts, "near": rules.show_map_windows, "moves": rules.show_valid_moves}
-    lines = unit_lines(row, choices, compact=rules.compact, **shown)
+    details = {"counts": rules.show_action_counts, "near": rules.show_map_windows, "moves": rules.show_valid_moves}
+    lines = unit_lines(row, choices, compact=rules.compact, **details)
     task = task_text(row, choices, compact=rules.compact)
-    held = [] if rules.show_board_context else [holdings(row, power)]
+    owned = [] if rules.show_board_context else [holdings(row, power)]
     if not rules.compact:
-        return _lines([*held, f"You are {POWERS[power]}. {task}", *lines])
+        return _lines([*owned, f"You are {POWERS[power]}. {task}", *lines])
     head = f"{POWERS[power]} {task}".rstrip()
-    return _lines([*held, head, *lines] if any(shown.values()) else [*held, " ".join([head, ":", *lines])])
+    return _lines([*owned, head, *lines] if any(details.values()) else [*owned, " ".join([head, ":", *lines])])
 
 
 def _lines(lines: list[str]) -> str:
@@ -145,30 +145,25 @@ def holdings(row: Mapping[str, np.ndarray], power: int) -> str:
 def _board_lines(units: Codes, owner: Codes, dislodged: Codes, origin: Codes) -> tuple[str, ...]:
     """Return the lines, cached because all seven powers of a position need them."""
     lines = [line for power in range(codes.NUM_POWERS) if (line := _holdings(units, owner, power))]
-    if neutral := _centres(owner, NOTHING):
+    if neutral := centre_names(owner, NOTHING):
         lines.append(f"nobody {len(neutral)} {' '.join(neutral)}")
-    lost = [place for place, unit in enumerate(dislodged) if unit]
-    lines += [_dislodged(dislodged[place], place, origin[place]) for place in lost]
-    contested = [location_name(place) for place, came in enumerate(origin) if came == codes.CONTESTED]
+    lost = [province for province, unit in enumerate(dislodged) if unit]
+    lines += [_dislodged(dislodged[province], province, origin[province]) for province in lost]
+    contested = [location_name(province) for province, came in enumerate(origin) if came == codes.CONTESTED]
     return (*lines, f"contested {' '.join(contested)}") if lost and contested else tuple(lines)
 
 
 def _holdings(units: Sequence[int], owner: Sequence[int], power: int) -> str:
-    centres = _centres(owner, power)
-    own = [(unit, place) for place, unit in enumerate(units) if unit and (unit - 1) % codes.NUM_POWERS == power]
-    if not centres and not own:
+    centres = centre_names(owner, power)
+    names = [write_unit(unit, at) for at, unit in enumerate(units) if unit and (unit - 1) % codes.NUM_POWERS == power]
+    if not centres and not names:
         return ""
-    return " ".join([POWERS[power], str(len(centres)), *centres, ":", *(write_unit(*one) for one in own)])
+    return " ".join([POWERS[power], str(len(centres)), *centres, ":", *names])
 
 
-def _centres(owner: Sequence[int], power: int) -> list[str]:
-    centres = standard_board().centres
-    return [location_name(int(centres[centre])) for centre, holder in enumerate(owner) if holder == power]
-
-
-def _dislodged(unit: int, place: int, origin: int) -> str:
+def _dislodged(unit: int, province: int, origin: int) -> str:
     came = f" from {location_name(origin)}" if origin < codes.NUM_PROVINCES else ""
-    return f"dislodged {POWERS[(unit - 1) % codes.NUM_POWERS]} {write_unit(unit, place)}{came}"
+    return f"dislodged {POWERS[(unit - 1) % codes.NUM_POWERS]} {write_unit(unit, province)}{came}"
 
 
 def task_text(row: Mapping[str, np.ndarray], choices: Choices, *, compact: bool) -> str:
@@ -191,9 +186,9 @@ def unit_lines(
             f"{line} {len(options)}" if compact else f"{line} [{len(options)}: {_kinds(options)}]"
             for line, options in zip(lines, choices.options, strict=True)
         ]
-    if near and choices.winter <= 0:  # a build has no unit with surroundings yet
-        seen = [window_words(window, compact=compact) for window in windows(row, choices.power)]
-        lines = [f"{line}{' ' if compact else ': '}{words}" for line, words in zip(lines, seen, strict=True)]
+    if near and choices.winter <= 0:  # a unit still to be built does not have surroundings
+        surroundings = [window_words(window, compact=compact) for window in windows(row, choices.power)]
+        lines = [f"{line}{' ' if compact else ': '}{words}" for line, words in zip(lines, surroundings, strict=True)]
     if moves:
         lines = [f"{line} = {_texts(options)}" for line, options in zip(lines, choices.options, strict=True)]
     return lines
@@ -202,9 +197,9 @@ def unit_lines(
 def unit_names(row: Mapping[str, np.ndarray], choices: Choices) -> list[str]:
     """Return the name of each slot of the choices: its unit, or the home centre of a possible build."""
     if choices.winter > 0:
-        return [location_name(place) for place in choices.provinces]
+        return [location_name(province) for province in choices.provinces]
     units = row["dislodged" if int(row["phase"]) in codes.RETREATS else "units"]
-    return [write_unit(int(units[place]), place) for place in choices.provinces]
+    return [write_unit(int(units[province]), province) for province in choices.provinces]
 
 
 def _kinds(options: tuple[Option, ...]) -> str:
@@ -233,28 +228,28 @@ class Window:
 def windows(row: Mapping[str, np.ndarray], power: int) -> tuple[Window, ...]:
     """Return the windows of the units of `power` with orders in this phase, by province, from a game's rows."""
     units = row["dislodged" if int(row["phase"]) in codes.RETREATS else "units"]
-    places = np.flatnonzero(codes.power_of(units) == power).tolist()
+    provinces = np.flatnonzero(codes.power_of(units) == power).tolist()
     return tuple(
-        Window(place, tuple(_neighbours(row, int(units[place]), place)), tuple(_threats(row["units"], place, power)))
-        for place in places
+        Window(at, tuple(_neighbours(row, int(units[at]), at)), tuple(_threats(row["units"], at, power)))
+        for at in provinces
     )
 
 
-def _neighbours(row: Mapping[str, np.ndarray], unit: int, place: int) -> Iterator[tuple[str, ...]]:
+def _neighbours(row: Mapping[str, np.ndarray], unit: int, province: int) -> Iterator[tuple[str, ...]]:
     board = standard_board()
-    for location in _reach(unit, place):
-        province = int(board.province_of[location])
-        centre = int(board.centre_of[province])
+    for location in _reach(unit, province):
+        goal = int(board.province_of[location])
+        centre = int(board.centre_of[goal])
         holder = NOTHING if centre == NOTHING else int(row["owner"][centre])
         owner = "" if centre == NOTHING else POWERS[holder] if holder >= 0 else "nobody"
-        words = (location_name(location), owner, _occupant(int(row["units"][province])))
+        words = (location_name(location), owner, _occupant(int(row["units"][goal])))
         yield tuple(filter(None, words))
 
 
-def _reach(unit: int, place: int) -> list[int]:
+def _reach(unit: int, province: int) -> list[int]:
     """Return the locations that the unit with this code, in a province, can move to by itself."""
     board, army = standard_board(), (unit - 1) // codes.NUM_POWERS == codes.ARMY_FORM
-    row = board.army_neighbours[place] if army else board.fleet_neighbours[unit_location(unit, place)]
+    row = board.army_neighbours[province] if army else board.fleet_neighbours[unit_location(unit, province)]
     return [location for location in row.tolist() if location != NOTHING]
 
 
@@ -265,13 +260,13 @@ def _occupant(unit: int) -> str:
     return f"{LETTERS[min(form, 1)]} {POWERS[power]}"
 
 
-def _threats(units: np.ndarray, place: int, power: int) -> Iterator[str]:
+def _threats(units: np.ndarray, province: int, power: int) -> Iterator[str]:
     """Yield the provinces of other powers' units that could move to a province."""
     board = standard_board()
     for other in np.flatnonzero(units).tolist():
         unit = int(units[other])
         hostile = (unit - 1) % codes.NUM_POWERS != power
-        if hostile and any(int(board.province_of[location]) == place for location in _reach(unit, other)):
+        if hostile and any(int(board.province_of[location]) == province for location in _reach(unit, other)):
             yield location_name(other)
 
 

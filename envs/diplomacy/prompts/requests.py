@@ -49,21 +49,21 @@ def pending_requests(
     `seed` returns the seed of a power of a game. Games in equal positions, such as new forks, share menus and texts,
     and therefore caches keyed by them.
     """
-    known: dict[tuple[bytes, int], tuple[Choices, str]] = {}
+    rendered: dict[tuple[bytes, int], tuple[Choices, str]] = {}
     state = {name: tensor.cpu().numpy() for name, tensor in batch.state.items()}
     prompts = []
     for game in np.flatnonzero(state["done"] == 0).tolist():
         seats = [power for power, name in enumerate(players[game]) if name not in codes.BOTS]
         row = {name: values[game] for name, values in state.items()}
         alike = b"".join(value.tobytes() for value in row.values())
-        unknown = [power for power in seats if (alike, power) not in known]
+        unknown = [power for power in seats if (alike, power) not in rendered]
         listed = batch.legal_orders(game) if unknown else {}
         for power in unknown:
             options = choices(row, listed, power)
             text = render(row, power, options, rules, last_year=batch.last_year) if options.lines else ""
-            known[alike, power] = options, text
+            rendered[alike, power] = options, text
         for power in seats:
-            options, text = known[alike, power]
+            options, text = rendered[alike, power]
             if options.lines:
                 prompts.append(Prompt(text, options, seed(game, power), row, game, power, players[game][power]))
     return prompts
@@ -101,7 +101,7 @@ def bot_answers(name: str, prompts: Sequence[Prompt], *, threads: int = 1) -> li
     batch.draw_orders(0)
     orders = batch.orders.numpy().copy()
     batch.close()
-    return [chosen_by(own, menu) for own, menu in zip(orders, menus, strict=True)]
+    return [chosen_by(chosen, menu) for chosen, menu in zip(orders, menus, strict=True)]
 
 
 def _position(prompt: Prompt) -> Any:
@@ -115,10 +115,10 @@ def _position(prompt: Prompt) -> Any:
 
 def probes() -> list[str]:
     """Return lines with every location of the board in every place of an order, to test a tokenizer."""
-    names = [location_name(place) for place in range(len(standard_board().province_of))]
+    names = [location_name(location) for location in range(len(standard_board().province_of))]
     texts = [WAIVE]
-    for place, name in enumerate(names):
-        other, third = names[(place + 7) % len(names)], names[(place + 31) % len(names)]
+    for location, name in enumerate(names):
+        other, third = names[(location + 7) % len(names)], names[(location + 31) % len(names)]
         texts += [f"A {name} H", f"F {name} - {other}", f"A {name} - {other} VIA", f"F {name} S A {other} - {third}"]
         texts += [f"F {name} C A {third} - {other}", f"A {name} S F {third}"]
         texts += [f"F {name} R {other}", f"A {name} D", f"F {name} B"]

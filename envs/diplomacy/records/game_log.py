@@ -94,9 +94,9 @@ def _by_power(done: Sequence[timeline.OrderOutcome]) -> Iterator[str]:
     if not done:
         yield "  nothing was ordered"
     for power, name in enumerate(POWER_NAMES):
-        own = [outcome_text(outcome) for outcome in done if outcome.power == power]
-        if own:
-            yield f"  {name:{_WIDTH}}  {'; '.join(own)}"
+        orders = [outcome_text(outcome) for outcome in done if outcome.power == power]
+        if orders:
+            yield f"  {name:{_WIDTH}}  {'; '.join(orders)}"
 
 
 def _counted(counts: Sequence[int]) -> str:

@@ -57,26 +57,26 @@ def _name(position: Position) -> str:
 def check_start(position: Position, *, most: int, last_year: int) -> None:
     """Raise `InputError` for a start position of a finished game, with more than `most` units a power, or too late."""
     check_position(position)
-    whole = Field(position, "position")
+    root = Field(position, "position")
     if bool(position["done"].any()):
-        whole.fail("the game is over; give one that goes on")
+        root.fail("the game is over; give one that goes on")
     for check in (check_retreating, check_victor, check_origins):
-        whole.read(check, position)
+        root.read(check, position)
     if int(position["year"]) > last_year:
-        whole.fail(f"year={int(position['year'])} is after last_year={last_year}")
+        root.fail(f"year={int(position['year'])} is after last_year={last_year}")
     for name in ("units", "dislodged"):
         powers = codes.power_of(position[name].cpu().numpy())
         for power, code in enumerate(POWERS):
             if (count := int((powers == power).sum())) > most:
-                whole.fail(f"{name} of {code}: {count}; a power has at most {most}")
+                root.fail(f"{name} of {code}: {count}; a power has at most {most}")
 
 
 def check_victor(position: Position) -> None:
     """Reject a power with 18 centres that is not the winner."""
     owner = position["owner"][0].tolist()
     for power, code in enumerate(POWERS):
-        if (held := owner.count(power)) >= codes.SOLO and int(position["winner"]) != power:
-            raise InputError(f"{code} has {held} centres and has won, but done and winner are not set so")
+        if (centres := owner.count(power)) >= codes.SOLO and int(position["winner"]) != power:
+            raise InputError(f"{code} has {centres} centres and has won, but done and winner are not set so")
 
 
 def check_retreating(position: Position) -> None:
@@ -95,15 +95,15 @@ def check_origins(position: Position) -> None:
     """
     units, spring = position["units"][0].tolist(), int(position["phase"]) == codes.SPRING
     for province, mark in enumerate(position["origin"][0].tolist()):
-        unit, here = units[province], location_name(province)
+        unit, name = units[province], location_name(province)
         if mark == codes.CONTESTED and unit and not spring:
-            raise InputError(f"{here}: contested, and {write_unit(unit, province)} stands there")
+            raise InputError(f"{name}: contested, and {write_unit(unit, province)} stands there")
         if mark < codes.CONTESTED and not unit and not spring:
-            raise InputError(f"{here}: no unit stands there that could have come from anywhere")
+            raise InputError(f"{name}: no unit stands there that could have come from anywhere")
         if mark < codes.CONTESTED and not _can_have_come(unit, province, mark):
             came = "by convoy" if mark == codes.CAME_BY_CONVOY else f"from {location_name(mark)}"
             who = write_unit(unit, province) if unit else "a unit"
-            raise InputError(f"{here}: {who} cannot have come {came}")
+            raise InputError(f"{name}: {who} cannot have come {came}")
 
 
 def _can_have_come(unit: int, province: int, mark: int) -> bool:

@@ -52,15 +52,15 @@ _WITHOUT_ORDER = {codes.VOID, codes.FAILED}
 adjustments also "", for a unit that civil disorder disbands."""
 
 
-def read_package_game(whole: Field) -> list[PhaseRecord]:
+def read_package_game(root: Field) -> list[PhaseRecord]:
     """Return the game in a value of this format; raises `InputError` with the path of the wrong field.
 
-    Orders of the last phase that have no results yet are left out.
+    Orders of the last phase without results are left out.
     """
-    if (board := whole.get("map")) is not None and board.value != "standard":
+    if (board := root.get("map")) is not None and board.value != "standard":
         board.fail(f"must be 'standard', not {board.value!r}")
     game: list[PhaseRecord] = []
-    phases = list(whole["phases"])
+    phases = list(root["phases"])
     for phase in phases:
         if phase["name"].value == END:
             game.append(_ended(phase, game))
@@ -80,8 +80,8 @@ def _attackers(record: PhaseRecord) -> dict[int, int]:
     if orders is None or results is None or int(record.position["phase"]) not in (codes.SPRING, codes.FALL):
         return {}
     moved = np.flatnonzero((orders & codes.KIND_MASK == codes.MOVE) & (results == codes.DONE)).tolist()
-    moves = ((place, codes.unpack(int(orders[place]))) for place in moved)
-    return {int(standard_board().province_of[target]): place for place, (_, target, _, via) in moves if not via}
+    moves = ((province, codes.unpack(int(orders[province]))) for province in moved)
+    return {int(standard_board().province_of[target]): province for province, (_, target, _, via) in moves if not via}
 
 
 def _phase(field: Field, attackers: dict[int, int], *, carried_out: bool) -> PhaseRecord:
@@ -140,41 +140,41 @@ def _mark_origins(
     only some of the dislodged units next to it. Other empty ones count as contested. For a unit dislodged by a convoyed
     army the package lists every adjacent place, occupied and contested ones too: such a list holds no information.
     """
-    listed = _retreats(field, {place: _next_to(place, dislodged) for place in np.flatnonzero(dislodged).tolist()})
-    telling = {place: goals for place, goals in listed.items() if not any(units[goal] for goal in goals)}
+    listed = _retreats(field, {at: _next_to(at, dislodged) for at in np.flatnonzero(dislodged).tolist()})
+    telling = {province: goals for province, goals in listed.items() if not any(units[goal] for goal in goals)}
     origin[list(listed.keys() - telling.keys())] = codes.CAME_BY_CONVOY
-    for place, goals in telling.items():
-        for goal in sorted(_next_to(place, dislodged) - goals):
-            shared = any(goal in others for others in telling.values()) and origin[place] == codes.NOTHING
-            if goal == attackers[place] if place in attackers else shared:
-                origin[place] = goal
+    for province, goals in telling.items():
+        for goal in sorted(_next_to(province, dislodged) - goals):
+            shared = any(goal in retreats for retreats in telling.values()) and origin[province] == codes.NOTHING
+            if goal == attackers[province] if province in attackers else shared:
+                origin[province] = goal
             elif not units[goal]:
                 origin[goal] = codes.CONTESTED
 
 
 def _retreats(field: Field, near: dict[int, set[int]]) -> dict[int, set[int]]:
     """Return the listed retreats of each dislodged unit, sets of provinces by its own province."""
-    retreats: dict[int, set[int]] = {place: set() for place in near}
-    for name, held in field.items():
+    retreats: dict[int, set[int]] = {province: set() for province in near}
+    for name, units in field.items():
         power = phase_format.read_power(field, name)
-        for text, goals in held.items() if held.value is not None else ():
-            place, _ = goals.read(read_unit, text.lstrip("*"), power)
-            if place not in near:
+        for text, goals in units.items() if units.value is not None else ():
+            province, _ = goals.read(read_unit, text.lstrip("*"), power)
+            if province not in near:
                 goals.fail(f"no unit of {name} was dislodged there")
             for goal in goals:
-                province = int(standard_board().province_of[goal.read(find_location, goal.of(str))])
-                if province not in near[place]:
+                goal_province = int(standard_board().province_of[goal.read(find_location, goal.of(str))])
+                if goal_province not in near[province]:
                     goal.fail(f"{text} cannot go there")
-                retreats[place].add(province)
+                retreats[province].add(goal_province)
     return retreats
 
 
-def _next_to(place: int, dislodged: np.ndarray) -> set[int]:
+def _next_to(province: int, dislodged: np.ndarray) -> set[int]:
     """Return the provinces adjacent to a dislodged unit, occupied or not."""
-    board, unit = standard_board(), int(dislodged[place])
+    board, unit = standard_board(), int(dislodged[province])
     if (unit - 1) // codes.NUM_POWERS == codes.ARMY_FORM:
-        return set(np.flatnonzero(board.army_next[place]).tolist())
-    return set(board.province_of[board.fleet_next[unit_location(unit, place)]].tolist())
+        return set(np.flatnonzero(board.army_next[province]).tolist())
+    return set(board.province_of[board.fleet_next[unit_location(unit, province)]].tolist())
 
 
 def _reported(field: Field) -> Reported:
@@ -184,11 +184,11 @@ def _reported(field: Field) -> Reported:
         if unit == "WAIVE":
             continue
         try:
-            place = _place_of(unit[2:])
+            province = _place_of(unit[2:])
         except InputError as error:
             Field(words, str(unit), above=field).fail(str(error))
-        # Most units have no words.
-        reported[unit[:1], place] = unit, [] if words == [] else _codes(Field(words, str(unit), above=field))
+        # Most units come without words.
+        reported[unit[:1], province] = unit, [] if words == [] else _codes(Field(words, str(unit), above=field))
     return reported
 
 
@@ -224,11 +224,11 @@ def _is_left_out(
     Of those without a result the first for a unit count, in adjustments until all that are due are made.
     """
     phase, kind = int(position["phase"]), order.order & codes.KIND_MASK
-    _, known = reported.get((order.letter, order.province), ("", []))
+    _, results = reported.get((order.letter, order.province), ("", []))
     if orders[order.province]:
         return True
-    if known or phase != codes.WINTER:
-        return codes.VOID in known and codes.DONE not in known
+    if results or phase != codes.WINTER:
+        return codes.VOID in results and codes.DONE not in results
     powers = codes.power_of(position["units"][0].numpy())
     ordered = np.flatnonzero(np.array(orders) & codes.KIND_MASK == kind)
     owners = standard_board().home if kind == codes.BUILD else powers
@@ -239,24 +239,24 @@ def _is_left_out(
 def _results(field: Field, reported: Reported, position: Position, orders: np.ndarray) -> np.ndarray:
     """Return results uint8 [75] from words by unit: no word is success, no entry is `UNKNOWN`."""
     results = phase_format.absent_results(position, orders).tolist()
-    phase, ordered, given = int(position["phase"]), phase_format.units_ordered(position), orders.tolist()
+    phase, ordered, ordered_at = int(position["phase"]), phase_format.units_ordered(position), orders.tolist()
     silent = _WITHOUT_ORDER | {codes.DONE} if phase == codes.WINTER else _WITHOUT_ORDER
-    for (letter, place), (unit, known) in reported.items():
-        kind = given[place] & codes.KIND_MASK
-        another = kind == codes.BUILD and LETTERS[codes.unpack(given[place])[2]] != letter
-        if known and (another or not kind) and set(known) <= silent:
+    for (letter, province), (unit, reports) in reported.items():
+        kind = ordered_at[province] & codes.KIND_MASK
+        another = kind == codes.BUILD and LETTERS[codes.unpack(ordered_at[province])[2]] != letter
+        if reports and (another or not kind) and set(reports) <= silent:
             continue
         result = codes.DONE if kind else codes.UNORDERED
-        results[place] = result = _result(known, kind, result) if known else result
+        results[province] = result = _result(reports, kind, result) if reports else result
         if not kind or result >= codes.DISLODGED_FLAG:
             words = Field(field.value[unit], unit, above=field)
-            phase_format.check_result(words, place, result, given[place], phase=phase, ordered=ordered)
+            phase_format.check_result(words, province, result, ordered_at[province], phase=phase, ordered=ordered)
     return np.array(results, dtype=np.uint8)
 
 
-def _result(known: list[int], kind: int, silent: int) -> int:
+def _result(reports: list[int], kind: int, silent: int) -> int:
     """Return the result code of several words for a kind of order; `silent` is the code without a word."""
-    if codes.DONE in known:  # Beside it, "void" is for another order of the unit.
+    if codes.DONE in reports:  # Beside it, "void" is for another order of the unit.
         return codes.DONE
-    ended = next((code for code in known if code not in (codes.DONE, codes.DISLODGED_FLAG)), silent)
-    return _OTHERWISE.get((kind, ended), ended) + codes.DISLODGED_FLAG * (codes.DISLODGED_FLAG in known)
+    ended = next((code for code in reports if code not in (codes.DONE, codes.DISLODGED_FLAG)), silent)
+    return _OTHERWISE.get((kind, ended), ended) + codes.DISLODGED_FLAG * (codes.DISLODGED_FLAG in reports)

@@ -46,7 +46,7 @@ def _phase_name(text: str) -> tuple[int, int]:
     letters = {f"{season}{kind}": number for number, (season, kind) in enumerate(codes.PHASE_LETTERS)}
     match = re.fullmatch(r"([SFW])([0-9]{4,5})([MRA])", text)
     if not match or match[1] + match[3] not in letters:
-        raise InputError(f"{text!r} is no phase; write S1901M, S1901R, F1901M, F1901R or W1901A")
+        raise InputError(f"{text!r} is not a phase; write S1901M, S1901R, F1901M, F1901R or W1901A")
     if not FIRST_YEAR <= int(match[2]) <= LAST_YEAR:
         raise InputError(f"{text!r}: the year must be in [{FIRST_YEAR}, {LAST_YEAR}]")
     return int(match[2]), letters[match[1] + match[3]]
@@ -66,7 +66,7 @@ def read_phase(field: Field) -> PhaseRecord:
     field["name"].read(check_retreating, state)
     if origin := field["state"].get("origin"):
         origin.read(check_origins, state)
-    orders = read_orders(given, state) if (given := field.get("orders")) else None
+    orders = read_orders(ordered, state) if (ordered := field.get("orders")) else None
     return PhaseRecord(state, orders, _results(ended, state, orders) if (ended := field.get("results")) else None)
 
 
@@ -111,25 +111,25 @@ def read_power(field: Field, name: str) -> int:
 def holdings(
     field: Field, reader: Callable[[str, int], T], *, alike: bool = False
 ) -> Iterator[tuple[int, Field, Sequence[T]]]:
-    """Yield (power, its list, what `reader` makes of each text and the power) of all powers; null has none.
+    """Yield (power, its list, what `reader` makes of each text and the power) of all powers but those with null.
 
     `alike` says that a power's list is often that of the phase before.
     """
-    for name, held in field.items():
+    for name, entry in field.items():
         power = read_power(field, name)
-        if held.value is not None:
-            yield power, held, _read_list(held, reader, power, alike=alike)
+        if entry.value is not None:
+            yield power, entry, _read_list(entry, reader, power, alike=alike)
 
 
-def _read_list(held: Field, reader: Callable[[str, int], T], power: int, *, alike: bool) -> Sequence[T]:
-    texts = held.of(list)
+def _read_list(entry: Field, reader: Callable[[str, int], T], power: int, *, alike: bool) -> Sequence[T]:
+    texts = entry.of(list)
     try:
         if alike and len("".join(texts)) <= _LONGEST_LIST:
             return _meanings(reader, tuple(texts), power)
         return [reader(text, power) for text in texts]
     except (InputError, TypeError):  # Find its place.
-        for number, text in held.texts():
-            held.item(number).read(reader, text, power)
+        for number, text in entry.texts():
+            entry.item(number).read(reader, text, power)
         raise
 
 
@@ -143,11 +143,11 @@ def read_units(field: Field, units: np.ndarray, starred: np.ndarray | None = Non
     """Write the units of all powers into `units` [75], and those that begin with a star into `starred` [75]."""
     standing = [0] * codes.NUM_PROVINCES
     away = standing if starred is None else [0] * codes.NUM_PROVINCES
-    for _, held, meanings in holdings(field, notation.read_unit if starred is None else _read_starred, alike=True):
+    for _, entry, meanings in holdings(field, notation.read_unit if starred is None else _read_starred, alike=True):
         for number, (province, code) in enumerate(meanings):
             row = away if code >= STARRED else standing
             if row[province]:
-                held.item(number).fail(f"there is a unit in {location_name(province)} already")
+                entry.item(number).fail(f"there is a unit in {location_name(province)} already")
             row[province] = code % STARRED
     units[:] = standing
     if starred is not None:
@@ -164,25 +164,25 @@ def _read_starred(text: str, power: int) -> tuple[int, int]:
 
 def read_province(text: str, _power: int = NOTHING) -> int:
     """Return the number of a province; raises `InputError` for a coast."""
-    place = find_location(text)
-    if place >= codes.NUM_PROVINCES:
+    location = find_location(text)
+    if location >= codes.NUM_PROVINCES:
         raise InputError(f"{text!r}: name the province without a coast")
-    return place
+    return location
 
 
 def read_centres(field: Field) -> np.ndarray:
     """Return the owners of the centres, int64 [34]."""
     centre_of, owner = _centre_numbers(), [NOTHING] * codes.NUM_CENTRES
-    for _, held in field.items():
-        if held.value is None:
-            held.fail("is null; write [] for a power without centres")
-    for power, held, provinces in holdings(field, read_province, alike=True):
+    for _, entry in field.items():
+        if entry.value is None:
+            entry.fail("is null; write [] for a power without centres")
+    for power, entry, provinces in holdings(field, read_province, alike=True):
         for number, province in enumerate(provinces):
             centre = centre_of[province]
             if centre < 0:
-                held.item(number).fail(f"{location_name(province)} is no supply centre")
+                entry.item(number).fail(f"{location_name(province)} is not a supply centre")
             if owner[centre] >= 0:
-                held.item(number).fail(f"{location_name(province)} has an owner already, {POWERS[owner[centre]]}")
+                entry.item(number).fail(f"{location_name(province)} has an owner already, {POWERS[owner[centre]]}")
             owner[centre] = power
     return np.array(owner)
 
@@ -202,18 +202,18 @@ def read_orders(
     """
     orders, ordered = [0] * codes.NUM_PROVINCES, units_ordered(state)
     home = standard_board().home.tolist() if int(state["phase"]) == codes.WINTER else None
-    for power, held, meanings in holdings(field, _read_order):
+    for power, entry, meanings in holdings(field, _read_order):
         for number, order in enumerate(meanings):
             if order is None or (left_out and left_out(power, order, orders)):
                 continue
-            place, unit = order.province, ordered[order.province]
-            if not (unit and (unit - 1) % codes.NUM_POWERS == power) and (home is None or home[place] != power):
-                where = location_name(place)
-                held.item(number).fail(f"{POWERS[power]} has nothing in {where} that could be ordered in this phase")
-            if orders[place]:
-                held.item(number).fail(f"there is an order for {location_name(place)} already")
-            plain = order.order if order.plain else notation.without_army_coasts(order.order, place, ordered)
-            orders[place] = plain
+            province, unit = order.province, ordered[order.province]
+            if not (unit and (unit - 1) % codes.NUM_POWERS == power) and (home is None or home[province] != power):
+                where = location_name(province)
+                entry.item(number).fail(f"{POWERS[power]} has nothing in {where} that could be ordered in this phase")
+            if orders[province]:
+                entry.item(number).fail(f"there is an order for {location_name(province)} already")
+            plain = order.order if order.plain else notation.without_army_coasts(order.order, province, ordered)
+            orders[province] = plain
     return np.array(orders, dtype=np.int32)
 
 
@@ -226,22 +226,22 @@ def _origin(field: Field | None) -> np.ndarray:
     marks = {word: mark for mark, word in ORIGIN_WORDS.items()}
     for name, mark in field.items() if field else ():
         word = mark.of(str)
-        place = mark.read(read_province, name)
-        origin[place] = marks[word] if word in marks else mark.read(read_province, word)
+        province = mark.read(read_province, name)
+        origin[province] = marks[word] if word in marks else mark.read(read_province, word)
     return origin
 
 
-def check_result(field: Field, place: int, result: int, order: int, *, phase: int, ordered: Sequence[int]) -> None:
+def check_result(field: Field, province: int, result: int, order: int, *, phase: int, ordered: Sequence[int]) -> None:
     """Reject a result without an order, and a dislodgement outside of movement phases.
 
     `ordered` [75] are the units that have orders in this phase: dislodged ones in retreats.
     """
     if not order:
-        where = location_name(place)
-        if not ordered[place]:
+        where = location_name(province)
+        if not ordered[province]:
             field.fail(f"nothing in {where} could be ordered in this phase, and no order was given there")
         if result % codes.DISLODGED_FLAG not in (codes.UNORDERED, UNKNOWN):
-            field.fail(f"there is no order for {where}; a unit without one is {codes.RESULTS[codes.UNORDERED]!r}")
+            field.fail(f"missing order for {where}; a unit without one is {codes.RESULTS[codes.UNORDERED]!r}")
     if result >= codes.DISLODGED_FLAG and phase not in (codes.SPRING, codes.FALL):
         field.fail(f"no unit is {DISLODGED_WORD} in {codes.PHASES[phase]}")
 
@@ -261,21 +261,21 @@ def absent_results(position: Position, orders: np.ndarray) -> np.ndarray:
 def _results(field: Field, state: Position, orders: np.ndarray | None) -> np.ndarray:
     """Return the results uint8 [75] of these orders in a position."""
     results = np.zeros(codes.NUM_PROVINCES, dtype=np.uint8) if orders is None else absent_results(state, orders)
-    given = [0] * codes.NUM_PROVINCES if orders is None else orders.tolist()
+    order_of = [0] * codes.NUM_PROVINCES if orders is None else orders.tolist()
     phase = int(state["phase"])
     ordered = units_ordered(state)
     for name, words in field.items():
-        place = words.read(read_province, name)
+        province = words.read(read_province, name)
         texts = [text for _, text in words.texts()]
         for number, text in enumerate(texts):
             if text not in _RESULT_WORDS:
                 words.item(number).read(choose, "result", text, _RESULT_WORDS)
         if not texts or texts[0] == DISLODGED_WORD or texts[1:] not in ([], [DISLODGED_WORD]):
             words.fail(f"must be one result, and {DISLODGED_WORD!r} after it where that is so")
-        results[place] = RESULTS.index(texts[0]) + codes.DISLODGED_FLAG * (len(texts) - 1)
-        check_result(words, place, int(results[place]), given[place], phase=phase, ordered=ordered)
+        results[province] = RESULTS.index(texts[0]) + codes.DISLODGED_FLAG * (len(texts) - 1)
+        check_result(words, province, int(results[province]), order_of[province], phase=phase, ordered=ordered)
     if orders is not None and (results[orders != 0] != UNKNOWN).all():
-        results[results == UNKNOWN] = codes.UNORDERED  # Those that are left out had no order, and were not dislodged.
+        results[results == UNKNOWN] = codes.UNORDERED  # Units left out were neither ordered nor dislodged.
     return results
 
 
@@ -291,7 +291,7 @@ def write_phase(record: PhaseRecord, path: str) -> dict[str, Any]:
         phase["orders"] = Field(None, f"{path}.orders").read(_orders, record.orders, row)
     if record.results is not None:
         ended = enumerate(record.results.tolist())
-        phase["results"] = {location_name(place): result_words(result) for place, result in ended if result}
+        phase["results"] = {location_name(province): result_words(result) for province, result in ended if result}
     return phase
 
 
@@ -308,7 +308,7 @@ def _orders(orders: np.ndarray, row: dict[str, np.ndarray]) -> dict[str, list[st
         text = notation.write_order(order, province, unit) if notation.has_words(order) else ""
         read = notation.read_order(text) if text else None
         if read is None or (read.province, read.order) != (province, order):
-            raise InputError(f"order {order} in {location_name(province)}: there are no words for it")
+            raise InputError(f"order {order} in {location_name(province)}: this order cannot be written")
         written.setdefault(POWERS[power], []).append(text)
     return written
 
@@ -327,8 +327,8 @@ def _state(row: dict[str, np.ndarray]) -> dict[str, Any]:
     if row["dislodged"].any():
         state["dislodged"] = _units(row["dislodged"])
     marks = {
-        location_name(place): ORIGIN_WORDS.get(int(mark)) or location_name(int(mark))
-        for place, mark in enumerate(row["origin"])
+        location_name(province): ORIGIN_WORDS.get(int(mark)) or location_name(int(mark))
+        for province, mark in enumerate(row["origin"])
         if mark != codes.NOTHING
     }
     if marks:
@@ -343,7 +343,7 @@ def _state(row: dict[str, np.ndarray]) -> dict[str, Any]:
 def _units(units: np.ndarray) -> dict[str, list[str]]:
     powers = codes.power_of(units)
     return {
-        power: [notation.write_unit(int(units[place]), place) for place in np.flatnonzero(powers == number).tolist()]
+        power: [notation.write_unit(int(units[at]), at) for at in np.flatnonzero(powers == number).tolist()]
         for number, power in enumerate(POWERS)
         if (powers == number).any()
     }

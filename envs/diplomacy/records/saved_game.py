@@ -43,15 +43,15 @@ KEYS = ("format", "version", "map", "phases", "players")
 def write_game(game: Sequence[PhaseRecord], *, players: Sequence[str] = ()) -> dict[str, Any]:
     """Return the JSON value of a game; raises `InputError` with a path for games that `read_game` would reject.
 
-    These include integers that are no orders, and orders without a unit: the adjudicator ignores them, the format
+    These include integers that are not orders, and orders without a unit: the adjudicator ignores them, the format
     excludes them. `players` names the players of the seven powers, in order; empty if unknown.
     """
-    whole: dict[str, Any] = {"format": FORMAT, "version": VERSION, "map": "standard"}
+    value: dict[str, Any] = {"format": FORMAT, "version": VERSION, "map": "standard"}
     if any(players):
-        whole["players"] = {power: name for power, name in zip(POWERS, players, strict=True) if name}
-    whole["phases"] = [phase_format.write_phase(record, f"phases[{number}]") for number, record in enumerate(game)]
-    _read(whole)
-    return whole
+        value["players"] = {power: name for power, name in zip(POWERS, players, strict=True) if name}
+    value["phases"] = [phase_format.write_phase(record, f"phases[{number}]") for number, record in enumerate(game)]
+    _read(value)
+    return value
 
 
 def read_game(data: Any, *, verify: bool = False, via: str = SEA) -> list[PhaseRecord]:
@@ -68,15 +68,15 @@ def read_game(data: Any, *, verify: bool = False, via: str = SEA) -> list[PhaseR
 
 
 def _read(data: Any) -> list[PhaseRecord]:
-    whole = Field(data)
-    if "format" not in whole.of(dict) and "phases" in data:
-        return _whole(read_package_game(whole), whole["phases"])
+    root = Field(data)
+    if "format" not in root.of(dict) and "phases" in data:
+        return _whole(read_package_game(root), root["phases"])
     for name, expected in zip(KEYS, (FORMAT, VERSION, "standard"), strict=False):
-        if (field := whole[name]).value != expected or type(field.value) is not type(expected):
+        if (field := root[name]).value != expected or type(field.value) is not type(expected):
             field.fail(f"must be {expected!r}, not {field.value!r}")
-    whole.keys(KEYS)
+    root.keys(KEYS)
     read_players(data)
-    return _whole([phase_format.read_phase(phase) for phase in whole["phases"]], whole["phases"])
+    return _whole([phase_format.read_phase(phase) for phase in root["phases"]], root["phases"])
 
 
 def read_players(data: Any) -> tuple[str, ...]:
@@ -97,13 +97,13 @@ def save(path: str | Path, game: Sequence[PhaseRecord], *, players: Sequence[str
     _write(user_path("path", path), json.dumps(write_game(game, players=players), indent=1) + "\n")
 
 
-def _write(place: Path, text: str) -> None:
-    if not place.parent.is_dir():
-        raise InputError(f"{place}: there is no folder {str(place.parent)!r}; make it first, or give another place")
+def _write(path: Path, text: str) -> None:
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: missing folder {str(path.parent)!r}; make it first, or give another place")
     try:
-        write_atomically(place, text)
+        write_atomically(path, text)
     except OSError as error:
-        raise InputError(f"{place}: cannot be written ({error.strerror}); give another place") from error
+        raise InputError(f"{path}: cannot be written ({error.strerror}); give another place") from error
 
 
 def load(path: str | Path, *, verify: bool = False, via: str = SEA) -> list[PhaseRecord]:
@@ -155,9 +155,9 @@ def load_lines(path: str | Path) -> Iterator[list[PhaseRecord]]:
 
 
 def _lines(path: str | Path, reader: Callable[[Any], T]) -> Iterator[T]:
-    place = user_path("path", path)
+    file_path = user_path("path", path)
     try:
-        with place.open("rb") as file:
+        with file_path.open("rb") as file:
             for number in count(1):
                 if not (line := file.readline(LARGEST + 1)):
                     return
@@ -184,14 +184,14 @@ def load_players(path: str | Path) -> tuple[str, ...]:
 
 
 def _load(path: str | Path, reader: Callable[[Any], T]) -> T:
-    place = user_path("path", path)
+    file_path = user_path("path", path)
     try:
-        if place.is_file() and (size := place.stat().st_size) > LARGEST:
+        if file_path.is_file() and (size := file_path.stat().st_size) > LARGEST:
             raise InputError(f"has {size:,} bytes; a game has at most {LARGEST:,}, so give a file of one game")
-        return _parsed(read_regular_text(place, follow=True), reader)
+        return _parsed(read_regular_text(file_path, follow=True), reader)
     except OSError as error:
-        folder = place.parent
-        missing = "" if folder.is_dir() else f"; there is no folder {str(folder)!r}"
+        folder = file_path.parent
+        missing = "" if folder.is_dir() else f"; missing folder {str(folder)!r}"
         raise InputError(f"{path}: {error.strerror}{missing}") from error
     except InputError as error:
         raise InputError(f"{path}: {error}") from error

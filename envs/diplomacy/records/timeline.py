@@ -82,9 +82,9 @@ def phases_of(game: Sequence[PhaseRecord]) -> list[Phase]:
     for number, record in enumerate(played):
         for name in ("orders", "results"):
             if getattr(record, name) is None:
-                raise InputError(f"phases[{number}]: has no {name}; only the last one, where the game stands, has none")
+                raise InputError(f"phases[{number}]: {name} missing; only the last phase may lack them")
     if last.orders is not None and last.orders.any():
-        raise InputError(f"phases[{len(played)}]: has orders; the last one is where the game stands, and has none")
+        raise InputError(f"phases[{len(played)}]: has orders; the last phase is where the game stands and takes none")
     phases = [_phase(record) for record in game]
     if int(last.position["done"]):
         phases[-1]["name"] = END
@@ -130,15 +130,15 @@ def is_over(phases: Sequence[Phase]) -> bool:
 
 def _phase(record: PhaseRecord) -> Phase:
     row = {name: values[0].cpu().numpy() for name, values in record.position.items()}
-    nothing = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
+    blank = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
     return {
         "name": codes.phase_name(int(row["year"]), int(row["phase"])),
         "units": row["units"].tolist(),
         "dislodged": row["dislodged"].tolist(),
         "owner": row["owner"].tolist(),
         "winner": int(row["winner"]),
-        "orders": (nothing if record.orders is None else record.orders).tolist(),
-        "results": (nothing if record.results is None else record.results).tolist(),
+        "orders": (blank if record.orders is None else record.orders).tolist(),
+        "results": (blank if record.results is None else record.results).tolist(),
     }
 
 
@@ -169,10 +169,10 @@ class OrderOutcome:
 def order_outcomes(phase: Phase, after: Phase) -> list[OrderOutcome]:
     """Return the orders of a phase with their outcomes, power by power; `after` is the next phase."""
     kind = phase["name"][-1]
-    instead = codes.HOLD if kind == "M" else codes.NO_ORDER  # of integers that are no orders
+    instead = codes.HOLD if kind == "M" else codes.NO_ORDER  # in place of integers that are not orders
     phase = {**phase, "orders": [order if has_words(order) else instead for order in phase["orders"]]}
-    made = {"M": _moves, "R": _retreats, "A": _adjustments}.get(kind)
-    return sorted(made(phase, after) if made else (), key=lambda outcome: (outcome.power, outcome.start))
+    outcomes_of = {"M": _moves, "R": _retreats, "A": _adjustments}.get(kind)
+    return sorted(outcomes_of(phase, after) if outcomes_of else (), key=lambda outcome: (outcome.power, outcome.start))
 
 
 def _moves(phase: Phase, after: Phase) -> Iterator[OrderOutcome]:
@@ -256,15 +256,15 @@ def _voyage(phase: Phase, start: int, target: int, *, via: bool) -> tuple[int, .
     goal = int(board.province_of[target])
     if board.army_next[start, goal] and not via:
         return None
-    carriers = [place for place, order in enumerate(phase["orders"]) if _carries(order, start, goal)]
-    routes: list[tuple[int, ...]] = [(place,) for place in carriers if _by_fleet(start)[place]]
-    seen = {route[-1] for route in routes}
+    carriers = [fleet for fleet, order in enumerate(phase["orders"]) if _carries(order, start, goal)]
+    routes: list[tuple[int, ...]] = [(fleet,) for fleet in carriers if _by_fleet(start)[fleet]]
+    visited = {route[-1] for route in routes}
     for route in routes:  # The list grows during the loop.
         if _by_fleet(goal)[route[-1]]:
             return route
-        further = [place for place in carriers if board.fleet_next[route[-1], place] and place not in seen]
-        seen.update(further)
-        routes += [(*route, place) for place in further]
+        onward = [fleet for fleet in carriers if board.fleet_next[route[-1], fleet] and fleet not in visited]
+        visited.update(onward)
+        routes += [(*route, fleet) for fleet in onward]
     return None if board.army_next[start, goal] else ()
 
 

@@ -105,8 +105,8 @@ def _differing(phases: Sequence[_Step], via: str) -> Iterator[Difference]:
     following = {name: torch.cat([record.position[name] for record in nexts]).numpy() for name in STATE}
     lingering = np.stack([_without_retreat(record) for record in nexts])
     following["dislodged"] = np.where(lingering & (after["dislodged"] == 0), 0, following["dislodged"])
-    given = [step.record.results for step in phases]
-    recorded = np.stack([ours if theirs is None else theirs for ours, theirs in zip(results, given, strict=True)])
+    in_file = [step.record.results for step in phases]
+    recorded = np.stack([ours if stored is None else stored for ours, stored in zip(results, in_file, strict=True)])
     wrong = ((recorded != results) & (recorded != UNKNOWN)).any(axis=1)
     for name in ("units", "dislodged", "owner"):
         wrong |= (after[name] != following[name]).any(axis=1)
@@ -115,21 +115,21 @@ def _differing(phases: Sequence[_Step], via: str) -> Iterator[Difference]:
     wrong |= clock.any(axis=0) & (following["done"] == 0)
     for row in np.flatnonzero(wrong).tolist():
         step, record = phases[row], phases[row].record
-        ours, theirs = ({name: rows[name][row] for name in STATE} for rows in (after, following))
+        ours, stored = ({name: rows[name][row] for name in STATE} for rows in (after, following))
         name = codes.phase_name(int(record.position["year"]), int(record.position["phase"]))
-        moved = next(_position_differences(ours, theirs), None)
+        moved = next(_position_differences(ours, stored), None)
         known = np.where(recorded[row] == UNKNOWN, results[row], recorded[row])
         place, expected, adjudicated = moved or next(_all_results(record, known, results[row]))
         yield Difference(step.game, step.number, name, place, expected, adjudicated, moved is not None)
 
 
-def _position_differences(ours: Row, theirs: Row) -> Iterator[tuple[str, str, str]]:
+def _position_differences(ours: Row, stored: Row) -> Iterator[tuple[str, str, str]]:
     """Yield (place, the file's, ours) of two positions after a phase."""
-    yield from _unit_differences(ours, theirs, "units")
-    yield from _unit_differences(ours, theirs, "dislodged")
-    yield from _owner_differences(ours, theirs)
-    if not int(theirs["done"]) and any(int(ours[name]) != int(theirs[name]) for name in ("year", "phase", "done")):
-        yield "the next phase", _clock(theirs), _clock(ours)
+    yield from _unit_differences(ours, stored, "units")
+    yield from _unit_differences(ours, stored, "dislodged")
+    yield from _owner_differences(ours, stored)
+    if not int(stored["done"]) and any(int(ours[name]) != int(stored[name]) for name in ("year", "phase", "done")):
+        yield "the next phase", _clock(stored), _clock(ours)
 
 
 def _clock(row: Row) -> str:
@@ -145,17 +145,17 @@ def complete_results(game: Sequence[PhaseRecord], *, via: str = SEA) -> list[Pha
     completed = list(game)
     for row, number in enumerate(played):
         following = game[number + 1].position if number + 1 < len(game) else None
-        theirs = {name: following[name][0].cpu().numpy() for name in ("units", "owner")} if following else None
+        stored = {name: following[name][0].cpu().numpy() for name in ("units", "owner")} if following else None
         ours = {name: values[row] for name, values in after.items()}
-        completed[number] = _completed(game[number], results[row], ours, theirs)
+        completed[number] = _completed(game[number], results[row], ours, stored)
     return completed
 
 
 def summary(game: Sequence[PhaseRecord], *, most: int = 5) -> list[str]:
     """Return the notes of a game, `most` of them, and the number of the others; empty without any."""
     lines = [f"phases[{number}]: {note}" for number, record in enumerate(game) for note in record.notes]
-    more = [f"... and {len(lines) - most} more, in the `notes` of the phases"] if len(lines) > most else []
-    return lines[:most] + more
+    rest = [f"... and {len(lines) - most} more, in the `notes` of the phases"] if len(lines) > most else []
+    return lines[:most] + rest
 
 
 def _adjudicated(records: Sequence[PhaseRecord], via: str) -> tuple[np.ndarray, dict[str, np.ndarray]]:
@@ -170,46 +170,47 @@ def _adjudicated(records: Sequence[PhaseRecord], via: str) -> tuple[np.ndarray, 
     return results, state
 
 
-def _completed(record: PhaseRecord, adjudicated: np.ndarray, ours: Row, theirs: Row | None) -> PhaseRecord:
+def _completed(record: PhaseRecord, adjudicated: np.ndarray, ours: Row, stored: Row | None) -> PhaseRecord:
     orders = record.orders
-    if orders is None or int(record.position["done"]) or (theirs is None and record.results is None):
+    if orders is None or int(record.position["done"]) or (stored is None and record.results is None):
         return record
     results = absent_results(record.position, orders) if record.results is None else record.results
-    units = list(_unit_differences(ours, theirs, "units")) if theirs else []
-    owners = list(_owner_differences(ours, theirs)) if theirs else []
+    units = list(_unit_differences(ours, stored, "units")) if stored else []
+    owners = list(_owner_differences(ours, stored)) if stored else []
     if not units and not owners:
         results = np.where(results == UNKNOWN, adjudicated, results)
-    notes = [f"{where}: the file has {here} there afterwards, the adjudicator {us}" for where, here, us in units]
+    notes = [f"{where}: the file has {in_file} there afterwards, the adjudicator {us}" for where, in_file, us in units]
     notes += [
-        f"{where}: the file has {here} as its owner afterwards, the adjudicator {us}" for where, here, us in owners
+        f"{where}: the file has {in_file} as its owner afterwards, the adjudicator {us}"
+        for where, in_file, us in owners
     ]
-    for where, here, us in _all_results(record, results, adjudicated):
-        said = "the file gives no result" if here == RESULTS[UNKNOWN] else f"the file says {here}"
-        notes.append(f"{where}: {said}; the adjudicator says {us}")
+    for where, in_file, us in _all_results(record, results, adjudicated):
+        claim = "the file gives no result" if in_file == RESULTS[UNKNOWN] else f"the file says {in_file}"
+        notes.append(f"{where}: {claim}; the adjudicator says {us}")
     return replace(record, results=results, notes=tuple(notes))
 
 
-def _unit_differences(ours: Row, theirs: Row, name: str) -> Iterator[tuple[str, str, str]]:
+def _unit_differences(ours: Row, stored: Row, name: str) -> Iterator[tuple[str, str, str]]:
     """Yield (province, the file's, ours) where units differ, or with `dislodged` those that have to retreat."""
     retreats = "to retreat: " if name == "dislodged" else ""
-    for province in np.flatnonzero(ours[name] != theirs[name]).tolist():
-        here, us = (_unit(int(row[name][province]), province) for row in (theirs, ours))
-        yield location_name(province), f"{retreats}{here}", us
+    for province in np.flatnonzero(ours[name] != stored[name]).tolist():
+        recorded, us = (_unit(int(row[name][province]), province) for row in (stored, ours))
+        yield location_name(province), f"{retreats}{recorded}", us
 
 
-def _owner_differences(ours: Row, theirs: Row) -> Iterator[tuple[str, str, str]]:
-    for centre in np.flatnonzero(ours["owner"] != theirs["owner"]).tolist():
-        here, us = (_power(int(row["owner"][centre])) for row in (theirs, ours))
-        yield location_name(int(standard_board().centres[centre])), here, us
+def _owner_differences(ours: Row, stored: Row) -> Iterator[tuple[str, str, str]]:
+    for centre in np.flatnonzero(ours["owner"] != stored["owner"]).tolist():
+        recorded, us = (_power(int(row["owner"][centre])) for row in (stored, ours))
+        yield location_name(int(standard_board().centres[centre])), recorded, us
 
 
 def _all_results(record: PhaseRecord, results: np.ndarray, adjudicated: np.ndarray) -> Iterator[tuple[str, str, str]]:
     """Yield (order, the file's result, ours) where results [75] differ."""
     units = units_ordered(record.position)
     orders = np.zeros_like(adjudicated) if record.orders is None else record.orders
-    for place in np.flatnonzero(results != adjudicated).tolist():
-        here, us = (", ".join(result_words(int(row[place]))) for row in (results, adjudicated))
-        yield _order(int(orders[place]), place, units[place]), here, us
+    for province in np.flatnonzero(results != adjudicated).tolist():
+        recorded, us = (", ".join(result_words(int(row[province]))) for row in (results, adjudicated))
+        yield _order(int(orders[province]), province, units[province]), recorded, us
 
 
 def _order(order: int, province: int, unit: int) -> str:

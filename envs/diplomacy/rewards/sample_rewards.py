@@ -56,15 +56,15 @@ def sample_rewards(
     `InputError` where ratings are then missing or not finite.
     """
     final = final_scores(end, rules)
-    whole = rules.leader_gap_penalty_weight * leader_gap(end["owner"], free=rules.leader_gap_threshold)
-    whole = whole + rules.balance_bonus_weight * balance_bonus(end["owner"])
+    shared = rules.leader_gap_penalty_weight * leader_gap(end["owner"], free=rules.leader_gap_threshold)
+    shared = shared + rules.balance_bonus_weight * balance_bonus(end["owner"])
     if rules.use_elo_conditioned_rewards:
-        whole = whole + elo_reward(end["owner"], _checked(ratings, final), rules.elo_scale)
+        shared = shared + elo_reward(end["owner"], _checked(ratings, final), rules.elo_scale)
     if rules.use_trajectory_level_rewards:
-        return (final + whole).expand_as(steps).clone()
+        return (final + shared).expand_as(steps).clone()
     decided = decided if rules.reward_discount_per == "decision" else None
     earned = discounted(steps, rules.reward_discount_gamma, decided)
-    return rules.step_reward_weight * earned + rules.final_reward_weight * final + whole
+    return rules.step_reward_weight * earned + rules.final_reward_weight * final + shared
 
 
 def discounted(steps: Tensor, gamma: float, counted: Tensor | None = None) -> Tensor:
@@ -110,8 +110,8 @@ def elo_reward(owner: Tensor, ratings: Tensor, scale: float) -> Tensor:
 
 def _checked(ratings: Tensor | None, scores: Tensor) -> Tensor:
     if ratings is None or ratings.shape != scores.shape:
-        given = "missing" if ratings is None else f"of shape {tuple(ratings.shape)}"
-        raise InputError(f"ratings: {given}; Elo-conditioned rewards need one per power, {tuple(scores.shape)}")
+        problem = "missing" if ratings is None else f"of shape {tuple(ratings.shape)}"
+        raise InputError(f"ratings: {problem}; Elo-conditioned rewards need one per power, {tuple(scores.shape)}")
     if not bool(torch.isfinite(ratings).all()):
         raise InputError("ratings: not all are finite; give Elo points")
     return ratings
@@ -121,25 +121,25 @@ def final_scores(state: State, rules: GRPOConfig) -> Tensor:
     """Return the score of every power in these positions, float64 [G, 7]."""
     if rules.use_position_scoring:
         bonus = torch.tensor(BY_PLACE, dtype=torch.float64, device=state["owner"].device)
-        place, lost = bonus[ranks(state["owner"]) - 1], ELIMINATED
+        by_place, lost = bonus[ranks(state["owner"]) - 1], ELIMINATED
         won = count_centres(state["owner"]) >= rules.solo_victory_sc
     else:
         won, lost = sole_leader(state["owner"], rules.winner_threshold_sc), ELIMINATED_WITHOUT_PLACES
-        place = torch.zeros_like(won, dtype=torch.float64)
-    scores = holdings(state["units"], state["owner"]) + SURVIVAL + place + rules.win_bonus * won.double()
+        by_place = torch.zeros_like(won, dtype=torch.float64)
+    scores = holdings(state["units"], state["owner"]) + SURVIVAL + by_place + rules.win_bonus * won.double()
     return torch.where(alive(state), scores, lost)
 
 
 def holdings(units: Tensor, owner: Tensor) -> Tensor:
     """Return the part of the score for centres and units, float64 [G, 7]."""
-    held, there, abroad = (count.double() for count in (count_centres(owner), count_units(units), count_abroad(units)))
-    return PER_CENTRE * held + PER_UNIT * there + PER_UNIT_ABROAD * abroad
+    centres, on_board = count_centres(owner).double(), count_units(units).double()
+    return PER_CENTRE * centres + PER_UNIT * on_board + PER_UNIT_ABROAD * count_abroad(units).double()
 
 
 def ranks(owner: Tensor) -> Tensor:
     """Return the places by centres, int64 [G, 7]: 1 + the number of powers with more."""
-    held = count_centres(owner)
-    return 1 + (held.unsqueeze(1) > held.unsqueeze(2)).sum(dim=2)
+    centres = count_centres(owner)
+    return 1 + (centres.unsqueeze(1) > centres.unsqueeze(2)).sum(dim=2)
 
 
 def sole_leader(owner: Tensor, threshold: int) -> Tensor:

@@ -111,37 +111,37 @@ def step_rewards(before: State, after: State, results: Tensor, influence: Tensor
 
 def standing(units: Tensor, owner: Tensor) -> Tensor:
     """Return the dense score of a position: centres, units, threats and units abroad."""
-    held, there = count_centres(owner).double(), count_units(units).double()
-    return PER_CENTRE * held + PER_UNIT * there + tactical(units, owner)
+    centres, on_board = count_centres(owner).double(), count_units(units).double()
+    return PER_CENTRE * centres + PER_UNIT * on_board + tactical(units, owner)
 
 
 def strategic_standing(units: Tensor, owner: Tensor) -> Tensor:
     """Return the strategic score of a position: standing relative to the leader in place of the number of centres.
 
     A leader, ties included, gets `PER_LEAD`; the others lose per centre behind the leader. A power with a centre gains
-    by the balance; one without has no part in it.
+    by the balance; one without does not.
     """
-    behind, there = centres_behind(owner).double(), count_units(units).double()
+    behind, on_board = centres_behind(owner).double(), count_units(units).double()
     balanced = torch.where(count_centres(owner) > 0, balance(owner).unsqueeze(1), 0.0)
     trailing = PER_BALANCE * balanced - PER_CENTRE_BEHIND * behind
     lead = torch.where(behind == 0, PER_LEAD, trailing)
-    return STRATEGIC_PER_UNIT * there + STRATEGIC_BASE + lead + tactical(units, owner)
+    return STRATEGIC_PER_UNIT * on_board + STRATEGIC_BASE + lead + tactical(units, owner)
 
 
 def centres_behind(owner: Tensor) -> Tensor:
     """Return the number of centres each power is behind the leader, int64 [G, 7]."""
-    held = count_centres(owner)
-    return held.max(dim=1, keepdim=True).values - held
+    centres = count_centres(owner)
+    return centres.max(dim=1, keepdim=True).values - centres
 
 
 def balance(owner: Tensor) -> Tensor:
     """Return the balance among powers with centres, float64 [G]: 1 - std / mean of their centres, at least 0."""
     # Population variance over the owning powers; the clamps keep an empty board at 0 / 1e-9 instead of 0 / 0.
-    held = count_centres(owner).double()
-    owning = held > 0
+    centres = count_centres(owner).double()
+    owning = centres > 0
     many = owning.sum(dim=1).clamp(min=1)
-    mean = (held.sum(dim=1) / many).clamp(min=1e-9)
-    variance = torch.where(owning, held - mean.unsqueeze(1), 0.0).square().sum(dim=1) / many
+    mean = (centres.sum(dim=1) / many).clamp(min=1e-9)
+    variance = torch.where(owning, centres - mean.unsqueeze(1), 0.0).square().sum(dim=1) / many
     return (1.0 - variance.sqrt() / mean).clamp(min=0.0)
 
 

@@ -97,18 +97,13 @@ class BotGames:
 
         With `twice` they also have the orders under other random draws.
         """
-        again = self._ordered_again() if twice else None
+        redrawn = self._order(1) if twice else None
+        self.batch.orders.zero_()
         rows = {name: getattr(self.batch, name).numpy().copy() for name in STATE}
         orders = self._order()
-        games = [self._decisions(game, rows, orders, again) for game in range(self.batch.num_games)]
+        games = [self._decisions(game, rows, orders, redrawn) for game in range(self.batch.num_games)]
         self._go_on()
         return [decisions for decisions in games if decisions]
-
-    def _ordered_again(self) -> np.ndarray:
-        """Return orders of the current phase from other random draws, int32 [G, 75]."""
-        orders = self._order(1)
-        self.batch.orders.zero_()
-        return orders
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of all games."""
@@ -124,7 +119,7 @@ class BotGames:
         self.batch.close()
 
     def _decisions(
-        self, game: int, rows: dict[str, np.ndarray], orders: np.ndarray, again: np.ndarray | None
+        self, game: int, rows: dict[str, np.ndarray], orders: np.ndarray, redrawn: np.ndarray | None
     ) -> list[BotDecision]:
         row = {name: values[game] for name, values in rows.items()}
         listed = self.batch.legal_orders(game)
@@ -132,15 +127,15 @@ class BotGames:
         return [
             BotDecision(
                 row,
-                one,
-                chosen_by(orders[game], one),
+                menu,
+                chosen_by(orders[game], menu),
                 game,
                 self.rules,
                 self.batch.last_year,
-                () if again is None else chosen_by(again[game], one),
+                () if redrawn is None else chosen_by(redrawn[game], menu),
             )
-            for one in menus
-            if one.lines
+            for menu in menus
+            if menu.lines
         ]
 
     def _go_on(self) -> None:
@@ -154,18 +149,18 @@ class BotGames:
             getattr(self.batch, name)[which] = start[0]
 
     @torch.no_grad()
-    def _order(self, again: int = 0) -> np.ndarray:
+    def _order(self, redraw: int = 0) -> np.ndarray:
         """Write the orders that are played; return those to learn, int32 [G, 75]."""
         batch = self.batch
-        batch.draw_orders((self.seed + 1_000_003 * self.phases + 500_009 * again) % 2**31)
+        batch.draw_orders((self.seed + 1_000_003 * self.phases + 500_009 * redraw) % 2**31)
         if self._teacher is None:
             return batch.orders.numpy().copy()
         bots = batch.orders.clone()
         owner = power_of(batch.units)
         self._teacher.write(batch, torch.stack([(owner == power).any(1) for power in range(codes.NUM_POWERS)], 1))
         taught = batch.orders.clone()
-        own = owner == self._own.int().argmax(1, keepdim=True)
-        batch.orders.copy_(torch.where(own, taught, bots))
+        teacher_units = owner == self._own.int().argmax(1, keepdim=True)
+        batch.orders.copy_(torch.where(teacher_units, taught, bots))
         return taught.numpy()
 
 

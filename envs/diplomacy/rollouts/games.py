@@ -43,9 +43,9 @@ def play_to_end(
     seats = seated(batch, seats)
     while not bool(batch.done.all()):
         batch.draw_orders(seed)  # for the bots only
-        for player, own in seats:
+        for player, powers in seats:
             if not isinstance(player, str):
-                player.write(batch, own & (batch.done == 0).unsqueeze(1))
+                player.write(batch, powers & (batch.done == 0).unsqueeze(1))
         batch.process()
         if after_phase is not None:
             after_phase()
@@ -55,10 +55,10 @@ def play_to_end(
 def seated(batch: DiplomacyBatch, seats: Seats) -> Seats:
     """Assign the batch's bots to their powers, and leave the others open; return `seats` on the batch's device."""
     batch.players.fill_(codes.ACTIONS)
-    seats = [(player, own.to(batch.device)) for player, own in seats]
-    for player, own in seats:
+    seats = [(player, powers.to(batch.device)) for player, powers in seats]
+    for player, powers in seats:
         if bot := player if isinstance(player, str) else player.bot:
-            batch.players.masked_fill_(own, codes.BOTS.index(bot))
+            batch.players.masked_fill_(powers, codes.BOTS.index(bot))
     return seats
 
 
@@ -74,10 +74,11 @@ def one_of_seven(games: int) -> torch.Tensor:
 
 def seats_of_pairs(pairs: Sequence[tuple[str, str]], games: int) -> dict[str, torch.Tensor]:
     """Return the seats bool [P * G, 7] by player in G games of each pair: one of its seven, and six."""
-    own, seats = one_of_seven(games), {name: torch.zeros(len(pairs), games, codes.NUM_POWERS) for name in chain(*pairs)}
-    for number, (one, six) in enumerate(pairs):
-        seats[one][number] += own
-        seats[six][number] += ~own
+    seat = one_of_seven(games)
+    seats = {name: torch.zeros(len(pairs), games, codes.NUM_POWERS) for name in chain(*pairs)}
+    for number, (single, six) in enumerate(pairs):
+        seats[single][number] += seat
+        seats[six][number] += ~seat
     return {name: seats[name].flatten(0, 1).bool() for name in sorted(seats)}
 
 
@@ -107,7 +108,7 @@ class ModelOrders:
         """Write the orders of the powers `seats` bool [G, 7]. Raises `InputError` if the model is not available."""
         games = batch.game_id.tolist()
         when = (batch.year.long() * len(codes.PHASES) + batch.phase.long()).tolist()
-        players = [[self._name if own else BOT for own in game] for game in seats.tolist()]  # bots are not asked
+        players = [[self._name if seat else BOT for seat in game] for game in seats.tolist()]  # bots are not asked
 
         def draws(game: int, power: int) -> int:
             return mix(self._seed, games[game], when[game], power)
@@ -138,7 +139,7 @@ def references(
     batch = DiplomacyBatch(len(opponents) * games, last_year=config.env.last_year, threads=threads)
     try:
         batch.game_id.copy_(torch.arange(games).repeat(len(opponents)))
-        play_to_end(batch, [(players.get(name, name), own) for name, own in seats.items()], seed=SEED)
+        play_to_end(batch, [(players.get(name, name), powers) for name, powers in seats.items()], seed=SEED)
         owners = batch.owner.cpu().split(games)
     finally:
         batch.close()

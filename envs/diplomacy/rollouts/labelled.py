@@ -82,19 +82,19 @@ class Labeller:
 
     def part(self, number: int) -> Rows:
         """Play the games of part `number`; return all decisions, in the order in which they were made."""
-        batch, own = self.batch, one_of_seven(GAMES_OF_A_PART)
+        batch, seat = self.batch, one_of_seven(GAMES_OF_A_PART)
         batch.reset()
         batch.game_id.copy_(torch.arange(GAMES_OF_A_PART) + number * GAMES_OF_A_PART)
         seated(batch, [(BOT, torch.ones(1, codes.NUM_POWERS, dtype=torch.bool))])
         chance = torch.Generator().manual_seed(self.settings.seed * 1_000_003 + number)
-        made: list[Rows] = []
+        parts: list[Rows] = []
         while not bool(batch.done.all()):
             batch.draw_orders(self.settings.seed)
-            if (rows := self._due(own)).any():
-                made.append(self._label(rows, own, chance))
+            if (rows := self._due(seat)).any():
+                parts.append(self._label(rows, seat, chance))
             batch.process()
         batch.check()
-        columns = {name: torch.cat([rows[name] for rows in made]) for name in made[0]}
+        columns = {name: torch.cat([rows[name] for rows in parts]) for name in parts[0]}
         row, power = columns["game"].long(), columns["power"].long()
         columns["share"] = sum_of_squares(batch.owner)[row, power].float()
         columns["game"] = batch.game_id[row]
@@ -104,23 +104,23 @@ class Labeller:
         """Stop the worker threads."""
         self.batch.close()
 
-    def _due(self, own: Tensor) -> Tensor:
+    def _due(self, seat: Tensor) -> Tensor:
         """Return the games in which the power has an order to give, bool [G]."""
         batch = self.batch
         moving = ((batch.phase == codes.SPRING) | (batch.phase == codes.FALL)) & (batch.done == 0)
-        return moving & self._units(own).any(dim=1)
+        return moving & self._units(seat).any(dim=1)
 
-    def _units(self, own: Tensor) -> Tensor:
+    def _units(self, seat: Tensor) -> Tensor:
         """Return the provinces with a unit of the power, bool [G, 75]."""
-        return power_of(self.batch.units) == own.int().argmax(1, keepdim=True)
+        return power_of(self.batch.units) == seat.int().argmax(1, keepdim=True)
 
-    def _label(self, due: Tensor, own: Tensor, chance: torch.Generator) -> Rows:
+    def _label(self, due: Tensor, seat: Tensor, chance: torch.Generator) -> Rows:
         """Write the orders to be played in the games `due`; return the teacher's, `game` being the row."""
-        batch, seats, mine = self.batch, own & due.unsqueeze(1), self._units(own)
+        batch, seats, units = self.batch, seat & due.unsqueeze(1), self._units(seat)
         bots = batch.orders.clone()
         if self._teacher is not None:
             self._teacher.write(batch, seats)
-        taught = batch.orders.masked_fill(~mine, 0)
+        taught = batch.orders.masked_fill(~units, 0)
         if self._player is not None:
             batch.orders.copy_(bots)
             self._player.write(batch, seats)
@@ -128,7 +128,7 @@ class Labeller:
         batch.orders.copy_(torch.where(slips.unsqueeze(1), bots, batch.orders))
         rows = due.nonzero().squeeze(1)
         state = {name: values[rows] for name, values in batch.snapshot().items()}
-        return state | {"power": own[rows].int().argmax(1).to(torch.int8), "orders": taught[rows], "game": rows.int()}
+        return state | {"power": seat[rows].int().argmax(1).to(torch.int8), "orders": taught[rows], "game": rows.int()}
 
 
 def write_labels(
@@ -146,11 +146,11 @@ def write_labels(
     make_folder(folder)
     plain = asdict(settings)
     if (folder / CARD).exists():
-        known = {name: value for name, value in read_card(folder).items() if name in plain}
+        stored = {name: value for name, value in read_card(folder).items() if name in plain}
         for name in plain:
-            if name != "games" and known.get(name) != plain[name]:
+            if name != "games" and stored.get(name) != plain[name]:
                 raise InputError(
-                    f"{folder}: was made with {name}={known.get(name)!r}, not {plain[name]!r}; give another folder"
+                    f"{folder}: was made with {name}={stored.get(name)!r}, not {plain[name]!r}; give another folder"
                 )
     missing = [number for number in range(settings.parts) if not _path(folder, number).exists()]
     for number, rows in play(missing):
@@ -170,11 +170,13 @@ def read_card(folder: Path) -> dict[str, Any]:
     try:
         card = json.loads(read_regular_text(folder / CARD, follow=True))
     except FileNotFoundError as error:
-        raise InputError(f"{folder}: has no {CARD}; give a folder of labels, such as checkpoints/<run>/data") from error
+        raise InputError(
+            f"{folder}: {CARD} missing; give a folder of labels, such as checkpoints/<run>/data"
+        ) from error
     except (OSError, ValueError) as error:
         raise InputError(f"{folder / CARD}: cannot be read; make the labels again in another folder") from error
     if not isinstance(card, dict) or card.get("schema") != SCHEMA:
-        raise InputError(f"{folder / CARD}: is no card of {SCHEMA}; make the labels again in another folder")
+        raise InputError(f"{folder / CARD}: is not a card of {SCHEMA}; make the labels again in another folder")
     return card
 
 
@@ -189,7 +191,7 @@ def read_labels(folders: Sequence[Path]) -> Rows:
         read_card(folder)
         parts = [_read_part(path) for path in sorted(folder.glob("part_*.pt"))]
         if not parts:
-            raise InputError(f"{folder}: has no part of labels; give one whose labels are made")
+            raise InputError(f"{folder}: holds no labels yet; make them, or give another folder")
         for rows in parts:
             rows["game"] += begin
         begin = 1 + max(int(rows["game"].max()) for rows in parts)
@@ -203,7 +205,7 @@ def _read_part(path: Path) -> Rows:
     except (OSError, ManifestError, TensorFileError) as error:
         raise InputError(f"{path}: {error}; remove it and run the command again, which makes it again") from error
     if content.get("schema") != SCHEMA:
-        raise InputError(f"{path}: is no part of {SCHEMA}; remove it and run the command again")
+        raise InputError(f"{path}: is not a part of {SCHEMA}; remove it and run the command again")
     rows = content["rows"]
     n = len(rows["power"])
     expected = {name: torch.empty((n, size) if size else n, dtype=kind) for name, (size, kind) in FIELDS.items()}

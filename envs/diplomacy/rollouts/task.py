@@ -54,7 +54,7 @@ OWN_PLAYERS = "players"
 BEFORE_THE_FORK = 1
 """Separates a model's random draws before the fork from those after it."""
 Writers = Mapping[str, OrderWriter]
-"""Players of the league that are no language models, by name."""
+"""Players of the league that are not language models, by name."""
 
 
 def stratum(centres: int, year: int) -> tuple[int, int]:
@@ -107,7 +107,7 @@ class ForkedGames:
             return mix(self.group(game).seed, game, phase, power)
 
         prompts = requests.pending_requests(self.batch, self._lineup.asked, rules, draws)
-        return [self._known(one) if one.seat in self.group(one.game).heroes else one for one in prompts]
+        return [self._known(prompt) if prompt.seat in self.group(prompt.game).heroes else prompt for prompt in prompts]
 
     def process(self, orders: torch.Tensor, phase: int) -> None:
         """Process the models' `orders` [games, 75] and those of bots and writers, and stop finished games."""
@@ -167,7 +167,7 @@ class Lineup:
         requests.seat_bots(batch, self.asked)
         seated = {name for game in players for name in game} & writers.keys()
         self._seats = [
-            (writers[name], torch.tensor([[name == own for own in game] for game in players], device=batch.device))
+            (writers[name], torch.tensor([[name == seat for seat in game] for game in players], device=batch.device))
             for name in sorted(seated)
         ]
 
@@ -226,7 +226,7 @@ def warmed_up(
         before = masters.snapshot()
         draws = partial(_draws, groups, phase)
         prompts = requests.pending_requests(masters, lineup.asked, rules, draws)
-        answered = decide([one for one in prompts if one.game not in failed], fail)
+        answered = decide([prompt for prompt in prompts if prompt.game not in failed], fail)
         masters.orders.copy_(requests.written_orders(masters, answered))
         lineup.order(phase)
         masters.process()
@@ -378,13 +378,13 @@ def ending_metrics(
 def _dumbbot_metrics(seats: Sequence[tuple[GameEnding, int]]) -> dict[str, float]:
     """Return metrics of games against six DumbBots; a first place counts as a win, ties included."""
     places = [_place(ending, power) for ending, power in seats]
-    known = {
+    values = {
         "win_rate": _share(places, 1, 1) if seats else UNKNOWN,
         "top3_rate": _share(places, 1, TOP) if seats else UNKNOWN,
         "avg_sc_count": _mean_centres(seats) if seats else UNKNOWN,
         "avg_placement": float(np.mean(places)) if seats else UNKNOWN,
     }
-    return {"dumbbot/games_count": float(len(seats))} | {f"dumbbot/{name}": value for name, value in known.items()}
+    return {"dumbbot/games_count": float(len(seats))} | {f"dumbbot/{name}": value for name, value in values.items()}
 
 
 def _mean_centres(seats: Sequence[tuple[GameEnding, int]]) -> float:
@@ -401,12 +401,12 @@ def _place(ending: GameEnding, power: int) -> int:
 
 def _wins(ending: GameEnding, power: int, win_at: int) -> bool:
     """Return whether the power has more centres than any other, and at least `win_at`."""
-    own = ending.scores[power]
-    return own >= win_at and sum(other >= own for other in ending.scores) == 1
+    centres = ending.scores[power]
+    return centres >= win_at and sum(other >= centres for other in ending.scores) == 1
 
 
-def _share(places: Sequence[int], first: int, last: int) -> float:
-    return float(np.mean([first <= place <= last for place in places]))
+def _share(ranks: Sequence[int], first: int, last: int) -> float:
+    return float(np.mean([first <= rank <= last for rank in ranks]))
 
 
 def league_writers(names: Sequence[str]) -> Writers:

@@ -31,85 +31,85 @@ class OwnOrders:
 
     def __init__(self, listed: Mapping[int, np.ndarray], units: np.ndarray, power: int) -> None:
         owners = codes.power_of(units)
-        self.places = [int(place) for place in np.flatnonzero(owners == power) if int(place) in listed]
+        self.places = [int(province) for province in np.flatnonzero(owners == power) if int(province) in listed]
         self._province_of = standard_board().province_of
         self._alone: dict[int, list[int]] = {}
         self._helpers: dict[tuple[int, int], list[int]] = {}
-        """Own units that can support a move (from, to), or a hold (place, place)."""
+        """Own units that can support a move (from, to), or a hold (province, province)."""
         self._carried: dict[tuple[int, int], int] = {}
         """Moves by convoy (from, to) with their orders."""
         self._carriers: dict[tuple[int, int], list[tuple[int, int]]] = {}
         """Own fleets and their orders that convoy (from, to)."""
         self._threatened = _in_reach(units, owners, power)
-        own = set(self.places)
-        for place in self.places:
-            self._alone[place] = []
-            for order in listed[place].tolist():
-                self._sort_in(place, order, own)
+        provinces = set(self.places)
+        for province in self.places:
+            self._alone[province] = []
+            for order in listed[province].tolist():
+                self._sort_in(province, order, provinces)
 
     def changes(self, orders: np.ndarray) -> list[Change]:
         """Return the changes of `orders` int32 [75], each once."""
-        one: Iterable[Change] = (
-            ((place, order),)
-            for place in self.places
-            for order in self._single(place, orders)
-            if order != orders[place]
+        single: Iterable[Change] = (
+            ((province, order),)
+            for province in self.places
+            for order in self._single(province, orders)
+            if order != orders[province]
         )
-        return list(dict.fromkeys([*one, *self._supported(orders), *self._followed(orders), *self._convoys()]))
+        return list(dict.fromkeys([*single, *self._supported(orders), *self._followed(orders), *self._convoys()]))
 
-    def _sort_in(self, place: int, order: int, own: set[int]) -> None:
+    def _sort_in(self, province: int, order: int, provinces: set[int]) -> None:
         kind, target, other, via = codes.unpack(order)
         goal = int(self._province_of[target])
         if kind == codes.MOVE and via:
-            self._carried[place, goal] = order
+            self._carried[province, goal] = order
         elif kind in (codes.HOLD, codes.MOVE):
-            self._alone[place].append(order)
-        elif kind == codes.SUPPORT and goal in own:
-            self._helpers.setdefault((goal, goal), []).append(place)
-        elif kind == codes.SUPPORT_MOVE and other in own:
-            self._helpers.setdefault((other, goal), []).append(place)
-        elif kind == codes.CONVOY and other in own:
-            self._carriers.setdefault((other, goal), []).append((place, order))
+            self._alone[province].append(order)
+        elif kind == codes.SUPPORT and goal in provinces:
+            self._helpers.setdefault((goal, goal), []).append(province)
+        elif kind == codes.SUPPORT_MOVE and other in provinces:
+            self._helpers.setdefault((other, goal), []).append(province)
+        elif kind == codes.CONVOY and other in provinces:
+            self._carriers.setdefault((other, goal), []).append((province, order))
 
-    def _goal(self, place: int, order: int) -> int:
+    def _goal(self, province: int, order: int) -> int:
         """Return the province an order leads to, the own one unless it moves."""
         kind, target, _, _ = codes.unpack(order)
-        return int(self._province_of[target]) if kind == codes.MOVE else place
+        return int(self._province_of[target]) if kind == codes.MOVE else province
 
-    def _single(self, place: int, orders: np.ndarray) -> Iterator[int]:
-        yield from self._alone[place]
+    def _single(self, province: int, orders: np.ndarray) -> Iterator[int]:
+        yield from self._alone[province]
         for friend in self.places:
-            if friend != place:
+            if friend != province:
                 goal = self._goal(friend, int(orders[friend]))
-                if place in self._helpers.get((friend, goal), ()):
+                if province in self._helpers.get((friend, goal), ()):
                     yield _support(friend, goal)
 
     def _supported(self, orders: np.ndarray) -> Iterator[Change]:
-        for place in self.places:
-            for order in self._alone[place]:
-                goal = self._goal(place, order)
-                if order == orders[place] or not self._threatened[goal]:
+        for province in self.places:
+            for order in self._alone[province]:
+                goal = self._goal(province, order)
+                if order == orders[province] or not self._threatened[goal]:
                     continue  # supports of the order as it is are changes of one unit
-                for helper in self._helpers.get((place, goal), ()):
-                    yield (place, order), (helper, _support(place, goal))
+                for helper in self._helpers.get((province, goal), ()):
+                    yield (province, order), (helper, _support(province, goal))
 
     def _followed(self, orders: np.ndarray) -> Iterator[Change]:
-        for place in self.places:
-            for order in self._alone[place]:
-                goal = self._goal(place, order)
-                if goal != place and goal in self._alone and self._goal(goal, int(orders[goal])) in (goal, place):
+        for province in self.places:
+            for order in self._alone[province]:
+                goal = self._goal(province, order)
+                if goal != province and goal in self._alone and self._goal(goal, int(orders[goal])) in (goal, province):
                     for onward in self._alone[goal]:
-                        if self._goal(goal, onward) not in (goal, place):
-                            yield (place, order), (goal, onward)
+                        if self._goal(goal, onward) not in (goal, province):
+                            yield (province, order), (goal, onward)
 
     def _convoys(self) -> Iterator[Change]:
         for (army, goal), order in self._carried.items():
             fleets = self._carriers.get((army, goal), [])
             for fleet in fleets:
                 yield (army, order), fleet
-            for first, one in enumerate(fleets):
-                for other in fleets[first + 1 :]:
-                    yield (army, order), one, other
+            for number, fleet in enumerate(fleets):
+                for other in fleets[number + 1 :]:
+                    yield (army, order), fleet, other
 
 
 def unions(ranked: Iterable[Change], most: int) -> list[Change]:
@@ -117,7 +117,7 @@ def unions(ranked: Iterable[Change], most: int) -> list[Change]:
     union: dict[int, int] = {}
     joined: list[Change] = []
     for number, change in enumerate(ranked):
-        if any(place in union for place, _ in change):
+        if any(province in union for province, _ in change):
             continue
         union.update(change)
         if number and len(joined) < most:
@@ -129,9 +129,9 @@ def apply(orders: np.ndarray, changes: Iterable[Change]) -> np.ndarray:
     """Return copies of `orders` [75], each with one of the changes, int32 [n, 75]."""
     listed = list(changes)
     rows = np.repeat(orders[None], len(listed), axis=0)
-    at = [(number, place, order) for number, change in enumerate(listed) for place, order in change]
-    number, place, order = np.array(at, dtype=np.int64).reshape(-1, 3).T
-    rows[number, place] = order
+    at = [(number, province, order) for number, change in enumerate(listed) for province, order in change]
+    number, province, order = np.array(at, dtype=np.int64).reshape(-1, 3).T
+    rows[number, province] = order
     return rows
 
 

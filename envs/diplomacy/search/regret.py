@@ -43,16 +43,16 @@ class Table:
         """Return the orders to play on with, int32 [n, 75]: each candidate of each power against the others' draws."""
         drawn = [rows[self._drawn(self.strategy(step))] for step, rows in enumerate(self.rows)]
         everyone = np.sum(drawn, axis=0)
-        return np.concatenate([rows + (everyone - own) for rows, own in zip(self.rows, drawn, strict=True)])
+        return np.concatenate([rows + (everyone - candidate) for rows, candidate in zip(self.rows, drawn, strict=True)])
 
     def learn(self, values: np.ndarray) -> None:
         """Add the regrets of an iteration from the values [n] of `joint`."""
         ends = np.cumsum([len(rows) for rows in self.rows])[:-1]
-        for step, seen in enumerate(np.split(values.astype(float), ends)):
+        for step, value in enumerate(np.split(values.astype(float), ends)):
             share = self.strategy(step)
             self.sums[step] += share
-            self.values[step] += seen
-            self.regrets[step] += seen - float(share @ seen)
+            self.values[step] += value
+            self.regrets[step] += value - float(share @ value)
 
     def choice(self) -> tuple[int, float]:
         """Draw a candidate of the searcher from its average strategy; return its number and its mean value."""
@@ -68,5 +68,5 @@ class Table:
 
 def distinct(compared: Iterable[tuple[float, np.ndarray]]) -> np.ndarray:
     """Return the `CANDIDATES` best different orders among those with values, int32 [n, 75], the best first."""
-    best = dict.fromkeys(rows.tobytes() for _, rows in sorted(compared, key=lambda one: -one[0]))
+    best = dict.fromkeys(rows.tobytes() for _, rows in sorted(compared, key=lambda pair: -pair[0]))
     return np.stack([np.frombuffer(rows, dtype=np.int32) for rows in list(best)[:CANDIDATES]])

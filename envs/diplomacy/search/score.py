@@ -8,7 +8,7 @@ is over, r being the units of the strongest other power that could be there next
     a centre it does not hold      + OPEN where n > r, + LEVEL where n = r > 0
 
 Before the last year, every unit of the power costs `AWAY` for each move, beyond one, to the nearest centre that the
-power does not hold: units behind the front have no other reason to come.
+power does not hold: only this draws units from behind the front.
 18 centres after fall add `WON`. Weights are in centres.
 """
 
@@ -80,17 +80,17 @@ def holder_of(games: Games, game: int, centre: int, province: int) -> int:
 
 
 @wp.func
-def contested(near: wp.array[int], province: int, power: int, held: bool, weights: wp.array[float]) -> float:
+def contested(near: wp.array[int], province: int, power: int, holds: bool, weights: wp.array[float]) -> float:
     """Return the term of a centre that depends on the units around it."""
-    rival, own = int(0), near[POWERS * province + power]
+    rival, friends = int(0), near[POWERS * province + power]
     for other in range(POWERS):
         if other != power:
             rival = wp.max(rival, near[POWERS * province + other])
-    if held:
-        return wp.where(rival > own, -weights[THREATENED], 0.0)
-    if own > rival:
+    if holds:
+        return wp.where(rival > friends, -weights[THREATENED], 0.0)
+    if friends > rival:
         return weights[OPEN]
-    return wp.where(own == rival and own > 0, weights[LEVEL], 0.0)
+    return wp.where(friends == rival and friends > 0, weights[LEVEL], 0.0)
 
 
 @wp.func
@@ -140,17 +140,17 @@ def score_kernel(
     for province in range(PROVINCES):
         centre = tables.centre_of[province]
         if centre >= 0:
-            held = holder_of(games, game, centre, province) == power
+            holds = holder_of(games, game, centre, province) == power
             if not before_fall:
-                if held:
+                if holds:
                     total += 1.0
                     centres += 1
             elif int(games.owner[game, centre]) == power:
-                total += wp.where(held, 1.0, weights[INVADED])
-            elif held:
+                total += wp.where(holds, 1.0, weights[INVADED])
+            elif holds:
                 total += weights[ENTERED]
             if not over:
-                total += contested(near, province, power, held, weights)
+                total += contested(near, province, power, holds, weights)
     if not over and int(games.year[game]) < last_year:
         total -= weights[AWAY] * moves_away(games, tables, moves, game, power)
     if centres >= SOLO:

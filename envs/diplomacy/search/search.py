@@ -54,7 +54,7 @@ SIDE_BY_SIDE = 16
 class SearchedGame:
     """A game that is searched: the best orders so far, and their value in centres."""
 
-    own: OwnOrders
+    legal: OwnOrders
     orders: np.ndarray
     """int32 [75], 0 for other powers' units."""
     value: float = float("-inf")
@@ -137,17 +137,17 @@ class OrderSearch:
         listed: Sequence[Mapping[int, np.ndarray]],
         ids: Tensor,
         games: Sequence[SearchedGame],
-        others: Iterable[int],
+        offsets: Iterable[int],
     ) -> list[list[SearchedGame]]:
-        """Return searches one level below, for the powers `others` places after that of each game, and their cost."""
+        """Return searches one level below, for the powers `offsets` places after that of each game, and their cost."""
         assert self._below is not None
         start = time.perf_counter()
-        every = [self._below.choose(state, (powers + step) % codes.NUM_POWERS, listed, ids) for step in others]
+        searches = [self._below.choose(state, (powers + step) % codes.NUM_POWERS, listed, ids) for step in offsets]
         self._seconds -= time.perf_counter() - start  # `speed` is that of the own positions
-        for searched in every:
+        for searched in searches:
             for game, below in zip(games, searched, strict=True):
                 game.positions += below.positions
-        return every
+        return searches
 
     @property
     def positions(self) -> int:
@@ -177,8 +177,8 @@ class SearchTurn:
         self.search, self.state, self.powers, self.games, self.ids = search, state, powers.to(torch.int32), games, ids
         count, samples = len(powers), search.samples
         self._rows = torch.arange(count).repeat_interleave(samples)
-        own = ids.long().repeat_interleave(samples) * DRAWS_OF_A_GAME + torch.arange(samples).repeat(count)
-        self._ids = own % 2**31
+        numbers = ids.long().repeat_interleave(samples) * DRAWS_OF_A_GAME + torch.arange(samples).repeat(count)
+        self._ids = numbers % 2**31
         self._own = (power_of(state["units"]) == powers.unsqueeze(1)).unsqueeze(1)
 
     def sample(self, models: Mapping[str, Tensor], listed: Sequence[Mapping[int, np.ndarray]]) -> None:
@@ -193,9 +193,9 @@ class SearchTurn:
             return self._draw(codes.BOTS.index(name))
         if name in models:
             return models[name].unsqueeze(1).expand(-1, self.search.samples, -1)
-        others = range(1, codes.NUM_POWERS)
-        every = self.search.improved(self.state, self.powers, listed, self.ids, self.games, others)
-        orders = np.stack([np.sum([game.orders for game in games], axis=0) for games in zip(*every, strict=True)])
+        offsets = range(1, codes.NUM_POWERS)
+        searches = self.search.improved(self.state, self.powers, listed, self.ids, self.games, offsets)
+        orders = np.stack([np.sum([game.orders for game in games], axis=0) for games in zip(*searches, strict=True)])
         return torch.from_numpy(orders).unsqueeze(1).expand(-1, self.search.samples, -1)
 
     def propose(self, proposed: Tensor | None) -> None:
@@ -203,9 +203,9 @@ class SearchTurn:
         drawn = self._draw(self.search.proposals).masked_fill(~self._own, 0).numpy()
         candidates = {}
         for number, rows in enumerate(drawn):
-            more = rows if proposed is None else np.concatenate([proposed[number].numpy()[None], rows])
-            first = np.sort(np.unique(more, axis=0, return_index=True)[1])
-            candidates[number] = more[first][: max(self.left(number) // self.search.samples, 1)]
+            proposals = rows if proposed is None else np.concatenate([proposed[number].numpy()[None], rows])
+            first = np.sort(np.unique(proposals, axis=0, return_index=True)[1])
+            candidates[number] = proposals[first][: max(self.left(number) // self.search.samples, 1)]
         finalists = {}
         for number, values in self._values(candidates, self.search.samples).items():
             best = _best(values, min(FINALISTS, max(self._affordable(number), 1)))
@@ -213,11 +213,11 @@ class SearchTurn:
             self.games[number].orders = finalists[number][0]
         self._compare(finalists)
         for game in self.games:
-            game.going = bool(game.own.places)
+            game.going = bool(game.legal.places)
 
     def improve(self) -> None:
         """Try all changes of the games' orders once; a game without an improvement stops."""
-        changes = {number: game.own.changes(game.orders) for number, game in enumerate(self.games) if game.going}
+        changes = {number: game.legal.changes(game.orders) for number, game in enumerate(self.games) if game.going}
         for share, most in SCREENINGS:
             few = max(self.search.samples // share, LEAST_SAMPLES)
             affordable = {number: max(self.left(number) // few - 1, 0) for number in changes}
@@ -235,11 +235,11 @@ class SearchTurn:
             finalists[number] = apply(self.games[number].orders, tried[: self._affordable(number)])
         self._compare(finalists)
 
-    def match_regrets(self, every: Sequence[Sequence[SearchedGame]]) -> None:
-        """Choose between candidates of all powers; `every` are searches of the powers 0 to 6 places after a game's."""
+    def match_regrets(self, searches: Sequence[Sequence[SearchedGame]]) -> None:
+        """Choose between candidates of all powers; `searches` are those of the powers 0 to 6 places after its own."""
         tables = [
             Table([distinct(below.compared) for below in row], (self.search.seed, number))
-            for row, number in zip(zip(*every, strict=True), self.ids.tolist(), strict=True)
+            for row, number in zip(zip(*searches, strict=True), self.ids.tolist(), strict=True)
         ]
         longest = [
             LONGEST[phase] * sum(map(len, table.rows))
@@ -366,16 +366,16 @@ class SearchOrders:
         seconds = (time.perf_counter() - start) / len(due)
         for part in due.split(SIDE_BY_SIDE):
             rows, powers = part.unbind(dim=1)
-            own = owners[rows] == powers.unsqueeze(1)
+            own_units = owners[rows] == powers.unsqueeze(1)
             hints = Hints(
-                None if proposed is None else proposed[rows].masked_fill(~own, 0).cpu(),
+                None if proposed is None else proposed[rows].masked_fill(~own_units, 0).cpu(),
                 {name: orders[rows].cpu() for name, orders in models.items()},
                 seconds * len(part),
             )
             games = self.searched(batch, rows, powers, hints)
-            for row, mine, game in zip(rows.tolist(), own, games, strict=True):
+            for row, ordered, game in zip(rows.tolist(), own_units, games, strict=True):
                 orders = torch.from_numpy(game.orders).to(batch.device)
-                batch.orders[row] = torch.where(mine, orders, batch.orders[row])
+                batch.orders[row] = torch.where(ordered, orders, batch.orders[row])
 
     @property
     def positions(self) -> int:
@@ -396,9 +396,9 @@ class SearchOrders:
 
 def _written(writer: OrderWriter, batch: DiplomacyBatch, seats: Tensor) -> Tensor:
     """Return what a player would order for `seats`, int32 [G, 75]; it sees no orders, and those given stay."""
-    given = batch.orders.clone()
+    before = batch.orders.clone()
     batch.orders.zero_()
     writer.write(batch, seats)
     written = batch.orders.clone()
-    batch.orders.copy_(given)
+    batch.orders.copy_(before)
     return written

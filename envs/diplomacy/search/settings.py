@@ -67,12 +67,12 @@ def read_settings(text: str) -> SearchSettings:
 
     Raises `InputError` for an unknown key or bot, a value out of range, and two budgets.
     """
-    known = [field.name for field in fields(SearchSettings)]
+    keys = [field.name for field in fields(SearchSettings)]
     values: dict[str, Any] = {}
     text = RELEASED.get(text, text)
     for word in filter(None, text.removeprefix(SEARCH).removeprefix(":").split(",")):
         key, equals, value = word.partition("=")
-        choose(f"key of {text}", key.strip(), known)
+        choose(f"key of {text}", key.strip(), keys)
         if not equals or key in values:
             raise InputError(f"{text}: give {key} once, as in {SEARCH}:{key}=VALUE")
         values[key] = _number(text, key, value) if key in ALLOWED else value
@@ -99,7 +99,7 @@ def _number(text: str, key: str, value: str) -> float:
     try:
         number = float(value) if key == "seconds" else int(value)
     except ValueError:
-        raise InputError(f"{text}: {key}={value} is no number; it must be in {ALLOWED[key]}") from None
+        raise InputError(f"{text}: {key}={value} is not a number; it must be in {ALLOWED[key]}") from None
     if wrong := complaint(number, ALLOWED[key]):
         raise InputError(f"{text}: {key}={value} {wrong}")
     return number

@@ -96,7 +96,7 @@ def test_labels_and_weights_of_another_run_are_taken(tmp_path):
     train(config(tmp_path, *options, f"init_from={first}"))
     assert not (tmp_path / "second" / "data").exists()
     assert rows(tmp_path, "second")[0]["train/order_loss"] < rows(tmp_path)[0]["train/order_loss"]
-    with pytest.raises(InputError, match=r"init_from=.*: is no policy of this shape"):
+    with pytest.raises(InputError, match=r"init_from=.*: is not a policy of this shape"):
         train(config(tmp_path, *options, "name=third", f"init_from={first}", "network.hidden=12"))
 
 

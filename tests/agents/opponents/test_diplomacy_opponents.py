@@ -90,7 +90,7 @@ def test_wrong_opponents_are_one_line(opponents, message):
     ("act", "message"),
     [
         (powers.impossible, r"opponent impossible, as GERMANY in S1901M: 'A BER - PAR' cannot be carried out: .*legal"),
-        (powers.one_text, r"opponent one_text: act returned no list of orders for GERMANY"),
+        (powers.one_text, r"opponent one_text: act did not return a list of orders for GERMANY"),
     ],
 )
 def test_an_order_that_is_not_legal_names_opponent_power_and_phase(act, message):

@@ -155,7 +155,7 @@ def test_tensors_and_arrays_are_given_as_the_object_asks():
         ("mien", r"unknown opponent 'mien': no bot .*mine; did you mean 'mine'"),
         ("released/dogfight_quickstrat", r"no checkpoint .*did you mean 'released/dogfight_quickstart'"),
         ("no_such.onnx", r"no checkpoint 'no_such.onnx'"),
-        ("no_such_module:Mine", r"opponent no_such_module:Mine: there is no module no_such_module; install it"),
+        ("no_such_module:Mine", r"opponent no_such_module:Mine: cannot find the module no_such_module; install it"),
         ("tests.agents.opponents.players:Dver", r"has no Dver; did you mean 'Diver'"),
         (7, r"opponent int: a int cannot act; give a function or an object with act\(obs\)"),
         ("tests.agents.opponents.players:NUMBER", r"a int cannot act"),
@@ -170,7 +170,7 @@ def test_an_unknown_opponent_is_one_line_with_the_nearest_name(opponent, message
 
 @pytest.mark.parametrize(
     ("opponent", "found"),
-    [(players.narrow, r"returned shape \(4, 2\)"), (players.words, "returned a str, which is no array of numbers")],
+    [(players.narrow, r"returned shape \(4, 2\)"), (players.words, "returned a str, not an array of numbers")],
 )
 def test_actions_of_a_wrong_shape_name_the_one_expected(opponent, found):
     env = gymnasium.make_vec(ID, num_envs=4, opponent=opponent)
@@ -192,7 +192,7 @@ def test_evaluation_takes_the_same_names(tmp_path, onnx_file, capsys):
     table = (tmp_path / "eval.md").read_text()
     assert all(re.search(rf"\| {name}", table) for name in ("ace", RELEASED, DIVER))
     assert main(["--ckpt", "bot:ace", "--opponents", "no_module:Mine", *options]) == 2
-    assert "there is no module no_module" in capsys.readouterr().err
+    assert "cannot find the module no_module" in capsys.readouterr().err
     assert main(["--ckpt", DIVER, "--opponents", "do_nothing", *options]) == 0
 
 

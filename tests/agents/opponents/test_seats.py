@@ -80,7 +80,7 @@ def test_an_object_sees_features_roles_and_masks():
         ([[0, 3]], r"chose 3; must be a whole number in \[0, 2\]"),
         ([[0.5, 0]], r"chose 0.5; must be a whole number in \[0, 1\]"),
         ([[0]], r"of 1 rows returned shape \(1, 1\); expected are 1 rows of 2"),
-        ([["a", "b"]], "a list, which is no array of numbers"),
+        ([["a", "b"]], "a list, not an array of numbers"),
         ([[np.nan, 0]], "a number that is not finite"),
     ],
 )

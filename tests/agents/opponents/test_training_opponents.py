@@ -240,7 +240,7 @@ def test_diplomacy_takes_files_and_python_objects_but_no_unknown_word():
         ("released/dogfight_quickstrat", "no checkpoint .*did you mean 'released/dogfight_quickstart'"),
         (
             "no_such_package.bots:Mine",
-            "opponent no_such_package.bots:Mine: there is no module no_such_package; install",
+            "opponent no_such_package.bots:Mine: cannot find the module no_such_package; install",
         ),
     ],
 )

@@ -154,7 +154,7 @@ def test_a_wrong_answer_is_one_line(function, message):
     ("reward", "message"),
     [
         (3, "reward=3: is a int, which cannot be called"),
-        ("no_such_package:f", "reward no_such_package:f: there is no module no_such_package"),
+        ("no_such_package:f", "reward no_such_package:f: cannot find the module no_such_package"),
         ("tests.agents.play.own_rewards:event", "has no event; did you mean 'events'"),
         ("tests.agents.play.own_rewards:nothing", "is a float, which cannot be called"),
         ("height", "reward=height: is no function of a module; give module:name"),

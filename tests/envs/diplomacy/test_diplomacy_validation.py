@@ -135,7 +135,7 @@ def test_spaces_of_a_power_there_is_not(env):
         ("A PAR - BUR\nF BRE - MAO", "lines='A PAR - BUR.*: give a list of orders, one a line"),
         (None, "lines=None: give a list of orders"),
         (3, "lines=3: give a list of orders"),
-        (["A PAR - BUR", None], r"lines\[1\]=None: is no text; write an order such as 'A PAR - BUR'"),
+        (["A PAR - BUR", None], r"lines\[1\]=None: is not text; write an order such as 'A PAR - BUR'"),
     ],
 )
 def test_what_is_no_list_of_orders(env, lines, message):

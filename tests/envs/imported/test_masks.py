@@ -64,7 +64,7 @@ def test_masks_of_several_choices_are_read_in_every_form(kind):
     ("options", "text"),
     [
         ({"kind": "late", "start": 10}, "has its first 'action_mask' here, after 8 rounds without masks; give masks"),
-        ({"kind": "gaps", "start": 0}, "a_0 decides without a mask: its info has no 'action_mask'"),
+        ({"kind": "gaps", "start": 0}, "a_0 decides without a mask: its info lacks 'action_mask'"),
         ({"kind": "long", "start": 0}, "the mask of a_0 has 4 values; return one for each of its 3 actions"),
         ({"kind": "square", "start": 0}, "the mask of a_0 has the shape (2, 2); return one for each of its 3"),
         ({"kind": "text", "start": 0}, "the mask of a_0 has str; return one for each of its 3 actions"),

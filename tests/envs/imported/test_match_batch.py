@@ -214,8 +214,11 @@ def test_seats_share_a_policy_as_they_are_named():
 @pytest.mark.parametrize(
     ("roles", "text"),
     [
-        (["runer_*", "boss"], "env.roles=[runer_*,boss]: runer_* is no seat of this game; it has runner_0, runner_1"),
-        (["runner_0", "boss"], "runner_1 has no policy; add it to one of them, or runner_1 as one of its own"),
+        (
+            ["runer_*", "boss"],
+            "env.roles=[runer_*,boss]: runer_* is not a seat of this game; it has runner_0, runner_1",
+        ),
+        (["runner_0", "boss"], "runner_1 is without a policy; add it to one of them, or runner_1 as one of its own"),
         (["runner_*", "runner_2", "boss"], "runner_2 is in runner_* and in runner_2; name it in one of them"),
         (["*"], "runner_0 and boss cannot share a policy: they observe Dict("),
     ],
@@ -245,13 +248,13 @@ FAULTS = {
     "reward": "move 1): the reward of boss is inf; return finite rewards below 3.4e38",
     "nan": "move 1): boss observes nan in column 1; return finite numbers below 3.4e38",
     "missing": "gives no observation of boss, which acts or has just been cut off",
-    "shape": "observes [0. 0. 0.] (float32 array (3,)), which is none of Box",
+    "shape": "observes [0. 0. 0.] (float32 array (3,)), outside of Box",
     "stranger": "agent 'stranger' is not among its possible_agents runner_0, runner_1, runner_2, boss",
     "values": "its step does not fit PettingZoo's parallel interface; return 5 mappings of agents",
     "mask_length": "the mask of runner_1 has 4 values; return one for each of its 3 actions",
     "mask_empty": "runner_1 decides and its mask allows no action; allow one, or end the match",
     "mask_values": "the mask of runner_1 holds 0.5; give 1 for legal actions, 0 for others",
-    "mask_none": "runner_1 decides without a mask: its observation has no 'action_mask'",
+    "mask_none": "runner_1 decides without a mask: its observation lacks 'action_mask'",
 }
 
 

@@ -127,7 +127,7 @@ def test_an_illegal_answer_loses_or_is_replaced():
 @pytest.mark.parametrize(
     ("fen", "why"),
     [
-        ("here", "no FEN"),
+        ("here", "not a FEN"),
         ("8/8/8/8/8/8/8/8 w - - 0 1", "impossible"),
         ("7k/5KQ1/8/8/8/8/8/8 b - - 0 1", "over .checkmate"),
         ("nrbbqknr/pppppppp/8/8/8/8/PPPPPPPP/NRBBQKNR w KQkq - 0 1", "of Chess960"),
@@ -334,12 +334,12 @@ def test_a_wrong_message_is_answered_with_a_note(message, words, tmp_path):
         ("--temperature 11", "--temperature 11.0: must be in [0, 10]"),
         ("--tokens 0", "--tokens 0: must be in"),
         ("--device gpu", "--device 'gpu'"),
-        ("--fen here", "--fen 'here': is no FEN"),
+        ("--fen here", "--fen 'here': is not a FEN"),
         ("--resume none.pgn", "--resume none.pgn: No such file"),
         ("--resume none.pgn --side random", "--side random does not go with --resume"),
         ("--opponent stokfish", "did you mean 'stockfish'"),
         ("--opponent http://127.0.0.1:1/v1", "models on servers do not play chess yet"),
-        ("--engine /no/engine --port 0", "engine '/no/engine': is no program"),
+        ("--engine /no/engine --port 0", "engine '/no/engine': is not a program"),
     ],
 )
 def test_bad_options_of_chess_are_one_line(arguments, words, capsys, monkeypatch, tmp_path):

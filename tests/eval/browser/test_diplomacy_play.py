@@ -131,7 +131,7 @@ def test_a_game_that_cannot_be_saved_says_so_and_goes_on(tmp_path):
     live = game(tmp_path / "nowhere")
     live.advance(quiet)
     assert live.phases[-1]["name"] != "S1901M"
-    assert live.problem.startswith(f"not saved: {tmp_path / 'nowhere' / 'game.json'}: there is no folder")
+    assert live.problem.startswith(f"not saved: {tmp_path / 'nowhere' / 'game.json'}: missing folder")
     live.close()
 
 

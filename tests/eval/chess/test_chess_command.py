@@ -83,7 +83,7 @@ def test_python_objects_play(tmp_path, monkeypatch):
     assert (found.data["player"], found.data["records"][0]["name"]) == ("First", "nonsense")
     with pytest.raises(InputError, match=r"player number: act returned a int; a move in UCI is a text"):
         sparring.evaluate("bot:random", env="chess", opponents=movers.number, games=2)
-    with pytest.raises(InputError, match="opponent no_module:Mine: there is no module no_module; install it"):
+    with pytest.raises(InputError, match="opponent no_module:Mine: cannot find the module no_module; install it"):
         sparring.evaluate("bot:random", env="chess", opponents="no_module:Mine", games=2)
     opponents = ChessOpponents()
     assert opponents.answer(f"{MOVERS}:First", MoveRequest(chess.Board(), 0)).move == "a2a3"
@@ -183,7 +183,7 @@ def test_an_engine_that_fails_leaves_the_complete_opponents(tmp_path, capsys):
         ("--ckpt bot:random --plies 0", "--plies 0: must be in [1, 10000]"),
         ("--ckpt bot:random --plies 4", "--plies 4: must be more than --opening-plies 4"),
         ("--ckpt bot:random --illegal win", "unknown --illegal 'win'"),
-        ("--ckpt bot:random --opponents stockfish:1 --engine /no/engine", "engine '/no/engine': is no program"),
+        ("--ckpt bot:random --opponents stockfish:1 --engine /no/engine", "engine '/no/engine': is not a program"),
         ("--ckpt no-such-run", "no checkpoint 'no-such-run'"),
         ("--ckpt http://127.0.0.1:1/v1", "models on servers do not play chess yet"),
         ("--ckpt bot:random --game 2", "unknown option '--game'"),

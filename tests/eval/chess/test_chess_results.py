@@ -59,7 +59,7 @@ CHESS_960 = "bqnrnkrb/pppppppp/8/8/8/8/PPPPPPPP/BQNRNKRB w KQkq - 0 1"
         ('[Variant "Foo"]\n\n1. e4', "unsupported variant: Foo"),
         (f'[Variant "Chess960"]\n[FEN "{CHESS_960}"]\n\n1. b3 *', "is of Chess960"),
         (f'[FEN "{CHESS_960}"]\n\n1. b3 *', "is of Chess960"),
-        ('[FEN "here"]\n\n1. e4', "FEN 'here': is no FEN"),
+        ('[FEN "here"]\n\n1. e4', "FEN 'here': is not a FEN"),
         ('[FEN "4k3/8/8/8/8/8/8/4KK2 w - - 0 1"]\n\n1. Kd1', "is impossible (too_many_kings)"),
         ("(" * 5000, "is a variation without an end"),
     ],

@@ -109,7 +109,7 @@ def test_another_base_model_is_refused(adapter, capsys, tmp_path):
     shutil.rmtree(other)
     assert f"model.name={other}: is neither tiny" in refused(capsys, "--ckpt", str(run), *QUICK)
     path.unlink()
-    assert "has no config.yaml beside it" in refused(capsys, "--ckpt", str(run), *QUICK)
+    assert "lacks config.yaml beside it" in refused(capsys, "--ckpt", str(run), *QUICK)
 
 
 @pytest.mark.parametrize(

@@ -249,7 +249,7 @@ def test_a_saved_game_that_cannot_be_shown_is_named(capsys, tmp_path):
     save(tmp_path / "game.json", [PhaseRecord(opening()), PhaseRecord(fall)])
     code, err = run(capsys, "--game", tmp_path / "game.json", "--out", tmp_path / "a.html")
     assert code == 2
-    assert f"{tmp_path / 'game.json'}: phases[0]: has no orders; only the last one" in err
+    assert f"{tmp_path / 'game.json'}: phases[0]: orders missing; only the last phase" in err
 
 
 def test_a_game_of_the_package_is_shown(capsys, tmp_path):

@@ -219,9 +219,9 @@ REFUSED = {
     "another shape": (lambda obs: (obs[:1], 1, False, False, {}), SPACES[0], r"observes .*float32 array \(1,\)"),
     "parts of integers": (lambda obs: (0.5, 1, False, False, {}), Box(0, 9, (), np.uint8), r"observes 0\.5 \(float\)"),
     "ragged lists": (lambda obs: ([[1], [1, 2]], 1, False, False, {}), SPACES[0], r"observes \[\[1\], \[1, 2\]\]"),
-    "nothing": (lambda obs: (None, 1, False, False, {}), SPACES[0], r"observes None \(NoneType\), which"),
-    "no such choice": (lambda obs: (-1, 1, False, False, {}), Discrete(3), r"observes -1 \(int\), which"),
-    "a key less": (lambda obs: ({"on": obs["on"]}, 1, False, False, {}), PLAIN, r"observes .* which is none of Dict"),
+    "nothing": (lambda obs: (None, 1, False, False, {}), SPACES[0], r"observes None \(NoneType\), outside"),
+    "no such choice": (lambda obs: (-1, 1, False, False, {}), Discrete(3), r"observes -1 \(int\), outside"),
+    "a key less": (lambda obs: ({"on": obs["on"]}, 1, False, False, {}), PLAIN, r"observes .* outside of Dict"),
 }  # fmt: skip
 
 

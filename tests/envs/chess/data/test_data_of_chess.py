@@ -154,10 +154,10 @@ def damaged(folder, change):
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"fen": "no position"}, r"train\.jsonl:1: position 'no position': is no FEN"),
+        ({"fen": "no position"}, r"train\.jsonl:1: position 'no position': is not a FEN"),
         ({"fen": "4k3/8/8/8/8/8/4P3/4K3 w KQ - 0 1"}, r"train\.jsonl:1: position .* is impossible \(bad_castling"),
         ({"move": "e2e5"}, "the move 'e2e5' is illegal"),
-        ({"history": 3}, "no position with its move"),
+        ({"history": 3}, "not a position with its move"),
         (
             {"analysis": {"moves": ["a2a3", "e2e4"], "evaluations": [0.5, 0.1], "best": "e2e4"}},
             "has not the best value",

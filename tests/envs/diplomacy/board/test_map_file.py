@@ -60,7 +60,7 @@ def test_a_map_is_read_into_rows(tmp_path):
         (PROVINCES, "WET  sea  SPAIN  Wet Sea", "unknown supply centre 'SPAIN'"),
         (PROVINCES, "WET  sea  neutral  Wet Sea", "WET is a sea: it holds no supply centre"),
         (COASTS, "BBC  NC SC", "unknown province 'BBC': choose from AAA, BBB, INL, WET; did you mean 'BBB'?"),
-        (COASTS, "INL  NC SC", "INL is no coast"),
+        (COASTS, "INL  NC SC", "INL is not a coast"),
         (COASTS, "BBB  NC", "two or more different coasts"),
         (COASTS, "BBB  NC NC", "two or more different coasts"),
         (COASTS, "BBB  NC XC", "unknown coast 'XC'"),

@@ -27,12 +27,12 @@ def batch():
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("dislodged", lambda values: values.numpy(), "dislodged: ndarray is no tensor of whole numbers"),
-        ("done", lambda values: [0], "done: list is no tensor of whole numbers"),
-        ("winner", lambda values: None, "winner: NoneType is no tensor of whole numbers"),
-        ("owner", lambda values: values.double(), "owner: torch.float64 is no tensor of whole numbers"),
-        ("year", lambda values: values + 0.9, "year: torch.float32 is no tensor of whole numbers"),
-        ("phase", lambda values: values.to(torch.complex64), "phase: torch.complex64 is no tensor of whole numbers"),
+        ("dislodged", lambda values: values.numpy(), "dislodged: ndarray is not a tensor of whole numbers"),
+        ("done", lambda values: [0], "done: list is not a tensor of whole numbers"),
+        ("winner", lambda values: None, "winner: NoneType is not a tensor of whole numbers"),
+        ("owner", lambda values: values.double(), "owner: torch.float64 is not a tensor of whole numbers"),
+        ("year", lambda values: values + 0.9, "year: torch.float32 is not a tensor of whole numbers"),
+        ("phase", lambda values: values.to(torch.complex64), "phase: torch.complex64 is not a tensor of whole numbers"),
     ],
 )
 def test_what_is_no_tensor_of_whole_numbers_changes_nothing(batch, name, change, message):
@@ -127,7 +127,7 @@ def crowd(state):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda state: state.clear() or state.update(units=1), "units: int is no tensor of whole numbers"),
+        (lambda state: state.clear() or state.update(units=1), "units: int is not a tensor of whole numbers"),
         (lambda state: state.pop("origin"), "origin: missing from the position"),
         (lambda state: state.update(unit=state["units"]), "unknown field of a snapshot 'unit'.*did you mean 'units'"),
         (lambda state: state.update(units=torch.tensor(1)), r"units: shape \(\) is not \(1, 75\) or \(2, 75\)"),

@@ -52,7 +52,7 @@ def best_kernel(
     job = wp.tid()
     game = game_of[job]
     state = wp.zeros(shape=(3,), dtype=int)
-    place = wp.zeros(shape=(34,), dtype=int)
+    provinces = wp.zeros(shape=(34,), dtype=int)
     row = wp.zeros(shape=(34,), dtype=int)
     voyages = wp.zeros(shape=(34,), dtype=wp.uint64)
     seas = wp.zeros(shape=(34,), dtype=wp.uint32)
@@ -68,7 +68,7 @@ def best_kernel(
     sink.listed = wp.array(ptr=listed.ptr, shape=(1082,), dtype=int)
     sink.preference = ANY
     scene = Scene()
-    scene.place = wp.array(ptr=place.ptr, shape=(34,), dtype=int)
+    scene.province = wp.array(ptr=provinces.ptr, shape=(34,), dtype=int)
     scene.row = wp.array(ptr=row.ptr, shape=(34,), dtype=int)
     scene.voyages = wp.array(ptr=voyages.ptr, shape=(34,), dtype=wp.uint64)
     scene.seas = wp.array(ptr=seas.ptr, shape=(34,), dtype=wp.uint32)
@@ -96,7 +96,7 @@ def best_kernel(
             begin(games, game, 0, province, sink)
             if phase == SPRING or phase == FALL:  # noqa: SIM109
                 for unit in range(scene.n):
-                    if scene.place[unit] == province:
+                    if scene.province[unit] == province:
                         movement_orders(games, tables, game, scene, unit, sink)
             else:
                 retreat_orders(games, tables, game, province, sink)

@@ -212,8 +212,8 @@ BAD = np.zeros(SLOTS, dtype=np.int64)
     ("action", "message"),
     [
         (np.zeros(3, dtype=int), r"FRANCE: shape \(3,\) is not \(17,\); give the number of an order for every slot"),
-        ([[1], [2, 3]], r"FRANCE: \[\[1\], \[2, 3\]\] is no array; give the number of an order for every slot"),
-        (np.zeros(SLOTS), "FRANCE: type float64 is no integer; give the numbers of listed orders"),
+        ([[1], [2, 3]], r"FRANCE: \[\[1\], \[2, 3\]\] is not an array; give the number of an order for every slot"),
+        (np.zeros(SLOTS), "FRANCE: type float64 is not an integer type; give the numbers of listed orders"),
         ([*[0] * 2, 11, *[0] * 14], r"FRANCE\[2\] \(PAR\) = 11: must be in \[0, 10\]; the observation's action_mask"),
         ([-1, *[0] * 16], r"FRANCE\[0\] \(BRE\) = -1: must be in \[0, 8\]"),
         ([*[0] * 5, 1, *[0] * 11], r"FRANCE\[5\], a slot without a unit, = 1: must be in \[0, 0\]"),
@@ -264,7 +264,7 @@ def test_orders_as_text_become_an_action_and_every_line_is_answered():
     assert [line.problem for line in answers] == [
         "",
         "order 'F BRE - PAR' is not legal now; legal there: F BRE - ENG, F BRE - GAS, F BRE - MAO, F BRE - PIC",
-        "FRANCE has no unit in MUN that could be ordered",
+        "FRANCE cannot order a unit in MUN: none of its units stands there",
         "",
         "order 'A LON': says nothing to do; add H, - and a place, S, C, R, D or B",
     ]

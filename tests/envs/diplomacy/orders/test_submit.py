@@ -33,7 +33,7 @@ def test_a_mistake_in_one_line_spoils_no_other():
     assert given == {"PAR": "A PAR - BUR", "BRE": "F BRE - ENG"}
     assert problems == [
         "",
-        "FRANCE has no unit in MUN that could be ordered",
+        "FRANCE cannot order a unit in MUN: none of its units stands there",
         "order 'A MAR': says nothing to do; add H, - and a place, S, C, R, D or B",
         "the unit in PAR has an order already; the first one counts",
         "an empty order: write one such as 'A PAR - BUR', or leave it out",
@@ -46,7 +46,7 @@ def test_who_retreats_is_the_dislodged_unit():
     lines = ["A PAR R PIC", "A BUR R GAS"]
     given, problems = hand_in(lines, phase=codes.FALL_RETREATS, units=standing, dislodged={"France": "A BUR"})
     assert given == {"BUR": "A BUR R GAS"}
-    assert problems == ["FRANCE has no unit in PAR that could be ordered", ""]
+    assert problems == ["FRANCE cannot order a unit in PAR: none of its units stands there", ""]
 
 
 def test_builds_are_made_in_the_order_written_as_long_as_any_are_due():
@@ -61,9 +61,9 @@ def test_builds_are_made_in_the_order_written_as_long_as_any_are_due():
     [
         ("F PAR B", "unit 'F PAR B': a fleet stands at sea or on a coast; PAR is inland"),
         ("A BRE/NC B", "order 'A BRE/NC B': unknown coast 'BRE/NC': choose from BRE alone"),
-        ("A BUR B", "BUR is no free home centre of FRANCE"),
-        ("A MAR B", "MAR is no free home centre of FRANCE"),
-        ("A LON B", "LON is no free home centre of FRANCE"),
+        ("A BUR B", "BUR is not a free home centre of FRANCE"),
+        ("A MAR B", "MAR is not a free home centre of FRANCE"),
+        ("A LON B", "LON is not a free home centre of FRANCE"),
         ("A MAR D", "FRANCE has no disband to make"),
         ("A MAR - BUR", "order 'A MAR - BUR': winter has builds and disbands alone, as in A PAR B or A PAR D"),
     ],
@@ -95,7 +95,7 @@ def test_a_fleet_is_built_on_a_coast_that_is_said():
     assert [line.problem for line in lines] == [
         "unit 'F STP B': say which coast, F STP/NC or F STP/SC",
         "",
-        "STP is no free home centre of RUSSIA",
+        "STP is not a free home centre of RUSSIA",
     ]
     assert codes.unpack(int(orders[BOARD.provinces.index("STP")]))[:3] == (codes.BUILD, 80, 1)
 

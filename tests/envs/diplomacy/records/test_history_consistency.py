@@ -189,7 +189,7 @@ def test_no_mark_of_a_movement_that_took_place_is_refused():
     [
         ("F1901M", {"BUR": ["bounced"]}, "BUR: nothing in BUR could be ordered in this phase"),
         ("F1901M", {"BUR": ["unordered", "dislodged"]}, "BUR: nothing in BUR could be ordered in this phase"),
-        ("F1901M", {"MAR": ["done"]}, "MAR: there is no order for MAR; a unit without one is 'unordered'"),
+        ("F1901M", {"MAR": ["done"]}, "MAR: missing order for MAR; a unit without one is 'unordered'"),
         ("W1901A", {"BRE": ["done"]}, "BRE: nothing in BRE could be ordered in this phase"),
         ("W1901A", {"PAR": ["done", "dislodged"]}, "PAR: no unit is dislodged in winter"),
         ("F1901R", {"PAR": ["done"]}, "PAR: nothing in PAR could be ordered in this phase"),

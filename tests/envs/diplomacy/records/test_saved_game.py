@@ -124,12 +124,12 @@ def in_phase(year, phase, **values):
 @pytest.mark.parametrize(
     ("order", "where", "message"),
     [
-        (codes.pack(codes.MOVE, 100), "PAR", "order 1602 in PAR: there are no words for it"),
+        (codes.pack(codes.MOVE, 100), "PAR", "order 1602 in PAR: this order cannot be written"),
         (codes.pack(codes.HOLD), "BUR", "order 1 in BUR: no power can have given it"),
-        (12, "PAR", "order 12 in PAR: there are no words for it"),
-        (-1, "PAR", "order -1 in PAR: there are no words for it"),
-        (codes.pack(codes.HOLD, 3), "PAR", "order 49 in PAR: there are no words for it"),
-        (codes.pack(codes.BUILD, BOARD.provinces.index("PAR"), 3), "PAR", "there are no words for it"),
+        (12, "PAR", "order 12 in PAR: this order cannot be written"),
+        (-1, "PAR", "order -1 in PAR: this order cannot be written"),
+        (codes.pack(codes.HOLD, 3), "PAR", "order 49 in PAR: this order cannot be written"),
+        (codes.pack(codes.BUILD, BOARD.provinces.index("PAR"), 3), "PAR", "this order cannot be written"),
     ],
 )
 def test_orders_without_words_are_refused_by_their_phase_before_anything_is_written(order, where, message, tmp_path):
@@ -226,9 +226,9 @@ UNITS = (*FIRST, "state", "units")
         (("phases",), "S1901M", r"phases: must be a list, not 'S1901M'"),
         (("phases",), None, r"'phases' is missing"),
         (FIRST, 7, r"phases\[0\]: must be an object, not 7"),
-        ((*FIRST, "name"), "X1901M", r"phases\[0\]\.name: 'X1901M' is no phase; write S1901M"),
-        ((*FIRST, "name"), "W1901M", r"phases\[0\]\.name: 'W1901M' is no phase"),
-        ((*FIRST, "name"), "S1901M\n", r"phases\[0\]\.name: 'S1901M.n' is no phase"),
+        ((*FIRST, "name"), "X1901M", r"phases\[0\]\.name: 'X1901M' is not a phase; write S1901M"),
+        ((*FIRST, "name"), "W1901M", r"phases\[0\]\.name: 'W1901M' is not a phase"),
+        ((*FIRST, "name"), "S1901M\n", r"phases\[0\]\.name: 'S1901M.n' is not a phase"),
         ((*FIRST, "name"), "S1900M", r"phases\[0\]\.name: 'S1900M': the year must be in \[1901, 30000\]"),
         ((*FIRST, "name"), 1901, r"phases\[0\]\.name: must be a text, not 1901"),
         ((*FIRST, "stat"), {}, r"phases\[0\]: unknown key 'stat'.*did you mean 'state'"),
@@ -244,7 +244,7 @@ UNITS = (*FIRST, "state", "units")
         ((*UNITS, "ITALY", 0), "A NTH", r"units\.ITALY\[0\]: unit 'A NTH': an army stands on land"),
         ((*UNITS, "ITALY", 0), "F PARR", r"units\.ITALY\[0\]: unknown province 'PARR'.*did you mean 'PAR'"),
         ((*UNITS, "ITALY", 0), "PAR", r"units\.ITALY\[0\]: unit 'PAR': write A or F and a place"),
-        ((*FIRST, "state", "centres", "FRANCE", 0), "BUR", r"centres\.FRANCE\[0\]: BUR is no supply centre"),
+        ((*FIRST, "state", "centres", "FRANCE", 0), "BUR", r"centres\.FRANCE\[0\]: BUR is not a supply centre"),
         ((*FIRST, "state", "centres", "ITALY"), ["PAR"], r"centres\.ITALY\[0\]: PAR has an owner already, FRANCE"),
         (
             (*FIRST, "state", "centres", "ITALY"),
@@ -303,7 +303,7 @@ def test_more_than_34_units_are_refused():
     ("path", "value", "message"),
     [
         (("map",), "modern", r"map: must be 'standard', not 'modern'"),
-        (("phases", 0, "name"), "SPRING 1901", r"phases\[0\]\.name: 'SPRING 1901' is no phase"),
+        (("phases", 0, "name"), "SPRING 1901", r"phases\[0\]\.name: 'SPRING 1901' is not a phase"),
         (("phases", 0, "name"), "COMPLETED", r"phases\[0\]: COMPLETED needs a phase before it"),
         (("phases", 1, "name"), "COMPLETED", r"phases\[2\]: follows phases\[1\], with which the game was over"),
         (("phases", 0, "state"), None, r"phases\[0\]: 'state' is missing"),
@@ -369,7 +369,7 @@ def test_a_folder_that_is_missing_is_named(played, tmp_path, kind):
     folder = tmp_path / "games"
     path = kind(folder / "one.json")
     for attempt in (lambda: save(path, played.game(1)), lambda: load(path), lambda: load_players(path)):
-        with pytest.raises(InputError, match=rf"one\.json: .*there is no folder '{folder}'"):
+        with pytest.raises(InputError, match=rf"one\.json: .*missing folder '{folder}'"):
             attempt()
     assert not folder.exists()
 

@@ -73,11 +73,11 @@ def test_only_where_the_game_stands_has_no_orders_and_results():
         PhaseRecord(opening(), orders),
     )
     assert len(phases_of([whole, whole, orderless])) == 3
-    with pytest.raises(InputError, match=r"phases\[1\]: has no orders; only the last one"):
+    with pytest.raises(InputError, match=r"phases\[1\]: orders missing; only the last phase"):
         phases_of([whole, orderless, orderless])
-    with pytest.raises(InputError, match=r"phases\[0\]: has no results; only the last one"):
+    with pytest.raises(InputError, match=r"phases\[0\]: results missing; only the last phase"):
         phases_of([silent, orderless])
-    with pytest.raises(InputError, match=r"phases\[1\]: has orders; the last one is where the game stands"):
+    with pytest.raises(InputError, match=r"phases\[1\]: has orders; the last phase is where the game stands"):
         phases_of([whole, PhaseRecord(opening(), orders + 1, results)])
 
 

@@ -134,7 +134,7 @@ def test_two_units_find_the_best_of_all_order_sets(batch):
     owners = power_of(view.units).numpy()
     candidates = {}
     for number, game in enumerate(games):
-        choices = [[(place, order) for order in listed[number][place].tolist()] for place in game.own.places]
+        choices = [[(place, order) for order in listed[number][place].tolist()] for place in game.legal.places]
         own = [
             [one for one in unit if not helps_others(one[1], owners[number], int(powers[number]))] for unit in choices
         ]
@@ -238,7 +238,7 @@ def test_a_name_says_the_settings():
     [
         ("search:position=4", "unknown key of search.* 'position': .*did you mean 'positions'"),
         ("search:positions=9", r"positions=9 must be in \[100, 100000000\]"),
-        ("search:seconds=fast", "seconds=fast is no number"),
+        ("search:seconds=fast", "seconds=fast is not a number"),
         ("search:seconds=1,positions=100", "two budgets; leave one out"),
         ("search:opponents=dumbbot+", "opponents is empty"),
         ("search:form=regrets", "unknown form 'regrets'.*did you mean 'regret'"),
