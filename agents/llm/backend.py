@@ -40,16 +40,16 @@ def _no_ids() -> np.ndarray:
 class Decision:
     """One decision, with the data that a trainer needs.
 
-    T tokens were generated after P prompt tokens. `logprobs` are those of the sampling distribution: at the sampling
+    T tokens were generated after P prompt tokens. `logprobs` are of the sampling distribution: at the sampling
     temperature, over only the ids allowed at each step. `allowed_ids` [sum of `allowed_counts`] lists these ids, step
     by step; empty, all ids below the count are allowed. A step with one allowed id has log-probability 0.
 
     Attributes:
         chosen: one option per line of the menu; empty for free text.
-        free_text: the generated text if there is no menu.
+        free_text: the generated text without a menu.
         prompt_ids: int32 [P]; token_ids: int32 [T]; logprobs: float32 [T].
         allowed_ids: int32 [A]; allowed_counts: int32 [T].
-        temperature: above 0; that of the recorded log-probabilities.
+        temperature: above 0, of the recorded log-probabilities.
         policy_version: version of the weights that decided.
         finish_reason: "stop", or "fallback" where the model gave no legal answer.
         exact: whether `logprobs` are as above; others (scripted players, some servers) cannot be trained on.
@@ -126,8 +126,8 @@ class BotBackend:
 
     def decide(self, requests: Sequence[Prompt]) -> list[Decision]:
         """Return one decision per prompt, in order; raises `InputError` for a prompt without a position."""
-        asked = [request for request in requests if request.is_open]
-        answers = iter(self._game.bot_answers(self.name, asked, threads=self._threads))
+        open_requests = [request for request in requests if request.is_open]
+        answers = iter(self._game.bot_answers(self.name, open_requests, threads=self._threads))
         return [Decision(next(answers) if request.is_open else ()) for request in requests]
 
     def close(self) -> None:

@@ -25,7 +25,7 @@ class TextEnv(Protocol):
         """Return the prompt for an agent's decision, rendered by the game's own `rules`."""
 
     def submit(self, agent: str, lines: Sequence[str]) -> tuple[np.ndarray, Sequence[Any]]:
-        """Return the action for lines of text, and each line with its `problem`, empty if there is none."""
+        """Return the action for lines of text, and each line with its `problem`, empty if it is valid."""
 
 
 @dataclass(frozen=True)

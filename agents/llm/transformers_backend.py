@@ -71,7 +71,7 @@ class TransformersBackend:
 
     @property
     def exact(self) -> bool:
-        """True if log-probabilities are those of the sampling distribution."""
+        """True if log-probabilities are of the sampling distribution."""
         return self.temperature > 0
 
     def decide(self, requests: Sequence[Prompt]) -> list[Decision]:
@@ -79,11 +79,11 @@ class TransformersBackend:
 
         Raises `PromptError` for prompts that are too long or empty, before anything is drawn.
         """
-        places = [place for place, request in enumerate(requests) if request.is_open]
-        open_requests = [requests[place] for place in places]
+        places = [index for index, request in enumerate(requests) if request.is_open]
+        open_requests = [requests[index] for index in places]
         prompts = self._encode(open_requests)
         complaints = [self._complaint(request, len(ids)) for request, ids in zip(open_requests, prompts, strict=True)]
-        if wrong := {place: said for place, said in zip(places, complaints, strict=True) if said}:
+        if wrong := {index: complaint for index, complaint in zip(places, complaints, strict=True) if complaint}:
             raise PromptError(next(iter(wrong.values())), tuple(wrong))
         free = [isinstance(request.menu, FreeText) for request in open_requests]
         decisions: list[Decision | None] = [None] * len(requests)
@@ -186,9 +186,9 @@ class TransformersBackend:
         if self.constraint is None:
             return Decision(())
         closing = self.constraint.lines.closing
-        ones = np.ones(len(closing), dtype=np.int32)
+        counts = np.ones(len(closing), dtype=np.int32)
         return self._decision(
-            closing[:0], Steps(closing, np.zeros(len(closing), np.float32), closing, ones, ()), self.temperature
+            closing[:0], Steps(closing, np.zeros(len(closing), np.float32), closing, counts, ()), self.temperature
         )
 
 

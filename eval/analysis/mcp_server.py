@@ -42,7 +42,9 @@ class _Served:
 
     def find(self) -> list[RunSource]:
         sources: list[RunSource] = super().find()  # type: ignore[misc]
-        return [RunFolders(one.root, links=False) if isinstance(one, RunFolders) else one for one in sources]
+        return [
+            RunFolders(source.root, links=False) if isinstance(source, RunFolders) else source for source in sources
+        ]
 
 
 @dataclass(frozen=True)
@@ -109,10 +111,12 @@ def run_tools(where: SourceOptions) -> list[Callable[..., Answer]]:
         """Show values of metrics over x_axis (_step, _timestamp, env_steps), thinned to `points`, with statistics."""
         points = _between("points", points, 2, MOST_ENTRIES)
         if not metrics:
-            raise InputError("metrics=[]: name at least one, such as rollout/reward; get_run lists those of a run")
+            raise InputError(
+                "metrics=[]: name at least one, such as rollout/reward; get_run lists the metrics of a run"
+            )
         answer = run_commands.get_metrics(metrics, x_axis, options=_one(run, where))
-        data = {**answer.data, "metrics": {key: _thinned(one, points) for key, one in answer.data["metrics"].items()}}
-        return replace(answer, data=data)
+        thinned = {key: _thinned(series, points) for key, series in answer.data["metrics"].items()}
+        return replace(answer, data={**answer.data, "metrics": thinned})
 
     def analyze(run: str) -> Answer:
         """Report on one run: findings with the next thing to try, training, curriculum, performance, league."""
@@ -138,7 +142,7 @@ def _answering(tool: Callable[..., Answer], error_type: type[Exception], most_by
         except InputError as error:
             raise error_type(one_line(str(error))) from error
 
-    # The package reads the signature, whose return type is that of JSON text.
+    # The package reads the signature; the function returns JSON text.
     answer.__annotations__ = {**tool.__annotations__, "return": "str"}
     return answer
 
@@ -205,5 +209,5 @@ def _shortened(value: Any, name: str, entries: int, cuts: list[str]) -> Any:
     if len(value) > entries:
         cuts.append(f"{name}: {entries} of {len(value)} entries")
     if isinstance(value, list):
-        return [_shortened(one, name, entries, cuts) for one in value[:entries]]
-    return {key: _shortened(one, f"{name}.{key}", entries, cuts) for key, one in list(value.items())[:entries]}
+        return [_shortened(item, name, entries, cuts) for item in value[:entries]]
+    return {key: _shortened(item, f"{name}.{key}", entries, cuts) for key, item in list(value.items())[:entries]}

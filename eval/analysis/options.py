@@ -48,7 +48,9 @@ class SourceOptions:
 
     project: Annotated[
         str,
-        typer.Option("--project", "-p", help="project of W&B (NAME, ENTITY/NAME) or trackio; run folders have none"),
+        typer.Option(
+            "--project", "-p", help="project of W&B (NAME, ENTITY/NAME) or trackio; run folders do not have one"
+        ),
     ] = ""
     root: Root = CHECKPOINTS
     source: Annotated[SourceName, typer.Option("--source", help="where to look; auto: all of them, the cloud last")] = (
@@ -59,25 +61,25 @@ class SourceOptions:
     def find(self) -> list[RunSource]:
         """Return the sources in this order: run folders, W&B offline files, TensorBoard events, trackio, W&B cloud.
 
-        With auto the cloud is asked if a project is named and there is a key, or its cache may be used (`offline`).
+        With auto the cloud is asked if a project is named and an API key is set, or its cache may be used (`offline`).
         Raises `InputError` for a root that does not exist, or for the cloud without a project.
         """
-        root, every = self.root, self.source is SourceName.AUTO
+        root, all_sources = self.root, self.source is SourceName.AUTO
         local: dict[SourceName, RunSource] = {
             SourceName.FOLDER: RunFolders(root),
-            SourceName.OFFLINE: WandBOffline(root, self.project, beside_folders=every),
-            SourceName.TENSORBOARD: TensorBoardFiles(root, beside_folders=every),
-            SourceName.TRACKIO: TrackioFiles(root, self.project, beside_folders=every),
+            SourceName.OFFLINE: WandBOffline(root, self.project, beside_folders=all_sources),
+            SourceName.TENSORBOARD: TensorBoardFiles(root, beside_folders=all_sources),
+            SourceName.TRACKIO: TrackioFiles(root, self.project, beside_folders=all_sources),
         }
         if self.source is not SourceName.CLOUD and not root.is_dir() and root != CHECKPOINTS:
-            raise InputError(f"--dir {root}: is no folder; give the folder that holds the runs")
+            raise InputError(f"--dir {root}: is not a folder; give the folder that holds the runs")
         if self.source in local:
             return [local[self.source]]
-        if not every and not self.project:
+        if not all_sources and not self.project:
             raise InputError("--source wandb: needs --project NAME or ENTITY/NAME")
-        asked = not every or (self.project and (self.offline or has_key()))
-        cloud = [WandBCloud(self.project, offline=self.offline)] if asked else []
-        return [*local.values(), *cloud] if every else [*cloud]
+        uses_cloud = not all_sources or (self.project and (self.offline or has_key()))
+        cloud = [WandBCloud(self.project, offline=self.offline)] if uses_cloud else []
+        return [*local.values(), *cloud] if all_sources else [*cloud]
 
 
 @dataclass(frozen=True)
@@ -187,28 +189,30 @@ def as_command(command: Callable[..., Any], *, answers: bool = False) -> Callabl
     """
     groups: dict[str, Any] = {}
     parameters: list[inspect.Parameter] = []
-    given = [*inspect.signature(command, eval_str=True).parameters.values()]
-    given += [inspect.Parameter("output", inspect.Parameter.KEYWORD_ONLY, annotation=OutputOptions)] if answers else []
-    for one in given:
-        if is_dataclass(one.annotation):
-            groups[one.name] = one.annotation
-            types = get_type_hints(one.annotation, include_extras=True)
+    declared = [*inspect.signature(command, eval_str=True).parameters.values()]
+    declared += (
+        [inspect.Parameter("output", inspect.Parameter.KEYWORD_ONLY, annotation=OutputOptions)] if answers else []
+    )
+    for parameter in declared:
+        if is_dataclass(parameter.annotation):
+            groups[parameter.name] = parameter.annotation
+            types = get_type_hints(parameter.annotation, include_extras=True)
             parameters += [
-                inspect.Parameter(part.name, one.KEYWORD_ONLY, default=part.default, annotation=types[part.name])
-                for part in fields(one.annotation)
+                inspect.Parameter(part.name, parameter.KEYWORD_ONLY, default=part.default, annotation=types[part.name])
+                for part in fields(parameter.annotation)
             ]
         else:
-            parameters.append(one.replace(kind=one.KEYWORD_ONLY))
+            parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
 
     def called(**values: Any) -> Any:
         for name, group in groups.items():
-            values[name] = group(**{one.name: values.pop(one.name) for one in fields(group)})
+            values[name] = group(**{option.name: values.pop(option.name) for option in fields(group)})
         form = values.pop("output").form if answers else None
         answer = command(**values)
         return answer if form is None else replace(answer, form=form)
 
     called.__doc__, called.__name__ = command.__doc__, command.__name__
-    called.__annotations__ = {one.name: one.annotation for one in parameters}
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return called
 
@@ -229,17 +233,17 @@ def find_run(name_or_path: str, sources: Sequence[RunSource]) -> tuple[RunSource
     if holds_events(path):
         logs = TensorBoardFiles(path.resolve())
         return logs, logs.record(path.resolve().name)
-    known: list[str] = []
+    names: list[str] = []
     for number, source in enumerate(sources):
         try:
             record = source.record(name_or_path)
         except RunNotFoundError as error:
-            known += error.known
+            names += error.known
             continue
-        if others := [other.name for other in sources[number + 1 :] if name_or_path in other.names()]:
+        if duplicates := [other.name for other in sources[number + 1 :] if name_or_path in other.names()]:
             warn(
-                f"{name_or_path!r} is in {source.name} and in {' and '.join(others)}; {source.name} is read, --source "
-                "chooses another"
+                f"{name_or_path!r} is in {source.name} and in {' and '.join(duplicates)}; {source.name} is read, "
+                "--source chooses another"
             )
         return source, record
-    raise not_found(name_or_path, known, " and ".join(source.name for source in sources) or "no source")
+    raise not_found(name_or_path, names, " and ".join(source.name for source in sources) or "no source")

@@ -60,11 +60,11 @@ class Answer:
     """Prints the answer in a form other than JSON."""
     warnings: Iterable[str] = ()
     remark: str = ""
-    """A line on stderr that is no warning."""
+    """A line on stderr that is not a warning."""
     damage: Collection[str] = ()
     """What could not be read, for stderr; the exit code is then 4."""
     code: int = 0
-    """Exit code that goes before that of damage."""
+    """Exit code that takes precedence over the code of damage."""
     files: Mapping[Path, str | bytes] = field(default_factory=dict)
     """Files that were asked for, by path."""
     form: OutputFormat = OutputFormat.TABLE
@@ -107,11 +107,11 @@ def versioned(content: Mapping[str, Any]) -> dict[str, Any]:
 def plain(value: Any) -> Any:
     """Return data as JSON allows it: arrays as lists, NaN and infinities as None."""
     if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
         return plain(value.tolist())
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, str | int | bool) else str(value)
@@ -183,15 +183,15 @@ def shown(cell: Any) -> str:
 
 
 def console() -> Any:
-    """Return a console as wide as the terminal, or of `PIPE_WIDTH` columns where the output is no terminal."""
+    """Return a console as wide as the terminal, or of `PIPE_WIDTH` columns where the output is not a terminal."""
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, markup=False)
 
 
 def _are_numbers(cells: Sequence[Any]) -> bool:
-    known = [cell for cell in cells if cell is not None]
-    return bool(known) and all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in known)
+    values = [cell for cell in cells if cell is not None]
+    return bool(values) and all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in values)
 
 
 def record_json(run: RunRecord) -> dict[str, Any]:
@@ -201,7 +201,7 @@ def record_json(run: RunRecord) -> dict[str, Any]:
 
 
 def when(seconds: float) -> str:
-    """Return unix seconds as local time, "-" for 0, NaN and what is no time."""
+    """Return unix seconds as local time, "-" for 0, NaN and values out of range."""
     try:
         return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds)) if seconds else "-"
     except (ValueError, OverflowError, OSError):

@@ -95,8 +95,8 @@ class History:
     def series(self, name: str, x_axis: str = "_step") -> tuple[np.ndarray, np.ndarray]:
         """Return x and y of a metric, float64 [P] each, where both are known."""
         y, x = self.columns[name], self.axes[x_axis].astype(np.float64)
-        known = ~np.isnan(y) & ((x >= 0) if x_axis == "env_steps" else ~np.isnan(x))
-        return x[known], y[known]
+        valid = ~np.isnan(y) & ((x >= 0) if x_axis == "env_steps" else ~np.isnan(x))
+        return x[valid], y[valid]
 
 
 class RunSource(Protocol):
@@ -139,12 +139,12 @@ def flatten(plain: Mapping[str, Any], prefix: str = "", *, lists: bool = False) 
     return flat
 
 
-def unknown_metric(name: str, known: Iterable[str]) -> str:
+def unknown_metric(name: str, metrics: Iterable[str]) -> str:
     """Return the message for a metric without values: the keys of its group, else the groups, and the nearest."""
-    names = sorted(known)
+    names = sorted(metrics)
     group = [key for key in names if key.partition("/")[0] == name.partition("/")[0]]
-    shown = group or sorted({key.partition("/")[0] + "/" for key in names if "/" in key}) or names
-    return f"no value of metric {name!r}: the run has {_some(shown) or 'none'}{suggestion(name, names, likeness=0.65)}"
+    listed = group or sorted({key.partition("/")[0] + "/" for key in names if "/" in key}) or names
+    return f"no value of metric {name!r}: the run has {_some(listed) or 'none'}{suggestion(name, names, likeness=0.65)}"
 
 
 def newest_first(source: str, runs: Iterable[tuple[str, str, Callable[[], RunRecord]]]) -> list[RunRecord]:
@@ -163,9 +163,11 @@ def unusable_data(value: Any) -> str:
     """Return why a stranger's plain data cannot be shown: nested too deeply, too long a number; empty if it can."""
     level = [value]
     for _ in range(DEEPEST):
-        if any(isinstance(one, int) and one.bit_length() > MOST_BITS for one in level):
+        if any(isinstance(item, int) and item.bit_length() > MOST_BITS for item in level):
             return "holds a whole number of hundreds of digits"
-        nested = (one.values() if isinstance(one, Mapping) else one for one in level if isinstance(one, Mapping | list))
+        nested = (
+            item.values() if isinstance(item, Mapping) else item for item in level if isinstance(item, Mapping | list)
+        )
         level = [inner for each in nested for inner in each]
         if not level:
             return ""
@@ -192,11 +194,11 @@ def matching_id(text: str, names: Mapping[str, str], where: str) -> str:
     return fits[0]
 
 
-def not_found(id: str, known: Iterable[str], where: str) -> RunNotFoundError:
+def not_found(id: str, choices: Iterable[str], where: str) -> RunNotFoundError:
     """Return the error for an unknown run, with the nearest names."""
-    names = sorted(set(known))
+    names = sorted(set(choices))
     near = difflib.get_close_matches(id, names, n=3, cutoff=0.5)
-    rest = f"did you mean {', '.join(near)}?" if near else f"known: {_some(names)}" if names else "it has none"
+    rest = f"did you mean {', '.join(near)}?" if near else f"known: {_some(names)}" if names else "it does not have any"
     error = RunNotFoundError(f"no run {id!r} in {where}; {rest}")
     error.known = tuple(names)
     return error
@@ -204,8 +206,8 @@ def not_found(id: str, known: Iterable[str], where: str) -> RunNotFoundError:
 
 def _some(names: Sequence[str]) -> str:
     """Return the first names with commas, and how many more there are."""
-    more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
-    return ", ".join(names[:MOST_SHOWN]) + more
+    remainder = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
+    return ", ".join(names[:MOST_SHOWN]) + remainder
 
 
 STATISTICS = ("count", "first", "last", "min", "max", "mean", "std", "slope")

@@ -70,16 +70,16 @@ class RegisterRow:
 
 
 def rows_of_runs(root: Path, names: Iterable[str] | None = None) -> list[RegisterRow]:
-    """Return a row per run folder and search under `root`, those of some runs and sweeps if `names` are given.
+    """Return a row per run folder and search under `root`, only for the runs and sweeps in `names` if given.
 
     Raises `InputError` for a name that is neither.
     """
     records = {record.id: record for record in RunFolders(root).runs()}
     sweeps = [sweep_folder.SweepFolder(path) for path in sorted(root.glob(f"*{sweep_folder.SUFFIX}")) if path.is_dir()]
     owner = {run: sweep for sweep in sweeps for run in sweep.runs()}
-    known = {*records, *(sweep.name for sweep in sweeps)}
-    chosen = known if names is None else set(names)
-    if unknown := sorted(chosen - known):
+    recorded = {*records, *(sweep.name for sweep in sweeps)}
+    chosen = recorded if names is None else set(names)
+    if unknown := sorted(chosen - recorded):
         raise InputError(f"{unknown[0]}: is neither a run nor a sweep in {root}; see `sparring runs list`")
     searches = [sweep for sweep in sweeps if "search" in sweep.content()]
     rows = [
@@ -130,25 +130,25 @@ def _result_pages() -> dict[str, str]:
 
 
 def read_recorded(path: Path) -> list[RegisterRow]:
-    """Read the recorded rows; raises `InputError` naming a line that is none."""
+    """Read the recorded rows; raises `InputError` naming a line that is not a row."""
     rows = []
     for number, line in enumerate(read_regular_text(path).splitlines() if path.is_file() else (), start=1):
         try:
             rows.append(RegisterRow(**{str(key): str(value) for key, value in json.loads(line).items()}))
         except (ValueError, TypeError, AttributeError) as error:
             raise InputError(
-                f"{path}: line {number} is no row of the register; remove it, then register again"
+                f"{path}: line {number} is not a row of the register; remove it, then register again"
             ) from error
     return rows
 
 
 def written(rows: Sequence[RegisterRow]) -> str:
     """Return the rows as JSON lines, sorted by name."""
-    return "".join(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in sorted(rows, key=lambda one: one.name))
+    return "".join(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in sorted(rows, key=lambda row: row.name))
 
 
 def _row_or_damage(record: RunRecord, sweep: sweep_folder.SweepFolder | None) -> RegisterRow:
-    """Return the row of a run, or one that says why there is none: a strange folder does not end the others."""
+    """Return the row of a run, or a row with the error: an unreadable folder does not stop the others."""
     try:
         return _row(record, sweep)
     except Exception as error:
@@ -216,9 +216,9 @@ def _result(record: RunRecord, folder: Path, file: SweepFile | None) -> str:
     rows = sweep_folder.read_rows(folder)
     measures = [file.primary.measure] if file else [read_measure(text) for text in KEY_RESULTS]
     results = ((measure, sweep_folder.measured(rows, measure)) for measure in measures)
-    said = next((f"{measure} = {value:.4g}" for measure, value in results if value == value), "")
+    measured = next((f"{measure} = {value:.4g}" for measure, value in results if value == value), "")
     stopped = record.status in ("killed", "failed", "empty")
-    return ", ".join(filter(None, [said, f"{record.status} after {len(rows)} updates" if stopped else ""]))
+    return ", ".join(filter(None, [measured, f"{record.status} after {len(rows)} updates" if stopped else ""]))
 
 
 def _lessons(folder: Path) -> str:
@@ -309,8 +309,8 @@ def read_reference(path: Path) -> list[dict[str, str]]:
         raise InputError(f"{path}: must be a list of rows with the keys {', '.join(REFERENCE_KEYS)}")
     rows = []
     for index, row in enumerate(content):
-        given = mapping(f"{path}: {index}", row, REFERENCE_KEYS, ("name", "source", "status", "result"))
-        rows.append({key: text(f"{index}.{key}", given[key]) if key in given else "" for key in REFERENCE_KEYS})
+        entry = mapping(f"{path}: {index}", row, REFERENCE_KEYS, ("name", "source", "status", "result"))
+        rows.append({key: text(f"{index}.{key}", entry[key]) if key in entry else "" for key in REFERENCE_KEYS})
     return rows
 
 

@@ -56,7 +56,7 @@ class ManyValuesCommand(TyperCommand):
 
 
 def analyze(
-    rules: Annotated[Path, typer.Option(help="File with rules, instead of those of the package.")] = RULES,
+    rules: Annotated[Path, typer.Option(help="File with rules, instead of the package's own.")] = RULES,
     *,
     files: ReportFiles,
     computed: ComputeOptions,
@@ -95,9 +95,9 @@ def compare(
     return _reported(report, files, {plot: rendering.draw_figure(report, plot.suffix)} if plot else {})
 
 
-def _reported(report: RunReport, asked: ReportFiles, files: Mapping[Path, str | bytes] = {}) -> Answer:
+def _reported(report: RunReport, outputs: ReportFiles, files: Mapping[Path, str | bytes] = {}) -> Answer:
     """Return a report as an answer; its damage is told in the report itself."""
-    texts = ((asked.markdown, rendering.to_markdown), (asked.html, rendering.to_html))
+    texts = ((outputs.markdown, rendering.to_markdown), (outputs.html, rendering.to_html))
     return Answer(
         report.as_data(),
         partial(rendering.show, report),

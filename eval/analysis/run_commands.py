@@ -286,12 +286,12 @@ def health(
         checks = [check(run, None) for run in all_runs(sources)]
     headings = ["run", "source", "status", "updated", "health", "reasons"]
     keys = ("run_id", "source", "status", "updated", "health", "reasons")
-    cells = [one | {"updated": when(one["updated"]), "reasons": "; ".join(one["reasons"])} for one in checks]
+    cells = [entry | {"updated": when(entry["updated"]), "reasons": "; ".join(entry["reasons"])} for entry in checks]
     return Answer(
         {"runs": checks, **cache_figures(sources)},
-        partial(print_rows, headings, [[one[key] for key in keys] for one in cells]),
+        partial(print_rows, headings, [[cell[key] for key in keys] for cell in cells]),
         warnings=map(str, missing),
-        damage=[line for one in checks for line in one["damage"]],
+        damage=[line for entry in checks for line in entry["damage"]],
         code=code_of(missing[0]) if missing else 0,
     )
 
@@ -332,7 +332,7 @@ def watch(
     output: OutputOptions,
 ) -> int:
     """Follow a run until it ends: a table of the last values, or a line of JSON or CSV per new row."""
-    form, shown, count, warned = output.form, 0, 0, set[str]()
+    form, printed, count, warned = output.form, 0, 0, set[str]()
     while True:
         run = options.find_run()
         history, status = run.history, run.record.status
@@ -342,10 +342,10 @@ def watch(
         warned |= set(missing)
         if metrics:
             history = replace(history, columns={name: history.columns[name] for name in metrics if name not in missing})
-        if len(history.step) < shown:  # rolled back to an earlier state
-            shown = len(history.step)
-        _show(run.record, history, shown, list(metrics), form, first=count == 0)
-        shown, count = len(history.step), count + 1
+        if len(history.step) < printed:  # rolled back to an earlier state
+            printed = len(history.step)
+        _show(run.record, history, printed, list(metrics), form, first=count == 0)
+        printed, count = len(history.step), count + 1
         sys.stdout.flush()
         if status != "running" or count == looks:
             if missing and len(missing) == len(set(metrics)):
@@ -354,9 +354,9 @@ def watch(
         time.sleep(interval)
 
 
-def _show(run: RunRecord, history: History, shown: int, names: list[str], form: OutputFormat, *, first: bool) -> None:
+def _show(run: RunRecord, history: History, printed: int, names: list[str], form: OutputFormat, *, first: bool) -> None:
     """Print the rows after the first `shown`; as a table only the last values."""
-    rows = history_rows(history)[shown:]
+    rows = history_rows(history)[printed:]
     if form is OutputFormat.JSON:
         for row in rows:
             print(to_json({"run_id": run.id, "status": run.status, **row}, indent=None))

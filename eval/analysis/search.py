@@ -11,6 +11,7 @@ an operator is true if the name has a value. Nothing is evaluated as Python; err
 from __future__ import annotations
 
 import json
+import operator as op
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,8 @@ from sparring.eval.analysis.record import RunRecord, flatten
 Test = Callable[[RunRecord], bool]
 FIELDS = ("id", "status", "source", "path", "tags", "created", "updated")
 TOKEN = re.compile(r"""\s*(?:(?P<op>==|!=|<=|>=|[=<>~()])|(?P<text>"[^"]*"|'[^']*')|(?P<word>[^\s=!<>~()"']+))""")
-OPERATORS = ("=", "==", "!=", "<", "<=", ">", ">=", "~")
+ORDER = {"=": op.eq, "==": op.eq, "<": op.lt, "<=": op.le, ">": op.gt, ">=": op.ge}
+OPERATORS = (*ORDER, "!=", "~")
 DEEPEST = 50
 """Nested parentheses and nots at most."""
 
@@ -117,10 +119,10 @@ class SearchParser:
 
     def fail(self, problem: str) -> NoReturn:
         """Raise `SearchError` at the next token."""
-        here = self.tokens[self.at] if self.at < len(self.tokens) else None
-        column = here.column if here else len(self.text) + 1
-        given = f", not {here.text!r}" if here else ""
-        raise SearchError(f"search, column {column}: {problem}{given}: {self.text!r}")
+        token = self.tokens[self.at] if self.at < len(self.tokens) else None
+        column = token.column if token else len(self.text) + 1
+        actual = f", not {token.text!r}" if token else ""
+        raise SearchError(f"search, column {column}: {problem}{actual}: {self.text!r}")
 
 
 def _tokens(text: str) -> Iterator[Token]:
@@ -130,7 +132,7 @@ def _tokens(text: str) -> Iterator[Token]:
         if match is None:
             column = at + 1 + len(text[at:]) - len(text[at:].lstrip())
             character = text[column - 1]
-            hint = "the quote is not closed" if character in "\"'" else f"{character!r} is no part of an expression"
+            hint = "the quote is not closed" if character in "\"'" else f"{character!r} is not part of an expression"
             raise SearchError(f"search, column {column}: {hint}: {text!r}")
         kind = str(match.lastgroup)
         word = match[kind]
@@ -139,7 +141,7 @@ def _tokens(text: str) -> Iterator[Token]:
 
 
 def _values(run: RunRecord, name: str) -> list[Any]:
-    """Return the values of a name in a run, empty if it has none."""
+    """Return the values of a name in a run, empty if the run lacks it."""
     if name in FIELDS:
         value = getattr(run, name)
         return list(value) if isinstance(value, tuple) else [value]
@@ -168,7 +170,7 @@ def _holds(recorded: Any, operator: str, value: str) -> bool:
         return value.lower() in str(recorded).lower()
     number, bound = _number(recorded), _number(value)
     if number is not None and bound is not None:
-        return _ordered(number, operator, bound)
+        return bool(ORDER[operator](number, bound))
     text = json.dumps(recorded) if recorded is None or type(recorded) is bool else str(recorded)
     return operator in ("=", "==") and text.lower() == value.lower()
 
@@ -180,35 +182,31 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _ordered(a: float, operator: str, b: float) -> bool:
-    if operator in ("=", "=="):
-        return a == b
-    return {"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[operator]
-
-
 def unknown_conditions(config: Sequence[str], tags: Sequence[str], runs: Sequence[RunRecord]) -> list[str]:
     """Return a hint for each option of `--config` and each tag of `--tag` that no run has."""
     names = {name for run in runs for name in flatten(run.config)}
-    known = sorted({*names, *(name.rpartition(".")[2] for name in names)})
+    options = sorted({*names, *(name.rpartition(".")[2] for name in names)})
     keys = [text.partition("=")[0].strip() for text in config]
     hints = [
-        f"--config: no run has the option {key!r}{suggestion(key, known)}"
+        f"--config: no run has the option {key!r}{suggestion(key, options)}"
         for key in keys
         if not any(_values(run, f"config.{key}") for run in runs)
     ]
-    given = sorted({tag for run in runs for tag in run.tags})
-    return hints + [f"--tag: no run has the tag {tag!r}{suggestion(tag, given)}" for tag in tags if tag not in given]
+    recorded = sorted({tag for run in runs for tag in run.tags})
+    return hints + [
+        f"--tag: no run has the tag {tag!r}{suggestion(tag, recorded)}" for tag in tags if tag not in recorded
+    ]
 
 
 def unused_names(text: str, runs: list[RunRecord]) -> str:
     """Return a hint for the first name of an expression that no run has, empty if each is known."""
     tokens = list(_tokens(text))
     after = {token.column for before, token in pairwise(tokens) if before.text in OPERATORS}
-    known = sorted({*FIELDS, *(key for run in runs for key in (*flatten(run.config), *flatten(run.summary)))})
+    names = sorted({*FIELDS, *(key for run in runs for key in (*flatten(run.config), *flatten(run.summary)))})
     for token in tokens:
         if token.kind == "op" or token.column in after or token.text in ("and", "or", "not"):
             continue
         if not any(_values(run, token.text) for run in runs):
             key = re.sub(r"^(config|summary)\.", "", token.text)
-            return f"search, column {token.column}: no run has {token.text!r}{suggestion(key, known)}"
+            return f"search, column {token.column}: no run has {token.text!r}{suggestion(key, names)}"
     return ""

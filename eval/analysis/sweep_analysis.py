@@ -1,9 +1,9 @@
 """Analysis of a sweep: the table of its runs, their ranking against the expected one, and its criteria.
 
-The columns are those of a league of fixed references: the Elo of the base model (lower is better), the gap from it to
-the best checkpoint, the total reference drop, the KL, and win and top-3 rates, which say little in a league that
-learns. Columns without values are left out; the sweep's own measures stand beside them. Values of a run are means over
-its seeds, with the sample standard deviation of two or more.
+The columns suit a league of fixed references. They hold the Elo of the base model (lower is better), the gap from it to
+the best checkpoint, the total reference drop, and the KL. Win and top-3 rates say little in a league that learns.
+Columns without values are left out; the sweep's own measures stand beside them. Values of a run are means over its
+seeds, with the sample standard deviation of two or more.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -72,7 +73,7 @@ class RunFigures:
 
     @property
     def no_elo_gap(self) -> str:
-        """Why no seed has an Elo gap; empty if one has, or none has ratings."""
+        """Why no seed has an Elo gap; empty if a seed has one, or if no seed has ratings."""
         metrics = {name for seed in self.seeds for row in seed.rows for name in row}
         return "" if self.values["Elo gap"] else no_elo_gap(metrics)
 
@@ -114,8 +115,8 @@ def find_sweep(name: str, root: Path) -> SweepFolder:
         return SweepFolder(root / f"{name}{SUFFIX}")
     if name in sweep_files():
         raise RunNotFoundError(f"sweep {name!r} has not been run in {root}; run it with: python train.py +sweep={name}")
-    known = [*names, *sweep_files()]
-    raise RunNotFoundError(f"no sweep {name!r} in {root}: choose from {', '.join(known)}{suggestion(name, known)}")
+    choices = [*names, *sweep_files()]
+    raise RunNotFoundError(f"no sweep {name!r} in {root}: choose from {', '.join(choices)}{suggestion(name, choices)}")
 
 
 @dataclass(frozen=True)
@@ -144,8 +145,8 @@ def choose_runs(names: Sequence[str], sources: Sequence[RunSource]) -> ChosenRun
         fitting = [pair for pair in records if pair[1].id.startswith(name) or name in (*pair[1].tags, pair[1].group)]
         if not fitting:
             groups = {record.group for _, record in records} - {""}
-            known = [*(record.id for _, record in records), *sorted(groups)]
-            raise not_found(name, known, "names, prefixes, tags and W&B groups of runs")
+            choices = [*(record.id for _, record in records), *sorted(groups)]
+            raise not_found(name, choices, "names, prefixes, tags and W&B groups of runs")
         for pair in fitting:
             chosen.setdefault(pair[1].id, pair)
     return ChosenRuns(dict(sorted(chosen.items())))
@@ -160,9 +161,9 @@ def analyze_chosen(chosen: ChosenRuns, title: str) -> SweepAnalysis:
         outcome = DONE if record.status == "completed" else str(record.status)
         rows = history_rows(source.history(record.id))
         seeds.append(SweepSeed(name, letter, seed if isinstance(seed, int) else 0, outcome, rows))
-    known = {key for seed in seeds for row in seed.rows for key in row}
-    reward = next((metric for metric in REWARDS if metric in known), "")
-    based = BASE_MODEL in known or not reward
+    metrics = {key for seed in seeds for row in seed.rows for key in row}
+    reward = next((metric for metric in REWARDS if metric in metrics), "")
+    based = BASE_MODEL in metrics or not reward
     measure = read_measure(USUAL["base_model Elo"] if based else f"final({reward})")
     primary = PrimaryMeasure(measure, "lower" if based else "higher")
     hypothesis = "none; the runs were named, and no sweep file describes them"
@@ -200,37 +201,38 @@ def judge(criterion: Criterion, runs: Sequence[RunFigures]) -> CriterionResult:
     """Return whether a criterion holds; open where the runs so far cannot decide it."""
     seeds = [seed for run in runs for seed in run.seeds]
     values = {seed.name: measured(seed.rows, criterion.measure) for seed in seeds}
-    whole = len(seeds) > 0 and all(run.seeds for run in runs) and all(seed.outcome == DONE for seed in seeds)
-    known = {name: value for name, value in values.items() if not math.isnan(value)}
-    if not known:
+    complete = len(seeds) > 0 and all(run.seeds for run in runs) and all(seed.outcome == DONE for seed in seeds)
+    recorded = {name: value for name, value in values.items() if not math.isnan(value)}
+    if not recorded:
         return CriterionResult(criterion, OPEN, f"no run has {criterion.measure}")
-    whole = whole and len(known) == len(values)
+    complete = complete and len(recorded) == len(values)
     if criterion.quantifier == EVERY:
-        missed = {name: value for name, value in known.items() if not criterion.holds(value)}
+        missed = {name: value for name, value in recorded.items() if not criterion.holds(value)}
         # A count grows until a run ends; a run that has ended short of it missed it.
         final = {n: v for n, v in missed.items() if criterion.measure.reduction != "count" or _ended(n, seeds)}
-        state = MISSED if final else HELD if whole else OPEN
-        return CriterionResult(criterion, state, _evidence(final or known))
+        state = MISSED if final else HELD if complete else OPEN
+        return CriterionResult(criterion, state, _evidence(final or recorded))
     means = {run.letter: _mean([values[seed.name] for seed in run.seeds]) for run in runs}
     means = {letter: value for letter, value in means.items() if not math.isnan(value)}
     compared = _compared(criterion, means, {run.letter: [values[seed.name] for seed in run.seeds] for run in runs})
     if not compared:
         return CriterionResult(criterion, OPEN, f"{_evidence(means)}; runs or seeds are missing")
-    every = criterion.quantifier == STD
-    held = (all if every else any)(criterion.holds(value) for value in compared.values())
-    state = HELD if held and whole else MISSED if whole else OPEN
+    needs_all = criterion.quantifier == STD
+    holds = (all if needs_all else any)(criterion.holds(value) for value in compared.values())
+    state = HELD if holds and complete else MISSED if complete else OPEN
     return CriterionResult(criterion, state, _evidence(means if criterion.quantifier == BETWEEN else compared))
 
 
 def _compared(criterion: Criterion, means: dict[str, float], seeds: dict[str, list[float]]) -> dict[str, float]:
     """Return what is compared with the bound, by its name; empty where runs, or second seeds, are missing."""
     if criterion.minus:
-        others, base = criterion.minus
-        known = [letter for letter in others if letter in means and base in means]
-        return {f"{letter} minus {base}": means[letter] - means[base] for letter in known}
+        letters, base = criterion.minus
+        comparable = [letter for letter in letters if letter in means and base in means]
+        return {f"{letter} minus {base}": means[letter] - means[base] for letter in comparable}
     if criterion.quantifier == STD:
-        known = [letter for letter, values in seeds.items() if sum(not math.isnan(value) for value in values) > 1]
-        return {letter: float(np.nanstd(seeds[letter], ddof=1)) for letter in known} if len(known) == len(seeds) else {}
+        comparable = [letter for letter, values in seeds.items() if sum(not math.isnan(value) for value in values) > 1]
+        complete = len(comparable) == len(seeds)
+        return {letter: float(np.nanstd(seeds[letter], ddof=1)) for letter in comparable} if complete else {}
     if criterion.quantifier == BETWEEN:
         return {"largest difference": max(means.values()) - min(means.values())} if len(means) > 1 else {}
     return means
@@ -243,16 +245,16 @@ def _seeds(folder: SweepFolder, file: SweepFile) -> list[SweepSeed]:
         if dash and letter in file.runs and seed.isdigit():
             rows = read_rows(folder.run_folder(name))
             seeds.append(SweepSeed(name, letter, int(seed), str(folder.outcome(name)["outcome"]), rows))
-    return sorted(seeds, key=lambda one: (one.letter, one.seed))
+    return sorted(seeds, key=lambda seed: (seed.letter, seed.seed))
 
 
 def _figures(file: SweepFile) -> dict[str, Figure]:
     """Return the columns by heading."""
     figures: dict[str, Figure] = {"Elo gap": lambda rows: gap.value if (gap := elo_gap(rows)) else math.nan}
     for heading, text in USUAL.items():
-        figures[heading] = _figure(read_measure(text))
+        figures[heading] = partial(measured, measure=read_measure(text))
     for measure in [file.primary.measure, *file.secondary]:
-        figures[heading_of(measure)] = _figure(measure)
+        figures[heading_of(measure)] = partial(measured, measure=measure)
     return figures
 
 
@@ -261,32 +263,28 @@ def heading_of(measure: Measure) -> str:
     return next((heading for heading, text in USUAL.items() if text == str(measure)), str(measure))
 
 
-def _figure(measure: Measure) -> Figure:
-    return lambda rows: measured(rows, measure)
-
-
 def _figures_of(letter: str, file: SweepFile, seeds: Sequence[SweepSeed], figures: dict[str, Figure]) -> RunFigures:
-    own = tuple(seed for seed in seeds if seed.letter == letter)
+    members = tuple(seed for seed in seeds if seed.letter == letter)
     values = {
-        name: tuple(value for seed in own if not math.isnan(value := figure(seed.rows)))
+        name: tuple(value for seed in members if not math.isnan(value := figure(seed.rows)))
         for name, figure in figures.items()
     }
-    return RunFigures(letter, file.runs[letter].description, own, values)
+    return RunFigures(letter, file.runs[letter].description, members, values)
 
 
 def _ranking(runs: Sequence[RunFigures], file: SweepFile) -> tuple[str, ...]:
     sign, column = (1.0 if file.primary.goal == "lower" else -1.0), heading_of(file.primary.measure)
-    known = [run for run in runs if run.values[column]]
-    return tuple(run.letter for run in sorted(known, key=lambda run: sign * run.mean(column)))
+    rated = [run for run in runs if run.values[column]]
+    return tuple(run.letter for run in sorted(rated, key=lambda run: sign * run.mean(column)))
 
 
 def _unresolved(runs: Sequence[RunFigures], ranking: Sequence[str], column: str) -> tuple[tuple[str, str], ...]:
     by_letter = {run.letter: run for run in runs}
     close = []
     for first, second in pairwise(ranking):
-        one, two = by_letter[first], by_letter[second]
-        error = math.hypot(*(run.std(column) / math.sqrt(len(run.values[column])) for run in (one, two)))
-        gap = abs(one.mean(column) - two.mean(column))
+        pair = by_letter[first], by_letter[second]
+        error = math.hypot(*(run.std(column) / math.sqrt(len(run.values[column])) for run in pair))
+        gap = abs(pair[0].mean(column) - pair[1].mean(column))
         if gap == 0.0 or gap < 2.0 * error:
             close.append((first, second))
     return tuple(close)
@@ -302,9 +300,9 @@ def _tau(runs: Sequence[RunFigures], file: SweepFile) -> float:
 
 def tied(runs: Sequence[RunFigures], column: str) -> str:
     """Return the letters by a column, highest first, "=" between neighbours that are tied; empty without values."""
-    known = sorted((run for run in runs if run.values[column]), key=lambda run: -run.mean(column))
-    letters = [run.letter for run in known]
-    close = _unresolved(known, letters, column)
+    rated = sorted((run for run in runs if run.values[column]), key=lambda run: -run.mean(column))
+    letters = [run.letter for run in rated]
+    close = _unresolved(rated, letters, column)
     return joined(letters, close)
 
 
@@ -315,8 +313,8 @@ def joined(letters: Sequence[str], close: Sequence[tuple[str, str]]) -> str:
 
 
 def _mean(values: Sequence[float]) -> float:
-    known = [value for value in values if not math.isnan(value)]
-    return float(np.mean(known)) if known else math.nan
+    finite = [value for value in values if not math.isnan(value)]
+    return float(np.mean(finite)) if finite else math.nan
 
 
 def _ended(name: str, seeds: Sequence[SweepSeed]) -> bool:

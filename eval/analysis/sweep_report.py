@@ -32,11 +32,11 @@ class SweepCompute:
     totals: dict[str, dict[str, float]]
     """By letter ("all" for the sweep): total of each measure of compute over the seeds, in its label."""
     reward: str
-    """Metric of the power law, empty if the runs have none in common."""
+    """Metric of the power law, empty if the runs do not share one."""
     laws: tuple[tuple[str, str, power_law.PowerLaw], ...]
     """Letter or "all", label of the measure, and the fit."""
     problem: str
-    """Why there is no fit across the sweep, empty if there is one."""
+    """Why a fit across the sweep failed, empty if it did not."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def _totals(seeds: Sequence[_Seed], choice: power_law.ComputeChoice) -> dict[str
 
 
 def _fit(seeds: Sequence[_Seed], axis: str, metric: str) -> power_law.PowerLaw | str:
-    """Return the fit across runs, or why there is none."""
+    """Return the fit across runs, or why it failed."""
     points: list[tuple[np.ndarray, np.ndarray]] = [
         (seed.compute.axes[axis], seed.history.columns[metric]) for seed in seeds
     ]
@@ -112,7 +112,7 @@ def sweep_markdown(analysis: SweepAnalysis, compute: SweepCompute) -> str:
     rows = [_row(run, analysis.columns) for run in _ranked(analysis)]
     parts = [f"# Sweep {analysis.name}", f"Hypothesis: {file.hypothesis}", table(headings, rows), _ranking(analysis)]
     if analysis.criteria:
-        lines = [f"- {one.state}: `{one.criterion}` ({one.evidence})" for one in analysis.criteria]
+        lines = [f"- {result.state}: `{result.criterion}` ({result.evidence})" for result in analysis.criteria]
         parts.append("Criteria:\n\n" + "\n".join(lines))
     parts += _compute(compute)
     return "\n\n".join(parts) + "\n"
@@ -143,7 +143,8 @@ def sweep_plain(analysis: SweepAnalysis, compute: SweepCompute) -> dict[str, Any
         "kendall_tau": analysis.tau,
         "unresolved": [list(pair) for pair in analysis.unresolved],
         "criteria": [
-            {"criterion": str(one.criterion), "state": one.state, "evidence": one.evidence} for one in analysis.criteria
+            {"criterion": str(entry.criterion), "state": entry.state, "evidence": entry.evidence}
+            for entry in analysis.criteria
         ],
         "compute": compute.totals,
         "power_law": {
@@ -228,7 +229,7 @@ def _ranking(analysis: SweepAnalysis) -> str:
     else:
         lines.append("No ranking was expected.")
     if analysis.unresolved:
-        pairs = ", ".join(f"{one} and {two}" for one, two in analysis.unresolved)
+        pairs = ", ".join(" and ".join(pair) for pair in analysis.unresolved)
         lines.append(f"Equal, or closer than two standard errors, so tied: {pairs}.")
     elif all(len(run.seeds) < 2 for run in analysis.runs):
         lines.append("One seed each: no error is known, and the order may be chance.")
@@ -236,7 +237,7 @@ def _ranking(analysis: SweepAnalysis) -> str:
 
 
 def _ranked(analysis: SweepAnalysis) -> list[RunFigures]:
-    order = {letter: place for place, letter in enumerate(analysis.ranking)}
+    order = {letter: index for index, letter in enumerate(analysis.ranking)}
     return sorted(analysis.runs, key=lambda run: order.get(run.letter, len(order)))
 
 

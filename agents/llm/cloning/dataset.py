@@ -1,13 +1,12 @@
 """Training data of a clone: the prompt and the bot's answer of every seat, packed into batches.
 
 Examples with a common prompt prefix share its computation. A row of a batch is one group of examples, here the powers
-of one position: first the prefix that all prompts share, then the rest of each prompt with its answer, one after the
-other:
+of one position. First comes the prefix that all prompts share, then the rest of each prompt with its answer:
 
     [ instructions, board ][ "AUSTRIA : ..." answer ][ "ENGLAND : ..." answer ] ...
 
-Positions continue from the shared part in each branch, and a token attends only to the shared part and to its own
-branch, so every example is computed as if it were alone (tested). Rows are padded on the right with tokens that no
+Positions continue from the shared part in each branch. A token attends only to the shared part and to its own branch.
+So every example is computed as if alone (tested). Rows are padded on the right with tokens that no
 token attends to.
 """
 
@@ -66,12 +65,12 @@ Group = Sequence[Example]
 def packed_length(group: Group) -> int:
     """Return the number of tokens in the row of a group."""
     shared = shared_length(group)
-    return shared + sum(len(one.prompt) + len(one.answer) - shared for one in group)
+    return shared + sum(len(example.prompt) + len(example.answer) - shared for example in group)
 
 
 def shared_length(group: Group) -> int:
     """Return the number of tokens that all prompts share; the last is never shared, since the answers differ."""
-    prompts = [one.prompt[:-1] for one in group]
+    prompts = [example.prompt[:-1] for example in group]
     first, last = min(prompts), max(prompts)  # in lexicographic order: a prefix of these two is a prefix of all
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
 
@@ -116,12 +115,12 @@ def _row(group: Group) -> tuple[list[int], list[int], list[int], list[int]]:
     shared = shared_length(group)
     ids, positions = list(group[0].prompt[:shared]), list(range(shared))
     branches, targets = [0] * shared, [IGNORED] * shared
-    for number, one in enumerate(group, start=1):
-        rest = one.prompt[shared:]
-        ids += rest + one.answer
-        positions += range(shared, shared + len(rest) + len(one.answer))
-        branches += [number] * (len(rest) + len(one.answer))
-        targets += [*[IGNORED] * (len(rest) - 1), *one.answer, IGNORED]
+    for number, example in enumerate(group, start=1):
+        rest = example.prompt[shared:]
+        ids += rest + example.answer
+        positions += range(shared, shared + len(rest) + len(example.answer))
+        branches += [number] * (len(rest) + len(example.answer))
+        targets += [*[IGNORED] * (len(rest) - 1), *example.answer, IGNORED]
     return ids, positions, branches, targets
 
 
@@ -129,8 +128,8 @@ def _mask(branches: Tensor) -> Tensor:
     """Return the attention mask of branches [B, L]; each token attends at least to itself, so no row is empty."""
     length = branches.shape[1]
     earlier = torch.ones(length, length, dtype=torch.bool).tril()
-    own = branches[:, :, None] == branches[:, None, :]
-    allowed = earlier & (own | (branches[:, None, :] == 0)) | torch.eye(length, dtype=torch.bool)
+    same_branch = branches[:, :, None] == branches[:, None, :]
+    allowed = earlier & (same_branch | (branches[:, None, :] == 0)) | torch.eye(length, dtype=torch.bool)
     return torch.zeros(allowed.shape).masked_fill_(~allowed, torch.finfo(torch.float32).min)[:, None]
 
 
@@ -154,8 +153,8 @@ class CloneDataset:
         Raises `InputError` for one that is too long for the model.
         """
         flat = [decision for position in positions for decision in position]
-        prompts = encode(self._tokenizer, [one.text for one in flat])
-        answers = encode(self._tokenizer, [one.answer for one in flat])
+        prompts = encode(self._tokenizer, [decision.text for decision in flat])
+        answers = encode(self._tokenizer, [decision.answer for decision in flat])
         end = self._tokenizer.eos_token_id
         pairs = zip(prompts, answers, strict=True)
         examples = [Example([*self._begin, *prompt], [*answer, end]) for prompt, answer in pairs]
@@ -164,7 +163,7 @@ class CloneDataset:
         return [[next(following) for _ in position] for position in positions]
 
     def _check_lengths(self, examples: Sequence[Example]) -> None:
-        tokens = max((len(one.prompt) + len(one.answer) for one in examples), default=0)
+        tokens = max((len(example.prompt) + len(example.answer) for example in examples), default=0)
         if self._longest and tokens > self._longest:
             raise InputError(
                 f"an example has {tokens} tokens, but the model reads {self._longest} at most: choose another with"

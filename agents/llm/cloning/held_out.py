@@ -39,12 +39,14 @@ class HeldOut:
         for _ in range(PHASES):
             positions = dataset.games.next(twice=True)
             examples = chain.from_iterable(dataset.examples(positions))
-            for one, example in zip(chain.from_iterable(positions), examples, strict=True):
-                decisions.append(_decision(constraint, one, example))
-                same += sum((Counter(one.chosen) & Counter(one.again)).values())  # lines repeated with other draws
-                self.orders += one.menu.lines
+            for demonstration, example in zip(chain.from_iterable(positions), examples, strict=True):
+                decisions.append(_decision(constraint, demonstration, example))
+                same += sum(
+                    (Counter(demonstration.chosen) & Counter(demonstration.again)).values()
+                )  # lines repeated with other draws
+                self.orders += demonstration.menu.lines
         self.agreement = same / self.orders
-        decisions.sort(key=lambda one: len(one.prompt_ids) + len(one.token_ids))
+        decisions.sort(key=lambda decision: len(decision.prompt_ids) + len(decision.token_ids))
         parts = [decisions[begin : begin + BATCH] for begin in range(0, len(decisions), BATCH)]
         self._parts = [_part(part, line_end) for part in parts]
 
@@ -73,12 +75,12 @@ class HeldOut:
         }
 
 
-def _decision(constraint: Constraint, one: Demonstration, example: Example) -> Decision:
+def _decision(constraint: Constraint, demonstration: Demonstration, example: Example) -> Decision:
     """Return the bot's answer as a model's decision, with the ids allowed at each step."""
-    assert not isinstance(one.menu, FreeText)
-    steps = constraint.replay(one.menu, example.answer)
+    assert not isinstance(demonstration.menu, FreeText)
+    steps = constraint.replay(demonstration.menu, example.answer)
     return Decision(
-        chosen=one.chosen,
+        chosen=demonstration.chosen,
         prompt_ids=np.array(example.prompt, dtype=np.int32),
         token_ids=steps.token_ids,
         logprobs=np.zeros(len(steps.token_ids), dtype=np.float32),
@@ -90,7 +92,7 @@ def _decision(constraint: Constraint, one: Demonstration, example: Example) -> D
 def _part(decisions: Sequence[Decision], line_end: int) -> tuple[TokenBatch, Tensor, int]:
     """Return the tokens of decisions that are scored at once, the order of each, and the number of orders."""
     tokens = collate(decisions)
-    ends = [np.cumsum(one.token_ids == line_end) for one in decisions]
+    ends = [np.cumsum(decision.token_ids == line_end) for decision in decisions]
     begin = np.cumsum([0, *(int(end[-1]) for end in ends)])
     number = [ends[d][step] + begin[d] for d, step in zip(tokens.sample.tolist(), tokens.step.tolist(), strict=True)]
     return tokens, torch.tensor(number, dtype=torch.int64), int(begin[-1])

@@ -40,16 +40,16 @@ def make_optimizers(model: Any, name: str) -> dict[str, Optimizer]:
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     ends = {id(end.weight) for end in (model.get_input_embeddings(), model.get_output_embeddings()) if end is not None}
     inner = [weight for weight in weights if name == MUON and weight.dim() == 2 and id(weight) not in ends]
-    own = {id(weight) for weight in inner}
-    rest = [weight for weight in weights if id(weight) not in own]
+    inner_ids = {id(weight) for weight in inner}
+    rest = [weight for weight in weights if id(weight) not in inner_ids]
     groups = [
         {"params": [weight for weight in rest if weight.dim() > 1], "weight_decay": WEIGHT_DECAY},
         {"params": [weight for weight in rest if weight.dim() <= 1], "weight_decay": 0.0},
     ]
-    made: dict[str, Optimizer] = {"optimizer": torch.optim.AdamW(groups, lr=0.0, betas=BETAS, fused=True)}
+    optimizers: dict[str, Optimizer] = {"optimizer": torch.optim.AdamW(groups, lr=0.0, betas=BETAS, fused=True)}
     if inner:
-        made["muon"] = torch.optim.Muon(inner, lr=0.0, weight_decay=WEIGHT_DECAY, adjust_lr_fn="match_rms_adamw")
-    return made
+        optimizers["muon"] = torch.optim.Muon(inner, lr=0.0, weight_decay=WEIGHT_DECAY, adjust_lr_fn="match_rms_adamw")
+    return optimizers
 
 
 def answer_loss(model: Any, batch: Batch) -> Tensor:

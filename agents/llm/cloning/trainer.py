@@ -195,9 +195,9 @@ class CloneTrainer:
 
     def save_policy(self, path: Path, *, interrupted: bool) -> None:
         """Write the model and its tokenizer."""
-        made = {"run": self.session.folder.name, "seed": self.config.seed, "updates": self.updates_done}
-        made |= {"decisions": self.decisions, "interrupted": interrupted, "config": to_plain(self.config)}
-        save_model(path, self.model, self.tokenizer, training=made)
+        training = {"run": self.session.folder.name, "seed": self.config.seed, "updates": self.updates_done}
+        training |= {"decisions": self.decisions, "interrupted": interrupted, "config": to_plain(self.config)}
+        save_model(path, self.model, self.tokenizer, training=training)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state between two updates."""

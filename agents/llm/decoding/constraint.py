@@ -1,13 +1,13 @@
 """Grammar constraint: the allowed next tokens of many answers at once, and the options chosen.
 
 A `Constraint` belongs to a tokenizer. It compiles menus into an `Automaton`: a trie for the options of every line that
-an answer can reach, where the last token of a line leads to the next line's trie, and after the last line the end tag
-and the end of text. Each answer is one path. `Walks` are unfinished answers; `Steps` record them for a trainer.
+an answer can reach. The last token of a line leads to the next line's trie; the end tag and the end of text follow the
+last line. Each answer is one path. `Walks` are unfinished answers; `Steps` record them for a trainer.
 
-Tries of many menus are built at once, as flat arrays of edges. Sequences are sorted by their ids, so those with a
-common prefix are adjacent, and the number of ids that neighbours share gives the new edges: sequence i adds edges from
-the depth at which it leaves sequence i - 1. Edges are laid out depth by depth, so that those of a node are contiguous;
-a node is (start, count). No sequence is a prefix of another of its menu, since each ends in a line end; so an edge is
+Tries of many menus are built at once, as flat arrays of edges. Sequences are sorted by their ids, so equal prefixes are
+adjacent. The ids that neighbours share give the new edges: sequence i adds edges from the depth at which it leaves
+sequence i - 1. Edges are laid out depth by depth, so the edges of a node are contiguous; a node is (start, count). No
+sequence is a prefix of another of its menu, since each ends in a line end; so an edge is
 either a leaf or leads to a node.
 
 The ids of lines are joined; whole answers are never encoded, so that every answer has exactly one path and its
@@ -58,10 +58,10 @@ class LineTokens:
 
     def numbers(self, texts: Sequence[str]) -> list[int]:
         """Return the rows of lines (without line ends) in `tokens`; new lines are encoded together."""
-        known = self._numbers
-        if new := sorted({text for text in texts if text not in known}):
+        numbers = self._numbers
+        if new := sorted({text for text in texts if text not in numbers}):
             self._learn(new)
-        return [known[text] for text in texts]
+        return [numbers[text] for text in texts]
 
     def _learn(self, texts: list[str]) -> None:
         lines = [f"{text}\n" for text in texts]
@@ -72,23 +72,23 @@ class LineTokens:
         table = np.full((len(self.tokens) + len(lines), longest), PAD, dtype=np.int32)
         table[: len(self.tokens), : self.tokens.shape[1]] = self.tokens
         table[len(self.tokens) :][np.arange(longest) < lengths[:, None]] = np.concatenate(encoded)
-        self._numbers |= {text: len(self.tokens) + place for place, text in enumerate(texts)}
+        self._numbers |= {text: len(self.tokens) + index for index, text in enumerate(texts)}
         self.tokens, self.lengths = table, np.append(self.lengths, lengths)
         self.rank = np.argsort(np.lexsort(table.T[::-1]))
 
     def _check(self, lines: list[str], encoded: list[list[int]]) -> None:
         """Raise `TokenizerError` unless these ids, joined, are the encoding of these lines and decode to them."""
         opening, tag = self._around
-        whole, joined = self._framed("".join(lines)), [*opening, *itertools.chain(*encoded), *tag]
-        if encode(self._tokenizer, [whole])[0] != joined:
+        framed, joined = self._framed("".join(lines)), [*opening, *itertools.chain(*encoded), *tag]
+        if encode(self._tokenizer, [framed])[0] != joined:
             line = self._culprit(lines, encoded)
             raise TokenizerError(
                 f"tokenizer {self._name} writes {line!r} with other tokens among other lines than alone:"
                 " it cannot be used for exact orders"
             )
-        if decode(self._tokenizer, joined) != whole:
+        if decode(self._tokenizer, joined) != framed:
             read = ((line, decode(self._tokenizer, ids)) for line, ids in zip(lines, encoded, strict=True))
-            line, back = next(((line, back) for line, back in read if back != line), (whole[:80], "something else"))
+            line, back = next(((line, back) for line, back in read if back != line), (framed[:80], "something else"))
             raise TokenizerError(f"tokenizer {self._name} turns {line!r} into {back!r}")
 
     def _culprit(self, lines: list[str], encoded: list[list[int]]) -> str:
@@ -96,7 +96,9 @@ class LineTokens:
         opening, tag = self._around
         framed = encode(self._tokenizer, [self._framed(line) for line in lines])
         wrong = (
-            line for line, ids, whole in zip(lines, encoded, framed, strict=True) if whole != [*opening, *ids, *tag]
+            line
+            for line, ids, expected in zip(lines, encoded, framed, strict=True)
+            if expected != [*opening, *ids, *tag]
         )
         return next(wrong, lines[0])
 
@@ -112,9 +114,9 @@ def encode(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
 
 def beginning(tokenizer: Any) -> list[int]:
     """Return the token that this tokenizer puts before every text, if any."""
-    bare, whole = encode(tokenizer, ["A"])[0], tokenizer("A")["input_ids"]
+    bare, tokenized = encode(tokenizer, ["A"])[0], tokenizer("A")["input_ids"]
     first = tokenizer.bos_token_id
-    return [first] if first is not None and whole[:1] == [first] and bare[:1] != [first] else []
+    return [first] if first is not None and tokenized[:1] == [first] and bare[:1] != [first] else []
 
 
 def decode(tokenizer: Any, ids: Sequence[int]) -> str:
@@ -234,12 +236,12 @@ class Constraint:
     def replay(self, choices: Menu, token_ids: Sequence[int]) -> Steps:
         """Return the steps of an answer with the ids allowed; raises `ValueError` if it is illegal or incomplete."""
         walks = Walks(self.compile([choices]), [0])
-        for place, token in enumerate(token_ids):
+        for step, token in enumerate(token_ids):
             edges, _ = walks.allowed(np.zeros(1, dtype=np.int64))
             taken = np.flatnonzero(walks.automaton.token[edges] == token)
             if not len(taken):
                 allowed = walks.automaton.token[edges].tolist()
-                raise ValueError(f"token {token} at step {place} is not allowed: {allowed}")
+                raise ValueError(f"token {token} at step {step} is not allowed: {allowed}")
             walks.take(np.zeros(1, dtype=np.int64), edges[taken])
         if walks.count[0]:
             raise ValueError(f"the answer ends after {len(token_ids)} tokens and is not whole")
@@ -248,7 +250,7 @@ class Constraint:
     def _join(
         self, tries: Tries | None, order: np.ndarray, goals: np.ndarray, first: list[int], options: list[Option]
     ) -> Automaton:
-        """Connect the leaves of tries to the next menus, and those of the last line to the closing tokens."""
+        """Connect the leaves of tries to the next menus, and the leaves of the last line to the closing tokens."""
         closing = self.lines.closing
         inner = 0 if tries is None else len(tries.token)
         after = np.arange(inner + 1, inner + len(closing) + 1)

@@ -4,14 +4,14 @@ A piece is padded on the left, so that every text's newest token is in the last 
 position ids count only real tokens. Texts can be dropped and duplicated, so a shared prefix is read once. Keys and
 values are written into buffers with spare capacity, since transformers would copy all of them at each step.
 
-Texts are cut into a tree of at most three levels: the prefix of all texts, then a prefix for each group of neighbours
-in the order of token ids (the powers of one game see the same board), then the rest of every text. Groups are cut where
+Texts are cut into a tree of at most three levels: the prefix of all texts, a prefix for each group, and the rest of
+every text. A group is neighbours in the order of token ids, since the powers of a game see one board. It ends where
 neighbours share fewer tokens than a threshold, chosen to leave the fewest tokens to read, padding included. Equal texts
 are read once. Keys and values depend only on the tokens before them, so sharing gives the same values as reading each
 text alone, up to rounding that depends on the batch size. Nothing is kept between batches: the weights may change, and
 a prefix read under old ones would be wrong.
 
-A step of an answer needs about ten of 49,000 logits, those of the allowed tokens: logit of token i = h . W[i] (+ b[i]).
+A step of an answer needs about ten of 49,000 logits, one for each allowed token: logit of token i = h . W[i] (+ b[i]).
 No logits over the vocabulary and no mask of minus infinities are computed. A model whose head does more than a product
 (soft caps, scales) is rejected. Sampling, scoring and comparing run `without_dropout`, so that they use the same
 function of the weights.
@@ -99,11 +99,11 @@ def check_head(model: Any) -> None:
     tokens = torch.arange(4, device=head.weight.device)[None]
     with without_dropout(model):
         hidden = backbone(model)(input_ids=tokens, use_cache=False).last_hidden_state[0]
-        own = inner(input_ids=tokens, use_cache=False).logits[0].float()
-    check_computed(model, own)
-    ids = torch.arange(own.shape[1], device=own.device)
+        logits = inner(input_ids=tokens, use_cache=False).logits[0].float()
+    check_computed(model, logits)
+    ids = torch.arange(logits.shape[1], device=logits.device)
     ours = allowed_logits(model, hidden[-1:], ids, torch.zeros_like(ids))
-    if not torch.allclose(ours, own[-1], rtol=1e-2, atol=1e-2 * float(own.abs().max())):
+    if not torch.allclose(ours, logits[-1], rtol=1e-2, atol=1e-2 * float(logits.abs().max())):
         raise ModelError(f"{name} does more to its logits than a product with its head: exact orders need a plain one")
 
 
@@ -163,10 +163,10 @@ class RoomyLayer(DynamicLayer):
         self._show(used)
 
     def _grow(self, used: int, room: int) -> None:
-        for place, buffer in enumerate(self._buffers):
+        for index, buffer in enumerate(self._buffers):
             larger = buffer.new_empty((*buffer.shape[:2], room, buffer.shape[3]))
             larger[:, :, :used] = buffer[:, :, :used]
-            self._buffers[place] = larger
+            self._buffers[index] = larger
 
     def _show(self, used: int) -> tuple[Tensor, Tensor]:
         keys, values = (buffer[:, :, :used] for buffer in self._buffers)
@@ -223,13 +223,13 @@ class Context:
 
         Returns the text now at each index, int64 [b]. Copies far fewer texts than `select`.
         """
-        kept = int(keep.sum())
-        goal, origin = np.flatnonzero(~keep[:kept]), kept + np.flatnonzero(keep[kept:])
-        order = np.arange(kept)
+        size = int(keep.sum())
+        goal, origin = np.flatnonzero(~keep[:size]), size + np.flatnonzero(keep[size:])
+        order = np.arange(size)
         order[goal] = origin
         for layer in self._layers:
             assert isinstance(layer, RoomyLayer)
-            layer.move(self._tensor(origin), self._tensor(goal), kept)
+            layer.move(self._tensor(origin), self._tensor(goal), size)
         self._mask, self.lengths = self._mask[order], self.lengths[order]
         return order
 
@@ -291,19 +291,19 @@ def levels(texts: Sequence[np.ndarray], most: np.ndarray) -> list[Level]:
         return [_level(texts, 0 * rows, lengths, 0 * rows)]
     group = np.empty_like(rows)
     group[order] = np.repeat(np.arange(len(first)), np.diff(first, append=len(rows)))
-    heads, nothing = [texts[row] for row in order[first]], np.zeros_like(first)
+    heads, zeros = [texts[row] for row in order[first]], np.zeros_like(first)
     common = int(alike.min()) if len(first) > 1 and alike.min() >= LEAST else 0
-    root = [_level(heads[:1], nothing[:1], nothing[:1] + common, nothing[:1])] if common else []
-    return [*root, _level(heads, nothing + common, shared, nothing), _level(texts, shared[group], lengths, group)]
+    root = [_level(heads[:1], zeros[:1], zeros[:1] + common, zeros[:1])] if common else []
+    return [*root, _level(heads, zeros + common, shared, zeros), _level(texts, shared[group], lengths, group)]
 
 
 def _alike(texts: Sequence[np.ndarray], most: np.ndarray) -> np.ndarray:
     """Return the number of tokens that each of sorted texts may share with the next, int64 [R - 1]."""
     shared = np.zeros(len(texts) - 1, dtype=np.int64)
-    for place, (one, other) in enumerate(itertools.pairwise(texts)):
-        reach = int(min(most[place], most[place + 1]))
-        differing = np.flatnonzero(one[:reach] != other[:reach])
-        shared[place] = differing[0] if len(differing) else reach
+    for index, (text, following) in enumerate(itertools.pairwise(texts)):
+        reach = int(min(most[index], most[index + 1]))
+        differing = np.flatnonzero(text[:reach] != following[:reach])
+        shared[index] = differing[0] if len(differing) else reach
     return shared
 
 

@@ -6,7 +6,7 @@ leaves the batch, and one from the end of the batch takes its place.
 
 Draws depend only on a request's seed, the step and the token, not on other requests in the batch. Gumbel's trick: the
 argument of max(log p_i + g_i), with g_i = -log(-log u_i), is a draw from p. Every u_i is a hash of (seed, step, token
-id), by the finalizer of SplitMix64 (Steele, Lea and Flood 2014), so there is no state to share.
+id), by the finalizer of SplitMix64 (Steele, Lea and Flood 2014), so no state is shared.
 
 Free text is any tokens of the vocabulary up to a limit, ended by the end of text, with a temperature and a nucleus for
 each text. Top-p (Holtzman et al. 2020, arXiv:1904.09751) only restricts the draw: recorded log-probabilities are those
@@ -78,7 +78,7 @@ def sample(
 ) -> None:
     """Complete R `walks` after `prompts` (arrays of token ids), with draws from `seeds` uint64 [R].
 
-    At temperature 0 the likeliest token is taken, and log-probabilities are those of temperature 1. Adds the tokens
+    At temperature 0 the likeliest token is taken, and log-probabilities are at temperature 1. Adds the tokens
     read and saved to `counts`.
     """
     counts.batches += 1
@@ -87,8 +87,8 @@ def sample(
     texts = np.flatnonzero(walks.count)
     if not len(texts):
         return
-    whole = [np.append(prompts[text], started.of(np.array([text]))[0]) for text in texts.tolist()]
-    context, hidden = read_texts(model, whole, counts)
+    beginnings = [np.append(prompts[text], started.of(np.array([text]))[0]) for text in texts.tolist()]
+    context, hidden = read_texts(model, beginnings, counts)
     for step in count():
         edges, row = walks.allowed(texts)
         tokens = walks.automaton.token[edges].astype(np.int64)
@@ -118,9 +118,9 @@ def draw(
     return chosen, logs[chosen]
 
 
-def _logits(model: Any, hidden: Tensor, tokens: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """Return logits float64 [A] of `tokens` [A] after the texts `place` [A] of `hidden` [B, D]."""
-    ids, rows = (torch.from_numpy(values).to(hidden.device) for values in (tokens, place))
+def _logits(model: Any, hidden: Tensor, tokens: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """Return logits float64 [A] of `tokens` [A] after the texts `row` [A] of `hidden` [B, D]."""
+    ids, rows = (torch.from_numpy(values).to(hidden.device) for values in (tokens, row))
     logits = allowed_logits(model, hidden, ids, rows).double().cpu().numpy()
     if not np.isfinite(logits).all():
         raise FloatingPointError("the model's logits are not finite: its weights are broken")
@@ -131,8 +131,8 @@ class Pieces:
     """Next tokens of answers; built from parts (answers [r], a token for each [r]), earlier tokens first."""
 
     def __init__(self, parts: Iterable[tuple[np.ndarray, np.ndarray]], answers: int) -> None:
-        nothing = np.zeros(0, dtype=np.int64)
-        rows, tokens = (np.concatenate(part) for part in zip((nothing, nothing), *parts, strict=True))
+        empty = np.zeros(0, dtype=np.int64)
+        rows, tokens = (np.concatenate(part) for part in zip((empty, empty), *parts, strict=True))
         self._tokens, self._counts = tokens[np.argsort(rows, kind="stable")], np.bincount(rows, minlength=answers)
         self._start = np.cumsum(self._counts) - self._counts
 
@@ -150,7 +150,7 @@ class FreeRequests:
         prompts: token ids of each.
         limits: int64 [R], most tokens of each, without the end of text.
         seeds: uint64 [R].
-        temperature: float64 [R]; 0 takes the likeliest token, and log-probabilities are those of temperature 1.
+        temperature: float64 [R]; 0 takes the likeliest token, and log-probabilities are at temperature 1.
         top_p: float64 [R]; 1 draws from the whole vocabulary.
 
     """

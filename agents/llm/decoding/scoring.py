@@ -2,8 +2,8 @@
 
     log pi(a) = z_a / t - log sum_b exp(z_b / t),   b over only the allowed ids
 
-This is the same function of the weights as sampling: the same ids, temperature and head, and no dropout, so that the
-ratio of new to old probability is 1 before the first step. Logits are gathered, not masked: -inf times a probability
+This is the same function of the weights as sampling: the same ids, temperature and head, and no dropout. So the ratio
+of new to old probability is 1 before the first step. Logits are gathered, not masked: -inf times a probability
 of 0 would be NaN.
 
 Only steps with more than one allowed id, the decision tokens, are scored; the others have probability 1. A text is read
@@ -41,6 +41,8 @@ from sparring.agents.llm.decoding.forward import (
 from sparring.agents.llm.decoding.sampling import log_softmax
 from sparring.envs.text import Option
 
+NO_IDS = np.zeros(0, dtype=np.int64)
+
 
 @dataclass(frozen=True)
 class TokenBatch:
@@ -48,8 +50,7 @@ class TokenBatch:
 
     Attributes:
         levels: pieces of the texts (`forward.levels`); the last level has one for each, of at most T tokens.
-        place: int64 [N], the token before each step, as an index into the last level's B x T, which are padded on the
-            left.
+        position: int64 [N], the token before each step, as an index into the last level's B x T, padded on the left.
         sample: int64 [N], the decision of each step, an index into the argument of `collate`; step: int64 [N], its
             number in the answer.
         allowed: int64 [A], the allowed ids; row: int64 [A], the step of each.
@@ -62,7 +63,7 @@ class TokenBatch:
     """
 
     levels: tuple[Level, ...]
-    place: Tensor
+    position: Tensor
     sample: Tensor
     step: Tensor
     allowed: Tensor
@@ -85,7 +86,7 @@ def collate(decisions: Sequence[Decision], *, share: bool = True) -> TokenBatch:
     mixed with free text.
     """
     steps = [np.flatnonzero(decision.allowed_counts > 1) for decision in decisions]
-    read = [number for number, own in enumerate(steps) if len(own)]
+    read = [number for number, scored in enumerate(steps) if len(scored)]
     texts = [_text(decisions[number], int(steps[number][-1])) for number in read]
     before = np.array([len(decisions[number].prompt_ids) - 1 for number in read], dtype=np.int64)
     if len(before) and before.min() < 0:
@@ -94,9 +95,9 @@ def collate(decisions: Sequence[Decision], *, share: bool = True) -> TokenBatch:
     tree = levels(texts, first if share else 0 * first) if texts else []
     return TokenBatch(
         levels=tuple(tree),
-        place=torch.from_numpy(_places(texts, before, [steps[number] for number in read], tree)),
-        sample=torch.from_numpy(np.repeat(np.arange(len(steps)), [len(own) for own in steps]).astype(np.int64)),
-        step=torch.from_numpy(np.concatenate([_nothing(), *steps])),
+        position=torch.from_numpy(_places(texts, before, [steps[number] for number in read], tree)),
+        sample=torch.from_numpy(np.repeat(np.arange(len(steps)), [len(scored) for scored in steps]).astype(np.int64)),
+        step=torch.from_numpy(np.concatenate([NO_IDS, *steps])),
         **(_whole(decisions, steps) if _is_free(decisions, steps) else _allowed(decisions, steps)),
     )
 
@@ -111,18 +112,18 @@ def _places(
 ) -> np.ndarray:
     """Return the index in the last level's B x T of the token before each step, int64 [N]."""
     if not texts:
-        return _nothing()
+        return NO_IDS
     width = int(tree[-1].counts.max())
     lengths = np.array([len(text) for text in texts])
     start = (np.arange(len(texts)) + 1) * width - lengths + before
-    return np.concatenate([begin + own for begin, own in zip(start.tolist(), steps, strict=True)])
+    return np.concatenate([begin + scored for begin, scored in zip(start.tolist(), steps, strict=True)])
 
 
 def _allowed(decisions: Sequence[Decision], steps: Sequence[np.ndarray]) -> dict[str, Any]:
     """Return the fields of a batch of answers from menus."""
-    counts = [decision.allowed_counts[own] for decision, own in zip(decisions, steps, strict=True)]
+    counts = [decision.allowed_counts[scored] for decision, scored in zip(decisions, steps, strict=True)]
     ids = [d.allowed_ids[np.repeat(d.allowed_counts > 1, d.allowed_counts)] for d in decisions]
-    sizes, allowed = (np.concatenate([_nothing(), *parts]) for parts in (counts, ids))
+    sizes, allowed = (np.concatenate([NO_IDS, *parts]) for parts in (counts, ids))
     token, drawn = _drawn(decisions, steps)
     row = np.repeat(np.arange(len(sizes)), sizes)
     chosen = np.flatnonzero(allowed == token[row])
@@ -135,7 +136,7 @@ def _allowed(decisions: Sequence[Decision], steps: Sequence[np.ndarray]) -> dict
 
 def _is_free(decisions: Sequence[Decision], steps: Sequence[np.ndarray]) -> bool:
     """Return whether all decisions with a step are free text."""
-    free = {not len(decision.allowed_ids) for decision, own in zip(decisions, steps, strict=True) if len(own)}
+    free = {not len(decision.allowed_ids) for decision, scored in zip(decisions, steps, strict=True) if len(scored)}
     if len(free) > 1:
         raise ValueError("answers from menus and free text in one batch: score them in two")
     return free == {True}
@@ -143,7 +144,9 @@ def _is_free(decisions: Sequence[Decision], steps: Sequence[np.ndarray]) -> bool
 
 def _whole(decisions: Sequence[Decision], steps: Sequence[np.ndarray]) -> dict[str, Any]:
     """Return the fields of a batch whose steps allow the whole vocabulary."""
-    sizes = {int(size) for one, own in zip(decisions, steps, strict=True) for size in one.allowed_counts[own]}
+    sizes = {
+        int(size) for decision, scored in zip(decisions, steps, strict=True) for size in decision.allowed_counts[scored]
+    }
     if len(sizes) > 1:
         raise ValueError(f"free text over vocabularies of {sorted(sizes)} tokens in one batch")
     vocabulary = sizes.pop()
@@ -151,22 +154,20 @@ def _whole(decisions: Sequence[Decision], steps: Sequence[np.ndarray]) -> dict[s
     if len(token) and not 0 <= token.min() <= token.max() < vocabulary:
         raise ValueError(f"a token that was not allowed was written: {token.max()} of {vocabulary}")
     chosen = torch.from_numpy(np.arange(len(token)) * vocabulary + token)
-    nothing = torch.from_numpy(_nothing())
-    return {"allowed": nothing, "row": nothing, "chosen": chosen, "vocabulary": vocabulary, **drawn}
+    tensors = {"allowed": torch.from_numpy(NO_IDS), "row": torch.from_numpy(NO_IDS), "chosen": chosen}
+    return {**tensors, "vocabulary": vocabulary, **drawn}
 
 
 def _drawn(decisions: Sequence[Decision], steps: Sequence[np.ndarray]) -> tuple[np.ndarray, dict[str, Tensor]]:
     """Return the ids of the chosen tokens int64 [N], and `sampled_logp` and `temperature`."""
     pairs = list(zip(decisions, steps, strict=True))
     empty = np.zeros(0, dtype=np.float32)
-    logp = np.concatenate([empty, *(decision.logprobs[own] for decision, own in pairs)])
-    heat = np.concatenate([empty, *(np.full(len(own), one.temperature, dtype=np.float32) for one, own in pairs)])
-    token = np.concatenate([_nothing(), *(decision.token_ids[own] for decision, own in pairs)])
+    logp = np.concatenate([empty, *(decision.logprobs[scored] for decision, scored in pairs)])
+    heat = np.concatenate(
+        [empty, *(np.full(len(scored), decision.temperature, dtype=np.float32) for decision, scored in pairs)]
+    )
+    token = np.concatenate([NO_IDS, *(decision.token_ids[scored] for decision, scored in pairs)])
     return token, {"sampled_logp": torch.from_numpy(logp), "temperature": torch.from_numpy(heat)}
-
-
-def _nothing() -> np.ndarray:
-    return np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -231,7 +232,7 @@ def _hidden(model: Any, batch: TokenBatch) -> Tensor:
         for level in batch.levels:
             context.select(level.parent)
             hidden = context.read(level.tokens, level.counts)
-    return hidden.flatten(0, 1)[batch.place]
+    return hidden.flatten(0, 1)[batch.position]
 
 
 @dataclass(frozen=True)
@@ -258,10 +259,10 @@ class _Forks:
 
     def add(self, text: Sequence[int], start: int, count: int) -> int:
         """Add a fork; return the index of its first log-probability."""
-        place, self.logs = self.logs, self.logs + count
+        first, self.logs = self.logs, self.logs + count
         self.texts.append(np.array(text, dtype=np.int64))
         self.edges.append(np.arange(start, start + count))
-        return place
+        return first
 
 
 @torch.inference_mode()
@@ -300,9 +301,9 @@ def _leaves(automaton: Automaton, forks: _Forks, text: list[int], start: int, co
     waiting: list[tuple[int, int, list[int], tuple[int, ...]]] = [(start, count, text, ())]
     while waiting:
         start, count, text, path = waiting.pop()
-        place = forks.add(text, start, count) if count > 1 else 0
+        first = forks.add(text, start, count) if count > 1 else 0
         for edge in range(start, start + count):
-            taken = (*path, place + edge - start) if count > 1 else path
+            taken = (*path, first + edge - start) if count > 1 else path
             if (number := int(automaton.chosen[edge])) >= 0:
                 leaves.append((automaton.options[number], taken))
             else:
@@ -327,7 +328,7 @@ def _logs(model: Any, automaton: Automaton, forks: _Forks, temperature: float, b
     for begin in range(0, len(forks.texts), batch_size):
         _, hidden = read_texts(model, forks.texts[begin : begin + batch_size], CacheCounts())
         edges = forks.edges[begin : begin + batch_size]
-        sizes = np.array([len(own) for own in edges])
+        sizes = np.array([len(fork) for fork in edges])
         row, starts = np.repeat(np.arange(len(sizes)), sizes), np.cumsum(sizes) - sizes
         tokens = automaton.token[np.concatenate(edges)].astype(np.int64)
         ids, rows = (torch.from_numpy(values).to(hidden.device) for values in (tokens, row))
@@ -340,4 +341,4 @@ def _odds(chosen: Option, leaves: list[_Leaf], logs: np.ndarray) -> LineOdds:
     """Return the options of a line, likeliest first."""
     values = np.exp([logs[list(path)].sum() for _, path in leaves])
     order = np.argsort(-values, kind="stable")
-    return LineOdds(chosen, tuple(leaves[place][0] for place in order), values[order])
+    return LineOdds(chosen, tuple(leaves[index][0] for index in order), values[order])

@@ -56,20 +56,22 @@ Hide = Callable[[str], str]
 class EndpointError(Exception):
     """A request without an answer.
 
-    Attributes: `kind`, one of `KINDS`; `again`, whether a retry may help; `after`, the seconds to wait before it, as
-    given by the server; `unusable`, whether all other requests would fail as well; `refused`, parameters of the request
-    that the server does not take.
+    Attributes: `kind`, one of `KINDS`; `retryable`, whether a retry may help; `after`, the seconds to wait before it
+    as given by the server; `unusable`, whether all other requests would fail as well; `refused`, parameters of the
+    request that the server does not take.
 
     """
 
-    def __init__(self, kind: str, text: str, *, again: bool = True, after: float = 0.0, unusable: bool = False) -> None:
+    def __init__(
+        self, kind: str, text: str, *, retryable: bool = True, after: float = 0.0, unusable: bool = False
+    ) -> None:
         super().__init__(text)
-        self.kind, self.again, self.after, self.unusable = kind, again, after, unusable
+        self.kind, self.retryable, self.after, self.unusable = kind, retryable, after, unusable
         self.refused: tuple[str, ...] = ()
 
     def told(self, text: str) -> EndpointError:
         """Return the same error with another text, and without its cause and traceback."""
-        error = EndpointError(self.kind, text, again=self.again, after=self.after, unusable=self.unusable)
+        error = EndpointError(self.kind, text, retryable=self.retryable, after=self.after, unusable=self.unusable)
         error.refused = self.refused
         return error
 
@@ -83,7 +85,7 @@ def of_status(status: int, text: str, retry_after: str | None) -> EndpointError:
         text = f"{text}; redirects are not followed, give where it leads as endpoint.url"
     hint = UNUSABLE.get(status)
     unusable = hint is not None or status < 400
-    return EndpointError("refused", f"{text}; {hint}" if hint else text, again=False, unusable=unusable)
+    return EndpointError("refused", f"{text}; {hint}" if hint else text, retryable=False, unusable=unusable)
 
 
 def seconds_of(retry_after: str | None) -> float:
@@ -156,17 +158,17 @@ def _finish(choice: Mapping[str, Any]) -> tuple[str, str]:
 
 def error_in(value: Any) -> Any:
     """Return the error that an answer, an event or a choice holds, None if there is none."""
-    whole = _of(value, "object") == "error" or _of(value, "type") == "error"
-    return _of(value, "error") or (value if whole else None)
+    is_error = _of(value, "object") == "error" or _of(value, "type") == "error"
+    return _of(value, "error") or (value if is_error else None)
 
 
 def _failure(error: Any, hide: Hide) -> EndpointError:
     """Return the error of a server that answers 200; one with a status in it counts as that status."""
-    said = hide(json.dumps(error, ensure_ascii=False))[:QUOTED]
+    text = hide(json.dumps(error, ensure_ascii=False))[:QUOTED]
     status = next((code for code in (_of(error, "code"), _of(error, "status")) if type(code) is int), 0)
     if 300 <= status < 600:
-        return of_status(status, f"the answer is an error: {said}", None)
-    return EndpointError("malformed", f"the answer is an error: {said}")
+        return of_status(status, f"the answer is an error: {text}", None)
+    return EndpointError("malformed", f"the answer is an error: {text}")
 
 
 def _anthropic(data: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -204,7 +206,7 @@ def model_names(data: Mapping[str, Any], hide: Hide) -> list[str]:
     texts = [name for name in names if isinstance(name, str)]
     if any(hide(name) != name for name in texts):
         raise EndpointError(
-            "malformed", "the key is the name of a model; give the model's as endpoint.model", again=False
+            "malformed", "the key is the name of a model; give the model's as endpoint.model", retryable=False
         )
     return texts
 
@@ -214,8 +216,8 @@ def _text(choice: Mapping[str, Any]) -> str:
     within = next((name for name in ("message", "delta") if name in choice), None)
     text = _of(choice, within, "content") if within else choice.get("text")
     if isinstance(text, list) and all(isinstance(part, Mapping) for part in text):
-        shown = [part.get("text") for part in text if part.get("type", "text") in ("text", "output_text")]
-        return "".join(part for part in shown if isinstance(part, str))
+        texts = [part.get("text") for part in text if part.get("type", "text") in ("text", "output_text")]
+        return "".join(part for part in texts if isinstance(part, str))
     if not isinstance(text, str | None):
         raise EndpointError("malformed", f"the answer's text is of type {type(text).__name__}")
     return text or ""

@@ -146,8 +146,8 @@ class EndpointBackend:
         writing = self._writer.write(prompt, request.menu, request.seed, put) if request.is_open else Writing()
         return self._judge.decision(prompt, request.menu, writing)
 
-    def _check(self, futures: Sequence[Future[Decision]], asked: int) -> None:
-        """Wait for all; raise `InputError` as soon as an error concerns every request, or all of `asked` have failed.
+    def _check(self, futures: Sequence[Future[Decision]], expected: int) -> None:
+        """Wait for all; raise `InputError` if an error concerns every request, or if all `expected` requests fail.
 
         The latter needs at least `HOPELESS` failures in a row, earlier calls included.
         """
@@ -156,11 +156,11 @@ class EndpointBackend:
             error = future.exception()
             if isinstance(error, EndpointError):
                 errors.append(error)
-            hopeless = len(errors) == asked and self._failed_in_a_row + asked >= HOPELESS
+            hopeless = len(errors) == expected and self._failed_in_a_row + expected >= HOPELESS
             if errors and (errors[-1].unusable or hopeless):
                 raise InputError(f"endpoint: {errors[-1]}") from errors[-1]
-        if asked:
-            self._failed_in_a_row = self._failed_in_a_row + asked if len(errors) == asked else 0
+        if expected:
+            self._failed_in_a_row = self._failed_in_a_row + expected if len(errors) == expected else 0
 
     def _outcome(self, future: Future[Decision], request: Prompt) -> Decision:
         """Return the decision of a thread, or the fallback if the server did not answer."""

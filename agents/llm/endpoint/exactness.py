@@ -1,9 +1,9 @@
 """Decisions from a server's answers: legal or replaced, and exact or not, with the reason.
 
 A decision is exact if the server read the prompt as the same tokens, generated tokens that the constraint allows, and
-drew each of them from the constrained distribution at our temperature. At every token of an answer the server's
-possible ids must equal those that the constraint allows, neither more (another mask, or none: raw log-probabilities
-cover all tokens) nor fewer (top-k, top-p), and their probabilities must sum to 1.
+drew each from the constrained distribution at our temperature. At every token of an answer the server's possible ids
+must be the ids that the constraint allows. With another mask there are more, and raw log-probabilities cover all
+tokens; with top-k or top-p there are fewer. Their probabilities must sum to 1.
 
 A server is tested when it is opened: by its config, then by a trial with a token at two temperatures and a decision.
 Differences between log-probabilities are inversely proportional to the temperature.
@@ -47,18 +47,18 @@ def logprobs_of(steps: Steps, alternatives: Sequence[Mapping[int, float]] | None
     if alternatives is None:
         return logprobs, NOT_BY_ID
     allowed = np.split(steps.allowed_ids, np.cumsum(steps.allowed_counts)[:-1])
-    for place, (shown, ids) in enumerate(zip(alternatives, allowed, strict=False)):
-        if problem := _difference(shown, set(ids.tolist()), limit):
-            return logprobs, f"at token {place} {problem}"
+    for step, (options, ids) in enumerate(zip(alternatives, allowed, strict=False)):
+        if problem := _difference(options, set(ids.tolist()), limit):
+            return logprobs, f"at token {step} {problem}"
         if len(ids) > 1:
-            logprobs[place] = shown[int(steps.token_ids[place])]
+            logprobs[step] = options[int(steps.token_ids[step])]
     return logprobs, ""
 
 
 def _difference(alternatives: Mapping[int, float], allowed: set[int], limit: int) -> str:
     """Return the difference of a server's distribution from one over the allowed ids; empty if none."""
-    if more := sorted(set(alternatives) - allowed):
-        return f"the server might have written {len(more)} ids that the constraint forbids, such as {more[0]}"
+    if extra := sorted(set(alternatives) - allowed):
+        return f"the server might have written {len(extra)} ids that the constraint forbids, such as {extra[0]}"
     if fewer := sorted(allowed - set(alternatives)):
         if len(allowed) > limit:
             return f"{len(allowed)} ids are allowed and endpoint.logprobs={limit} shows fewer"
@@ -68,17 +68,18 @@ def _difference(alternatives: Mapping[int, float], allowed: set[int], limit: int
 
 
 def temperature_problem(
-    one: Mapping[int, float], other: Mapping[int, float], temperature: float, other_temperature: float
+    first: Mapping[int, float], second: Mapping[int, float], temperature: float, other_temperature: float
 ) -> str:
     """Return why log-probabilities of one token are not at two temperatures; empty if they are."""
-    common = sorted(set(one) & set(other))
+    common = sorted(set(first) & set(second))
     if len(common) < 2:
         return "the server shows too few alternatives to tell its temperature"
-    first, second = (np.array([shown[token] for token in common], dtype=np.float64) for shown in (one, other))
-    logits, again = temperature * (first - first.max()), other_temperature * (second - second.max())
+    answers = zip((first, second), (temperature, other_temperature), strict=True)
+    scaled = [degree * np.array([answer[token] for token in common], dtype=np.float64) for answer, degree in answers]
+    logits, other_logits = (values - values.max() for values in scaled)
     if -logits.min() < LEAST_SPREAD:
-        return "all tokens are alike, so that its temperature cannot be told"
-    worst = float(np.abs(logits - again).max())
+        return "all tokens are alike, so its temperature cannot be determined"
+    worst = float(np.abs(logits - other_logits).max())
     if worst > 0.01 * float(-logits.min()) + TOLERANCE:
         return f"its log-probabilities are not at the temperature it is asked for (off by {worst:.2g}); {PROCESSED}"
     return ""
@@ -165,7 +166,7 @@ def _hopeless(config: EndpointConfig, temperature: float, tokenizer: Any) -> str
     if config.structured == "none":
         return "endpoint.structured=none restricts nothing"
     if tokenizer is None:
-        return "there is no tokenizer to check its answers with"
+        return "its answers cannot be checked without a tokenizer"
     return "" if temperature > 0 else "at temperature 0 nothing is drawn"
 
 
@@ -188,14 +189,14 @@ def trial(
 ) -> str:
     """Return why a server's decisions are not exact; empty if a first one is. `put` takes a question and a temperature.
 
-    Raises `EndpointError` if there is no answer.
+    Raises `EndpointError` if the server does not answer.
     """
     question = Question(prompt, None, 1, 0)
     other = 2 * temperature if temperature <= 1 else temperature / 2  # servers allow at most 2
-    shown = [put(question, degree).alternatives for degree in (temperature, other)]
-    if not all(shown):
+    answers = [put(question, degree).alternatives for degree in (temperature, other)]
+    if not all(answers):
         return NOT_BY_ID
-    first, second = (alternatives[0] for alternatives in shown if alternatives)
+    first, second = (alternatives[0] for alternatives in answers if alternatives)
     if problem := temperature_problem(first, second, temperature, other):
         return problem
     writing = writer.write(prompt, menu, 0, lambda question: put(question, temperature))

@@ -2,7 +2,7 @@
 
 Socket timeouts only limit the time between bytes, so a slow server could exceed any total; a timer therefore shuts the
 connection when the time is up. `http.client` follows no redirects and uses no proxy, so the key reaches only the host
-of `endpoint.url`. Every request opens a new connection, so none is stale.
+of `endpoint.url`. Every request opens a new connection, so connections are never stale.
 
 An error leaves here only as new text without the key, and with no cause, whose text would be the server's own.
 """
@@ -49,7 +49,7 @@ class Client:
     ) -> Read:
         """POST `body` as JSON, or GET without one, and return what `read` makes of the JSON object of the answer.
 
-        Raises `EndpointError`, also that of `read`, without the key.
+        Raises `EndpointError` without the key, also for an error of `read`.
         """
         try:
             return read(self._answer(path, body, seconds))
@@ -66,8 +66,8 @@ class Client:
         where = f"{self._url}{path}"
         if response.status != 200:
             # Hidden before it is cut, for a part of the key would be left at the end.
-            said = self.hide(" ".join(f"{response.reason} {content.decode('utf-8', 'replace')}".split()))
-            text = f"{where} answers {response.status} {one_line(said[: 8 * QUOTED])[:QUOTED]}"
+            message = self.hide(" ".join(f"{response.reason} {content.decode('utf-8', 'replace')}".split()))
+            text = f"{where} answers {response.status} {one_line(message[: 8 * QUOTED])[:QUOTED]}"
             error = of_status(response.status, text, response.getheader("Retry-After"))
             if response.status in STATUSES and body:
                 error.refused = refused_parameters(content[:LONGEST_ERROR].decode("utf-8", "replace"), body)
@@ -77,9 +77,9 @@ class Client:
         except _NumberError as error:
             raise EndpointError("malformed", f"{where} sends {error}") from None
         except (ValueError, RecursionError) as error:
-            raise EndpointError("malformed", f"{where} sends what is no JSON ({type(error).__name__})") from None
+            raise EndpointError("malformed", f"{where} sends invalid JSON ({type(error).__name__})") from None
         if not isinstance(answer, dict):
-            raise EndpointError("malformed", f"{where} sends JSON that is no object")
+            raise EndpointError("malformed", f"{where} sends JSON that is not an object")
         return answer
 
     def close(self) -> None:
@@ -127,7 +127,7 @@ class Client:
         with closing(connection.getresponse()) as response:
             received = response.read(self._largest + 1)
             if len(received) > self._largest:
-                raise EndpointError("too_large", f"{where} sends more than {self._largest} bytes", again=False)
+                raise EndpointError("too_large", f"{where} sends more than {self._largest} bytes", retryable=False)
             if response.length:
                 raise EndpointError("connection", f"{where} hangs up before the end")
             return response, received
@@ -141,8 +141,8 @@ def _parsed(text: str) -> Any:
     """Return the JSON of an answer; events, which some servers send unasked, are joined."""
     if not text.startswith(("data:", "event:", "id:", ":")):
         return json.loads(text, parse_int=_whole)
-    said = (line.removeprefix("data:").strip() for line in text.splitlines() if line.startswith("data:"))
-    return joined([DONE if event == DONE else json.loads(event, parse_int=_whole) for event in said if event])
+    events = (line.removeprefix("data:").strip() for line in text.splitlines() if line.startswith("data:"))
+    return joined([DONE if event == DONE else json.loads(event, parse_int=_whole) for event in events if event])
 
 
 def _whole(digits: str) -> int:

@@ -1,10 +1,10 @@
 """API key of an endpoint, and the one filter through which all text of a server passes before it goes anywhere.
 
-The key itself is in no configuration, message, log or file. A server may repeat it, however: in a status line, as a
+The key is never in a configuration, message, log or file. A server may repeat it, however: in a status line, as a
 name in its JSON, as a model, as text. `Client` therefore passes every error through `Key.hide`, and `answer` every text
 that it takes from an answer, so that no message, log, table or exception can receive the key.
 
-The filter compares letters and digits only, without regard to case, after decoding escapes, so that it also finds a key
+The filter decodes escapes and then compares letters and digits only, without regard to case. So it also finds a key
 with line ends, invisible characters, other punctuation or escapes inside it, split over words, or cut off.
 """
 
@@ -50,7 +50,7 @@ class Key:
         if variable and not self._value:
             raise InputError(f"endpoint.key_env={variable}: the environment has no such variable, or it is empty")
         if not re.fullmatch(r"[!-~]*", self._value):
-            raise InputError(f"endpoint.key_env={variable}: holds more than printable ASCII, so it is no key")
+            raise InputError(f"endpoint.key_env={variable}: holds more than printable ASCII, so it is not a key")
         if self._value and len(self._value) < SHORTEST:
             raise InputError(
                 f"endpoint.key_env={variable}: holds fewer than {SHORTEST} characters, too few to be kept out of"
@@ -66,8 +66,8 @@ class Key:
     def hide(self, text: str) -> str:
         """Return the text with `HIDDEN` in place of the key and of every part of it."""
         if not self._parts:
-            whole = rf"(?<!\w){re.escape(self._value)}(?!\w)"
-            return re.sub(whole, HIDDEN, text, flags=re.IGNORECASE) if self._value else text
+            pattern = rf"(?<!\w){re.escape(self._value)}(?!\w)"
+            return re.sub(pattern, HIDDEN, text, flags=re.IGNORECASE) if self._value else text
         for unescape in (False, True):
             letters = _letters(ESCAPE.sub(_unescaped, text) if unescape else text)
             if any(part in letters for part in self._parts):
@@ -76,14 +76,14 @@ class Key:
 
     def _without_parts(self, text: str, unescape: bool) -> str:
         letters, places = _located(text, unescape)
-        shown, end = [], 0
+        parts, end = [], 0
         for first in range(len(letters) - PART + 1):
             if letters[first : first + PART] in self._parts:
                 start = places[first][0]
                 if start >= end:
-                    shown += [text[end:start], HIDDEN]
+                    parts += [text[end:start], HIDDEN]
                 end = places[first + PART - 1][1]
-        return "".join([*shown, text[end:]])
+        return "".join([*parts, text[end:]])
 
     def __repr__(self) -> str:
         return f"Key({self._variable!r})"
@@ -101,12 +101,12 @@ def _located(text: str, unescape: bool) -> tuple[str, list[tuple[int, int]]]:
     """Return the letters of a text, with or without its escapes, and where each begins and ends in it."""
     units, at = [], 0
     for match in ESCAPE.finditer(text) if unescape else ():
-        units += [(text[place], place, place + 1) for place in range(at, match.start())]
+        units += [(text[index], index, index + 1) for index in range(at, match.start())]
         units.append((_unescaped(match), *match.span()))
         at = match.end()
-    units += [(text[place], place, place + 1) for place in range(at, len(text))]
+    units += [(text[index], index, index + 1) for index in range(at, len(text))]
     letters = [(letter, (start, end)) for char, start, end in units for letter in _letters(char)]
-    return "".join(letter for letter, _ in letters), [place for _, place in letters]
+    return "".join(letter for letter, _ in letters), [span for _, span in letters]
 
 
 def _unescaped(match: re.Match[str]) -> str:

@@ -40,14 +40,14 @@ _SAYS_MORE = frozenset({"stop", "seed", "temperature"})
 def refused_parameters(content: str, sent: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the parameters among those `sent` that an error's text refuses; it may be JSON or not."""
     try:
-        said = _strings(json.loads(content))
+        texts = _strings(json.loads(content))
     except (ValueError, RecursionError):
-        said = [content]
-    texts = "\n".join(said)
-    if not _REFUSAL.search(texts):
+        texts = [content]
+    text = "\n".join(texts)
+    if not _REFUSAL.search(text):
         return ()
-    known = [name for name in sent if name in RENAMED or name in LEFT_OUT]
-    return tuple(name for name in known if name in said or _names(texts, name))
+    names = [name for name in sent if name in RENAMED or name in LEFT_OUT]
+    return tuple(name for name in names if name in texts or _names(text, name))
 
 
 def _names(texts: str, name: str) -> bool:
@@ -60,9 +60,9 @@ def _names(texts: str, name: str) -> bool:
 def _strings(value: Any, key: str = "") -> list[str]:
     """Return the texts of an error, without the request that it may repeat."""
     if isinstance(value, Mapping):
-        return [text for name, held in value.items() for text in _strings(held, str(name)) if name != "input"]
+        return [text for name, item in value.items() for text in _strings(item, str(name)) if name != "input"]
     if isinstance(value, list):
-        return [text for held in value for text in _strings(held, key)]
+        return [text for item in value for text in _strings(item, key)]
     return [value] if isinstance(value, str) else []
 
 

@@ -7,7 +7,7 @@ and the alternatives of each.
 
 Constraints are vLLM's `structured_outputs`. A choice and a regex constrain text: their mask allows every tokenization
 of a line, also those that no tokenizer produces. A grammar of token ids constrains tokens: each state of our automaton
-is a rule and each of its edges an alternative, so the server's mask equals that of training. It is in the syntax of
+is a rule and each of its edges an alternative, so the server uses the mask of training. It is in the syntax of
 llguidance, where `<[7]>` is token 7. None of them includes the closing tokens, since these are not part of the
 decision.
 """
@@ -83,7 +83,7 @@ def _path(automaton: Automaton, edge: int, end: int) -> tuple[str, tuple[int, in
 
 
 class Spelling:
-    """Tokenization of prompts and legal answers; raises `TokenizerError` if that of answers is not unique."""
+    """Tokenization of prompts and legal answers; raises `TokenizerError` if answers have more than one."""
 
     def __init__(self, tokenizer: Any, text_format: TextFormat) -> None:
         self._tokenizer, self._constraint, self._lock = tokenizer, Constraint(tokenizer, text_format), Lock()
@@ -143,11 +143,13 @@ class Asker:
         return self._accepted.notes | self._told
 
     def find_model(self, until: float) -> None:
-        """If no model is named, use the server's only one; raises `InputError` if it has none or several."""
+        """If no model is named, use the server's only one; raises `InputError` unless it has one."""
         if self.model:
             return
         read = partial(model_names, hide=self._client.hide)
-        names = self._persistence.ask(lambda left: self._client.ask("/models", None, left, read), seed=0, until=until)
+        names = self._persistence.ask(
+            lambda seconds: self._client.ask("/models", None, seconds, read), seed=0, until=until
+        )
         if len(names) != 1:
             text = f"endpoint.model: {self._config.url} has {len(names)} models: {', '.join(names)}; name one"
             raise InputError(self._client.hide(text))
@@ -155,9 +157,9 @@ class Asker:
 
     def ask(self, question: Question, *, temperature: float, by_id: bool, until: float) -> ServerAnswer:
         """Return the answer before `until`, with token ids and alternatives if `by_id`. Raises `EndpointError`."""
-        whole, path = self._body(question, temperature, by_id), PATHS[self._config.api]
+        complete, path = self._body(question, temperature, by_id), PATHS[self._config.api]
         while True:
-            body = self._accepted.body(whole)
+            body = self._accepted.body(complete)
             once = partial(self._client.ask, path, body, read=partial(read_answer, hide=self._client.hide))
             try:
                 answer = self._persistence.ask(once, seed=question.seed, until=until)
@@ -212,19 +214,19 @@ class Writing:
 
     def add(self, question: Question, answer: ServerAnswer, end: int | None) -> None:
         """Append an answer without the id `end`, the end of text, which is not part of the decision."""
-        ids, kept = answer.token_ids, len(answer.token_ids or ())
+        ids, length = answer.token_ids, len(answer.token_ids or ())
         if ids and ids[-1] == end:
-            kept -= 1
+            length -= 1
         self.finish = answer.finish or self.finish
         self.same_prompt &= answer.prompt_ids == tuple(question.prompt)
-        self.append(answer.text, ids and ids[:kept], answer.alternatives and answer.alternatives[:kept])
+        self.append(answer.text, ids and ids[:length], answer.alternatives and answer.alternatives[:length])
 
     def append(self, text: str, ids: Sequence[int] | None, alternatives: Sequence[Mapping[int, float]] | None) -> None:
         """Append a part; None if its ids or alternatives are unknown."""
         self.text += text
         self.token_ids = None if ids is None or self.token_ids is None else [*self.token_ids, *ids]
-        known = alternatives is not None and self.alternatives is not None
-        self.alternatives = [*(self.alternatives or ()), *(alternatives or ())] if known else None
+        recorded = alternatives is not None and self.alternatives is not None
+        self.alternatives = [*(self.alternatives or ()), *(alternatives or ())] if recorded else None
 
 
 class Writer:

@@ -78,10 +78,10 @@ class RetryPolicy:
     first_wait: float = 0.5
     longest_wait: float = 30.0
 
-    def wait(self, attempt: int, seed: int, asked: float = 0.0) -> float:
-        """Return the seconds before try number `attempt` + 1, at least the `asked` ones."""
+    def wait(self, attempt: int, seed: int, requested: float = 0.0) -> float:
+        """Return the seconds before try number `attempt` + 1, at least the `requested` ones."""
         span = min(self.longest_wait, self.first_wait * 2.0**attempt)
-        return max(asked, span * (0.5 + 0.5 * Random(f"{seed} {attempt}").random()))
+        return max(requested, span * (0.5 + 0.5 * Random(f"{seed} {attempt}").random()))
 
 
 @dataclass(frozen=True)
@@ -98,19 +98,21 @@ class Persistence:
         `until` is the deadline of the decision, on the clock of `time.monotonic`.
         """
         for attempt in range(self.policy.retries + 1):
-            left = until - monotonic()
-            if left <= 0:
-                raise EndpointError("timeout", f"the decision is not made after {self.policy.total:g} s", again=False)
+            remaining = until - monotonic()
+            if remaining <= 0:
+                raise EndpointError(
+                    "timeout", f"the decision is not made after {self.policy.total:g} s", retryable=False
+                )
             try:
                 with self.meter.timed():
-                    return call(min(left, self.policy.timeout))
+                    return call(min(remaining, self.policy.timeout))
             except EndpointError as error:
                 self.meter.add(f"errors/{error.kind}")
                 wait = self.policy.wait(attempt, seed, error.after)
-                if not error.again or attempt == self.policy.retries or monotonic() + wait >= until:
+                if not error.retryable or attempt == self.policy.retries or monotonic() + wait >= until:
                     raise
             if self.stopped.wait(wait):
                 break
             self.meter.add("retries")
             self.meter.add("waited_seconds", wait)
-        raise EndpointError("connection", "the endpoint is closed", again=False)
+        raise EndpointError("connection", "the endpoint is closed", retryable=False)

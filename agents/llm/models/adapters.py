@@ -1,7 +1,7 @@
 """Adapters on one base model: the learner's, which is trained, and any number of frozen ones; their files.
 
 LoRA: a weight W of a chosen layer becomes W + (alpha / r) B A, with B = 0 initially (Hu et al. 2021), so that a new
-adapter plays like the base. There is no dropout: the trained policy would differ from the one that played.
+adapter plays like the base. It has no dropout: the trained policy would differ from the one that played.
 
 Frozen adapters are stored as tensors on the CPU. To play, one is copied into a slot of the model; there is one slot per
 shape, so a league of hundreds needs only two adapters on the device. This never changes the learner's weights. The base
@@ -92,8 +92,8 @@ def language_model_sha256(model: Any, parameters: Iterable[Tensor]) -> str:
     """Return the hash of the loss of `model` and of its gradients in `parameters`; dropout is off."""
 
     def loss(generator: torch.Generator) -> Tensor:
-        known = plain(model).get_input_embeddings().num_embeddings
-        tokens = torch.randint(known, (ROWS, TOKENS + 1), generator=generator).to(next(model.parameters()).device)
+        vocabulary = plain(model).get_input_embeddings().num_embeddings
+        tokens = torch.randint(vocabulary, (ROWS, TOKENS + 1), generator=generator).to(next(model.parameters()).device)
         hidden = backbone(model)(input_ids=tokens[:, :-1], use_cache=False).last_hidden_state[:, -SCORED:]
         return cross_entropy(all_logits(model, hidden.flatten(0, 1)), tokens[:, -SCORED:].flatten())
 
@@ -231,13 +231,13 @@ class Adapters:
             raise AdapterError(f"adapter {name!r}: this name means the {name} itself, choose another")
         slot = self._slot(shape or self.shape)
         _copy(weights, lora_parameters(self.model, slot), name)
-        kept = {key: value.detach().to("cpu", copy=True) for key, value in weights.items()}
-        self._frozen[name], self._held[slot] = (shape or self.shape, kept), name
+        copies = {key: value.detach().to("cpu", copy=True) for key, value in weights.items()}
+        self._frozen[name], self._held[slot] = (shape or self.shape, copies), name
 
     def remove(self, name: str) -> None:
         """Remove a frozen adapter."""
         del self._frozen[choose("adapter", name, self._frozen)]
-        self._held = {slot: held for slot, held in self._held.items() if held != name}
+        self._held = {slot: loaded for slot, loaded in self._held.items() if loaded != name}
 
     @contextmanager
     def playing(self, name: str) -> Iterator[None]:
@@ -283,12 +283,13 @@ def _options(shape: LoraShape) -> str:
 @torch.no_grad()
 def _copy(weights: Weights, parameters: Mapping[str, Tensor], name: str) -> None:
     """Copy an adapter's weights into parameters; raises `AdapterError` before any change."""
-    given, own = ({key: tuple(value.shape) for key, value in part.items()} for part in (weights, parameters))
-    if given != own:
-        differing = sorted(key for key in given.keys() | own.keys() if given.get(key) != own.get(key))
+    shapes, expected = ({key: tuple(value.shape) for key, value in part.items()} for part in (weights, parameters))
+    if shapes != expected:
+        differing = sorted(key for key in shapes.keys() | expected.keys() if shapes.get(key) != expected.get(key))
         raise AdapterError(
-            f"adapter {name!r} does not fit the model: {differing[0]} is {given.get(differing[0])},"
-            f" the model has {own.get(differing[0])}; give the model.lora_rank and model.lora_targets it was made with"
+            f"adapter {name!r} does not fit the model: {differing[0]} is {shapes.get(differing[0])},"
+            f" the model has {expected.get(differing[0])}; give the model.lora_rank and model.lora_targets it was made"
+            " with"
         )
     for key, parameter in parameters.items():
         parameter.copy_(weights[key])
@@ -367,7 +368,7 @@ def load_adapter(path: Path, model: Any = None) -> AdapterFile:
 def _parse(path: Path, content: dict[str, Any]) -> AdapterFile:
     version = content.get("version")
     if content.get("format") != ADAPTER or type(version) is not int:
-        raise AdapterError(f"{path}: is no adapter of Sparring's")
+        raise AdapterError(f"{path}: is not an adapter of Sparring")
     if version != VERSION:
         raise AdapterError(f"{path}: has version {shown(version)}, this Sparring reads {VERSION}; update it")
     with naming(path, AdapterError, "restore it, or train another"):
@@ -382,10 +383,10 @@ def _check_weights(shape: StoredLora, weights: dict[str, Tensor]) -> None:
     rank, alpha, targets = shape["rank"], shape["alpha"], shape["targets"]
     require(targets in LORA_TARGETS, f"shape.targets={targets!r}: choose from {', '.join(LORA_TARGETS)}")
     require(alpha > 0, f"shape.alpha={alpha}: must be above 0")
-    require(bool(weights), "weights: has none")
+    require(bool(weights), "weights: must not be empty")
     for name, weight in weights.items():
         axis = 0 if name.endswith(".lora_A.weight") else 1 if name.endswith(".lora_B.weight") else None
-        require(axis is not None and weight.dim() == 2, f"weights.{name}: is no matrix of an adapter")
+        require(axis is not None and weight.dim() == 2, f"weights.{name}: is not a matrix of an adapter")
         assert axis is not None
         require(weight.shape[axis] == rank, f"shape.rank={rank}: weights.{name} has {weight.shape[axis]}")
         check_tensor(weight, torch.empty(weight.shape, dtype=torch.float32, device="meta"), f"weights.{name}")

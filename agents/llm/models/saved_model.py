@@ -111,13 +111,13 @@ def _weights(model: Any) -> bytes:
     """Return the weights; of weights that share memory (output and embedding) the first, since loading ties them."""
     from safetensors.torch import save
 
-    kept: dict[str, torch.Tensor] = {}
+    weights: dict[str, torch.Tensor] = {}
     places: set[int] = set()
     for name, weight in model.state_dict().items():
         if weight.data_ptr() not in places:
-            kept[name] = weight.detach().to("cpu", copy=True).contiguous()
+            weights[name] = weight.detach().to("cpu", copy=True).contiguous()
         places.add(weight.data_ptr())
-    return save(kept, metadata={"format": "pt"})
+    return save(weights, metadata={"format": "pt"})
 
 
 def _tokenizer_files(tokenizer: Any) -> dict[str, bytes]:

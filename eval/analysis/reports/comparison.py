@@ -88,14 +88,14 @@ class ComparedRun:
 
     @property
     def seed(self) -> Any:
-        """Seed of the run, None if its configuration has none."""
+        """Seed of the run, None if its configuration does not have one."""
         return option(self.record.config, "seed")
 
     def values(self, metric: str, limit: float) -> tuple[np.ndarray, np.ndarray]:
         """Return x and the finite values of a metric up to `limit`."""
         y = self.history.columns.get(metric, np.full(len(self.x), np.nan))
-        known = np.isfinite(y) & (self.x <= limit)
-        return self.x[known], y[known]
+        valid = np.isfinite(y) & (self.x <= limit)
+        return self.x[valid], y[valid]
 
     def value(self, metric: str, limit: float) -> float:
         """Return the metric at `limit`, NaN if it has no value before."""
@@ -166,10 +166,10 @@ def load_compared(
 def grouped(runs: Sequence[ComparedRun]) -> list[SeedGroup]:
     """Group runs by their configuration without seed and place, in order of appearance; one without any is alone."""
     groups: dict[str | int, list[ComparedRun]] = {}
-    for place, run in enumerate(runs):
+    for index, run in enumerate(runs):
         flat = flatten(run.record.config, lists=True)
         same = {key: value for key, value in flat.items() if not _ignored(key)}
-        groups.setdefault(repr(sorted(same.items())) if flat else place, []).append(run)
+        groups.setdefault(repr(sorted(same.items())) if flat else index, []).append(run)
     return [SeedGroup(_label(group), tuple(group)) for group in groups.values()]
 
 
@@ -192,29 +192,29 @@ def difference(base: SeedGroup, other: SeedGroup, metric: str, limit: float) -> 
     Of runs with one seed the mean is paired; runs that are left out are counted in what the difference is a mean of.
     One run each: the mean difference of their curves, with blocks of neighbouring windows; it says nothing of seeds.
     """
-    ours, theirs = (_by_seed(group, metric, limit) for group in (other, base))
-    shared = sorted(ours.keys() & theirs.keys() - {UNKNOWN_SEED})
+    ours, baseline = (_by_seed(group, metric, limit) for group in (other, base))
+    shared = sorted(ours.keys() & baseline.keys() - {UNKNOWN_SEED})
     if len(shared) >= 2:
-        pairs = np.array([np.mean(ours[seed]) - np.mean(theirs[seed]) for seed in shared])
-        used = sum(len(values[seed]) for values in (ours, theirs) for seed in shared)
+        pairs = np.array([np.mean(ours[seed]) - np.mean(baseline[seed]) for seed in shared])
+        used = sum(len(values[seed]) for values in (ours, baseline) for seed in shared)
         basis = f"{len(shared)} pairs of seeds"
         basis += f", means of {used} runs" if used > 2 * len(shared) else ""
         rest = len(other.runs) + len(base.runs) - used
         basis += f"; {rest} run{'s' * (rest > 1)} without a partner or a value" if rest else ""
         return PairedDifference(mean_of(pairs), basis, len(shared))
-    if len(other.runs) > 1 and len(base.runs) > 1 and ours and theirs:
-        values = [np.concatenate([*side.values()]) for side in (ours, theirs)]
+    if len(other.runs) > 1 and len(base.runs) > 1 and ours and baseline:
+        values = [np.concatenate([*side.values()]) for side in (ours, baseline)]
         sizes = [len(side) for side in values]
         seeds = all(group.seeds == len(group.runs) for group in (other, base))
         basis = f"{sizes[0]} and {sizes[1]} {'seeds' if seeds else 'runs'}"
-        least = min(len(side.get(UNKNOWN_SEED, ())) + len(side.keys() - {UNKNOWN_SEED}) for side in (ours, theirs))
+        least = min(len(side.get(UNKNOWN_SEED, ())) + len(side.keys() - {UNKNOWN_SEED}) for side in (ours, baseline))
         return PairedDifference(difference_of_means(*values), basis, least)
     curves = [np.array([run.curve(metric, limit) for run in group.runs]) for group in (other, base)]
     gap = _column_means(curves[0]) - _column_means(curves[1])
-    known = gap[np.isfinite(gap)]
-    if len(known) < 4:
+    finite = gap[np.isfinite(gap)]
+    if len(finite) < 4:
         return None
-    return PairedDifference(mean_of(known, dependent=True), f"{len(known)} windows", 0)
+    return PairedDifference(mean_of(finite, dependent=True), f"{len(finite)} windows", 0)
 
 
 def group_curve(group: SeedGroup, metric: str, limit: float) -> np.ndarray:
@@ -231,8 +231,8 @@ def _load(name: str, sources: Sequence[RunSource], options: ComparisonOptions) -
 def _aligned(record: RunRecord, history: History, compute: Compute, equal: str) -> ComparedRun:
     x = history.step.astype(np.float64) if equal == "updates" else compute.axes.get(_axis(equal))
     if x is None or not len(x) or not x[-1] > 0:
-        known = [name for name in EQUAL if name != equal and (name == "updates" or _axis(name) in compute.axes)]
-        hint = f"use --equal {' or '.join(known)}" if known and len(history.step) else "leave the run out"
+        alternatives = [name for name in EQUAL if name != equal and (name == "updates" or _axis(name) in compute.axes)]
+        hint = f"use --equal {' or '.join(alternatives)}" if alternatives and len(history.step) else "leave the run out"
         raise ComparisonError(f"{record.id}: no {EQUAL[equal]} are recorded; {hint}")
     return ComparedRun(record, history, compute, x, equal)
 
@@ -257,9 +257,9 @@ def _column_means(curves: np.ndarray) -> np.ndarray:
 
 
 def _label(group: Sequence[ComparedRun]) -> str:
-    name, more = group[0].record.id, len(group) - 1
+    name, extra = group[0].record.id, len(group) - 1
     unit = "seed" if SeedGroup("", tuple(group)).seeds == len(group) else "run"
-    return f"{name} and {more} more {unit}{'s' * (more > 1)}" if more else name
+    return f"{name} and {extra} more {unit}{'s' * (extra > 1)}" if extra else name
 
 
 def _ignored(name: str) -> bool:
@@ -327,7 +327,7 @@ def _in_common(runs: Sequence[ComparedRun]) -> set[str]:
 
 
 def _left_out(runs: Sequence[ComparedRun], options: ComparisonOptions, metrics: Sequence[str]) -> str:
-    """Return a sentence on the metrics that all runs have and that are not compared; empty if none is."""
+    """Return a sentence on the metrics that all runs have but that are not compared; empty if all are."""
     rest = sorted(_in_common(runs) - set(metrics))
     if not metrics:
         return "The runs have no metric in common."
@@ -381,14 +381,14 @@ def _group_value(group: SeedGroup, metric: str, limit: float) -> Cell:
 
 def _paired(groups: Sequence[SeedGroup], metrics: Sequence[str], limit: float) -> list[ReportSection]:
     """Return the differences of each other group from the first."""
-    base, *others = groups
+    base, *candidates = groups
     sections = []
     text = (
         f"Means over pairs of seeds, or over runs, where there are several; fewer than {LEAST_SEEDS} give no verdict, "
         "since their interval is too narrow. With one run a side they are over windows of the whole curve, drawn in "
         "blocks of neighbours; such an interval says nothing of other seeds."
     )
-    for other in others:
+    for other in candidates:
         rows = []
         for metric in metrics:
             if gap := difference(base, other, metric, limit):
@@ -405,28 +405,28 @@ def _power_laws(runs: Sequence[ComparedRun], options: ComparisonOptions) -> Repo
     if metric is None or any(metric not in run.history.columns for run in runs):
         return ReportSection(title, ("The runs have no reward in common; choose one with --reward.",))
     axes = [axis for axis in LAW_AXES if all(axis in run.compute.axes for run in runs)]
-    rows, said, plots = [], [f"{metric} = a compute^b."], []
+    rows, text, plots = [], [f"{metric} = a compute^b."], []
     for axis in axes:
         name = label(axis, options.compute.price)
         points = [(run.record.id, run.compute.axes[axis], run.history.columns[metric]) for run in runs]
         if axis == axes[0]:
-            rows += [row for run_id, x, y in points if (row := _run_law(run_id, name, x, y, said))]
+            rows += [row for run_id, x, y in points if (row := _run_law(run_id, name, x, y, text))]
         try:
             law = fit_runs([(x, y) for _, x, y in points])
         except PowerLawError as error:
-            said += [f"Across the runs: {error}."] if axis == axes[0] else []
+            text += [f"Across the runs: {error}."] if axis == axes[0] else []
             continue
         rows.append(("all runs", name, *law_cells(law)))
         plots.append(law_plot(f"{metric} and {AXES[axis]}", name, points, law))
     tables = (ReportTable(("run", *LAW_COLUMNS), tuple(rows)),) if rows else ()
-    return ReportSection(title, tuple(said), tables, tuple(plots[:3]))
+    return ReportSection(title, tuple(text), tables, tuple(plots[:3]))
 
 
-def _run_law(run_id: str, name: str, x: np.ndarray, y: np.ndarray, said: list[str]) -> tuple[Cell, ...] | None:
+def _run_law(run_id: str, name: str, x: np.ndarray, y: np.ndarray, text: list[str]) -> tuple[Cell, ...] | None:
     try:
         return (run_id, name, *law_cells(fit_run(x, y)))
     except PowerLawError as error:
-        said.append(f"{run_id}: {error}.")
+        text.append(f"{run_id}: {error}.")
         return None
 
 

@@ -101,7 +101,7 @@ class Drops:
 
 @dataclass(frozen=True)
 class Growth:
-    """The median of the last fifth of the values is more than `times` that of the first fifth, and above `floor`."""
+    """The median of the last fifth of the values exceeds `floor`, and `times` the median of the first fifth."""
 
     times: float
     floor: float = 0.0
@@ -181,11 +181,11 @@ class Plateau:
 class Stall:
     """The values rose and then stopped: curves that end flat fit better than those that rise to the end.
 
-    Both kinds are fitted by least squares with a free start and rise. The flat ones end after 15 to 65 % of the values,
-    the others are straight, late, or exponential with a slope at the end of at least a sixth of the mean slope. Squared
-    errors must differ by `better` variances of the noise, and the rise must explain `rise` of them. Noise that depends
-    on its neighbours, as that of ratings does, counts for fewer values. `sign` -1 is for values that should fall.
-    A fraction that ends above `ceiling` has arrived, and says nothing.
+    Both kinds are fitted by least squares with a free start and rise. The flat ones end after 15 to 65 % of the values.
+    The others are straight, late, or exponential with a slope at the end of at least a sixth of the mean slope. Squared
+    errors must differ by `better` variances of the noise, and the rise must explain `rise` of them. Correlated noise,
+    such as the noise of ratings, counts for fewer values. `sign` -1 is for values that should fall. A fraction that
+    ends above `ceiling` has arrived, and says nothing.
     """
 
     ENDS: ClassVar[np.ndarray] = np.arange(0.15, 0.66, 0.05)
@@ -207,11 +207,11 @@ class Stall:
         rising += [1 / (1 + np.exp(-8 * (t - middle))) for middle in self.MIDDLES]
         flat = [*(np.minimum(t, end) for end in self.ENDS), 1 - np.exp(-8 * t), 1 - np.exp(-12 * t)]
         y = self.sign * (values - values.mean())
-        (whole, _), (stopped, rest) = _best_fit(rising, y), _best_fit(flat, y)
+        (rising_fit, _), (stopped, rest) = _best_fit(rising, y), _best_fit(flat, y)
         variance = max(float(rest @ rest) / (n - 3), 1e-12 * float(y @ y))
         after = float(np.clip(rest[1:] @ rest[:-1] / max(float(rest @ rest), 1e-300), 0.0, 0.95))
         weight = (1 - after) / (1 + after) / variance
-        if (stopped - whole) * weight <= self.better or stopped * weight <= self.rise:
+        if (stopped - rising_fit) * weight <= self.better or stopped * weight <= self.rise:
             return None
         first, last = float(values[: _width(series)].mean()), float(series.after(0.65).values.mean())
         text = f"{'rose' if self.sign > 0 else 'fell'} from {first:.4g} to {last:.4g} and then stopped"
@@ -269,10 +269,10 @@ class Rise(Decline):
 
 @dataclass(frozen=True)
 class Noisy:
-    """The noise from value to value is more than `limit` of the mean size, and `times` that at the start.
+    """The noise from value to value is more than `limit` of the mean size, and `times` the noise at the start.
 
     Noise is the standard deviation of differences of neighbours over the root of 2, which a trend hardly changes. With
-    `times` that of the last third is compared with that of the first. Values around 0 have no size to compare with.
+    `times`, the last third is compared with the first. Values around 0 have no size to compare with.
     """
 
     limit: float
@@ -313,7 +313,7 @@ class Varies:
 
 @dataclass(frozen=True)
 class Missing:
-    """The run has no such metric. It is judged by the rule, since there is no series."""
+    """The run has no such metric."""
 
     def find(self, series: Series) -> Evidence | None:
         """Return evidence for an empty series."""
@@ -363,7 +363,10 @@ def _width(series: Series) -> int:
 
 def _points(series: Series, at: np.ndarray, text: str) -> Evidence:
     """Return evidence with at most `MOST_POINTS` of the points `at`: evenly spread, the ends included."""
-    shown = np.unique(at[np.linspace(0, len(at) - 1, min(len(at), MOST_POINTS)).astype(int)])
+    chosen = np.unique(at[np.linspace(0, len(at) - 1, min(len(at), MOST_POINTS)).astype(int)])
     return Evidence(
-        series.name, tuple(int(row) for row in series.rows[shown]), tuple(float(v) for v in series.values[shown]), text
+        series.name,
+        tuple(int(row) for row in series.rows[chosen]),
+        tuple(float(v) for v in series.values[chosen]),
+        text,
     )

@@ -1,8 +1,8 @@
 """A run's league over time: ratings with intervals, results of pairs, and the checkpoints that joined.
 
 From the run's files: league.json holds every agent with its two ratings and the results of all pairs, metrics.jsonl the
-Elo ratings after each update. The interval of a rating is that of the Bayesian one, mu +- 1.96 sigma, in Elo's unit:
-1000 + 40 (mu - 25). Elo itself has none. A league of PPO and one of GRPO differ only in the names of their metrics.
+Elo ratings after each update. An interval is the Bayesian rating's, mu +- 1.96 sigma, in Elo's unit:
+1000 + 40 (mu - 25). Elo itself does not have an interval. Leagues of PPO and of GRPO differ only in metric names.
 """
 
 from __future__ import annotations
@@ -72,13 +72,13 @@ def _over_time(league: League, joined: Sequence[Agent], history: History) -> Rep
     elo = LinePlot("Elo; dotted: a checkpoint joins", "update", tuple(_elo_lines(league, history)), marks=marks)
     names = sorted(name for name, values in history.columns.items() if name.startswith(DRAWN) and (values > 0).any())
     drawn = [
-        line(name.removeprefix(DRAWN).removesuffix("_rate"), *history.series(name), group=place)
-        for place, name in enumerate(names)
+        line(name.removeprefix(DRAWN).removesuffix("_rate"), *history.series(name), group=index)
+        for index, name in enumerate(names)
     ]
     points = [("elo/win_rate", "against all"), ("league/pool_score", "against the pool")]
     scores = [
-        line(label, *history.series(name), group=place)
-        for place, (name, label) in enumerate(points)
+        line(label, *history.series(name), group=index)
+        for index, (name, label) in enumerate(points)
         if name in history.columns
     ]
     plots = (
@@ -87,9 +87,9 @@ def _over_time(league: League, joined: Sequence[Agent], history: History) -> Rep
         LinePlot("Seats drawn, by category", "update", tuple(drawn)),
         LinePlot("The learner's share of points", "update", tuple(scores)),
     )
-    known = plots_with_lines(plots)
-    text = () if known else ("The metrics hold fewer than two ratings: nothing can be drawn over time yet.",)
-    return ReportSection("Over time", text, plots=known)
+    drawable = plots_with_lines(plots)
+    text = () if drawable else ("The metrics hold fewer than two ratings: nothing can be drawn over time yet.",)
+    return ReportSection("Over time", text, plots=drawable)
 
 
 def _elo_lines(league: League, history: History) -> list[PlotLine]:
@@ -98,16 +98,16 @@ def _elo_lines(league: League, history: History) -> list[PlotLine]:
     agents = sorted(league.agents.values(), key=lambda agent: (order[agent.kind], -agent.elo, agent.name))
     keys = {f"elo/{agent.name}": agent.name for agent in agents}
     keys |= {"league/elo": CHALLENGER} | POOL | {f"league/{agent.name}/elo": agent.name for agent in agents}
-    found = [(key, label) for key, label in keys.items() if key in history.columns][:MOST_LINES]
-    return [line(label, *history.series(key), group=place) for place, (key, label) in enumerate(found)]
+    recorded = [(key, label) for key, label in keys.items() if key in history.columns][:MOST_LINES]
+    return [line(label, *history.series(key), group=index) for index, (key, label) in enumerate(recorded)]
 
 
 def _intervals(league: League, joined: Sequence[Agent]) -> list[PlotLine]:
     """Return the ratings of the checkpoints over the steps at which they joined, each with its interval upright."""
     ratings = [rating(agent) for agent in joined]
     steps = tuple(float(agent.step) for agent in joined)
-    lines = [PlotLine("checkpoints", steps, tuple(one.value for one in ratings))] if joined else []
-    lines += [PlotLine("", (step, step), one.interval, thin=True) for step, one in zip(steps, ratings, strict=True)]
+    lines = [PlotLine("checkpoints", steps, tuple(estimate.value for estimate in ratings))] if joined else []
+    lines += [PlotLine("", (x, x), estimate.interval, thin=True) for x, estimate in zip(steps, ratings, strict=True)]
     if len(set(steps)) > 1:
         learner = rating(league[CHALLENGER])
         ends = (min(steps), max(steps))
@@ -130,18 +130,18 @@ def _crossed(league: League, agents: Sequence[Agent]) -> ReportSection:
     names = [agent.name for agent in agents if agent in most and agent.games]
     if not names:
         return ReportSection("Results of pairs", ("No game between two agents has been recorded yet.",))
-    rows = tuple((one, *(_result(league, one, other) for other in names)) for one in names)
+    rows = tuple((row, *(_result(league, row, other) for other in names)) for row in names)
     text = ("The row's share of points against the column, a draw being half, and the number of results.", _OF_TRAINING)
-    left = sum(agent.games > 0 for agent in agents) - len(names)
-    more = (f"{left} agents with fewer games are left out.",) if left else ()
-    return ReportSection("Results of pairs", (*text, *more), (ReportTable(("", *names), rows),))
+    remaining = sum(agent.games > 0 for agent in agents) - len(names)
+    omitted = (f"{remaining} agents with fewer games are left out.",) if remaining else ()
+    return ReportSection("Results of pairs", (*text, *omitted), (ReportTable(("", *names), rows),))
 
 
-def _result(league: League, one: str, other: str) -> Cell:
-    record = league.records.get(pair(one, other), PairRecord())
-    wins, draws, losses = (record if one < other else turned(record)).total
+def _result(league: League, row: str, other: str) -> Cell:
+    record = league.records.get(pair(row, other), PairRecord())
+    wins, draws, losses = (record if row < other else turned(record)).total
     count = wins + draws + losses
-    return f"{(wins + 0.5 * draws) / count:.0%} of {count:,}" if count and one != other else ""
+    return f"{(wins + 0.5 * draws) / count:.0%} of {count:,}" if count and row != other else ""
 
 
 def _joined(joined: Sequence[Agent]) -> ReportSection:
@@ -150,5 +150,5 @@ def _joined(joined: Sequence[Agent]) -> ReportSection:
         (agent.step, agent.name, agent.start_elo, agent.elo, agent.games, Path(agent.path).name) for agent in joined
     )
     if not rows:
-        return ReportSection("Checkpoints that joined", ("None has joined yet.",))
+        return ReportSection("Checkpoints that joined", ("No checkpoint has joined yet.",))
     return ReportSection("Checkpoints that joined", (_JOINED,), tables=(ReportTable(columns, rows),))

@@ -1,13 +1,13 @@
 """Cumulative compute of a run, and the power law of its reward against compute: reward = a C^b.
 
-Seconds are those of the rows' timestamps where they are known, else sums of the time that every row reports. FLOPs are
+Seconds come from the rows' timestamps where known, else from sums of the time that every row reports. FLOPs are
 estimates with P parameters: 2 P for a forward pass of a sample or token, 6 P for a forward and backward pass. PPO:
-(2 + 6 E) P for each env step in an update of E epochs. GRPO: 2 P for each token that was computed for sampling (those
-in the prefix cache are not), 8 P for each prompt token of a trained sample (6 P, and 2 P for the reference).
+(2 + 6 E) P for each env step in an update of E epochs. GRPO: 2 P for each token computed for sampling; tokens from the
+prefix cache are free. Training adds 8 P for each prompt token of a sample (6 P, and 2 P for the reference).
 
 The law is a line through log reward and log compute. Points whose reward or compute is not positive have no logarithm;
-they are left out and counted. Within a run the interval of b is that of `eval/stats/trends.py`. Its coverage, where it
-says 95 %, was measured in 64 cells of 400 simulated runs (even and geometric compute; noise that is independent, lasts,
+they are left out and counted. Within a run `eval/stats/trends.py` gives the interval of b. The coverage of its 95 %
+intervals was measured in 64 cells of 400 simulated runs (even and geometric compute; noise that is independent, lasts,
 falls, is heavy-tailed, or has slow and quick parts): 94 to 99 % at 200
 and 500 points, 86 to 98 % at 50, 84 to 97 % at 20.
 It is low where the noise lasts for a quarter of the run. Across R runs it is a jackknife over whole runs with Student's
@@ -26,7 +26,7 @@ import numpy as np
 from sparring.configs.core.errors import InputError
 from sparring.curriculum.student import student_95
 from sparring.eval.analysis.record import History, RunRecord
-from sparring.eval.analysis.reports.series import first_known
+from sparring.eval.analysis.reports.series import first_known, window_means
 from sparring.eval.stats.aggregate import Estimate
 from sparring.eval.stats.trends import trend
 
@@ -60,7 +60,7 @@ class ComputeChoice:
     reward: str = ""
     price: Price | None = None
     parameters: int | None = None
-    """None: those that the run records, if it does."""
+    """None: the number that the run records, if it does."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def compute_of(record: RunRecord, history: History, choice: ComputeChoice) -> Co
         axes["env_steps"] = history.env_steps.astype(np.float64)
     games = first_known(history, GAMES)
     sums = {"games": games, "tokens": first_known(history, ("cache/prompt_tokens", "train/tokens"))}
-    axes |= {name: _total(history, metric) for name, metric in sums.items() if metric}
+    axes |= {name: np.cumsum(_known(history, metric)) for name, metric in sums.items() if metric}
     if "power_law/cumulative_simulated_years" in history.columns:
         axes["years"] = np.fmax.accumulate(history.columns["power_law/cumulative_simulated_years"])
     seconds = _seconds(history)
@@ -113,8 +113,8 @@ def _seconds(history: History) -> np.ndarray | None:
         ("time/tokens_per_second", get("train/tokens")),
     ):
         if speed in history.columns and work is not None:
-            known = np.nan_to_num(history.columns[speed])
-            return np.divide(np.nan_to_num(work), known, out=np.zeros(len(known)), where=known > 0)
+            speeds = np.nan_to_num(history.columns[speed])
+            return np.divide(np.nan_to_num(work), speeds, out=np.zeros(len(speeds)), where=speeds > 0)
     parts = [get(f"benchmark/{name}") for name in ("rollout_time_s", "training_time_s", "pipeline_overlap_s")]
     if parts[0] is None or parts[1] is None:
         return None
@@ -143,10 +143,6 @@ def _known(history: History, metric: str) -> np.ndarray:
     return np.nan_to_num(history.columns.get(metric, np.zeros(len(history.step))))
 
 
-def _total(history: History, metric: str) -> np.ndarray:
-    return np.cumsum(_known(history, metric))
-
-
 def _parameters(record: RunRecord, history: History) -> int | None:
     """Return the weights of the network, which the first event of a PPO run names; None if unknown."""
     stored = record.summary.get("parameters")
@@ -160,30 +156,23 @@ MEAN_RESAMPLES = 2000
 SEED = 0
 
 
-def block_draws(count: int, resamples: int, seed: int = SEED) -> np.ndarray:
-    """Return indices [resamples, count] of circular blocks of about count^(1/2) neighbours."""
-    block = max(1, round(count**0.5))
-    starts = np.random.default_rng(seed).integers(0, count, (resamples, -(-count // block)))
-    return ((starts[..., None] + np.arange(block)) % count).reshape(resamples, -1)[:, :count]
-
-
 def mean_of(values: np.ndarray, *, dependent: bool = False) -> Estimate:
-    """Return the mean of `values` [N] and its bootstrap interval; of neighbouring values in blocks if `dependent`."""
+    """Return the mean of `values` [N] and its bootstrap interval.
+
+    Neighbouring values that are `dependent` are drawn in circular blocks of about N^(1/2).
+    """
     count = len(values)
-    if dependent:
-        draws = block_draws(count, MEAN_RESAMPLES)
-    else:
-        draws = np.random.default_rng(SEED).integers(0, count, (MEAN_RESAMPLES, count))
+    block = max(1, round(count**0.5)) if dependent else 1
+    starts = np.random.default_rng(SEED).integers(0, count, (MEAN_RESAMPLES, -(-count // block)))
+    draws = ((starts[..., None] + np.arange(block)) % count).reshape(MEAN_RESAMPLES, -1)[:, :count]
     return _percentiles(float(values.mean()), values[draws].mean(axis=1))
 
 
-def difference_of_means(left: np.ndarray, right: np.ndarray) -> Estimate:
-    """Return mean(left) - mean(right) of two independent samples [N], [M] and its bootstrap interval."""
+def difference_of_means(a: np.ndarray, b: np.ndarray) -> Estimate:
+    """Return mean(a) - mean(b) of two independent samples [N], [M] and its bootstrap interval."""
     rng = np.random.default_rng(SEED)
-    first, second = (
-        part[rng.integers(0, len(part), (MEAN_RESAMPLES, len(part)))].mean(axis=1) for part in (left, right)
-    )
-    return _percentiles(float(left.mean() - right.mean()), first - second)
+    draws = [part[rng.integers(0, len(part), (MEAN_RESAMPLES, len(part)))].mean(axis=1) for part in (a, b)]
+    return _percentiles(float(a.mean() - b.mean()), draws[0] - draws[1])
 
 
 def _percentiles(value: float, samples: np.ndarray) -> Estimate:
@@ -237,21 +226,21 @@ def fit_runs(runs: Sequence[tuple[np.ndarray, np.ndarray]]) -> PowerLaw:
     Raises `PowerLawError` for fewer than 3 runs with positive points, and for a constant reward.
     """
     logs = [_logs(*run) for run in runs]
-    known = [(x, y) for x, y, _ in logs if len(x)]
-    if len(known) < 3:
-        raise PowerLawError(f"{len(known)} runs have positive points: a fit across runs needs 3")
-    _refuse_constant(np.concatenate([y for _, y in known]))
-    moments = np.array([[x.mean(), y.mean(), (x * x).mean(), (x * y).mean()] for x, y in known])
-    count = len(known)
+    positive = [(x, y) for x, y, _ in logs if len(x)]
+    if len(positive) < 3:
+        raise PowerLawError(f"{len(positive)} runs have positive points: a fit across runs needs 3")
+    _refuse_constant(np.concatenate([y for _, y in positive]))
+    moments = np.array([[x.mean(), y.mean(), (x * x).mean(), (x * y).mean()] for x, y in positive])
+    count = len(positive)
     means = (moments.sum(axis=0) - moments) / (count - 1)  # without each run in turn
     spread = means[:, 2] - means[:, 0] ** 2
-    weights = np.concatenate([np.full(len(x), 1.0 / len(x)) for x, _ in known])
-    x, y = (np.concatenate([pair[side] for pair in known]) for side in (0, 1))
+    weights = np.concatenate([np.full(len(x), 1.0 / len(x)) for x, _ in positive])
+    x, y = (np.concatenate([pair[side] for pair in positive]) for side in (0, 1))
     half = math.inf
     if (spread > 1e-12).all():
         slopes = (means[:, 3] - means[:, 0] * means[:, 1]) / spread
         half = student_95(count - 1) * math.sqrt((count - 1) * float(slopes.var()))
-    return _law(x, y, half, sum(left for _, _, left in logs), weights)
+    return _law(x, y, half, sum(left_out for _, _, left_out in logs), weights)
 
 
 def _refuse_constant(y: np.ndarray) -> None:
@@ -263,16 +252,10 @@ def _refuse_constant(y: np.ndarray) -> None:
 
 
 def _logs(compute: np.ndarray, reward: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-    known = np.isfinite(compute) & np.isfinite(reward)
-    compute, reward = _thin(compute[known]), _thin(reward[known])
+    finite = np.isfinite(compute) & np.isfinite(reward)
+    compute, reward = (window_means(values[finite], MOST_POINTS) for values in (compute, reward))
     positive = (compute > 0) & (reward > 0)
     return np.log(compute[positive]), np.log(reward[positive]), int((~positive).sum())
-
-
-def _thin(values: np.ndarray) -> np.ndarray:
-    """Average windows of equal length until at most `MOST_POINTS` are left."""
-    window = -(-len(values) // MOST_POINTS) if len(values) else 1
-    return values[: len(values) // window * window].reshape(-1, window).mean(axis=1)
 
 
 def _law(x: np.ndarray, y: np.ndarray, half: float, left_out: int, weights: np.ndarray | None = None) -> PowerLaw:

@@ -45,8 +45,8 @@ class PlotScale:
 
     def __init__(self, values: list[float], start: float, end: float, *, log: bool) -> None:
         self.log = log
-        known = [value for value in values if not log or value > 0] or [1.0]
-        low, high = min(known), max(known)
+        positive = [value for value in values if not log or value > 0] or [1.0]
+        low, high = min(positive), max(positive)
         if low == high:
             low, high = (low / 2, high * 2) if log else (low - (abs(low) or 1) / 2, high + (abs(high) or 1) / 2)
         self.low, self.high, self._start, self._end = low, high, start, end
@@ -86,8 +86,8 @@ def draw_svg(plot: LinePlot) -> str:
 
 
 def _positive(entry: PlotLine) -> PlotLine:
-    kept = [(x, y) for x, y in zip(entry.x, entry.y, strict=True) if x > 0 and y > 0]
-    x, y = ([pair[side] for pair in kept] for side in (0, 1))
+    points = [(x, y) for x, y in zip(entry.x, entry.y, strict=True) if x > 0 and y > 0]
+    x, y = ([pair[side] for pair in points] for side in (0, 1))
     return PlotLine(entry.label, tuple(x), tuple(y), entry.group, entry.thin, entry.dots)
 
 
@@ -199,12 +199,12 @@ def to_csv(report: RunReport) -> str:
 def evidence_lines(finding: Finding) -> list[str]:
     """Return one line of text for each piece of evidence, with its points as update: value."""
     return [
-        f"{seen.metric}: {seen.text}"
+        f"{item.metric}: {item.text}"
         + (
-            f" ({', '.join(f'{step}: {value:.3g}' for step, value in zip(seen.steps, seen.values, strict=True))})"
-            * bool(seen.steps)
+            f" ({', '.join(f'{step}: {value:.3g}' for step, value in zip(item.steps, item.values, strict=True))})"
+            * bool(item.steps)
         )
-        for seen in finding.evidence
+        for item in finding.evidence
     ]
 
 
@@ -352,12 +352,12 @@ def _print_finding(console: Console, finding: Finding) -> None:
 
 
 def _table(table: ReportTable) -> Table:
-    made = Table(title=_text(table.title) if table.title else None, title_justify="left", box=None, pad_edge=False)
+    result = Table(title=_text(table.title) if table.title else None, title_justify="left", box=None, pad_edge=False)
     for name in table.columns:
-        made.add_column(_text(name), overflow="fold")
+        result.add_column(_text(name), overflow="fold")
     for row in table.rows:
-        made.add_row(*(_text(cell_text(cell)) for cell in row))
-    return made
+        result.add_row(*(_text(cell_text(cell)) for cell in row))
+    return result
 
 
 def _print_plot(console: Console, plot: LinePlot) -> None:

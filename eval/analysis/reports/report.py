@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sparring.eval.analysis.reports.series import window_means
 from sparring.eval.stats.aggregate import Estimate
 
 SEVERITIES = ("critical", "warning", "info")
@@ -104,10 +105,10 @@ class RunReport:
     @property
     def healthy(self) -> str:
         """What an empty list of findings means."""
-        tried, every = self.rules
+        tried, total = self.rules
         if not tried:
-            return f"No rule could be looked at: the run lacks metrics or enough values for each of the {every}."
-        return f"No rule fired; {tried} of {every} could be looked at."
+            return f"No rule could be looked at: the run lacks metrics or enough values for each of the {total}."
+        return f"No rule fired; {tried} of {total} could be looked at."
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -153,11 +154,8 @@ def line(
     label: str, x: np.ndarray, y: np.ndarray, *, group: int = 0, thin: bool = False, dots: bool = False
 ) -> PlotLine:
     """Return a line with at most `MOST_PLOTTED` points of the finite values."""
-    known = (np.abs(x) < LARGEST) & (np.abs(y) < LARGEST)
-    x, y = x[known], y[known]
-    window = -(-len(x) // MOST_PLOTTED) if len(x) else 1
-    whole = len(x) // window * window
-    x, y = (part[:whole].reshape(-1, window).mean(axis=1) for part in (x, y))
+    plottable = (np.abs(x) < LARGEST) & (np.abs(y) < LARGEST)
+    x, y = (window_means(part[plottable], MOST_PLOTTED) for part in (x, y))
     return PlotLine(label, tuple(map(float, x)), tuple(map(float, y)), group, thin, dots)
 
 

@@ -5,10 +5,10 @@ With `any: true` one of the signs is enough.
 `rules.yaml` beside this file holds them; a file of the same form can take its place. A sign names metrics (patterns
 with *) and a detector with its thresholds; it is seen if one of the metrics shows it, or all of them with
 `every: true`. With `first: true` only the first pattern that the run has is looked at. A sign with `missing` is seen if
-the run has none of the metrics, and one with `if_known: true` is then left out. A rule with `given` is looked at only
-in runs that have one of those metrics, and one with `options` not in runs whose configuration has other values; where
-it does not say, as in TensorBoard files, the metrics decide, and the finding names what is unknown. What a run cannot
-be asked, since it lacks a metric or is too short, is listed with the reason.
+the run lacks all of the metrics; one with `if_known: true` is then left out. A rule with `given` is looked at only in
+runs that have one of those metrics, and one with `options` not in runs whose configuration has other values. Where it
+does not say, as in TensorBoard files, the metrics decide, and the finding names what is unknown. A rule that does not
+apply, since the run lacks a metric or is too short, is listed with the reason.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class RuleSign:
     def find(self, history: History) -> list[Evidence]:
         """Return the evidence, one for each metric that shows the symptom; empty if it is not seen."""
         names = self.matching(history)
-        if isinstance(self.detector, Missing):
-            return [] if names else [Evidence(", ".join(self.metrics), (), (), "the run has no such metric")]
+        if isinstance(self.detector, Missing) and not names:
+            names = [", ".join(self.metrics)]
         results = [self.detector.find(series_of(history, name)) for name in names]
-        seen = [evidence for evidence in results if evidence]
-        return [] if self.every and len(seen) < len(results) else seen
+        evidence = [item for item in results if item]
+        return [] if self.every and len(evidence) < len(results) else evidence
 
     def unknown(self, history: History) -> str:
         """Return why the sign cannot be seen in a run: no metric, or too few values; empty if it can."""
@@ -117,10 +117,10 @@ def skipped_rules(rules: Sequence[Rule], history: History, config: Mapping[str, 
 def _apply(rule: Rule, history: History, config: Mapping[str, Any]) -> Finding | None:
     if _obstacle(rule, history, config):
         return None
-    seen = [sign.find(history) for sign in rule.signs if not sign.if_known or sign.matching(history)]
-    if not (any if rule.any else all)(seen):
+    observed = [sign.find(history) for sign in rule.signs if not sign.if_known or sign.matching(history)]
+    if not (any if rule.any else all)(observed):
         return None
-    evidence = tuple(item for sign in seen for item in sign)
+    evidence = tuple(item for sign in observed for item in sign)
     unknown = [name for name in rule.options if option_of_any(config, name) is None]
     text = f"{rule.finding} (The run does not record {', '.join(unknown)}.)" if unknown else rule.finding
     return Finding(rule.name, rule.pattern, rule.severity, text, rule.next_step, evidence)
@@ -138,73 +138,75 @@ def _obstacle(rule: Rule, history: History, config: Mapping[str, Any]) -> str:
     return "" if rule.any and not all(reasons) else next(filter(None, reasons), "")
 
 
-def _rule(entry: dict[str, Any], place: str) -> Rule:
-    _check_keys(entry, RULE_KEYS, place)
+def _rule(entry: dict[str, Any], where: str) -> Rule:
+    _check_keys(entry, RULE_KEYS, where)
     for key in ("name", "pattern", "severity", "finding", "next"):
         if not isinstance(entry.get(key), str):
-            raise RulesError(f"{place}: {key}={entry.get(key)!r}: must be a text")
-    choose(f"pattern of {place}", entry["pattern"], PATTERNS)
-    choose(f"severity of {place}", entry["severity"], SEVERITIES)
-    signs, options, some = entry.get("signs"), entry.get("options", {}), _switch(entry, "any", place)
+            raise RulesError(f"{where}: {key}={entry.get(key)!r}: must be a text")
+    choose(f"pattern of {where}", entry["pattern"], PATTERNS)
+    choose(f"severity of {where}", entry["severity"], SEVERITIES)
+    signs, options, some = entry.get("signs"), entry.get("options", {}), _switch(entry, "any", where)
     if not isinstance(signs, list) or not signs or not isinstance(options, dict):
-        raise RulesError(f"{place}: signs must be a list of at least one sign, and options a mapping")
+        raise RulesError(f"{where}: signs must be a list of at least one sign, and options a mapping")
     return Rule(
         entry["name"],
         entry["pattern"],
         entry["severity"],
-        _names(entry.get("given", []), f"{place}: given"),
+        _names(entry.get("given", []), f"{where}: given"),
         options,
         some,
-        tuple(_sign(sign, f"{place}, sign {number}") for number, sign in enumerate(signs, 1)),
+        tuple(_sign(sign, f"{where}, sign {number}") for number, sign in enumerate(signs, 1)),
         " ".join(entry["finding"].split()),
         " ".join(entry["next"].split()),
     )
 
 
-def _sign(entry: object, place: str) -> RuleSign:
+def _sign(entry: object, where: str) -> RuleSign:
     if not isinstance(entry, dict):
-        raise RulesError(f"{place}: must be a mapping with metrics and a detector")
-    _check_keys(entry, SIGN_KEYS, place)
+        raise RulesError(f"{where}: must be a mapping with metrics and a detector")
+    _check_keys(entry, SIGN_KEYS, where)
     kinds = [key for key in entry if key in DETECTORS]
     if len(kinds) != 1:
         raise RulesError(
-            f"{place}: must have exactly one detector, not {len(kinds)}; choose from {', '.join(DETECTORS)}"
+            f"{where}: must have exactly one detector, not {len(kinds)}; choose from {', '.join(DETECTORS)}"
         )
-    switches = {key: _switch(entry, key, place) for key in SIGN_SWITCHES}
-    metrics = _names(entry.get("metrics"), f"{place}: metrics")
-    return RuleSign(metrics, _detector(kinds[0], entry[kinds[0]] or {}, place), **switches)
+    switches = {key: _switch(entry, key, where) for key in SIGN_SWITCHES}
+    metrics = _names(entry.get("metrics"), f"{where}: metrics")
+    return RuleSign(metrics, _detector(kinds[0], entry[kinds[0]] or {}, where), **switches)
 
 
-def _switch(entry: dict[str, Any], key: str, place: str) -> bool:
+def _switch(entry: dict[str, Any], key: str, where: str) -> bool:
     value = entry.get(key, False)
     if not isinstance(value, bool):
-        raise RulesError(f"{place}: {key}={value!r}: must be true or false")
+        raise RulesError(f"{where}: {key}={value!r}: must be true or false")
     return value
 
 
-def _detector(kind: str, limits: object, place: str) -> Detector:
+def _detector(kind: str, limits: object, where: str) -> Detector:
     """Build a detector; its thresholds must be known, complete and numbers."""
-    made = DETECTORS[kind]
+    detector = DETECTORS[kind]
     if not isinstance(limits, dict):
-        raise RulesError(f"{place}: {kind}={limits!r}: must be a mapping of thresholds")
-    _check_keys(limits, [field.name for field in fields(made)], f"{place}: {kind}")
+        raise RulesError(f"{where}: {kind}={limits!r}: must be a mapping of thresholds")
+    _check_keys(limits, [field.name for field in fields(detector)], f"{where}: {kind}")
     for key, value in limits.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise RulesError(f"{place}: {kind}.{key}={value!r}: must be a finite number")
+            raise RulesError(f"{where}: {kind}.{key}={value!r}: must be a finite number")
     try:
-        return cast(Detector, made(**limits))
+        return cast(Detector, detector(**limits))
     except TypeError as error:
-        raise RulesError(f"{place}: {kind}: {str(error).partition(' ')[2]}") from error
+        raise RulesError(f"{where}: {kind}: {str(error).partition(' ')[2]}") from error
 
 
-def _names(value: object, place: str) -> tuple[str, ...]:
+def _names(value: object, where: str) -> tuple[str, ...]:
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise RulesError(f"{place}={value!r}: must be a metric or a list of metrics")
+        raise RulesError(f"{where}={value!r}: must be a metric or a list of metrics")
     return tuple(names)
 
 
-def _check_keys(entry: dict[str, Any], known: Sequence[str], place: str) -> None:
+def _check_keys(entry: dict[str, Any], allowed: Sequence[str], where: str) -> None:
     for key in entry:
-        if key not in known:
-            raise RulesError(f"{place}: unknown key {key!r}: choose from {', '.join(known)}{suggestion(key, known)}")
+        if key not in allowed:
+            raise RulesError(
+                f"{where}: unknown key {key!r}: choose from {', '.join(allowed)}{suggestion(key, allowed)}"
+            )

@@ -1,6 +1,6 @@
 """Report on one run: the steps of the analysis in order, with cost, throughput, power laws and the rules' findings.
 
-A step names its metrics, and is left out where a run has none of them. The order is that of the original workflow:
+A step names its metrics, and is left out where a run lacks all of them. The order follows the original workflow:
 state, training, performance, extraction, rollouts, prefix cache, power law, league, evaluation; the curriculum is added
 for PPO.
 """
@@ -54,7 +54,7 @@ MOST_METRICS, MOST_PLOTS = 24, 8
 
 @dataclass(frozen=True)
 class SectionPlan:
-    """Title and metric patterns of a section; those of `plotted` are drawn."""
+    """Title and metric patterns of a section; the metrics in `plotted` are drawn."""
 
     title: str
     metrics: tuple[str, ...]
@@ -100,7 +100,7 @@ EVALUATION = SectionPlan(
 
 
 def planned(plan: SectionPlan, history: History, text: Sequence[str] = ()) -> ReportSection | None:
-    """Return the section of a plan: its metrics at start, end and extremes; None if the run has none of them."""
+    """Return the section of a plan: its metrics at start, end and extremes; None if the run lacks all of them."""
     names = matching(history, plan.metrics)
     if not names:
         return ReportSection(plan.title, tuple(text)) if text else None
@@ -116,29 +116,29 @@ def planned(plan: SectionPlan, history: History, text: Sequence[str] = ()) -> Re
 def plot_of(history: History, metric: str) -> LinePlot:
     """Return a metric over env steps, or over updates where env steps are unknown; shifts are marked."""
     series = series_of(history, metric)
-    known = bool((history.env_steps >= 0).all())
-    x = series.env_steps if known else series.rows
-    marks = tuple(float(shift.env_steps if known else shift.row) for shift in curriculum_shifts(history))
+    has_env_steps = bool((history.env_steps >= 0).all())
+    x = series.env_steps if has_env_steps else series.rows
+    marks = tuple(float(shift.env_steps if has_env_steps else shift.row) for shift in curriculum_shifts(history))
     return LinePlot(
-        metric, "env steps" if known else "updates", (line("", x.astype(float), series.values),), marks=marks
+        metric, "env steps" if has_env_steps else "updates", (line("", x.astype(float), series.values),), marks=marks
     )
 
 
 def performance(history: History, text: Sequence[str]) -> ReportSection | None:
     """Return throughput and the shares of rollout and training."""
-    said, columns = list(text), history.columns
+    sentences, columns = list(text), history.columns
     rollout, training = _sum(columns.get("benchmark/rollout_time_s")), _sum(columns.get("benchmark/training_time_s"))
     if rollout and training:
         overlap = _sum(columns.get("benchmark/pipeline_overlap_s"))
         trajectories = _sum(columns.get("benchmark/trajectories"))
-        said.append(
+        sentences.append(
             f"{trajectories / rollout:.3g} trajectories per second of rollout; training takes "
             f"{training / (rollout + training):.0%} of the work, {overlap / (rollout + training):.0%} runs in parallel."
         )
     acting, learning = _sum(columns.get("time/rollout_seconds")), _sum(columns.get("time/update_seconds"))
     if acting and learning:
-        said.append(f"Rollouts take {acting / (acting + learning):.0%} of rollouts and updates together.")
-    return planned(PERFORMANCE, history, said)
+        sentences.append(f"Rollouts take {acting / (acting + learning):.0%} of rollouts and updates together.")
+    return planned(PERFORMANCE, history, sentences)
 
 
 def cache_text(history: History) -> list[str]:
@@ -216,10 +216,10 @@ def analyze_run(
         _evaluation(history, artifacts),
         _skipped(skipped, len(rules)),
     ]
-    kept = tuple(section for section in sections if section)
+    present = tuple(section for section in sections if section)
     return RunReport(
         f"Analysis of {record.id}",
-        kept,
+        present,
         findings,
         tuple(dict.fromkeys((*record.damage, *history.damage))),
         tuple(dict.fromkeys((*record.notes, *history.notes))),
@@ -244,8 +244,8 @@ def throughput(compute: power_law.Compute) -> list[str]:
         for axis in ("env_steps", "games", "tokens", "flops")
         if (total := compute.total(axis))
     ]
-    said = [f"Throughput per second: {', '.join(speeds)}."] if speeds else []
-    return [*said, _cost(compute, seconds)]
+    sentences = [f"Throughput per second: {', '.join(speeds)}."] if speeds else []
+    return [*sentences, _cost(compute, seconds)]
 
 
 def _cost(compute: power_law.Compute, seconds: float) -> str:
@@ -268,15 +268,15 @@ def _state(record: RunRecord, history: History, compute: power_law.Compute) -> R
     ]
     rows += [(name, str(value)) for name in SHOWN_OPTIONS if (value := option(record.config, name)) is not None]
     game = f"{option(record.config, 'env.package')}:{option(record.config, 'env.id')}: "
-    said = (str(event.get("event", "")) for event in history.events if event.get("kind") == "info")
-    rows += [("game", text.removeprefix(game)) for text in said if text.startswith(game)][:1]
+    texts = (str(event.get("event", "")) for event in history.events if event.get("kind") == "info")
+    rows += [("game", text.removeprefix(game)) for text in texts if text.startswith(game)][:1]
     alerts = [str(event.get("event", "")) for event in history.events if event.get("kind") == "alert"]
     text = [*_elo_gap(history), *([f"{len(alerts)} alerts; the last: {alerts[-1]}"] if alerts else [])]
     return ReportSection("State and configuration", tuple(text), (ReportTable(("", ""), tuple(rows)),))
 
 
 def _elo_gap(history: History) -> list[str]:
-    """Return a sentence on the gap, the figure that a stronger base does not blur, or on why there is none."""
+    """Return a sentence on the Elo gap, which a stronger base does not blur, or on why it is unknown."""
     gap = elo_gap(history_rows(history))
     if gap is None:
         problem = no_elo_gap(matching(history, ["elo/*", "league/*"]))

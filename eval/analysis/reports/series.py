@@ -45,10 +45,10 @@ class Series:
 
 
 def series_of(history: History, name: str) -> Series:
-    """Return the finite values of a metric; empty if the run has none."""
+    """Return the finite values of a metric; empty if the run lacks it."""
     values = history.columns.get(name, np.full(len(history.step), np.nan))
-    known = np.isfinite(values)
-    return Series(name, history.step[known], history.env_steps[known], values[known])
+    finite = np.isfinite(values)
+    return Series(name, history.step[finite], history.env_steps[finite], values[finite])
 
 
 def matching(history: History, patterns: Iterable[str]) -> list[str]:
@@ -70,6 +70,12 @@ def moving_mean(values: np.ndarray, window: int) -> np.ndarray:
     """Return the means [N - window + 1] of `window` values in a row."""
     total = np.cumsum(np.concatenate([[0.0], values]))
     return (total[window:] - total[:-window]) / window
+
+
+def window_means(values: np.ndarray, most: int) -> np.ndarray:
+    """Average values [N] in windows of equal length, so that at most `most` are left."""
+    window = -(-len(values) // most) if len(values) else 1
+    return values[: len(values) // window * window].reshape(-1, window).mean(axis=1)
 
 
 _CHECKPOINT = re.compile(r"elo/.*(?:checkpoint|adapter)_v?(\d{1,9})")
@@ -95,8 +101,8 @@ class CurriculumShift:
 
 def has_size(values: np.ndarray) -> bool:
     """Return True if nearly all values have one sign, so that their mean is a size to compare with."""
-    known = values[np.isfinite(values)]
-    return len(known) > 0 and min((known > 0).mean(), (known < 0).mean()) <= ODD_SIGNS and bool(known.mean())
+    finite = values[np.isfinite(values)]
+    return len(finite) > 0 and min((finite > 0).mean(), (finite < 0).mean()) <= ODD_SIGNS and bool(finite.mean())
 
 
 def with_derived(record: RunRecord, history: History) -> History:
@@ -112,7 +118,7 @@ def with_derived(record: RunRecord, history: History) -> History:
 
 
 def option_of_any(config: Mapping[str, Any], name: str) -> Any:
-    """Return an option, also from a flat configuration, such as those of other trainers in W&B; None if unknown."""
+    """Return an option, also from a flat configuration as other trainers log to W&B; None if unknown."""
     value = option(config, name)
     return option(config, name.rpartition(".")[2]) if value is None else value
 
@@ -128,17 +134,17 @@ def _ratios(history: History, kl_target: Any) -> dict[str, np.ndarray]:
         )
     )
     target = float(kl_target) if type(kl_target) in (int, float) and kl_target > 0 else np.nan
-    one = np.ones(len(unknown))
+    unit = np.ones(len(unknown))
     ratios = {
         "derived/overlap_share": (overlap, np.fmin(rollout, training)),
-        "derived/rollout_wait_s": (rollout - np.nan_to_num(overlap), one),
+        "derived/rollout_wait_s": (rollout - np.nan_to_num(overlap), unit),
         "derived/reward_spread": (spread, np.abs(reward) if has_size(reward) else unknown),
-        "derived/kl_over_target": (kl, target * one),
+        "derived/kl_over_target": (kl, target * unit),
     }
-    known = {name: (up, down, down > 0) for name, (up, down) in ratios.items()}
+    masked = {name: (up, down, down > 0) for name, (up, down) in ratios.items()}
     return {
         name: np.divide(up, down, out=unknown.copy(), where=where)
-        for name, (up, down, where) in known.items()
+        for name, (up, down, where) in masked.items()
         if where.any()
     }
 
@@ -182,12 +188,12 @@ def elo_gap(rows: Sequence[Mapping[str, Any]]) -> EloGap | None:
 
 def no_elo_gap(metrics: Iterable[str]) -> str:
     """Return why a run with these metrics has no Elo gap; empty if it has one, or no ratings at all."""
-    known = set(metrics)
-    if not any(name.startswith("elo/") or name == BEST_ELO for name in known):
+    names = set(metrics)
+    if not any(name.startswith("elo/") or name == BEST_ELO for name in names):
         return ""
-    if BASE_MODEL not in known:
+    if BASE_MODEL not in names:
         return f"no value of {BASE_MODEL}"
-    if checkpoint_ratings(known) or BEST_ELO in known:
+    if checkpoint_ratings(names) or BEST_ELO in names:
         return ""
     return f"no rating of a checkpoint (elo/checkpoint_N, elo/adapter_vN or {BEST_ELO})"
 
@@ -209,10 +215,10 @@ def _checkpoint_ratings(history: History) -> dict[str, np.ndarray]:
 def curriculum_shifts(history: History) -> list[CurriculumShift]:
     """Return the changes of `curriculum/phase` and `curriculum/stage` after the first row."""
     parts = [history.columns.get(f"curriculum/{name}") for name in ("phase", "stage")]
-    known = [np.nan_to_num(part) for part in parts if part is not None]
-    if not known or not len(history.step):
+    columns = [np.nan_to_num(part) for part in parts if part is not None]
+    if not columns or not len(history.step):
         return []
-    changed = np.any([np.diff(part) != 0 for part in known], axis=0)
+    changed = np.any([np.diff(part) != 0 for part in columns], axis=0)
     at = np.flatnonzero(changed) + 1
     rates = history.columns.get("rollout/win_rate", np.full(len(history.step), np.nan))
     ends = [*at, len(history.step)][1:]
@@ -229,12 +235,12 @@ def curriculum_shifts(history: History) -> list[CurriculumShift]:
 
 
 def _mean(values: np.ndarray) -> float:
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) else float("nan")
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if len(finite) else float("nan")
 
 
 def _reward_threshold(env_id: str) -> float | None:
-    """Return the return at which Gymnasium calls a registered environment solved; None if it has none."""
+    """Return the return at which Gymnasium calls a registered environment solved; None if unknown."""
     from gymnasium.envs.registration import registry
 
     spec = registry.get(env_id)  # `gymnasium.spec` would import the module named in an id such as module:Env-v0.

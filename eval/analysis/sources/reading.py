@@ -1,13 +1,14 @@
 """What several sources share: rows collected into columns, and which files and run folders there are.
 
 Loggers write one step in several calls, and a run that was rolled back or resumed repeats steps: metrics.jsonl is cut
-then, a W&B file keeps the reverted rows. Both read the same here. A row is one step, and a row is left out, which is
-said, if one of its metrics is logged again later at the same step or an earlier one. The step is env steps; in rows
-without them it is that of `step_axis.py` for the parts of a resumed run, and the logger's own step within a part.
+then, a W&B file keeps the reverted rows. Both read the same here. A row is one step. If one of its metrics is logged
+again later, at the same step or an earlier one, the row is left out with a note. The step is env steps. Rows without
+them use the step of `step_axis.py` between the parts of a resumed run, and the logger's own step within a part.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Iterable, Sequence
@@ -19,7 +20,7 @@ import numpy as np
 
 from sparring.agents.run.log_files import METRICS
 from sparring.configs.core.files import holds
-from sparring.eval.analysis.record import History
+from sparring.eval.analysis.record import History, unusable_data
 from sparring.eval.analysis.sources import step_axis
 
 CONFIG = "config.yaml"
@@ -113,74 +114,80 @@ class RowTable:
         self, events: list[dict[str, Any]], damage: Sequence[str], declared: Sequence[tuple[str, str]] = ()
     ) -> History:
         """Return the rows that count, as columns; `declared` has a pattern of metrics and their step metric each."""
-        env_steps, own = np.array(self._env_steps, np.int64), np.array(self._steps, np.int64)
-        known = env_steps != UNKNOWN
-        again, notes = self._reverted(np.where(known, env_steps, own), known, declared)
-        kept = ~again
+        env_steps, steps = np.array(self._env_steps, np.int64), np.array(self._steps, np.int64)
+        counted = env_steps != UNKNOWN
+        repeated, notes = self._reverted(np.where(counted, env_steps, steps), counted, declared)
         # Rows may come late, such as an evaluation of an earlier step: they belong to the row of that step.
-        order = np.flatnonzero(kept)
-        reached = np.maximum.accumulate(np.where(known, env_steps, UNKNOWN)[order]) if len(order) else order
-        late = np.where(known[order], env_steps[order], reached)
+        order = np.flatnonzero(~repeated)
+        reached = np.maximum.accumulate(np.where(counted, env_steps, UNKNOWN)[order]) if len(order) else order
+        late = np.where(counted[order], env_steps[order], reached)
         order = order[np.argsort(late, kind="stable")]
         first = np.ones(len(order), bool)
-        first[1:] = ~known[order[1:]] | (env_steps[order[1:]] != env_steps[order[:-1]])
-        place = np.full(len(kept), -1)
-        place[order] = np.cumsum(first) - 1
+        first[1:] = ~counted[order[1:]] | (env_steps[order[1:]] != env_steps[order[:-1]])
+        target = np.full(len(repeated), -1)
+        target[order] = np.cumsum(first) - 1
         chosen = order[first]
-        numbered = bool(known.any()) or not len(known)
+        numbered = bool(counted.any()) or not len(counted)
         columns = {
-            key: column for key in self._cells if not np.isnan(column := self._column(key, place, len(chosen))).all()
+            key: column for key in self._cells if not np.isnan(column := self._column(key, target, len(chosen))).all()
         }
+        if self._too_large:
+            damage = (*damage, f"{self._too_large} numbers are too large for float64; they are left out")
+        if self._replaced:
+            notes.append(f"{self._replaced} values are replaced by later ones of the same metric and step")
         return History(
-            step=np.arange(1, len(chosen) + 1) if numbered else rising(own[chosen]),
+            step=np.arange(1, len(chosen) + 1) if numbered else rising(steps[chosen]),
             timestamp=np.array(self._times, np.float64)[chosen],
             env_steps=env_steps[chosen],
             columns=columns,
             events=events,
-            damage=(*damage, *self._damage()),
-            notes=(*notes, *self._notes()),
+            damage=tuple(damage),
+            notes=tuple(notes),
         )
 
     def _reverted(
-        self, axis: np.ndarray, known: np.ndarray, declared: Sequence[tuple[str, str]]
+        self, axis: np.ndarray, counted: np.ndarray, declared: Sequence[tuple[str, str]]
     ) -> tuple[np.ndarray, list[str]]:
         """Return the rows, bool [N], of which a metric is logged again later at the same step or an earlier one.
 
-        Rows with `known` env steps are compared by these, `axis`; rows without within their part by the logger's step,
-        also `axis`, and with rows of later parts by the run's step metric. Beside them are the notes on what was found.
+        Rows whose env steps are `counted` are compared by these, in `axis`. Other rows are compared within their part
+        by the logger's step, also in `axis`, and with later parts by the run's step metric. Also return the notes.
         """
         cells = {key: (np.array(rows), np.array(values)) for key, (rows, values) in self._cells.items()}
-        parts = self._parts(axis, known)
-        again = np.zeros(len(axis), bool)
+        parts = self._parts(axis, counted)
+        repeated = np.zeros(len(axis), bool)
         for rows, _ in cells.values():
-            for members in (rows[known[rows]], *np.split(rest := rows[~known[rows]], _bounds(parts[rest]))):
+            rest = rows[~counted[rows]]
+            for members in (rows[counted[rows]], *np.split(rest, np.flatnonzero(np.diff(parts[rest])) + 1)):
                 if len(members) > 1:
                     later = np.minimum.accumulate(axis[members][::-1])[::-1]
-                    again[members[:-1]] |= axis[members][:-1] >= later[1:]
+                    repeated[members[:-1]] |= axis[members][:-1] >= later[1:]
         name, notes = "", list[str]()
-        if len(parts) and parts[-1] > 0 and not known.all():
-            found, name, notes = step_axis.repeated(cells, parts, np.where(known, axis, UNKNOWN), axis, declared)
-            again |= found & ~known
-        if again.any():
+        if len(parts) and parts[-1] > 0 and not counted.all():
+            in_later_part, name, notes = step_axis.repeated(
+                cells, parts, np.where(counted, axis, UNKNOWN), axis, declared
+            )
+            repeated |= in_later_part & ~counted
+        if repeated.any():
             by = f" by {name}" if name else ""
             notes.append(
-                f"{again.sum()} of {len(self)} rows are left out: their metrics are logged again later at the same "
+                f"{repeated.sum()} of {len(self)} rows are left out: their metrics are logged again later at the same "
                 f"step or an earlier one{by}, as after a rollback or a resume; a counter that restarts needs "
                 "another name than the step"
             )
-        return again, notes
+        return repeated, notes
 
-    def _parts(self, axis: np.ndarray, known: np.ndarray) -> np.ndarray:
+    def _parts(self, axis: np.ndarray, counted: np.ndarray) -> np.ndarray:
         """Return the part of each row, int [N]; if none was begun, one begins where a step without env steps falls."""
-        starts, rest = np.zeros(len(axis) + 1, bool), np.flatnonzero(~known)
+        starts, rest = np.zeros(len(axis) + 1, bool), np.flatnonzero(~counted)
         starts[self._starts or rest[1:][np.diff(axis[rest]) < 0]] = True
         return np.cumsum(starts[:-1]) - starts[:1]
 
-    def _column(self, key: str, place: np.ndarray, size: int) -> np.ndarray:
+    def _column(self, key: str, target: np.ndarray, size: int) -> np.ndarray:
         rows, values = (np.array(part) for part in self._cells[key])
-        counts = (place[rows] >= 0) & np.isfinite(values)
+        counts = (target[rows] >= 0) & np.isfinite(values)
         column = np.full(size, np.nan)
-        column[place[rows[counts]]] = values[counts]
+        column[target[rows[counts]]] = values[counts]
         return column
 
     def _float(self, value: float) -> float:
@@ -189,19 +196,6 @@ class RowTable:
         except OverflowError:
             self._too_large += 1
             return math.nan
-
-    def _damage(self) -> list[str]:
-        return [f"{self._too_large} numbers are too large for float64; they are left out"] if self._too_large else []
-
-    def _notes(self) -> list[str]:
-        return [f"{self._replaced} values are replaced by later ones of the same metric and step"] * bool(
-            self._replaced
-        )
-
-
-def _bounds(parts: np.ndarray) -> np.ndarray:
-    """Return where another part begins in `parts` [P], rising."""
-    return np.flatnonzero(np.diff(parts)) + 1
 
 
 def rising(steps: np.ndarray) -> np.ndarray:
@@ -231,6 +225,21 @@ def add_logged(table: RowTable, events: list[dict[str, Any]], values: Iterable[t
         table.add(numbers, env_steps=env_steps, step=min(max(step, 0), 2**63 - 1), timestamp=time)
 
 
-def last_values(history: History) -> dict[str, float]:
-    """Return the last value of each metric that has one."""
-    return {key: float(column[~np.isnan(column)][-1]) for key, column in sorted(history.columns.items())}
+def parse_json(text: Any) -> Any:
+    """Return a stranger's JSON as plain data; None if it cannot be read or shown."""
+    try:
+        value = json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return None if unusable_data(value) else value
+
+
+def summary_of(history: History) -> dict[str, Any]:
+    """Return the last value of each metric, the number of updates, and the env steps where known."""
+    summary: dict[str, Any] = {
+        key: float(column[~np.isnan(column)][-1]) for key, column in sorted(history.columns.items())
+    }
+    if len(history.env_steps):
+        summary["updates"] = len(np.unique(history.step))
+        summary |= {STEPS: int(history.env_steps[-1])} if history.env_steps[-1] >= 0 else {}
+    return summary

@@ -1,6 +1,6 @@
 """Run folders, the first source: config.yaml, metrics.jsonl, events.jsonl, eval.json, manifest.json.
 
-metrics.jsonl has no times; those of the TensorBoard events beside it are used. What a run is doing follows from the
+metrics.jsonl has no times; the TensorBoard events beside it give them. What a run is doing follows from the
 lock and from events.jsonl: the trainer writes there how it ended, and a process that was killed writes nothing.
 """
 
@@ -23,10 +23,9 @@ from sparring.configs.core.files import leads_outside, open_regular, read_regula
 from sparring.configs.core.locks import OWNER, has_ended
 from sparring.configs.serialization import read_yaml
 from sparring.eval.analysis.record import History, RunRecord, Status, newest_first, not_found, unusable_data
-from sparring.eval.analysis.sources.reading import CONFIG, MOST_LOG, RowTable, is_run_folder, last_values
+from sparring.eval.analysis.sources.reading import CONFIG, MOST_LOG, STEPS, RowTable, is_run_folder, summary_of
 from sparring.eval.analysis.sources.tensorboard_files import times_by_step
 
-STEPS = "env_steps"
 MOST_JSON = 1 << 26
 """Bytes of a JSON file that are read at most."""
 TAIL = 1 << 20
@@ -73,9 +72,9 @@ class RunFolders:
         folder = self._folder(id)
         hashes = listed_hashes(folder)
         entries = []
-        for place, folders, files in os.walk(folder):
+        for directory, folders, files in os.walk(folder):
             folders[:] = sorted(name for name in folders if name != "wandb")
-            for path in (Path(place) / name for name in sorted(files)):
+            for path in (Path(directory) / name for name in sorted(files)):
                 if path.is_symlink() or path.suffix == ".tmp" or path.suffix == ".lock" or path.name == "lock":
                     continue
                 name = str(path.relative_to(folder))
@@ -103,9 +102,7 @@ class RunFolders:
     def _record(self, folder: Path, history: History) -> RunRecord:
         config, damage = _read_config(folder)
         times = [path.stat().st_mtime for path in (folder / CONFIG, folder / METRICS) if path.is_file()]
-        summary: dict[str, Any] = dict(last_values(history))
-        if len(history.env_steps):
-            summary |= {STEPS: int(history.env_steps[-1]), "updates": int(history.step[-1])}
+        summary = summary_of(history)
         state = newest_state(folder)
         if leads_outside(folder / "state", folder):
             damage.append(f"{folder / 'state'}: is a link that leads out of the run; it is not read")
@@ -178,7 +175,7 @@ def is_locked(folder: Path) -> bool:
 
 
 def newest_state(folder: Path) -> dict[str, Any]:
-    """Return the summary of the newest training state whose manifest can be read, empty if there is none."""
+    """Return the summary of the newest training state whose manifest can be read, else an empty object."""
     paths = () if leads_outside(folder / "state", folder) else (folder / "state").glob("update_*/manifest.json")
     for path in sorted((path for path in paths if not leads_outside(path, folder)), reverse=True):
         summary = _object(path).get("summary")
@@ -207,18 +204,20 @@ def status_of(folder: Path, history: History) -> Status:
 
 def how_ended(events: Sequence[Mapping[str, Any]]) -> Status | None:
     """Return what the last of the trainer's events on an end says, None without one."""
-    told = ((pattern.match(str(event["event"])), status) for event in reversed(events) for pattern, status in ENDINGS)
-    return next((status for match, status in told if match), None)
+    outcomes = (
+        (pattern.match(str(event["event"])), status) for event in reversed(events) for pattern, status in ENDINGS
+    )
+    return next((status for match, status in outcomes if match), None)
 
 
 def _event(row: dict[str, Any]) -> dict[str, Any] | None:
     """Return the event of a line, None if it has no text."""
-    kept = {key: row[key] for key in (STEPS, "kind", "event") if isinstance(row.get(key), int | str)}
-    return kept if isinstance(kept.get("event"), str) else None
+    fields = {key: row[key] for key in (STEPS, "kind", "event") if isinstance(row.get(key), int | str)}
+    return fields if isinstance(fields.get("event"), str) else None
 
 
 def read_lines(path: Path, damage: list[str], *, running: bool, tail: int | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects of a file; lines that are none, or name a key twice, are counted in `damage`.
+    """Yield the JSON objects of a file; other lines, and repeated keys, are counted in `damage`.
 
     A cut-off last line is damage unless the run is `running`. With `tail`, only about that many bytes at the end.
     """
@@ -251,7 +250,7 @@ def read_lines(path: Path, damage: list[str], *, running: bool, tail: int | None
         first = repeated[0]
         damage.append(f"{path}: {len(repeated)} objects repeat a key, first in line {first}; the last value counts")
     if wrong:
-        damage.append(f"{path}: {len(wrong)} lines are no JSON objects, first line {wrong[0]}; they are left out")
+        damage.append(f"{path}: {len(wrong)} lines are not JSON objects, first line {wrong[0]}; they are left out")
     if rest and not running:
         damage.append(f"{path}: the last line is cut off after {len(rest)} bytes; it is left out")
 
@@ -275,7 +274,7 @@ def _read_config(folder: Path) -> tuple[dict[str, Any], list[str]]:
         return {}, [f"{path}: cannot be read ({error})"]
     if wrong := unusable_data(plain):
         return {}, [f"{path}: {wrong}; it is not read"]
-    return (plain, []) if isinstance(plain, dict) else ({}, [f"{path}: is no configuration"])
+    return (plain, []) if isinstance(plain, dict) else ({}, [f"{path}: is not a configuration"])
 
 
 def _read_json(path: Path, damage: list[str]) -> Any:
@@ -293,7 +292,7 @@ def _read_json(path: Path, damage: list[str]) -> Any:
 
 
 def _object(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file, empty where there is none that can be read."""
+    """Return the object in a JSON file, empty if it cannot be read."""
     content = _read_json(path, [])
     return content if isinstance(content, dict) else {}
 

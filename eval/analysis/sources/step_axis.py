@@ -2,9 +2,9 @@
 
 A run that is resumed has several parts: files of W&B under one id, or rows before and after the logger's step falls.
 W&B counts the step of an offline part from 0, whatever the run did before, so that step cannot tell a part that goes on
-from one that repeats. The run's own step metric can: the one that `define_metric` names, `global_step` and its kin, or
-a whole number that rises all the time and goes on from part to part. A row is logged again if a later part has one of
-its metrics at the same own step or an earlier one.
+from one that repeats. The run's own step metric can: the one that `define_metric` names, or `global_step` and its kin,
+or a whole number that always rises and goes on from part to part. A row is logged again if a later part has one of its
+metrics at the same step of that metric or an earlier one.
 """
 
 from __future__ import annotations
@@ -34,34 +34,34 @@ def step_metric(
     *,
     by_name: bool = False,
 ) -> str | None:
-    """Return the metric that counts the steps of a run of several parts, None if there is none.
+    """Return the metric that counts the steps of a run of several parts, or None.
 
-    `columns` are row numbers [P] and values [P] by metric, and `parts` [N] the part of each row, rising. Of metrics
-    that go on from part to part one named as the step of a whole run counts first, then a `declared` one, then one
-    named as any step, then the finest. One of a whole run may also begin again: its rows were then logged again.
+    `columns` are row numbers [P] and values [P] by metric, and `parts` [N] the part of each row, rising. Only metrics
+    that go on from part to part count. One named as the step of a whole run comes first, then a `declared` one, then
+    one named as any step, then the finest. One of a whole run may also begin again: its rows were then logged again.
     With `by_name` only declared and named ones count.
     """
     ranked = []
     for name, (rows, values) in columns.items():
-        of_run, known = bool(OF_RUN.fullmatch(name)), name in declared or bool(STEP.fullmatch(name))
+        of_run, is_named = bool(OF_RUN.fullmatch(name)), name in declared or bool(STEP.fullmatch(name))
         pieces = np.split(values, np.flatnonzero(np.diff(parts[rows])) + 1)
-        if len(pieces) < (2 if known else parts[-1] + 1) or (not known and (by_name or CLOCK.search(name))):
+        if len(pieces) < (2 if is_named else parts[-1] + 1) or (not is_named and (by_name or CLOCK.search(name))):
             continue
-        if np.ptp(values) == 0 or not all(_counts(piece, strictly=not known) for piece in pieces):
+        if np.ptp(values) == 0 or not all(_counts(piece, strictly=not is_named) for piece in pieces):
             continue
         goes_on = all(later[0] > piece[min(RESTART, len(piece) - 1)] for piece, later in combinations(pieces, 2))
         if goes_on or of_run:
             ranked.append(
-                (goes_on and of_run, goes_on and name in declared, of_run, known, len(np.unique(values)), name)
+                (goes_on and of_run, goes_on and name in declared, of_run, is_named, len(np.unique(values)), name)
             )
-    return max(ranked, key=lambda one: one[:-1])[-1] if ranked else None
+    return max(ranked, key=lambda candidate: candidate[:-1])[-1] if ranked else None
 
 
 def _counts(values: np.ndarray, *, strictly: bool) -> bool:
     """Return whether values are whole numbers from 0 that rise: at each step if `strictly`, else in all."""
-    whole = bool(((values >= 0) & (values < LARGEST) & (values == np.floor(values))).all())
+    integral = bool(((values >= 0) & (values < LARGEST) & (values == np.floor(values))).all())
     rises = np.diff(values) > 0 if strictly else np.append(np.diff(values) >= 0, len(values) < 2 or np.ptp(values) > 0)
-    return whole and bool(rises.all())
+    return integral and bool(rises.all())
 
 
 def filled(rows: np.ndarray, values: np.ndarray, parts: np.ndarray) -> np.ndarray:
@@ -71,10 +71,10 @@ def filled(rows: np.ndarray, values: np.ndarray, parts: np.ndarray) -> np.ndarra
     """
     full = np.full(len(parts), np.nan)
     before = np.searchsorted(rows, np.arange(len(parts)), side="right") - 1
-    for place in (before + 1, before):
-        known = np.flatnonzero((place >= 0) & (place < len(rows)))
-        known = known[parts[rows[place[known]]] == parts[known]]
-        full[known] = values[place[known]]
+    for index in (before + 1, before):
+        valid = np.flatnonzero((index >= 0) & (index < len(rows)))
+        valid = valid[parts[rows[index[valid]]] == parts[valid]]
+        full[valid] = values[index[valid]]
     return full
 
 
@@ -82,36 +82,35 @@ def repeated(
     columns: Mapping[str, tuple[np.ndarray, np.ndarray]],
     parts: np.ndarray,
     env_steps: np.ndarray,
-    own: np.ndarray,
+    logger_steps: np.ndarray,
     declared: Sequence[tuple[str, str]] = (),
 ) -> tuple[np.ndarray, str, list[str]]:
     """Return the rows, bool [N], that a later part logs again, the metric that says so, and a note if none could.
 
-    `env_steps` [N] are negative where unknown, `own` [N] is the logger's step, and `declared` has a pattern of metrics
-    and their step metric each.
+    `env_steps` [N] are negative where unknown. `declared` has a pattern of metrics and their step metric each.
     """
     notes = list[str]()
-    counted = [part for part in range(1, parts[-1] + 1) if _is_count(own[parts == part])]
+    counted = [part for part in range(1, parts[-1] + 1) if _is_count(logger_steps[parts == part])]
     steps = [step for _, step in declared]
-    if len(known := np.flatnonzero(env_steps >= 0)):
-        name, axis = "env_steps", filled(known, env_steps[known], parts)
+    if len(recorded := np.flatnonzero(env_steps >= 0)):
+        name, axis = "env_steps", filled(recorded, env_steps[recorded], parts)
     elif name := step_metric(columns, parts, steps, by_name=not counted) or "":
         axis = filled(*columns[name], parts)
     else:
-        axis = np.where(np.isin(parts, counted), np.nan, own)
+        axis = np.where(np.isin(parts, counted), np.nan, logger_steps)
         if counted:
             notes.append(
                 f"the logger's step begins again at 0 in {len(counted)} later parts, and no metric counts on; "
                 "all rows are kept, in order of the parts; log the run's own step as global_step"
             )
-    again = np.zeros(len(parts), bool)
+    repeats = np.zeros(len(parts), bool)
     for metric, (rows, _) in columns.items():
         own_steps = (step for pattern, step in declared if fnmatchcase(metric, pattern) and step in columns)
         step = next((step for step in own_steps if step_metric({step: columns[step]}, parts, [step])), None)
-        part, place = parts[rows], (filled(*columns[step], parts) if step else axis)[rows]
-        least = np.minimum.accumulate(np.append(np.where(np.isnan(place), np.inf, place), np.inf)[::-1])[::-1]
-        again[rows] |= place >= least[np.searchsorted(part, part, side="right")]
-    return again, name, notes
+        part, values = parts[rows], (filled(*columns[step], parts) if step else axis)[rows]
+        least = np.minimum.accumulate(np.append(np.where(np.isnan(values), np.inf, values), np.inf)[::-1])[::-1]
+        repeats[rows] |= values >= least[np.searchsorted(part, part, side="right")]
+    return repeats, name, notes
 
 
 def _is_count(steps: np.ndarray) -> bool:

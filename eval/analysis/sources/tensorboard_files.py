@@ -27,13 +27,13 @@ from sparring.configs.core.errors import MissingPackageError, require_package
 from sparring.configs.core.files import holds, read_regular
 from sparring.eval.analysis.output import warn
 from sparring.eval.analysis.record import History, RunRecord, Status, newest_first, not_found
-from sparring.eval.analysis.sources.reading import MOST_LOG, in_run_folder, last_values, log_entries, open_files
+from sparring.eval.analysis.sources.reading import MOST_LOG, in_run_folder, log_entries, open_files, summary_of
 from sparring.eval.analysis.sources.step_axis import step_metric
 
 MARK = "events.out.tfevents."
 CUT_OFF = "is cut off"
 LATEST = 2.0**53
-"""Seconds beyond which a wall time is none."""
+"""Seconds beyond which a wall time is invalid."""
 LENGTH, FOOTER = struct.Struct("<QI"), 4
 """Length of a record and its checksum before the data, bytes of a checksum behind it."""
 LONGEST = 1 << 26
@@ -74,7 +74,7 @@ class ScalarEvents:
             try:
                 self._add(Event.FromString(record))
             except DecodeError:
-                strange.append(f"record {self.records} is no event; it is left out")
+                strange.append(f"record {self.records} is not an event; it is left out")
             self.records += 1
         self.damage += [*(f"{path}: {line}" for line in damage), *strange]
 
@@ -142,8 +142,8 @@ class TensorBoardFiles:
 
     def runs(self) -> list[RunRecord]:
         """Return the runs, newest first."""
-        held = open_files(MARK)
-        runs = ((self._name(path), str(path), partial(self._record, path, held)) for path in self._folders())
+        open_paths = open_files(MARK)
+        runs = ((self._name(path), str(path), partial(self._record, path, open_paths)) for path in self._folders())
         return newest_first(self.name, runs)
 
     def names(self) -> list[str]:
@@ -176,13 +176,10 @@ class TensorBoardFiles:
             raise not_found(id, folders, f"the event files under {self.root}")
         return folders[id]
 
-    def _record(self, folder: Path, held: set[str]) -> RunRecord:
+    def _record(self, folder: Path, open_paths: set[str]) -> RunRecord:
         history, files = read_folder(folder), event_files(folder)
         times = history.timestamp[~np.isnan(history.timestamp)]
-        summary: dict[str, Any] = dict(last_values(history))
-        if len(history.env_steps):
-            summary |= {"env_steps": int(history.env_steps[-1]), "updates": int(history.step[-1])}
-        running = any(str(path.resolve()) in held for path in files)
+        running = any(str(path.resolve()) in open_paths for path in files)
         return RunRecord(
             id=self._name(folder),
             source=self.name,
@@ -190,7 +187,7 @@ class TensorBoardFiles:
             status="running" if running else _status(history),
             created=float(times.min()) if len(times) else min((path.stat().st_mtime for path in files), default=0.0),
             updated=max((path.stat().st_mtime for path in files), default=0.0),
-            summary=summary,
+            summary=summary_of(history),
             damage=() if running and all(CUT_OFF in line for line in history.damage) else history.damage,
             notes=history.notes,
         )
@@ -243,8 +240,8 @@ def _history(events: ScalarEvents) -> History:
     wall, value = np.array(events.wall), np.array(events.value)
     file = np.searchsorted([first for first, _ in events.files], order, side="right")
     step, notes = _steps_that_go_on(tag, step, value, file, events)
-    shown, hidden = _shown(order, tag, step, events)
-    tag, step, wall, value, file = (part[shown] for part in (tag, step, wall, value, file))
+    visible, hidden = _shown(order, tag, step, events)
+    tag, step, wall, value, file = (part[visible] for part in (tag, step, wall, value, file))
     notes += [*hidden, *_falling(tag, step, file)]
     steps, number = np.unique(step, return_inverse=True)
     keys, row = np.unique(number * len(step) + _repetition(tag, step), return_inverse=True)
@@ -274,7 +271,7 @@ def _history(events: ScalarEvents) -> History:
 def _steps_that_go_on(
     tag: np.ndarray, step: np.ndarray, value: np.ndarray, file: np.ndarray, events: ScalarEvents
 ) -> tuple[np.ndarray, list[str]]:
-    """Return the steps [V] of values, and a note where they are those of a step metric that the run logs itself.
+    """Return the steps [V] of values, and a note where they come from a step metric that the run logs itself.
 
     These count where the events' own step begins again in a later file, which marks no restart, and the metric goes on.
     """
@@ -289,9 +286,9 @@ def _steps_that_go_on(
     steps = step.copy()
     for number in np.unique(file[rows]):
         inside, counted = file == number, rows[file[rows] == number]
-        place = np.searchsorted(step[counted], step[inside], side="right") - 1
-        steps[inside] = value[counted][np.maximum(place, 0)].astype(np.int64)
-    return steps, [f"the step of the events begins again in a later file; the steps are those of {name}, which goes on"]
+        index = np.searchsorted(step[counted], step[inside], side="right") - 1
+        steps[inside] = value[counted][np.maximum(index, 0)].astype(np.int64)
+    return steps, [f"the step of the events begins again in a later file; the steps come from {name}, which goes on"]
 
 
 def _shown(order: np.ndarray, tag: np.ndarray, step: np.ndarray, events: ScalarEvents) -> tuple[np.ndarray, list[str]]:
@@ -299,7 +296,7 @@ def _shown(order: np.ndarray, tag: np.ndarray, step: np.ndarray, events: ScalarE
 
     A later file with a metric of earlier ones at a step that these had reached hides them from its first such step on.
     """
-    shown, notes = np.ones(len(order), bool), []
+    visible, notes = np.ones(len(order), bool), []
     files = dict(events.files)
     ends = [*list(files)[1:], math.inf]
     silent = [
@@ -308,24 +305,24 @@ def _shown(order: np.ndarray, tag: np.ndarray, step: np.ndarray, events: ScalarE
         if not any(begin <= n < end for n, _ in events.starts)
     ]
     for begin, first in sorted([*events.starts, *silent], key=lambda start: start[0]):
-        earlier = shown & (order < begin)
+        earlier = visible & (order < begin)
         if first is None:
-            own = (order >= begin) & (order < min(end for end in ends if end > begin))
-            shared = own & np.isin(tag, tag[earlier])
+            in_file = (order >= begin) & (order < min(end for end in ends if end > begin))
+            shared = in_file & np.isin(tag, tag[earlier])
             if not shared.any():
                 continue
             first = int(step[shared].min())
             if not (earlier & np.isin(tag, tag[shared]) & (step >= first)).any():
                 continue
         hidden = earlier & (step >= first)
-        shown &= ~hidden
+        visible &= ~hidden
         if hidden.any():
             name = files[max(number for number in files if number <= begin)]
             notes.append(
                 f"{name} begins again at step {first}: earlier values at {len(np.unique(step[hidden]))} steps from "
                 "there on are left out, as of an abandoned attempt; another run needs a folder of its own"
             )
-    return shown, notes
+    return visible, notes
 
 
 def _falling(tag: np.ndarray, step: np.ndarray, file: np.ndarray) -> list[str]:
@@ -345,9 +342,9 @@ def _repetition(tag: np.ndarray, step: np.ndarray) -> np.ndarray:
     order = np.lexsort((step, tag))
     new = np.ones(len(order), bool)
     new[1:] = (np.diff(tag[order]) != 0) | (np.diff(step[order]) != 0)
-    place = np.arange(len(order))
+    index = np.arange(len(order))
     repetition = np.empty(len(order), np.int64)
-    repetition[order] = place - np.maximum.accumulate(np.where(new, place, 0))
+    repetition[order] = index - np.maximum.accumulate(np.where(new, index, 0))
     return repetition
 
 
@@ -358,7 +355,7 @@ def _status(history: History) -> Status:
 
 
 def _scalar(value: Any) -> float | None:
-    """Return the number of a summary's value, None if it is no single number."""
+    """Return the number of a summary's value, None if it is not a single number."""
     if value.WhichOneof("value") == "simple_value":
         return float(value.simple_value)
     if not value.HasField("tensor") or value.tensor.string_val or value.tensor.tensor_shape.dim:

@@ -1,8 +1,8 @@
 """Project files of trackio, `PROJECT.db`, read and written with the sqlite3 of Python; the package is not needed.
 
-A file holds the runs of one project: `metrics` has a row per `trackio.log` (run_id, ISO time, run_name, step, JSON),
-`configs` one per run, `alerts` titles and texts. trackio keeps no record of how a run ended: it follows from the last
-event that this project's trainers log, and a run without one reads as completed. Layout: trackio 0.43, version 2.
+A file holds the runs of one project. `metrics` has a row per `trackio.log` (run_id, ISO time, run_name, step, JSON),
+`configs` one per run, `alerts` titles and texts. The file does not say how a run ended: that follows from the last
+event that Sparring's trainers log, and a run without one reads as completed. Layout: trackio 0.43, version 2.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from sparring.eval.analysis.record import (
     matching_id,
     newest_first,
     unique_names,
-    unusable_data,
 )
 from sparring.eval.analysis.sources import reading
 from sparring.eval.analysis.sources.run_folders import how_ended
@@ -124,9 +123,9 @@ class TrackioFiles:
         return runs
 
     def _files(self) -> list[Path]:
-        own = os.environ.get(DIRECTORY)
-        places = dict.fromkeys([self.root, self.root / "trackio", *([Path(own)] if own else [])])
-        files = sorted(path for place in places if place.is_dir() for path in place.glob(f"*{SUFFIX}"))
+        directory = os.environ.get(DIRECTORY)
+        places = dict.fromkeys([self.root, self.root / "trackio", *([Path(directory)] if directory else [])])
+        files = sorted(path for folder in places if folder.is_dir() for path in folder.glob(f"*{SUFFIX}"))
         return [path for path in files if _is_project(path) and self.project in ("", path.stem)]
 
     def _record(self, id: str, path: Path, name: str) -> RunRecord:
@@ -134,10 +133,6 @@ class TrackioFiles:
         config, created = _config(path, id)
         group = config.pop("_Group", None)
         times = history.timestamp[history.timestamp > 0]
-        summary: dict[str, Any] = {**reading.last_values(history), "run_id": id, "project": path.stem}
-        if len(history.env_steps):
-            summary |= {"updates": len(history.step)}
-            summary |= {reading.STEPS: int(history.env_steps[-1])} if history.env_steps[-1] >= 0 else {}
         return RunRecord(
             id=name,
             source=self.name,
@@ -146,7 +141,7 @@ class TrackioFiles:
             created=created or (float(times[0]) if len(times) else path.stat().st_mtime),
             updated=float(times[-1]) if len(times) else path.stat().st_mtime,
             config={key: value for key, value in config.items() if key[:1] != RESERVED},
-            summary=summary,
+            summary={**reading.summary_of(history), "run_id": id, "project": path.stem},
             tags=run_tags(config),
             damage=history.damage,
             notes=history.notes,
@@ -157,7 +152,7 @@ class TrackioFiles:
 def append_run(path: Path, record: RunRecord, history: History) -> None:
     """Add a run to the project file `path`, which is created; trackio's dashboard shows it like its own.
 
-    Raises `InputError` if the file has a run of this name, or is no file of trackio.
+    Raises `InputError` if the file has a run of this name, or is not a file of trackio.
     """
     times = history.timestamp
     rows = []
@@ -207,7 +202,7 @@ def _is_project(path: Path) -> bool:
 
 
 def _check_files(path: Path) -> None:
-    """Raise `IrregularFileError` if a file, or one that SQLite keeps beside it, is a link or no regular file."""
+    """Raise `IrregularFileError` if a file, or one that SQLite keeps beside it, is a link or not a regular file."""
     for suffix in ("", "-wal", "-shm", "-journal"):
         check_file(path.with_name(path.name + suffix))
 
@@ -227,11 +222,11 @@ def _open(path: Path) -> sqlite3.Connection:
     size = path.stat().st_size
     if size > reading.MOST_LOG:
         raise InputError(f"larger than {reading.MOST_LOG} bytes")
-    # Without a write-ahead log there is no writer; SQLite would otherwise create its files beside a stranger's.
+    # Without a write-ahead log no process writes; SQLite would otherwise create its files beside a stranger's.
     written = path.with_name(f"{path.name}-wal").exists()
     file = sqlite3.connect(f"file:{quote(str(path.resolve()))}?{'mode=ro' if written else 'immutable=1'}", uri=True)
-    left = iter(range((LEAST_WORK + size) // WORK_UNIT))
-    file.set_progress_handler(lambda: next(left, None) is None, WORK_UNIT)
+    budget = iter(range((LEAST_WORK + size) // WORK_UNIT))
+    file.set_progress_handler(lambda: next(budget, None) is None, WORK_UNIT)
     file.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_CELL)
     file.execute("PRAGMA query_only = ON")
     file.execute("PRAGMA trusted_schema = OFF")
@@ -256,7 +251,7 @@ def _run_key(file: sqlite3.Connection) -> str:
 def _history(path: Path, id: str) -> History:
     """Read a run's rows; the last answer is kept while the file does not change."""
     log = path.with_name(f"{path.name}-wal")
-    versions = tuple((one.stat().st_size, one.stat().st_mtime_ns) for one in (path, log) if one.exists())
+    versions = tuple((part.stat().st_size, part.stat().st_mtime_ns) for part in (path, log) if part.exists())
     return _read_history(path, id, versions)
 
 
@@ -277,13 +272,13 @@ def _read_history(path: Path, id: str, versions: tuple[tuple[int, int], ...]) ->
     except (sqlite3.Error, OSError, InputError) as error:
         damage.append(f"{path}: cannot be read ({error})")
     if wrong:
-        more = f", and {len(wrong) - 1} more are none" if len(wrong) > 1 else ""
-        damage.append(f"{path}: row {wrong[0]} is no JSON object{more}; it is left out")
+        rest = f", nor are {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        damage.append(f"{path}: row {wrong[0]} is not a JSON object{rest}; it is left out")
     return table.history(events, damage)
 
 
 def _alerts(file: sqlite3.Connection, id: str) -> Iterator[dict[str, Any]]:
-    """Yield `trackio.alert`s as events; older files have none."""
+    """Yield `trackio.alert`s as events; older files do not have alerts."""
     with suppress(sqlite3.OperationalError):
         if not _has_table(file, "alerts"):
             return
@@ -303,15 +298,12 @@ def _config(path: Path, id: str) -> tuple[dict[str, Any], float]:
 
 
 def _object(text: Any) -> dict[str, Any] | None:
-    try:
-        value = json.loads(text)
-    except (ValueError, TypeError, RecursionError):
-        return None
-    return value if isinstance(value, dict) and not unusable_data(value) else None
+    value = reading.parse_json(text)
+    return value if isinstance(value, dict) else None
 
 
 def _seconds(text: Any) -> float:
-    """Return unix seconds of an ISO time, 0 for what is none."""
+    """Return unix seconds of an ISO time, 0 for other values."""
     try:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, TypeError, OverflowError, OSError):

@@ -3,7 +3,7 @@
 wandb is imported and the server asked at the first question only. The cache has one JSON file per answer, with the time
 it was fetched; an answer about a run that has ended is kept until the run changes, others count for `FRESH` seconds.
 With `offline` any answer counts, however old, and nothing else is used. Refused keys, limits, server errors, answers
-that are no JSON and time-outs are network errors of one line.
+that are not JSON, and time-outs are network errors of one line.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FRESH = 60.0
 
 
 class CloudCache:
-    """Answers in `folder`, by default that of the user's caches."""
+    """Answers in `folder`, by default the user's cache folder."""
 
     def __init__(self, folder: Path | None = None, *, offline: bool = False) -> None:
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -49,10 +49,10 @@ class CloudCache:
         self.hits, self.misses, self.oldest = 0, 0, 0.0
 
     def get(self, key: str, fetch: Callable[[], Any], *, version: str = "") -> Any:
-        """Return the cached answer for `key`, else that of `fetch`, which is stored.
+        """Return the cached answer for `key`, else the answer of `fetch`, which is stored.
 
         With a `version`, such as the time of a run's last sign of life, an answer of the same version does not age.
-        Raises `RunNetworkError` if `offline` and there is no answer.
+        Raises `RunNetworkError` if `offline` and the answer is not cached.
         """
         path = self.folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
         cached = _read(path, key)
@@ -86,8 +86,8 @@ def _read(path: Path, key: str) -> dict[str, Any] | None:
         entry = json.loads(read_regular_text(path))
     except (OSError, ValueError, RecursionError):
         return None
-    whole = isinstance(entry, dict) and entry.get("key") == key and "answer" in entry
-    return entry if whole and isinstance(entry.get("fetched"), float) else None
+    complete = isinstance(entry, dict) and entry.get("key") == key and "answer" in entry
+    return entry if complete and isinstance(entry.get("fetched"), float) else None
 
 
 DEFAULT_URL = "https://api.wandb.ai"
@@ -137,7 +137,7 @@ class WandBCloud:
     def record(self, id: str) -> RunRecord:
         """Return one run, by its name or its W&B id. Raises `AmbiguousRunError` for a name of several."""
         run = self._attributes(id)
-        return self._record(run, unique_names({one["id"]: one["name"] for one in self._runs()})[run["id"]])
+        return self._record(run, unique_names({entry["id"]: entry["name"] for entry in self._runs()})[run["id"]])
 
     def history(self, id: str) -> History:
         """Return all rows of a run."""
@@ -209,7 +209,7 @@ class WandBCloud:
     def _files(self, id: str) -> list[dict[str, Any]]:
         run = self._run(id)
         files = [(file.name, "file", file.size, f"{self.project}/{id}/{file.name}") for file in run.files()]
-        logged = [(one.name, one.type, one.size, one.qualified_name) for one in run.logged_artifacts()]
+        logged = [(entry.name, entry.type, entry.size, entry.qualified_name) for entry in run.logged_artifacts()]
         keys = ("name", "kind", "bytes", "path")
         return [dict(zip(keys, entry, strict=True)) | {"sha256": None} for entry in [*files, *logged]]
 
@@ -266,7 +266,7 @@ def _message(error: BaseException) -> str:
     while cause is not None and len(chain) < 10:
         chain.append(cause)
         cause = cause.__cause__ or getattr(cause, "exc", None) or cause.__context__
-    statuses = [status for one in chain if (status := getattr(getattr(one, "response", None), "http_status", None))]
+    statuses = [status for link in chain if (status := getattr(getattr(link, "response", None), "http_status", None))]
     status = statuses[0] if statuses else None
     reason = (
         REASONS.get(int(status), "the server fails; try again later, or use the cache with --offline") if status else ""
@@ -294,4 +294,4 @@ def _seconds(text: str | None) -> float:
 
 def _plain(value: Any) -> Any:
     """Return what W&B gives as JSON data."""
-    return json.loads(json.dumps(value, default=lambda one: dict(one) if hasattr(one, "keys") else str(one)))
+    return json.loads(json.dumps(value, default=lambda item: dict(item) if hasattr(item, "keys") else str(item)))

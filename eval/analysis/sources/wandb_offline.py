@@ -4,8 +4,8 @@ All files with one id and project are one run, continued. A run that ended wrote
 running if its file is open, and was killed otherwise. Config and metrics read as in the run's own folder: rows are
 those with numbers, and text values are events.
 
-After a header of 7 bytes (":W&B", 0xBEE1, version) a file is a LevelDB log: blocks of 32 KiB with chunks of CRC-32
-(4 bytes), length (2), type (1) and data; a record is one full chunk, or a first, middle and last ones. The checksum
+After a header of 7 bytes (":W&B", 0xBEE1, version) a file is a LevelDB log: blocks of 32 KiB. A chunk has a CRC-32
+(4 bytes), length (2), type (1) and data. A record is one full chunk, or a first, middle and last ones. The checksum
 covers type and data. A damaged chunk costs the rest of its block. Format: LevelDB doc/log_format.md; the file's own
 checksum is the CRC-32 of zlib.
 """
@@ -13,7 +13,6 @@ checksum is the CRC-32 of zlib.
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import struct
 import zlib
@@ -24,8 +23,6 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import open_regular, read_regular
 from sparring.eval.analysis.record import (
@@ -35,7 +32,6 @@ from sparring.eval.analysis.record import (
     matching_id,
     newest_first,
     unique_names,
-    unusable_data,
 )
 from sparring.eval.analysis.sources import reading
 
@@ -65,33 +61,33 @@ def records(data: bytes, damage: list[str]) -> Iterator[Any]:
         try:
             yield message.FromString(payload)
         except decode_error:
-            damage.append(f"byte {at}: is no record of W&B; it is left out")
+            damage.append(f"byte {at}: is not a record of W&B; it is left out")
 
 
 def _payloads(data: bytes, damage: list[str]) -> Iterator[tuple[int, bytes]]:
-    """Yield place and bytes of each whole record."""
+    """Yield offset and bytes of each whole record."""
     if data[: len(MAGIC)] != MAGIC:
-        damage.append(CUT_OFF if MAGIC.startswith(data) else "byte 0: is no W&B file, or of another version")
+        damage.append(CUT_OFF if MAGIC.startswith(data) else "byte 0: is not a W&B file, or of another version")
         return
     at = len(MAGIC)
     parts: list[bytes] = []
     while at < len(data):
-        left = BLOCK - at % BLOCK
-        if left < HEADER.size:
-            at += left  # the writer fills up such a rest with zeros
+        remaining = BLOCK - at % BLOCK
+        if remaining < HEADER.size:
+            at += remaining  # the writer fills up such a rest with zeros
             continue
         if at + HEADER.size > len(data):
             damage.append(f"byte {at}: {CUT_OFF}")
             return
         checksum, length, kind = HEADER.unpack_from(data, at)
         body, start = data[at + HEADER.size : at + HEADER.size + length], at
-        if length <= left - HEADER.size and len(body) < length:
+        if length <= remaining - HEADER.size and len(body) < length:
             damage.append(f"byte {at}: {CUT_OFF}")
             return
         at += HEADER.size + length
-        if length > left - HEADER.size or zlib.crc32(body, zlib.crc32(bytes([kind]))) != checksum:
+        if length > remaining - HEADER.size or zlib.crc32(body, zlib.crc32(bytes([kind]))) != checksum:
             damage.append(f"byte {start}: a checksum is wrong; the rest of its block is not read")
-            at, parts = start + left, []
+            at, parts = start + remaining, []
             continue
         if kind in (FULL, FIRST):
             parts = []
@@ -149,9 +145,9 @@ class WandBOffline:
 
     def runs(self) -> list[RunRecord]:
         """Return the runs, newest first."""
-        held, files, names = reading.open_files(SUFFIX), self._files(), self._names()
+        open_paths, files, names = reading.open_files(SUFFIX), self._files(), self._names()
         runs = (
-            (names[id], str(paths[-1]), partial(self._record, id, paths, names[id], held))
+            (names[id], str(paths[-1]), partial(self._record, id, paths, names[id], open_paths))
             for id, paths in files.items()
         )
         return newest_first(self.name, runs)
@@ -202,15 +198,11 @@ class WandBOffline:
             for project, files in projects.items()
         }
 
-    def _record(self, id: str, paths: tuple[Path, ...], name: str, held: set[str]) -> RunRecord:
+    def _record(self, id: str, paths: tuple[Path, ...], name: str, open_paths: set[str]) -> RunRecord:
         log = _read(paths)
         history = log.history()
-        summary: dict[str, Any] = log.summary | reading.last_values(history)
-        if len(history.env_steps):
-            summary |= {"updates": len(np.unique(history.step))}
-            summary |= {reading.STEPS: int(history.env_steps[-1])} if history.env_steps[-1] != reading.UNKNOWN else {}
-        summary |= {"run_id": id.rpartition("/")[2], "project": log.project}
-        running = any(str(path.resolve()) in held for path in paths)
+        summary = log.summary | reading.summary_of(history)
+        running = any(str(path.resolve()) in open_paths for path in paths)
         return RunRecord(
             id=name,
             source=self.name,
@@ -219,7 +211,7 @@ class WandBOffline:
             created=log.started or paths[0].stat().st_mtime,
             updated=paths[-1].stat().st_mtime,
             config=log.config,
-            summary=summary,
+            summary=summary | {"run_id": id.rpartition("/")[2], "project": log.project},
             tags=log.tags,
             damage=() if running and all(CUT_OFF in line for line in log.damage) else history.damage,
             notes=history.notes,
@@ -300,7 +292,7 @@ def _pairs(items: Iterable[Any]) -> Iterator[tuple[str, Any]]:
         try:
             value = float(text)
         except ValueError:
-            value = _json(text)
+            value = reading.parse_json(text)
         yield item.key or ".".join(item.nested_key), value
 
 
@@ -309,20 +301,12 @@ def _values(items: Iterable[Any]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for item in items:
         *groups, last = [item.key] if item.key else list(item.nested_key) or [""]
-        place = values
+        target = values
         for group in groups:
-            inner = place.setdefault(group, {})
-            place = inner if isinstance(inner, dict) else {}
-        place[last] = _json(item.value_json)
+            inner = target.setdefault(group, {})
+            target = inner if isinstance(inner, dict) else {}
+        target[last] = reading.parse_json(item.value_json)
     return {key: value for key, value in values.items() if not key.startswith(RESERVED)}
-
-
-def _json(text: str) -> Any:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return None if unusable_data(value) else value
 
 
 def _status(log: OfflineLog) -> Status:

@@ -103,7 +103,7 @@ def test_rows_survive_the_file_and_the_folder(tmp_path, monkeypatch):
     assert page.register(None, runs, all_runs=True)["completed"] == 1
     assert read_recorded(tmp_path / "runs.jsonl") == kept
     (tmp_path / "runs.jsonl").write_text(written(kept) + "{}\n")
-    with pytest.raises(InputError, match=r"line 2 is no row of the register"):
+    with pytest.raises(InputError, match=r"line 2 is not a row of the register"):
         read_recorded(tmp_path / "runs.jsonl")
 
 

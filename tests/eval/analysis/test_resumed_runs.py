@@ -191,7 +191,7 @@ def test_event_files_whose_step_begins_again_are_read_by_the_step_of_the_run(tmp
     history = TensorBoardFiles(tmp_path).history("one")
     assert scores(history) == [1.5] * (kept - 10) + [2.5] * 10
     assert history.env_steps.tolist() == list(range(0, on[-1] + 100, 100))
-    assert "the steps are those of time/total_timesteps" in history.notes[0]
+    assert "the steps come from time/total_timesteps" in history.notes[0]
 
 
 def test_event_files_with_a_purge_step_are_read_as_tensorboard_does(tmp_path):

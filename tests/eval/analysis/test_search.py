@@ -63,7 +63,7 @@ def test_what_an_expression_selects(text, holds):
         ("and seed", 1, "expected a name, such as status or config.seed, not 'and'"),
         ("seed = 3 and", 13, "expected a name"),
         ("seed = = 3", 8, "expected a value after =, not '='"),
-        ("  seed ! 3", 8, "'!' is no part of an expression"),
+        ("  seed ! 3", 8, "'!' is not part of an expression"),
         ("seed = 'x", 8, "the quote is not closed"),
         ("(" * 60 + "a", 52, "nested more than 50 deep"),
     ],

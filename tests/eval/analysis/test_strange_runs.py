@@ -42,7 +42,7 @@ def row_of(**values):
         (
             {"raw": b'{"env_steps": 64, "loss": ' + b"9" * 5000 + b"}\n" + row_of(loss=1)},
             1,
-            "1 lines are no JSON objects",
+            "1 lines are not JSON objects",
         ),
         ({"raw": row_of(loss=1).replace(b"}", b', "loss": 2}')}, 1, "1 objects repeat a key, first in line 1"),
         (
@@ -55,7 +55,7 @@ def row_of(**values):
             1,
             "1 rows have no whole number of env_steps",
         ),
-        ({"raw": row_of(loss=1) + b"[" * 100_000 + b"\n"}, 1, "1 lines are no JSON objects"),
+        ({"raw": row_of(loss=1) + b"[" * 100_000 + b"\n"}, 1, "1 lines are not JSON objects"),
         ({"raw": row_of(loss=1)[:-3]}, 0, "the last line is cut off"),
         ({"raw": b"\xef\xbb\xbf" + row_of(loss=1).replace(b"\n", b"\r\n")}, 1, ""),
         ({"raw": row_of(event=5) + row_of(loss=1)}, 1, ""),

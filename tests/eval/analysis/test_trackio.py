@@ -89,7 +89,7 @@ def test_damage_is_said(converted, tmp_path):
         file.execute("CREATE TABLE alerts (run_id TEXT, title TEXT, text TEXT, id INTEGER)")
         file.execute("INSERT INTO alerts SELECT run_id, 'hot', 'the machine', 1 FROM configs")
     (run,) = TrackioFiles(tmp_path).runs()
-    assert run.damage == (f"{tmp_path / 'row.db'}: row 3 is no JSON object; it is left out",)
+    assert run.damage == (f"{tmp_path / 'row.db'}: row 3 is not a JSON object; it is left out",)
     assert TrackioFiles(tmp_path).history(run.id).events[-1]["event"] == "hot: the machine"
     with sqlite3.connect(tmp_path / "row.db") as file:
         file.execute("PRAGMA user_version = 9")

@@ -86,7 +86,7 @@ def test_forced_steps_are_not_scored(constraint):
     model = llama(word_tokenizer())
     decisions = decided(model, constraint)
     batch = collate(decisions)
-    assert len(batch.place) == sum(int((decision.allowed_counts > 1).sum()) for decision in decisions)
+    assert len(batch.position) == sum(int((decision.allowed_counts > 1).sum()) for decision in decisions)
     assert torch.bincount(batch.row).min() > 1
 
 
@@ -153,7 +153,7 @@ def test_sharing_changes_neither_scores_nor_gradients(make, constraint):
     for model, share in zip(models, (False, True), strict=True):
         batch = collate(decisions, share=share)
         scores.append(score(model, batch))
-        weights = torch.arange(len(batch.place)) % 5 - 2.0
+        weights = torch.arange(len(batch.position)) % 5 - 2.0
         (weights * scores[-1].logp).sum().backward()
         tokens.append(sum(len(level.tokens) for level in batch.levels))
         assert len(batch.levels) == (3 if share else 1)

@@ -103,7 +103,7 @@ def test_a_failure_within_an_answer_is_an_error(data, kind, again):
     for read in (lambda: read_answer(data), lambda: read_answer(joined([data, DONE]))):
         with pytest.raises(EndpointError) as caught:
             read()
-        assert (caught.value.kind, caught.value.again) == (kind, again)
+        assert (caught.value.kind, caught.value.retryable) == (kind, again)
 
 
 @pytest.mark.parametrize(

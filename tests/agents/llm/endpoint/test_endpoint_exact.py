@@ -144,7 +144,7 @@ def test_a_mask_over_text_lets_through_other_spellings(structured):
     [
         ({"structured": "none"}, "restricts nothing"),
         ({"structured": "regex", "api": "chat"}, "conversation"),
-        ({"structured": "choice", "tokenizer": None}, "no tokenizer"),
+        ({"structured": "choice", "tokenizer": None}, "without a tokenizer"),
     ],
 )
 def test_what_cannot_be_exact_says_so_without_a_trial(options, reason):

@@ -33,17 +33,17 @@ def failure(fault, *, seconds=5.0, **options):
         ("half", "connection", True, "hangs up before the end"),
         ("long_length", "connection", True, "hangs up before the end"),
         ("long_status", "connection", True, "777"),
-        ("truncated", "malformed", True, "no JSON"),
+        ("truncated", "malformed", True, "invalid JSON"),
         ("not_utf8", "malformed", True, "UnicodeDecodeError"),
         ("deep", "malformed", True, "RecursionError"),
-        ("a_list", "malformed", True, "no object"),
+        ("a_list", "malformed", True, "not an object"),
         ("of_4000_digits", "malformed", True, "a number of 4000 digits; at most 20 are read"),
         ("of_9000_digits", "malformed", True, "a number of 9000 digits; at most 20 are read"),
     ],
 )
 def test_each_fault_has_its_name_and_says_whether_to_try_again(fault, kind, again, said):
     error = failure(fault)
-    assert (error.kind, error.again) == (kind, again)
+    assert (error.kind, error.retryable) == (kind, again)
     assert said in str(error)
     assert len(str(error)) < 500
 
@@ -65,7 +65,7 @@ def test_time_is_up_for_the_silent_and_for_the_slow(fault):
 def test_an_endless_answer_is_refused_before_it_is_read():
     tracemalloc.start()
     error = failure("endless", largest=100_000)
-    assert (error.kind, error.again) == ("too_large", False)
+    assert (error.kind, error.retryable) == ("too_large", False)
     assert tracemalloc.get_traced_memory()[1] < 20_000_000
     tracemalloc.stop()
 

@@ -59,8 +59,8 @@ def test_the_same_seed_waits_the_same():
 
 
 def test_the_server_may_ask_for_more_but_not_for_less():
-    assert PATIENCE.wait(0, 1, asked=9.0) == 9.0
-    assert PATIENCE.wait(3, 1, asked=0.1) >= 2.0
+    assert PATIENCE.wait(0, 1, requested=9.0) == 9.0
+    assert PATIENCE.wait(3, 1, requested=0.1) >= 2.0
 
 
 def test_passing_errors_are_tried_again_and_counted():
@@ -74,7 +74,7 @@ def test_passing_errors_are_tried_again_and_counted():
 
 
 def test_lasting_errors_are_not_tried_again():
-    trying = Trying([EndpointError("refused", "a", again=False)])
+    trying = Trying([EndpointError("refused", "a", retryable=False)])
     with pytest.raises(EndpointError):
         trying.ask()
     assert trying.counted("requests") == trying.counted("errors/refused") == 1

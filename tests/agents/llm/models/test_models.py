@@ -51,7 +51,7 @@ def test_the_released_model_is_called_tiny(folder, monkeypatch):
     monkeypatch.setattr(loading, "TINY", folder)
     assert load("tiny")[0].config.hidden_size == 32
     monkeypatch.setattr(loading, "TINY", folder.parent / "nowhere")
-    with pytest.raises(ModelError, match=r"no tiny model in .*nowhere: make one with `python train\.py"):
+    with pytest.raises(ModelError, match=r"the tiny model is missing in .*nowhere: make one with `python train\.py"):
         load("tiny")
 
 

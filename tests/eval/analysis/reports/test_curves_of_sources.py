@@ -61,7 +61,7 @@ def test_a_run_without_env_steps_is_drawn_by_update(tmp_path, monkeypatch):
     [
         (["dark-gost", "--dir", "{root}"], "did you mean dark-ghost?"),
         (["dark-ghost", "--dir", "{root}", "--source", "mlflow"], "--source 'mlflow'"),
-        (["dark-ghost", "--dir", "{root}/none"], "is no folder; give the folder that holds the runs"),
+        (["dark-ghost", "--dir", "{root}/none"], "is not a folder; give the folder that holds the runs"),
         (["dark-ghost", "--dir", "{root}", "--metrics", "rollout/rewrd"], "did you mean 'rollout/reward'?"),
     ],
 )
