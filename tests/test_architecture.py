@@ -236,7 +236,6 @@ ADAPTERS = {
     "sparring.agents.ppo.tasks.air_combat",
     "sparring.agents.ppo.tasks.diplomacy",
     "sparring.agents.ppo.tasks.dogfight",
-    "sparring.curriculum.schedule",
 }
 """Files of agents/ and curriculum/ that know a game."""
 
