@@ -42,13 +42,18 @@ def run_kind(plain: Mapping[str, Any]) -> type[RunConfig]:
     kinds = [kind for kind in run_kinds() if trainer in kind.trainers] or run_kinds()
     env_id = env.get("id") if isinstance(env, Mapping) else None
     game = GYMNASIUM
-    if isinstance(env_id, str) and (env_id.lower().startswith(OWN_PREFIX) or is_retired(env_id)):
+    if isinstance(env_id, str) and (is_game(env_id) or env_id.lower().startswith(OWN_PREFIX) or is_retired(env_id)):
         game = env_id
     elif isinstance(env, Mapping) and is_imported(env):
         return next(kind for kind in run_kinds() if kind.game == IMPORTED)  # its trainer is checked later
     elif not isinstance(env_id, str):
         return kinds[0]
     return next((kind for kind in kinds if kind.game == game), kinds[0])
+
+
+def is_game(env_id: str) -> bool:
+    """Return whether a game of this project or of another package has this id."""
+    return any(kind.game == env_id for kind in run_kinds())
 
 
 def members(section: Any, lacks: Sequence[str], prefix: str = "") -> Iterator[tuple[Field[Any], str]]:

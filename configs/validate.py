@@ -14,7 +14,7 @@ from sparring.configs import schema
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.files import CHECKPOINTS, holds
-from sparring.configs.kinds import OWN_PREFIX, bare, check_own_game, declared, run_kinds
+from sparring.configs.kinds import bare, check_own_game, declared, is_game, run_kinds
 from sparring.configs.opponents import is_code, registered
 from sparring.configs.schema import IMPORTED
 from sparring.configs.serialization import from_plain, options, to_plain
@@ -49,7 +49,7 @@ def validate(config: schema.RunConfig, *, started: bool = False) -> None:
     A `started` run may have options without effect, since it may have started before they were refused.
     """
     check_own_game(config.env.id)
-    if config.env.id.lower().startswith(OWN_PREFIX) or isinstance(config, schema.ImportedRunConfig):
+    if is_game(config.env.id) or isinstance(config, schema.ImportedRunConfig):
         _check_trainer(config)
     from_plain(to_plain(config))
     config.check()

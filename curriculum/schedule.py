@@ -5,25 +5,21 @@ randomization and events. Normally the clock advances by one an update. In a pha
 whose current bots are all beaten at the rate `success` makes the clock jump to the stage's scheduled end. Everything
 later then happens that much earlier, never later than scheduled; skipped events happen right after the jump, except
 those after the start of the very last stage, which are lost with the end of the run.
-
-Ranges of physics move linearly from one level or regime to the next: lower = (1 - f) lower0 + f lower1, upper alike.
-From none to narrow to full every level contains the one before it, so a growing fraction f only ever widens a range. A
-regime is a single point, so the ranges move away from it. Bounds of integer parameters are rounded inward, which keeps
-that order and never leaves the new level; if no whole number lies between them, both become the nearest one.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate
 
 import numpy as np
 
 from sparring.configs.schema import EventConfig, PhaseConfig, RandomizationConfig, StageConfig
 from sparring.curriculum.opponents import shares
-from sparring.envs.dogfight.rules import PARAMETERS, ranges
+from sparring.envs.game import games, load
 
 
 @dataclass(frozen=True)
@@ -187,9 +183,6 @@ def _fraction(entry: RandomizationConfig, elapsed: int) -> float:
     return min(elapsed * entry.steps // entry.over + 1, entry.steps) / entry.steps
 
 
-INTEGERS = np.array([parameter.integer for parameter in PARAMETERS])
-
-
 @dataclass(frozen=True)
 class Randomization:
     """`fraction` in [0, 1] of the way from `previous` to `level`, each a level or a regime."""
@@ -199,26 +192,24 @@ class Randomization:
     fraction: float = 1.0
 
     def ranges(self) -> np.ndarray:
-        """Return the lower and upper bound of every parameter, float32 [13, 2], in the order of `rules.PARAMETERS`."""
-        start, end = ranges(self.previous).astype(np.float64), ranges(self.level).astype(np.float64)
-        bounds = (1.0 - self.fraction) * start + self.fraction * end
-        bounds[INTEGERS] = _whole(bounds[INTEGERS])
-        return bounds.astype(np.float32)
+        """Return the lower and upper bound of every parameter of the game with these levels, float32 [K, 2]."""
+        bounds: np.ndarray = _physics()(self.previous, self.level, self.fraction)
+        return bounds
 
     @property
     def width(self) -> float:
         """Mean width of the ranges relative to those of the level full, 0 to 1; logged as a metric."""
-        sizes, full = np.diff(self.ranges().astype(np.float64)), np.diff(ranges("full").astype(np.float64))
+        if self.previous == self.level == "none":
+            return 0.0
+        sizes, full = np.diff(self.ranges().astype(np.float64)), np.diff(_physics()("full", "full", 1.0).astype(float))
         return float((sizes / full).mean())
 
     def __str__(self) -> str:
         return self.level if self.fraction == 1.0 else f"{self.previous} to {self.level} {self.fraction:.0%}"
 
 
-def _whole(bounds: np.ndarray) -> np.ndarray:
-    """Return bounds [K, 2] rounded inward to whole numbers."""
-    # The tolerance keeps whole bounds whole where interpolation left them off by rounding.
-    lower, upper = np.ceil(bounds[:, 0] - 1e-9), np.floor(bounds[:, 1] + 1e-9)
-    nearest = np.rint(bounds.mean(axis=1))
-    empty = lower > upper
-    return np.stack([np.where(empty, nearest, lower), np.where(empty, nearest, upper)], axis=1)
+@cache
+def _physics() -> Callable[[str, str, float], np.ndarray]:
+    """Return the ranges between two levels of the game whose physics can be randomized."""
+    physics: Callable[[str, str, float], np.ndarray] = load(next(game.physics for game in games() if game.physics))
+    return physics

@@ -93,8 +93,9 @@ class Game:
     """Increased when the same actions no longer lead to the same observations or rewards."""
     win: str = WIN_RATE
     """What its win rates count, in a few words."""
-    randomized: bool = False
-    """True if its physics can be randomized."""
+    physics: str = ""
+    """Bounds of its parameters between two levels, `f(previous, level, fraction)` float32 [K, 2], where its physics can
+    be randomized."""
     action_space: str = ""
     """`gymnasium.Space` of one seat's native action, made without arguments."""
     mirror: str = ""
@@ -126,6 +127,8 @@ class Game:
     """Payoff matrix of `eval/payoff.py` and `sparring.payoff`: a `GamePayoff`, its options and what plays them."""
     play: str = ""
     """Page for people of `eval/play.py` and `sparring.play`: a `BrowserGame`, its options and what serves it."""
+    speeds: str = ""
+    """What `sparring bench` measures of it, `Speed`s."""
     needs: tuple[str, ...] = ()
     """Modules of other parts without which the game is not listed."""
     text_game: str = ""

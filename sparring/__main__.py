@@ -18,10 +18,12 @@ from collections.abc import Sequence
 from importlib import import_module, metadata
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.files import naming_files, write_atomically
 from sparring.configs.core.parts import CommandPlace, parts
+from sparring.envs.game import games, load
 
 BAD_INPUT = 2
 
@@ -34,7 +36,6 @@ TRAINING = ("torch", "warp", "hydra")
 """Packages of the extra `train` whose absence tells that it is not installed."""
 SIZE = "1.3 GB with a CPU build of torch"
 CPU_BUILDS = "https://download.pytorch.org/whl/cpu"
-RELEASED = "released/dogfight_strong"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -68,10 +69,9 @@ def _run(words: list[str]) -> int:
     elif name == "watch" or (name == "play" and not options):
         _open_page(options, watching=name == "watch")
     elif name == "play" and _missing():
-        from sparring.eval.browser.dogfight.command import PageOptions
         from sparring.eval.options import parse
 
-        asked = parse(PageOptions, options)
+        asked = parse(_browser_game().page_options, options)
         _open_page([asked.opponent], watching=False, opens=not asked.no_browser)
     elif name == "install":
         return _install(options)
@@ -87,21 +87,26 @@ def _open_page(options: list[str], *, watching: bool, opens: bool = True) -> Non
     """Write the page of a policy, the released one by default, and open it in the browser."""
     if len(options) > 1:
         raise InputError(f"watch {' '.join(options)}: takes one policy: a file, a run's name, or released/NAME")
-    from sparring.eval.browser.dogfight.command import find_opponent, opponent_of_page
-    from sparring.eval.browser.dogfight.pages import static_page
     from sparring.eval.browser.server import open_browser
 
-    policy = opponent_of_page(find_opponent(options[0] if options else RELEASED))
-    path = _cache() / f"fly-{re.sub(r'[^A-Za-z0-9_.-]+', '-', policy.name)[-80:]}.html"
-    page = static_page(policy)
+    policy, page = _browser_game().page(options[0] if options else "")
+    path = _cache() / f"fly-{re.sub(r'[^A-Za-z0-9_.-]+', '-', policy)[-80:]}.html"
     with naming_files(path.parent):
         write_atomically(path, page)
     address = path.as_uri() + ("#watch" if watching else "")
     if opens and open_browser(address):
-        print(f"Opened {address} in the browser: {policy.name}, with simulator and network on one page.")
+        print(f"Opened {address} in the browser: {policy}, with simulator and network on one page.")
     else:
         where = "No browser opens from here; open this file in one" if opens else "Open this file in a browser"
         print(f"{where}, on any machine: {path}")
+
+
+def _browser_game() -> Any:
+    """Return the first game that has a page of one file. Raises `InputError` if none has."""
+    for game in games():
+        if game.play and (browser := load(game.play)).page:
+            return browser
+    raise InputError("no game here has a page of one file; play one with a server: sparring play --env GAME")
 
 
 def _cache() -> Path:

@@ -236,7 +236,6 @@ ADAPTERS = {
     "sparring.agents.ppo.tasks.air_combat",
     "sparring.agents.ppo.tasks.diplomacy",
     "sparring.agents.ppo.tasks.dogfight",
-    "sparring.curriculum.schedule",
 }
 """Files of agents/ and curriculum/ that know a game."""
 
@@ -289,7 +288,7 @@ CEILINGS = {
     "runs": 9_331,
 }
 """Lines. The core's ceiling only falls; a part's is raised only by a commit that names its new capability."""
-DELETABLE = ("air_combat", "chess", "diplomacy")
+DELETABLE = ("air_combat", "chess", "diplomacy", "language", "runs")
 """Parts without which the rest works as it is; the others follow as the recorded imports go."""
 USE = """\
 import contextlib, io, runpy, sys
@@ -308,6 +307,11 @@ small = "+run=bots_only scale=0.001 max_updates=2 name=x threads=1 device=cpu lo
 call(train, small.split())
 call(evaluate, "--ckpt x --opponents ace --games 2 --quiet".split())
 """
+REFUSED = {
+    "language": ["+run=diplomacy_quickstart"],
+    "runs": ["+sweep=stability_ablation", "+run=quickstart --multirun seed=1,2"],
+}
+"""Command lines of `train.py` that need a part; without it each is refused in one line."""
 
 
 @pytest.fixture(scope="module")
@@ -362,10 +366,19 @@ def test_the_rest_trains_and_evaluates_when_parts_are_deleted(parts, tmp_path):
     copy_working_tree(ROOT, tmp_path)
     assert delete(parts, tmp_path) > 20
     env = os.environ | {"PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", USE], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
-    )
+
+    def run(*words):
+        return subprocess.run(
+            [sys.executable, *words], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+        )
+
+    done = run("-c", USE)
     assert done.returncode == 0, done.stderr
+    for words in (words for part in parts for words in REFUSED.get(part, ())):
+        refused = run("train.py", *words.split())
+        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1), refused.stderr
+    told = run("train.py", "--help", "all").stdout
+    assert ("+sweep=" in told, "model.lora_rank" in told) == ("runs" not in parts, "language" not in parts)
 
 
 @pytest.mark.parametrize(

@@ -281,7 +281,7 @@ class PPOTrainer:
     @property
     def _randomized(self) -> bool:
         """True if this game has physics that a plan can randomize."""
-        return self.game is not None and self.game.randomized
+        return self.game is not None and bool(self.game.physics)
 
     def _prepare(self) -> None:
         """Apply the plan's events, then set up the game."""

@@ -26,6 +26,7 @@ GAME = Game(
     action_space="sparring.envs.diplomacy.interfaces.slots:choice_space",
     policy_loader="sparring.agents.opponents.diplomacy:load_observing_policy",
     evaluation="sparring.eval.diplomacy.command:EVALUATION",
+    speeds="sparring.eval.diplomacy.speed:SPEEDS",
     play="sparring.eval.browser.diplomacy.command:BROWSER",
     open_player="sparring.agents.opponents.diplomacy:open_player",
     built_players=(

@@ -22,7 +22,7 @@ GAME = Game(
     vector_env="sparring.envs.dogfight.interfaces.vector_env:DogfightVectorEnv",
     parallel_env="sparring.envs.dogfight.interfaces.parallel_env:DogfightParallelEnv",
     version=VERSION,
-    randomized=True,
+    physics="sparring.envs.dogfight.rules:ranges_between",
     action_space="sparring.envs.dogfight.interfaces.spaces:action_space",
     mirror="sparring.envs.dogfight.mirror:Mirror",
     array_mirror="sparring.envs.dogfight.rules:ArrayMirror",
@@ -34,5 +34,6 @@ GAME = Game(
     open_player="sparring.agents.opponents.dogfight.load:open_player",
     policy_loader="sparring.agents.opponents.dogfight.load:load_observing_policy",
     evaluation="sparring.eval.dogfight.command:EVALUATION",
+    speeds="sparring.eval.dogfight.speed:SPEEDS",
     play="sparring.eval.browser.dogfight.command:BROWSER",
 )

@@ -143,6 +143,32 @@ def ranges(name: str) -> np.ndarray:
     return np.stack([point, point], axis=1)
 
 
+INTEGERS = np.array([parameter.integer for parameter in PARAMETERS])
+
+
+def ranges_between(previous: str, level: str, fraction: float) -> np.ndarray:
+    """Return the bounds of every parameter `fraction` of the way from one level or regime to another, float32 [13, 2].
+
+    Ranges move linearly: lower = (1 - f) lower0 + f lower1, upper alike. From none to narrow to full every level
+    contains the one before it, so a growing fraction f only ever widens a range. A regime is a single point, so the
+    ranges move away from it. Bounds of integer parameters are rounded inward, which keeps that order and never leaves
+    the new level; if no whole number lies between them, both become the nearest one.
+    """
+    start, end = ranges(previous).astype(np.float64), ranges(level).astype(np.float64)
+    bounds = (1.0 - fraction) * start + fraction * end
+    bounds[INTEGERS] = _whole(bounds[INTEGERS])
+    return bounds.astype(np.float32)
+
+
+def _whole(bounds: np.ndarray) -> np.ndarray:
+    """Return bounds [K, 2] rounded inward to whole numbers."""
+    # The tolerance keeps whole bounds whole where interpolation left them off by rounding.
+    lower, upper = np.ceil(bounds[:, 0] - 1e-9), np.floor(bounds[:, 1] + 1e-9)
+    nearest = np.rint(bounds.mean(axis=1))
+    empty = lower > upper
+    return np.stack([np.where(empty, nearest, lower), np.where(empty, nearest, upper)], axis=1)
+
+
 def bot_id(name: str) -> int:
     """Return the id of a scripted opponent; raises `UnknownNameError` with the choices and the nearest match."""
     return BOTS.index(choose("bot", name, BOTS))

@@ -122,12 +122,26 @@ class ServerOptions(CommandOptions):
     """Print only the address, and errors."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class PageOptions(CommandOptions):
+    """Options of `sparring play` without the extra `train`: the page holds the opponent, and there is no server."""
+
+    opponent: str = argument("")
+    """The policy on the page."""
+    no_browser: bool = argument(False)
+    """Print the name of the page without opening it."""
+
+
 @dataclass(frozen=True)
 class BrowserGame:
     """How a game is played in the browser: its options, and what serves it."""
 
     options: type[ServerOptions]
     play: Callable[[Any], None]
+    page: Callable[[str], tuple[str, str]] | None = None
+    """Function of a policy's name that returns its short name and a page of one file with it, without torch."""
+    page_options: type[PageOptions] | None = None
+    """Options of the page for `sparring play`, where there is one."""
 
 
 HOST = "127.0.0.1"

@@ -14,9 +14,17 @@ from sparring.configs.core.files import write_atomically
 from sparring.envs.dogfight import GAME
 from sparring.envs.dogfight.rules import RULES
 from sparring.eval.browser.flying import known_opponents
-from sparring.eval.browser.server import AFTER_EXAMPLES, SCRIPT, BrowserGame, HostedGame, ServerOptions, serve_game
+from sparring.eval.browser.server import (
+    AFTER_EXAMPLES,
+    SCRIPT,
+    BrowserGame,
+    HostedGame,
+    PageOptions,
+    ServerOptions,
+    serve_game,
+)
 from sparring.eval.command import make_folders, use_machine, write_asked
-from sparring.eval.options import CommandOptions, CommandText, argument, check_page
+from sparring.eval.options import CommandText, argument, check_page
 
 if TYPE_CHECKING:
     from sparring.agents.opponents.dogfight.load import Entrant
@@ -59,8 +67,8 @@ class DogfightPlayOptions(ServerOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PageOptions(CommandOptions):
-    """Options of `sparring play` without the extra `train`: the page holds the opponent, and there is no server."""
+class DogfightPageOptions(PageOptions):
+    """Options of `sparring play` without the extra `train`."""
 
     TEXT = CommandText(
         SCRIPT,
@@ -69,8 +77,6 @@ class PageOptions(CommandOptions):
     )
     opponent: str = argument(DEFAULT_OPPONENT, metavar="O")
     """A released policy, as released/dogfight_quickstart, a path (.pt), or a run's name."""
-    no_browser: bool = argument(False)
-    """Print the name of the page without opening it."""
 
 
 def find_opponent(name: str) -> Player:
@@ -98,6 +104,14 @@ def opponent_of_page(opponent: Player) -> ArrayActor:
     if opponent.suffix != ".pt":
         raise InputError(f"{name}: is no network of this project, which a page needs; give a checkpoint (.pt)")
     return read_actor(opponent, name)
+
+
+def page(name: str) -> tuple[str, str]:
+    """Return the short name of a policy, by default the released one, and its page of one file. Raises `InputError`."""
+    from sparring.eval.browser.dogfight.pages import static_page
+
+    policy = opponent_of_page(find_opponent(name or DEFAULT_OPPONENT))
+    return policy.name, static_page(policy)
 
 
 def play(options: DogfightPlayOptions) -> None:
@@ -129,4 +143,4 @@ def _stage(options: DogfightPlayOptions, opponent: Player) -> HostedGame:
     )
 
 
-BROWSER = BrowserGame(DogfightPlayOptions, play)
+BROWSER = BrowserGame(DogfightPlayOptions, play, page, DogfightPageOptions)
