@@ -34,6 +34,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from sparring.agents.distributed.processes import ShardedGenerator, draw
+from sparring.agents.policies.memory import Sequences
 from sparring.configs.schema import NetworkConfig
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": partial(nn.ReLU, inplace=True), "tanh": nn.Tanh}
@@ -147,6 +148,23 @@ class ActorCritic(nn.Module):
             chosen = choose(choice, deterministic=deterministic, generator=generator)
             actions, log_prob = torch.cat([actions, chosen], dim=-1), log_prob + choice_log_probability(choice, chosen)
         return actions, log_prob
+
+    @torch.no_grad()
+    def step(
+        self,
+        obs: Tensor,
+        memory: Tensor,
+        *,
+        deterministic: bool = False,
+        generator: torch.Generator | ShardedGenerator | None = None,
+        critic: bool = True,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what `act` does, and the memory [B, M] after it, from the memory [B, M] before, here of no columns."""
+        return *self.act(obs, deterministic=deterministic, generator=generator), memory
+
+    def values(self, sequences: Sequences, final_obs: Tensor, final_rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the values of all decisions of sequences, and of observations after some of them."""
+        raise NotImplementedError
 
     @torch.no_grad()
     def draw_noise(self, count: int, generator: torch.Generator | ShardedGenerator | None) -> Tensor:

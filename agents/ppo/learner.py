@@ -26,25 +26,24 @@ import torch
 from torch import Tensor
 from torch.nn.utils import get_total_norm
 
-from sparring.agents.distributed.processes import ALONE, ParallelHalves, Processes, Shard, restore_generator
+from sparring.agents.distributed.processes import ALONE, ParallelHalves, Processes, restore_generator
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.memory import Sequences
 from sparring.agents.policies.seat_network import SeatNetwork
 from sparring.agents.ppo.captured import Captured
-from sparring.agents.ppo.losses import Magnet, explained_variance, surrogate, value_loss
-from sparring.agents.ppo.rollout import (
+from sparring.agents.ppo.losses import (
     Joint,
-    KeyedJoint,
+    Magnet,
     Minibatch,
-    Rollout,
     Samples,
+    explained_variance,
     gathered,
-    minibatches,
     orders,
     parts,
+    surrogate,
+    value_loss,
 )
-from sparring.agents.ppo.seat_rollout import LaneEnv, SeatRollout, SequenceSamples
-from sparring.agents.ppo.tasks.task import TrainingEnv
+from sparring.agents.ppo.rollout import BatchEnv, Rollout, SequenceSamples
 from sparring.agents.run.fidelity import first_cpu
 from sparring.configs.core.errors import ConfigError, choose
 from sparring.configs.core.tensor_file import check_optimizer, check_tensors
@@ -65,7 +64,7 @@ class PPOLearner:
     """The PPO update of `network`, with its optimizer, the shuffling of samples, and the precision.
 
     `seed` seeds the shuffling. With `threads` > 1 on a CPU, actor and critic are trained in parallel. With several
-    `processes`, each has the samples of the matches in its `share`, and all have the same seed and weights.
+    `processes`, each has samples of its own, and all have the same seed and weights.
     """
 
     def __init__(
@@ -77,10 +76,9 @@ class PPOLearner:
         seed: int,
         threads: int = 1,
         processes: Processes = ALONE,
-        share: Shard | None = None,
     ) -> None:
         device = network.log_std.device
-        self._processes, self._share = processes, share
+        self._processes = processes
         self.network, self.config, self.autocast = network, config, autocast
         self.optimizer = adam(network, config.learning_rate)
         # All gradients in one tensor, of which the parameters' are views: norm, clip and sum take one operation each.
@@ -96,29 +94,22 @@ class PPOLearner:
         self._graphs: dict[tuple[object, ...], Captured[Tensor]] = {}
         self._piece = max(1, PIECE_BYTES // (4 * network.config.hidden)) if device.type == "cpu" else sys.maxsize
 
-    def new_rollout(self, env: TrainingEnv, steps: int) -> Rollout | SeatRollout:
+    def new_rollout(self, env: BatchEnv, steps: int) -> Rollout:
         """Create the storage for `steps` steps of an environment."""
-        if isinstance(self.network, SeatNetwork):
-            return SeatRollout(self.network, steps, cast(LaneEnv, env), sequence_length=self.config.sequence_length)
-        return Rollout.of(
-            self.network, steps, env.num_envs, longest_episode=env.longest_episode, capture=self.config.capture
-        )
+        config = self.config
+        return Rollout(self.network, steps, env, sequence_length=config.sequence_length, capture=config.capture)
 
-    def finish(self, rollout: Rollout | SeatRollout, number: int) -> None:
+    def finish(self, rollout: Rollout, number: int) -> None:
         """Compute a rollout's values, advantages and returns, in the precision of update `number`."""
-        gamma, lam = self.config.gamma, self.config.gae_lambda
-        if isinstance(rollout, SeatRollout):
-            rollout.finish(partial(self._seat_values, number=number), gamma, lam)
-        else:
-            rollout.finish(partial(self.values, number=number), gamma, lam)
+        rollout.finish(partial(self._judge, number=number), self.config.gamma, self.config.gae_lambda)
 
     def values(self, obs: Tensor, number: int) -> Tensor:
-        """Return V(s) [T, N] of obs [T, N, D] in the precision of update `number`, half of it in the second thread."""
-        chunks = obs.flatten(0, 1).split(VALUE_CHUNK)
+        """Return V(s) [...] of obs [..., D] in the precision of update `number`, half of it in the second thread."""
+        chunks = obs.flatten(0, -2).split(VALUE_CHUNK)
         middle = len(chunks) // 2
         halves = [partial(self._values, part, number) for part in (chunks[:middle], chunks[middle:])]
         first, second = self._halves.both(*halves)
-        return torch.cat(first + second).view(obs.shape[:2])
+        return torch.cat(first + second).view(obs.shape[:-1])
 
     def update(
         self,
@@ -132,9 +123,8 @@ class PPOLearner:
         """Train the network on `samples` and return the `train/...` metrics.
 
         `number` counts updates from 0 and selects the precision; `learning_rate` and `entropy_coefficient` are this
-        update's, already annealed. `key` orders the samples of processes that have different numbers of them. A step
-        whose loss or gradient is not finite is skipped and counted. The means are over the other steps, and 0 if there
-        are none.
+        update's, already annealed. `key` orders the samples of all processes, None of a single one. A step whose loss
+        or gradient is not finite is skipped and counted. The means are over the other steps, and 0 if there are none.
         """
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
@@ -143,19 +133,12 @@ class PPOLearner:
         if self.magnet:
             self.magnet.begin()
         rows, steps, tried, skipped, kl_stop, kl_max = [], 0, 0, 0, False, 0.0
-        share, processes = self._share, self._processes
-        joint: Joint | KeyedJoint | None = None
-        if isinstance(samples, SequenceSamples):
-            gradients = self._gradients(samples.minibatches(self.config, self.shuffle), number, entropy_coefficient)
-        elif self._captures and (share is None or share.whole):
+        processes = self._processes
+        joint = None if key is None else Joint.gather(samples, key, processes)
+        if self._captures and joint is None and isinstance(samples, Samples):
             gradients = self._captured_gradients(samples, number, entropy_coefficient)
         else:
-            if share is not None and not share.whole:
-                if key is None:
-                    joint = Joint.gather(samples, share, processes)
-                else:
-                    joint = KeyedJoint.gather(samples, key, processes)
-            batches = minibatches(samples, self.config, self.shuffle, joint)
+            batches = samples.minibatches(self.config, self.shuffle, joint)
             gradients = self._gradients(batches, number, entropy_coefficient)
         for measured in gradients:
             tried += 1
@@ -227,12 +210,14 @@ class PPOLearner:
         self._halves.close()
 
     @torch.no_grad()
-    def _seat_values(
-        self, sequences: Sequences, final_obs: Tensor, final_rows: Tensor, *, number: int
+    def _judge(
+        self, obs: Tensor | Sequences, final_obs: Tensor, final_rows: Tensor, *, number: int
     ) -> tuple[Tensor, Tensor]:
-        assert isinstance(self.network, SeatNetwork)
+        """See `rollout.Critic`."""
+        if isinstance(obs, Tensor):
+            return self.values(obs, number), self.values(final_obs, number)
         with self.autocast.context(number):
-            return self.network.values(sequences, final_obs, final_rows)
+            return self.network.values(obs, final_obs, final_rows)
 
     @torch.no_grad()
     def _values(self, chunks: Sequence[Tensor], number: int) -> list[Tensor]:
@@ -379,7 +364,7 @@ def adam(network: ActorCritic, learning_rate: float) -> torch.optim.Adam:
 
 def _metrics(
     network: ActorCritic,
-    samples: Samples | SequenceSamples | Joint | KeyedJoint,
+    samples: Samples | SequenceSamples | Joint,
     rows: list[Tensor],
     counts: dict[str, float],
 ) -> dict[str, float]:

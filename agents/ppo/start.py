@@ -26,7 +26,6 @@ from sparring.agents.policies.policy import told_apart
 from sparring.agents.policies.seat_network import SeatNetwork
 from sparring.agents.ppo.learner import Autocast, PPOLearner
 from sparring.agents.ppo.rollout import Rollout
-from sparring.agents.ppo.seat_rollout import SeatRollout
 from sparring.agents.ppo.tasks.task import SEEDS, TrainingEnv, make_task
 from sparring.agents.run.fidelity import minibatch_sha256
 from sparring.agents.run.preflight import initial_policy
@@ -37,7 +36,7 @@ FEWEST_STEPS = 16
 
 
 def estimate_seconds(
-    config: PPORunConfig, network: ActorCritic, rollout: Rollout | SeatRollout, *, updates: int, threads: int
+    config: PPORunConfig, network: ActorCritic, rollout: Rollout, *, updates: int, threads: int
 ) -> float:
     """Estimate the total time of `updates`, in seconds; `rollout` has the shape of this process's rollout."""
     device, matches, ppo = network.log_std.device, rollout.num_envs, config.ppo

@@ -47,6 +47,7 @@ class GymnasiumEnvs:
     """
 
     unsaved = "Gymnasium's environments cannot be saved, so episodes start again"
+    rows = None
 
     def __init__(
         self,
@@ -60,7 +61,7 @@ class GymnasiumEnvs:
     ) -> None:
         env, self.device, self._processes = config.env, device, processes
         self.share = processes.share(env.num_envs)
-        n = self.num_envs = self.share.count
+        n = self.num_envs = self.lanes = self.share.count
         self.copies = make_copies(env.id, n, vector=env.vector, render_mode=render_mode)
         self.envs, self._flat = self.copies.envs, self.copies.flat
         self.observation_space, self.action_space = self.copies.observation_space, self.copies.action_space
