@@ -184,7 +184,7 @@ class OrderNetwork(nn.Module):
 
     goals: Tensor
     reach: Tensor
-    continuous = binary = categorical = 0
+    continuous = binary = categorical = memory_size = 0
     action_size = SLOTS
 
     def __init__(self, config: NetworkConfig, *, seed: int = 0) -> None:
