@@ -27,9 +27,8 @@ from torch import Tensor
 from torch.nn.utils import get_total_norm
 
 from sparring.agents.distributed.processes import ALONE, ParallelHalves, Processes, restore_generator
-from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.memory import Sequences
-from sparring.agents.policies.seat_network import SeatNetwork
+from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.ppo.captured import Captured
 from sparring.agents.ppo.losses import (
     Joint,
@@ -69,7 +68,7 @@ class PPOLearner:
 
     def __init__(
         self,
-        network: ActorCritic,
+        network: PolicyNetwork,
         config: PPOConfig,
         autocast: Autocast,
         *,
@@ -320,14 +319,14 @@ def _in_order(policy: tuple[Tensor, ...], loss_v: Tensor) -> Tensor:
     return torch.stack([loss, loss_v, *others])
 
 
-def open_magnet(network: ActorCritic, config: PPOConfig) -> Magnet:
+def open_magnet(network: PolicyNetwork, config: PPOConfig) -> Magnet:
     """Return the magnet of a run that has a coefficient above 0; raises `ConfigError` where it has no use."""
     options = {key: getattr(config, key) for key in ("magnet_coefficient", "proximal_coefficient")}
     used = next(f"ppo.{key}={value}" for key, value in options.items() if value)
-    if isinstance(network, SeatNetwork) and (not network.categorical or network.continuous + network.binary):
+    if network.uniform_play is None:
         fix = "is for seats whose actions are choices, and for networks without masks and memory; use 0"
         raise ConfigError(f"{used}: {fix}")
-    if not isinstance(network, SeatNetwork) and config.magnet_coefficient and not config.magnet_rate:
+    if not network.uniform_play and config.magnet_coefficient and not config.magnet_rate:
         fix = "there is no uniform play of numbers to be the magnet; use above 0, or ppo.magnet_coefficient=0"
         raise ConfigError(f"ppo.magnet_rate=0.0: {fix}")
     return Magnet(network, config)
@@ -355,7 +354,7 @@ class EagerAdam(torch.optim.Adam):
     load_state_dict = unwrap(torch.optim.Optimizer.load_state_dict)
 
 
-def adam(network: ActorCritic, learning_rate: float) -> torch.optim.Adam:
+def adam(network: PolicyNetwork, learning_rate: float) -> torch.optim.Adam:
     """Create the optimizer of all weights of `network`, fused where torch supports it."""
     fused = network.log_std.device.type in ("cpu", "cuda")
     # eps 1e-5, torch's is 1e-8: bounds the step lr / eps of weights whose gradient is almost 0, as in OpenAI Baselines.
@@ -363,7 +362,7 @@ def adam(network: ActorCritic, learning_rate: float) -> torch.optim.Adam:
 
 
 def _metrics(
-    network: ActorCritic,
+    network: PolicyNetwork,
     samples: Samples | SequenceSamples | Joint,
     rows: list[Tensor],
     counts: dict[str, float],

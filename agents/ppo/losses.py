@@ -18,16 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import deepcopy
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from sparring.agents.distributed.processes import Processes
-from sparring.agents.policies.actor_critic import ActorCritic, ActorOutput
 from sparring.agents.policies.memory import Sequences
-from sparring.agents.policies.seat_network import SeatNetwork
+from sparring.agents.policies.networks import PolicyNetwork
 from sparring.configs.schema import PPOConfig
 
 
@@ -246,7 +245,7 @@ class Magnet:
     have no uniform play, so there the magnet is a copy.
     """
 
-    def __init__(self, network: ActorCritic, config: PPOConfig) -> None:
+    def __init__(self, network: PolicyNetwork, config: PPOConfig) -> None:
         self.network = network
         self.pull, self.rate, self.hold = config.magnet_coefficient, config.magnet_rate, config.proximal_coefficient
         self._copy = _frozen(network) if self.pull and self.rate else None
@@ -261,11 +260,8 @@ class Magnet:
 
     def evaluate(self, obs: Tensor | Sequences, actions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return log pi(a | s), the entropy of pi(. | s), and a KL(pi, rho) + b KL(pi, pi_old), [n] each."""
-        if not isinstance(self.network, SeatNetwork):
-            rows = cast(Tensor, obs)  # sequences are of seat networks
-            return self.network.evaluate_near(rows, actions, self._targets(rows))
-        log_prob, entropy, expected = self.network.evaluate_with(obs, actions, self._scores(self.network, obs))
-        return log_prob, entropy, -expected - (self.pull + self.hold) * entropy
+        targets = [(weight, other) for weight, other in ((self.pull, self._copy), (self.hold, self._old)) if weight]
+        return self.network.evaluate_near(obs, actions, targets)
 
     def record(self, penalty: Tensor) -> None:
         """Count the mean penalty of a minibatch, or of a piece of it, for `metrics`."""
@@ -289,24 +285,6 @@ class Magnet:
         if self._copy is not None:
             self._copy.load_state_dict(state)
 
-    @torch.no_grad()
-    def _targets(self, obs: Tensor) -> list[tuple[float, ActorOutput]]:
-        """Return weight and distributions of both terms."""
-        pairs = ((self.pull, self._copy), (self.hold, self._old))
-        return [(weight, copy.answer(obs)) for weight, copy in pairs if copy is not None]
 
-    @torch.no_grad()
-    def _scores(self, network: SeatNetwork, obs: Tensor | Sequences) -> list[Tensor]:
-        """Return a log rho + b log pi_old of every choice, [n, K_i]."""
-        parts = []
-        if self.pull:
-            magnet = self._copy or network
-            logs = magnet.log_probabilities(obs, uniform=self._copy is None)
-            parts.append([self.pull * one for one in logs])
-        if self._old is not None:
-            parts.append([self.hold * one for one in self._old.log_probabilities(obs)])
-        return [sum(terms[1:], start=terms[0]) for terms in zip(*parts, strict=True)]
-
-
-def _frozen(network: ActorCritic) -> Any:
+def _frozen(network: PolicyNetwork) -> PolicyNetwork:
     return deepcopy(network).requires_grad_(False)

@@ -34,8 +34,8 @@ import torch
 from torch import Tensor
 
 from sparring.agents.distributed.processes import Shard, ShardedGenerator
-from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.memory import Sequences
+from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.ppo.captured import Captured
 from sparring.agents.ppo.losses import Joint, Minibatch, Samples, normalize, parts
 from sparring.configs.core.errors import ConfigError
@@ -89,7 +89,7 @@ class Rollout:
     """
 
     def __init__(
-        self, network: ActorCritic, steps: int, env: BatchEnv, *, sequence_length: int = 1, capture: bool = False
+        self, network: PolicyNetwork, steps: int, env: BatchEnv, *, sequence_length: int = 1, capture: bool = False
     ) -> None:
         T, L, device = steps, env.lanes, env.obs.device
         self.gaps, self.recurrent = env.rows is not None, network.memory_size > 0
@@ -122,7 +122,7 @@ class Rollout:
     def collect(
         self,
         env: BatchEnv,
-        network: ActorCritic,
+        network: PolicyNetwork,
         generator: torch.Generator | ShardedGenerator,
         *,
         hold: int = 0,
@@ -157,7 +157,7 @@ class Rollout:
             self._find_complete(lanes)
         self._check_truncations()
 
-    def _capture(self, act: Act, network: ActorCritic, generator: torch.Generator) -> Act:
+    def _capture(self, act: Act, network: PolicyNetwork, generator: torch.Generator) -> Act:
         """Return `act` as a CUDA graph, recorded once for a network, a generator and a precision."""
         key = (network, generator, torch.is_autocast_enabled(self.device.type))
         if key not in self._graphs:
@@ -185,7 +185,7 @@ class Rollout:
     def _step(
         self,
         env: BatchEnv,
-        network: ActorCritic,
+        network: PolicyNetwork,
         generator: torch.Generator | ShardedGenerator,
         lanes: Index,
         place: Index,

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from sparring.agents.distributed.processes import ALONE, Processes
-from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.ppo.tasks.copies import CopiesStep, make_copies
 from sparring.agents.ppo.tasks.task import Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
@@ -239,7 +239,7 @@ class GymnasiumTask:
     def open(self, folder: RunFolder, alert: Callable[[str], None], film: Film) -> None:
         """Do nothing: the task has no files."""
 
-    def prepare(self, plan: TrainingPlan, network: ActorCritic) -> None:
+    def prepare(self, plan: TrainingPlan, network: PolicyNetwork) -> None:
         """Do nothing: there is nothing to set up."""
 
     def results(self, plan: TrainingPlan) -> dict[str, float]:
@@ -254,7 +254,7 @@ class GymnasiumTask:
             metrics["rollout/recent_return"] = float(np.mean(self._recent))
         return metrics
 
-    def evaluate(self, plan: TrainingPlan, network: ActorCritic) -> tuple[dict[str, float], bool]:
+    def evaluate(self, plan: TrainingPlan, network: PolicyNetwork) -> tuple[dict[str, float], bool]:
         """Return no metrics: there are no evaluations."""
         return {}, False
 
