@@ -132,17 +132,9 @@ class PPOLearner:
         if self.magnet:
             self.magnet.begin()
         rows, steps, tried, skipped, kl_stop, kl_max = [], 0, 0, 0, False, 0.0
-        processes = self._processes
-        joint = None if key is None else Joint.gather(samples, key, processes)
-        if self._captures and joint is None and isinstance(samples, Samples):
-            gradients = self._captured_gradients(samples, number, entropy_coefficient)
-        else:
-            batches = samples.minibatches(self.config, self.shuffle, joint)
-            gradients = self._gradients(batches, number, entropy_coefficient)
-        for measured in gradients:
+        joint = None if key is None else Joint.gather(samples, key, self._processes)
+        for measured in self._gradients(samples, joint, number, entropy_coefficient):
             tried += 1
-            if joint is not None:
-                measured = self._add_up(measured)
             norm = self._gradient_norm()
             row = torch.cat([measured, norm.unsqueeze(0)])
             reached, finite = torch.stack([row[KL], row.isfinite().all()]).tolist()  # the only device synchronization
@@ -161,12 +153,7 @@ class PPOLearner:
         counts = {"kl_max": kl_max, "kl_stop": float(kl_stop), "skipped_steps": float(skipped)}
         judged = joint or samples
         counts["epochs_completed"] = steps / parts(len(judged.returns), self.config)
-        metrics = _metrics(self.network, judged, rows, counts)
-        if self.magnet:
-            followed = self.magnet.follow(tried)  # of this process's part of every minibatch
-            penalties = [mean * processes.size for mean in processes.means(list(followed.values()))]
-            metrics |= dict(zip(followed, penalties, strict=True))
-        return metrics
+        return _metrics(self.network, judged, rows, counts) | self._follow(tried)
 
     def reset_log_std(self, log_std: float) -> None:
         """Reset `log_std` and its optimizer state, which belongs to the old value."""
@@ -223,34 +210,48 @@ class PPOLearner:
         with self.autocast.context(number):
             return [self.network.value(chunk) for chunk in chunks]
 
-    def _gradients(self, batches: Iterator[Minibatch], number: int, entropy_coefficient: float) -> Iterator[Tensor]:
-        """Set the gradient to that of each minibatch in turn; yield the statistics without the norm."""
+    def _gradients(
+        self, samples: Samples | SequenceSamples, joint: Joint | None, number: int, entropy_coefficient: float
+    ) -> Iterator[Tensor]:
+        """Set the gradient to that of each minibatch of all processes in turn; yield the statistics without the norm.
+
+        With CUDA graphs, one for each size of a minibatch, the yielded tensor is overwritten.
+        """
+        if self._captures and joint is None and isinstance(samples, Samples):
+            coefficient = samples.value.new_tensor(entropy_coefficient)
+            for _, chunks in orders(len(samples.value), self.config, self.shuffle):
+                for rows in chunks:
+                    yield self._captured(samples, len(rows), number)(rows, coefficient)
+            return
+        batches = samples.minibatches(self.config, self.shuffle, joint)
         following = next(batches, None)
         while (batch := following) is not None:
-            self._gradient.zero_()
-            policy, (loss_v, following) = self._halves.both(
-                partial(self._policy_gradient, batch, number, entropy_coefficient),
-                partial(self._value_gradient, batch, number, batches),
-            )
-            yield _in_order(policy, loss_v)
+            measured, following = self._gradient_of(batch, batches, number, entropy_coefficient)
+            yield measured if joint is None else self._add_up(measured)
 
-    def _captured_gradients(self, samples: Samples, number: int, entropy_coefficient: float) -> Iterator[Tensor]:
-        """Do the same by CUDA graphs, one for each size of a minibatch; the yielded tensor is overwritten."""
-        coefficient = samples.value.new_tensor(entropy_coefficient)
-        places = tuple(tensor.data_ptr() for tensor in samples)
+    def _gradient_of(
+        self, batch: Minibatch, batches: Iterator[Minibatch], number: int, entropy_coefficient: float | Tensor
+    ) -> tuple[Tensor, Minibatch | None]:
+        """Set the gradient to that of a minibatch; return the statistics without the norm, and the next minibatch."""
+        self._gradient.zero_()
+        policy, (loss_v, following) = self._halves.both(
+            partial(self._policy_gradient, batch, number, entropy_coefficient),
+            partial(self._value_gradient, batch, number, batches),
+        )
+        loss, *others = policy
+        return torch.stack([loss, loss_v, *others]), following
 
-        def gradient(rows: Tensor, coefficient: Tensor) -> Tensor:
-            batch = gathered(samples, rows)
-            self._gradient.zero_()
-            policy = self._policy_gradient(batch, number, coefficient)
-            return _in_order(policy, self._value_gradient(batch, number, iter(()))[0])
+    def _captured(self, samples: Samples, size: int, number: int) -> Captured[Tensor]:
+        """Return the graph of the gradient of `size` samples by their rows, recorded once for a precision."""
+        key = (size, self.autocast.active(number), tuple(tensor.data_ptr() for tensor in samples))
+        if key not in self._graphs:
 
-        for _, chunks in orders(len(samples.value), self.config, self.shuffle):
-            for rows in chunks:
-                key = (len(rows), self.autocast.active(number), places)
-                if key not in self._graphs:
-                    self._graphs[key] = Captured(gradient, rows, coefficient)
-                yield self._graphs[key](rows, coefficient)
+            def gradient(rows: Tensor, coefficient: Tensor) -> Tensor:
+                return self._gradient_of(gathered(samples, rows), iter(()), number, coefficient)[0]
+
+            inputs = torch.arange(size, device=samples.value.device), samples.value.new_zeros(())
+            self._graphs[key] = Captured(gradient, *inputs)
+        return self._graphs[key]
 
     def _policy_gradient(
         self, batch: Minibatch, number: int, entropy_coefficient: float | Tensor
@@ -300,6 +301,12 @@ class PPOLearner:
         measured[LARGEST] = largest.max()
         return measured
 
+    def _follow(self, minibatches: int) -> dict[str, float]:
+        """Move the magnet, if there is one; return the penalties of this process's part of every minibatch, summed."""
+        followed = self.magnet.follow(minibatches) if self.magnet else {}
+        means = self._processes.means(list(followed.values())) if followed else []
+        return {name: mean * self._processes.size for name, mean in zip(followed, means, strict=True)}
+
     def _gradient_norm(self) -> Tensor:
         """Return the norm of the gradient of both halves, before clipping."""
         self.autocast.scaler.unscale_(self.optimizer)
@@ -311,12 +318,6 @@ class PPOLearner:
         self.autocast.scaler.step(self.optimizer)
         self.autocast.scaler.update()
         self.network.clamp_log_std()
-
-
-def _in_order(policy: tuple[Tensor, ...], loss_v: Tensor) -> Tensor:
-    """Return `STATISTICS` without the norm as one tensor."""
-    loss, *others = policy
-    return torch.stack([loss, loss_v, *others])
 
 
 def open_magnet(network: PolicyNetwork, config: PPOConfig) -> Magnet:
