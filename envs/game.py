@@ -104,8 +104,8 @@ class Game:
     """The same on arrays of NumPy, for policies that play without torch."""
     contract_keys: tuple[str, ...] = ()
     """Keys of its policies' contracts, in addition to ids and sizes."""
-    network_shape: str = ""
-    """Shape of its own network for a `NetworkConfig`; empty if it uses the common network."""
+    network: str = ""
+    """Family of its own networks, a `NetworkFamily`; empty if it uses the common network."""
     export: str = ""
     """ONNX export `(checkpoint, path, *, free)` of its policies, returns the difference; empty: the common one."""
     foreign_policies: bool = False

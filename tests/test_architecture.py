@@ -278,12 +278,12 @@ RECORDED = ROOT / "tests" / "part_imports.txt"
 """Imports from the core into parts, and between parts other than `ARROWS`; a line may leave, none may come."""
 ARROWS = {("diplomacy", "language"), ("chess", "language")}
 CEILINGS = {
-    CORE: 26_242,
+    CORE: 26_515,
     "air_combat": 5_938,
     "chess": 4_262,
-    "diplomacy": 16_712,
-    "dogfight": 7_072,
-    "imported": 5_946,
+    "diplomacy": 16_746,
+    "dogfight": 7_073,
+    "imported": 5_644,
     "language": 9_057,
     "runs": 9_331,
 }

@@ -74,7 +74,7 @@ def collection(num_envs, steps=6):
     network = ActorCritic(59, 2, 1, NetworkConfig(hidden=4))
     env = LearnerEnv(batch, bots=BOTS, slots=2, network_shape=network.shape, seed=0)
     env.assign(np.arange(num_envs) % (len(BOTS) + 2))
-    rollout = Rollout(steps, num_envs, 59, 3, device="cpu", max_truncations=steps)
+    rollout = Rollout(network, steps, env)
     rollout.device = env.device = torch.device("meta")
     return rollout, lambda: rollout.collect(env, network, torch.Generator().manual_seed(0))
 

@@ -15,9 +15,9 @@ from gymnasium.spaces import Box, MultiDiscrete
 from sparring.agents.opponents import players
 from sparring.agents.opponents.python_policy import PythonPolicy
 from sparring.agents.opponents.snapshots import Frozen, frozen_players
-from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint
 from sparring.agents.policies.loaded_policy import LoadedPolicy, PolicySpaces
+from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import choose
 from sparring.configs.opponents import is_code, named_source, registered, registered_name, source_name
@@ -73,11 +73,11 @@ def load_pilot(path: Path, device: str | torch.device, *, deterministic: bool = 
 def frozen_pilots(folder: Path, device: str | torch.device, *, deterministic: bool = True) -> list[Frozen[Pilot]]:
     """Return the policies of a run's folder by age; see `frozen_players`."""
 
-    def network_of(pilot: Pilot) -> ActorCritic:
+    def network_of(pilot: Pilot) -> PolicyNetwork:
         assert isinstance(pilot.contestant, Policy)
         return pilot.contestant.network
 
-    def with_network(pilot: Pilot, network: ActorCritic, path: Path) -> Pilot:
+    def with_network(pilot: Pilot, network: PolicyNetwork, path: Path) -> Pilot:
         assert isinstance(pilot.contestant, Policy)
         name = players.display_name(path)
         return Pilot(name, Policy(network, pilot.contestant.contract, name=name, deterministic=deterministic), path)

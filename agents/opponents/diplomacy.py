@@ -32,9 +32,9 @@ from sparring.agents.opponents.language import (
     is_adapter,
     load_language_model,
 )
-from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import Checkpoint, load_checkpoint
 from sparring.agents.policies.loaded_policy import LoadedPolicy, PolicySpaces
+from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import LanguageModelConfig
@@ -87,7 +87,9 @@ class PolicyOrders:
     `bot` decides its retreats and adjustments, as in training; it is empty for one that was trained to decide them.
     """
 
-    def __init__(self, network: ActorCritic, *, bot: str = "dumbbot", generator: torch.Generator | None = None) -> None:
+    def __init__(
+        self, network: PolicyNetwork, *, bot: str = "dumbbot", generator: torch.Generator | None = None
+    ) -> None:
         self.network, self.generator = network, generator
         self.all_phases = network.config.all_phases
         self.bot = "" if self.all_phases else bot

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from sparring.agents.opponents.players import OpponentError, act_function, reseed_source
-from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.policies.policy import ACTION_KEYS, Policy
 
 EVERYTHING = 1 << 30
@@ -23,9 +23,9 @@ EVERYTHING = 1 << 30
 
 
 class PythonActor:
-    """Subset of `ActorCritic` used by `Policy`, which asks `source` for actions of `size` numbers."""
+    """Subset of `PolicyNetwork` used by `Policy`, which asks `source` for actions of `size` numbers."""
 
-    obs_dim = EVERYTHING
+    obs_dim, memory_size = EVERYTHING, 0
 
     def __init__(self, source: Any, *, name: str, device: str | torch.device = "cpu") -> None:
         self.name, self.size = name, 0
@@ -55,7 +55,7 @@ class PythonPolicy(Policy):
 
     def __init__(self, source: Any, *, name: str, device: str | torch.device = "cpu") -> None:
         self.actor = PythonActor(source, name=name, device=device)
-        super().__init__(cast(ActorCritic, self.actor), {"observe_physics": True}, name=name)
+        super().__init__(cast(PolicyNetwork, self.actor), {"observe_physics": True}, name=name)
 
     def reseed(self, seed: int) -> None:
         """Restart the random numbers of the object."""

@@ -24,8 +24,9 @@ from sparring.agents.opponents import players
 from sparring.agents.opponents.players import OpponentError
 from sparring.agents.opponents.snapshots import Frozen, frozen_players
 from sparring.agents.play.seat_matches import SeatPlayer
-from sparring.agents.policies.actor_critic import ActorCritic, alternatives
+from sparring.agents.policies.actor_critic import alternatives
 from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.policies.policy import PolicyError
 from sparring.configs.core.errors import UnknownNameError, suggestion
 from sparring.configs.games import is_imported
@@ -102,7 +103,7 @@ class NetworkSeats:
 
     def __init__(
         self,
-        network: ActorCritic,
+        network: PolicyNetwork,
         contract: Mapping[str, Any],
         *,
         name: str = "policy",
@@ -309,7 +310,7 @@ def load_seat_policy(
 def frozen_seats(folder: Path, device: str | torch.device, *, deterministic: bool = True) -> list[Frozen[NetworkSeats]]:
     """Return the policies of a run's folder by age; see `frozen_players`."""
 
-    def with_network(player: NetworkSeats, network: ActorCritic, path: Path) -> NetworkSeats:
+    def with_network(player: NetworkSeats, network: PolicyNetwork, path: Path) -> NetworkSeats:
         name = players.display_name(path)
         return NetworkSeats(network, player.contract, name=name, deterministic=deterministic, path=path)
 

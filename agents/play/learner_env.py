@@ -13,7 +13,7 @@ N is `num_envs`, S the seats, D the observation size, A the action size, K the s
 opponents.
 
 Recurrent policies have a memory for every match, that of the learner beside that of its opponent. Both are zeros from
-the step on which a match ends or restarts. `SeatRollout` carries the learner's: its lanes are the N matches.
+the step on which a match ends or restarts. The rollout carries the learner's: its lanes are the N matches.
 """
 
 from __future__ import annotations
@@ -164,10 +164,11 @@ class LearnerEnv(OpponentSeats, Copyable):
             raise ValueError(f"players={list(players)}: play two-seat games only, this one has {self._seats} seats")
         for player in self._players:
             player.check(batch.contract)
-        self.lanes, self.rows = n, torch.arange(n)
+        self.lanes, self.rows = n, None  # all lanes decide in every step
         learner = network_shape or {}
         recurrent = 2 * state_size(learner.get("memory", NONE), learner.get("hidden", 0))
-        self.memory, self.fresh = torch.zeros(n, recurrent), torch.ones(n, dtype=torch.bool)
+        self.memory = torch.zeros(n, recurrent, device=device)
+        self.fresh = torch.ones(n, dtype=torch.bool, device=device)
         sizes = [player.memory_size for player in self._players]
         widest = max([self._actors.memory_size if self._actors and slots else 0, *sizes])
         self._opponent_memory = torch.zeros(n + 1, widest, device=device)  # one more, for padding
@@ -280,7 +281,6 @@ class LearnerEnv(OpponentSeats, Copyable):
     def _forget(self, begin: Tensor) -> None:
         """Empty the memories of the matches that begin, bool [N]."""
         self._opponent_memory[:-1].masked_fill_(begin.unsqueeze(1), 0.0)
-        begin = begin.cpu()
         self.memory.masked_fill_(begin.unsqueeze(1), 0.0)
         self.fresh |= begin
 

@@ -34,6 +34,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from sparring.agents.distributed.processes import ShardedGenerator, draw
+from sparring.agents.policies.networks import LATER, NetworkFamily, PolicyNetwork
 from sparring.configs.schema import NetworkConfig
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": partial(nn.ReLU, inplace=True), "tanh": nn.Tanh}
@@ -72,12 +73,14 @@ class ActorOutput(NamedTuple):
     """Input of the actor's head [B, hidden], with gSDE."""
 
 
-class ActorCritic(nn.Module):
+class ActorCritic(PolicyNetwork):
     """Policy pi(a | s) and value V(s) as two networks without shared weights.
 
     `categorical` is the number of alternatives of a choice, or a list for several choices; 0 for none. `seed` draws the
     initial weights without touching the global random state.
     """
+
+    uniform_play = False
 
     def __init__(
         self,
@@ -103,18 +106,8 @@ class ActorCritic(nn.Module):
         self.clamp_log_std()
 
     @property
-    def action_size(self) -> int:
-        """A: the length of one action."""
-        return self.continuous + self.binary + len(self.categorical)
-
-    @property
-    def memory_size(self) -> int:
-        """Columns of memory: none."""
-        return 0
-
-    @property
     def shape(self) -> dict[str, Any]:
-        """Plain dict from which `from_shape` builds a network that accepts this one's weights."""
+        """See `PolicyNetwork`."""
         return network_shape(self.obs_dim, self.continuous, self.binary, self.config, categorical=self.categorical)
 
     @classmethod
@@ -154,20 +147,23 @@ class ActorCritic(nn.Module):
         shape = torch.Size((count, *self.log_std.shape))
         return draw(torch.randn, shape, generator, self.log_std.device) * self.log_std.exp()
 
-    def value(self, obs: Tensor) -> Tensor:
-        """Return V(s), float32 [B], for observations [B, D]."""
-        return self.critic(obs).float().squeeze(-1)
+    def value(self, obs: Any) -> Tensor:
+        """See `PolicyNetwork`."""
+        values: Tensor = self.critic(obs)
+        return values.float().squeeze(-1)
 
-    def evaluate(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Return log pi(a | s) and the entropy of pi(. | s), float32 [B], of obs [B, D] and actions [B, A]."""
+    def evaluate(self, obs: Any, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """See `PolicyNetwork`."""
         return self._densities(self.answer(obs), actions)
 
     def evaluate_near(
-        self, obs: Tensor, actions: Tensor, targets: Sequence[tuple[float, ActorOutput]]
+        self, obs: Any, actions: Tensor, targets: Sequence[tuple[float, Any]]
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return what `evaluate` does, and sum_i w_i KL(pi, q_i), [B], of pairs (w_i, the `answer` of q_i)."""
+        """See `PolicyNetwork`; the targets are networks of this shape."""
+        with torch.no_grad():
+            answers = [(weight, other.answer(obs)) for weight, other in targets]
         own = self.answer(obs)
-        penalty = torch.stack([weight * divergence(own, other) for weight, other in targets]).sum(0)
+        penalty = torch.stack([weight * divergence(own, other) for weight, other in answers]).sum(0)
         return *self._densities(own, actions), penalty
 
     def _densities(self, answer: ActorOutput, actions: Tensor) -> tuple[Tensor, Tensor]:
@@ -218,6 +214,12 @@ def network_shape(
     return sizes | shape_options(config)
 
 
+def shape_for_sizes(contract: Mapping[str, Any], config: NetworkConfig) -> dict[str, Any]:
+    """Return the `ActorCritic.shape` for a contract."""
+    sizes = (contract[key] for key in ("obs_dim", "continuous", "binary"))
+    return network_shape(*sizes, config, categorical=contract.get("categorical", 0))
+
+
 def shape_options(config: NetworkConfig) -> dict[str, Any]:
     """Return the options of a network as part of its shape; the later ones only if they are not off."""
     return {key: value for key, value in asdict(config).items() if key not in LATER or value != LATER[key]}
@@ -225,8 +227,6 @@ def shape_options(config: NetworkConfig) -> dict[str, Any]:
 
 SEAT_KEYS = ("masked", "roles", "picture")
 """Keys of a shape that `ActorCritic` lacks; all seat networks have `masked`, the others where not 1 or empty."""
-LATER = {"gsde": False, "encoder": "auto", "memory": "none", "in_turn": False, "all_phases": False}
-"""Options that earlier shapes lack, with the values that mean the same."""
 
 
 def alternatives(categorical: int | Sequence[int]) -> tuple[int, ...]:
@@ -243,6 +243,9 @@ def weight_sizes(shape: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...
         yield from (
             (f"{trunk}.{name}", size) for name, size in mlp_weight_sizes(shape["obs_dim"], last, hidden, blocks)
         )
+
+
+PLAIN = NetworkFamily("plain", ActorCritic.from_shape, shape_for_sizes, weight_sizes, ("categorical",))
 
 
 def mlp_weight_sizes(inputs: int, outputs: int, hidden: int, blocks: int) -> Iterator[tuple[str, tuple[int, ...]]]:

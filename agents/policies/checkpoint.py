@@ -21,8 +21,8 @@ from typing import Any, NotRequired, get_type_hints
 import torch
 from typing_extensions import TypedDict
 
-from sparring.agents.policies.actor_critic import SEAT_KEYS, ActorCritic
-from sparring.agents.policies.networks import build_network, check_shape, check_weights
+from sparring.agents.policies.actor_critic import SEAT_KEYS
+from sparring.agents.policies.networks import PolicyNetwork, build_network, check_shape, check_weights
 from sparring.agents.policies.seat_network import contract_keys
 from sparring.configs import games as versions
 from sparring.configs.core.archive import TensorFileError
@@ -98,14 +98,14 @@ class CheckpointError(InputError):
 class Checkpoint:
     """Loaded policy: the network in evaluation mode, its contract with the environment, a training summary."""
 
-    network: ActorCritic
+    network: PolicyNetwork
     contract: dict[str, Any]
     training: dict[str, Any]
     path: Path
 
 
 def save_checkpoint(
-    path: Path, network: ActorCritic, *, contract: Mapping[str, Any], training: Mapping[str, Any]
+    path: Path, network: PolicyNetwork, *, contract: Mapping[str, Any], training: Mapping[str, Any]
 ) -> None:
     """Write `network`, contract and training summary to `path`, and its SHA-256 to the folder's manifest.
 

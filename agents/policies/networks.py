@@ -1,32 +1,164 @@
-"""Networks built from their shape, which also determines the family; stored ones are checked before they are built.
+"""The interface of a policy's network, and its families: networks built from their shape, stored ones checked before.
 
-The sizes in a file only say what the weights should be: `check_weights` compares them with the stored tensors, so that
-a few bytes cannot ask for a network of any size.
+A family is found by the shape: `actor_critic.py`, its networks with masks, roles, pictures and memory
+(`seat_network.py`), or the family that a game's record names. The sizes in a file only say what the weights should be:
+`check_weights` compares them with the stored tensors, so that a few bytes cannot ask for a network of any size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, NotRequired
 
 import torch
 from pydantic import Field, Strict
-from torch import Tensor
+from torch import Tensor, nn
 from typing_extensions import TypedDict
 
-from sparring.agents.policies import seat_network
-from sparring.agents.policies.actor_critic import LATER, ActorCritic, alternatives, network_shape, weight_sizes
-from sparring.agents.policies.encoders import AUTO, BY_SIZE, FLAT, NATURE, NATURE_SIDE, Picture
-from sparring.agents.policies.memory import NONE
+from sparring.agents.distributed.processes import ShardedGenerator
+from sparring.agents.policies.memory import NONE, Sequences
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.tensor_file import Tensors, check_tensor
 from sparring.configs.core.typed import Flag, Text, naming, read, require, within
 from sparring.configs.schema import NetworkConfig
 from sparring.configs.serialization import check_option
 from sparring.curriculum.pool import Pool, PoolError
-from sparring.envs.game import game_of, load
+from sparring.envs.game import game_of, games, load
 
 Size = Annotated[int, Strict(), Field(ge=0, le=10**9)]
+
+
+class PolicyNetwork(nn.Module):
+    """Policy pi(a | s) and value V(s), with an optional memory of M columns that is zeros where an episode begins.
+
+    B stands for any batch, D for `obs_dim`, A for `action_size`. Observations are rows [B, D]; a network with memory
+    takes `Sequences` in place of them, but for `step`.
+    """
+
+    obs_dim: int
+    continuous: int
+    binary: int
+    categorical: tuple[int, ...]
+    config: NetworkConfig
+    log_std: nn.Parameter
+    """Log standard deviations of continuous actions; its device is the network's."""
+    uniform_play: bool | None = None
+    """Whether actions have a uniform play; None if the network has no divergence from another, `evaluate_near`."""
+
+    @property
+    def action_size(self) -> int:
+        """A: the length of one action."""
+        return self.continuous + self.binary + len(self.categorical)
+
+    @property
+    def memory_size(self) -> int:
+        """M: columns of memory, 0 without."""
+        return 0
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        """Plain dict from which `build_network` makes a network that accepts this one's weights."""
+        raise NotImplementedError
+
+    def act(
+        self,
+        obs: Tensor,
+        *,
+        deterministic: bool = False,
+        generator: torch.Generator | ShardedGenerator | None = None,
+        noise: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Return actions [B, A] and log-probabilities [B] for observations [B, D], without memory.
+
+        `generator` is on the same device. `noise` is what `draw_noise` drew.
+        """
+        raise NotImplementedError
+
+    @torch.no_grad()
+    def step(
+        self,
+        obs: Tensor,
+        memory: Tensor,
+        *,
+        deterministic: bool = False,
+        generator: torch.Generator | ShardedGenerator | None = None,
+        critic: bool = True,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what `act` does, and the memory [B, M] after it, from the memory [B, M] before.
+
+        Without `critic` its half of the memory stays as it is, which is enough to play.
+        """
+        return *self.act(obs, deterministic=deterministic, generator=generator), memory
+
+    def draw_noise(self, count: int, generator: torch.Generator | ShardedGenerator | None) -> Tensor:
+        """Draw gSDE's noise for that many environments."""
+        raise NotImplementedError
+
+    def evaluate(self, obs: Tensor | Sequences, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Return log pi(a | s) and the entropy of pi(. | s), float32 [B], of actions [B, A]."""
+        raise NotImplementedError
+
+    def evaluate_near(
+        self, obs: Tensor | Sequences, actions: Tensor, targets: Sequence[tuple[float, PolicyNetwork | None]]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what `evaluate` does, and sum_i w_i KL(pi, q_i), [B], of pairs (w_i, q_i); None is uniform play."""
+        raise NotImplementedError
+
+    def value(self, obs: Tensor | Sequences) -> Tensor:
+        """Return V(s), float32 [B]."""
+        raise NotImplementedError
+
+    def values(self, sequences: Sequences, final_obs: Tensor, final_rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the values of all decisions of sequences [C * B], and of observations after some of them [n].
+
+        `final_obs` [n, D] are those at which an episode was truncated, `final_rows` int64 [n] the decisions before,
+        rows of the flattened [C * B]; the memory goes on from there.
+        """
+        raise NotImplementedError
+
+    def plausible(self, obs: Tensor) -> Tensor:
+        """Return rows of any numbers [B, D] as observations that a game may show."""
+        return obs
+
+    def reset_log_std(self, log_std: float) -> None:
+        """Set every log standard deviation, if there are any, to restart exploration."""
+
+    def clamp_log_std(self) -> None:
+        """Project the log standard deviations, if there are any, back into their bounds."""
+
+
+@dataclass(frozen=True)
+class NetworkFamily:
+    """Networks of one class, found by the `name` in their shape."""
+
+    name: str
+    network: Callable[..., PolicyNetwork]
+    """The network of a checked shape, with initial weights drawn from `seed`."""
+    shape: Callable[[Mapping[str, Any], NetworkConfig], dict[str, Any]]
+    """The shape for a contract; raises `ConfigError` for options that do not suit the game."""
+    sizes: Callable[[Mapping[str, Any]], Iterator[tuple[str, tuple[int, ...]]]]
+    """Name and shape of every weight of a network of a shape, in closed form."""
+    keys: tuple[str, ...] = ()
+    """Those of `SOME_HAVE` that its shapes may have."""
+    check: Callable[[Mapping[str, Any]], None] = lambda _: None
+    """Raises `ContentError` for a stored shape whose sizes do not fit together."""
+
+
+PLAIN, SEATS = "sparring.agents.policies.actor_critic:PLAIN", "sparring.agents.policies.seat_network:SEATS"
+SOME_HAVE = ("categorical", "in_turn", "all_phases", "masked", "roles", "picture", "encoder", "memory")
+"""Keys of shapes that only networks of some families have."""
+
+
+def family_of(shape: Mapping[str, Any]) -> NetworkFamily:
+    """Return the family of a shape; raises `ContentError` for the name of none."""
+    if "family" not in shape:
+        plain: NetworkFamily = load(SEATS if "masked" in shape else PLAIN)
+        return plain
+    families: dict[str, NetworkFamily] = {one.name: one for one in (load(g.network) for g in games() if g.network)}
+    name = shape["family"]
+    require(name in families, f"family={name!r}: must be {' or '.join(map(repr, families))}")
+    return families[name]
 
 
 class StoredShape(TypedDict):
@@ -43,48 +175,34 @@ class StoredShape(TypedDict):
 
 
 def shape_for(contract: Mapping[str, Any], config: NetworkConfig) -> dict[str, Any]:
-    """Return the network shape for `contract`: the game's own family, `SeatNetwork` or `ActorCritic`.
+    """Return the network shape for `contract`: of the game's own family, of seats, or of plain networks.
 
-    A contract with the key `masked` is one of seats; recurrent networks are `SeatNetwork`s too. Raises `ConfigError`
-    for gSDE without continuous actions, and for other options that do not suit the game.
+    A contract with the key `masked` is one of seats, whose networks may have a memory. Raises `ConfigError` for gSDE
+    without continuous actions, and for other options that do not suit the game.
     """
     if config.all_phases and not contract.get("all_phases"):
         raise ConfigError(f"network.all_phases=true: is for Diplomacy, not {contract['id']}; leave it out")
-    if "masked" in contract or config.memory != NONE:
-        return seat_network.seat_shape(contract, config)
-    if config.gsde and not contract["continuous"]:
+    seats = "masked" in contract or config.memory != NONE
+    if config.gsde and not seats and not contract["continuous"]:
         raise ConfigError(f"network.gsde=true: {contract['id']} has no continuous actions; leave it out")
     game = game_of(contract["id"])
-    if game and game.network_shape:
-        return dict(load(game.network_shape)(config))
-    obs_dim, continuous, binary = (contract[key] for key in ("obs_dim", "continuous", "binary"))
-    return network_shape(obs_dim, continuous, binary, config, categorical=contract.get("categorical", 0))
+    own = game.network if game else ""
+    family: NetworkFamily = load(SEATS if seats else own or PLAIN)
+    return family.shape(contract, config)
 
 
-def build_network(shape: dict[str, Any], *, seed: int = 0) -> ActorCritic:
+def build_network(shape: Mapping[str, Any], *, seed: int = 0) -> PolicyNetwork:
     """Build the network that `shape` describes, with initial weights drawn from `seed`.
 
-    It is an `ActorCritic`, its `SeatNetwork`, or Diplomacy's order network, which has the same interface. A stored
-    shape has passed `check_shape`, and its weights `check_weights`.
+    A stored shape has passed `check_shape`, and its weights `check_weights`.
     """
-    if "masked" in shape:
-        return seat_network.SeatNetwork.from_shape(shape, seed=seed)
-    if "family" not in shape:
-        return ActorCritic.from_shape(shape, seed=seed)
-    from sparring.agents.policies.order_network import FAMILY, OrderNetwork
-
-    if shape["family"] != FAMILY:
-        raise ValueError(f"unknown family of networks {shape['family']!r}")
-    options = {key: value for key, value in shape.items() if key in NetworkConfig.__dataclass_fields__}
-    network = OrderNetwork(NetworkConfig(**options), seed=seed)
-    if network.obs_dim != shape["obs_dim"]:
-        raise ValueError(f"observations of {shape['obs_dim']} numbers, this version has {network.obs_dim}")
-    return network  # type: ignore[return-value]
+    return family_of(shape).network(dict(shape), seed=seed)
 
 
 def check_shape(shape: Mapping[str, Any]) -> None:
     """Raise `ContentError` for a stored shape with keys, types or values that no network has."""
-    sizes, options = read(StoredShape, shape), NetworkConfig.__dataclass_fields__
+    options = NetworkConfig.__dataclass_fields__
+    read(StoredShape, shape)
     for name in shape:
         require(name in options or name in StoredShape.__annotations__, f"{name}: is unknown to this version")
     for name in options:
@@ -94,40 +212,14 @@ def check_shape(shape: Mapping[str, Any]) -> None:
         require(known, f"{name} is missing")
     low, high = shape["log_std_min"], shape["log_std_max"]
     require(low <= high, f"log_std_min={low}: must be at most log_std_max={high}")
-    if "family" in sizes:
-        from sparring.agents.policies.order_network import FAMILY, order_network_shape
-
-        usual = order_network_shape(NetworkConfig(all_phases=shape.get("all_phases", False)))
-        require(sizes["family"] == FAMILY, f"family={sizes['family']!r}: must be {FAMILY!r}")
-        for name in ("obs_dim", "continuous", "binary"):
-            require(shape[name] == usual[name], f"{name}={shape[name]}: this version has {usual[name]}")
-        require("categorical" not in shape, "categorical: is of no network of this family")
-    else:
-        for name in ("in_turn", "all_phases"):
-            require(name not in shape, f"{name}: is of no network of this family")
-    if "masked" in sizes and "family" not in sizes:
-        _check_seats(shape)
-    else:
-        for name in ("masked", "roles", "picture", "encoder", "memory"):
-            require(name not in shape, f"{name}: is of no network of this family")
+    family = family_of(shape)
+    family.check(shape)
+    for name in SOME_HAVE:
+        require(name not in shape or name in family.keys, f"{name}: is of no network of this family")
 
 
-def _check_seats(shape: Mapping[str, Any]) -> None:
-    """Raise `ContentError` for sizes of a `SeatNetwork` that do not fit together."""
-    choices, roles, picture = alternatives(shape.get("categorical", 0)), shape.get("roles", 1), shape.get("picture")
-    require("roles" not in shape or roles > 1, f"roles={roles}: must be at least 2, or missing for one role")
-    require(bool(choices) or not shape["masked"], "masked=True: there is no choice whose alternatives could be masked")
-    require(not shape.get("gsde"), "gsde: is of no network of this family")
-    features = seat_network.feature_count(shape["obs_dim"], choices, masked=shape["masked"], roles=roles)
-    require(features > 0, f"obs_dim={shape['obs_dim']}: leaves {features} features; must be at least 1")
-    require(("encoder" in shape) == ("picture" in shape), "encoder and picture: must both be there, or neither")
-    if picture is None:
-        return
-    fits = len(picture) == 5 and picture[4] in (0, 1) and min(picture[1:4]) > 0 and Picture(*picture).stop <= features
-    require(fits, f"picture={picture}: must be the start, height, width, channels and order of some of the features")
-    encoder, side = shape["encoder"], min(picture[1:3])
-    require(encoder not in (BY_SIZE, AUTO, FLAT), f"encoder={encoder}: must be the one that was chosen")
-    require(encoder != NATURE or side >= NATURE_SIDE, f"picture={picture}: is too small for encoder={NATURE}")
+LATER = {"gsde": False, "encoder": "auto", "memory": "none", "in_turn": False, "all_phases": False}
+"""Options that earlier shapes lack, with the values that mean the same."""
 
 
 def check_weights(shape: Mapping[str, Any], weights: Any) -> None:
@@ -136,7 +228,7 @@ def check_weights(shape: Mapping[str, Any], weights: Any) -> None:
     Stops at the first that is not stored, so that sizes of any number cost nothing.
     """
     stored, known = read(Tensors, weights), 0
-    for name, size in _sizes(shape):
+    for name, size in family_of(shape).sizes(shape):
         require(name in stored, f"{name} is missing, which a network of this shape has")
         # Its storage has been checked, so that one of the same shape cannot be larger than the file.
         require(tuple(stored[name].shape) == size, f"{name}: has shape {tuple(stored[name].shape)}; must be {size}")
@@ -151,15 +243,3 @@ def load_snapshot(pool: Pool, name: str, device: str | torch.device) -> dict[str
     with naming(path, PoolError, "restore it or remove the pool"), within("weights"):
         check_weights(pool.shape, weights)
     return weights
-
-
-def _sizes(shape: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield name and shape of every weight, in closed form."""
-    if "masked" in shape:
-        return seat_network.seat_weight_sizes(shape)
-    if "family" not in shape:
-        return weight_sizes(shape)
-    from sparring.agents.policies.order_network import order_weight_sizes
-
-    options = {name: shape.get(name, False) for name in ("in_turn", "all_phases")}
-    return order_weight_sizes(shape["hidden"], shape["blocks"], **options)

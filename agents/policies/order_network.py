@@ -22,7 +22,7 @@ B is a batch of observations, D = P x C their size (`envs/diplomacy/observation.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
@@ -33,6 +33,8 @@ from torch import Tensor, nn
 
 from sparring.agents.distributed.processes import ShardedGenerator, draw
 from sparring.agents.policies.actor_critic import linear, shape_options
+from sparring.agents.policies.networks import NetworkFamily, PolicyNetwork
+from sparring.configs.core.typed import require
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.diplomacy.board.codes import SLOTS
 from sparring.envs.diplomacy.board.tensors import board_tensors
@@ -179,12 +181,13 @@ class Units(NamedTuple):
     exact: Tensor
 
 
-class OrderNetwork(nn.Module):
-    """Order policy with the interface of `ActorCritic`; an action is one choice index per unit, as a float."""
+class OrderNetwork(PolicyNetwork):
+    """Order policy; an action is one choice index per unit, as a float."""
 
     goals: Tensor
     reach: Tensor
-    continuous = binary = categorical = 0
+    continuous = binary = 0
+    categorical = ()
     action_size = SLOTS
 
     def __init__(self, config: NetworkConfig, *, seed: int = 0) -> None:
@@ -201,18 +204,31 @@ class OrderNetwork(nn.Module):
         self.register_buffer("goals", board.goals, persistent=False)
         self.register_buffer("reach", board.reach, persistent=False)
 
+    @classmethod
+    def from_shape(cls, shape: Mapping[str, Any], *, seed: int = 0) -> OrderNetwork:
+        """Build a network from `shape`, with initial weights drawn from `seed`."""
+        options = {key: value for key, value in shape.items() if key in NetworkConfig.__dataclass_fields__}
+        network = cls(NetworkConfig(**options), seed=seed)
+        if network.obs_dim != shape["obs_dim"]:
+            raise ValueError(f"observations of {shape['obs_dim']} numbers, this version has {network.obs_dim}")
+        return network
+
     @property
     def shape(self) -> dict[str, Any]:
-        """Plain dict from which `build_network` makes a network that accepts this one's weights."""
+        """See `PolicyNetwork`."""
         return order_network_shape(self.config)
 
     @torch.no_grad()
     def act(
-        self, obs: Tensor, *, deterministic: bool = False, generator: torch.Generator | ShardedGenerator | None = None
+        self,
+        obs: Tensor,
+        *,
+        deterministic: bool = False,
+        generator: torch.Generator | ShardedGenerator | None = None,
+        noise: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Return choices [B, U] and their joint log-probability [B] for observations [B, D]."""
         units = self._units(obs)
-        noise = None
         if not deterministic:
             uniform = draw(torch.rand, units.legal.shape, generator, obs.device)
             noise = -(-uniform.clamp_min(1e-20).log()).clamp_min(1e-20).log()
@@ -227,11 +243,12 @@ class OrderNetwork(nn.Module):
             log_probs = after_choices(log_probs, chosen, units)
         return chosen.float(), _total(log_probs, chosen, units.present)
 
-    def value(self, obs: Tensor) -> Tensor:
+    def value(self, obs: Any) -> Tensor:
         """Return V(s), float32 [B], for observations [B, D]."""
-        return self.critic(obs.unflatten(1, self._seen)).float().squeeze(-1)
+        values: Tensor = self.critic(obs.unflatten(1, self._seen))
+        return values.float().squeeze(-1)
 
-    def evaluate(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+    def evaluate(self, obs: Any, actions: Tensor) -> tuple[Tensor, Tensor]:
         """Return the log-probability of choices [B, U] and the entropy, [B] each."""
         log_probs, present = self.log_probs(obs, actions.long())
         entropy = -(log_probs.exp() * log_probs).sum(-1)
@@ -251,15 +268,9 @@ class OrderNetwork(nn.Module):
         limited = self.adjust is not None and not apart
         return after_choices(log_probs, choices, units) if limited else log_probs, units.present
 
-    def reset_log_std(self, log_std: float) -> None:
-        """Do nothing: actions are discrete."""
-
-    def clamp_log_std(self) -> None:
-        """Do nothing: actions are discrete."""
-
-    def _units(self, flat_obs: Tensor) -> Units:
-        obs = flat_obs.unflatten(1, self._seen)
-        rows = rows_of(obs) if self.adjust is None else deciding_rows(obs)
+    def _units(self, obs: Tensor) -> Units:
+        tokens = obs.unflatten(1, self._seen)
+        rows = rows_of(tokens) if self.adjust is None else deciding_rows(tokens)
         places, present = units_of(rows)
         unit_rows = rows.gather(1, places).clamp_min(0)
         goals, reach = self.goals[unit_rows], self.reach[unit_rows]
@@ -412,6 +423,28 @@ def order_weight_sizes(
         for name, (inputs, outputs) in chain(layers.items(), rows, ((head, (hidden, n)) for head, n in heads.items())):
             yield f"{half}.{name}.weight", (outputs, inputs)
             yield f"{half}.{name}.bias", (outputs,)
+
+
+def check_order_shape(shape: Mapping[str, Any]) -> None:
+    """Raise `ContentError` for a stored shape with sizes that observations and orders do not have."""
+    usual = order_network_shape(NetworkConfig(all_phases=shape.get("all_phases", False)))
+    for name in ("obs_dim", "continuous", "binary"):
+        require(shape[name] == usual[name], f"{name}={shape[name]}: this version has {usual[name]}")
+
+
+def _weight_sizes(shape: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    options = {name: shape.get(name, False) for name in ("in_turn", "all_phases")}
+    return order_weight_sizes(shape["hidden"], shape["blocks"], **options)
+
+
+ORDERS = NetworkFamily(
+    FAMILY,
+    OrderNetwork.from_shape,
+    lambda _, config: order_network_shape(config),
+    _weight_sizes,
+    ("in_turn", "all_phases"),
+    check_order_shape,
+)
 
 
 def _total(log_probs: Tensor, chosen: Tensor, present: Tensor) -> Tensor:

@@ -18,9 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import game_of_policy, is_old, load_checkpoint, old_version_message
-from sparring.agents.policies.seat_network import SeatNetwork
+from sparring.agents.policies.networks import PolicyNetwork
 from sparring.configs.core.errors import InputError
 from sparring.envs.game import load
 
@@ -43,7 +42,7 @@ class Policy:
 
     def __init__(
         self,
-        network: ActorCritic,
+        network: PolicyNetwork,
         contract: Mapping[str, Any],
         *,
         name: str = "policy",
@@ -57,11 +56,16 @@ class Policy:
         self.name = name
         self.deterministic = deterministic
         self.device = network.log_std.device
-        self.memory_size = network.memory_size if isinstance(network, SeatNetwork) else 0
+        self.memory_size = network.memory_size
         game = game_of_policy(self.contract) if self.contract.get("mirror", False) else None
         self._mirror = load(game.mirror)(self.contract["rules"], network.obs_dim, self.device) if game else None
         self._generator = torch.Generator(self.device)
         self.reseed(seed)
+
+    @property
+    def learned(self) -> bool:
+        """True if it plays by weights, not by a model or an object of another program."""
+        return isinstance(self.network, PolicyNetwork)
 
     @classmethod
     def load(cls, path: str | Path, device: str | torch.device = "cpu", *, deterministic: bool = True) -> Policy:
@@ -130,7 +134,7 @@ class Policy:
     @torch.no_grad()
     def value(self, obs: Tensor) -> Tensor | None:
         """Return V(s), float32 [B], for observations as in `act`; None without a critic, and with memory."""
-        if not isinstance(self.network, ActorCritic) or self.memory_size:
+        if not self.learned or self.memory_size:
             return None
         seen = self._encode(obs[:, : self.network.obs_dim])
         return self.network.value(seen if self._mirror is None else self._mirror.show(seen)[0])
@@ -140,7 +144,6 @@ class Policy:
         if not self.memory_size:
             actions = self.network.act(obs, **how)[0]
             return (self._decode(actions) if self._decode else actions), memory
-        assert isinstance(self.network, SeatNetwork)
         actions, _, after = self.network.step(obs, memory, critic=False, **how)
         return actions, after
 

@@ -36,8 +36,10 @@ from sparring.agents.policies.actor_critic import (
 )
 from sparring.agents.policies.encoders import AUTO, BY_SIZE, FLAT, NATURE, NATURE_SIDE, Picture, chosen_encoder
 from sparring.agents.policies.memory import NONE, Sequences, state_size
+from sparring.agents.policies.networks import NetworkFamily
 from sparring.agents.policies.role_trunks import RoleTrunks, Trunk, trunk_weight_sizes
 from sparring.configs.core.errors import ConfigError
+from sparring.configs.core.typed import require
 from sparring.configs.schema import NetworkConfig
 
 
@@ -104,13 +106,18 @@ class SeatNetwork(ActorCritic):
         return self.continuous + self.binary + sum(self.categorical)
 
     @property
+    def uniform_play(self) -> bool | None:  # type: ignore[override]
+        """True if all actions are choices; the divergences of others are not written."""
+        return True if self.categorical and not self.continuous + self.binary else None
+
+    @property
     def memory_size(self) -> int:
-        """M: columns of memory, 0 without."""
+        """See `PolicyNetwork`."""
         return 2 * state_size(self.config.memory, self.config.hidden)
 
     @property
     def shape(self) -> dict[str, Any]:
-        """Plain dict from which `from_shape` builds a network that accepts this one's weights."""
+        """See `PolicyNetwork`."""
         sizes = (self.obs_dim, self.continuous, self.binary)
         picture = list(self.picture or ())
         return network_shape(*sizes, self.config, categorical=self.categorical) | seat_keys(
@@ -127,11 +134,7 @@ class SeatNetwork(ActorCritic):
         generator: torch.Generator | ShardedGenerator | None = None,
         critic: bool = True,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Decide once: actions [B, A], log-probabilities [B] and memory [B, M] from obs [B, D] and memory [B, M].
-
-        The memory of a lane whose episode begins is zeros. Actions are as those of `ActorCritic.act`. Without `critic`
-        its half of the memory stays as it is, which is enough to play and takes half the time.
-        """
+        """See `PolicyNetwork`."""
         seen = self._columns(obs)
         if self.memory_size == 0:
             output = self.actor(seen.features, seen.role)
@@ -153,23 +156,17 @@ class SeatNetwork(ActorCritic):
         generator: torch.Generator | ShardedGenerator | None = None,
         noise: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Return actions [B, A] and log-probabilities [B] as `step`, of a network without memory."""
-        assert noise is None, "there is no gSDE here"
+        """See `PolicyNetwork`; there is no gSDE here."""
         self._refuse_memory()
         memory = obs.new_empty(len(obs), 0)
         return self.step(obs, memory, deterministic=deterministic, generator=generator)[:2]
 
     def value(self, obs: Tensor | Sequences) -> Tensor:
-        """Return V(s), float32 [n], of rows or sequences."""
-        hidden, seen = self._read(self.critic, obs)
-        return self._value(hidden, seen)
+        """See `PolicyNetwork`."""
+        return self._value(*self._read(self.critic, obs))
 
     def values(self, sequences: Sequences, final_obs: Tensor, final_rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the values of all decisions of sequences [C * B], and of observations after some of them [n].
-
-        `final_obs` [n, D] are those at which an episode was truncated, `final_rows` int64 [n] the decisions before,
-        rows of the flattened [C * B]; the memory goes on from there.
-        """
+        """See `PolicyNetwork`."""
         seen, final = self._columns(sequences.obs), self._columns(final_obs)
         if self.memory_size == 0:
             return self._value(None, seen.flat()), self._value(None, final)
@@ -178,9 +175,8 @@ class SeatNetwork(ActorCritic):
         return self._value(states, seen.flat()), self._value(after, final)
 
     def evaluate(self, obs: Tensor | Sequences, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Return log pi(a | s) and the entropy of pi(. | s), float32 [n], of actions [n, A] in rows or sequences."""
-        log_prob, entropy, _ = self.evaluate_with(obs, actions, ())
-        return log_prob, entropy
+        """See `PolicyNetwork`."""
+        return self.evaluate_with(obs, actions, ())[:2]
 
     def evaluate_with(
         self, obs: Tensor | Sequences, actions: Tensor, scores: Sequence[Tensor]
@@ -201,6 +197,26 @@ class SeatNetwork(ActorCritic):
             parts = ChoiceDensity.apply(logits, illegal, chosen, score)  # type: ignore[no-untyped-call]
             log_prob, spread, expected = log_prob + parts[0], spread + parts[1], expected + parts[2]
         return log_prob, spread, expected
+
+    def evaluate_near(
+        self, obs: Tensor | Sequences, actions: Tensor, targets: Sequence[tuple[float, Any]]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """See `PolicyNetwork`: over the legal alternatives the penalty is -<pi, t> - (sum of w) H(pi), t = w log q."""
+        terms = []
+        with torch.no_grad():
+            for weight, other in targets:
+                logs = (other or self).log_probabilities(obs, uniform=other is None)
+                terms.append([weight * one for one in logs])
+        scores = [sum(parts[1:], start=parts[0]) for parts in zip(*terms, strict=True)]
+        log_prob, entropy, expected = self.evaluate_with(obs, actions, scores)
+        return log_prob, entropy, -expected - sum(weight for weight, _ in targets) * entropy
+
+    def plausible(self, obs: Tensor) -> Tensor:
+        """Return the rows with all actions legal, and every role in turn."""
+        obs[:, self.features :] = 1.0
+        if self.roles > 1:
+            obs[:, -1] = torch.arange(len(obs), device=obs.device) % self.roles
+        return obs
 
     def log_probabilities(self, obs: Tensor | Sequences, *, uniform: bool = False) -> list[Tensor]:
         """Return log pi(k | s) of every choice, float32 [n, K_i] with 0 for illegal k; `uniform` is of uniform play."""
@@ -379,6 +395,34 @@ def seat_weight_sizes(shape: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int
         for role in range(roles):
             sizes = trunk_weight_sizes(features, last, shape["hidden"], shape["blocks"], **options)
             yield from ((f"{half}.{role}.{name}", size) for name, size in sizes)
+
+
+def check_seats(shape: Mapping[str, Any]) -> None:
+    """Raise `ContentError` for sizes of a `SeatNetwork` that do not fit together."""
+    choices, roles, picture = alternatives(shape.get("categorical", 0)), shape.get("roles", 1), shape.get("picture")
+    require("roles" not in shape or roles > 1, f"roles={roles}: must be at least 2, or missing for one role")
+    require(bool(choices) or not shape["masked"], "masked=True: there is no choice whose alternatives could be masked")
+    require(not shape.get("gsde"), "gsde: is of no network of this family")
+    features = feature_count(shape["obs_dim"], choices, masked=shape["masked"], roles=roles)
+    require(features > 0, f"obs_dim={shape['obs_dim']}: leaves {features} features; must be at least 1")
+    require(("encoder" in shape) == ("picture" in shape), "encoder and picture: must both be there, or neither")
+    if picture is None:
+        return
+    fits = len(picture) == 5 and picture[4] in (0, 1) and min(picture[1:4]) > 0 and Picture(*picture).stop <= features
+    require(fits, f"picture={picture}: must be the start, height, width, channels and order of some of the features")
+    encoder, side = shape["encoder"], min(picture[1:3])
+    require(encoder not in (BY_SIZE, AUTO, FLAT), f"encoder={encoder}: must be the one that was chosen")
+    require(encoder != NATURE or side >= NATURE_SIDE, f"picture={picture}: is too small for encoder={NATURE}")
+
+
+SEATS = NetworkFamily(
+    "seats",
+    SeatNetwork.from_shape,
+    seat_shape,
+    seat_weight_sizes,
+    ("categorical", "masked", "roles", "picture", "encoder", "memory"),
+    check_seats,
+)
 
 
 def _check_options(env_id: str, config: NetworkConfig, picture: Sequence[int]) -> None:

@@ -16,10 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sparring.agents.distributed.processes import ShardedGenerator
-from sparring.agents.policies.actor_critic import ActorCritic, Residual, choose, log_spread, sample
+from sparring.agents.policies.actor_critic import Residual, choose, log_spread, sample
 from sparring.agents.policies.memory import cell
-from sparring.agents.policies.role_trunks import Trunk
-from sparring.agents.policies.seat_network import SeatNetwork
+from sparring.agents.policies.networks import build_network
 
 
 class StackedActors:
@@ -30,8 +29,7 @@ class StackedActors:
 
     def __init__(self, slots: int, network_shape: dict[str, Any], device: torch.device | str) -> None:
         self.slots = slots
-        kind = SeatNetwork if "masked" in network_shape else ActorCritic
-        self.template = kind.from_shape(network_shape)
+        self.template: Any = build_network(network_shape)
         self.memory_size = self.template.memory_size // 2  # S: the critic's half is not needed
         self.names = [name for name, _ in self.template.named_parameters() if not name.startswith("critic.")]
         state = self.template.state_dict()
@@ -65,7 +63,6 @@ class StackedActors:
     ) -> tuple[Tensor, Tensor]:
         """Return actions [K, M, A] and states [K, M, S] after obs [K, M, D] and states [K, M, S], S > 0."""
         (trunk,) = self.template.actor
-        assert isinstance(trunk, Trunk)
         x, weights, hidden = self._forward(trunk.body, "actor.0.body", obs), self.weights, trunk.memory.hidden
         with torch.autocast(obs.device.type, enabled=False):  # as in `Memory`
             parts = state.split(hidden, dim=-1)

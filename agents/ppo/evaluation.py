@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from sparring.agents.play.dogfight_matches import DuelSettings, MatchResults, Recorder, play
-from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.policies.policy import Policy
 from sparring.configs.schema import EvaluationConfig
 
@@ -63,7 +63,7 @@ class BotEvaluation:
         self._low = False
 
     def after(
-        self, update: int, network: ActorCritic, contract: dict[str, object], bots: Iterable[str]
+        self, update: int, network: PolicyNetwork, contract: dict[str, object], bots: Iterable[str]
     ) -> dict[str, float]:
         """Return the metrics of the evaluations due after update `update` (from 0); `bots` are those met so far."""
         config, self.improved = self.config, False

@@ -26,25 +26,23 @@ import torch
 from torch import Tensor
 from torch.nn.utils import get_total_norm
 
-from sparring.agents.distributed.processes import ALONE, ParallelHalves, Processes, Shard, restore_generator
-from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.distributed.processes import ALONE, ParallelHalves, Processes, restore_generator
 from sparring.agents.policies.memory import Sequences
-from sparring.agents.policies.seat_network import SeatNetwork
+from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.ppo.captured import Captured
-from sparring.agents.ppo.losses import Magnet, explained_variance, surrogate, value_loss
-from sparring.agents.ppo.rollout import (
+from sparring.agents.ppo.losses import (
     Joint,
-    KeyedJoint,
+    Magnet,
     Minibatch,
-    Rollout,
     Samples,
+    explained_variance,
     gathered,
-    minibatches,
     orders,
     parts,
+    surrogate,
+    value_loss,
 )
-from sparring.agents.ppo.seat_rollout import LaneEnv, SeatRollout, SequenceSamples
-from sparring.agents.ppo.tasks.task import TrainingEnv
+from sparring.agents.ppo.rollout import BatchEnv, Rollout, SequenceSamples
 from sparring.agents.run.fidelity import first_cpu
 from sparring.configs.core.errors import ConfigError, choose
 from sparring.configs.core.tensor_file import check_optimizer, check_tensors
@@ -65,22 +63,21 @@ class PPOLearner:
     """The PPO update of `network`, with its optimizer, the shuffling of samples, and the precision.
 
     `seed` seeds the shuffling. With `threads` > 1 on a CPU, actor and critic are trained in parallel. With several
-    `processes`, each has the samples of the matches in its `share`, and all have the same seed and weights.
+    `processes`, each has samples of its own, and all have the same seed and weights.
     """
 
     def __init__(
         self,
-        network: ActorCritic,
+        network: PolicyNetwork,
         config: PPOConfig,
         autocast: Autocast,
         *,
         seed: int,
         threads: int = 1,
         processes: Processes = ALONE,
-        share: Shard | None = None,
     ) -> None:
         device = network.log_std.device
-        self._processes, self._share = processes, share
+        self._processes = processes
         self.network, self.config, self.autocast = network, config, autocast
         self.optimizer = adam(network, config.learning_rate)
         # All gradients in one tensor, of which the parameters' are views: norm, clip and sum take one operation each.
@@ -96,29 +93,22 @@ class PPOLearner:
         self._graphs: dict[tuple[object, ...], Captured[Tensor]] = {}
         self._piece = max(1, PIECE_BYTES // (4 * network.config.hidden)) if device.type == "cpu" else sys.maxsize
 
-    def new_rollout(self, env: TrainingEnv, steps: int) -> Rollout | SeatRollout:
+    def new_rollout(self, env: BatchEnv, steps: int) -> Rollout:
         """Create the storage for `steps` steps of an environment."""
-        if isinstance(self.network, SeatNetwork):
-            return SeatRollout(self.network, steps, cast(LaneEnv, env), sequence_length=self.config.sequence_length)
-        return Rollout.of(
-            self.network, steps, env.num_envs, longest_episode=env.longest_episode, capture=self.config.capture
-        )
+        config = self.config
+        return Rollout(self.network, steps, env, sequence_length=config.sequence_length, capture=config.capture)
 
-    def finish(self, rollout: Rollout | SeatRollout, number: int) -> None:
+    def finish(self, rollout: Rollout, number: int) -> None:
         """Compute a rollout's values, advantages and returns, in the precision of update `number`."""
-        gamma, lam = self.config.gamma, self.config.gae_lambda
-        if isinstance(rollout, SeatRollout):
-            rollout.finish(partial(self._seat_values, number=number), gamma, lam)
-        else:
-            rollout.finish(partial(self.values, number=number), gamma, lam)
+        rollout.finish(partial(self._judge, number=number), self.config.gamma, self.config.gae_lambda)
 
     def values(self, obs: Tensor, number: int) -> Tensor:
-        """Return V(s) [T, N] of obs [T, N, D] in the precision of update `number`, half of it in the second thread."""
-        chunks = obs.flatten(0, 1).split(VALUE_CHUNK)
+        """Return V(s) [...] of obs [..., D] in the precision of update `number`, half of it in the second thread."""
+        chunks = obs.flatten(0, -2).split(VALUE_CHUNK)
         middle = len(chunks) // 2
         halves = [partial(self._values, part, number) for part in (chunks[:middle], chunks[middle:])]
         first, second = self._halves.both(*halves)
-        return torch.cat(first + second).view(obs.shape[:2])
+        return torch.cat(first + second).view(obs.shape[:-1])
 
     def update(
         self,
@@ -132,9 +122,8 @@ class PPOLearner:
         """Train the network on `samples` and return the `train/...` metrics.
 
         `number` counts updates from 0 and selects the precision; `learning_rate` and `entropy_coefficient` are this
-        update's, already annealed. `key` orders the samples of processes that have different numbers of them. A step
-        whose loss or gradient is not finite is skipped and counted. The means are over the other steps, and 0 if there
-        are none.
+        update's, already annealed. `key` orders the samples of all processes, None of a single one. A step whose loss
+        or gradient is not finite is skipped and counted. The means are over the other steps, and 0 if there are none.
         """
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
@@ -143,24 +132,9 @@ class PPOLearner:
         if self.magnet:
             self.magnet.begin()
         rows, steps, tried, skipped, kl_stop, kl_max = [], 0, 0, 0, False, 0.0
-        share, processes = self._share, self._processes
-        joint: Joint | KeyedJoint | None = None
-        if isinstance(samples, SequenceSamples):
-            gradients = self._gradients(samples.minibatches(self.config, self.shuffle), number, entropy_coefficient)
-        elif self._captures and (share is None or share.whole):
-            gradients = self._captured_gradients(samples, number, entropy_coefficient)
-        else:
-            if share is not None and not share.whole:
-                if key is None:
-                    joint = Joint.gather(samples, share, processes)
-                else:
-                    joint = KeyedJoint.gather(samples, key, processes)
-            batches = minibatches(samples, self.config, self.shuffle, joint)
-            gradients = self._gradients(batches, number, entropy_coefficient)
-        for measured in gradients:
+        joint = None if key is None else Joint.gather(samples, key, self._processes)
+        for measured in self._gradients(samples, joint, number, entropy_coefficient):
             tried += 1
-            if joint is not None:
-                measured = self._add_up(measured)
             norm = self._gradient_norm()
             row = torch.cat([measured, norm.unsqueeze(0)])
             reached, finite = torch.stack([row[KL], row.isfinite().all()]).tolist()  # the only device synchronization
@@ -179,12 +153,7 @@ class PPOLearner:
         counts = {"kl_max": kl_max, "kl_stop": float(kl_stop), "skipped_steps": float(skipped)}
         judged = joint or samples
         counts["epochs_completed"] = steps / parts(len(judged.returns), self.config)
-        metrics = _metrics(self.network, judged, rows, counts)
-        if self.magnet:
-            followed = self.magnet.follow(tried)  # of this process's part of every minibatch
-            penalties = [mean * processes.size for mean in processes.means(list(followed.values()))]
-            metrics |= dict(zip(followed, penalties, strict=True))
-        return metrics
+        return _metrics(self.network, judged, rows, counts) | self._follow(tried)
 
     def reset_log_std(self, log_std: float) -> None:
         """Reset `log_std` and its optimizer state, which belongs to the old value."""
@@ -227,46 +196,62 @@ class PPOLearner:
         self._halves.close()
 
     @torch.no_grad()
-    def _seat_values(
-        self, sequences: Sequences, final_obs: Tensor, final_rows: Tensor, *, number: int
+    def _judge(
+        self, obs: Tensor | Sequences, final_obs: Tensor, final_rows: Tensor, *, number: int
     ) -> tuple[Tensor, Tensor]:
-        assert isinstance(self.network, SeatNetwork)
+        """See `rollout.Critic`."""
+        if isinstance(obs, Tensor):
+            return self.values(obs, number), self.values(final_obs, number)
         with self.autocast.context(number):
-            return self.network.values(sequences, final_obs, final_rows)
+            return self.network.values(obs, final_obs, final_rows)
 
     @torch.no_grad()
     def _values(self, chunks: Sequence[Tensor], number: int) -> list[Tensor]:
         with self.autocast.context(number):
             return [self.network.value(chunk) for chunk in chunks]
 
-    def _gradients(self, batches: Iterator[Minibatch], number: int, entropy_coefficient: float) -> Iterator[Tensor]:
-        """Set the gradient to that of each minibatch in turn; yield the statistics without the norm."""
+    def _gradients(
+        self, samples: Samples | SequenceSamples, joint: Joint | None, number: int, entropy_coefficient: float
+    ) -> Iterator[Tensor]:
+        """Set the gradient to that of each minibatch of all processes in turn; yield the statistics without the norm.
+
+        With CUDA graphs, one for each size of a minibatch, the yielded tensor is overwritten.
+        """
+        if self._captures and joint is None and isinstance(samples, Samples):
+            coefficient = samples.value.new_tensor(entropy_coefficient)
+            for _, chunks in orders(len(samples.value), self.config, self.shuffle):
+                for rows in chunks:
+                    yield self._captured(samples, len(rows), number)(rows, coefficient)
+            return
+        batches = samples.minibatches(self.config, self.shuffle, joint)
         following = next(batches, None)
         while (batch := following) is not None:
-            self._gradient.zero_()
-            policy, (loss_v, following) = self._halves.both(
-                partial(self._policy_gradient, batch, number, entropy_coefficient),
-                partial(self._value_gradient, batch, number, batches),
-            )
-            yield _in_order(policy, loss_v)
+            measured, following = self._gradient_of(batch, batches, number, entropy_coefficient)
+            yield measured if joint is None else self._add_up(measured)
 
-    def _captured_gradients(self, samples: Samples, number: int, entropy_coefficient: float) -> Iterator[Tensor]:
-        """Do the same by CUDA graphs, one for each size of a minibatch; the yielded tensor is overwritten."""
-        coefficient = samples.value.new_tensor(entropy_coefficient)
-        places = tuple(tensor.data_ptr() for tensor in samples)
+    def _gradient_of(
+        self, batch: Minibatch, batches: Iterator[Minibatch], number: int, entropy_coefficient: float | Tensor
+    ) -> tuple[Tensor, Minibatch | None]:
+        """Set the gradient to that of a minibatch; return the statistics without the norm, and the next minibatch."""
+        self._gradient.zero_()
+        policy, (loss_v, following) = self._halves.both(
+            partial(self._policy_gradient, batch, number, entropy_coefficient),
+            partial(self._value_gradient, batch, number, batches),
+        )
+        loss, *others = policy
+        return torch.stack([loss, loss_v, *others]), following
 
-        def gradient(rows: Tensor, coefficient: Tensor) -> Tensor:
-            batch = gathered(samples, rows)
-            self._gradient.zero_()
-            policy = self._policy_gradient(batch, number, coefficient)
-            return _in_order(policy, self._value_gradient(batch, number, iter(()))[0])
+    def _captured(self, samples: Samples, size: int, number: int) -> Captured[Tensor]:
+        """Return the graph of the gradient of `size` samples by their rows, recorded once for a precision."""
+        key = (size, self.autocast.active(number), tuple(tensor.data_ptr() for tensor in samples))
+        if key not in self._graphs:
 
-        for _, chunks in orders(len(samples.value), self.config, self.shuffle):
-            for rows in chunks:
-                key = (len(rows), self.autocast.active(number), places)
-                if key not in self._graphs:
-                    self._graphs[key] = Captured(gradient, rows, coefficient)
-                yield self._graphs[key](rows, coefficient)
+            def gradient(rows: Tensor, coefficient: Tensor) -> Tensor:
+                return self._gradient_of(gathered(samples, rows), iter(()), number, coefficient)[0]
+
+            inputs = torch.arange(size, device=samples.value.device), samples.value.new_zeros(())
+            self._graphs[key] = Captured(gradient, *inputs)
+        return self._graphs[key]
 
     def _policy_gradient(
         self, batch: Minibatch, number: int, entropy_coefficient: float | Tensor
@@ -316,6 +301,12 @@ class PPOLearner:
         measured[LARGEST] = largest.max()
         return measured
 
+    def _follow(self, minibatches: int) -> dict[str, float]:
+        """Move the magnet, if there is one; return the penalties of this process's part of every minibatch, summed."""
+        followed = self.magnet.follow(minibatches) if self.magnet else {}
+        means = self._processes.means(list(followed.values())) if followed else []
+        return {name: mean * self._processes.size for name, mean in zip(followed, means, strict=True)}
+
     def _gradient_norm(self) -> Tensor:
         """Return the norm of the gradient of both halves, before clipping."""
         self.autocast.scaler.unscale_(self.optimizer)
@@ -329,20 +320,14 @@ class PPOLearner:
         self.network.clamp_log_std()
 
 
-def _in_order(policy: tuple[Tensor, ...], loss_v: Tensor) -> Tensor:
-    """Return `STATISTICS` without the norm as one tensor."""
-    loss, *others = policy
-    return torch.stack([loss, loss_v, *others])
-
-
-def open_magnet(network: ActorCritic, config: PPOConfig) -> Magnet:
+def open_magnet(network: PolicyNetwork, config: PPOConfig) -> Magnet:
     """Return the magnet of a run that has a coefficient above 0; raises `ConfigError` where it has no use."""
     options = {key: getattr(config, key) for key in ("magnet_coefficient", "proximal_coefficient")}
     used = next(f"ppo.{key}={value}" for key, value in options.items() if value)
-    if isinstance(network, SeatNetwork) and (not network.categorical or network.continuous + network.binary):
+    if network.uniform_play is None:
         fix = "is for seats whose actions are choices, and for networks without masks and memory; use 0"
         raise ConfigError(f"{used}: {fix}")
-    if not isinstance(network, SeatNetwork) and config.magnet_coefficient and not config.magnet_rate:
+    if not network.uniform_play and config.magnet_coefficient and not config.magnet_rate:
         fix = "there is no uniform play of numbers to be the magnet; use above 0, or ppo.magnet_coefficient=0"
         raise ConfigError(f"ppo.magnet_rate=0.0: {fix}")
     return Magnet(network, config)
@@ -370,7 +355,7 @@ class EagerAdam(torch.optim.Adam):
     load_state_dict = unwrap(torch.optim.Optimizer.load_state_dict)
 
 
-def adam(network: ActorCritic, learning_rate: float) -> torch.optim.Adam:
+def adam(network: PolicyNetwork, learning_rate: float) -> torch.optim.Adam:
     """Create the optimizer of all weights of `network`, fused where torch supports it."""
     fused = network.log_std.device.type in ("cpu", "cuda")
     # eps 1e-5, torch's is 1e-8: bounds the step lr / eps of weights whose gradient is almost 0, as in OpenAI Baselines.
@@ -378,8 +363,8 @@ def adam(network: ActorCritic, learning_rate: float) -> torch.optim.Adam:
 
 
 def _metrics(
-    network: ActorCritic,
-    samples: Samples | SequenceSamples | Joint | KeyedJoint,
+    network: PolicyNetwork,
+    samples: Samples | SequenceSamples | Joint,
     rows: list[Tensor],
     counts: dict[str, float],
 ) -> dict[str, float]:

@@ -1,31 +1,147 @@
-"""The losses of PPO (Schulman et al. 2017, arXiv:1707.06347), with gradients in closed form.
+"""Samples, their minibatches, and the losses of PPO (Schulman et al. 2017, arXiv:1707.06347).
 
     L = E[ -min(r A, clip(r) A) ] + c_v L_V - c_e H,      r = pi(a | s) / pi_old(a | s),   clip(r) in [1 - e, 1 + e]
     d L / d log pi = -r A / N where r A <= clip(r) A, else 0
     L_V = E[ max((V - R)^2, (V_old + clip(V - V_old) - R)^2) ],   without its clip E[(V - R)^2]
 
-Small minibatches are bound by the number of operations; this takes less than half of what autograd takes. B is the
-number of samples here, N that of the whole minibatch, of which other processes may hold the rest: the parts add up.
+Gradients are in closed form: small minibatches are bound by the number of operations, and this takes less than half of
+what autograd takes. B is the number of samples here, N that of the whole minibatch, of which other processes may hold
+the rest: the parts add up.
 `Magnet` adds the two terms of magnetic mirror descent.
+
+The order of an epoch covers the samples of all processes and is drawn identically in each; a process gets the samples
+of a minibatch that it holds. Advantages are normalized over the whole minibatch, and `Minibatch.mean` divides by its
+whole size, so gradients and statistics of the processes add up to those of a single process with all samples.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import deepcopy
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from sparring.agents.policies.actor_critic import ActorCritic, ActorOutput
+from sparring.agents.distributed.processes import Processes
 from sparring.agents.policies.memory import Sequences
-from sparring.agents.policies.seat_network import SeatNetwork
-from sparring.agents.ppo.rollout import Minibatch, Samples
+from sparring.agents.policies.networks import PolicyNetwork
 from sparring.configs.schema import PPOConfig
 
 LOG_RATIO_CLAMP = 20.0
 """Bound on |log pi - log pi_old|, in nats."""
+
+
+class Samples(NamedTuple):
+    """Training samples of one update; the first dimension of every tensor is the sample index."""
+
+    obs: Tensor
+    actions: Tensor
+    log_prob: Tensor
+    value: Tensor
+    advantage: Tensor
+    returns: Tensor
+
+    def minibatches(
+        self, config: PPOConfig, generator: torch.Generator, joint: Joint | None = None
+    ) -> Iterator[Minibatch]:
+        """Yield the minibatches of `epochs` passes, each in a new order, in equal parts of at most `minibatch_size`.
+
+        With `joint`, the parts are of all processes' samples; these are those of this process.
+        """
+        for order, chunks in orders(len((joint or self).advantage), config, generator):
+            for index, rows in zip(chunks, joint.mine(order, chunks) if joint else chunks, strict=True):
+                yield gathered(self, rows, joint.advantage.index_select(0, index) if joint else None)
+
+
+ADVANTAGE_EPSILON = 1e-5
+"""Added to the standard deviation, so that advantages that differ only by rounding are not scaled up to size 1."""
+
+
+class Minibatch(NamedTuple):
+    """`Samples` of this process, with advantages normalized over all `size` samples of all processes."""
+
+    obs: Tensor | Sequences
+    actions: Tensor
+    log_prob: Tensor
+    value: Tensor
+    advantage: Tensor
+    returns: Tensor
+    size: int
+
+    def mean(self, x: Tensor) -> Tensor:
+        """Return this process's part of the mean of x over the minibatch; the mean itself in a single process."""
+        return x.mean() if len(x) == self.size else x.sum() / self.size
+
+    def pieces(self, rows: int) -> Iterator[Minibatch]:
+        """Yield the minibatch in pieces of at most `rows` samples, whose gradients and means add up to its own."""
+        obs = self.obs
+        if isinstance(obs, Sequences):  # which cannot be cut
+            yield self
+            return
+        whole = (obs, self.actions, self.log_prob, self.value, self.advantage, self.returns)
+        for first in range(0, max(1, len(obs)), rows):
+            yield Minibatch(*Samples(*(tensor[first : first + rows] for tensor in whole)), self.size)
+
+
+class Joint(NamedTuple):
+    """Tensors [R] over the samples of all processes, of which each has any number, in the order of their keys."""
+
+    row: Tensor
+    """Row of each among the samples of this process, int64; -1 for those of others."""
+    advantage: Tensor
+    value: Tensor
+    returns: Tensor
+
+    @classmethod
+    def gather(cls, samples: Samples, key: Tensor, processes: Processes) -> Joint:
+        """Gather the samples of every process, with their keys, int64 and all different."""
+        counts = processes.gather(torch.tensor([len(key)], device=key.device)).tolist()
+        before, own = sum(counts[: processes.rank]), len(key)
+
+        def everyone(mine: Tensor) -> Tensor:
+            padded = mine.new_zeros(len(mine), max(counts))
+            padded[:, :own] = mine
+            parts = processes.gather(padded, dim=1).split(max(counts), dim=1)
+            return torch.cat([part[:, :count] for part, count in zip(parts, counts, strict=True)], dim=1)
+
+        order = everyone(key.unsqueeze(0))[0].argsort()
+        row = torch.full_like(order, -1)
+        row[before : before + own] = torch.arange(own, device=row.device)
+        joint = everyone(torch.stack([samples.advantage, samples.value, samples.returns]))
+        return cls(row[order], *joint[:, order])
+
+    def mine(self, order: Tensor, chunks: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Return the rows of every chunk of the order that this process holds."""
+        rows = self.row[order]
+        counts = torch.stack([(chunk >= 0).sum() for chunk in rows.tensor_split(len(chunks))])
+        return rows[rows >= 0].split(counts.tolist())
+
+
+def orders(total: int, config: PPOConfig, generator: torch.Generator) -> Iterator[tuple[Tensor, tuple[Tensor, ...]]]:
+    """Yield a new order of `total` samples for each epoch, and its equal parts of at most `minibatch_size`."""
+    for _ in range(config.epochs):
+        order = torch.randperm(total, generator=generator, device=generator.device)
+        yield order, order.tensor_split(parts(total, config))
+
+
+def gathered(samples: Samples, rows: Tensor, everyone: Tensor | None = None) -> Minibatch:
+    """Return the minibatch of the samples in `rows`; `everyone` are the advantages of all processes' part of it."""
+    chosen = Samples(*(tensor.index_select(0, rows) for tensor in samples))
+    size = len(rows) if everyone is None else len(everyone)
+    return Minibatch(*chosen._replace(advantage=normalize(chosen.advantage, everyone)), size)
+
+
+def normalize(advantage: Tensor, everyone: Tensor | None = None) -> Tensor:
+    """Normalize advantages by the mean and standard deviation of `everyone`, by default of themselves."""
+    std, mean = torch.std_mean(advantage if everyone is None else everyone, correction=0)
+    return (advantage - mean) / (std + ADVANTAGE_EPSILON)
+
+
+def parts(total: int, config: PPOConfig) -> int:
+    """Return the number of minibatches in an epoch over `total` samples."""
+    return -(-total // config.minibatch_size)
 
 
 class Surrogate(torch.autograd.Function):
@@ -132,7 +248,7 @@ class Magnet:
     have no uniform play, so there the magnet is a copy.
     """
 
-    def __init__(self, network: ActorCritic, config: PPOConfig) -> None:
+    def __init__(self, network: PolicyNetwork, config: PPOConfig) -> None:
         self.network = network
         self.pull, self.rate, self.hold = config.magnet_coefficient, config.magnet_rate, config.proximal_coefficient
         self._copy = _frozen(network) if self.pull and self.rate else None
@@ -147,11 +263,8 @@ class Magnet:
 
     def evaluate(self, obs: Tensor | Sequences, actions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return log pi(a | s), the entropy of pi(. | s), and a KL(pi, rho) + b KL(pi, pi_old), [n] each."""
-        if not isinstance(self.network, SeatNetwork):
-            rows = cast(Tensor, obs)  # sequences are of seat networks
-            return self.network.evaluate_near(rows, actions, self._targets(rows))
-        log_prob, entropy, expected = self.network.evaluate_with(obs, actions, self._scores(self.network, obs))
-        return log_prob, entropy, -expected - (self.pull + self.hold) * entropy
+        targets = [(weight, other) for weight, other in ((self.pull, self._copy), (self.hold, self._old)) if weight]
+        return self.network.evaluate_near(obs, actions, targets)
 
     def record(self, penalty: Tensor) -> None:
         """Count the mean penalty of a minibatch, or of a piece of it, for `metrics`."""
@@ -175,24 +288,6 @@ class Magnet:
         if self._copy is not None:
             self._copy.load_state_dict(state)
 
-    @torch.no_grad()
-    def _targets(self, obs: Tensor) -> list[tuple[float, ActorOutput]]:
-        """Return weight and distributions of both terms."""
-        pairs = ((self.pull, self._copy), (self.hold, self._old))
-        return [(weight, copy.answer(obs)) for weight, copy in pairs if copy is not None]
 
-    @torch.no_grad()
-    def _scores(self, network: SeatNetwork, obs: Tensor | Sequences) -> list[Tensor]:
-        """Return a log rho + b log pi_old of every choice, [n, K_i]."""
-        parts = []
-        if self.pull:
-            magnet = self._copy or network
-            logs = magnet.log_probabilities(obs, uniform=self._copy is None)
-            parts.append([self.pull * one for one in logs])
-        if self._old is not None:
-            parts.append([self.hold * one for one in self._old.log_probabilities(obs)])
-        return [sum(terms[1:], start=terms[0]) for terms in zip(*parts, strict=True)]
-
-
-def _frozen(network: ActorCritic) -> Any:
+def _frozen(network: PolicyNetwork) -> PolicyNetwork:
     return deepcopy(network).requires_grad_(False)

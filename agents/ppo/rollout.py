@@ -1,8 +1,16 @@
-"""Rollout storage: T steps of N environments in preallocated tensors, then values, advantages, returns and minibatches.
+"""Rollout storage: T moves of L lanes in preallocated tensors, then values, advantages, returns and minibatches.
 
-Collecting runs the actor only. Values are computed afterwards, all T x N at once, which costs far less than T small
-forwards. An environment's `final_obs` is needed only at a time limit, so instead of [T, N, D] a few rows per
-environment are kept, and each step stores its row index. On an accelerator that is a scatter, without readback.
+A lane is a match of the learner, or a seat of a match whose seats act in turn. Row k has the k-th decision of every
+lane. Where all lanes decide in every move (`env.rows` is None), row and move agree, and every index is a slice. In a
+game with gaps the reward of a decision is what reaches its lane until its next decision, or its end. There a lane that
+is to decide when the rollout ends has a last row without an action, whose value ends the estimate. So has a lane that
+waits for others, whose last decision is no sample: its reward is not known yet.
+
+The tensors lie where those of the environment do; the network of a game on the host may have another device.
+
+Collecting runs the actor only. Values are computed afterwards, all at once, which costs far less than T small forwards.
+An environment's `final_obs` is needed only at a time limit, so instead of [T, L, D] a few rows per lane are kept, and
+each step stores its row index. On an accelerator that is a scatter, without readback.
 
 Generalized advantage estimation (Schulman et al. 2016, arXiv:1506.02438) treats time limits as truncation:
 
@@ -12,155 +20,226 @@ Generalized advantage estimation (Schulman et al. 2016, arXiv:1506.02438) treats
 s'_t is the state after step t. With same-step autoreset the next stored observation already belongs to the next
 episode. So at a time limit (truncation) V(s'_t) must be the value of the final observation, and at a true ending
 (termination) it is zero. Bootstrapping at neither or at both gives the critic a wrong horizon.
-
-The order of an epoch covers the samples of all processes and is drawn identically in each; a process gets the samples
-of a minibatch that it holds. Advantages are normalized over the whole minibatch, and `Minibatch.mean` divides by its
-whole size, so gradients and statistics of the processes add up to those of a single process with all samples. There N
-is all matches, n those of this process.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from sparring.agents.distributed.processes import Processes, Shard, ShardedGenerator
-from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.distributed.processes import Shard, ShardedGenerator
 from sparring.agents.policies.memory import Sequences
+from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.ppo.captured import Captured
+from sparring.agents.ppo.losses import Joint, Minibatch, Samples, normalize, parts
+from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import PPOConfig
 
 Act = Callable[[Tensor], tuple[Tensor, ...]]
-"""Actions [N, A] and log-probabilities [N] for observations [N, D]."""
+"""Actions [R, A] and log-probabilities [R] for observations [R, D]."""
+Critic = Callable[[Tensor | Sequences, Tensor, Tensor], tuple[Tensor, Tensor]]
+"""V of observations [..., D] or of all decisions of sequences, and of final observations [..., D] after rows [R2]."""
+Index = Any
+"""Index of lanes, or of their rows: a slice and a number where all lanes decide, otherwise tensors."""
 
 
 class BatchEnv(Protocol):
-    """N environments stepped together, with same-step autoreset. Its tensors may be overwritten by the next step."""
+    """L lanes stepped together, with same-step autoreset. Its tensors may be overwritten by the next step."""
+
+    num_envs: int
+    lanes: int
+    rows: Tensor | None
+    """Lanes that decide next, int64 [R] on the host; None if all lanes decide in every step."""
+    memory: Tensor
+    """[L, M], for a recurrent network; the rollout writes it, and the environment empties that of new episodes."""
+    fresh: Tensor
+    """bool [L], for a recurrent network: an episode begins with the lane's next decision."""
 
     @property
     def obs(self) -> Tensor:
-        """Current observations [N, D]."""
+        """Current observations [L, D]."""
 
     @property
     def final_obs(self) -> Tensor:
-        """Last observations [N, D] of the episodes that were just truncated; other rows are undefined."""
+        """Last observations [L, D] of the episodes that were just truncated; other rows are undefined."""
+
+    @property
+    def longest_episode(self) -> int:
+        """Maximum number of steps of an episode."""
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Take actions [N, A]; return obs [N, D], reward [N], terminated [N], truncated [N]."""
+        """Take the actions [R, A] of the lanes that decide; return obs, reward, terminated and truncated of all."""
 
-
-class Samples(NamedTuple):
-    """Training samples of one update; the first dimension of every tensor is the sample index."""
-
-    obs: Tensor
-    actions: Tensor
-    log_prob: Tensor
-    value: Tensor
-    advantage: Tensor
-    returns: Tensor
+    def noise(self, generator: torch.Generator) -> torch.Generator | ShardedGenerator:
+        """Return what draws for `rows`, and for those of the other processes, of which it is asked if there are any."""
 
 
 class Rollout:
-    """Storage of T = `steps` of N = `num_envs`, reused for every update: `collect`, then `finish`, then `flat`.
+    """Storage of T = `steps` moves of `env`, reused for every update: `collect`, then `finish`, then `flat`.
 
-    `max_truncations` is the maximum number of truncations of one environment within T steps. On a CPU it grows where an
-    environment truncates earlier than expected. With `capture` the network acts by a CUDA graph, on a GPU, where it
-    draws from a plain generator at every step.
+    A lane has room for the truncations that `env.longest_episode` allows. On a CPU it grows where a lane is truncated
+    earlier. With `capture` the network acts by a CUDA graph, on a GPU, where it draws from a plain generator at every
+    step. Recurrent networks learn from sequences of `sequence_length` decisions.
     """
 
-    @classmethod
-    def of(
-        cls, network: ActorCritic, steps: int, num_envs: int, *, longest_episode: int, capture: bool = False
-    ) -> Rollout:
-        """Create storage for a network's spaces; an episode takes at most `longest_episode` steps."""
-        truncations = -(-steps // longest_episode)
-        sizes = (steps, num_envs, network.obs_dim, network.action_size)
-        return cls(*sizes, device=network.log_std.device, max_truncations=truncations, capture=capture)
-
     def __init__(
-        self,
-        steps: int,
-        num_envs: int,
-        obs_dim: int,
-        action_dim: int,
-        *,
-        device: torch.device | str,
-        max_truncations: int,
-        capture: bool = False,
+        self, network: PolicyNetwork, steps: int, env: BatchEnv, *, sequence_length: int = 1, capture: bool = False
     ) -> None:
-        T, N = steps, num_envs
-        self.capture = capture
-        self.steps, self.num_envs, self.max_truncations = steps, num_envs, max_truncations
-        self.device = torch.device(device)
-        self.obs = torch.zeros(T + 1, N, obs_dim, device=device)  # one more: the state after the last step
-        self.actions = torch.zeros(T, N, action_dim, device=device)
-        self.log_prob, self.reward, self.value, self.advantage, self.returns = torch.zeros(5, T, N, device=device)
-        self.terminated, self.truncated = torch.zeros(2, T, N, dtype=torch.bool, device=device)
+        T, L, device = steps, env.lanes, env.obs.device
+        self.gaps, self.recurrent = env.rows is not None, network.memory_size > 0
+        self.steps, self.num_envs, self.lanes, self.device = steps, env.num_envs, L, device
+        self.learner_device = network.log_std.device
+        self._captures = capture and device.type == "cuda" and not (self.gaps or self.recurrent)
+        self.length = sequence_length if self.recurrent else 1
+        _check_memory(env, (1 + (self.gaps and not self.recurrent)) * (T + 1))  # `flat` copies the rows of decisions
+        # Row T is the state after the last move. In a game with gaps, rows without a decision have their lane's role
+        # too: how many rows a network gets changes how its sums round.
+        self.obs = env.obs.repeat(T + 1, 1, 1) if self.gaps else torch.zeros(T + 1, *env.obs.shape, device=device)
+        self.actions = torch.zeros(T, L, network.action_size, device=device)
+        self.log_prob, self.reward, self.advantage, self.returns = torch.zeros(4, T, L, device=device)
+        self._values = torch.zeros(T + 1, L, device=device)
+        self.value = self._values[:-1]
+        self.terminated, self.truncated = torch.zeros(2, T, L, dtype=torch.bool, device=device)
+        self.fresh = torch.zeros(T + 1, L, dtype=torch.bool, device=device)
+        self.memory = torch.zeros(T // self.length + 1, L, network.memory_size, device=device)
         # Row `max_truncations` is spare: it receives unneeded rows, and surplus rows until `collect` raises.
-        self.final_obs = torch.zeros(max_truncations + 1, N, obs_dim, device=device)
-        self.final_row = torch.zeros(T, N, dtype=torch.int64, device=device)
-        self.truncations = torch.zeros(N, dtype=torch.int64, device=device)
-        self._captured: dict[tuple[object, ...], Captured[tuple[Tensor, ...]]] = {}
+        self.max_truncations = -(-steps // env.longest_episode)
+        self.final_obs = torch.zeros(self.max_truncations + 1, *env.obs.shape, device=device)
+        self.final_row = torch.zeros(T, L, dtype=torch.int64, device=device)
+        self.truncations, self.count = torch.zeros(2, L, dtype=torch.int64, device=device)
+        self._complete = torch.full_like(self.count, T)
+        self._waiting = torch.ones(L, dtype=torch.bool, device=device)  # the last decision waits for what follows
+        self._place: Tensor | None = None  # of the complete decisions among T * L, None if all are complete
+        self._graphs: dict[tuple[object, ...], Captured[tuple[Tensor, ...]]] = {}
 
     @torch.no_grad()
     def collect(
         self,
         env: BatchEnv,
-        network: ActorCritic,
+        network: PolicyNetwork,
         generator: torch.Generator | ShardedGenerator,
         *,
         hold: int = 0,
     ) -> None:
-        """Play T steps. `generator` must be on the rollout's device.
+        """Play T moves. `generator` must be on the network's device.
 
         With `hold` > 0, gSDE's noise is a function of the state that is drawn again every `hold` steps.
-        Raises `RuntimeError` if an environment was truncated more than `max_truncations` times, except on a CPU.
+        Raises `RuntimeError` if a lane was truncated more than `max_truncations` times, except on a CPU, and
+        `ConfigError` if no decision is complete.
         """
         self.truncations.zero_()
         self.final_row.fill_(self.max_truncations)
-        self.obs[0].copy_(env.obs)
+        if self.gaps:
+            for tensor in (self.count, self.reward, self.terminated, self.truncated, self._waiting):
+                tensor.zero_()
         act: Act = partial(network.act, generator=generator)
-        if self.capture and not hold and self.device.type == "cuda" and isinstance(generator, torch.Generator):
+        if self._captures and not hold and isinstance(generator, torch.Generator):
             act = self._capture(act, network, generator)
         for t in range(self.steps):
+            lanes, place, obs = self._observe(env, t)
             if hold and t % hold == 0:
-                act = partial(network.act, generator=generator, noise=network.draw_noise(self.num_envs, generator))
-            actions, log_prob = act(self.obs[t])  # a_t ~ pi(. | s_t)
-            obs, reward, terminated, truncated = env.step(actions)
-            self.actions[t].copy_(actions)
-            self.log_prob[t].copy_(log_prob)
-            self.obs[t + 1].copy_(obs)
-            self.reward[t].copy_(reward)
-            self.terminated[t].copy_(terminated)
-            self.truncated[t].copy_(truncated)
-            self._keep_final_obs(t, env.final_obs)
+                act = partial(network.act, generator=generator, noise=network.draw_noise(self.lanes, generator))
+            if self.gaps or self.recurrent:
+                actions = self._step(env, network, generator, lanes, place, obs)
+            else:
+                actions, self.log_prob[t] = act(obs)  # a_t ~ pi(. | s_t)
+            self.actions[place] = actions
+            _, *result = env.step(actions)
+            self._resolve(env, t, *result)
+        lanes, *_ = self._observe(env, self.steps)
+        if self.gaps:
+            self._find_complete(lanes)
         self._check_truncations()
 
-    def _capture(self, act: Act, network: ActorCritic, generator: torch.Generator) -> Act:
+    def _capture(self, act: Act, network: PolicyNetwork, generator: torch.Generator) -> Act:
         """Return `act` as a CUDA graph, recorded once for a network, a generator and a precision."""
         key = (network, generator, torch.is_autocast_enabled(self.device.type))
-        if key not in self._captured:
-            self._captured[key] = Captured(act, self.obs[0], generators=[generator])
-        return self._captured[key]
+        if key not in self._graphs:
+            self._graphs[key] = Captured(act, self.obs[0], generators=[generator])
+        return self._graphs[key]
 
-    def _keep_final_obs(self, t: int, final_obs: Tensor) -> None:
-        truncated = self.truncated[t]
+    def _observe(self, env: BatchEnv, t: int) -> tuple[Index, Index, Tensor]:
+        """Store the observations of the lanes that decide; return these lanes, their places and the observations."""
+        if env.rows is None:
+            self.obs[t].copy_(env.obs)
+            if self.recurrent:
+                self.fresh[t].copy_(env.fresh)
+                if t % self.length == 0:
+                    self.memory[t // self.length].copy_(env.memory)
+            return slice(None), t, self.obs[t]
+        lanes, index = env.rows, self.count[env.rows]
+        obs = env.obs.index_select(0, lanes)
+        self.obs[index, lanes] = obs
+        self.fresh[index, lanes] = env.fresh[lanes]
+        if self.recurrent:
+            begins = index % self.length == 0
+            self.memory[index[begins] // self.length, lanes[begins]] = env.memory[lanes[begins]]
+        return lanes, (index, lanes), obs
+
+    def _step(
+        self,
+        env: BatchEnv,
+        network: PolicyNetwork,
+        generator: torch.Generator | ShardedGenerator,
+        lanes: Index,
+        place: Index,
+        obs: Tensor,
+    ) -> Tensor:
+        """Return the actions [R, A] of `lanes` that see `obs` [R, D], and carry their memory."""
+        if self.gaps:
+            self.count[lanes] += 1
+            self._waiting[lanes] = True
+            if isinstance(generator, ShardedGenerator):
+                generator = env.noise(generator.generator)  # also without lanes: all processes draw alike
+            elif not len(lanes):
+                return self.actions[0, :0]
+        before = obs.to(self.learner_device), env.memory[lanes].to(self.learner_device)
+        actions, log_prob, memory = network.step(*before, generator=generator)
+        self.log_prob[place] = log_prob.to(self.device)
+        if self.recurrent:
+            env.memory[lanes] = memory.to(self.device)
+        return actions.to(self.device)
+
+    def _resolve(self, env: BatchEnv, t: int, reward: Tensor, terminated: Tensor, truncated: Tensor) -> None:
+        """Add a move's rewards to the decisions that wait for them, and end episodes."""
+        if not self.gaps:
+            self.reward[t], self.terminated[t], self.truncated[t] = reward, terminated, truncated
+            self._keep_final_obs(self.truncated[t], t, env.final_obs)
+            return
+        last, every = self.count - 1, torch.arange(self.lanes)
+        self.reward[last, every] += reward * self._waiting
+        ended = (terminated | truncated) & self._waiting
+        if ended.any():
+            cut, lanes = ended & ~terminated, every[ended]
+            self.terminated[last[ended], lanes], self.truncated[last[ended], lanes] = ~cut[ended], cut[ended]
+            self._waiting &= ~ended
+            self._keep_final_obs(cut, last, env.final_obs)
+
+    def _keep_final_obs(self, cut: Tensor, last: int | Tensor, final_obs: Tensor) -> None:
+        """Keep the final observations of the lanes in `cut` [L], whose last decisions are in the rows `last`."""
         if self.device.type == "cpu":  # elsewhere the tests would synchronize
-            if not truncated.any():
+            if not cut.any():
                 return
-            if int(self.truncations[truncated].max()) == self.max_truncations:
+            lanes = cut.nonzero().squeeze(1)
+            row = self.truncations[lanes]
+            if int(row.max()) == self.max_truncations:
                 self._grow()
-        row = self.truncations.clamp(max=self.max_truncations).masked_fill(~truncated, self.max_truncations)
-        self.final_obs.scatter_(0, row.view(1, -1, 1).expand(1, *final_obs.shape), final_obs.unsqueeze(0))
-        self.final_row[t].copy_(row)
-        self.truncations += truncated
+            self.final_obs[row, lanes] = final_obs[lanes]
+            self.final_row[last if isinstance(last, int) else last[lanes], lanes] = row
+        else:
+            row = self.truncations.clamp(max=self.max_truncations).masked_fill(~cut, self.max_truncations)
+            self.final_obs.scatter_(0, row.view(1, -1, 1).expand(1, *final_obs.shape), final_obs.unsqueeze(0))
+            self.final_row[last] = row
+        self.truncations += cut
 
     def _grow(self) -> None:
-        """Make room for twice as many truncations of one environment; the spare row stays the last."""
+        """Make room for twice as many truncations of one lane; the spare row stays the last."""
         rows = torch.zeros(self.max_truncations, *self.final_obs.shape[1:], device=self.device)
         self.final_obs = torch.cat([self.final_obs[:-1], rows, self.final_obs[-1:]])
         self.final_row[self.final_row == self.max_truncations] *= 2
@@ -174,29 +253,118 @@ class Rollout:
                 f"{self.steps} steps; make the rollout with max_truncations >= {most}"
             )
 
+    def _find_complete(self, deciding: Tensor) -> None:
+        """Find the decisions whose reward is known, where the lanes `deciding` [R] would decide next."""
+        self._complete = self.count - self._waiting.index_fill(0, deciding, False).long()
+        self._place = (torch.arange(self.steps).unsqueeze(1) < self._complete).flatten().nonzero().squeeze(1)
+        if not len(self._place):
+            raise ConfigError(f"ppo.rollout_steps={self.steps}: no seat decides twice in so few moves; give more")
+
     @torch.no_grad()
-    def finish(self, critic: Callable[[Tensor], Tensor], gamma: float, lam: float) -> None:
-        """Compute `value`, `advantage` and `returns`; `critic` gives V(s) [T, N] of observations [T, N, D]."""
-        values = critic(self.obs)
-        final_values = critic(self.final_obs)
-        self.value.copy_(values[:-1])
+    def finish(self, critic: Critic, gamma: float, lam: float) -> None:
+        """Compute `value`, `advantage` and `returns` of all complete decisions."""
+        rows, cut = self.steps, self.truncated
+        truncation_value = self._judge(critic)
+        if self.gaps:
+            rows = int(self._complete.max())
+            last = torch.arange(self.steps).unsqueeze(1) == self._complete - 1
+            cut = cut | (last & self._waiting)
         advantage, returns = gae(
-            self.reward,
-            self.value,
-            self.terminated,
-            self.truncated,
-            values[-1],
-            final_values.gather(0, self.final_row),
+            self.reward[:rows],
+            self.value[:rows],
+            self.terminated[:rows],
+            cut[:rows],
+            self._values[rows],
+            truncation_value[:rows],
             gamma=gamma,
             lam=lam,
         )
-        self.advantage.copy_(advantage)
-        self.returns.copy_(returns)
+        self.advantage[:rows].copy_(advantage)
+        self.returns[:rows].copy_(returns)
 
-    def flat(self) -> Samples:
-        """Return all T * N samples, in the order of steps, as views of the storage."""
-        tensors = (self.obs[:-1], self.actions, self.log_prob, self.value, self.advantage, self.returns)
-        return Samples(*(tensor.flatten(0, 1) for tensor in tensors))
+    def _judge(self, critic: Critic) -> Tensor:
+        """Compute the values of all states; return the value after each decision [T, L], of truncated ones at least."""
+        if not (self.gaps or self.recurrent):
+            values, final_values = critic(self.obs, self.final_obs, self.final_row)
+            self._values.copy_(values)
+            return final_values.gather(0, self.final_row)
+        row, lane = (self.truncated & ~self.terminated).nonzero(as_tuple=True)
+        final_obs = self.final_obs[self.final_row[row, lane], lane].to(self.learner_device)
+        obs, place = self._states()
+        number = torch.zeros(self._values.numel(), dtype=torch.int64, device=self.device)
+        number[place] = torch.arange(len(place), device=self.device)
+        before = number[row * self.lanes + lane].to(self.learner_device)
+        values, final_values = (one.to(self.device) for one in critic(obs, final_obs, before))
+        self._values.view(-1).index_copy_(0, place, values)
+        after = self._values[1:].clone()
+        after[row, lane] = final_values
+        return after
+
+    def _states(self) -> tuple[Tensor | Sequences, Tensor]:
+        """Return the observations to judge, for a recurrent network as sequences, and their places in the storage."""
+        used = torch.arange(self.steps + 1, device=self.device).unsqueeze(1) < self._complete + self._waiting
+        if not self.recurrent:
+            place = used.flatten().nonzero().squeeze(1)
+            return self.obs.flatten(0, 1).index_select(0, place).to(self.learner_device), place
+        longest, lanes = int(used.sum(0).max()), used.any(0).nonzero().squeeze(1)
+        place = (torch.arange(longest, device=self.device).unsqueeze(1) * self.lanes + lanes).flatten()
+        parts = (self.obs[:longest, lanes], self.memory[0, lanes], self.fresh[:longest, lanes])
+        rows = torch.arange(len(place), device=self.device)
+        return Sequences(*(part.to(self.learner_device) for part in (*parts, rows))), place
+
+    def flat(self) -> Samples | SequenceSamples:
+        """Return all complete decisions in the order of their rows, views of the storage where all are complete.
+
+        Those of a recurrent network come with their sequences.
+        """
+        stored = (self.actions, self.log_prob, self.value, self.advantage, self.returns)
+        chosen = map(self.complete, stored)
+        if self.recurrent:
+            return SequenceSamples(self, self._places(), *chosen)
+        return Samples(self.complete(self.obs), *chosen)
+
+    def complete(self, stored: Tensor) -> Tensor:
+        """Return what is stored of all complete decisions, [R, ...] of [T, L, ...]."""
+        flat = stored[: self.steps].flatten(0, 1)
+        return flat if self._place is None else flat.index_select(0, self._place).to(self.learner_device)
+
+    def sequences(self, chosen: Tensor, rows: Tensor) -> Sequences:
+        """Return the sequences with the numbers `chosen` [B], of which the flattened `rows` count.
+
+        Their rows beyond the storage repeat its last.
+        """
+        chunk, lane = chosen // self.lanes, chosen % self.lanes
+        steps = chunk * self.length + torch.arange(self.length, device=self.device).unsqueeze(1)
+        steps = steps.clamp(max=self.steps)
+        parts = (self.obs[steps, lane], self.memory[chunk, lane], self.fresh[steps, lane], rows)
+        return Sequences(*(part.to(self.learner_device) for part in parts))
+
+    def key(self, share: Shard) -> Tensor:
+        """Return numbers int64 [R] by which the samples of all processes are in the order that one process has."""
+        place = self._places()
+        lanes, first, total = (self.lanes // self.num_envs * n for n in (self.num_envs, share.first, share.total))
+        return (place // lanes * total + first + place % lanes).to(self.learner_device)
+
+    def _places(self) -> Tensor:
+        every = self.steps * self.lanes
+        return torch.arange(every, device=self.device) if self._place is None else self._place
+
+
+def _check_memory(env: BatchEnv, rows: int) -> None:
+    """Raise `ConfigError` if `rows` observations of every lane are more than the machine can hold."""
+    needed, there = 4 * rows * env.obs.numel(), memory_bytes()
+    if needed > there and env.obs.device.type == "cpu":
+        lanes, columns = env.obs.shape
+        raise ConfigError(
+            f"env.num_envs={env.num_envs}: a rollout of {lanes} seats that see {columns:,} numbers takes "
+            f"{needed / 2**30:.0f} GiB, and this machine has {there / 2**30:.0f}; give fewer matches, a smaller "
+            "ppo.rollout_steps, or a function that shrinks what is seen as env.id"
+        )
+
+
+def memory_bytes() -> int:
+    """Return the size of this machine's memory; that of any, where the system does not say it."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**63
 
 
 @torch.no_grad()
@@ -229,131 +397,36 @@ def gae(
     return advantage, advantage + value
 
 
-ADVANTAGE_EPSILON = 1e-5
-"""Added to the standard deviation, so that advantages that differ only by rounding are not scaled up to size 1."""
+@dataclass(frozen=True)
+class SequenceSamples:
+    """Samples of a recurrent network: all tensors [R, ...] in the order of `place`, rows of the storage of T * L."""
 
-
-class Minibatch(NamedTuple):
-    """`Samples` of this process, with advantages normalized over all `size` samples of all processes."""
-
-    obs: Tensor | Sequences
+    rollout: Rollout
+    place: Tensor
     actions: Tensor
     log_prob: Tensor
     value: Tensor
     advantage: Tensor
     returns: Tensor
-    size: int
 
-    def mean(self, x: Tensor) -> Tensor:
-        """Return this process's part of the mean of x over the minibatch; the mean itself in a single process."""
-        return x.mean() if len(x) == self.size else x.sum() / self.size
-
-    def pieces(self, rows: int) -> Iterator[Minibatch]:
-        """Yield the minibatch in pieces of at most `rows` samples, whose gradients and means add up to its own."""
-        obs = self.obs
-        if isinstance(obs, Sequences):  # which cannot be cut
-            yield self
-            return
-        whole = (obs, self.actions, self.log_prob, self.value, self.advantage, self.returns)
-        for first in range(0, max(1, len(obs)), rows):
-            yield Minibatch(*Samples(*(tensor[first : first + rows] for tensor in whole)), self.size)
-
-
-class Joint(NamedTuple):
-    """Tensors [T * N] over the samples of all processes, in the order of steps."""
-
-    share: Shard
-    advantage: Tensor
-    value: Tensor
-    returns: Tensor
-
-    @classmethod
-    def gather(cls, samples: Samples, share: Shard, processes: Processes) -> Joint:
-        """Gather the T * n samples of every process."""
-        mine = torch.stack([samples.advantage, samples.value, samples.returns])
-        joint = processes.gather(mine.view(3, -1, share.count), dim=2)
-        return cls(share, *joint.flatten(1))
-
-    def mine(self, order: Tensor) -> tuple[Tensor, Tensor]:
-        """Return a mask of the samples in `order` that this process holds, and their rows among its T * n."""
-        share = self.share
-        step, match = order // share.total, order % share.total - share.first
-        held = (match >= 0) & (match < share.count)
-        return held, (step * share.count + match)[held]
-
-
-class KeyedJoint(NamedTuple):
-    """Tensors [R] over the samples of all processes, of which each has any number, in the order of their keys."""
-
-    row: Tensor
-    """Row of each among the samples of this process, int64; -1 for those of others."""
-    advantage: Tensor
-    value: Tensor
-    returns: Tensor
-
-    @classmethod
-    def gather(cls, samples: Samples, key: Tensor, processes: Processes) -> KeyedJoint:
-        """Gather the samples of every process, with their keys, int64 and all different."""
-        counts = processes.gather(torch.tensor([len(key)])).tolist()
-        before, own = sum(counts[: processes.rank]), len(key)
-
-        def everyone(mine: Tensor) -> Tensor:
-            padded = mine.new_zeros(len(mine), max(counts))
-            padded[:, :own] = mine
-            parts = processes.gather(padded, dim=1).split(max(counts), dim=1)
-            return torch.cat([part[:, :count] for part, count in zip(parts, counts, strict=True)], dim=1)
-
-        order = everyone(key.unsqueeze(0))[0].argsort()
-        row = torch.full_like(order, -1)
-        row[before : before + own] = torch.arange(own, device=row.device)
-        joint = everyone(torch.stack([samples.advantage, samples.value, samples.returns]))
-        return cls(row[order], *joint[:, order])
-
-    def mine(self, order: Tensor) -> tuple[Tensor, Tensor]:
-        """See `Joint.mine`."""
-        rows = self.row[order]
-        return rows >= 0, rows[rows >= 0]
-
-
-def minibatches(
-    samples: Samples, config: PPOConfig, generator: torch.Generator, joint: Joint | KeyedJoint | None = None
-) -> Iterator[Minibatch]:
-    """Yield the minibatches of `epochs` passes, each in a new order, in equal parts of at most `minibatch_size`.
-
-    With `joint`, the parts are of all processes' samples; `samples` are those of this process.
-    """
-    for order, chunks in orders(len((joint or samples).advantage), config, generator):
-        for index, rows in zip(chunks, chunks if joint is None else _own(joint, order, chunks), strict=True):
-            yield gathered(samples, rows, None if joint is None else joint.advantage.index_select(0, index))
-
-
-def orders(total: int, config: PPOConfig, generator: torch.Generator) -> Iterator[tuple[Tensor, tuple[Tensor, ...]]]:
-    """Yield a new order of `total` samples for each epoch, and its equal parts of at most `minibatch_size`."""
-    for _ in range(config.epochs):
-        order = torch.randperm(total, generator=generator, device=generator.device)
-        yield order, order.tensor_split(parts(total, config))
-
-
-def gathered(samples: Samples, rows: Tensor, everyone: Tensor | None = None) -> Minibatch:
-    """Return the minibatch of the samples in `rows`; `everyone` are the advantages of all processes' part of it."""
-    chosen = Samples(*(tensor.index_select(0, rows) for tensor in samples))
-    size = len(rows) if everyone is None else len(everyone)
-    return Minibatch(*chosen._replace(advantage=normalize(chosen.advantage, everyone)), size)
-
-
-def normalize(advantage: Tensor, everyone: Tensor | None = None) -> Tensor:
-    """Normalize advantages by the mean and standard deviation of `everyone`, by default of themselves."""
-    std, mean = torch.std_mean(advantage if everyone is None else everyone, correction=0)
-    return (advantage - mean) / (std + ADVANTAGE_EPSILON)
-
-
-def parts(total: int, config: PPOConfig) -> int:
-    """Return the number of minibatches in an epoch over `total` samples."""
-    return -(-total // config.minibatch_size)
-
-
-def _own(joint: Joint | KeyedJoint, order: Tensor, chunks: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Return the rows of every chunk of the order that this process holds."""
-    held, rows = joint.mine(order)
-    counts = torch.stack([chunk.sum() for chunk in held.tensor_split(len(chunks))])
-    return rows.split(counts.tolist())
+    def minibatches(
+        self, config: PPOConfig, generator: torch.Generator, joint: Joint | None = None
+    ) -> Iterator[Minibatch]:
+        """Yield the minibatches of `epochs` passes: whole sequences in a new order, in equally many parts."""
+        store = self.rollout
+        step, lane = self.place // store.lanes, self.place % store.lanes
+        sequence = (step // store.length) * store.lanes + lane
+        kept = sequence.unique()
+        number = torch.full((int(kept.max()) + 1,), -1, device=kept.device)
+        for _ in range(config.epochs):
+            order = torch.randperm(len(kept), generator=generator, device=generator.device).to(kept.device)
+            for chosen in kept[order].tensor_split(min(parts(len(self.place), config), len(kept))):
+                number.fill_(-1)
+                number[chosen] = torch.arange(len(chosen), device=kept.device)
+                samples = (number[sequence] >= 0).nonzero().squeeze(1)
+                # The row of each sample among those of its sequences, [length, chosen].
+                rows = step[samples] % store.length * len(chosen) + number[sequence[samples]]
+                tensors = (self.actions, self.log_prob, self.value, self.advantage, self.returns)
+                actions, log_prob, value, advantage, returns = (tensor[samples] for tensor in tensors)
+                seen = store.sequences(chosen, rows)
+                yield Minibatch(seen, actions, log_prob, value, normalize(advantage), returns, len(samples))

@@ -26,8 +26,7 @@ from torch import Tensor
 
 from sparring.agents.distributed.processes import Processes
 from sparring.agents.play.learner_env import MatchTally
-from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.policies.networks import build_network, load_snapshot
+from sparring.agents.policies.networks import PolicyNetwork, build_network, load_snapshot
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.schema import SelfPlayConfig
 from sparring.curriculum.league import league as rules
@@ -93,7 +92,7 @@ class SelfPlay:
         self._promotion = promotion
         self.refused, self._tried_at = 0, -1
 
-    def deal(self, plan: TrainingPlan, network: ActorCritic) -> None:
+    def deal(self, plan: TrainingPlan, network: PolicyNetwork) -> None:
         """Assign every match of the run its opponent under `plan`."""
         if plan.scripted_share < 1.0:
             gone = self._snapshot(plan, network)
@@ -159,7 +158,7 @@ class SelfPlay:
         except OSError as error:
             self.alert(f"the league is not saved ({error.strerror}); training goes on")
 
-    def _snapshot(self, plan: TrainingPlan, network: ActorCritic) -> set[str]:
+    def _snapshot(self, plan: TrainingPlan, network: PolicyNetwork) -> set[str]:
         """Add the learner to the pool if a snapshot is due and deserved; return the names it replaced."""
         newest, update = self.pool.snapshots[-1:], plan.update
         if newest and update - max(newest[0].update, self._tried_at) < self.config.snapshot_every:
@@ -180,7 +179,7 @@ class SelfPlay:
         )
         return set(gone)
 
-    def _deserved(self, newest: str, plan: TrainingPlan, network: ActorCritic) -> bool:
+    def _deserved(self, newest: str, plan: TrainingPlan, network: PolicyNetwork) -> bool:
         """Return True if the learner may join the pool after the `newest` snapshot."""
         if self._promotion is None:
             return True
@@ -348,7 +347,7 @@ PROMOTION_ELO = 50.0
 """Advantage that the test of a candidate looks for."""
 
 
-Duel = Callable[[ActorCritic, ActorCritic, int, int, np.ndarray], np.ndarray]
+Duel = Callable[[PolicyNetwork, PolicyNetwork, int, int, np.ndarray], np.ndarray]
 """Plays games of two networks that sample their actions: (left, right, number of games, seed, ranges of the physics).
 
 It returns the left one's outcomes (-1, 0, 1) [games]; the second half are the first with swapped seats.
@@ -362,7 +361,7 @@ class Promotion:
         self.config, self.duel, self.seed = config, duel, seed
 
     def test(
-        self, candidate: ActorCritic, champion: Mapping[str, Tensor], update: int, ranges: np.ndarray
+        self, candidate: PolicyNetwork, champion: Mapping[str, Tensor], update: int, ranges: np.ndarray
     ) -> SPRTVerdict:
         """Test `candidate` against a snapshot's weights, in physics drawn from `ranges` [13, 2]."""
         holder = build_network(candidate.shape).to(candidate.log_std.device)

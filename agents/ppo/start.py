@@ -19,14 +19,12 @@ import torch
 from torch import Tensor
 
 from sparring.agents.distributed.processes import Processes
-from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.policies.memory import Sequences
+from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.policies.policy import told_apart
-from sparring.agents.policies.seat_network import SeatNetwork
 from sparring.agents.ppo.learner import Autocast, PPOLearner
 from sparring.agents.ppo.rollout import Rollout
-from sparring.agents.ppo.seat_rollout import SeatRollout
 from sparring.agents.ppo.tasks.task import SEEDS, TrainingEnv, make_task
 from sparring.agents.run.fidelity import minibatch_sha256
 from sparring.agents.run.preflight import initial_policy
@@ -37,7 +35,7 @@ FEWEST_STEPS = 16
 
 
 def estimate_seconds(
-    config: PPORunConfig, network: ActorCritic, rollout: Rollout | SeatRollout, *, updates: int, threads: int
+    config: PPORunConfig, network: PolicyNetwork, rollout: Rollout, *, updates: int, threads: int
 ) -> float:
     """Estimate the total time of `updates`, in seconds; `rollout` has the shape of this process's rollout."""
     device, matches, ppo = network.log_std.device, rollout.num_envs, config.ppo
@@ -76,7 +74,7 @@ BOUNDS = ("log_std_init", "log_std_min", "log_std_max")
 """Options of a network's shape that may differ: weights fit anyway, and exploration is clamped to the run's bounds."""
 
 
-def begin_from(config: PPORunConfig, network: ActorCritic, env: TrainingEnv, processes: Processes) -> str:
+def begin_from(config: PPORunConfig, network: PolicyNetwork, env: TrainingEnv, processes: Processes) -> str:
     """Load the policy `config.init_from` into `network` and `env`, in every process; return a line about it.
 
     Raises `InputError` if it cannot be read, or if game, observations, actions or network do not match.
@@ -89,7 +87,7 @@ def begin_from(config: PPORunConfig, network: ActorCritic, env: TrainingEnv, pro
 
 
 def _read(
-    config: PPORunConfig, network: ActorCritic, contract: Mapping[str, Any]
+    config: PPORunConfig, network: PolicyNetwork, contract: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Tensor], str]:
     """Return contract and weights of the policy, if they match, and a line about it."""
     checkpoint = load_checkpoint(initial_policy(config))
@@ -118,37 +116,25 @@ SEQUENCE = 8
 """Decisions of a sequence in it, for networks with memory."""
 
 
-def actor_critic_sha256(network: ActorCritic, context: AbstractContextManager[object]) -> str:
+def actor_critic_sha256(network: PolicyNetwork, context: AbstractContextManager[object]) -> str:
     """Return the hash of the loss and gradients of `network`, whose forward passes run in `context` (autocast)."""
 
     def loss(generator: torch.Generator) -> torch.Tensor:
         device = network.log_std.device
         # Features in {0, 1}, as in one-hot observations, times noise, as in physical ones.
-        obs = torch.randn(ROWS, network.obs_dim, generator=generator)
-        obs = (obs * torch.randint(2, obs.shape, generator=generator)).to(device)
+        obs: Any = torch.randn(ROWS, network.obs_dim, generator=generator)
+        obs = network.plausible((obs * torch.randint(2, obs.shape, generator=generator)).to(device))
+        memory = obs.new_zeros(ROWS, network.memory_size)
         advantage = torch.randn(ROWS, generator=generator).to(device)
         with context:
-            if isinstance(network, SeatNetwork):
-                log_prob, entropy, value = _seat_outputs(network, obs)
-            else:
-                actions, _ = network.act(obs, deterministic=True)
-                log_prob, entropy = network.evaluate(obs, actions)
-                value = network.value(obs)
+            actions, _, _ = network.step(obs, memory, deterministic=True)
+            if network.memory_size:
+                lanes, rows = ROWS // SEQUENCE, torch.arange(ROWS, device=device)
+                fresh = torch.zeros(SEQUENCE, lanes, dtype=torch.bool, device=device)
+                obs = Sequences(obs.view(SEQUENCE, lanes, -1), memory[:lanes], fresh, rows)
+            log_prob, entropy = network.evaluate(obs, actions)
+            value = network.value(obs)
         policy = -(log_prob * advantage).mean() - entropy.mean()
         return policy + (value - advantage).square().mean()
 
     return minibatch_sha256(loss, network.parameters())
-
-
-def _seat_outputs(network: SeatNetwork, obs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return log-probabilities, entropies and values of the fixed rows [ROWS, D] as sequences, all actions legal."""
-    obs[:, network.features :] = 1.0
-    if network.roles > 1:
-        obs[:, -1] = torch.arange(ROWS, device=obs.device) % network.roles
-    memory = obs.new_zeros(ROWS, network.memory_size)
-    actions, _, _ = network.step(obs, memory, deterministic=True)
-    lanes = ROWS // SEQUENCE
-    fresh = torch.zeros(SEQUENCE, lanes, dtype=torch.bool, device=obs.device)
-    rows = torch.arange(ROWS, device=obs.device)
-    sequences = Sequences(obs.view(SEQUENCE, lanes, -1), memory[:lanes], fresh, rows)
-    return *network.evaluate(sequences, actions), network.value(sequences)

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from sparring.agents.distributed.processes import (
     ALONE,
@@ -27,7 +26,6 @@ from sparring.agents.distributed.processes import (
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.networks import build_network, shape_for
 from sparring.agents.ppo.learner import Autocast, PPOLearner
-from sparring.agents.ppo.seat_rollout import SeatRollout
 from sparring.agents.ppo.start import actor_critic_sha256, begin_from, estimate_seconds
 from sparring.agents.ppo.tasks.task import make_task
 from sparring.agents.run.fidelity import machine
@@ -74,7 +72,7 @@ class PPOTrainer:
         self.task = make_task(config, self.device, self.threads, seeds=seeds, processes=processes)
         self.cannot_save = self.task.env.unsaved
         self.game = game_of(config.env.id)
-        shard = self.shard = processes.share(config.env.num_envs)
+        self.shard = processes.share(config.env.num_envs)
         self.network = build_network(shape_for(self.task.env.contract, config.network), seed=seeds["network"])
         self.network.to(self.device)
         self.autocast = Autocast(config.ppo.precision, self.device, warmup_updates=config.ppo.warmup_updates)
@@ -85,11 +83,10 @@ class PPOTrainer:
             seed=seeds["shuffle"],
             threads=self.threads,
             processes=processes,
-            share=shard,
         )
         self.rollout = self.learner.new_rollout(self.task.env, config.ppo.rollout_steps)
         self.actions = torch.Generator(self.device).manual_seed(seeds["actions"])
-        self.noise = ShardedGenerator.of(shard, self.actions)
+        self.noise = ShardedGenerator.of(self.shard, self.actions)
 
     # ---- the interface of `fit`
 
@@ -322,23 +319,18 @@ class PPOTrainer:
             number=self.plan.update,
             learning_rate=learning_rate,
             entropy_coefficient=entropy_coefficient,
-            key=self._sample_key(),
+            key=None if self.shard.whole else self.rollout.key(self.shard),
         )
         self.guard.after(self.plan.update, metrics)
         return metrics | {"train/learning_rate": learning_rate, "train/entropy_coefficient": entropy_coefficient}
 
-    def _sample_key(self) -> Tensor | None:
-        """Return what orders the samples of all processes, where these have different numbers of them."""
-        if self.shard.whole or not isinstance(self.rollout, SeatRollout):
-            return None
-        return self.rollout.key(self.shard)
-
     def _results(self) -> dict[str, float]:
         """Record the results of the rollout's episodes, as metrics."""
-        metrics = {"rollout/reward": float(self.rollout.reward.mean())}
+        reward, actions = map(self.rollout.complete, (self.rollout.reward, self.rollout.actions))
+        metrics = {"rollout/reward": float(reward.mean())}
         if self.network.continuous:
-            metrics["rollout/action_size"] = float(self.rollout.actions[..., : self.network.continuous].abs().mean())
-        count = self.rollout.reward.numel()
+            metrics["rollout/action_size"] = float(actions[:, : self.network.continuous].abs().mean())
+        count = reward.numel()
         weight = count / self.processes.means([count])[0]  # of seats that decide in turn, processes have unlike numbers
         means = self.processes.means([weight * value for value in metrics.values()])
         metrics = dict(zip(metrics, means, strict=True))

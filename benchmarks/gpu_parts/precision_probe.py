@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.learner import Autocast, PPOLearner
-from sparring.agents.ppo.rollout import Samples
+from sparring.agents.ppo.losses import Samples
 from sparring.configs.schema import NetworkConfig, PPOConfig
 
 OBS, SAMPLES, WARM_UP = 59, 512, 1

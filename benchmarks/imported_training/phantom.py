@@ -246,7 +246,7 @@ def _game_of(args: argparse.Namespace) -> tuple[str, bool, list[Any]]:
 
 def lanes_that_fit(*, abrupt: bool) -> int:
     """Return how many policies this machine's memory has room for at once, 1, 2 or 4. Raises `InputError` for none."""
-    from sparring.agents.ppo.seat_rollout import memory_bytes
+    from sparring.agents.ppo.rollout import memory_bytes
 
     there = memory_bytes() * FREE_SHARE
     game, each = SEQUENCES[abrupt] * BYTES_OF_A_SEQUENCE, SEQUENCES[abrupt] * CELLS * 8 * 2

@@ -26,8 +26,8 @@ from sparring.agents.opponents.dogfight.planner import PlannerPlayer
 from sparring.agents.opponents.python_policy import PythonPolicy
 from sparring.agents.opponents.snapshots import Frozen, frozen_players
 from sparring.agents.policies import checkpoint as checkpoints
-from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.loaded_policy import LoadedPolicy, PolicySpaces
+from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.policies.policy import Policy
 from sparring.agents.policies.sb3_files import SB3Error, SB3Policy, find_statistics, read_statistics, read_zip
 from sparring.configs.core.errors import InputError
@@ -107,7 +107,7 @@ def frozen_policies(
     def opened(path: Path) -> Entrant:
         return load_policy(path, device, deterministic=deterministic, old_version=old_version)
 
-    def with_network(entrant: Entrant, network: ActorCritic, path: Path) -> Entrant:
+    def with_network(entrant: Entrant, network: PolicyNetwork, path: Path) -> Entrant:
         policy = Policy(
             network, _policy(entrant).contract, name=players.display_name(path), deterministic=deterministic
         )
@@ -213,7 +213,7 @@ def _load_onnx(path: Path, device: str | torch.device, *, deterministic: bool, o
     name, file = players.display_name(path), read_onnx(path)
     contract, notes = _todays(path, contract_of(file), old_version=old_version)
     actor = OnnxActor(file, device=device, threads=torch.get_num_threads())
-    policy = Policy(cast(ActorCritic, actor), contract, name=name)
+    policy = Policy(cast(PolicyNetwork, actor), contract, name=name)
     return Entrant(name, policy, path, notes=notes + notes_on(file, name, deterministic=deterministic))
 
 

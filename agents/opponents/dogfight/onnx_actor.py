@@ -33,11 +33,13 @@ _LOW, _HIGH = np.array([-1.0, 0.0], np.float32), np.array([1.0, 1.0], np.float32
 
 
 class OnnxActor:
-    """Subset of `ActorCritic` used by `Policy`, run by onnxruntime on the CPU with `threads` threads.
+    """Subset of `PolicyNetwork` used by `Policy`, run by onnxruntime on the CPU with `threads` threads.
 
     Raises `OnnxError` for a model that cannot be run, whose actions are not [1, 3] or not finite, or that is not
     deterministic.
     """
+
+    memory_size = 0
 
     def __init__(self, file: OnnxFile, *, device: str | torch.device = "cpu", threads: int = 1) -> None:
         self.path = file.path

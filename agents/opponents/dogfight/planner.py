@@ -16,7 +16,6 @@ from torch import Tensor
 
 from sparring.agents.opponents.python_policy import PythonPolicy
 from sparring.agents.play.dogfight_matches import LOOK_EVERY, Contestant, MatchSettings
-from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.policy import Policy, PolicyError
 from sparring.envs.batched import ACTIONS
 
@@ -41,7 +40,7 @@ class PlannerPlayer(PythonPolicy):
 
         Raises `PolicyError` for an opponent without a network to sample from: the planner is given its weights.
         """
-        if not isinstance(opponent, Policy) or not isinstance(opponent.network, ActorCritic):
+        if not isinstance(opponent, Policy) or not opponent.learned:
             name = opponent.name if isinstance(opponent, Policy) else opponent
             raise PolicyError(
                 f"{self.name} plans against the weights of a checkpoint, and {name} is not one; name a policy"

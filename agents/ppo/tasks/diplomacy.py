@@ -16,8 +16,7 @@ from sparring.agents.distributed.processes import ALONE, Processes, restore_gene
 from sparring.agents.opponents.diplomacy import PolicyOrders, open_player
 from sparring.agents.opponents.training import open_opponents
 from sparring.agents.play.learner_env import LearnerEnv
-from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.policies.networks import build_network, load_snapshot, shape_for
+from sparring.agents.policies.networks import PolicyNetwork, build_network, load_snapshot, shape_for
 from sparring.agents.ppo import self_play
 from sparring.agents.ppo.tasks.task import VIDEO, Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
@@ -113,7 +112,7 @@ class DiplomacyTask:
         )
         return self.self_play
 
-    def prepare(self, plan: TrainingPlan, network: ActorCritic) -> None:
+    def prepare(self, plan: TrainingPlan, network: PolicyNetwork) -> None:
         """Assign the opponents."""
         self.self_play.deal(plan, network)
 
@@ -126,7 +125,7 @@ class DiplomacyTask:
         metrics.pop("curriculum/randomization")
         return metrics | self_play.league_metrics(self.self_play) | self._cost()
 
-    def evaluate(self, plan: TrainingPlan, network: ActorCritic) -> tuple[dict[str, float], bool]:
+    def evaluate(self, plan: TrainingPlan, network: PolicyNetwork) -> tuple[dict[str, float], bool]:
         """Play games of the deterministic policy against six of each bot met so far."""
         every = self.config.evaluation.every
         if every == 0 or (plan.update + 1) % every:
@@ -147,7 +146,7 @@ class DiplomacyTask:
         return metrics, improved
 
     def _evaluate_against(
-        self, bot: str, network: ActorCritic, seed: int, *, filmed: bool
+        self, bot: str, network: PolicyNetwork, seed: int, *, filmed: bool
     ) -> tuple[dict[str, float], list[PhaseRecord]]:
         """Return metrics, and the phases of the first game if it is `filmed`, where the learner is Austria."""
         games, kind = self.config.evaluation.games, WatchedBatch if filmed else DiplomacyBatch
@@ -209,7 +208,7 @@ class DiplomacyTask:
 
 @torch.no_grad()
 def play_against(
-    batch: DiplomacyBatch, network: ActorCritic, opponent: str | OrderWriter, *, seed: int
+    batch: DiplomacyBatch, network: PolicyNetwork, opponent: str | OrderWriter, *, seed: int
 ) -> dict[str, torch.Tensor]:
     """Play every game of `batch` from start to end, the deterministic policy in seat i % 7 of game i.
 

@@ -17,9 +17,8 @@ from sparring.agents.distributed.processes import ALONE, Processes, Shard
 from sparring.agents.opponents.training import open_opponents
 from sparring.agents.play.dogfight_matches import DuelSettings, play
 from sparring.agents.play.learner_env import LearnerEnv
-from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.memory import NONE
-from sparring.agents.policies.networks import shape_for
+from sparring.agents.policies.networks import PolicyNetwork, shape_for
 from sparring.agents.policies.policy import Policy
 from sparring.agents.ppo import self_play
 from sparring.agents.ppo.evaluation import BotEvaluation, MatchFilms
@@ -160,7 +159,7 @@ class DuelTask:
         )
         return self.self_play
 
-    def prepare(self, plan: TrainingPlan, network: ActorCritic) -> None:
+    def prepare(self, plan: TrainingPlan, network: PolicyNetwork) -> None:
         """Set the physics and assign the opponents."""
         self.set_physics(plan)
         if self.processes.first:
@@ -185,7 +184,7 @@ class DuelTask:
         )
         return metrics | {"guard/invalid_actions": float(invalid)}
 
-    def evaluate(self, plan: TrainingPlan, network: ActorCritic) -> tuple[dict[str, float], bool]:
+    def evaluate(self, plan: TrainingPlan, network: PolicyNetwork) -> tuple[dict[str, float], bool]:
         """Play matches of the deterministic policy against bots."""
         if not self.processes.first:
             return {}, False
@@ -234,7 +233,7 @@ class DuelTask:
 def network_duel(setting: DuelSettings, contract: Mapping[str, Any]) -> self_play.Duel:
     """Return the games of a promotion between networks of `contract`, under the conditions of `setting`."""
 
-    def duel(left: ActorCritic, right: ActorCritic, games: int, seed: int, ranges: np.ndarray) -> np.ndarray:
+    def duel(left: PolicyNetwork, right: PolicyNetwork, games: int, seed: int, ranges: np.ndarray) -> np.ndarray:
         named = {"the learner": left, "the newest snapshot": right}
         players = [Policy(network, contract, name=name, deterministic=False) for name, network in named.items()]
         return play(*players, games=games, seed=seed, setting=setting.under(ranges)).outcome

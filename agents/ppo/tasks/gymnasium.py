@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from sparring.agents.distributed.processes import ALONE, Processes
-from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.ppo.tasks.copies import CopiesStep, make_copies
 from sparring.agents.ppo.tasks.task import Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
@@ -47,6 +47,7 @@ class GymnasiumEnvs:
     """
 
     unsaved = "Gymnasium's environments cannot be saved, so episodes start again"
+    rows = None
 
     def __init__(
         self,
@@ -60,7 +61,7 @@ class GymnasiumEnvs:
     ) -> None:
         env, self.device, self._processes = config.env, device, processes
         self.share = processes.share(env.num_envs)
-        n = self.num_envs = self.share.count
+        n = self.num_envs = self.lanes = self.share.count
         self.copies = make_copies(env.id, n, vector=env.vector, render_mode=render_mode)
         self.envs, self._flat = self.copies.envs, self.copies.flat
         self.observation_space, self.action_space = self.copies.observation_space, self.copies.action_space
@@ -238,7 +239,7 @@ class GymnasiumTask:
     def open(self, folder: RunFolder, alert: Callable[[str], None], film: Film) -> None:
         """Do nothing: the task has no files."""
 
-    def prepare(self, plan: TrainingPlan, network: ActorCritic) -> None:
+    def prepare(self, plan: TrainingPlan, network: PolicyNetwork) -> None:
         """Do nothing: there is nothing to set up."""
 
     def results(self, plan: TrainingPlan) -> dict[str, float]:
@@ -253,7 +254,7 @@ class GymnasiumTask:
             metrics["rollout/recent_return"] = float(np.mean(self._recent))
         return metrics
 
-    def evaluate(self, plan: TrainingPlan, network: ActorCritic) -> tuple[dict[str, float], bool]:
+    def evaluate(self, plan: TrainingPlan, network: PolicyNetwork) -> tuple[dict[str, float], bool]:
         """Return no metrics: there are no evaluations."""
         return {}, False
 

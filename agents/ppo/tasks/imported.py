@@ -21,10 +21,8 @@ from sparring.agents.play.exploitability import policy_table
 from sparring.agents.play.learner_env import MatchTally
 from sparring.agents.play.seat_matches import SeatPlayer, SeatResults, play
 from sparring.agents.play.seats_env import SeatsEnv
-from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.memory import NONE
-from sparring.agents.policies.networks import build_network, shape_for
-from sparring.agents.policies.seat_network import SeatNetwork
+from sparring.agents.policies.networks import PolicyNetwork, build_network, shape_for
 from sparring.agents.ppo import self_play
 from sparring.agents.ppo.tasks.task import Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
@@ -70,9 +68,7 @@ class ImportedTask:
         try:
             self.opponents = open_opponents(config, opened)
             players = {RANDOM: RandomSeats(contract, seed=seeds["opponents"]), **self.opponents.policies}
-            network = build_network(shape)
-            assert isinstance(network, SeatNetwork)
-            self._shape, memory_size = shape, network.memory_size
+            self._shape, memory_size = shape, build_network(shape).memory_size
             self.env = SeatsEnv(
                 batch,
                 players,
@@ -121,7 +117,7 @@ class ImportedTask:
         )
         return self.self_play
 
-    def prepare(self, plan: TrainingPlan, network: ActorCritic) -> None:
+    def prepare(self, plan: TrainingPlan, network: PolicyNetwork) -> None:
         """Assign the opponents."""
         if self.processes.first:
             self.self_play.deal(plan, network)
@@ -146,7 +142,7 @@ class ImportedTask:
             metrics["rollout/itself/draw_rate"] = float(itself.draws.sum() / games)
         return metrics | self_play.league_metrics(self.self_play)
 
-    def evaluate(self, plan: TrainingPlan, network: ActorCritic) -> tuple[dict[str, float], bool]:
+    def evaluate(self, plan: TrainingPlan, network: PolicyNetwork) -> tuple[dict[str, float], bool]:
         """Play matches of the deterministic policy against every bot met so far, and measure exploitability.
 
         The best policy is the one that is least exploitable, where that is known, else the one that wins most.
@@ -168,7 +164,7 @@ class ImportedTask:
         improved, self._best = score >= self._best, max(score, self._best)
         return metrics, improved
 
-    def _duel(self, left: ActorCritic, right: ActorCritic, games: int, seed: int, ranges: np.ndarray) -> np.ndarray:
+    def _duel(self, left: PolicyNetwork, right: PolicyNetwork, games: int, seed: int, ranges: np.ndarray) -> np.ndarray:
         """Play the games of a promotion; see `agents.ppo.self_play.Duel`."""
         left_seats, right_seats = (NetworkSeats(one, self.env.contract, deterministic=False) for one in (left, right))
         results = self._play(left_seats, right_seats, seed, games)

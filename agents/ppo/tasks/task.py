@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from sparring.agents.distributed.processes import ALONE, Processes
-from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.ppo.rollout import BatchEnv
 from sparring.agents.ppo.self_play import SelfPlay
 from sparring.agents.run.folder import RunFolder
@@ -91,13 +91,13 @@ class PPOTask(Protocol):
     def open(self, folder: RunFolder, alert: Callable[[str], None], film: Film) -> SelfPlay | None:
         """Open the files in `folder`, once before the first `prepare`; report problems to `alert`, videos to `film`."""
 
-    def prepare(self, plan: TrainingPlan, network: ActorCritic) -> None:
+    def prepare(self, plan: TrainingPlan, network: PolicyNetwork) -> None:
         """Set up the game according to `plan`; `network` is the current learner."""
 
     def results(self, plan: TrainingPlan) -> dict[str, float]:
         """Record the results of the last rollout's episodes and return their metrics."""
 
-    def evaluate(self, plan: TrainingPlan, network: ActorCritic) -> tuple[dict[str, float], bool]:
+    def evaluate(self, plan: TrainingPlan, network: PolicyNetwork) -> tuple[dict[str, float], bool]:
         """Return metrics of the evaluations due after `plan`'s update, and whether they are the best so far."""
 
     def status(self, plan: TrainingPlan | None = None) -> TaskStatus:

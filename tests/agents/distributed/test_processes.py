@@ -22,7 +22,7 @@ from sparring.agents.distributed.processes import (
     restore_generator,
 )
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.ppo.rollout import Joint, Samples, minibatches
+from sparring.agents.ppo.losses import Joint, Samples
 from sparring.agents.ppo.tasks.imported import ImportedTask
 from sparring.agents.ppo.tasks.task import SEEDS
 from sparring.agents.run.states import read_state
@@ -237,12 +237,14 @@ def test_the_minibatches_of_the_shares_are_those_of_one():
     advantage, value, returns = torch.randn(3, 30, generator=generator)
     every = Samples(torch.arange(30.0), returns, returns, value, advantage, returns)
     options = PPOConfig(minibatch_size=8, epochs=2)
-    expected = list(minibatches(every, options, torch.Generator().manual_seed(1)))
+    expected = list(every.minibatches(options, torch.Generator().manual_seed(1)))
     shares = []
     for first in (0, 2, 4):
         own = Samples(*(tensor.view(5, 6)[:, first : first + 2].flatten() for tensor in every))
-        joint = Joint(Shard(first, 2, 6), advantage, value, returns)
-        shares.append(list(minibatches(own, options, torch.Generator().manual_seed(1), joint)))
+        row = torch.full((5, 6), -1)
+        row[:, first : first + 2] = torch.arange(10).view(5, 2)
+        joint = Joint(row.flatten(), advantage, value, returns)
+        shares.append(list(own.minibatches(options, torch.Generator().manual_seed(1), joint)))
     for whole, *parts in zip(expected, *shares, strict=True):
         assert sorted(torch.cat([part.obs for part in parts]).tolist()) == sorted(whole.obs.tolist())
         by_sample = dict(zip(whole.obs.tolist(), whole.advantage.tolist(), strict=True))

@@ -14,7 +14,7 @@ from sparring.agents.policies.array_actor import actor_of
 from sparring.agents.policies.memory import Sequences
 from sparring.agents.policies.networks import build_network, shape_for
 from sparring.agents.policies.policy import Policy, PolicyError
-from sparring.agents.ppo.seat_rollout import SeatRollout
+from sparring.agents.ppo.rollout import Rollout
 from sparring.agents.ppo.tasks.dogfight import DogfightTask
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.schema import NetworkConfig
@@ -106,14 +106,13 @@ def test_a_rollout_has_the_likelihoods_of_its_sequences(kind):
     """Twelve decisions with two endings, in sequences that begin and end within matches."""
     env, shape = make_env(kind)
     network = scattered(shape, 1)
-    rollout = SeatRollout(network, 12, env, sequence_length=4)
+    rollout = Rollout(network, 12, env, sequence_length=4)
     for _ in range(2):  # the second begins within a match
         rollout.collect(env, network, torch.Generator().manual_seed(0))
     rollout.finish(network.values, 0.99, 0.95)
-    place = torch.arange(13 * N)
-    whole = Sequences(rollout.obs, rollout.memory[0], rollout.fresh, place)
-    log_prob, _ = network.evaluate(whole, rollout._actions.flatten(0, 1))
-    torch.testing.assert_close(rollout.log_prob[:12].flatten(), log_prob[: 12 * N].detach(), atol=1e-5, rtol=0)
+    whole = Sequences(rollout.obs, rollout.memory[0], rollout.fresh, torch.arange(12 * N))
+    log_prob, _ = network.evaluate(whole, rollout.actions.flatten(0, 1))
+    torch.testing.assert_close(rollout.log_prob.flatten(), log_prob.detach(), atol=1e-5, rtol=0)
     assert rollout.fresh.any(1).nonzero().flatten().tolist() == [3, 8]  # after 12 decisions, in matches of 5
     assert rollout.memory[0].abs().min(1).values.min() > 0
     samples = rollout.flat()

@@ -83,6 +83,8 @@ def test_matrices_have_the_learned_spread_and_single_steps_the_marginal_one(netw
 class Recorder:
     """An environment whose observations never change, and which keeps the actions."""
 
+    num_envs, lanes, rows, longest_episode = 2, 2, None, 100
+
     def __init__(self):
         self.obs, self.actions = observations(2), []
         self.final_obs = torch.zeros_like(self.obs)
@@ -95,7 +97,8 @@ class Recorder:
 @pytest.mark.parametrize(("hold", "changes"), [(8, []), (4, [4]), (3, [3, 6]), (0, list(range(1, 8)))])
 def test_noise_is_held_for_so_many_steps(network, hold, changes):
     """In a state that does not change, actions change only where the noise is drawn again."""
-    env, rollout = Recorder(), Rollout.of(network, 8, 2, longest_episode=100)
+    env = Recorder()
+    rollout = Rollout(network, 8, env)
     rollout.collect(env, network, torch.Generator().manual_seed(1), hold=hold)
     assert [t for t in range(1, 8) if not torch.allclose(env.actions[t], env.actions[t - 1], atol=1e-5)] == changes
     assert not torch.equal(env.actions[0][0], env.actions[0][1])

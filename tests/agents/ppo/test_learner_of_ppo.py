@@ -8,8 +8,16 @@ import torch
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo import learner, losses
 from sparring.agents.ppo.learner import Autocast, PPOLearner
-from sparring.agents.ppo.losses import Surrogate, ValueLoss, explained_variance, surrogate, value_loss
-from sparring.agents.ppo.rollout import Rollout, Samples, minibatches, normalize
+from sparring.agents.ppo.losses import (
+    Samples,
+    Surrogate,
+    ValueLoss,
+    explained_variance,
+    normalize,
+    surrogate,
+    value_loss,
+)
+from sparring.agents.ppo.rollout import Rollout
 from sparring.configs.schema import NetworkConfig, PPOConfig
 
 KEYS = {"policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "ratio_max", "grad_norm"}
@@ -142,7 +150,7 @@ def test_explained_variance():
 def test_every_epoch_meets_every_sample_once_in_equal_parts():
     samples = some_samples(50)._replace(obs=torch.arange(50.0))
     config = PPOConfig(minibatch_size=16, epochs=2)
-    batches = [batch.obs for batch in minibatches(samples, config, torch.Generator().manual_seed(0))]
+    batches = [batch.obs for batch in samples.minibatches(config, torch.Generator().manual_seed(0))]
     assert [len(batch) for batch in batches] == [13, 13, 12, 12] * 2
     first, second = torch.cat(batches[:4]), torch.cat(batches[4:])
     assert torch.equal(first.sort().values, samples.obs)
@@ -301,7 +309,10 @@ def test_lower_precision_learns_after_the_warm_up_and_keeps_float32_weights_and_
 class Target:
     """One-step episodes: reward -|a - 0.5|, and another -1 unless the switch is on exactly where obs[0] > 0."""
 
+    longest_episode, rows = 1, None
+
     def __init__(self, num_envs, seed):
+        self.num_envs = self.lanes = num_envs
         self.generator = torch.Generator().manual_seed(seed)
         self.obs = torch.randn(num_envs, 2, generator=self.generator)
         self.final_obs = torch.zeros_like(self.obs)
@@ -317,12 +328,12 @@ class Target:
 def train(seed, updates=15):
     net, env = network(seed), Target(64, seed)
     generator = torch.Generator().manual_seed(seed)
-    rollout = Rollout(8, 64, 2, 2, device="cpu", max_truncations=1)
+    rollout = Rollout(net, 8, env)
     learner = PPOLearner(net, PPOConfig(epochs=4, minibatch_size=128), Autocast("fp32", "cpu"), seed=seed)
     rewards = []
     for number in range(updates):
         rollout.collect(env, net, generator)
-        rollout.finish(net.value, 0.99, 0.95)
+        learner.finish(rollout, number)
         learner.update(rollout.flat(), number=number, learning_rate=1e-2, entropy_coefficient=0.0)
         rewards.append(rollout.reward.mean().item())
     return rewards, net

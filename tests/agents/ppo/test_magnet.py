@@ -9,8 +9,7 @@ import torch
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.networks import build_network, shape_for
 from sparring.agents.ppo.learner import Autocast, PPOLearner, open_magnet
-from sparring.agents.ppo.losses import Magnet
-from sparring.agents.ppo.rollout import Samples
+from sparring.agents.ppo.losses import Magnet, Samples
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.typed import ContentError
 from sparring.configs.load import load

@@ -6,7 +6,7 @@ import torch
 
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.learner import Autocast, PPOLearner
-from sparring.agents.ppo.rollout import Samples
+from sparring.agents.ppo.losses import Samples
 from sparring.configs.schema import NetworkConfig, PPOConfig
 from tests.agents.ppo import plain_ppo
 

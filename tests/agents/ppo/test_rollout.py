@@ -16,8 +16,11 @@ class ClockEnv:
     Observations are (environment, episode, step within it), so that every value can be recomputed outside.
     """
 
+    rows = None
+
     def __init__(self, limits, endings):
         self.limits, self.num_envs = torch.tensor(limits), len(limits)
+        self.lanes, self.longest_episode = len(limits), max(limits)
         self.truncates = torch.tensor([ending == "truncated" for ending in endings])
         self.clock, self.episode = torch.zeros(2, self.num_envs, dtype=torch.int64)
         self.obs, self.final_obs = torch.full((2, self.num_envs, D), float("nan"))
@@ -47,8 +50,17 @@ def network():
     return ActorCritic(D, 1, 1, NetworkConfig(hidden=8), seed=1)
 
 
+def critic(obs, final_obs, _):
+    return network().value(obs), network().value(final_obs)
+
+
+def empty(env, steps, max_truncations):
+    env.longest_episode = -(-steps // max_truncations)
+    return Rollout(network(), steps, env)
+
+
 def collected(env, steps, max_truncations, seed=0):
-    rollout = Rollout(steps, env.num_envs, D, 2, device="cpu", max_truncations=max_truncations)
+    rollout = empty(env, steps, max_truncations)
     rollout.collect(env, network(), torch.Generator().manual_seed(seed))
     return rollout
 
@@ -68,7 +80,7 @@ def test_what_was_seen_and_done_is_stored_step_by_step():
 def test_advantages_use_the_value_of_each_final_observation():
     env = ClockEnv([2, 3, 3, 100], ["truncated", "truncated", "terminated", "truncated"])
     rollout, net = collected(env, steps=7, max_truncations=3), network()
-    rollout.finish(net.value, 0.9, 0.8)
+    rollout.finish(critic, 0.9, 0.8)
     values = net.value(rollout.obs).detach()
     truncation_value = torch.full((7, 4), float("nan"))
     for t, n in rollout.truncated.nonzero().tolist():
@@ -87,11 +99,12 @@ def test_the_path_without_reading_back_gives_the_same():
     """On an accelerator every step scatters; pretend to be one."""
     limits, endings = [2, 3, 3, 100], ["truncated", "truncated", "terminated", "truncated"]
     plain = collected(ClockEnv(limits, endings), steps=7, max_truncations=3)
-    plain.finish(network().value, 0.9, 0.8)
-    other = Rollout(7, 4, D, 2, device="cpu", max_truncations=3)
+    plain.finish(critic, 0.9, 0.8)
+    env = ClockEnv(limits, endings)
+    other = empty(env, steps=7, max_truncations=3)
     other.device = torch.device("meta")
-    other.collect(ClockEnv(limits, endings), network(), torch.Generator().manual_seed(0))
-    other.finish(network().value, 0.9, 0.8)
+    other.collect(env, network(), torch.Generator().manual_seed(0))
+    other.finish(critic, 0.9, 0.8)
     assert torch.equal(other.advantage, plain.advantage)
 
 
@@ -99,12 +112,13 @@ def test_earlier_truncations_get_room_and_raise_after_the_rollout_where_it_is_no
     limits, endings = [100, 2], ["truncated", "truncated"]
     wide, grown = (collected(ClockEnv(limits, endings), steps=6, max_truncations=most) for most in (3, 1))
     for rollout in (wide, grown):
-        rollout.finish(network().value, 0.9, 0.8)
+        rollout.finish(critic, 0.9, 0.8)
     assert torch.equal(grown.advantage, wide.advantage)
-    other = Rollout(6, 2, D, 2, device="cpu", max_truncations=2)
+    env = ClockEnv(limits, endings)
+    other = empty(env, steps=6, max_truncations=2)
     other.device = torch.device("meta")
     with pytest.raises(RuntimeError, match=r"max_truncations=2 but .* 3 times in 6 steps; .* >= 3"):
-        other.collect(ClockEnv(limits, endings), network(), torch.Generator().manual_seed(0))
+        other.collect(env, network(), torch.Generator().manual_seed(0))
 
 
 def test_a_second_rollout_starts_where_the_first_ended_and_forgets_it():
@@ -113,14 +127,14 @@ def test_a_second_rollout_starts_where_the_first_ended_and_forgets_it():
     rollout.collect(env, network(), torch.Generator().manual_seed(1))
     assert rollout.obs[:, 0].tolist() == [[0, 1, 1], [0, 1, 2], [0, 2, 0], [0, 2, 1], [0, 2, 2]]
     assert rollout.truncations.tolist() == [1]
-    rollout.finish(network().value, 0.9, 0.8)
+    rollout.finish(critic, 0.9, 0.8)
     delta = rollout.reward[1] + 0.9 * network().value(torch.tensor([[0.0, 1, 3]])) - rollout.value[1]
     torch.testing.assert_close(rollout.advantage[1], delta.detach())
 
 
 def test_flat_gives_views_in_step_order():
     rollout = collected(ClockEnv([3, 10], ["terminated", "truncated"]), steps=5, max_truncations=1)
-    rollout.finish(network().value, 0.9, 0.8)
+    rollout.finish(critic, 0.9, 0.8)
     samples = rollout.flat()
     assert [len(tensor) for tensor in samples] == [10] * 6
     assert samples.obs[3].tolist() == [1, 0, 1]  # step 1 of environment 1

@@ -146,12 +146,12 @@ def test_a_sequence_is_read_in_its_order():
 
 @pytest.mark.parametrize(("gib", "abrupt", "lanes"), [(20, False, 4), (20, True, 1), (24, True, 2), (48, True, 4)])
 def test_as_many_policies_at_once_as_the_memory_holds(monkeypatch, gib, abrupt, lanes):
-    monkeypatch.setattr("sparring.agents.ppo.seat_rollout.memory_bytes", lambda: gib * 2**30)
+    monkeypatch.setattr("sparring.agents.ppo.rollout.memory_bytes", lambda: gib * 2**30)
     assert phantom.lanes_that_fit(abrupt=abrupt) == lanes
 
 
 def test_a_machine_too_small_is_told_so(monkeypatch):
-    monkeypatch.setattr("sparring.agents.ppo.seat_rollout.memory_bytes", lambda: 8 * 2**30)
+    monkeypatch.setattr("sparring.agents.ppo.rollout.memory_bytes", lambda: 8 * 2**30)
     with pytest.raises(InputError, match="the game takes 10 GiB, and 6 may be used here"):
         phantom.lanes_that_fit(abrupt=True)
 

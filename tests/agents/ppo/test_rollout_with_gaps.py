@@ -8,7 +8,7 @@ import torch
 from sparring.agents.play.seats_env import SeatsEnv
 from sparring.agents.policies.memory import Sequences
 from sparring.agents.policies.seat_network import SeatNetwork
-from sparring.agents.ppo.seat_rollout import SeatRollout, SequenceSamples
+from sparring.agents.ppo.rollout import Rollout, SequenceSamples
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import PPOConfig
 
@@ -31,6 +31,7 @@ class ScriptedEnv(SeatsEnv):
     """Lanes that decide, are rewarded and end at random; observation 0 is the value of the state."""
 
     lanes = num_envs = LANES
+    longest_episode = MOVES
 
     def __init__(self, seed, memory=0, deciding=0.5):
         self.draw = torch.Generator().manual_seed(seed)
@@ -79,12 +80,13 @@ class CountingNetwork(SeatNetwork):
     def memory_size(self):
         return self._memory
 
-    def step(self, obs, memory, *, deterministic=False, generator=None):
+    def step(self, obs, memory, *, deterministic=False, generator=None, critic=True):
         return obs[:, :1] * 10, -obs[:, 0], memory + 1
 
 
-def critic(sequences: Sequences, final_obs, final_rows):
-    return sequences.obs[..., 0].flatten(), final_obs[:, 0]
+def critic(obs, final_obs, final_rows):
+    rows = obs.obs.flatten(0, 1) if isinstance(obs, Sequences) else obs
+    return rows[:, 0], final_obs[:, 0]
 
 
 def expected(env):
@@ -109,7 +111,7 @@ def expected(env):
 @pytest.mark.parametrize("memory", [0, 2])
 def test_samples_equal_sums_over_episodes(seed, memory):
     env, network = ScriptedEnv(seed, memory), CountingNetwork(memory)
-    rollout = SeatRollout(network, MOVES, env, sequence_length=4)
+    rollout = Rollout(network, MOVES, env, sequence_length=4)
     rollout.collect(env, network, torch.Generator())
     rollout.finish(critic, GAMMA, LAM)
     samples = rollout.flat()
@@ -118,12 +120,12 @@ def test_samples_equal_sums_over_episodes(seed, memory):
     assert sorted(map(tuple, stacked.tolist())) == [pytest.approx(row, abs=1e-5) for row in expected(env)]
     assert torch.allclose(samples.actions[:, 0], samples.value * 10)
     assert torch.allclose(samples.log_prob, -samples.value)
-    assert len(rollout.reward) == len(samples.value) > 50
+    assert len(rollout.complete(rollout.reward)) == len(samples.value) > 50
 
 
 def test_sequences_keep_order_memory_and_beginnings():
     env, network = ScriptedEnv(7, 1), CountingNetwork(1)
-    rollout = SeatRollout(network, MOVES, env, sequence_length=4)
+    rollout = Rollout(network, MOVES, env, sequence_length=4)
     rollout.collect(env, network, torch.Generator())
     rollout.finish(critic, GAMMA, LAM)
     samples = rollout.flat()
@@ -148,7 +150,7 @@ def test_sequences_keep_order_memory_and_beginnings():
 
 def test_a_second_rollout_goes_on_where_the_first_ended():
     env, network = ScriptedEnv(3), CountingNetwork()
-    rollout = SeatRollout(network, MOVES, env, sequence_length=4)
+    rollout = Rollout(network, MOVES, env, sequence_length=4)
     for _ in range(2):
         env.history = [Lane([{"rows": [], "end": ""}]) for _ in range(LANES)]
         rollout.collect(env, network, torch.Generator())
@@ -159,7 +161,7 @@ def test_a_second_rollout_goes_on_where_the_first_ended():
 
 def test_moves_without_a_complete_decision_are_refused():
     env, network = ScriptedEnv(0, deciding=0.0), CountingNetwork()
-    rollout = SeatRollout(network, 2, env, sequence_length=4)
+    rollout = Rollout(network, 2, env, sequence_length=4)
     with pytest.raises(ConfigError, match="no seat decides twice"):
         rollout.collect(env, network, torch.Generator())
 
@@ -168,8 +170,8 @@ def test_moves_without_a_complete_decision_are_refused():
 def test_a_rollout_larger_than_the_machine_is_refused(memory, copies, monkeypatch):
     env, network = ScriptedEnv(0, memory), CountingNetwork(memory)
     size = copies * 4 * (MOVES + 1) * env.obs.numel()
-    monkeypatch.setattr("sparring.agents.ppo.seat_rollout.memory_bytes", lambda: size)
-    SeatRollout(network, MOVES, env, sequence_length=4)
-    monkeypatch.setattr("sparring.agents.ppo.seat_rollout.memory_bytes", lambda: size - 1)
+    monkeypatch.setattr("sparring.agents.ppo.rollout.memory_bytes", lambda: size)
+    Rollout(network, MOVES, env, sequence_length=4)
+    monkeypatch.setattr("sparring.agents.ppo.rollout.memory_bytes", lambda: size - 1)
     with pytest.raises(ConfigError, match=r"^env\.num_envs=\d+: a rollout of 5 seats that see \d numbers takes 0 GiB"):
-        SeatRollout(network, MOVES, env, sequence_length=4)
+        Rollout(network, MOVES, env, sequence_length=4)
