@@ -65,6 +65,8 @@ class Game:
     """Its position in lists, ascending; the first game is the one that a command means where none is named."""
     held_out: tuple[str, ...] = ()
     """Scripted players that evaluations name and runs do not train against."""
+    held_out_set: tuple[str, ...] = ()
+    """Opponents that evaluations sum up apart: the set held_out, which released policies may belong to."""
     batch: str = ""
     """Native batch of matches."""
     parallel_env: str = ""
