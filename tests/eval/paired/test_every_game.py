@@ -133,9 +133,7 @@ def test_a_game_of_more_seats_has_no_ladder(tmp_path):
     pytest.importorskip("mpe2")
     path = save_run(tmp_path / "tag", "pettingzoo", "mpe2.simple_tag_v3")
     for options, what in (({"ladder": True}, "ladder"), ({"sprt": []}, "sprt")):
-        with pytest.raises(
-            InputError, match=f"--{what}: .*simple_tag_v3 has 4 seats, and .* is of two"
-        ):
+        with pytest.raises(InputError, match=f"--{what}: .*simple_tag_v3 has 4 seats, and .* is of two"):
             sparring.evaluate(path, opponents="random", **options)
 
 
