@@ -116,6 +116,8 @@ class Game:
     """Evaluation of `eval/run.py` and `sparring.evaluate`: a `GameEvaluation`, its options and what plays them."""
     payoff: str = ""
     """Payoff matrix of `eval/payoff.py` and `sparring.payoff`: a `GamePayoff`, its options and what plays them."""
+    exploit: str = ""
+    """Best responses of `eval/exploit.py`, where `response_run` does not say all: a `ResponseGame`."""
     play: str = ""
     """Page for people of `eval/play.py` and `sparring.play`: a `BrowserGame`, its options and what serves it."""
     text_game: str = ""

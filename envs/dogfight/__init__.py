@@ -35,6 +35,7 @@ GAME = Game(
     open_player="sparring.agents.opponents.dogfight.load:open_player",
     policy_loader="sparring.agents.opponents.dogfight.load:load_observing_policy",
     evaluation="sparring.eval.dogfight.command:EVALUATION",
+    exploit="sparring.eval.dogfight.responses:RESPONSES",
     payoff="sparring.eval.dogfight.command:PAYOFF",
     play="sparring.eval.browser.dogfight.command:BROWSER",
 )

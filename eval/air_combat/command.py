@@ -197,7 +197,7 @@ def conditions(options: AirOptions, played: AirMatches) -> Conditions:
         "action_repeat": setting.action_repeat,
         "options": setting.options.contract,
     }
-    words = f"{setting.model}, gun {setting.gun_name}{beyond}"
+    words = f"{GAME.title}, {setting.model}, gun {setting.gun_name}{beyond}"
     return Conditions("air_combat", "air_combat_payoff", GAME.id, words, fields, LENGTH_AND_HP, length_and_hp)
 
 
