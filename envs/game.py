@@ -114,6 +114,10 @@ class Game:
     """Loader of its policies for `sparring.load`: a function of a file and a device."""
     evaluation: str = ""
     """Evaluation of `eval/run.py` and `sparring.evaluate`: a `GameEvaluation`, its options and what plays them."""
+    results: tuple[str, int] = ("", 0)
+    """Kind and version of the JSON file of its evaluations."""
+    comparable: tuple[str, ...] = ()
+    """Entries of that file that must agree, beside id, games and seed, for its win rates to be comparable."""
     payoff: str = ""
     """Payoff matrix of `eval/payoff.py` and `sparring.payoff`: a `GamePayoff`, its options and what plays them."""
     exploit: str = ""
