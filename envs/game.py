@@ -75,6 +75,8 @@ class Game:
     """Its position in lists, ascending; the first game is the one that a command means where none is named."""
     held_out: tuple[str, ...] = ()
     """Scripted players that evaluations name and runs do not train against."""
+    held_out_set: tuple[str, ...] = ()
+    """Opponents that evaluations sum up apart: the set held_out, which released policies may belong to."""
     batch: str = ""
     """Native batch of matches."""
     parallel_env: str = ""
@@ -123,8 +125,14 @@ class Game:
     """Loader of its policies for `sparring.load`: a function of a file and a device."""
     evaluation: str = ""
     """Evaluation of `eval/run.py` and `sparring.evaluate`: a `GameEvaluation`, its options and what plays them."""
+    results: tuple[str, int] = ("", 0)
+    """Kind and version of the JSON file of its evaluations."""
+    comparable: tuple[str, ...] = ()
+    """Entries of that file that must agree, beside id, games and seed, for its win rates to be comparable."""
     payoff: str = ""
     """Payoff matrix of `eval/payoff.py` and `sparring.payoff`: a `GamePayoff`, its options and what plays them."""
+    exploit: str = ""
+    """Best responses of `eval/exploit.py`, where `response_run` does not say all: a `ResponseGame`."""
     play: str = ""
     """Page for people of `eval/play.py` and `sparring.play`: a `BrowserGame`, its options and what serves it."""
     speeds: str = ""

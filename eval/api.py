@@ -182,16 +182,16 @@ def exploit(
 def payoff(run: str | Path = "", *, progress: bool = False, **options: Any) -> CommandReport:
     """Play the snapshots of `run` and other players against each other, as `python eval/payoff.py --ckpt RUN` does.
 
-    Without a run, `env="air_combat"` plays `opponents` alone. `options` are `opponents`, `snapshots`, `games`, `seed`,
-    `regimes`, `anchor` and others. `data` has `players`, the matrix `payoff` of shares of points, and ratings. Nothing
-    is written unless `out="payoff.png"` says where.
+    Without a run, `opponents` alone play, in the game `env` if their names do not say which. `options` are `opponents`,
+    `snapshots`, `games`, `seed`, `regimes`, `anchor` and others. `data` has `players`, the matrix `payoff` of shares of
+    points, its `intervals`, and ratings. Nothing is written unless `out="payoff.png"` says where.
 
     Raises `InputError` for bad input, in one line.
     """
     from sparring.eval.payoff import PayoffChoice
 
     given = {"ckpt": run or None, **options}
-    kind = from_keywords(PayoffChoice, {key: given.get(key) for key in ("ckpt", "env")}).kind
+    kind = from_keywords(PayoffChoice, {key: given.get(key) for key in ("ckpt", "env", "opponents")}).kind
     return written(kind.payoff(from_keywords(kind.options, {**given, "quiet": not progress}), keep=False))
 
 

@@ -1,11 +1,11 @@
 """Payoff matrix of a run against its snapshots: `python eval/payoff.py --ckpt RUN`; see `--help` for examples.
 
-Plays a round robin of the bots and the run's snapshots (pool and checkpoints, evenly thinned) in seat-swapped pairs
-of games. Writes payoff.png, payoff.md and payoff.json: the share of points of each player against each, a draw being
-half, and Bradley-Terry ratings with 95 % intervals. A run that improves is blue below the diagonal. Red there marks a
-loss to an earlier version, which a single rating cannot show.
+Plays a round robin of a run's snapshots (pool and checkpoints, evenly thinned) and other players in seat-swapped pairs
+of games; `--opponents` alone play without a run. Writes payoff.png, payoff.md and payoff.json: the share of points of
+each player against each, a draw being half, and Bradley-Terry ratings, with 95 % intervals. A run that improves is blue
+below the diagonal. Red there marks a loss to an earlier version, which a single rating cannot show.
 
-A separate command, since its players are found in a folder rather than named, and its result is a picture.
+Players, conditions and matches are those of the game's evaluation (`eval/paired/evaluation.py`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from copy import copy
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from runpy import run_path
-from typing import TYPE_CHECKING
+from typing import Any
 
 if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/payoff.py")
@@ -25,9 +25,8 @@ if not __package__:  # Run as a script, possibly before installation.
 from sparring.agents.opponents import players
 from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import InputError, choose
-from sparring.configs.games import is_imported
-from sparring.envs.dogfight import GAME
-from sparring.envs.game import game_named, game_of, games, load
+from sparring.configs.games import PACKAGES
+from sparring.envs.game import games, load
 from sparring.eval.command import (
     CommandReport,
     GamePayoff,
@@ -37,7 +36,6 @@ from sparring.eval.command import (
     run_command,
     use_machine,
 )
-from sparring.eval.dogfight.command import GAMES, PlayOptions, make_plan, make_report
 from sparring.eval.options import (
     CONDITIONS,
     RESULTS,
@@ -50,42 +48,41 @@ from sparring.eval.options import (
     parse,
     parse_known,
 )
+from sparring.eval.paired.cells import round_robin
+from sparring.eval.paired.evaluation import GAMES, PairedGame, PairedOptions, anchor_of, make_plan, make_report
 from sparring.eval.plots import check_matplotlib
+from sparring.eval.run import GameChoice, env_of_player
 from sparring.eval.stats.payoff import ELSEWHERE, MEANING, NO_OPPONENTS, SNAPSHOTS, PayoffMatrix
-from sparring.eval.stats.ratings import Anchor
-from sparring.eval.stats.tables import Report, conditions, origin, table, title, to_json
-
-if TYPE_CHECKING:
-    from sparring.agents.opponents.dogfight.load import Entrant
+from sparring.eval.stats.tables import SCHEMA_VERSION, Report, conditions, origin, table, title
 
 SCRIPT = "eval/payoff.py"
+PAYOFFS = {
+    **{game.name: game.payoff for game in games() if game.payoff},
+    **dict.fromkeys(PACKAGES, "sparring.eval.imported.command:PAYOFF"),
+}
+"""Allowed values of `--env`, each with its payoff matrix; the first is meant where nothing says which."""
 
-_EXAMPLES = """\
-examples:
-  python eval/payoff.py --ckpt final.pt                        the newest run: 10 snapshots and the five bots
-  python eval/payoff.py --ckpt mean-knight-unified_dr_cpu --snapshots 20 --games 400 --out docs/cycle.png
-  python eval/payoff.py --ckpt final.pt --opponents none       the snapshots among themselves
-  python eval/payoff.py --ckpt final.pt --regimes full --anchor ace=1000
 
-exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
+def payoff_text(examples: str, env: str = "") -> CommandText:
+    """Return the text of --help of a game with these examples."""
+    return CommandText(
+        SCRIPT,
+        "Play a run's snapshots and other players against each other and draw the payoff matrix. payoff.png, payoff.md "
+        "and payoff.json are written into the run's folder.",
+        f"examples:\n{examples}\n\nexit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C",
+        env=env,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
-class PayoffOptions(PlayOptions):
-    """Options of the command; the run has not been located."""
+class PayoffOptions(CommandOptions):
+    """Options of the command beside those of pairs in a game, before which it stands; no run has been located."""
 
-    TEXT = CommandText(
-        SCRIPT,
-        "Play a run's snapshots and the bots against each other and draw the payoff matrix. payoff.png, payoff.md and "
-        "payoff.json are written into the run's folder.",
-        _EXAMPLES,
-    )
     env: str = argument("", metavar="G")
-    """The game, where no run says it: dogfight, air_combat (whose options --env air_combat --help lists)."""
+    """The game, where no run says it: dogfight, air_combat, pettingzoo, openspiel (--env GAME --help lists its
+    options)."""
     ckpt: str = argument("", metavar="RUN", group=WHO)
-    """A run's name, its folder, or final.pt (the newest run's)."""
-    opponents: tuple[str, ...] = argument(("bots",), metavar="O", group=WHO, split=True)
-    """Bots, checkpoints and ONNX agents besides them (default: the five bots), or none."""
+    """A run's name, its folder, or final.pt (the newest run's); without one, opponents alone play."""
     snapshots: int = argument(10, SNAPSHOTS, metavar="N", group=WHO)
     """At most so many, evenly over the steps."""
     games: int = argument(100, GAMES, metavar="N", group=CONDITIONS)
@@ -96,106 +93,70 @@ class PayoffOptions(PlayOptions):
     @property
     def named(self) -> tuple[str, ...]:
         """Opponents and sets of them, as they are given; none for `NO_OPPONENTS`."""
-        return () if self.opponents == (NO_OPPONENTS,) else self.opponents
+        opponents: tuple[str, ...] = vars(self)["opponents"]  # an option of pairs in every game
+        return () if opponents == (NO_OPPONENTS,) else opponents
+
+    def implied(self) -> dict[str, Any]:
+        """Return the members of sets of opponents. Raises `InputError` where neither players nor a game is named."""
+        if not self.env and not self.gives("opponents"):
+            self.require_given("ckpt", "give a run's name, its folder, or final.pt for the newest run; or --opponents")
+        return super().implied()
 
     def check(self) -> None:
-        """Raise `InputError` for a missing run, several regimes, or a picture of another form."""
+        """Raise `InputError` for a picture of another form."""
         super().check()
-        self.require_given("ckpt", "give a run's name, its folder, or final.pt for the newest run")
-        if len(self.regimes) != 1:
-            raise InputError(f"--regimes: a payoff matrix is of one; give one name, not {len(self.regimes)}")
         check_suffix("--out", self.out, ".png", more=ELSEWHERE)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PayoffChoice(CommandOptions):
+class PayoffChoice(GameChoice):
     """The options that say which game is meant."""
 
     TEXT = CommandText(SCRIPT, "")
-    env: str = argument("")
-    ckpt: str = argument("")
+
+    @property
+    def game(self) -> str:
+        """The game, where a run is named that of its folder. Raises `InputError` for unknown names."""
+        folder = players.find_folder(self.ckpt) if self.ckpt and not self.env else None
+        return env_of_player(folder / FINAL) if folder else super().game
 
     @property
     def kind(self) -> GamePayoff:
-        """How the matrix is made in the game that is named, or in that of the run; by default as in the dogfight."""
+        """How the matrix is made in the game that is named, or in that of the run or the opponents."""
         if self.env:
-            choose("game", self.env, [game.name for game in games() if game.payoff or game is GAME])
-        reference = game_named(self.env).payoff if self.env else _payoff_of(self.ckpt)
-        kind: GamePayoff = load(reference) if reference else DOGFIGHT
+            choose("game", self.env, PAYOFFS)
+        try:
+            game = self.game
+        except InputError:  # refused below, with the runs of the game
+            game = ""
+        kind: GamePayoff = load(PAYOFFS.get(game) or next(iter(PAYOFFS.values())))
         return kind
-
-
-def _payoff_of(run: str) -> str:
-    """Return the reference to the payoff matrix of the game of a run or a released policy; empty if it has none."""
-    try:
-        place = players.find_folder(run) or players.find_checkpoint(run)
-    except InputError:
-        return ""  # refused below, with the runs of the dogfight
-    env_id = players.trained_in((place if place.is_dir() else place.parent) / "config.yaml")
-    if is_imported({"id": env_id}):
-        return "sparring.eval.imported.payoff:PAYOFF"
-    released = place.parent.name == players.RELEASED
-    game = next((one for one in games() if released and place.name.startswith(f"{one.name}_")), game_of(env_id))
-    return game.payoff if game else ""
 
 
 @dataclass(frozen=True)
 class Payoffs:
-    """Round robin of the run's policies, named by age, and the other opponents, in this order."""
+    """Round robin of the run's policies, named by age, and the other players, in this order."""
 
     run: str
+    """Name of the run, or the game of players without one."""
+    folder: Path | None
     ages: Sequence[int]
     """Env steps of the run's policies."""
-    entrants: Sequence[Entrant]
+    players: Sequence[Any]
     """K players in the order of rows and columns."""
     report: Report
 
     @property
-    def names(self) -> list[str]:
-        """Names in the table and in the picture."""
-        return [entrant.name for entrant in self.entrants]
-
-    @cached_property
     def matrix(self) -> PayoffMatrix:
         """Scores and ratings in the order of the rows."""
         assert self.report.anchor is not None
-        return PayoffMatrix(self.names, len(self.ages), self.report.records, self.report.anchor)
+        names = [player.name for player in self.players]
+        return PayoffMatrix(names, len(self.ages), self.report.records, self.report.anchor)
 
-
-def payoff_json(payoffs: Payoffs) -> str:
-    """Return the JSON report of games and ratings, with the players' ages and the matrix as drawn."""
-    ages = [*payoffs.ages, *[None] * (len(payoffs.entrants) - len(payoffs.ages))]
-    content = json.loads(to_json(payoffs.report)) | {"kind": "payoff", "run": payoffs.run}
-    content["players"] = [
-        {"name": entrant.name, "env_steps": age, "file": players.display_path(entrant.path) if entrant.path else None}
-        for entrant, age in zip(payoffs.entrants, ages, strict=True)
-    ]
-    content["payoff"] = payoffs.matrix.plain()
-    return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-
-
-def payoff_markdown(payoffs: Payoffs, picture: str = "") -> str:
-    """Return markdown with the image `picture`, if there is one, its matrix, and the ratings."""
-    report = payoffs.report
-    files = [[entrant.name, players.display_path(entrant.path)] for entrant in payoffs.entrants if entrant.path]
-    parts = [
-        f"# Payoff matrix of {payoffs.run}: {title(report)}",
-        conditions(report),
-        *([f"![Payoff matrix]({picture})"] if picture else []),
-        f"{MEANING}; policies by env steps.",
-        payoffs.matrix.markdown(),
-        payoffs.matrix.ratings_markdown(),
-        table(["policy", "file"], files),
-        origin(report),
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def payoff_picture(payoffs: Payoffs) -> bytes:
-    """Return the heatmap as PNG data."""
-    report = payoffs.report
-    subtitle = f"{title(report)}; {report.games} games a cell; policies by env steps"
-    return payoffs.matrix.picture(f"Payoff matrix of {payoffs.run}", subtitle)
+    @property
+    def files(self) -> list[str | None]:
+        """File of each player, None for a bot."""
+        paths = [getattr(player, "path", None) for player in self.players]
+        return [players.display_path(path) if path else None for path in paths]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -213,42 +174,21 @@ def _played(words: Sequence[str]) -> CommandReport:
     return kind.payoff(parse(kind.options, words))
 
 
-def play(
-    options: PayoffOptions, folder: Path, opponents: Sequence[players.Player], kept: Path | None = None
-) -> Payoffs:
-    """Load the players and play a round robin, whose cells are kept in a file. Raises `InputError` for the players."""
-    device, threads = use_machine(options.device, options.runner.task_threads, quiet=options.quiet)
-    from sparring.agents.opponents.dogfight.load import frozen_policies, open_player
-    from sparring.agents.opponents.snapshots import names_by_age, thin
-    from sparring.eval.dogfight.arena import ladder
-
-    sure = not options.stochastic
-    own = frozen_policies(folder, device, deterministic=sure, old_version=options.any_version)
-    thinned = thin(own, options.snapshots)
-    ages = [frozen.env_steps for frozen in thinned]
-    policies = [replace(one.player, name=name) for one, name in zip(thinned, names_by_age(ages), strict=True)]
-    others = [open_player(player, device, deterministic=sure, old_version=True) for player in opponents]
-    entrants = policies + others
-    names = _check_players(entrants)
-    anchor = (options.fixed or Anchor.among(names)).check(names)
-    plan = replace(make_plan(options, entrants, device, threads), kept=kept)
-    report = make_report(options, plan, ladder(entrants, plan), entrants, anchor=anchor)
-    return Payoffs(folder.name, ages, entrants, report)
-
-
-def payoff(options: PayoffOptions, *, keep: bool = True) -> CommandReport:
-    """Play a round robin in the dogfight. Without `keep`, there are no files unless --out names the picture.
+def payoff(game: PairedGame, options: PairedOptions, *, keep: bool = True) -> CommandReport:
+    """Play a round robin. Without `keep`, or without a run, there are no files unless --out names the picture.
 
     Raises `InputError` for bad input.
     """
-    folder = players.find_run(options.ckpt, GAME)
-    opponents = [players.find_player(name, GAME, bare=GAME.bots) for name in options.opponents]
-    players.check_game(GAME, folder / FINAL, *opponents)
-    picture = options.out or (folder / "payoff.png" if keep else None)
+    folder = _run_of(options.ckpt, game)
+    alone = [options.ckpt] if options.ckpt and folder is None else []
+    others = [game.find(name, True) for name in (*alone, *options.opponents)]
+    if game.game:
+        players.check_game(game.game, *([folder / FINAL] if folder else []), *others)
+    picture = options.out or (folder / "payoff.png" if keep and folder else None)
     make_folders([], files=[picture])
     if picture:
         check_matplotlib()
-    payoffs = play(options, folder, opponents, kept_cells((picture.parent, picture.stem)) if picture else None)
+    payoffs = play(game, options, folder, others, kept_cells((picture.parent, picture.stem)) if picture else None)
     text, data = payoff_markdown(payoffs, picture.name if picture else ""), payoff_json(payoffs)
     if picture is None:
         return CommandReport(text, data, quiet=options.quiet)
@@ -260,19 +200,101 @@ def payoff(options: PayoffOptions, *, keep: bool = True) -> CommandReport:
     return CommandReport(text, data, files, options.quiet)
 
 
-def _check_players(entrants: Sequence[Entrant]) -> list[str]:
-    """Return the players' names. Raises `InputError` for a duplicate or a single player."""
-    names = [entrant.name for entrant in entrants]
-    who = [entrant.path or entrant.name for entrant in entrants]  # A snapshot is named by its age, an opponent is not.
-    twice = [n for n, player in zip(names, who, strict=True) if names.count(n) > 1 or who.count(player) > 1]
+def _run_of(ckpt: str, game: PairedGame) -> Path | None:
+    """Return the folder of a run; None for no run, and for a released policy, which has no snapshots."""
+    folder = players.find_run(ckpt, game.game) if ckpt else None
+    return None if folder and folder.name == players.RELEASED else folder
+
+
+def play(
+    game: PairedGame, options: PairedOptions, folder: Path | None, others: Sequence[players.Player], kept: Path | None
+) -> Payoffs:
+    """Load the players and play a round robin, whose cells are kept in a file. Raises `InputError` for the players."""
+    device, threads = use_machine(options.device, options.runner.task_threads, quiet=options.quiet)
+    from sparring.agents.opponents.snapshots import names_by_age, thin
+
+    thinned = thin(game.frozen(options, folder, device), options.snapshots) if folder else []
+    ages = [frozen.env_steps for frozen in thinned]
+    own = [_renamed(frozen.player, name) for frozen, name in zip(thinned, names_by_age(ages), strict=True)]
+    opened = game.open(options, None, others, device, own[-1] if own else None)
+    everybody = [*own, *opened.opponents]
+    _check_players(everybody, alone=not own)
+    anchor = anchor_of(game, options, [player.name for player in everybody])
+    matches = game.matches(options, everybody, device, threads)
+    plan = make_plan(game, options, matches, kept)
+    records = round_robin(everybody, plan)
+    notes = [*(note for player in own for note in getattr(player, "notes", ())), *opened.notes, *game.notes(records)]
+    report = make_report(game, options, plan, records, notes, anchor=anchor)
+    name = folder.name if folder else game.game.title if game.game else report.conditions.env
+    return Payoffs(name, folder, ages, everybody, report)
+
+
+def _renamed(player: Any, name: str) -> Any:
+    """Return a copy of a player with another name."""
+    renamed = copy(player)
+    object.__setattr__(renamed, "name", name)  # of a frozen dataclass, too
+    return renamed
+
+
+def _check_players(everybody: Sequence[Any], *, alone: bool) -> None:
+    """Raise `InputError` for a player who is named twice, or would be alone; `alone` they play without a run."""
+    names = [player.name for player in everybody]
+    # A snapshot is named by its age, an opponent is not; a policy that samples is another player.
+    who = [
+        (getattr(player, "path", None), getattr(getattr(player, "contestant", player), "deterministic", None))
+        for player in everybody
+    ]
+    twice = [n for n, one in zip(names, who, strict=True) if names.count(n) > 1 or (one[0] and who.count(one) > 1)]
     if twice:
         raise InputError(f"--opponents: {twice[-1]} plays already, as a snapshot or as another opponent; leave it out")
-    if len(names) < 2:
+    if len(names) < 2 and not alone:
         raise InputError(f"--opponents: {names[0]} would be alone; name at least one opponent")
-    return names
+    if len(names) < 2:
+        raise InputError(f"--opponents: {', '.join(names) or NO_OPPONENTS}: name at least two players, or a run")
 
 
-DOGFIGHT = GamePayoff(PayoffOptions, payoff)
+def payoff_json(payoffs: Payoffs) -> str:
+    """Return the JSON report of games and ratings, with the players' ages and the matrix as drawn."""
+    report, matrix = payoffs.report, payoffs.matrix
+    about, ages = report.conditions, [*payoffs.ages, *[None] * (len(payoffs.players) - len(payoffs.ages))]
+    content: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "kind": about.payoff_kind, "run": payoffs.run}
+    content |= {"folder": players.display_path(payoffs.folder) if payoffs.folder else None, "env": about.env}
+    content |= dict(about.fields)
+    content |= {name: getattr(report, name) for name in ("deterministic", "games", "seed", "device", "command")}
+    content["players"] = [
+        {"name": player.name, "env_steps": age, "file": file}
+        for player, age, file in zip(payoffs.players, ages, payoffs.files, strict=True)
+    ]
+    content |= {"payoff": matrix.plain(), "intervals": matrix.plain_intervals()}
+    ratings: Any = [asdict(rating) for rating in matrix.ratings]
+    content |= {"anchor": asdict(matrix.anchor), "ratings": {report.regimes[0]: ratings} if about.physics else ratings}
+    content |= {"records": [record.plain() for record in report.records], "notes": list(report.notes)}
+    return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def payoff_markdown(payoffs: Payoffs, picture: str = "") -> str:
+    """Return markdown with the image `picture`, if there is one, its matrix, and the ratings."""
+    report = payoffs.report
+    files = [[player.name, file] for player, file in zip(payoffs.players, payoffs.files, strict=True) if file]
+    parts = [
+        f"# Payoff matrix of {payoffs.run}: {title(report)}",
+        conditions(report),
+        *([f"![Payoff matrix]({picture})"] if picture else []),
+        MEANING + ("; policies by env steps." if payoffs.ages else "."),
+        payoffs.matrix.markdown(),
+        payoffs.matrix.ratings_markdown(),
+        *([table(["policy", "file"], files)] if files else []),
+        origin(report),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def payoff_picture(payoffs: Payoffs) -> bytes:
+    """Return the heatmap as PNG data."""
+    report = payoffs.report
+    ages = "; policies by env steps" if payoffs.ages else ""
+    subtitle = f"{title(report)}; {report.games} games a cell{ages}"
+    return payoffs.matrix.picture(f"Payoff matrix of {payoffs.run}", subtitle)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/run.py")
 
 from sparring.agents.opponents import players
-from sparring.configs.core.errors import choose
+from sparring.configs.core.errors import InputError, choose
 from sparring.configs.games import ADAPTER, PACKAGES, current_id, is_imported
 from sparring.configs.opponents import is_code
 from sparring.envs.game import game_of, games, load
@@ -59,7 +59,8 @@ class GameChoice(CommandOptions):
         if self.league:
             return _of_language_models()
         names = [self.bot, *self.opponents]
-        return next((game.name for game in games() for name in names if name in game.bots), games()[0].name)
+        bots = (game.name for game in games() for name in names if name in game.bots)
+        return next(bots, next(filter(None, map(_game_of_file, self.opponents)), games()[0].name))
 
 
 def main(arguments: Sequence[str] | None = None, *, env: str = "") -> int:
@@ -100,6 +101,14 @@ def env_of_player(player: players.Player) -> str:
         if name := next(released, ""):
             return name
     return _named(players.trained_in(player.parent / "config.yaml")) or _said_by(player) or games()[0].name
+
+
+def _game_of_file(name: str) -> str:
+    """Return the game of a policy's file or of a run, empty for another name."""
+    try:
+        return env_of_player(players.find_checkpoint(name.removeprefix(players.SAMPLED_PREFIX)))
+    except InputError:
+        return ""  # refused by the game
 
 
 def _of_language_models() -> str:

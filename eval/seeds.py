@@ -1,10 +1,11 @@
 """Several seeds of one configuration as one result: `python eval/seeds.py RUN RUN RUN [--against RUN RUN]`.
 
-Reads the eval.json that `eval/run.py` wrote for each run. A score is the win rate of one run against one opponent
-under one physics. The runs are summarized by the interquartile mean (IQM), the mean of the middle half of all scores,
-which is robust to a single lucky or failed seed. Its 95 % interval is a stratified percentile bootstrap: within each
-opponent and physics, runs are resampled with replacement. With `--against` the probability of improvement is
-P(X > Y) + P(X = Y) / 2 for a random run X of the first group and Y of the second, averaged over opponents.
+Reads the eval.json that `eval/run.py` wrote for each run, in any game with opponents. A score is the win rate of one
+run against one opponent under one physics. The runs are summarized by the interquartile mean (IQM), the mean of the
+middle half of all scores, which is robust to a single lucky or failed seed. Its 95 % interval is a stratified
+percentile bootstrap: within each opponent and physics, runs are resampled with replacement. With `--against` the
+probability of improvement is P(X > Y) + P(X = Y) / 2 for a random run X of the first group and Y of the second,
+averaged over opponents.
 Source: R. Agarwal et al., "Deep reinforcement learning at the edge of the statistical precipice", NeurIPS 2021.
 
 Below four scores nothing is cut and the IQM is the mean. A bootstrap interval of three to five runs is too narrow: it
@@ -16,7 +17,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from itertools import chain
 from pathlib import Path
 from runpy import run_path
@@ -24,6 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/seeds.py")
+
+from typing import NotRequired
 
 import numpy as np
 from typing_extensions import TypedDict
@@ -33,40 +36,32 @@ from sparring.agents.opponents.players import trained_in
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import holds, read_regular_text
 from sparring.configs.core.typed import Count, Flag, Positive, Text, read, require
-from sparring.configs.games import DOGFIGHT_V0
+from sparring.configs.games import DOGFIGHT_V0, current_id, is_imported
 from sparring.configs.serialization import check_option
-from sparring.envs.dogfight import GAME as DOGFIGHT
-from sparring.envs.dogfight.config import DogfightEnvConfig
-from sparring.envs.dogfight.rules import HELD_OUT
-from sparring.envs.game import game_of
+from sparring.envs.game import Game, game_of, games, load
 from sparring.eval.command import CommandReport, make_folders, publish_report, run_command
 from sparring.eval.options import SEED, CommandOptions, CommandText, argument, parse
-from sparring.eval.stats.tables import SCHEMA_VERSION, interval_text, percent, table
+from sparring.eval.stats.tables import SCHEMA_VERSION, decisions, held_out_names, interval_text, percent, table
 
 if TYPE_CHECKING:
     from sparring.eval.stats.aggregate import Estimate, Spread
 
 RESULTS = "eval.json"
-CONDITIONS = ("env", "rules", "bot_rate", "action_repeat", "deterministic", "games", "seed")
-"""Conditions that must agree for win rates to be comparable."""
-
-_ADVICE = "only evaluations of the dogfight are summed up here; draw metrics of such runs with eval/curves.py"
-_GAMES = {
-    "diplomacy": "Diplomacy",
-    "chess": "chess",
-    "air_combat": "air combat",
-    "imported": "a game of another package",
-}
-"""Games by the kind of their results."""
+COMMON = ("env", "games", "seed")
+"""Conditions of every game that must agree for win rates to be comparable; those of a game are in its descriptor."""
+IMPORTED = "imported"
+EPISODES = "episodes"
+_ADVICE = "whose results are returns and not wins; draw metrics of such runs with eval/curves.py"
 
 Task = tuple[str, str]
 """Physics and opponent."""
 
 
 class StoredRecord(TypedDict):
-    """Games against one opponent under one physics, as in eval.json."""
+    """Games against one opponent, under one physics in a game that has several, as in eval.json."""
 
-    regime: Text
+    regime: NotRequired[Text]
+    player: NotRequired[Text]
     opponent: Text
     wins: Count
     draws: Count
@@ -74,13 +69,10 @@ class StoredRecord(TypedDict):
 
 
 class StoredEvaluation(TypedDict):
-    """What is read of an eval.json: the conditions and the records."""
+    """What is read of an eval.json: the conditions of every game and the records."""
 
-    env: Text
-    rules: Text
-    bot_rate: Text
-    action_repeat: Positive
-    deterministic: Flag
+    env: NotRequired[Text]
+    deterministic: NotRequired[Flag]
     games: Positive
     seed: Count
     records: list[StoredRecord]
@@ -129,9 +121,13 @@ class RunGroup:
     def conditions(self) -> str:
         """Conditions in words."""
         conditions = self.runs[0].conditions
-        policy = "deterministic" if conditions["deterministic"] else "stochastic"
-        games = f"{conditions['games']} games per opponent in seat-swapped pairs, seed {conditions['seed']}"
-        return f"{conditions['rules']} rules, bot_rate={conditions['bot_rate']}, {policy}; {games}"
+        own = [
+            decisions(deterministic=value) if name == "deterministic" else f"{name}={value}"
+            for name, value in conditions.items()
+            if name not in COMMON
+        ]
+        games = f"{conditions['games']} games per opponent, seed {conditions['seed']}"
+        return "; ".join([", ".join(filter(None, [conditions["env"], *own])), games])
 
     def scores(self, tasks: Sequence[Task]) -> np.ndarray:
         """Return the win rates [T, R] of `tasks`."""
@@ -167,22 +163,16 @@ def read_results(text: str) -> EvaluationResults:
     try:
         content = json.loads(read_regular_text(path, follow=True))
         kind, version = content["kind"], content["schema_version"]
-        if kind in _GAMES:
-            raise ResultsError(f"{path}: is of {_GAMES[kind]}, and {_ADVICE}")
-        if kind != "evaluation" or type(version) is not int or version != SCHEMA_VERSION:
-            expected = f"evaluation of version {SCHEMA_VERSION}"
+        if kind == EPISODES:
+            raise ResultsError(f"{path}: is of an environment of Gymnasium, {_ADVICE}")
+        game = next((game for game in games() if game.results == (kind, version) and type(version) is int), None)
+        if game is None and (kind, version) != (IMPORTED, SCHEMA_VERSION):
+            expected = "evaluation in its current form"
             raise ResultsError(f"{path}: is a {kind} of version {version}, not an {expected}; run eval/run.py --ckpt")
-        stored = read(StoredEvaluation, {"env": DOGFIGHT_V0} | content)  # Default for files older than this entry.
-        conditions = {name: stored[name] for name in CONDITIONS}  # type: ignore[literal-required]
-        for name in ("rules", "bot_rate"):
-            check_option(DogfightEnvConfig, name, conditions[name])
-        for number, record in enumerate(stored["records"]):
-            wins, draws, games = record["wins"], record["draws"], record["games"]
-            require(wins <= games, f"records.{number}.wins={wins}: must be at most the {games} games")
-            require(
-                wins + draws <= games, f"records.{number}.draws={draws}: wins and draws are more than {games} games"
-            )
-        win_rates = {(r["regime"], r["opponent"]): r["wins"] / r["games"] for r in stored["records"]}
+        defaults = {"env": DOGFIGHT_V0 if kind == "evaluation" else game.id if game else ""}  # of files without it
+        conditions, records = _read_conditions(game, defaults | content)
+        win_rates = {(r.get("regime", ""), r["opponent"]): r["wins"] / r["games"] for r in records}
+        require(len(win_rates) == len(records), "records: several players meet an opponent; name an evaluation of one")
     except ResultsError:
         raise
     except InputError as error:
@@ -193,30 +183,55 @@ def read_results(text: str) -> EvaluationResults:
         ) from error
     if not win_rates:
         raise ResultsError(f"{path}: holds no games; run eval/run.py again")
-    points = {(r["regime"], r["opponent"]): (r["wins"] + r["draws"] / 2) / r["games"] for r in stored["records"]}
-    decided = {(r["regime"], r["opponent"]): 1.0 - r["draws"] / r["games"] for r in stored["records"]}
+    points = {task: (r["wins"] + r["draws"] / 2) / r["games"] for task, r in zip(win_rates, records, strict=True)}
+    decided = {task: 1.0 - r["draws"] / r["games"] for task, r in zip(win_rates, records, strict=True)}
+    if game and game.seats > 2:  # it has a score of its own
+        points = {task: read_share(r["score"]) for task, r in zip(win_rates, content["records"], strict=True)}
+        decided = {task: read_share(r["decided"]) for task, r in zip(win_rates, content["records"], strict=True)}
     return EvaluationResults(text, path, conditions, win_rates, points, decided)
+
+
+def read_share(value: Any) -> float:
+    """Return a share; raises `ResultsError` unless it is a number in [0, 1]."""
+    if not isinstance(value, int | float) or not 0.0 <= value <= 1.0:
+        raise ResultsError(f"records: {value!r} is not a share in [0, 1]; run eval/run.py again")
+    return float(value)
+
+
+def _read_conditions(game: Game | None, content: dict[str, Any]) -> tuple[dict[str, Any], list[StoredRecord]]:
+    """Return the conditions and the records of an evaluation. Raises `InputError` for values of another kind."""
+    stored = read(StoredEvaluation, content)
+    names = game.comparable if game else ("kwargs", "deterministic")
+    config = type(load(game.runs)[0]().env) if game and game.runs else None
+    allowed = {one.name for one in fields(config)} if config else set()
+    for name in names:
+        if config and name in allowed:
+            check_option(config, name, content[name])
+    for number, record in enumerate(stored["records"]):
+        wins, draws, played = record["wins"], record["draws"], record["games"]
+        require(wins <= played, f"records.{number}.wins={wins}: must be at most the {played} games")
+        require(wins + draws <= played, f"records.{number}.draws={draws}: wins and draws are more than {played} games")
+    mixed = len({"regime" in record for record in stored["records"]}) > 1
+    require(not mixed, "records: some have a regime and others have none")
+    common = {name: stored.get(name) for name in COMMON}
+    return {"env": common.pop("env"), **{name: content[name] for name in names}, **common}, stored["records"]
 
 
 def _find(text: str) -> Path:
     places = [place / text for place in (Path(), players.CHECKPOINTS)]
-    for path in [*places, *(place / RESULTS for place in places)]:
+    names = (RESULTS, *(f"{game.name}.json" for game in games()))
+    for path in [*places, *(place / name for place in places for name in names)]:
         if holds(path.is_file):
             return path.resolve()
-    if (run := players.find_folder(text)) and (other := _other_game(trained_in(run / "config.yaml"))):
-        raise ResultsError(f"{text}: is a run of {other}, and {_ADVICE}")
+    env = trained_in(run / "config.yaml") if (run := players.find_folder(text)) else ""
+    if env and game_of(current_id(env)) is None and not is_imported({"id": env}):
+        raise ResultsError(f"{text}: is a run of {env}, {_ADVICE}")
     raise ResultsError(f"{text}: no {RESULTS} there or in checkpoints/{text}; make one: eval/run.py --ckpt {text}")
 
 
-def _other_game(env: str) -> str:
-    """Return the game of an environment in words, empty for the dogfight and for one that is not known."""
-    game = game_of(env)
-    return "" if env in ("", DOGFIGHT_V0) or game is DOGFIGHT else game.title if game else env
-
-
 def _check_alike(first: EvaluationResults, other: EvaluationResults) -> None:
-    for name in CONDITIONS:
-        base, value = first.conditions[name], other.conditions[name]
+    for name in dict.fromkeys([*first.conditions, *other.conditions]):
+        base, value = first.conditions.get(name), other.conditions.get(name)
         if base != value:
             raise ResultsError(f"{other.name}: {name}={value}, but {first.name} has {base}; evaluate them alike")
     for index, what in enumerate(("regimes", "opponents")):
@@ -310,7 +325,8 @@ def summarize_groups(ours: RunGroup, theirs: RunGroup | None, *, seed: int, resa
 
 def _groups(tasks: Sequence[Task]) -> list[tuple[str, list[Task]]]:
     """Return the tasks against opponents that are not held out and those that are, by name, without empty groups."""
-    held_out = [task for task in tasks if task[1] in HELD_OUT]
+    members = held_out_names()
+    held_out = [task for task in tasks if task[1] in members]
     others = [task for task in tasks if task not in held_out]
     return [(name, members) for name, members in ((OVERALL, others), (HELD_OUT_OVERALL, held_out)) if members]
 
@@ -325,7 +341,7 @@ def seeds_markdown(ours: RunGroup, theirs: RunGroup | None, rows: Sequence[SeedR
     headings += ["IQM, other", "95 % interval", "P(better) %", "95 % interval"] if theirs else []
     for regime in dict.fromkeys(row.regime for row in rows):
         cells = [_cells(row) for row in rows if row.regime == regime]
-        parts.append(f"## Physics: {regime}\n\n{table(headings, cells)}")
+        parts.append("\n\n".join([*([f"## Physics: {regime}"] if regime else []), table(headings, cells)]))
     parts.append(
         "Score and decided share are means; the rest is win %. "
         "IQM: mean of the middle half of the scores of all runs and opponents; intervals: stratified bootstrap "

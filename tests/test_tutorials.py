@@ -22,7 +22,7 @@ from sparring.configs.sweeps.plan import names_sweep, read_grid, read_sweep
 from sparring.eval import check, run
 from sparring.eval.exploitability.options import ExploitOptions
 from sparring.eval.options import parse
-from sparring.eval.payoff import PayoffOptions
+from sparring.eval.payoff import read
 
 ROOT = Path(__file__).resolve().parents[1]
 GUIDES = [ROOT / "docs" / "training.md", ROOT / "docs" / "scaling.md"]
@@ -128,9 +128,10 @@ def _run(line, folder):
         few += ["--max-games", "8"] if "--sprt" in words else []
         codes = (0, 1) if "--sprt" in words else (0,)
         assert run.main([*words[2:], *few, "--device", "cpu", "--threads", "1", "--quiet"]) in codes
-    elif words[:2] in (["python", "eval/exploit.py"], ["python", "eval/payoff.py"]):
-        kind = ExploitOptions if words[1] == "eval/exploit.py" else PayoffOptions
-        assert parse(kind, words[2:]).runner
+    elif words[:2] == ["python", "eval/exploit.py"]:
+        assert parse(ExploitOptions, words[2:]).runner
+    elif words[:2] == ["python", "eval/payoff.py"]:
+        assert read(words[2:]).runner
     elif words[:2] == ["python", "eval/check.py"]:
         assert check.main([*words[2:], "--trial", "1"]) == 0
     elif words[:2] == ["python", "train.py"] and names_sweep(words[2:]):

@@ -26,6 +26,8 @@ GAME = Game(
     open_player="sparring.agents.opponents.air_combat:open_player",
     policy_loader="sparring.agents.opponents.air_combat:load_observing_policy",
     evaluation="sparring.eval.air_combat.command:EVALUATION",
-    payoff="sparring.eval.air_combat.payoff:PAYOFF",
+    results=("air_combat", 1),
+    comparable=("model", "gun", "action_repeat", "options", "deterministic"),
+    payoff="sparring.eval.air_combat.command:PAYOFF",
     play="sparring.eval.browser.air_combat.command:BROWSER",
 )

@@ -4,7 +4,7 @@
 Importing this package reads the rules only and does not load the simulator.
 """
 
-from sparring.envs.dogfight.rules import BOTS, ENV_ID, HELD_OUT_SCRIPTS, VERSION
+from sparring.envs.dogfight.rules import BOTS, ENV_ID, HELD_OUT, HELD_OUT_SCRIPTS, VERSION
 from sparring.envs.game import Game
 
 GAME = Game(
@@ -15,6 +15,7 @@ GAME = Game(
     seats=2,
     bots=tuple(BOTS),
     held_out=HELD_OUT_SCRIPTS,
+    held_out_set=HELD_OUT,
     first_run="quickstart",
     response_run="best_response",
     batch="sparring.envs.dogfight.batch:DogfightBatch",
@@ -35,5 +36,9 @@ GAME = Game(
     policy_loader="sparring.agents.opponents.dogfight.load:load_observing_policy",
     evaluation="sparring.eval.dogfight.command:EVALUATION",
     speeds="sparring.eval.dogfight.speed:SPEEDS",
+    results=("evaluation", 1),
+    comparable=("rules", "bot_rate", "action_repeat", "deterministic"),
+    exploit="sparring.eval.dogfight.responses:RESPONSES",
+    payoff="sparring.eval.dogfight.command:PAYOFF",
     play="sparring.eval.browser.dogfight.command:BROWSER",
 )

@@ -6,44 +6,39 @@ intervals, and writes eval.json and eval.md next to the checkpoint.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from sparring.agents.distributed.tasks import KeptResults, finish_tasks
 from sparring.agents.opponents import players
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.envs.air_combat import GAME
-from sparring.envs.air_combat.recording import FirstGame
-from sparring.envs.air_combat.rules import BOTS, GUNS, HELD_OUT, MODELS, TICKS_PER_SECOND, CombatOptions
+from sparring.envs.air_combat.rules import BOTS, GUNS, HELD_OUT, MODELS, CombatOptions
 from sparring.envs.air_combat.tacview import write_acmi
 from sparring.eval.air_combat.replay import write_air_replay
-from sparring.eval.command import Evaluation, GameEvaluation, cell_key, kept_cells, make_folders, place_of, use_machine
-from sparring.eval.options import (
-    CONDITIONS,
-    RESULTS,
-    WHO,
-    CommandText,
-    RequireOptions,
-    TaskOptions,
-    argument,
-    check_page,
+from sparring.eval.command import GameEvaluation, GamePayoff
+from sparring.eval.options import CONDITIONS, RESULTS, WHO, CommandText, argument, check_page
+from sparring.eval.paired.evaluation import (
+    PairedEvaluationOptions,
+    PairedGame,
+    PairedOptions,
+    PairedPlayers,
+    evaluate,
 )
-from sparring.eval.stats.tables import COUNTED, MatchRecord, counted, length_and_hp, record_of, summary_markdown, table
+from sparring.eval.payoff import PayoffOptions, payoff, payoff_text
+from sparring.eval.stats.tables import LENGTH_AND_HP, Conditions, length_and_hp
 
 if TYPE_CHECKING:
-    from tqdm import tqdm
-
-    from sparring.agents.opponents.air_combat import CombatConditions, Pilot
+    from sparring.agents.opponents.air_combat import Pilot
+    from sparring.agents.opponents.snapshots import Frozen
     from sparring.envs.air_combat.recording import AirRecording
+    from sparring.eval.air_combat.matches import AirMatches
+    from sparring.eval.paired.cells import Plan
+    from sparring.eval.stats.tables import MatchRecord
 
-SCHEMA_VERSION = 1
-GAMES = "[2, 1000000]"
-HEADINGS = ("opponent", *COUNTED, "length (s)", "hp left, own / theirs")
 _EXAMPLES = f"""\
 examples:
   python eval/run.py --ckpt final.pt                             the newest run against every pilot
@@ -53,14 +48,38 @@ examples:
   python eval/run.py --ckpt final.pt --require "chaser>=0.95" --require "score:ace>=0.9"
   python eval/run.py --env air_combat --ckpt bot:dogfighter      a pilot as the player
   python eval/run.py --ckpt final.pt --opponents ace --replay match.html --acmi match.acmi
+  python eval/run.py --env air_combat --ladder                   the pilots against each other, with ratings
+  python eval/run.py --ckpt final.pt --opponents other-run --sprt elo0=0 elo1=20
 
 pilots: {", ".join(BOTS)}
 held out of training: {", ".join(HELD_OUT)}
-exit codes: 0 done, 1 a --require failed, 2 bad input, 130 stopped with Ctrl-C"""
+exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad input, 130 stopped with Ctrl-C"""
+
+
+_PAYOFF_EXAMPLES = """\
+  python eval/payoff.py --ckpt final.pt                        the newest run: 10 snapshots and all pilots
+  python eval/payoff.py --ckpt RUN --snapshots 20 --games 400 --opponents ace,evader
+  python eval/payoff.py --env air_combat --model f16           the pilots among themselves, in the F-16
+  python eval/payoff.py --opponents released/air_combat_quickstart,ace,evader --out air.png"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class AirCombatOptions(TaskOptions, RequireOptions):
+class AirOptions(PairedOptions):
+    """Options of every command that plays air combat."""
+
+    SETS: ClassVar[Mapping[str, Sequence[str]]] = {"bots": tuple(BOTS), "held_out": HELD_OUT}
+    opponents: tuple[str, ...] = argument(("bots",), metavar="O", group=WHO, split=True)
+    """Pilots, checkpoints, stochastic:CHECKPOINT, module:Name of a Python object, and the sets bots and held_out."""
+    anchor: str | None = argument(None, metavar="A", group=WHO)
+    """Whose rating is fixed, as in ace or ace=1000 (default: dogfighter, or the first player, at 0)."""
+    model: str = argument("", ("", *MODELS), metavar="|".join(MODELS), group=CONDITIONS, noun="model")
+    """Flight model of the matches (default: that of the policy's run)."""
+    gun: str = argument("", ("", *GUNS), metavar="|".join(GUNS), group=CONDITIONS, noun="gun")
+    """The gun (default: that of the policy's run, or of another flight model)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AirCombatOptions(AirOptions, PairedEvaluationOptions):
     """Options of the command; the players have not been located."""
 
     TEXT = CommandText(
@@ -70,75 +89,62 @@ class AirCombatOptions(TaskOptions, RequireOptions):
         _EXAMPLES,
         env="air_combat",
     )
+    OUTPUTS: ClassVar[Sequence[str]] = ("replay", "acmi")
     ckpt: str = argument("", metavar="C", group=WHO)
     """A path, a run's name, final.pt (the newest run's) or bot:NAME."""
-    opponents: tuple[str, ...] = argument(tuple(BOTS), metavar="O", group=WHO, split=True)
-    """Pilots, checkpoints, stochastic:CHECKPOINT, module:Name of a Python object (default: all pilots)."""
-    stochastic: bool = argument(False, group=WHO)
-    """Let policies sample their actions."""
-    games: int = argument(400, GAMES, metavar="N", group=CONDITIONS)
-    """Games per opponent, even."""
-    model: str = argument("", ("", *MODELS), metavar="|".join(MODELS), group=CONDITIONS, noun="model")
-    """Flight model of the matches (default: that of the policy's run)."""
-    gun: str = argument("", ("", *GUNS), metavar="|".join(GUNS), group=CONDITIONS, noun="gun")
-    """The gun (default: that of the policy's run, or of another flight model)."""
     replay: Path | None = argument(None, metavar="HTML", group=RESULTS)
     """A page with the first game against each opponent, in three dimensions."""
     acmi: Path | None = argument(None, metavar="ACMI", group=RESULTS)
     """A Tacview file of the first game against the first opponent."""
 
+    @property
+    def filmed(self) -> int:
+        """Number of opponents against whom the first game is filmed."""
+        return len(self.opponents) if self.replay else int(self.acmi is not None)
+
     def check(self) -> None:
-        """Raise `InputError` for an odd number of games, or a missing player."""
-        if self.games % 2:
-            raise InputError(f"--games {self.games}: must be even, since every match is played from both seats")
+        """Raise `InputError` for files and options that do not go together."""
         check_page(self.replay, " or --acmi match.acmi for Tacview")
         if self.acmi and self.acmi.suffix.lower() != ".acmi":
             raise InputError(f"--acmi '{self.acmi}': is a Tacview file; give a name that ends in .acmi")
-        self.require_given("ckpt", "give a path, a run's name, final.pt for the newest run, or bot:NAME")
+        super().check()
 
 
-def evaluate(options: AirCombatOptions) -> Evaluation:
-    """Play the matches of `options`. Raises `InputError` for bad input."""
-    located = players.find_player(options.ckpt, GAME)
-    opponents = [find_opponent(name) for name in options.opponents]
-    players.check_game(GAME, located, *opponents)
-    options.check_opponents([players.display_name(one) for one in opponents])
-    make_folders([options.out], files=[options.replay, options.acmi])
-    device, threads = use_machine(options.device, options.runner.task_threads, quiet=options.quiet)
+@dataclass(frozen=True, kw_only=True)
+class AirPayoffOptions(PayoffOptions, AirOptions):
+    """Options of a payoff matrix."""
+
+    TEXT = payoff_text(_PAYOFF_EXAMPLES, GAME.name)
+
+
+def find(name: str, opponent: bool) -> players.Player:
+    """Locate a player, `stochastic:` and a checkpoint as text. Raises `UnknownNameError`."""
+    if opponent and name.startswith(players.SAMPLED_PREFIX):
+        players.find_checkpoint(name.removeprefix(players.SAMPLED_PREFIX), GAME)
+        return name
+    return players.find_player(name, GAME, bare=GAME.bots if opponent else ())
+
+
+def open_players(
+    options: AirOptions,
+    player: players.Player | None,
+    opponents: Sequence[players.Player],
+    device: str,
+    like: Any = None,
+) -> PairedPlayers:
+    """Load the players."""
     from sparring.agents.opponents.air_combat import open_player
 
     sure = not options.stochastic
-    player, *others = (open_player(one, device, deterministic=sure) for one in (located, *opponents))
-    model, gun = matches_of(player, options.model, options.gun)
-    setting = setting_of([player, *others], model, gun, device, threads, quiet=options.quiet)
-    filmed = [bool(options.replay) or (bool(options.acmi) and one is others[0]) for one in others]
-    cells = [
-        AirCell(player, opponent, setting, options.games, options.seed, film)
-        for opponent, film in zip(others, filmed, strict=True)
-    ]
-    bar: dict[str, Any] = {"label": lambda cell: cell.opponent.name, "unit": "opponent", "quiet": options.quiet}
-    place = place_of(options.out, players.results_place(located), "eval")
-    file = kept_cells(place)
-    kept = KeptResults[Any](file, tuple[MatchRecord, list[Any]]) if file else None
-    keys = ["" if cell.filmed else cell.key for cell in cells]
-    played = finish_tasks(play_filmed, cells, options.runner, kept=kept, keys=keys, **bar)
-    records, films = [record for record, _ in played], [film for _, films in played for film in films]
-    failures = options.failures(records)
-    text, data = report(options, player, records, setting)
-    outputs: dict[Path, Callable[[Path], None]] = {}
-    if options.replay:
-        outputs[options.replay] = partial(write_air_replay, recordings=films)
-    if options.acmi:
-        outputs[options.acmi] = partial(write_acmi, recording=films[0])
-    return Evaluation(text, data, place, outputs, failures, quiet=options.quiet)
+    first = None if player is None else open_player(player, device, deterministic=sure)
+    return PairedPlayers(first, [open_player(one, device, deterministic=sure) for one in opponents])
 
 
-def find_opponent(name: str) -> players.Player:
-    """Return a located opponent, `stochastic:` and a checkpoint as text. Raises `UnknownNameError`."""
-    if name.startswith(players.SAMPLED_PREFIX):
-        players.find_checkpoint(name.removeprefix(players.SAMPLED_PREFIX), GAME)
-        return name
-    return players.find_player(name, GAME, bare=GAME.bots)
+def frozen(options: AirOptions, folder: Path, device: str) -> list[Frozen[Pilot]]:
+    """Return the policies of a run by age."""
+    from sparring.agents.opponents.air_combat import frozen_pilots
+
+    return frozen_pilots(folder, device, deterministic=not options.stochastic)
 
 
 def matches_of(pilot: Pilot, model: str, gun: str) -> tuple[str, str]:
@@ -153,119 +159,68 @@ def matches_of(pilot: Pilot, model: str, gun: str) -> tuple[str, str]:
     return model, gun or (own_gun if model == own_model else "")
 
 
-def setting_of(
-    pilots: Sequence[Pilot], model: str, gun: str, device: str, threads: int, *, quiet: bool
-) -> CombatConditions:
-    """Return the conditions in which all of `pilots` can play: the options and the step of the first policy.
+def matches(options: AirOptions, pilots: Sequence[Pilot], device: str, threads: int) -> AirMatches:
+    """Return matches in which all of `pilots` can meet, with options and step of the first policy.
 
-    Raises `PolicyError` for a policy of others. Compiles the kernels.
+    The flight model is that of the evaluated player, in a round robin that of the first policy. Compiles the kernels.
+    Raises `PolicyError` for a policy of other matches.
     """
     from sparring.agents.opponents.air_combat import CombatConditions
     from sparring.agents.policies.policy import Policy
+    from sparring.eval.air_combat.matches import AirMatches
 
     policies = [pilot.contestant for pilot in pilots if isinstance(pilot.contestant, Policy)]
     contract = next((policy.contract for policy in policies if "action_repeat" in policy.contract), {})
     repeat = {"action_repeat": contract["action_repeat"]} if contract else {}
+    evaluated = isinstance(options, AirCombatOptions) and not options.ladder
+    trained = pilots[0] if evaluated else next((pilot for pilot in pilots if pilot.training), pilots[0])
+    model, gun = matches_of(trained, options.model, options.gun)
     beyond = CombatOptions.of_contract(contract)
     setting = CombatConditions(model, gun, device=device, threads=threads, options=beyond, **repeat)
-    with said_if_long(COMPILING, shown=not quiet):
+    with said_if_long(COMPILING, shown=not options.quiet):
         batch = setting.batch(2)
     try:
         for policy in policies:
             policy.check(batch.contract)
     finally:
         batch.close()
-    return setting
+    return AirMatches(setting)
 
 
-@dataclass(frozen=True)
-class AirCell:
-    """Games of one pair, a task of an executor; if `filmed`, the first of them is recorded."""
-
-    player: Pilot
-    opponent: Pilot
-    setting: CombatConditions
-    games: int
-    seed: int
-    filmed: bool
-
-    @property
-    def key(self) -> str:
-        """Name under which the record is kept; empty if a player is code that may have changed."""
-        pilots = (self.player, self.opponent)
-        if any(pilot.path is None and pilot.name not in BOTS for pilot in pilots):
-            return ""
-        conditions: dict[str, Any] = {"games": self.games, "seed": self.seed}
-        conditions["setting"] = asdict(replace(self.setting, threads=0))
-        conditions["players"] = [(pilot.name, getattr(pilot.contestant, "deterministic", None)) for pilot in pilots]
-        return cell_key(conditions, [pilot.path for pilot in pilots if pilot.path])
-
-
-def play_filmed(cell: AirCell, bar: tqdm[NoReturn]) -> tuple[MatchRecord, list[AirRecording]]:
-    """Play the games of a cell; return their record and what was recorded."""
-    film = FirstGame() if cell.filmed else None
-    record = play_cell(cell.player, cell.opponent, cell.setting, cell.games, cell.seed, film)
-    size = cell.setting.options.team_size
-    return record, film.recordings((*[cell.player.name] * size, *[cell.opponent.name] * size)) if film else []
-
-
-def play_cell(
-    player: Pilot,
-    opponent: Pilot,
-    setting: CombatConditions,
-    games: int,
-    seed: int,
-    film: Callable[[Any, int], None] | None = None,
-) -> MatchRecord:
-    """Play the games of one pair. Raises `InputError` for actions that are not finite."""
-    from sparring.agents.play.dogfight_matches import play
-
-    results = play(player.contestant, opponent.contestant, games=games, seed=seed, setting=setting, recorder=film)
-    if results.invalid_actions:
-        raise InputError(f"{player.name} against {opponent.name}: {results.invalid_actions} actions were not finite")
-    return record_of(player.name, opponent.name, setting.model, results, TICKS_PER_SECOND)
-
-
-def report(
-    options: AirCombatOptions, player: Pilot, records: Sequence[MatchRecord], setting: CombatConditions
-) -> tuple[str, str]:
-    """Return the table and the content of eval.json."""
-    policy = "deterministic" if not options.stochastic else "sampled actions"
-    head = {
-        "player": player.name,
-        "checkpoint": players.display_path(player.path) if player.path else None,
-        "run": player.training.get("run"),
-        "env": GAME.id,
+def conditions(options: AirOptions, played: AirMatches) -> Conditions:
+    """Return flight model, gun and the other options of the matches."""
+    setting = played.setting
+    beyond = "".join(f", {name}={value}" for name, value in setting.options.contract.items())
+    fields = {
         "model": setting.model,
-        "gun": setting.gun or "auto",
+        "gun": setting.gun_name,
         "action_repeat": setting.action_repeat,
-        "deterministic": not options.stochastic,
-        "device": setting.device,
-        "games": options.games,
-        "seed": options.seed,
-        "command": options.command,
+        "options": setting.options.contract,
     }
-    parts = [
-        f"# {player.name}: air combat, {setting.model}, {policy}",
-        f"{options.games} games each in seat-swapped pairs, the unit of the intervals, seed {options.seed}",
-        table(HEADINGS, map(_row, records)),
-        summary_markdown(records),
-        f"Command: `{options.command}`",
-    ]
-    content: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "kind": "air_combat", **head}
-    content |= {"records": [plain(record) for record in records], "training": player.training}
-    return "\n\n".join(parts) + "\n", json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    words = f"{GAME.title}, {setting.model}, gun {setting.gun_name}{beyond}"
+    return Conditions("air_combat", "air_combat_payoff", GAME.id, words, fields, LENGTH_AND_HP, length_and_hp)
 
 
-def _row(record: MatchRecord) -> list[str]:
-    return [record.opponent, *counted(record), *length_and_hp(record)]
+def recordings(
+    options: AirCombatOptions,
+    opened: PairedPlayers,
+    plan: Plan,
+    records: Sequence[MatchRecord],
+    films: Sequence[AirRecording],
+) -> dict[Path, Callable[[Path], None]]:
+    """Return the writers of --replay and --acmi."""
+    writers: dict[Path, Callable[[Path], None]] = {}
+    if options.replay:
+        writers[options.replay] = partial(write_air_replay, recordings=films)
+    if options.acmi:
+        writers[options.acmi] = partial(write_acmi, recording=films[0])
+    return writers
 
 
-def plain(record: MatchRecord) -> dict[str, Any]:
-    """Return a record as data, for a JSON file."""
-    names = ("by_seat", "length", "own_hp", "their_hp", "pairs")
-    who = {"player": record.player, "opponent": record.opponent}
-    return who | record.figures() | {name: getattr(record, name) for name in names}
-
-
-EVALUATION = GameEvaluation(AirCombatOptions, evaluate, {".html": "replay", ".acmi": "acmi"}, {"games": 2})
+AIR_COMBAT = PairedGame(
+    GAME, find, open_players, frozen, matches, conditions, anchors=("dogfighter",), outputs=recordings
+)
+EVALUATION = GameEvaluation(
+    AirCombatOptions, partial(evaluate, AIR_COMBAT), {".html": "replay", ".acmi": "acmi"}, {"games": 2}
+)
+PAYOFF = GamePayoff(AirPayoffOptions, partial(payoff, AIR_COMBAT))

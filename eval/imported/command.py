@@ -8,35 +8,36 @@ gain together. Writes eval.json and eval.md next to the checkpoint.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from sparring.agents.distributed.tasks import KeptResults, finish_tasks
-from sparring.agents.opponents.players import display_path, find_checkpoint, results_place
+from sparring.agents.opponents.players import SAMPLED_PREFIX, find_checkpoint
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import said_if_long
-from sparring.eval.command import Evaluation, GameEvaluation, cell_key, kept_cells, make_folders, place_of, use_machine
-from sparring.eval.options import (
-    CONDITIONS,
-    RESULTS,
-    WHO,
-    CommandText,
-    RequireOptions,
-    TaskOptions,
-    argument,
-    check_number,
-    check_suffix,
+from sparring.configs.opponents import is_code
+from sparring.eval.command import GameEvaluation, GamePayoff
+from sparring.eval.options import CONDITIONS, RESULTS, WHO, CommandText, argument, check_number, check_suffix
+from sparring.eval.paired.cells import Cell, Plan
+from sparring.eval.paired.evaluation import (
+    MoreResults,
+    PairedEvaluationOptions,
+    PairedGame,
+    PairedOptions,
+    PairedPlayers,
+    evaluate,
 )
+from sparring.eval.payoff import PayoffOptions, payoff, payoff_text
+from sparring.eval.stats.tables import PAIRED, Conditions
 
 if TYPE_CHECKING:
-    from tqdm import tqdm
-
     from sparring.agents.opponents.seats import NetworkSeats
-    from sparring.agents.play.seat_matches import SeatPlayer, SeatResults
+    from sparring.agents.opponents.snapshots import Frozen
+    from sparring.agents.play.seat_matches import SeatPlayer
+    from sparring.eval.imported.matches import SeatMatches
     from sparring.eval.imported.policy import ImportedGame
-    from sparring.eval.imported.results import SeatRecord, TeamRecord
+    from sparring.eval.imported.results import SeatRecord
 
 SNAPSHOTS = "snapshots"
 """Name that stands for earlier policies of the same run."""
@@ -54,12 +55,34 @@ examples:
   python eval/run.py --ckpt final.pt --require "score:random>=0.9"   exit code 1 below it
   python eval/run.py --ckpt final.pt --replay match.gif              one match against the first opponent, drawn
   python eval/run.py --ckpt final.pt --import my_package             a policy of a game of your own
+  python eval/run.py --ckpt final.pt --ladder                        all of them against each other, in a game of two
+  python eval/run.py --ckpt final.pt --opponents other-run --sprt elo0=0 elo1=20
 
-exit codes: 0 done, 1 a --require failed, 2 bad input, 130 stopped with Ctrl-C"""
+exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad input, 130 stopped with Ctrl-C"""
+
+
+_PAYOFF_EXAMPLES = """\
+  python eval/payoff.py --ckpt final.pt                        the newest run: 10 snapshots and random play
+  python eval/payoff.py --ckpt RUN --snapshots 20 --games 400 --stochastic
+  python eval/payoff.py --ckpt RUN --opponents none            the snapshots among themselves
+  python eval/payoff.py --opponents random,one-run,other-run   players without a run"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImportedOptions(TaskOptions, RequireOptions):
+class SeatOptions(PairedOptions):
+    """Options of every command that plays a game of another package."""
+
+    anchor: str | None = argument(None, metavar="A", group=WHO)
+    """Whose rating is fixed, as in random or random=1000 (default: random, or the first player, at 0)."""
+    modules: tuple[str, ...] = argument((), metavar="MODULE", group=WHO, flags=["--import"])
+    """Import it to make the policy's game or to count its results."""
+
+    def check_games(self) -> None:
+        """Raise nothing: the number of seats is not known yet."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportedOptions(SeatOptions, PairedEvaluationOptions):
     """Options of the command; the players have not been located."""
 
     TEXT = CommandText(
@@ -78,172 +101,79 @@ class ImportedOptions(TaskOptions, RequireOptions):
         text="random, checkpoints, stochastic:CHECKPOINT, module:Name of a Python object, and snapshots, "
         f"{MOST_SNAPSHOTS} earlier policies of the run",
     )
-    stochastic: bool = argument(False, group=WHO)
-    """Let policies sample their actions."""
-    modules: tuple[str, ...] = argument((), metavar="MODULE", group=WHO, flags=["--import"])
-    """Import it to make the policy's game or to count its results."""
-    games: int | None = argument(None, metavar="N", group=CONDITIONS)
+    games: int | None = argument(None, metavar="N", group=CONDITIONS)  # type: ignore[assignment]
     """Games per opponent, a multiple of the seats (default: about 400); 0 for a replay alone."""
     replay: Path | None = argument(None, metavar="FILE", group=RESULTS)
     """One match, .gif if the game draws itself, .txt if it is text."""
 
     def check(self) -> None:
         """Raise `InputError` for a missing policy, a number of games, and a replay of no known form."""
-        self.require_given("ckpt", "give a path, a run's name, or final.pt for the newest run")
+        super().check()
         if self.games is not None and not (self.games == 0 and self.replay):
             check_number("--games", self.games, ALLOWED_GAMES)
         check_suffix("--replay", self.replay, *SUFFIXES)
 
 
-def evaluate(options: ImportedOptions) -> Evaluation:
-    """Play the games of `options`. Raises `InputError` for bad input."""
-    path = find_checkpoint(options.ckpt)
-    make_folders([options.out], files=[options.replay])
-    device, _ = use_machine(options.device, options.runner.task_threads, quiet=options.quiet)
-    from sparring.eval.imported.policy import load_policy
-    from sparring.eval.imported.results import (
-        SeatRecord,
-        TeamRecord,
-        repetition_notes,
-        results_json,
-        results_markdown,
-        sum_notes,
-    )
+@dataclass(frozen=True, kw_only=True)
+class SeatPayoffOptions(PayoffOptions, SeatOptions):
+    """Options of a payoff matrix."""
 
-    player, game = load_policy(path, device, options.modules, deterministic=not options.stochastic)
-    opponents, notes = find_opponents(options, player, device)
-    seats = seats_of(game)
-    outputs = _outputs(options, game, player, opponents[0], len(seats))
-    if options.games == 0:
-        return Evaluation("", "", outputs=outputs, quiet=options.quiet)
-    games = number_of_games(options.games, len(seats))
-    pairs = [SeatPair(game, seats, (player, opponent), games, options.seed) for opponent in opponents]
-    place = place_of(options.out, results_place(path), "")
-    file = kept_cells(place)
-    kept = KeptResults[Any](file, SeatRecord | TeamRecord) if file else None
-    keys = [pair_key(pair) for pair in pairs]
-    shown = bar_of(pairs, quiet=options.quiet)
-    records = finish_tasks(play_record, pairs, options.runner, kept=kept, keys=keys, discard=False, **shown)
-    about = sum_notes(records)
-    notes = [*notes, *repetition_notes(records), *about]
-    teams = _teams(options, player, pairs[0], kept) if about else []
-    with said_if_long(TRAVERSING, shown=not options.quiet):
-        head = _head(options, player, games, device) | exact_values(player, game)
-    last: dict[str, Any] = {"notes": notes, "training": player.training}
-    last |= {"in_all_seats": [team.plain() for team in teams]} if teams else {}
-    if kept:
-        kept.discard()
-    return Evaluation(
-        results_markdown(head, records, notes, teams),
-        results_json(head, records, last),
-        place,
-        outputs,
-        options.failures(records),
-        quiet=options.quiet,
-    )
+    TEXT = payoff_text(_PAYOFF_EXAMPLES)
+    opponents: tuple[str, ...] = argument(("random",), metavar="O", group=WHO, split=True)
+    """Random, checkpoints and module:Name besides the snapshots (default: random), or none."""
+
+    def check_games(self) -> None:
+        """Raise `InputError` for an odd number of games: a payoff matrix is of two seats."""
+        number_of_games(self.games, 2)
 
 
-def seats_of(game: ImportedGame) -> tuple[str, ...]:
-    """Return the names of a game's players."""
-    match = game.match()
-    seats = tuple(match.seats)
-    match.close()
-    return seats
+def find(name: str, opponent: bool) -> str | Path:
+    """Locate the policy of --ckpt; an opponent is found where the game is known."""
+    return name if opponent else find_checkpoint(name)
 
 
-def number_of_games(given: int | None, seats: int) -> int:
-    """Return the number of games, by default `GAMES` or a little more. Raises `InputError` unless seats take turns."""
-    up = -(-(given or GAMES) // seats) * seats
-    if given and given != up:
-        raise InputError(f"--games {given}: must be a multiple of {seats}, the seats of a match; give {up}")
-    return up
+def open_players(
+    options: SeatOptions,
+    located: Path | None,
+    opponents: Sequence[str],
+    device: str,
+    like: NetworkSeats | None = None,
+) -> PairedPlayers:
+    """Load the policy and its opponents; a note says where the run has no earlier policy.
 
+    The matches are those of the policy, of `like`, or of the first policy among the opponents.
+    """
+    from sparring.agents.opponents.seats import load_seat_policy, open_seat_player
 
-@dataclass(frozen=True)
-class SeatPair:
-    """Games of two players in new matches, a task of an executor."""
-
-    game: ImportedGame
-    seats: tuple[str, ...]
-    players: tuple[SeatPlayer, SeatPlayer]
-    games: int
-    seed: int
-
-    def play(self, bar: tqdm[NoReturn]) -> tuple[SeatRecord, SeatResults]:
-        """Play the games; see `agents.play.seat_matches.play`."""
-        from sparring.agents.play.seat_matches import play, usual_batch_size
-        from sparring.eval.imported.results import record_of
-
-        batch = self.game.batch(usual_batch_size(self.games), self.seed)
-        try:
-            results = play(batch, self.players, self.games, self.seed, on_game=bar.update)
-        finally:
-            batch.close()
-        one, other = self.players
-        return record_of(one.name, other.name, self.seats, results), results
-
-
-def play_record(pair: SeatPair, bar: tqdm[NoReturn]) -> SeatRecord:
-    """Play the games of a pair and return their record."""
-    return pair.play(bar)[0]
-
-
-def pair_key(pair: SeatPair) -> str:
-    """Return the name under which a pair is kept; empty if a player or the game is code that may have changed."""
-    from sparring.agents.opponents.seats import NetworkSeats, RandomSeats
-
-    files = [player.path for player in pair.players if isinstance(player, NetworkSeats) and player.path]
-    if len(files) + sum(isinstance(player, RandomSeats) for player in pair.players) < 2 or pair.game.modules:
-        return ""
-    conditions: dict[str, Any] = {"game": asdict(pair.game), "games": pair.games, "seed": pair.seed}
-    conditions["players"] = [(player.name, getattr(player, "deterministic", None)) for player in pair.players]
-    return cell_key(conditions, files)
-
-
-def _teams(
-    options: ImportedOptions, policy: NetworkSeats, pair: SeatPair, kept: KeptResults[Any] | None
-) -> list[TeamRecord]:
-    """Play the policy in all seats, and random play in all seats."""
-    from sparring.agents.opponents.seats import RandomSeats
-
-    teams: tuple[SeatPlayer, ...] = (policy, RandomSeats(policy.contract))
-    pairs = [replace(pair, players=(player, player)) for player in teams]
-    bar = bar_of(pairs, quiet=options.quiet) | {"label": lambda pair: f"{pair.players[0].name} in all seats"}
-    keys = [key and f"team {key}" for key in map(pair_key, pairs)]
-    return finish_tasks(_play_team, pairs, options.runner, kept=kept, keys=keys, discard=False, **bar)
-
-
-def _play_team(pair: SeatPair, bar: tqdm[NoReturn]) -> TeamRecord:
-    from sparring.eval.imported.results import team_record
-
-    return team_record(pair.players[0].name, pair.seats, pair.play(bar)[1])
-
-
-def bar_of(pairs: Sequence[SeatPair], *, quiet: bool) -> dict[str, Any]:
-    """Return the options of a bar over the games of all pairs."""
-    sizes = [pair.games for pair in pairs]
-    return {"sizes": sizes, "label": lambda pair: pair.players[1].name, "unit": "game", "quiet": quiet}
-
-
-def find_opponents(options: ImportedOptions, player: NetworkSeats, device: str) -> tuple[list[SeatPlayer], list[str]]:
-    """Return the opponents, earlier policies of the run for `snapshots`, and notes on what there is none of."""
-    from sparring.agents.opponents.seats import open_seat_player
-
-    opponents: list[SeatPlayer] = []
+    sure = not options.stochastic
+    player = load_seat_policy(located, None, device, deterministic=sure) if located else None
+    first = player or like or _first_policy(opponents, device)
+    _game(options, [first])
+    others: list[SeatPlayer] = []
     notes = []
-    for text in options.opponents:
-        if text != SNAPSHOTS:
-            opponents.append(open_seat_player(text, player.contract, device, deterministic=not options.stochastic))
-        elif earlier := _earlier(player, device, deterministic=not options.stochastic):
-            opponents += earlier
-        elif len(options.opponents) == 1:
+    for text in opponents:
+        if text != SNAPSHOTS or player is None:
+            others.append(open_seat_player(text, first.contract, device, deterministic=sure))
+        elif earlier := _earlier(player, device, deterministic=sure):
+            others += earlier
+        elif len(opponents) == 1:
             raise InputError(
                 f"--opponents {SNAPSHOTS}: the run of {player.name} has saved no earlier policy; name others"
             )
         else:
             notes.append("the run has saved no earlier policy to play against")
-    options.check_opponents([opponent.name for opponent in opponents])
-    return opponents, notes
+    return PairedPlayers(player, others, tuple(notes))
+
+
+def _first_policy(opponents: Sequence[str], device: str) -> NetworkSeats:
+    """Return the first policy of a file among opponents without a player. Raises `InputError` without any."""
+    from sparring.agents.opponents.seats import load_seat_policy
+
+    for text in opponents:
+        if text not in ("random", SNAPSHOTS) and not is_code(text):
+            return load_seat_policy(find_checkpoint(text.removeprefix(SAMPLED_PREFIX)), None, device)
+    named = ", ".join(opponents) or "none"
+    raise InputError(f"--opponents: {named}: name at least two players, or a run, and a policy, whose game is played")
 
 
 def _earlier(player: NetworkSeats, device: str, *, deterministic: bool) -> list[SeatPlayer]:
@@ -254,8 +184,93 @@ def _earlier(player: NetworkSeats, device: str, *, deterministic: bool) -> list[
     if "env_steps" not in player.training:
         return []
     policies = frozen_seats(player.path.parent, device, deterministic=deterministic)
-    earlier = [frozen for frozen in policies if frozen.env_steps < player.training["env_steps"]]
-    return [frozen.player for frozen in thin(earlier, MOST_SNAPSHOTS)] if earlier else []
+    earlier = [policy for policy in policies if policy.env_steps < player.training["env_steps"]]
+    return [policy.player for policy in thin(earlier, MOST_SNAPSHOTS)] if earlier else []
+
+
+def frozen(options: SeatOptions, folder: Path, device: str) -> list[Frozen[NetworkSeats]]:
+    """Return the policies of a run by age."""
+    from sparring.agents.opponents.seats import frozen_seats
+
+    return frozen_seats(folder, device, deterministic=not options.stochastic)
+
+
+def _game(options: SeatOptions, players: Sequence[SeatPlayer]) -> ImportedGame:
+    """Return the game of the first policy that says it. Raises `InputError` for a module that is not named."""
+    from sparring.agents.opponents.seats import NetworkSeats
+    from sparring.eval.imported.policy import check_modules, game_of_policy
+
+    policies = [player for player in players if isinstance(player, NetworkSeats)]
+    policy = next((one for one in policies if one.training), policies[0])
+    game = game_of_policy(policy)
+    check_modules(policy.path or policy.name, game, options.modules)
+    return game
+
+
+def matches(options: SeatOptions, players: Sequence[SeatPlayer], device: str, threads: int) -> SeatMatches:
+    """Return matches of the players' game. Raises `InputError` for more than two seats where pairs are compared."""
+    from sparring.eval.imported.matches import SeatMatches, seats_of
+
+    game = _game(options, players)
+    seats = seats_of(game)
+    if len(seats) == 2:
+        return SeatMatches(game, seats, device)
+    instead = "play the run's past with eval/run.py --opponents snapshots"
+    if isinstance(options, SeatPayoffOptions):
+        raise InputError(
+            f"--ckpt {options.ckpt}: {game.name} has {len(seats)} seats, and a payoff matrix is of two; {instead}"
+        )
+    if isinstance(options, ImportedOptions) and (options.ladder or options.hypotheses):
+        name, of_two = ("ladder", "a ladder") if options.ladder else ("sprt", "the test")
+        raise InputError(f"--{name}: {game.name} has {len(seats)} seats, and {of_two} is of two; {instead}")
+    return SeatMatches(game, seats, device)
+
+
+def number_of_games(given: int | None, seats: int) -> int:
+    """Return the number of games, by default `GAMES` or a little more. Raises `InputError` unless seats take turns."""
+    up = -(-(given or GAMES) // seats) * seats
+    if given and given != up:
+        raise InputError(f"--games {given}: must be a multiple of {seats}, the seats of a match; give {up}")
+    return up
+
+
+def games_of(options: SeatOptions, played: SeatMatches) -> int:
+    """Return the number of games of a cell; 0 for a replay alone."""
+    return options.games and number_of_games(options.games, len(played.seats))
+
+
+def conditions(options: SeatOptions, played: SeatMatches) -> Conditions:
+    """Return the game with its own options, and how often every seat is played."""
+    from sparring.eval.imported.results import COLUMNS, options_text, reward_and_moves
+
+    game, seats = played.game, len(played.seats)
+    by_games = isinstance(options, ImportedOptions) and not options.ladder
+    each = f"games each, {number_of_games(options.games, seats) // seats} from every seat" if by_games else PAIRED
+    words, fields = f"{game.name}{options_text(game.kwargs)}", {"kwargs": dict(game.kwargs)}
+    return Conditions("imported", "imported_payoff", game.name, words, fields, COLUMNS, reward_and_moves, counted=each)
+
+
+def more(options: ImportedOptions, opened: PairedPlayers, plan: Plan, records: Sequence[SeatRecord]) -> MoreResults:
+    """Return the results by seat, those of whole teams where seats may gain together, and the exploitability."""
+    from sparring.agents.opponents.seats import RandomSeats
+    from sparring.eval.imported.matches import SeatMatches
+    from sparring.eval.imported.results import exact_line, more_tables, sum_notes
+
+    player, played = opened.player, plan.matches
+    assert player is not None
+    assert isinstance(played, SeatMatches)
+    notes = sum_notes(records)
+    teams = []
+    if notes:
+        team = replace(plan, matches=replace(played, team=True))
+        cells = [Cell((one, one), "", team) for one in (player, RandomSeats(player.contract))]
+        teams = [record for record, _ in team.play(cells, discard=False)]
+    with said_if_long(TRAVERSING, shown=not options.quiet):
+        fields = exact_values(player, played.game)
+    fields |= {"in_all_seats": [team.plain() for team in teams]} if teams else {}
+    tables = more_tables(played.seats, records, teams)
+    tables += [exact_line(fields["exploitability"])] if "exploitability" in fields else []
+    return MoreResults(notes, tables, fields)
 
 
 def exact_values(player: NetworkSeats, game: ImportedGame) -> dict[str, Any]:
@@ -273,39 +288,45 @@ def exact_values(player: NetworkSeats, game: ImportedGame) -> dict[str, Any]:
     return {"exploitability": values | {"uniform": tree.exploitability(tree.uniform())}}
 
 
-def _outputs(
-    options: ImportedOptions, game: ImportedGame, player: NetworkSeats, opponent: SeatPlayer, seats: int
+def repeated(records: Sequence[SeatRecord]) -> list[str]:
+    """Return a note on opponents against whom the same games were played again."""
+    from sparring.eval.imported.results import repetition_notes
+
+    return repetition_notes(records)
+
+
+def replays(
+    options: ImportedOptions, opened: PairedPlayers, plan: Plan, records: Any, films: Any
 ) -> dict[Path, Callable[[Path], None]]:
     """Return the writer of --replay: a match with the player in the first seat."""
     if options.replay is None:
         return {}
+    from sparring.eval.imported.matches import SeatMatches
     from sparring.eval.imported.policy import write_replay
 
-    players = [player, *[opponent] * (seats - 1)]
-    return {options.replay: partial(write_replay, game=game, players=players, seed=options.seed)}
+    assert isinstance(plan.matches, SeatMatches)
+    seated = [opened.player, *[opened.opponents[0]] * (len(plan.matches.seats) - 1)]
+    return {options.replay: partial(write_replay, game=plan.matches.game, players=seated, seed=options.seed)}
 
 
-def _head(options: ImportedOptions, player: NetworkSeats, games: int, device: str) -> dict[str, Any]:
-    """Return what eval.json begins with; deterministic in the arguments."""
-    assert player.path is not None
-    return {
-        "player": player.name,
-        "checkpoint": display_path(player.path),
-        "run": player.training.get("run"),
-        "env": player.contract["id"],
-        "kwargs": player.contract["kwargs"],
-        "deterministic": not options.stochastic,
-        "device": device,
-        "games": games,
-        "seed": options.seed,
-        "command": options.command,
-    }
-
-
+IMPORTED = PairedGame(
+    None,
+    find,
+    open_players,
+    frozen,
+    matches,
+    conditions,
+    anchors=("random",),
+    games=games_of,
+    notes=repeated,
+    outputs=replays,
+    more=more,
+)
 EVALUATION = GameEvaluation(
     ImportedOptions,
-    evaluate,
+    partial(evaluate, IMPORTED),
     dict.fromkeys(SUFFIXES, "replay"),
     {"games": 0},
     "sparring.eval.imported.policy:load_imported_policy",
 )
+PAYOFF = GamePayoff(SeatPayoffOptions, partial(payoff, IMPORTED))

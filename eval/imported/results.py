@@ -10,7 +10,6 @@ all seats is then compared with random play in all seats by the mean reward of a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,9 +20,9 @@ from sparring.agents.play.seat_matches import SeatResults
 from sparring.curriculum.ratings import Result
 from sparring.curriculum.score import Scored
 from sparring.eval.stats.aggregate import Estimate, mean_estimate
-from sparring.eval.stats.tables import COUNTED, counted, notes_markdown, summary_markdown, table
+from sparring.eval.stats.tables import Pairs, table
 
-SCHEMA_VERSION = 1
+COLUMNS = ("mean reward", "95 % interval", "moves")
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,10 @@ class SeatRecord(Scored):
     """Whether what one seat gains another loses."""
     shared: bool
     """Whether all seats were paid the same in every game."""
+    pairs: Pairs | None = None
+    """Pairs of games with swapped seats by the player's points in them: 0, 1/2, 1, 3/2, 2; None unless for two."""
+    regime: str = ""
+    """There is one kind of matches."""
 
     @property
     def counts(self) -> Result:
@@ -57,6 +60,10 @@ class SeatRecord(Scored):
     def repeats(self) -> bool:
         """Whether all games from a seat are the same one."""
         return self.distinct <= len(self.seats) < self.games
+
+    def other_side(self) -> tuple[SeatRecord, ...]:
+        """Return no record from the opponent's side, whose rewards in each seat are not kept."""
+        return ()
 
     def plain(self) -> dict[str, Any]:
         """Return the record as in eval.json."""
@@ -92,7 +99,15 @@ def record_of(player: str, opponent: str, seats: Sequence[str], results: SeatRes
         results.distinct,
         constant_sum(results.rewards),
         bool(np.allclose(results.rewards, results.rewards[:, :1])),
+        pairs_of(results) if len(seats) == 2 else None,
     )
+
+
+def pairs_of(results: SeatResults) -> Pairs:
+    """Return the number of pairs of consecutive games, from both seats, by the player's points in them."""
+    points = results.outcome.reshape(-1, 2).sum(1) + 2
+    none, half, one, more, both = np.bincount(points, minlength=5).tolist()
+    return none, half, one, more, both
 
 
 def constant_sum(rewards: np.ndarray) -> bool:
@@ -132,42 +147,30 @@ def _finite(rewards: np.ndarray) -> Estimate:
     return estimate if len(rewards) > 1 else Estimate(estimate.value, (estimate.value, estimate.value))
 
 
-def results_json(head: Mapping[str, Any], records: Sequence[SeatRecord], last: Mapping[str, Any]) -> str:
-    """Return the content of eval.json: `head`, the records, and what comes last."""
-    content = {"schema_version": SCHEMA_VERSION, "kind": "imported", **head}
-    content |= {"records": [record.plain() for record in records], **last}
-    return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-
-
-def results_markdown(
-    head: Mapping[str, Any], records: Sequence[SeatRecord], notes: Sequence[str], teams: Sequence[TeamRecord] = ()
-) -> str:
-    """Return the table: a row per opponent, under it the player's seats where there are few, and whole teams."""
-    seats = records[0].seats
-    policy = "deterministic" if head["deterministic"] else "sampled actions"
-    games = f"{head['games']} games each, {head['games'] // len(seats)} from every seat, seed {head['seed']}; {policy}"
-    kinds = ("opponent", *COUNTED, "mean reward", "95 % interval", "moves")
-    by_seat = ("opponent", *(f"{seat}: W / D / L, reward" for seat in seats))
-    cells = [
-        [record.opponent, *(f"{w} / {d} / {n}, {reward:+.3f}" for (w, d, n), reward in _seats(record))]
-        for record in records
-    ]
-    parts = [f"# {head['player']}: {head['env']}{_options(head['kwargs'])}", f"{games}{notes_markdown(notes)}"]
-    parts += [table(kinds, map(_row, records)), summary_markdown(records)]
-    if len(seats) <= 4:
+def more_tables(seats: Sequence[str], records: Sequence[SeatRecord], teams: Sequence[TeamRecord]) -> list[str]:
+    """Return the table of the player's seats, where there are few, and that of whole teams, where some played."""
+    few = tuple(seats) if len(seats) <= 4 else ()
+    parts = []
+    if few:
+        by_seat = ("opponent", *(f"{seat}: W / D / L, reward" for seat in seats))
+        cells = [
+            [record.opponent, *(f"{w} / {d} / {n}, {reward:+.3f}" for (w, d, n), reward in _seats(record))]
+            for record in records
+        ]
         parts.append(table(by_seat, cells))
     if teams:
-        few = tuple(seats) if len(seats) <= 4 else ()
         columns = ("in all seats", "games", "mean reward of a seat", "95 % interval", *few, "moves")
         parts.append(table(columns, [_team_row(team, len(few)) for team in teams]))
-    if exact := head.get("exploitability"):
-        parts.append(
-            f"Exploitability: {exact['sampled']:.6f} as it samples its actions, {exact['deterministic']:.6f} "
-            f"deterministic, {exact['uniform']:.6f} for uniform play (exact: the mean over players of what a best "
-            "response gains)."
-        )
-    checkpoint = f"Checkpoint: `{head['checkpoint']}`  \n" if head.get("checkpoint") else ""
-    return "\n\n".join([*parts, f"{checkpoint}Command: `{head['command']}`"]) + "\n"
+    return parts
+
+
+def exact_line(exact: Mapping[str, float]) -> str:
+    """Return the exploitability in words."""
+    return (
+        f"Exploitability: {exact['sampled']:.6f} as it samples its actions, {exact['deterministic']:.6f} "
+        f"deterministic, {exact['uniform']:.6f} for uniform play (exact: the mean over players of what a best "
+        "response gains)."
+    )
 
 
 def repetition_notes(records: Sequence[SeatRecord]) -> list[str]:
@@ -207,11 +210,12 @@ def _seats(record: SeatRecord) -> zip[tuple[tuple[int, int, int], float]]:
     return zip(record.by_seat, record.reward_by_seat, strict=True)
 
 
-def _row(record: SeatRecord) -> list[str]:
+def reward_and_moves(record: SeatRecord) -> list[str]:
+    """Return the cells of `COLUMNS`."""
     least, most = record.reward.interval
-    reward = [f"{record.reward.value:+.3f}", f"{least:+.3f} to {most:+.3f}"]
-    return [record.opponent, *counted(record), *reward, f"{record.length:.1f}"]
+    return [f"{record.reward.value:+.3f}", f"{least:+.3f} to {most:+.3f}", f"{record.length:.1f}"]
 
 
-def _options(kwargs: Mapping[str, Any]) -> str:
+def options_text(kwargs: Mapping[str, Any]) -> str:
+    """Return the game's own options in brackets, empty without any."""
     return f" ({', '.join(f'{key}={value}' for key, value in kwargs.items())})" if kwargs else ""

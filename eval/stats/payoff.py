@@ -1,6 +1,6 @@
 """Payoff matrix of a round robin: the share of points of each player against each, with intervals, and ratings.
 
-Used by `eval/payoff.py` in air combat and in games of other packages. A cell is a pair of players that met in
+Used by `eval/payoff.py` and by ladders, in any game. A cell is a pair of players that met in
 seat-swapped pairs of games, the unit of all intervals (`tables.py`, `ratings.py`).
 """
 
@@ -15,7 +15,17 @@ import numpy as np
 
 from sparring.curriculum.score import score_interval
 from sparring.eval.stats.ratings import Anchor, PairedResult, Rating, rate
-from sparring.eval.stats.tables import Report, conditions, origin, percent, ratings_markdown, share_text, table, title
+from sparring.eval.stats.tables import (
+    Report,
+    conditions,
+    heading,
+    origin,
+    percent,
+    ratings_markdown,
+    share_text,
+    table,
+    title,
+)
 
 NO_OPPONENTS = "none"
 """In place of opponents: the players of the run among themselves."""
@@ -81,18 +91,19 @@ class PayoffMatrix:
         """Return the shares for JSON, None on the diagonal."""
         return [[None if np.isnan(share) else share for share in row] for row in self.shares.tolist()]
 
-    def markdown(self, *, intervals: bool = False) -> str:
-        """Return the matrix as a table in %, of `intervals` too, and the means of every player."""
+    def plain_intervals(self) -> list[list[tuple[float, float] | None]]:
+        """Return the intervals for JSON, None on the diagonal."""
+        return [[None if np.isnan(low) else (low, high) for low, high in row] for row in self.intervals.tolist()]
+
+    def markdown(self) -> str:
+        """Return the matrix as a table in % with 95 % intervals, and the means of every player."""
         rows = [
             [
                 name,
-                *(
-                    "" if np.isnan(share) else share_text(share, (low, high)) if intervals else percent(share)
-                    for share, (low, high) in zip(shares, ends, strict=True)
-                ),
+                *("" if np.isnan(share) else share_text(share, ends) for share, ends in zip(*row, strict=True)),
                 *map(percent, self.means(name)),
             ]
-            for name, shares, ends in zip(self.names, self.shares.tolist(), self.intervals.tolist(), strict=True)
+            for name, *row in zip(self.names, self.shares.tolist(), self.intervals.tolist(), strict=True)
         ]
         return table(["", *self.names, "score %", "decided %", "win %"], rows)
 
@@ -139,5 +150,5 @@ def ladder_markdown(report: Report) -> str:
         best = sorted(unsorted.names, key=lambda name: (-unsorted.means(name)[0], name))
         matrix = PayoffMatrix(best, 0, cells, report.anchor)
         ratings = ratings_markdown(report.ratings(regime), report.anchor)
-        parts += [f"## Physics: {regime}\n\n{matrix.markdown(intervals=True)}", ratings]
+        parts += [*heading(report, regime), matrix.markdown(), ratings]
     return "\n\n".join([*parts, origin(report)]) + "\n"

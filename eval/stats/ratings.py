@@ -27,7 +27,6 @@ import numpy as np
 
 from sparring.configs.core.errors import InputError, choose
 from sparring.curriculum.score import SCORES, Z_95
-from sparring.envs.dogfight.rules import BOTS
 
 ELO = 400.0 / np.log(10.0)
 """Elo per natural unit."""
@@ -82,9 +81,9 @@ class Anchor:
         return cls(name, elo)
 
     @classmethod
-    def among(cls, players: Sequence[str]) -> Anchor:
-        """Return the default anchor at 0 Elo: the hardest bot that plays, or the first player without bots."""
-        return cls(next((bot for bot in reversed(BOTS) if bot in players), players[0]))
+    def among(cls, players: Sequence[str], usual: Sequence[str]) -> Anchor:
+        """Return the default anchor at 0 Elo: the first of `usual` that plays, or the first player."""
+        return cls(next((name for name in usual if name in players), players[0]))
 
     def check(self, players: Sequence[str]) -> Anchor:
         """Return the anchor if it is one of `players`. Raises `UnknownNameError` with their names if not."""

@@ -16,9 +16,16 @@ from dataclasses import dataclass, fields
 from sparring.configs.core.errors import InputError, choose
 from sparring.curriculum.score import SCORES, GameCounts, Scored, score_interval
 from sparring.curriculum.sprt import Hypotheses, SPRTVerdict
-from sparring.envs.dogfight.rules import HELD_OUT
 from sparring.envs.game import HELD_OUT_PREFIX
-from sparring.eval.stats.tables import OpponentRecord, groups, notes_markdown, percent, share_text, summarize
+from sparring.eval.stats.tables import (
+    OpponentRecord,
+    groups,
+    held_out_names,
+    notes_markdown,
+    percent,
+    share_text,
+    summarize,
+)
 
 SUMMARIES = ("mean", "worst")
 HELD_OUT_SUMMARIES = tuple(f"{HELD_OUT_PREFIX}{name}" for name in SUMMARIES)
@@ -61,7 +68,7 @@ class Requirement:
 
     def check_names(self, opponents: Sequence[str], regimes: Sequence[str] = ()) -> None:
         """Raise `UnknownNameError` unless the opponent and the regime, in a game that has some, will be played."""
-        known = [*SUMMARIES, *(HELD_OUT_SUMMARIES if set(opponents) & set(HELD_OUT) else ())]
+        known = [*SUMMARIES, *(HELD_OUT_SUMMARIES if held_out_names() & {*opponents} else ())]
         choose(f"opponent in --require {self.text!r}:", self.opponent, [*opponents, *known])
         if self.regime is not None and not regimes:
             raise InputError(f"--require {self.text!r}: only the dogfight has regimes; leave out @{self.regime}")

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
 
 from sparring.configs.core.errors import printable
 from sparring.curriculum.ratings import Result
 from sparring.curriculum.score import GameCounts, Scored, count_pairs
 from sparring.curriculum.score import wilson as wilson  # an import path of the release before
-from sparring.envs.dogfight.rules import CHALLENGE_GRAVITY, ENV_ID, HELD_OUT
+from sparring.envs.game import games
 from sparring.eval.stats.ratings import VIRTUAL_POINTS, Anchor, Rating, rate
-
-if TYPE_CHECKING:
-    from sparring.agents.play.dogfight_matches import MatchResults
 
 SCHEMA_VERSION = 1
 
@@ -28,7 +28,9 @@ Pairs = tuple[int, int, int, int, int]
 
 COUNTED = ("n", "W", "D", "L", "score %", "95 % interval", "decided %", "win %", "95 % interval")
 """Headings of `counted`."""
-_HEADINGS = ("opponent", *COUNTED, "length (s)", "hp left, own / theirs")
+LENGTH_AND_HP = ("length (s)", "hp left, own / theirs")
+"""Headings of `length_and_hp`."""
+PAIRED = "games each in seat-swapped pairs, the unit of the intervals"
 
 
 class OpponentRecord(Protocol):
@@ -79,8 +81,40 @@ class MatchRecord(Scored):
         pairs = (both, more, one, half, none)
         return MatchRecord(*names, by_seat, self.length, own_hp=self.their_hp, their_hp=self.own_hp, pairs=pairs)
 
+    def other_side(self) -> tuple[MatchRecord, ...]:
+        """Return the record from the opponent's side, which the results of a ladder have, too."""
+        return (self.mirrored(),)
 
-def record_of(player: str, opponent: str, regime: str, results: MatchResults, ticks_per_second: float) -> MatchRecord:
+    def plain(self) -> dict[str, Any]:
+        """Return the record as data, for a JSON file."""
+        return asdict(self) | self.figures()
+
+
+class PairResults(Protocol):
+    """Results of N games from the left player's perspective; every array is [N]."""
+
+    @property
+    def outcome(self) -> np.ndarray:
+        """+1 a win, 0 a draw, -1 a loss; games j and j + N/2 are a pair."""
+
+    @property
+    def length(self) -> np.ndarray:
+        """Ticks."""
+
+    @property
+    def left_hp(self) -> np.ndarray:
+        """Remaining hp of the left player."""
+
+    @property
+    def right_hp(self) -> np.ndarray:
+        """Remaining hp of the right player."""
+
+    @property
+    def left_seat(self) -> np.ndarray:
+        """Seat of the left player, 0 or 1."""
+
+
+def record_of(player: str, opponent: str, regime: str, results: PairResults, ticks_per_second: float) -> MatchRecord:
     """Return the record of the games of a pair, `player` being the left one."""
 
     def counts(seat: int) -> Result:
@@ -110,33 +144,60 @@ class Summary:
 
 
 @dataclass(frozen=True)
+class Conditions:
+    """Conditions of a game's matches, in words and as data, and the columns that its table has beside `COUNTED`."""
+
+    kind: str
+    """Kind of the JSON file of an evaluation."""
+    payoff_kind: str
+    """Kind of the JSON file of a payoff matrix."""
+    env: str
+    words: str
+    """Words of the title, such as the rules."""
+    fields: Mapping[str, Any]
+    """Entries of the JSON file."""
+    columns: tuple[str, ...]
+    cells: Callable[[Any], list[str]]
+    """Cells of a record in these columns."""
+    physics: bool = False
+    """Whether tables are of one regime of physics each."""
+    counted: str = PAIRED
+    """What the number of games is of."""
+    more: str = ""
+    """More about the matches, behind the seed."""
+
+
+@dataclass(frozen=True)
 class Report:
     """Records, and all data needed to reproduce the games. `player` is None for a ladder."""
 
     player: str | None
-    records: Sequence[MatchRecord]
+    records: Sequence[Any]
+    """Results of pairs of players, such as `MatchRecord`."""
+    conditions: Conditions
     games: int
     seed: int
-    rules: str
-    bot_rate: str
-    action_repeat: int
     deterministic: bool
     device: str
     command: str
     checkpoint: str | None = None
     run: str | None = None
-    training: dict[str, Any] = field(default_factory=dict)
+    training: Mapping[str, Any] = field(default_factory=dict)
     anchor: Anchor | None = None
     """Player with a fixed rating; None for an evaluation, which has no ratings."""
     notes: Sequence[str] = ()
     """Notes on single players."""
+    tables: Sequence[str] = ()
+    """More tables and lines of the game, below the others."""
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """More entries of the game's JSON file."""
 
     @property
     def regimes(self) -> list[str]:
         """Regimes played, in order, without duplicates."""
         return list(dict.fromkeys(record.regime for record in self.records))
 
-    def under(self, regime: str) -> list[MatchRecord]:
+    def under(self, regime: str) -> list[Any]:
         """Return the records of one regime."""
         return [record for record in self.records if record.regime == regime]
 
@@ -157,8 +218,15 @@ def groups(records: Sequence[Met]) -> tuple[list[Met], list[Met]]:
 
     If all opponents are held out, the first are theirs as well.
     """
-    held_out = [record for record in records if record.opponent in HELD_OUT]
-    return [record for record in records if record.opponent not in HELD_OUT] or held_out, held_out
+    members = held_out_names()
+    held_out = [record for record in records if record.opponent in members]
+    return [record for record in records if record.opponent not in members] or held_out, held_out
+
+
+@cache
+def held_out_names() -> frozenset[str]:
+    """Return the names of the opponents that are summed up apart, in all games."""
+    return frozenset(name for game in games() for name in game.held_out_set)
 
 
 def summary_markdown(records: Sequence[OpponentRecord]) -> str:
@@ -177,18 +245,25 @@ def summary_figures(records: Sequence[OpponentRecord]) -> dict[str, Any]:
 
 
 def markdown(report: Report) -> str:
-    """Return the evaluation as markdown: a table per regime, and for several regimes the win rates over all."""
+    """Return the evaluation as markdown: a table per regime, and for several regimes the shares over all."""
     parts = [f"# {report.player}: {title(report)}\n\n{conditions(report)}"]
+    headings = ("opponent", *COUNTED, *report.conditions.columns)
     for regime in report.regimes:
         records = report.under(regime)
         others, held_out = groups(records)
         last = summary_markdown(others)
         if held_out:
             last = f"held out: {last}" if held_out == others else f"{last}  \nheld out: {summary_markdown(held_out)}"
-        parts.append(f"## Physics: {regime}\n\n{table(_HEADINGS, map(_row, records))}\n\n{last}")
+        rows = [[record.opponent, *counted(record), *report.conditions.cells(record)] for record in records]
+        parts += [*heading(report, regime), table(headings, rows), last]
     if len(report.regimes) > 1:
         parts += [_overview(report, *figure) for figure in (("Score", "score"), ("Win", "win_rate"))]
-    return "\n\n".join([*parts, origin(report)]) + "\n"
+    return "\n\n".join([*parts, *report.tables, origin(report)]) + "\n"
+
+
+def heading(report: Report, regime: str) -> list[str]:
+    """Return the heading of the tables of a regime; none in a game that has one kind of physics."""
+    return [f"## Physics: {regime}"] if report.conditions.physics else []
 
 
 def ratings_markdown(ratings: Sequence[Rating], anchor: Anchor) -> str:
@@ -211,10 +286,12 @@ def ratings_markdown(ratings: Sequence[Rating], anchor: Anchor) -> str:
 
 def to_json(report: Report) -> str:
     """Return the report as JSON; equal reports give equal bytes. Raises `ValueError` for non-finite numbers."""
-    content: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "kind": "evaluation" if report.player else "ladder"}
-    names = ("player", "checkpoint", "run", "rules", "bot_rate", "action_repeat", "deterministic", "games", "seed")
-    content |= {name: getattr(report, name) for name in (*names, "device", "command")}
-    content["records"] = [_plain(record) for record in report.records]
+    kind = report.conditions.kind if report.player else "ladder"
+    content: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "kind": kind}
+    content |= {"player": report.player, "checkpoint": report.checkpoint, "run": report.run}
+    content |= {"env": report.conditions.env, **report.conditions.fields}
+    content |= {name: getattr(report, name) for name in ("deterministic", "games", "seed", "device", "command")}
+    content["records"] = [record.plain() for record in report.records]
     if report.player:
         by_regime = {regime: groups(report.under(regime)) for regime in report.regimes}
         content["summary"] = {regime: summary_figures(others) for regime, (others, _) in by_regime.items()}
@@ -222,12 +299,8 @@ def to_json(report: Report) -> str:
     if report.anchor:
         content["anchor"] = asdict(report.anchor)
         content["ratings"] = {regime: [asdict(r) for r in report.ratings(regime)] for regime in report.regimes}
-    content |= {"env": ENV_ID, "notes": list(report.notes), "training": report.training}
+    content |= {**report.more, "notes": list(report.notes), "training": dict(report.training)}
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-
-
-def _plain(record: MatchRecord) -> dict[str, Any]:
-    return asdict(record) | record.figures()
 
 
 def common_record(player: str, opponent: str, wins: int, draws: int, losses: int) -> dict[str, Any]:
@@ -236,19 +309,19 @@ def common_record(player: str, opponent: str, wins: int, draws: int, losses: int
 
 
 def title(report: Report) -> str:
-    """Return the text after a heading's colon: rules, physics, decisions of bots and policies."""
-    regimes = report.regimes
-    physics = f"physics {regimes[0]}" if len(regimes) == 1 else f"{len(regimes)} regimes of physics"
-    policy = "deterministic" if report.deterministic else "stochastic"
-    return f"{report.rules} rules, {physics}, bot_rate={report.bot_rate}, {policy}"
+    """Return the text after a heading's colon: the conditions of the matches, and how policies decide."""
+    return f"{report.conditions.words}, {decisions(deterministic=report.deterministic)}"
+
+
+def decisions(*, deterministic: bool) -> str:
+    """Return how policies decide, in words."""
+    return "deterministic" if deterministic else "sampled actions"
 
 
 def conditions(report: Report) -> str:
-    """Return the number of games, the seed and the bots' decision rate, then a line per note."""
-    bots = "every tick" if report.bot_rate == "tick" else f"every {report.action_repeat} ticks, as policies do"
-    gravity = f"; gravity is always {CHALLENGE_GRAVITY:g} m/s^2" if report.rules == "challenge" else ""
-    games = f"{report.games} games each in seat-swapped pairs, the unit of the intervals, seed {report.seed}"
-    return f"{games}; bots decide {bots}{gravity}{notes_markdown(report.notes)}"
+    """Return the number of games, the seed and more about the matches, then a line per note."""
+    about = report.conditions
+    return f"{report.games} {about.counted}, seed {report.seed}{about.more}{notes_markdown(report.notes)}"
 
 
 def notes_markdown(notes: Sequence[str]) -> str:
@@ -260,10 +333,6 @@ def origin(report: Report) -> str:
     """Return the checkpoint, if any, and the command."""
     checkpoint = f"Checkpoint: `{report.checkpoint}`  \n" if report.checkpoint else ""
     return f"{checkpoint}Command: `{report.command}`"
-
-
-def _row(record: MatchRecord) -> list[str]:
-    return [record.opponent, *counted(record), *length_and_hp(record)]
 
 
 def counted(record: Scored) -> list[str]:

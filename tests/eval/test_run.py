@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from sparring.agents.opponents.players import display_name
 from sparring.configs.core import status
 from sparring.envs.dogfight.rules import BOTS, HELD_OUT, HELD_OUT_SCRIPTS
 from sparring.eval import export, payoff, seeds
@@ -39,7 +38,7 @@ def test_a_policy_is_evaluated_and_the_results_lie_beside_it(make_checkpoint, ca
     out, err = capsys.readouterr()
     assert out.startswith("# pupil: classic rules, physics none, bot_rate=tick, deterministic\n")
     assert "| ace " in out
-    assert "2/2" in err  # The bar.
+    assert "4/4" in err  # The bar, of games.
     assert f"Wrote {path.parent / 'eval.json'}" in out
     assert (path.parent / "eval.md").read_text() in out
     content = json.loads((path.parent / "eval.json").read_text())
@@ -262,12 +261,14 @@ def test_policies_of_the_held_out_set_that_cannot_play_are_left_out_and_named(ma
     assert [note.split()[0] for note in content["notes"]] == list(HELD_OUT[len(HELD_OUT_SCRIPTS) :])
     assert "Note: released/dogfight_unified_dr of the held-out set is left out" in out
     options = parse(EvaluationOptions, ["--ckpt", "released/dogfight_unified_dr"])
-    found = [display_name(player) for player in dogfight._find(options)]
-    assert found == [HELD_OUT[-2], *BOTS, *HELD_OUT_SCRIPTS, HELD_OUT[-1]]
-    (note,) = dogfight._entrants(options, dogfight._find(options), "cpu")[0].notes
+    located = dogfight.find(options.ckpt, False), [dogfight.find(name, True) for name in options.opponents]
+    opened = dogfight.open_players(options, *located, "cpu")
+    assert [opponent.name for opponent in opened.opponents] == [*BOTS, *HELD_OUT_SCRIPTS, HELD_OUT[-1]]
+    (note,) = opened.notes
     assert note.startswith(f"{HELD_OUT[-2]} of the held-out set is left out: the player itself")
     named = parse(EvaluationOptions, ["--ckpt", HELD_OUT[-2], "--opponents", HELD_OUT[-2]])
-    assert len(dogfight._find(named)) == 2  # by its own name it does
+    own = dogfight.find(named.ckpt, False)
+    assert len(dogfight.open_players(named, own, [own], "cpu").opponents) == 1  # by its own name it does
 
 
 def test_all_regimes_are_the_levels_and_the_eight():

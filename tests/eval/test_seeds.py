@@ -8,6 +8,8 @@ from sparring.agents.opponents import players
 from sparring.eval.options import parse
 from sparring.eval.seeds import SeedOptions, main
 
+AIR = {"model": "f16", "gun": "cone", "options": {}}
+
 
 @pytest.fixture
 def make_results(tmp_path, monkeypatch):
@@ -37,7 +39,8 @@ def test_three_seeds_are_summed_up(make_results, capsys):
         make_results(name, wins)
     assert main(["a", "b", "c"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("# 3 runs: a, b, c\n\nclassic rules, bot_rate=tick, deterministic; 10 games per opponent")
+    words = "sparring/Dogfight-v0, rules=classic, bot_rate=tick, action_repeat=10, deterministic; 10 games per opponent"
+    assert out.startswith(f"# 3 runs: a, b, c\n\n{words}, seed 0")
     assert row(out, "ace") == ["ace", "100.0", "100.0", "100.0", "100.0 to 100.0", "100.0", "100.0"]
     assert row(out, "brawler") == ["brawler", "80.0", "60.0", "60.0", "40.0 to 80.0", "60.0", "40.0"]
     overall = row(out, "overall")
@@ -89,10 +92,12 @@ def test_several_regimes_get_a_table_each_and_one_over_all(make_results, capsys)
         ({"deterministic": False}, ["b: deterministic=False"]),
         ({"regimes": ("full",)}, ["b: regimes differ from a's (missing none; extra full)"]),
         ({"opponents": ("ace", "chaser")}, ["b: opponents differ from a's (missing brawler; extra chaser)"]),
-        ({"kind": "air_combat"}, ["b/eval.json: is of air combat, and only"]),
-        ({"kind": "chess"}, ["b/eval.json: is of chess, and only"]),
+        ({"kind": "air_combat"}, ["b/eval.json: is not the eval.json of an evaluation (KeyError('model'))"]),
+        ({"kind": "air_combat", **AIR}, ["b: env=sparring/AirCombat-v1, but a has sparring/Dogfight-v0"]),
+        ({"kind": "episodes"}, ["b/eval.json: is of an environment of Gymnasium, whose results are returns"]),
         ({"kind": "ladder"}, ["b/eval.json: is a ladder of version 1", "eval/run.py"]),
-        ({"kind": "diplomacy", "schema_version": 2}, ["b/eval.json: is of Diplomacy, and only", "eval/curves.py"]),
+        ({"kind": "diplomacy"}, ["b/eval.json: is a diplomacy of version 1, not an evaluation in its current form"]),
+        ({"opponents": ("ace", "ace")}, ["b/eval.json: records: several players meet an opponent"]),
         ({"records": []}, ["holds no games"]),
         ({"records": 3}, ["b/eval.json: records=3: must be a valid list"]),
     ],
@@ -105,6 +110,15 @@ def test_what_cannot_be_compared_is_one_line(changes, parts, make_results, capsy
     assert (out, err.count("\n")) == ("", 1)
     assert err.startswith("eval/seeds.py: ")
     assert [part for part in parts if part not in err] == []
+
+
+def test_records_with_and_without_a_regime_are_refused(make_results, tmp_path, capsys):
+    for name in ("a", "b"):
+        make_results(name, (10, 4))
+    path = tmp_path / "b" / "eval.json"
+    path.write_text(path.read_text().replace('"regime": "none", ', "", 1))
+    assert main(["a", "b"]) == 2
+    assert "b/eval.json: records: some have a regime and others have none" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -132,32 +146,79 @@ def test_the_defaults():
     assert (options.seed, options.resamples, options.against, options.out) == (0, 9999, (), None)
 
 
+def test_a_run_without_opponents_is_refused_before_it_is_evaluated(make_results, tmp_path, capsys):
+    """Not after hundreds of episodes that the line asks for."""
+    make_results("a", (10, 4))
+    (tmp_path / "wolf").mkdir()
+    (tmp_path / "wolf" / "config.yaml").write_text("env: {id: CartPole-v1}")
+    assert main(["a", "wolf"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("eval/seeds.py: wolf: is a run of CartPole-v1, whose results are returns and not wins")
+    assert "eval/run.py" not in line
+
+
 @pytest.mark.parametrize(
-    ("env", "game"),
+    "env",
     [
-        ("{id: sparring/Diplomacy-v0}", "Diplomacy"),
-        ("{id: sparring/Chess-v0}", "chess"),
-        ("{id: sparring/AirCombat-v1}", "air combat"),
-        ("{package: openspiel, id: leduc_poker}", "openspiel:leduc_poker"),
-        ("{package: pettingzoo, id: pettingzoo.classic.go_v5}", "pettingzoo:pettingzoo.classic.go_v5"),
-        ("{id: CartPole-v1}", "CartPole-v1"),
+        *("{id: sparring/Dogfight-v0}", "{id: sparring/Dogfight-v1}", "{id: sparring/Diplomacy-v0}"),
+        *("{id: sparring/AirCombat-v1}", "{package: openspiel, id: leduc_poker}"),
     ],
 )
-def test_a_run_of_another_game_is_refused_before_it_is_evaluated(env, game, make_results, tmp_path, capsys):
-    """Not after hundreds of games that the line asks for."""
+def test_a_run_without_results_is_told_how_to_make_them(env, make_results, tmp_path, capsys):
     make_results("a", (10, 4))
     (tmp_path / "wolf").mkdir()
     (tmp_path / "wolf" / "config.yaml").write_text(f"env: {env}")
     assert main(["a", "wolf"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"eval/seeds.py: wolf: is a run of {game}, and only evaluations of the dogfight")
-    assert "eval/run.py" not in line
+    assert "wolf: no eval.json there or in checkpoints/wolf; make one" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("env", ["sparring/Dogfight-v0", "sparring/Dogfight-v1"])
-def test_a_run_of_the_dogfight_without_results_is_told_how_to_make_them(env, make_results, tmp_path, capsys):
-    make_results("a", (10, 4))
-    (tmp_path / "wolf").mkdir()
-    (tmp_path / "wolf" / "config.yaml").write_text(f"env: {{id: {env}}}")
-    assert main(["a", "wolf"]) == 2
-    assert "wolf: no eval.json there" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"kind": "air_combat", **AIR}, "sparring/AirCombat-v1, model=f16, gun=cone, action_repeat=10, options={}"),
+        ({"kind": "imported", "env": "openspiel:kuhn_poker", "kwargs": {}}, "openspiel:kuhn_poker, kwargs={}"),
+        (
+            {
+                "kind": "chess",
+                "schema_version": 2,
+                "plies": 200,
+                "opening_plies": 4,
+                "illegal": "loses",
+                "temperature": 0,
+            },
+            "sparring/Chess-v0, plies=200, opening_plies=4, illegal=loses, temperature=0",
+        ),
+    ],
+)
+def test_every_game_is_summed_up_without_regimes(changes, words, make_results, tmp_path, capsys):
+    """Wins of 10 games: 10, 4 and 6, 8; four scores of which one is cut at either end: (0.6 + 0.8) / 2."""
+    for name, wins in {"a": (10, 4), "b": (6, 8)}.items():
+        make_results(name, wins, **changes)
+        path = tmp_path / name / "eval.json"
+        content = json.loads(path.read_text())
+        for record in content["records"]:
+            del record["regime"]
+        path.write_text(json.dumps(content))
+    assert main(["a", "b"]) == 0
+    out = capsys.readouterr().out
+    assert out.split("\n")[2].startswith(words)
+    assert "## Physics" not in out
+    assert row(out, "ace")[1] == "90.0"  # wins and half of the draws: (10 + 8) / 20
+    overall = row(out, "overall")
+    assert (overall[3], overall[5], overall[6]) == ("70.0", "70.0", "40.0")
+
+
+def test_a_game_of_many_seats_has_its_own_score(make_results, tmp_path, capsys):
+    """Of seven powers the share of squares, not (wins + draws / 2) / games."""
+    for name, share in {"a": 0.25, "b": 0.15}.items():
+        make_results(name, (1, 2), kind="diplomacy", schema_version=2, last_year=1905)
+        path = tmp_path / name / "eval.json"
+        content = json.loads(path.read_text())
+        for record in content["records"]:
+            record |= {"score": share, "decided": 2 * share}
+        path.write_text(json.dumps(content))
+    assert main(["a", "b"]) == 0
+    assert row(capsys.readouterr().out, "ace")[1:4] == ["20.0", "40.0", "10.0"]
+    path.write_text(path.read_text().replace("0.15", "1.5"))
+    assert main(["a", "b"]) == 2
+    assert "records: 1.5 is not a share in [0, 1]" in capsys.readouterr().err

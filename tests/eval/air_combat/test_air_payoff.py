@@ -13,7 +13,7 @@ from sparring.configs.schema import NetworkConfig
 from sparring.curriculum.score import wilson
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.batch import AirCombatBatch
-from sparring.eval.air_combat import payoff
+from sparring.eval.paired import cells
 from sparring.eval.payoff import main, read
 from sparring.eval.plots import heatmap
 
@@ -73,7 +73,7 @@ def test_cells_of_an_interrupted_command_are_not_played_again(run, tmp_path, mon
     options = {"env": "air_combat", "opponents": ["chaser", "straight", "turning"], "out": str(out), **QUICK}
     whole = sparring.payoff(**options)
     played = []
-    cut, play = KeyboardInterrupt, payoff.play_cell
+    cut, play = KeyboardInterrupt, cells.play_cell
 
     def once(*pair):
         played.append(pair)
@@ -81,7 +81,7 @@ def test_cells_of_an_interrupted_command_are_not_played_again(run, tmp_path, mon
             raise cut
         return play(*pair)
 
-    monkeypatch.setattr(payoff, "play_cell", once)
+    monkeypatch.setattr(cells, "play_cell", once)
     with pytest.raises(cut):
         sparring.payoff(**options)
     assert sparring.payoff(**options).json == whole.json
@@ -95,7 +95,7 @@ def test_cells_of_an_interrupted_command_are_not_played_again(run, tmp_path, mon
         (["--opponents", "none"], "--opponents: none: name at least two players"),
         (["--opponents", "ace,acee"], "did you mean 'ace'"),
         (["--opponents", "flyer,flyer/final", "ace"], "flyer plays already"),
-        (["--ckpt", "flyer", "--opponents", "flyer"], "5k plays already"),
+        (["--ckpt", "flyer", "--opponents", "flyer"], "flyer plays already"),
         (["--ckpt", "nobody"], "no checkpoint 'nobody'"),
         (["--games", "3"], "--games 3: must be even"),
         (["--model", "glider"], "unknown model 'glider'"),

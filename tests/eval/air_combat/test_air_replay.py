@@ -13,7 +13,7 @@ from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.batch import AirCombatBatch
 from sparring.envs.air_combat.kernels.state import Plane
 from sparring.envs.air_combat.recording import AirRecorder, AirRecording, Burst, Release
-from sparring.eval.air_combat.command import AirCombatOptions, evaluate
+from sparring.eval.air_combat.command import EVALUATION, AirCombatOptions
 from sparring.eval.air_combat.replay import air_page, encode, write_air_replay
 from sparring.eval.options import parse
 from tests.eval.browser.browser import dom_of, needs_chromium, selftest
@@ -203,7 +203,9 @@ def test_an_evaluation_writes_the_first_games(tmp_path):
     page = tmp_path / "match.html"
     words = ["--ckpt", "bot:dogfighter", "--opponents", "chaser", "--games", "2", "--replay", str(page)]
     flight = tmp_path / "match.acmi"
-    evaluation = evaluate(parse(AirCombatOptions, [*words, "--acmi", str(flight), "--threads", "1", "--quiet"]))
+    evaluation = EVALUATION.evaluate(
+        parse(AirCombatOptions, [*words, "--acmi", str(flight), "--threads", "1", "--quiet"])
+    )
     evaluation.outputs[page](page)
     evaluation.outputs[flight](flight)
     assert flight.read_text().startswith("FileType=text/acmi/tacview\nFileVersion=2.2\n")

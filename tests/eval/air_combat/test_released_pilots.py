@@ -8,6 +8,7 @@ import sparring
 from sparring.agents.opponents.air_combat import CombatConditions, open_player
 from sparring.agents.play.dogfight_matches import play
 from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import ROOT
 from sparring.eval.air_combat.command import matches_of
 from sparring.eval.exploit import find_targets, make_runs
@@ -29,6 +30,18 @@ def test_it_beats_the_dogfighter(name, model, gun):
     setting = CombatConditions(model, gun, policy.contract["action_repeat"], threads=1)
     results = play(policy, "dogfighter", games=40, seed=20, setting=setting)
     assert results.wins >= 32, f"{results.wins} wins, {results.draws} draws, {results.losses} losses"
+
+
+def test_attackers_are_those_of_the_policy_s_own_game(tmp_path):
+    """`all` begins with every other released policy of air combat, and with no planner, which knows the dogfight."""
+    options = parse(ExploitOptions, ["released/air_combat_quickstart", "--attacker", "all", "--out", str(tmp_path)])
+    assert options.start[:2] == ("cold", "warm")
+    assert len(options.start) > 2
+    assert all(name.startswith("released/air_combat_") for name in options.start[2:])
+    with pytest.raises(InputError, match="--attacker planner: plans in the dogfight only; leave it out"):
+        find_targets(parse(ExploitOptions, ["released/air_combat_quickstart", "--attacker", "planner"]))
+    with pytest.raises(InputError, match="--import json: goes with a policy of PettingZoo's games"):
+        find_targets(parse(ExploitOptions, ["released/air_combat_quickstart", "--import", "json"]))
 
 
 @pytest.mark.parametrize(("name", "model", "gun"), FLOWN)

@@ -13,12 +13,22 @@ from sparring.configs.core.device import Executor
 from sparring.configs.core.errors import UnknownNameError
 from sparring.eval import command
 from sparring.eval.command import cell_key
-from sparring.eval.dogfight import arena
-from sparring.eval.dogfight.arena import ArenaPlan, EvaluationError, evaluate, ladder, make_setting, play_cell
+from sparring.eval.dogfight.arena import DuelMatches, EvaluationError, make_setting
+from sparring.eval.paired import cells
+from sparring.eval.paired.cells import Cell, Plan, meet, round_robin
 
-PLAN = ArenaPlan(["glass_cannon"], games=20, seed=0, setting=MatchSettings(threads=1))
-SHORT = replace(PLAN, games=2, setting=MatchSettings(threads=1, max_ticks=60))
+PLAN = Plan(DuelMatches(MatchSettings(threads=1)), games=20, seed=0, regimes=["glass_cannon"])
+SHORT = replace(PLAN, games=2, matches=DuelMatches(MatchSettings(threads=1, max_ticks=60)))
 ACE, BRAWLER, CHASER = (Entrant(name, name) for name in ("ace", "brawler", "chaser"))
+
+
+def play_cell(pair, regime, plan):
+    ((record, _),) = plan.play([Cell(pair, regime, plan)])
+    return record
+
+
+def under(setting):
+    return replace(PLAN, games=2, matches=DuelMatches(setting))
 
 
 def test_each_seat_is_played_equally_often():
@@ -50,40 +60,38 @@ def test_the_regime_is_what_is_played(regime, hp):
 
 def test_cells_come_regime_by_regime_and_again_the_same():
     plan = replace(PLAN, regimes=["glass_cannon", "knife_fight"], games=4)
-    records, recordings = evaluate(ACE, [BRAWLER, CHASER], plan)
+    records, recordings = meet(ACE, [BRAWLER, CHASER], plan)
     cells = [(record.regime, record.opponent) for record in records]
     assert cells == [(regime, name) for regime in plan.regimes for name in ("brawler", "chaser")]
     assert recordings == []
-    assert evaluate(ACE, [BRAWLER, CHASER], plan)[0] == records
-    assert evaluate(ACE, [BRAWLER, CHASER], replace(plan, seed=1))[0] != records
+    assert meet(ACE, [BRAWLER, CHASER], plan)[0] == records
+    assert meet(ACE, [BRAWLER, CHASER], replace(plan, seed=1))[0] != records
 
 
 def test_the_first_regime_is_recorded():
     plan = replace(PLAN, regimes=["glass_cannon", "none"], games=2)
-    records, (recording,) = evaluate(ACE, [BRAWLER], plan, record=True)
+    records, (recording,) = meet(ACE, [BRAWLER], plan, filmed=9)
     assert (recording.left, recording.right) == ("ace", "brawler")
     assert (recording.regime, recording.max_hp) == ("glass_cannon", 3)
     assert records[0] == play_cell((ACE, BRAWLER), "glass_cannon", plan)  # Watching changes nothing.
 
 
 def test_a_ladder_plays_every_pair_once():
-    records = ladder([ACE, BRAWLER, CHASER], replace(PLAN, games=4))
-    assert len(records) == 6
-    assert records[1] == records[0].mirrored()
-    assert {(r.player, r.opponent) for r in records} == {(a.player, b.player) for a in records for b in records} - {
-        (r.player, r.player) for r in records
-    }
+    records = round_robin([ACE, BRAWLER, CHASER], replace(PLAN, games=4))
+    met = [(record.player, record.opponent) for record in records]
+    assert met == [("ace", "brawler"), ("ace", "chaser"), ("brawler", "chaser")]
+    assert records[0].other_side() == (records[0].mirrored(),)
 
 
 def test_cells_of_several_processes_are_the_same(make_checkpoint, packed_tasks):
     policy, several = load_policy(make_checkpoint(), "cpu", deterministic=False), Executor(workers=2)
     plan = SHORT
-    records, films = evaluate(policy, [ACE, BRAWLER], plan, record=True)
-    again, filmed = evaluate(policy, [ACE, BRAWLER], replace(plan, executor=several), record=True)
+    records, films = meet(policy, [ACE, BRAWLER], plan, filmed=9)
+    again, filmed = meet(policy, [ACE, BRAWLER], replace(plan, executor=several), filmed=9)
     assert again == records
     assert [film.right for film in filmed] == [film.right for film in films] == ["ace", "brawler"]
     players = [ACE, policy, BRAWLER]
-    assert ladder(players, replace(plan, executor=several)) == ladder(players, plan)
+    assert round_robin(players, replace(plan, executor=several)) == round_robin(players, plan)
     assert packed_tasks == [(several, 2), (several, 3)]
 
 
@@ -93,20 +101,22 @@ def test_cells_played_before_an_interruption_are_kept(make_checkpoint, tmp_path,
     code = Entrant("code", PythonPolicy(lambda obs: obs[:, :3] * 0, name="code"))
     plan, played = replace(SHORT, kept=kept), []
 
-    def cut_at_the_third(pair, regime, plan, *recorder):
-        played.append(pair[1].name)
+    play = cells.play_cell
+
+    def cut_at_the_third(cell, bar):
+        played.append(cell.pair[1].name)
         if len(played) == 3:
             raise KeyboardInterrupt
-        return play_cell(pair, regime, plan, *recorder)
+        return play(cell, bar)
 
-    monkeypatch.setattr(arena, "play_cell", cut_at_the_third)
+    monkeypatch.setattr(cells, "play_cell", cut_at_the_third)
     with pytest.raises(KeyboardInterrupt):
-        evaluate(policy, [code, ACE, BRAWLER], plan)
-    records, _ = evaluate(policy, [code, ACE, BRAWLER], plan)
+        meet(policy, [code, ACE, BRAWLER], plan)
+    records, _ = meet(policy, [code, ACE, BRAWLER], plan)
     assert played == ["code", "ace", "brawler", "code", "brawler"]
-    assert not kept.exists()
-    assert records == evaluate(policy, [code, ACE, BRAWLER], replace(plan, kept=None))[0]
-    one = arena.Cell((policy, ACE), "none", plan)
+    plan.store().discard()
+    assert records == meet(policy, [code, ACE, BRAWLER], replace(plan, kept=None))[0]
+    one = Cell((policy, ACE), "none", plan)
     others = [
         replace(one, regime="tank_fight"),
         replace(one, plan=replace(plan, seed=3)),
@@ -148,7 +158,7 @@ def test_policies_that_see_more_and_less_meet(make_checkpoint):
     more = load_policy(make_checkpoint("more/final.pt", seed=2), "cpu")
     setting = make_setting([less.contestant, more.contestant], threads=1)
     assert setting.observe_physics
-    record = play_cell((less, more), "none", replace(PLAN, games=2, setting=replace(setting, max_ticks=60)))
+    record = play_cell((less, more), "none", under(replace(setting, max_ticks=60)))
     assert record.games == 2
 
 
@@ -164,6 +174,6 @@ def test_games_with_broken_actions_are_void_and_no_zero(make_checkpoint):
     entrant = load_policy(make_checkpoint(), "cpu")
     with torch.no_grad():
         entrant.contestant.network.actor[-1].bias[0] = float("nan")
-    plan = replace(PLAN, games=2, setting=replace(PLAN.setting, max_ticks=20))
+    plan = under(replace(PLAN.matches.setting, max_ticks=20))
     with pytest.raises(EvaluationError, match=r"pupil against ace: \d+ actions were not finite"):
         play_cell((entrant, ACE), "none", plan)

@@ -80,7 +80,7 @@ def test_everyone_meets_everyone_and_it_is_written(make_run, capsys):
     folder = make_run()
     assert main(["--ckpt", "final.pt", "--opponents", "brawler", "--snapshots", "2", *QUICK]) == 0
     out, err = capsys.readouterr()
-    assert "3/3" in err  # The bar: three players, three pairs.
+    assert "6/6" in err  # The bar: three players, three pairs of two games.
     text = (folder / "payoff.md").read_text()
     assert text in out
     assert "| 100 | 400 | brawler |" in " ".join(text.split())

@@ -10,7 +10,6 @@ import sparring
 from sparring.configs.core.errors import InputError
 from sparring.eval.imported.policy import LoadedSeatPolicy
 from sparring.eval.run import main
-from sparring.eval.seeds import read_results
 from tests.eval.imported.saved import DUEL, save_run
 
 TICTACTOE = "pettingzoo.classic.tictactoe_v3"
@@ -157,8 +156,11 @@ def test_a_loaded_policy_plays_in_a_loop_of_pettingzoo(memory, tmp_path):
             env.step(action)
 
 
-def test_results_are_not_summed_up_with_those_of_the_dogfight(tmp_path):
-    path = save_run(tmp_path / "run", "pettingzoo", TICTACTOE)
-    sparring.evaluate(path, opponents="random", games=2, out=tmp_path / "run")
-    with pytest.raises(InputError, match="is of a game of another package, and only evaluations of the dog"):
-        read_results(str(tmp_path / "run"))
+def test_results_of_two_runs_are_summed_up(tmp_path):
+    rates = []
+    for name in ("one", "two"):
+        path = save_run(tmp_path / name, "pettingzoo", TICTACTOE)
+        evaluation = sparring.evaluate(path, opponents="random", games=20, out=tmp_path / name)
+        rates.append(evaluation.data["records"][0]["win_rate"])
+    first, overall = sparring.seeds([tmp_path / "one", tmp_path / "two"]).data["rows"]
+    assert first["scores"]["mean"] == overall["scores"]["mean"] == pytest.approx(sum(rates) / 2)

@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from sparring.configs.core.errors import InputError, UnknownNameError
+from sparring.eval.dogfight.command import DOGFIGHT
 from sparring.eval.stats.ratings import ELO, PAIR_POINTS, Anchor, RatingError, fit, rate, standard_errors
 from sparring.eval.stats.tables import MatchRecord
 
@@ -109,8 +110,8 @@ def test_an_unknown_anchor_is_named_with_the_players():
 def test_anchors_as_written():
     assert Anchor.parse("ace") == Anchor("ace", 0.0)
     assert Anchor.parse("ace=1000") == Anchor("ace", 1000.0)
-    assert Anchor.among(["mine", "chaser", "ace"]) == Anchor("ace")
-    assert Anchor.among(["mine", "yours"]) == Anchor("mine")
+    assert Anchor.among(["mine", "chaser", "ace"], DOGFIGHT.anchors) == Anchor("ace")
+    assert Anchor.among(["mine", "yours"], DOGFIGHT.anchors) == Anchor("mine")
     with pytest.raises(InputError, match=r"--anchor ace=x: 'x' is no number; write ace=0"):
         Anchor.parse("ace=x")
     with pytest.raises(InputError, match=r"must be in \[-10000, 10000\]"):

@@ -3,10 +3,14 @@
 import json
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from sparring.agents.play.dogfight_matches import MatchSettings
 from sparring.curriculum.score import wilson
+from sparring.eval.dogfight.arena import DuelMatches
+from sparring.eval.dogfight.command import conditions
 from sparring.eval.stats.payoff import ladder_markdown
 from sparring.eval.stats.ratings import Anchor
 from sparring.eval.stats.tables import MatchRecord, Report, markdown, summarize, to_json
@@ -16,15 +20,18 @@ def record(opponent="ace", by_seat=((3, 1, 1), (2, 0, 3)), *, player="pupil", re
     return MatchRecord(player, opponent, regime, by_seat, length=12.34, own_hp=2.5, their_hp=1.0, pairs=pairs)
 
 
+def about(records, **setting):
+    matches = DuelMatches(MatchSettings(**setting))
+    return conditions(SimpleNamespace(regimes=[*dict.fromkeys(record.regime for record in records)]), matches)
+
+
 def report(*records, player="pupil"):
     return Report(
         player=player,
         records=records,
         games=10,
         seed=3,
-        rules="classic",
-        bot_rate="tick",
-        action_repeat=10,
+        conditions=about(records),
         deterministic=True,
         device="cpu",
         command="python eval/run.py --ckpt pupil",
@@ -182,12 +189,13 @@ def test_notes_stand_under_the_conditions_and_in_the_json():
 
 
 def test_other_conditions_are_named():
-    text = markdown(replace(report(record()), bot_rate="agent", deterministic=False))
+    agent, challenge = (about([record()], bot_rate="agent", rules=rules) for rules in ("classic", "challenge"))
+    text = markdown(replace(report(record()), conditions=agent, deterministic=False))
     assert "every 10 ticks" in text
     assert "bot_rate=agent" in text
-    assert "stochastic" in text
+    assert "sampled actions" in text
     # Regimes of gravity mean nothing there.
-    assert "gravity is always 130 m/s^2" in markdown(replace(report(record()), rules="challenge"))
+    assert "gravity is always 130 m/s^2" in markdown(replace(report(record()), conditions=challenge))
 
 
 def test_the_ladder_is_sorted_by_mean():

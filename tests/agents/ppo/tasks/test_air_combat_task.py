@@ -25,7 +25,7 @@ from sparring.envs.air_combat.batch import AirCombatBatch
 from sparring.envs.air_combat.config import AirCombatEnvConfig, AirCombatRunConfig
 from sparring.envs.air_combat.parallel_env import AirCombatParallelEnv
 from sparring.envs.game import game_named, load
-from sparring.eval.air_combat.command import AirCombatOptions, evaluate
+from sparring.eval.air_combat.command import EVALUATION, AirCombatOptions
 from sparring.eval.exploit import find_targets, make_runs
 from sparring.eval.exploitability.options import ExploitOptions
 from tests.agents.ppo.small_run import flat, state_of, untimed
@@ -89,7 +89,7 @@ def test_a_policy_is_loaded_and_plays_in_the_spaces_of_the_parallel_env(whole):
 
 def test_a_policy_is_evaluated_from_both_seats_and_on_the_other_model(whole):
     path = str(whole / "small" / "final.pt")
-    found = evaluate(
+    found = EVALUATION.evaluate(
         AirCombatOptions(ckpt=path, games=2, opponents=("do_nothing",), model="f16", threads=1, quiet=True,
                          device="cpu", require=("worst>=0",))
     )  # fmt: skip
@@ -204,7 +204,7 @@ def test_a_policy_of_missiles_is_trained_and_evaluated_with_them(tmp_path):
     contract = load_checkpoint(final).contract
     assert contract == contract | beyond | {"binary": 3, "obs_dim": 44 + 18 + 2 + 9}
     options = AirCombatOptions(ckpt=str(final), opponents=("chaser",), games=2, threads=1, quiet=True, device="cpu")
-    assert '"games": 2' in evaluate(options).json
+    assert '"games": 2' in EVALUATION.evaluate(options).json
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_forms_of_actions_and_teams_are_trained_and_evaluated(tmp_path, beyond):
     assert "eval/chaser/win_rate" in rows[-1]
     asked = AirCombatOptions(ckpt=str(final), opponents=("chaser", "stochastic:" + str(final)), games=2, threads=1,
                              quiet=True, device="cpu", replay=tmp_path / "match.html")  # fmt: skip
-    evaluation = evaluate(asked)
+    evaluation = EVALUATION.evaluate(asked)
     assert '"games": 2' in evaluation.json
     response = ExploitOptions(players=(str(final),), steps=100_000, seeds=1, start=("warm",))
     (run,) = make_runs(response, find_targets(response), tmp_path / "responses")

@@ -1,0 +1,64 @@
+"""Matches of air combat in which given pilots can meet, and how a pair of them plays."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tqdm import tqdm
+
+from sparring.agents.opponents.air_combat import CombatConditions, Pilot
+from sparring.agents.play.dogfight_matches import play
+from sparring.configs.core.errors import InputError
+from sparring.envs.air_combat.recording import AirRecording, FirstGame
+from sparring.envs.air_combat.rules import BOTS, TICKS_PER_SECOND
+from sparring.eval.paired.cells import Cell
+from sparring.eval.stats.tables import MatchRecord, record_of
+
+
+@dataclass(frozen=True)
+class AirMatches:
+    """Matches of air combat; see `eval.paired.cells.Matches`."""
+
+    setting: CombatConditions
+
+    @property
+    def record(self) -> Any:
+        """Type of the records."""
+        return MatchRecord
+
+    @property
+    def device(self) -> str:
+        """Device of the simulator."""
+        return self.setting.device
+
+    def play(self, cell: Cell, bar: tqdm[NoReturn]) -> tuple[MatchRecord, list[AirRecording]]:
+        """Play the games of a cell. Raises `InputError` for actions that are not finite."""
+        player, opponent = cell.pair
+        film = FirstGame() if cell.filmed else None
+        results = play(
+            player.contestant,
+            opponent.contestant,
+            games=cell.plan.games,
+            seed=cell.plan.seed,
+            setting=self.setting,
+            recorder=film,
+        )
+        if results.invalid_actions:
+            raise InputError(
+                f"{player.name} against {opponent.name}: {results.invalid_actions} actions were not finite"
+            )
+        size = self.setting.options.team_size
+        record = record_of(player.name, opponent.name, self.setting.model, results, TICKS_PER_SECOND)
+        return record, film.recordings((*[player.name] * size, *[opponent.name] * size)) if film else []
+
+    def stated(self) -> dict[str, Any]:
+        """Return the settings; results do not depend on threads."""
+        return asdict(replace(self.setting, threads=0))
+
+    def identity(self, player: Pilot) -> tuple[Any, Path | None] | None:
+        """Return how a policy decides and its file, nothing but the name of a script; None for code."""
+        if player.path is None and player.name not in BOTS:
+            return None
+        return getattr(player.contestant, "deterministic", None), player.path

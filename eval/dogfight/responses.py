@@ -1,0 +1,61 @@
+"""Best responses to policies of the dogfight: the planner is an attacker, and the runner the floor of every table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+
+from sparring.agents.opponents.players import planner_samples
+from sparring.envs.dogfight import GAME
+from sparring.envs.game import HELD_OUT_PREFIX
+from sparring.eval.command import use_machine
+from sparring.eval.exploitability.options import STOCHASTIC, ExploitOptions
+from sparring.eval.exploitability.targets import Target, kernel_game
+from sparring.eval.stats.tables import MatchRecord
+
+RUNNER = f"{HELD_OUT_PREFIX}runner"
+"""Flees and never shoots."""
+RECORDED = Path(__file__).with_name("runner.json")
+"""Best responses to it."""
+PLAN_SEED, PLAN_NOISE = 1, 0.05
+"""Seed of the planners' starts, and standard deviation of the noise on turn and throttle, of ranges of 2 and 1."""
+
+
+def plan_all(options: ExploitOptions, targets: Sequence[Target]) -> list[MatchRecord]:
+    """Play the planners that were asked for.
+
+    A deterministic policy is met as it is and with noise on its turn and throttle. The plan knows neither the noise nor
+    the samples of a stochastic one. Raises `InputError` for a policy without weights to plan with.
+    """
+    attacks = [pair for pair in product(options.start, options.target) if planner_samples(pair[0])]
+    if not attacks:
+        return []
+    device, threads = use_machine(options.device, options.threads, quiet=True)
+    from sparring.agents.opponents.dogfight.load import Entrant, open_player
+    from sparring.agents.opponents.dogfight.planner import DisturbedActions, PlannerPlayer
+    from sparring.agents.opponents.python_policy import PythonPolicy
+    from sparring.agents.policies.policy import Policy
+    from sparring.eval.dogfight.arena import DuelMatches, make_setting
+    from sparring.eval.paired.cells import Cell, Plan
+
+    records = []
+    for attacker, mode in attacks:
+        policy = open_player(targets[0].against, device, deterministic=mode != STOCHASTIC).contestant
+        assert isinstance(policy, Policy)
+        setting = make_setting([policy], device=device, threads=threads)
+        plan = Plan(DuelMatches(setting), options.games + options.games % 2, PLAN_SEED)
+        planner = open_player(attacker, device, planner=True).contestant
+        assert isinstance(planner, PlannerPlayer)
+        planned = planner.against(policy, games=plan.games, seed=PLAN_SEED, setting=setting)
+        met = {f"{mode} play": policy}
+        if mode != STOCHASTIC:
+            noisy = DisturbedActions(policy, PLAN_NOISE)
+            met[f"actions with noise of {PLAN_NOISE}"] = PythonPolicy(noisy, name=policy.name, device=device)
+        for how, opponent in met.items():
+            pair = (Entrant(f"{attacker}, against {how}", planned), Entrant(policy.name, opponent))
+            records.append(plan.play([Cell(pair, "none", plan)])[0][0])
+    return records
+
+
+RESPONSES = kernel_game(GAME, floor=RUNNER, recorded=RECORDED, planned=plan_all)

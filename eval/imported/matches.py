@@ -1,0 +1,66 @@
+"""Matches of a game of another package, in which one player has a seat, and the other player all other seats.
+
+The seat changes from game to game.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tqdm import tqdm
+
+from sparring.agents.opponents.seats import NetworkSeats, RandomSeats
+from sparring.agents.play.seat_matches import SeatPlayer, play, usual_batch_size
+from sparring.eval.imported.policy import ImportedGame
+from sparring.eval.imported.results import SeatRecord, TeamRecord, record_of, team_record
+from sparring.eval.paired.cells import Cell
+
+
+@dataclass(frozen=True)
+class SeatMatches:
+    """Matches of an imported game; see `eval.paired.cells.Matches`. In those of a team a player has all seats."""
+
+    game: ImportedGame
+    seats: tuple[str, ...]
+    device: str
+    team: bool = False
+
+    @property
+    def record(self) -> Any:
+        """Type of the records."""
+        return TeamRecord if self.team else SeatRecord
+
+    def play(self, cell: Cell, bar: tqdm[NoReturn]) -> tuple[SeatRecord | TeamRecord, list[Any]]:
+        """Play the games of a cell; see `agents.play.seat_matches.play`."""
+        player, opponent = cell.pair
+        batch = self.game.batch(usual_batch_size(cell.plan.games), cell.plan.seed)
+        try:
+            results = play(batch, cell.pair, cell.plan.games, cell.plan.seed, on_game=bar.update)
+        finally:
+            batch.close()
+        if self.team:
+            return team_record(player.name, self.seats, results), []
+        return record_of(player.name, opponent.name, self.seats, results), []
+
+    def stated(self) -> dict[str, Any]:
+        """Return the game and whether it is played by teams."""
+        return {"game": asdict(self.game), "team": self.team}
+
+    def identity(self, player: SeatPlayer) -> tuple[Any, Path | None] | None:
+        """Return how a policy decides and its file; None for code, also of the game, that may have changed."""
+        if self.game.modules or not isinstance(player, NetworkSeats | RandomSeats):
+            return None
+        path = player.path if isinstance(player, NetworkSeats) else None
+        if path is None and isinstance(player, NetworkSeats):
+            return None
+        return getattr(player, "deterministic", None), path
+
+
+def seats_of(game: ImportedGame) -> tuple[str, ...]:
+    """Return the names of a game's players."""
+    match = game.match()
+    seats = tuple(match.seats)
+    match.close()
+    return seats

@@ -1,0 +1,102 @@
+"""Best responses to a policy of an imported game: one policy, whose seats the learner has equally often.
+
+In a game that pays more than wins, mean rewards say more than win rates. In one that can be traversed, the exact
+exploitability is beside them, which no best response can pass.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from sparring.agents.opponents.players import find_checkpoint
+from sparring.configs.core.errors import InputError
+from sparring.configs.load import load_kind
+from sparring.configs.overrides import as_override
+from sparring.configs.schema import RANDOM, ImportedRunConfig, NamedOpponentsRunConfig
+from sparring.curriculum.opponents import label_of
+from sparring.eval.exploitability.best_responses import ResponseRun, steps_per_update
+from sparring.eval.exploitability.options import COLD, WARM, ExploitOptions
+from sparring.eval.exploitability.targets import ResponseGame, Target
+from sparring.eval.imported.command import exact_values
+from sparring.eval.imported.matches import seats_of
+from sparring.eval.imported.policy import load_policy
+
+EVALUATIONS = 20
+"""Points of a curve, about."""
+SHAPE = ("hidden", "blocks", "activation", "encoder", "memory")
+LEARNING = (
+    *("self_play.both_seats=false", "self_play.pool_share=0.2", "ppo.clip=0.2", "ppo.final_learning_rate_fraction=0.1"),
+    *("ppo.value_coefficient=0.5", "ppo.max_grad_norm=0.5"),
+    *("ppo.entropy_coefficient=0.03", "ppo.final_entropy_fraction=0.1"),
+    *("phases.0.scripted_start=1.0", "phases.0.scripted_end=1.0"),
+)
+"""A best response is pure and plays one seat; OpenSpiel's run file is made for mixed strategies of all seats."""
+
+
+def read(responses: ResponseGame, text: str, options: ExploitOptions) -> Target:
+    """Read a policy. Raises `InputError` for a mixture, other attackers, and a module that is not named."""
+    if len(options.players) > 1:
+        raise InputError(f"{options.players[1]}: a mixture is of the dogfight's policies; name one policy")
+    for start in options.start:
+        if start not in (COLD, WARM):
+            raise InputError(f"--attacker {start}: in a game of another package these are {COLD} and {WARM}")
+    path = find_checkpoint(text)
+    player, game = load_policy(path, "cpu", options.modules)
+    seats = len(seats_of(game))
+    games = -(-options.games // math.lcm(2, seats)) * math.lcm(2, seats)
+    settings = [f"env={game.package}", f"env.id={game.id}", f"env.num_envs={-(-64 // seats) * seats}"]
+    settings += [f"env.kwargs.{key}={as_override(value, quoted=True)}" for key, value in game.kwargs.items()]
+    settings += [f"env.observation={game.observation}", f"env.outcome={game.outcome}"]
+    settings += [f"env.roles={as_override(list(game.roles), quoted=True)}"] if game.roles else []
+    settings += [*LEARNING, f"evaluation.games={games}"]
+    shape = player.network.shape
+    network = [f"network.{key}={shape[key]}" for key in SHAPE if key in shape]
+    network += ["network.encoder=none"] if player.contract["picture"] and "picture" not in shape else []
+    digest = sha256(path.read_bytes()).hexdigest()
+    name = label_of(str(path))
+    return Target(str(path), name, digest, responses, {}, settings, network, player.contract)
+
+
+def rounded_steps(kind: type[NamedOpponentsRunConfig], settings: Sequence[str], steps: int) -> NamedOpponentsRunConfig:
+    """Return a run of at least `steps` with about `EVALUATIONS` evaluations, the last of them at its end."""
+    each = steps_per_update(load_kind(kind, [*settings]))
+    every = max(1, round(steps / each / EVALUATIONS))
+    updates = -(-steps // (each * every)) * every
+    return load_kind(kind, [f"evaluation.every={every}", *settings, f"phases.0.updates={updates}"])
+
+
+def facts(
+    options: ExploitOptions, targets: Sequence[Target], runs: Sequence[ResponseRun], label: str
+) -> tuple[dict[str, Any], str]:
+    """Return the game, the mean rewards of the best responses, and exact values where there are some; and text."""
+    player, game = load_policy(Path(targets[0].against), "cpu", options.modules)
+    rewards: dict[str, list[float | None]] = {}
+    for run in runs:
+        rewards.setdefault(run.start, []).append(_last_reward(run.folder, label))
+    about = {"env": game.name, "kwargs": dict(game.kwargs), "mean_rewards": rewards, **exact_values(player, game)}
+    lines = [
+        f"{attack}: {', '.join(f'{value:+.3f}' for value in values if value is not None)}"
+        for attack, values in rewards.items()
+    ]
+    text = f"\nMean reward of the best response at the end, by seed. {'; '.join(lines)}.\n"
+    if exact := about.get("exploitability"):
+        text += (
+            f"\nExact: a best response gains {exact['deterministic']:.4f} on the deterministic policy and "
+            f"{exact['sampled']:.4f} on its sampled actions, the mean over seats.\n"
+        )
+    return about, text
+
+
+def _last_reward(folder: Path, label: str) -> float | None:
+    """Return the mean reward of the best response in a run's last evaluation."""
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    rewards = [row[f"eval/{label}/reward"] for row in rows if f"eval/{label}/reward" in row]
+    return rewards[-1] if rewards else None
+
+
+RESPONSES = ResponseGame("imported", ImportedRunConfig, (), read, rounded_steps, (RANDOM,), facts=facts)

@@ -1,0 +1,326 @@
+"""Evaluation of a player in pairs with opponents, in any game: the table, the ladder and the sequential test.
+
+A game hands in a `PairedGame`: how names become players, and the matches in which they meet. Seeds, kept results,
+requirements, ratings, tables and files are the same for all games.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from sparring.agents.opponents.players import Player, check_game, display_name, display_path, results_place
+from sparring.configs.core.errors import InputError
+from sparring.curriculum.score import score_interval
+from sparring.curriculum.sprt import Hypotheses
+from sparring.envs.game import Game
+from sparring.eval.command import Evaluation, kept_cells, make_folders, place_of, use_machine
+from sparring.eval.options import CONDITIONS, RESULTS, WHO, Pairs, PlayerOptions, RequireOptions, TaskOptions, argument
+from sparring.eval.paired.cells import Matches, Plan, meet, round_robin, sequential
+from sparring.eval.stats.payoff import ladder_markdown
+from sparring.eval.stats.ratings import Anchor
+from sparring.eval.stats.requirements import parse_hypotheses, sprt_markdown
+from sparring.eval.stats.tables import Conditions, Report, markdown, to_json
+
+GAMES = "[2, 1000000]"
+PLAYER = "give a path, a run's name, final.pt for the newest run, or bot:NAME"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairedOptions(TaskOptions, PlayerOptions):
+    """Options of every command in which pairs of players meet."""
+
+    SETS: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """Names that stand for several opponents."""
+    opponents: tuple[str, ...] = argument((), metavar="O", group=WHO, split=True)
+    """Opponents."""
+    anchor: str | None = argument(None, metavar="A", group=WHO)
+    """Whose rating is fixed, as in ace or ace=1000 (default: the hardest bot that plays, at 0)."""
+    stochastic: bool = argument(False, group=WHO)
+    """Let policies sample their actions."""
+    games: int = argument(400, GAMES, metavar="N", group=CONDITIONS)
+    """Games per opponent, even."""
+    regimes: tuple[str, ...] = ("",)
+    """Kinds of physics, in a game that has some."""
+    snapshots: int = 0
+    """Most policies of a run, in a payoff matrix."""
+    sets: tuple[str, ...] = ()
+    """Those of `SETS` that were named."""
+    fixed: Anchor | None = None
+    """The anchor of ratings, if one is given."""
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Opponents and sets of them, as they are given."""
+        return self.opponents
+
+    def implied(self) -> dict[str, Any]:
+        """Return the members of sets of opponents in place of their names, and the anchor."""
+        members = [member for name in self.named for member in self.SETS.get(name, (name,))]
+        return {
+            "fixed": Anchor.parse(self.anchor) if self.anchor else None,
+            "sets": tuple(name for name in self.named if name in self.SETS),
+            "opponents": tuple(dict.fromkeys(members)),
+        }
+
+    def check(self) -> None:
+        """Raise `InputError` for options that do not go together."""
+        self.check_games()
+
+    def check_games(self) -> None:
+        """Raise `InputError` for an odd number of games."""
+        if self.games % 2:
+            raise InputError(f"--games {self.games}: must be even, since every match is played from both seats")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairedEvaluationOptions(PairedOptions, RequireOptions):
+    """Options of an evaluation; the players have not been located."""
+
+    OUTPUTS: ClassVar[Sequence[str]] = ("replay",)
+    """Options that write what was watched."""
+    ladder: bool = argument(False, group=WHO)
+    """Play all opponents (and --ckpt, where given) against each other."""
+    sprt: Pairs | None = argument(None, metavar="K=V", group=RESULTS, nargs="*")
+    """Test sequentially whether --ckpt is stronger than the one opponent: elo0=0 elo1=20 alpha=0.05 beta=0.05; --games
+    at a time."""
+    max_games: int = argument(100_000, GAMES, metavar="N", group=RESULTS)
+    """Where --sprt gives up."""
+    hypotheses: Hypotheses | None = None
+    """Those of --sprt."""
+
+    @property
+    def filmed(self) -> int:
+        """Number of opponents against whom the first game is filmed."""
+        return 0
+
+    def implied(self) -> dict[str, Any]:
+        """Return the parsed hypotheses too."""
+        return super().implied() | {"hypotheses": None if self.sprt is None else parse_hypotheses(self.sprt)}
+
+    def check(self) -> None:
+        """Raise `InputError` for options that do not go together."""
+        super().check()
+        if self.ladder:
+            self._refuse(("require", *self.OUTPUTS, "sprt"), "--ladder: give a player with --ckpt instead")
+            return
+        if self.anchor is not None:
+            raise InputError("--anchor goes with --ladder only: nothing else is rated")
+        self.require_given("ckpt", PLAYER)
+        if self.sprt is not None:
+            for name in ("opponents", "regimes"):
+                if len(getattr(self, name)) != 1:
+                    raise InputError(f"--sprt tests one thing: give --{name} one name, not {len(getattr(self, name))}")
+            self._refuse(("require", *self.OUTPUTS), "--sprt: leave one of them out")
+
+    def _refuse(self, names: Sequence[str], beside: str) -> None:
+        for name in names:
+            if self.gives(name):
+                raise InputError(f"--{name} does not go with {beside}")
+
+
+@dataclass(frozen=True)
+class PairedPlayers:
+    """Players of an evaluation, opened: each has a `name`, and a policy from a file its `path` and `training`."""
+
+    player: Any
+    """The player that --ckpt names; None on a ladder without one."""
+    opponents: Sequence[Any]
+    notes: tuple[str, ...] = ()
+    """Notes on single players."""
+
+
+@dataclass(frozen=True)
+class MoreResults:
+    """What a game adds to the report of an evaluation."""
+
+    notes: Sequence[str] = ()
+    tables: Sequence[str] = ()
+    """Tables and lines below the others."""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """Entries of the JSON file."""
+
+
+def no_outputs(
+    options: Any, players: PairedPlayers, plan: Plan, records: Sequence[Any], films: Sequence[Any]
+) -> dict[Path, Callable[[Path], None]]:
+    """Return no replays."""
+    return {}
+
+
+def given_games(options: PairedOptions, matches: Matches) -> int:
+    """Return the number of games that is given."""
+    return options.games
+
+
+def no_notes(records: Sequence[Any]) -> list[str]:
+    """Return no notes."""
+    return []
+
+
+def no_more(options: Any, players: PairedPlayers, plan: Plan, records: Sequence[Any]) -> MoreResults:
+    """Add nothing."""
+    return MoreResults()
+
+
+@dataclass(frozen=True)
+class PairedGame:
+    """What a game hands in for its evaluations and payoff matrices; `options` are its own."""
+
+    game: Game | None
+    """None for games of other packages."""
+    find: Callable[[str, bool], Player]
+    """`(name, opponent)`: locate a player, or an opponent, without torch."""
+    open: Callable[..., PairedPlayers]
+    """`(options, player, opponents, device, like=None)`: load located players, in matches of the policy `like`."""
+    frozen: Callable[..., Sequence[Any]]
+    """`(options, folder, device)`: the saved policies of a run by age (`agents/opponents/snapshots.py`)."""
+    matches: Callable[..., Matches]
+    """`(options, players, device, threads)`: matches in which all players can meet."""
+    conditions: Callable[..., Conditions]
+    """`(options, matches)`: the same in words and as data."""
+    anchors: Sequence[str]
+    """Usual anchors of ratings; the first that plays is fixed at 0."""
+    games: Callable[[Any, Any], int] = given_games
+    """`(options, matches)`: the number of games of a pair."""
+    notes: Callable[[Sequence[Any]], Sequence[str]] = no_notes
+    """Notes on records, such as games that repeat."""
+    outputs: Callable[..., Mapping[Path, Callable[[Path], None]]] = no_outputs
+    more: Callable[..., MoreResults] = no_more
+
+
+def evaluate(game: PairedGame, options: PairedEvaluationOptions) -> Evaluation:
+    """Play the matches, the ladder or the test of `options`. Raises `InputError` for bad input."""
+    player = game.find(options.ckpt, False) if options.ckpt else None
+    opponents = [game.find(name, True) for name in options.opponents]
+    everybody = [*opponents, *([] if player is None else [player])]
+    if game.game:
+        check_game(game.game, *everybody)
+        check_players(game, options, [display_name(one) for one in (everybody if options.ladder else opponents)])
+    make_folders([options.out], files=[getattr(options, name) for name in options.OUTPUTS])
+    device, threads = use_machine(options.device, options.runner.task_threads, quiet=options.quiet)
+    players = game.open(options, player, opponents, device)
+    if game.game is None:
+        check_players(
+            game, options, [one.name for one in (_everybody(players) if options.ladder else players.opponents)]
+        )
+    matches = game.matches(options, _everybody(players, first=not options.ladder), device, threads)
+    plan = make_plan(game, options, matches)
+    if not plan.games:
+        return Evaluation("", "", outputs=game.outputs(options, players, plan, [], []), quiet=options.quiet)
+    play = run_ladder if options.ladder else run_sprt if options.hypotheses else run_evaluation
+    return play(game, options, players, plan)
+
+
+def make_plan(game: PairedGame, options: PairedOptions, matches: Matches, kept: Path | None = None) -> Plan:
+    """Return the plan of the games, whose records are kept in a file."""
+    number = game.games(options, matches)
+    return Plan(matches, number, options.seed, options.regimes, options.runner, kept, options.quiet)
+
+
+def check_players(game: PairedGame, options: PairedEvaluationOptions, names: Sequence[str]) -> None:
+    """Raise `InputError` for a player that plays twice or alone, and for --require or --anchor of one that does not.
+
+    `names` are of the opponents, on a ladder of all players.
+    """
+    options.check_opponents(names, options.regimes if any(options.regimes) else ())
+    if options.ladder:
+        if len(names) < 2:
+            raise InputError(f"--opponents {', '.join(names)}: a ladder needs at least 2")
+        anchor_of(game, options, names)
+
+
+def anchor_of(game: PairedGame, options: PairedOptions, names: Sequence[str]) -> Anchor:
+    """Return the anchor that is given, or the usual one. Raises `UnknownNameError` unless it plays."""
+    return (options.fixed or Anchor.among(names, game.anchors)).check(names)
+
+
+def run_evaluation(
+    game: PairedGame, options: PairedEvaluationOptions, players: PairedPlayers, plan: Plan
+) -> Evaluation:
+    """Evaluate the player; a failure for each requirement that is not met."""
+    player = players.player
+    place = _place(options, player, "eval")
+    plan = replace(plan, kept=kept_cells(place))
+    records, films = meet(player, players.opponents, plan, filmed=options.filmed)
+    more = game.more(options, players, plan, records)
+    if kept := plan.store():
+        kept.discard()
+    report = replace(
+        make_report(game, options, plan, records, (*players.notes, *game.notes(records), *more.notes)),
+        player=player.name,
+        checkpoint=display_path(player.path) if player.path else None,
+        run=player.training.get("run"),
+        training=player.training,
+        tables=more.tables,
+        more=more.fields,
+    )
+    outputs = game.outputs(options, players, plan, records, films)
+    return Evaluation(markdown(report), to_json(report), place, outputs, options.failures(records), quiet=options.quiet)
+
+
+def run_ladder(game: PairedGame, options: PairedEvaluationOptions, players: PairedPlayers, plan: Plan) -> Evaluation:
+    """Play a round robin, and rate the players."""
+    everybody, place = _everybody(players), _place(options, None, "ladder")
+    records = round_robin(everybody, replace(plan, kept=kept_cells(place)))
+    sides = [side for record in records for side in (record, *record.other_side())]
+    anchor = anchor_of(game, options, [player.name for player in everybody])
+    report = make_report(game, options, plan, sides, (*players.notes, *game.notes(records)), anchor)
+    return Evaluation(ladder_markdown(report), to_json(report), place, quiet=options.quiet)
+
+
+def run_sprt(game: PairedGame, options: PairedEvaluationOptions, players: PairedPlayers, plan: Plan) -> Evaluation:
+    """Test sequentially whether the player is stronger; a failure unless H1 is accepted."""
+    assert options.hypotheses is not None
+    player, (opponent, *more) = players.player, players.opponents
+    if more:
+        raise InputError(f"--sprt tests one thing: give --opponents one name, not {len(more) + 1}")
+    place = _place(options, player, "sprt")
+    pair, plan = (player, opponent), replace(plan, kept=kept_cells(place))
+    verdict, games = sequential(pair, plan, options.hypotheses, options.max_games)
+    text = sprt_markdown(player.name, opponent.name, verdict, games, options.hypotheses, players.notes)
+    names = {"player": player.name, "opponent": opponent.name, "command": options.command}
+    fields = {**names, "env": game.conditions(options, plan.matches).env, "notes": list(players.notes)}
+    # The interval by pairs of games is the right one of the score, and pairs say nothing of wins alone.
+    figures = games.figures() | {"score_interval": score_interval(verdict.pairs)}
+    data = json.dumps(fields | asdict(options.hypotheses) | asdict(verdict) | figures, indent=1) + "\n"
+    failures = () if verdict.accepted == "H1" else (text.splitlines()[0].removeprefix("# "),)
+    return Evaluation(text, data, place, failures=failures, quiet=options.quiet)
+
+
+def make_report(
+    game: PairedGame,
+    options: PairedOptions,
+    plan: Plan,
+    records: Sequence[Any],
+    notes: Sequence[str],
+    anchor: Anchor | None = None,
+) -> Report:
+    """Return a report of the records with the data to reproduce their games, of no player."""
+    return Report(
+        None,
+        records,
+        game.conditions(options, plan.matches),
+        games=plan.games,
+        seed=plan.seed,
+        deterministic=not options.stochastic,
+        device=plan.matches.device,
+        command=options.command,
+        anchor=anchor,
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _everybody(players: PairedPlayers, *, first: bool = False) -> list[Any]:
+    """Return all players, that of --ckpt `first` or last."""
+    player = [] if players.player is None else [players.player]
+    return [*player, *players.opponents] if first else [*players.opponents, *player]
+
+
+def _place(options: PairedEvaluationOptions, player: Any, kind: str) -> tuple[Path, str] | None:
+    """Return --out, else the place next to the checkpoint; a bot's results are only printed."""
+    beside = results_place(player.path, kind) if player and player.path else None
+    return place_of(options.out, beside, kind)
