@@ -33,7 +33,7 @@ from typing_extensions import TypedDict
 from sparring.configs import kinds
 from sparring.configs.core.allowed import Form, complaint, describe
 from sparring.configs.core.errors import ConfigError, choices, nearest
-from sparring.configs.core.files import unusable_text
+from sparring.configs.core.files import DEEPEST, MOST_YAML, unusable_text
 from sparring.configs.foreign_names import translation
 from sparring.configs.schema import RunConfig
 
@@ -47,14 +47,23 @@ _SHORT.maxlevel = 3
 class _Loader(yaml.SafeLoader):
     """Loader of plain data without aliases: a few lines of them can expand beyond any memory."""
 
+    depth = 0
+
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             raise yaml.YAMLError("aliases are not read here, write the value itself")
-        return super().compose_node(parent, index)
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise yaml.YAMLError(f"is nested deeper than {DEEPEST} levels")
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
 
 
 def read_yaml(text: str) -> Any:
     """Read a stored configuration's YAML; raises `ConfigError` for any fault in it."""
+    if len(text) > MOST_YAML:
+        raise ConfigError(f"has {len(text)} characters, and at most {MOST_YAML} are read")
     try:
         return yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:

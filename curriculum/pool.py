@@ -21,7 +21,7 @@ from typing_extensions import TypedDict
 
 from sparring.configs.core.archive import TensorFileError
 from sparring.configs.core.errors import InputError, choose
-from sparring.configs.core.files import check_folder, make_folder, read_regular, read_regular_text, write_atomically
+from sparring.configs.core.files import check_folder, make_folder, read_json, read_regular, write_atomically
 from sparring.configs.core.tensor_file import Tensors, pack, sha256, unpack
 from sparring.configs.core.typed import Count, Digest, Text, naming, read, require, shown
 
@@ -244,7 +244,7 @@ class Pool:
 
 def _read_index(path: Path) -> list[Snapshot]:
     try:
-        return read_rows(json.loads(read_regular_text(path)))
+        return read_rows(read_json(path))
     except (ValueError, RecursionError) as error:
         raise PoolError(
             f"{path}: is not a pool index ({error}); remove it, a resumed run rewrites it from its state"

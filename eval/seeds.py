@@ -34,7 +34,7 @@ from typing_extensions import TypedDict
 from sparring.agents.opponents import players
 from sparring.agents.opponents.players import trained_in
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.files import holds, read_regular_text
+from sparring.configs.core.files import holds, read_json
 from sparring.configs.core.typed import Count, Flag, Positive, Text, read, require
 from sparring.configs.games import DOGFIGHT_V0, current_id, is_imported
 from sparring.configs.serialization import check_option
@@ -161,7 +161,7 @@ def read_results(text: str) -> EvaluationResults:
     """Read the evaluation of a run given by its name, its folder or its eval.json. Raises `ResultsError`."""
     path = _find(text)
     try:
-        content = json.loads(read_regular_text(path, follow=True))
+        content = read_json(path, follow=True)
         kind, version = content["kind"], content["schema_version"]
         if kind == EPISODES:
             raise ResultsError(f"{path}: is of an environment of Gymnasium, {_ADVICE}")

@@ -28,6 +28,7 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import (
     PACKAGE,
     IrregularFileError,
+    read_json,
     read_regular_text,
     remove_leftovers,
     write_atomically,
@@ -300,7 +301,7 @@ def read_origin(folder: Path) -> dict[str, str]:
     """Return the commit as text, with a `+` where files differed from it; empty if it is not known."""
     path = folder / ORIGIN
     try:
-        return _shown(json.loads(read_regular_text(path)) if path.is_file() else {})
+        return _shown(read_json(path) if path.is_file() else {})
     except (OSError, ValueError):
         return {}
 

@@ -11,7 +11,6 @@ options.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -29,7 +28,7 @@ from sparring.agents.run.folder import (
 from sparring.agents.run.log_files import EVENTS, METRICS
 from sparring.agents.run.logger import WANDB_ID
 from sparring.configs.core.errors import ConfigError, suggestion
-from sparring.configs.core.files import CHECKPOINTS, ROOT, SHIPPED, holds, naming_files, read_regular_text
+from sparring.configs.core.files import CHECKPOINTS, ROOT, SHIPPED, holds, naming_files, read_json
 from sparring.configs.core.manifest import MANIFEST, OLD_LOCK, STATE, refuse_training_state
 from sparring.configs.core.parts import moved, parts
 from sparring.configs.games import is_retired, run_message
@@ -226,7 +225,7 @@ def _noted_fingerprint(folder: RunFolder) -> str:
     """Return the fingerprint of config.yaml in the newest training state; empty where none can be read."""
     newest = max(folder.state.glob("update_??????"), default=folder.state)
     try:
-        return str(json.loads(read_regular_text(newest / MANIFEST))["summary"]["config_sha256"])
+        return str(read_json(newest / MANIFEST)["summary"]["config_sha256"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ""
 

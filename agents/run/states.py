@@ -19,6 +19,7 @@ from typing import Any
 from sparring.configs.core.archive import TensorFileError
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import (
+    MOST_TEXT,
     IrregularFileError,
     discard,
     make_folder,
@@ -162,13 +163,13 @@ def read_state(path: Path) -> TrainingState:
         raise DamagedStateError(f"{path / STATE}: {error}") from error
 
 
-def _read_file(path: Path) -> bytes:
+def _read_file(path: Path, most: int | None = None) -> bytes:
     """Return the content of a state's file.
 
     One that is missing is damage. Any other error of the disk may pass, and the state be whole.
     """
     try:
-        return read_regular(path)
+        return read_regular(path, most=most)
     except (FileNotFoundError, IrregularFileError) as error:
         raise DamagedStateError(f"{path}: cannot be read ({error.strerror})") from error
     except OSError as error:
@@ -180,7 +181,7 @@ def _read_file(path: Path) -> bytes:
 
 def _read_manifest(path: Path) -> dict[str, Any]:
     file = path / MANIFEST
-    data = _read_file(file)
+    data = _read_file(file, MOST_TEXT)
     try:
         manifest = json.loads(data.decode())
         _check_version(path, manifest)

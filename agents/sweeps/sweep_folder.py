@@ -21,7 +21,7 @@ import yaml
 from sparring.agents.run.folder import FINAL
 from sparring.agents.run.log_files import METRICS
 from sparring.configs.core.errors import ConfigError, InputError
-from sparring.configs.core.files import read_regular, read_regular_text, write_atomically
+from sparring.configs.core.files import read_json, read_regular, read_regular_text, write_atomically
 from sparring.configs.schema import RunConfig
 from sparring.configs.serialization import from_plain, read_yaml, to_plain
 from sparring.configs.sweeps.criteria import Measure
@@ -100,7 +100,7 @@ class SweepFolder:
         """Return a run's outcome; `did not end` where none was written."""
         path = self._file(name, "json")
         try:
-            outcome = json.loads(read_regular_text(path)) if path.is_file() else {}
+            outcome = read_json(path) if path.is_file() else {}
         except ValueError:
             outcome = {}
         return {"outcome": NEVER, **outcome} if isinstance(outcome, dict) else {"outcome": NEVER}

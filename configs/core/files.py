@@ -16,14 +16,16 @@ from __future__ import annotations
 
 import errno
 import glob
+import json
 import os
+import re
 import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from sparring.configs.core.errors import ConfigError, InputError, one_line
 
@@ -39,8 +41,14 @@ LONGEST_NAME = 255
 """Bytes of one name in a path, on all common file systems."""
 LONGEST_PATH = 4095
 WRITING = os.O_WRONLY | os.O_RDWR
-MOST_TEXT = 1 << 28
-"""Bytes of a configuration, a manifest or a saved game; a sparse file of a stranger can have any size."""
+MOST_TEXT, MOST_YAML = 1 << 24, 1 << 20
+"""Bytes of JSON and other text that is read whole; of YAML, of which a megabyte takes ten seconds."""
+MOST_ONNX = 1 << 28
+"""Bytes of a model in ONNX, which is parsed whole."""
+DEEPEST = 100
+"""Levels of lists and mappings in JSON and YAML, which parsers read by recursion."""
+NESTING = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{]+|[\]}]+', re.DOTALL)
+"""Texts of JSON, whose brackets do not count, and runs of brackets."""
 KINDS = (
     (stat.S_ISLNK, errno.ELOOP, "a link"),
     (stat.S_ISDIR, errno.EISDIR, "a folder"),
@@ -137,6 +145,17 @@ def read_regular_text(path: Path, *, follow: bool = False, most: int | None = MO
     Logs, which grow without limit, are read with `most=None`.
     """
     return read_regular(path, follow=follow, most=most).decode()
+
+
+def read_json(path: Path, *, follow: bool = False) -> Any:
+    """Return the value in a file of JSON; raises as `read_regular_text` does, and `ValueError` for anything else."""
+    text, depth = read_regular_text(path, follow=follow), 0
+    if text.count("[") + text.count("{") > DEEPEST:
+        for found in NESTING.finditer(text):
+            depth += {"[": 1, "{": 1, '"': 0}.get(found[0][0], -1) * len(found[0])
+            if depth > DEEPEST:
+                raise ValueError(f"is nested deeper than {DEEPEST} levels")
+    return json.loads(text)
 
 
 def check_file(path: Path, *, follow: bool = False) -> None:

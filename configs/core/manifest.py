@@ -21,7 +21,7 @@ from typing import Any, NotRequired
 from typing_extensions import TypedDict
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.files import check_file, check_folder, read_regular, read_regular_text, write_atomically
+from sparring.configs.core.files import check_file, check_folder, read_json, read_regular, write_atomically
 from sparring.configs.core.typed import Count, Digest, read
 
 MANIFEST, DAMAGED = "manifest.json", ".damaged"
@@ -83,7 +83,7 @@ def refuse_training_state(path: Path, given: str) -> None:
     """Raise `TrainingStateError` if the file or folder `path` is a state of a run; `given` is how the user named it."""
     folder = path.parent if path.name == STATE else path
     try:
-        content = json.loads(read_regular_text(folder / MANIFEST, follow=True))
+        content = read_json(folder / MANIFEST, follow=True)
     except (OSError, ValueError, RecursionError):
         return
     if not isinstance(content, dict) or content.get("format") != STATE_FORMAT:
@@ -192,7 +192,7 @@ def _entry(data: bytes) -> dict[str, Any]:
 
 def _read(path: Path, *, follow: bool = False) -> dict[str, dict[str, Any]]:
     try:
-        entries = json.loads(read_regular_text(path, follow=follow))
+        entries = read_json(path, follow=follow)
         return {name: dict(entry) for name, entry in read(dict[str, ListedFile], entries).items()}
     except FileNotFoundError:
         return {}

@@ -24,7 +24,7 @@ from pydantic import Field, Strict, StringConstraints
 from typing_extensions import TypedDict
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.files import make_folder, read_regular_text, write_atomically
+from sparring.configs.core.files import make_folder, read_json, write_atomically
 from sparring.configs.core.typed import Count, Digest, NotNegative, Number, read
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, KINDS, PLAYER, Agent, League, PairRecord, turned
 from sparring.curriculum.ratings import Belief, Elo, pair
@@ -61,7 +61,7 @@ class LeagueFile:
     def read(self) -> League:
         """Return the league; raises `LeagueError` if it is missing, damaged, or of another version."""
         try:
-            return read_league(json.loads(read_regular_text(self.path)))
+            return read_league(read_json(self.path))
         except FileNotFoundError as error:
             raise LeagueError(f"{self.path}: is missing; restore it, or give a run that has a league") from error
         except OSError as error:

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from sparring.agents.llm.endpoint.retry import PROBLEMS, fallbacks_of
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.files import read_regular_text
+from sparring.configs.core.files import read_json
 from sparring.configs.core.typed import Field
 from sparring.curriculum.league.matchmaking import reference_table
 from sparring.curriculum.score import wilson
@@ -345,7 +345,7 @@ def pooled(files: Sequence[Path]) -> tuple[str, str]:
     years: dict[int, Path] = {}
     for path in files:
         try:
-            content = Field(json.loads(read_regular_text(path, follow=True)))
+            content = Field(read_json(path, follow=True))
             _add(pairs, content)
             years.setdefault(content["last_year"].of(int), path)
         except (OSError, ValueError, RecursionError) as error:  # an InputError is a ValueError

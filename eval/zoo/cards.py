@@ -329,7 +329,7 @@ def _score(figures: Mapping[str, Any]) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(files.read_regular_text(path))
+        content = files.read_json(path)
     except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}

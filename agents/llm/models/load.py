@@ -12,7 +12,6 @@ once to a transformers folder in the user's cache, named by the hash of the file
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
@@ -29,7 +28,7 @@ from sparring.agents.llm.backend import ModelError
 from sparring.agents.llm.models.saved_model import is_ours, verify_model
 from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import InputError, one_line, suggestion
-from sparring.configs.core.files import CHECKPOINTS, SHIPPED, check_file, naming_files, read_regular_text
+from sparring.configs.core.files import CHECKPOINTS, SHIPPED, check_file, naming_files, read_json
 from sparring.configs.core.status import said_if_long, say
 from sparring.configs.core.tensor_file import sha256
 from sparring.configs.language import LanguageModelConfig
@@ -161,7 +160,7 @@ def _check_folder(folder: Path) -> None:
     """Raise `ModelError` for a folder without a model, with code of its own, or with pickled weights."""
     file = folder / MODEL_FILE
     try:
-        content = json.loads(read_regular_text(file, follow=True))
+        content = read_json(file, follow=True)
     except OSError as error:
         raise ModelError(f"model {folder}: has no config.json that can be read ({error.strerror})") from error
     except ValueError as error:
@@ -260,7 +259,7 @@ def check_sizes(folder: Path) -> None:
     stored = dict(_stored(folder))
     numbers = sum(map(prod, stored.values()))
     try:
-        config = json.loads((folder / "config.json").read_bytes())
+        config = read_json(folder / "config.json", follow=True)
         for name, value in _integers(config, ""):
             limit = max(len(stored) * 64 if any(word in name for word in COUNTS) else numbers, 1)
             limit = LONGEST_CONTEXT if "position" in name or "context" in name or "length" in name else limit

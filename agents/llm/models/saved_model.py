@@ -18,7 +18,7 @@ import torch
 from typing_extensions import TypedDict
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.files import publish_folder, read_regular, read_regular_text
+from sparring.configs.core.files import publish_folder, read_json, read_regular
 from sparring.configs.core.tensor_file import sha256
 from sparring.configs.core.typed import ContentError, Count, Digest, Flag, Plain, Text, read
 
@@ -67,7 +67,7 @@ def save_model(path: Path, model: Any, tokenizer: Any, *, training: Mapping[str,
 def is_ours(path: Path) -> bool:
     """Return True if the manifest is one of `save_model`, or exists but cannot be read."""
     try:
-        manifest = json.loads(read_regular(path / MANIFEST, follow=True))
+        manifest = read_json(path / MANIFEST, follow=True)
     except FileNotFoundError:
         return False
     except (OSError, ValueError, RecursionError):
@@ -81,7 +81,7 @@ def verify_model(path: Path) -> dict[str, Any]:
     Raises `SavedModelError` if a file is missing or altered.
     """
     try:
-        manifest = read(ModelManifest, json.loads(read_regular_text(path / MANIFEST, follow=True)))
+        manifest = read(ModelManifest, read_json(path / MANIFEST, follow=True))
         read(ModelTraining, manifest["training"], "training")
     except ContentError as error:
         raise SavedModelError(f"{path / MANIFEST}: is damaged, {error}; save the model again") from error

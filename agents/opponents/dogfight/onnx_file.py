@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.files import read_regular
+from sparring.configs.core.files import MOST_ONNX, read_regular
 from sparring.envs.dogfight.batch import observation_size
 from sparring.envs.dogfight.rules import RULES
 
@@ -80,7 +80,7 @@ def read_onnx(path: Path) -> OnnxFile:
     """Read the model in `path`. Raises `OnnxError` if it is not an agent, `InputError` if onnx is missing."""
     onnx = export_package("onnx")
     try:
-        data = read_regular(path, follow=True)
+        data = read_regular(path, follow=True, most=MOST_ONNX)
     except OSError as error:
         raise OnnxError(f"{path}: cannot be read ({error.strerror})") from error
     model = _parse(path, onnx, data)

@@ -19,7 +19,7 @@ import chess
 import numpy as np
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.files import publish_folder, read_regular, read_regular_text
+from sparring.configs.core.files import publish_folder, read_json, read_regular
 from sparring.configs.core.status import say
 from sparring.configs.core.tensor_file import sha256
 from sparring.envs.chess.analysis import MOST_MOVES, Analysis, analysis_prompt, write_analysis
@@ -111,7 +111,7 @@ def write_positions(folder: Path, stored: StoredPositions) -> None:
 def read_positions(folder: Path) -> StoredPositions:
     """Read a folder of `write_positions`; raises `InputError` naming the file and line of the first fault."""
     try:
-        manifest = json.loads(read_regular_text(folder / MANIFEST, follow=True))
+        manifest = read_json(folder / MANIFEST, follow=True)
         hashes = {f"{split}.jsonl": str(manifest["files"][f"{split}.jsonl"]) for split in SPLITS}
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"env.data.folder={folder}: {MANIFEST} missing or unreadable; {MAKE}") from error

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.files import make_folder, read_regular_text, write_atomically
+from sparring.configs.core.files import make_folder, read_json, write_atomically
 from sparring.configs.core.manifest import ManifestError, read_listed, write_listed
 from sparring.configs.core.tensor_file import TensorFileError, check_tensors, pack, unpack
 from sparring.configs.core.typed import naming
@@ -168,7 +168,7 @@ def _write_card(folder: Path, plain: Mapping[str, Any], about: Mapping[str, Any]
 def read_card(folder: Path) -> dict[str, Any]:
     """Return the card of a folder; raises `InputError` if it is missing, damaged or of another schema."""
     try:
-        card = json.loads(read_regular_text(folder / CARD, follow=True))
+        card = read_json(folder / CARD, follow=True)
     except FileNotFoundError as error:
         raise InputError(
             f"{folder}: {CARD} missing; give a folder of labels, such as checkpoints/<run>/data"

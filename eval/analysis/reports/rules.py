@@ -22,7 +22,7 @@ from typing import Any, cast
 import yaml
 
 from sparring.configs.core.errors import InputError, choose, suggestion
-from sparring.configs.core.files import read_regular_text
+from sparring.configs.core.files import MOST_YAML, read_regular_text
 from sparring.eval.analysis.record import History
 from sparring.eval.analysis.reports.detectors import DETECTORS, Detector, Missing, needed
 from sparring.eval.analysis.reports.report import SEVERITIES, Evidence, Finding
@@ -93,8 +93,8 @@ class Rule:
 def load_rules(path: Path = RULES) -> list[Rule]:
     """Read the rules of a file. Raises `RulesError`."""
     try:
-        content = yaml.safe_load(read_regular_text(path))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        content = yaml.safe_load(read_regular_text(path, most=MOST_YAML))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         raise RulesError(f"{path}: is not a readable YAML file ({error}); see {RULES}") from error
     entries = content.get("rules") if isinstance(content, dict) else None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):

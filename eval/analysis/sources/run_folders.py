@@ -19,19 +19,15 @@ from typing import Any
 from sparring.agents.run.folder import LOCK
 from sparring.agents.run.log_files import EVENTS, METRICS
 from sparring.agents.run.logger import run_tags
-from sparring.configs.core.files import leads_outside, open_regular, read_regular, read_regular_text
+from sparring.configs.core.files import leads_outside, open_regular, read_json, read_regular, read_regular_text
 from sparring.configs.core.locks import OWNER, has_ended
 from sparring.configs.serialization import read_yaml
 from sparring.eval.analysis.record import History, RunRecord, Status, newest_first, not_found, unusable_data
 from sparring.eval.analysis.sources.reading import CONFIG, MOST_LOG, STEPS, RowTable, is_run_folder, summary_of
 from sparring.eval.analysis.sources.tensorboard_files import times_by_step
 
-MOST_JSON = 1 << 26
-"""Bytes of a JSON file that are read at most."""
 TAIL = 1 << 20
 """Bytes of metrics.jsonl read for the last values in a list of runs; `history` reads all of it."""
-MOST_CONFIG = 1 << 20
-"""Bytes of config.yaml that are read at most; a megabyte of YAML takes ten seconds."""
 ENDINGS: tuple[tuple[re.Pattern[str], Status], ...] = (
     (re.compile(r"done after \d+|nothing left to do"), "completed"),
     (re.compile(r"the run ends after "), "failed"),
@@ -267,7 +263,7 @@ def _read_tail(path: Path, size: int) -> bytes:
 def _read_config(folder: Path) -> tuple[dict[str, Any], list[str]]:
     path = folder / CONFIG
     try:
-        plain = read_yaml(read_regular_text(path, most=MOST_CONFIG).removeprefix("\ufeff"))
+        plain = read_yaml(read_regular_text(path).removeprefix("\ufeff"))
     except FileNotFoundError:
         return {}, [f"{path}: is missing"]
     except (OSError, ValueError) as error:
@@ -279,7 +275,7 @@ def _read_config(folder: Path) -> tuple[dict[str, Any], list[str]]:
 
 def _read_json(path: Path, damage: list[str]) -> Any:
     try:
-        content = json.loads(read_regular(path, most=MOST_JSON))
+        content = read_json(path)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:

@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sparring.configs.core.errors import one_line
-from sparring.configs.core.files import read_regular_text, write_atomically
+from sparring.configs.core.files import read_json, write_atomically
 from sparring.eval.analysis.record import (
     History,
     RunNetworkError,
@@ -83,7 +83,7 @@ def _counts(entry: dict[str, Any], version: str) -> bool:
 def _read(path: Path, key: str) -> dict[str, Any] | None:
     """Return an entry; a missing, damaged or foreign one is None, and is fetched again."""
     try:
-        entry = json.loads(read_regular_text(path))
+        entry = read_json(path)
     except (OSError, ValueError, RecursionError):
         return None
     complete = isinstance(entry, dict) and entry.get("key") == key and "answer" in entry

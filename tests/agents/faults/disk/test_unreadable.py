@@ -31,7 +31,7 @@ def test_a_state_is_refused_and_stays(tmp_path, monkeypatch, name):
     folder.publish(3, {"n": 3}, {"update": 3})
     before, read = names(tmp_path), states.read_regular
     with monkeypatch.context() as patch:
-        patch.setattr(states, "read_regular", lambda path: unreadable() if path.name == name else read(path))
+        patch.setattr(states, "read_regular", lambda path, **_: unreadable() if path.name == name else read(path))
         with pytest.raises(
             StateError, match=rf"{name}: cannot be read \(Input/output error\); make it readable, or remove"
         ):
@@ -52,7 +52,7 @@ def test_snapshots_are_not_judged_by_a_list_without_an_unreadable_state(tmp_path
 def test_a_manifest_of_policies_is_not_rebuilt(tmp_path, monkeypatch):
     write_listed(tmp_path / "final.pt", b"policy")
     before = (tmp_path / manifest.MANIFEST).read_bytes()
-    monkeypatch.setattr(manifest, "read_regular_text", unreadable)
+    monkeypatch.setattr(manifest, "read_json", unreadable)
     with pytest.raises(ManifestError, match=r"cannot be read \(Input/output error\)"):
         repair_manifest(tmp_path, {})
     assert names(tmp_path) == ["final.pt", "manifest.json"]
@@ -64,8 +64,8 @@ def test_an_index_and_a_league_are_not_put_aside(tmp_path, monkeypatch):
     league = LeagueFile(tmp_path)
     league.begin(small_league())
     before = names(tmp_path)
-    monkeypatch.setattr(pool, "read_regular_text", unreadable)
-    monkeypatch.setattr(file, "read_regular_text", unreadable)
+    monkeypatch.setattr(pool, "read_json", unreadable)
+    monkeypatch.setattr(file, "read_json", unreadable)
     with pytest.raises(PoolError, match="cannot be read"):
         Pool.put_aside_damaged(tmp_path)
     with pytest.raises(LeagueError, match="cannot be read"):
