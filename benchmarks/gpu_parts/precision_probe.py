@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.learner import Autocast, PPOLearner
-from sparring.agents.ppo.losses import Samples
+from sparring.agents.ppo.losses import LOG_RATIO_CLAMP, Samples
 from sparring.configs.schema import NetworkConfig, PPOConfig
 
 OBS, SAMPLES, WARM_UP = 59, 512, 1
@@ -52,7 +52,7 @@ def _clamps(precision: str, device: str, seed: int) -> dict[str, bool]:
     learner, samples = _learner(precision, device, seed)
     far = samples._replace(log_prob=samples.log_prob - 1000.0)
     ratio = _update(learner, far, WARM_UP)["train/ratio_max"]
-    bound = math.exp(learner.config.log_ratio_clamp)
+    bound = math.exp(LOG_RATIO_CLAMP)
     learner.close()
     learner, samples = _learner(precision, device, seed, minibatches=1, epochs=1, scale=1.0)
     _update(learner, samples, WARM_UP, learning_rate=100.0, entropy_coefficient=1.0)
