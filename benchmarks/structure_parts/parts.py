@@ -1,7 +1,7 @@
 """The core and its parts: which file belongs to which, and what one imports of another.
 
 A part is a game, the language models, the games of other packages, the trainer of SB3, or the analysis of runs. The
-core is the rest, and is to know none of them. The league (`curriculum/league/`) is in the core: PPO and GRPO meet the same one.
+core is the rest, and is to know none of them. The league (`curriculum/league/`) is in the core: PPO and GRPO meet it.
 """
 
 from __future__ import annotations

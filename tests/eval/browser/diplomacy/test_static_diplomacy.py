@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from sparring.eval import play
-from sparring.eval.browser.diplomacy import kernel_script
-from sparring.eval.browser.diplomacy import static_page
+from sparring.eval.browser.diplomacy import kernel_script, static_page
 from tests.eval.browser.browser import browser, dom_of, needs_chromium
 from tests.eval.browser.diplomacy.recorded import LAST_YEAR, network_rows, record
 
