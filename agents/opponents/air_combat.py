@@ -15,7 +15,6 @@ from gymnasium.spaces import Box, MultiDiscrete
 from sparring.agents.opponents import players
 from sparring.agents.opponents.python_policy import PythonPolicy
 from sparring.agents.opponents.snapshots import Frozen, frozen_players
-from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint
 from sparring.agents.policies.loaded_policy import LoadedPolicy, PolicySpaces
 from sparring.agents.policies.policy import Policy
@@ -73,19 +72,10 @@ def load_pilot(path: Path, device: str | torch.device, *, deterministic: bool = 
 def frozen_pilots(folder: Path, device: str | torch.device, *, deterministic: bool = True) -> list[Frozen[Pilot]]:
     """Return the policies of a run's folder by age; see `frozen_players`."""
 
-    def network_of(pilot: Pilot) -> ActorCritic:
-        assert isinstance(pilot.contestant, Policy)
-        return pilot.contestant.network
+    def build(network: Any, contract: Mapping[str, Any], name: str, path: Path) -> Pilot:
+        return Pilot(name, Policy(network, contract, name=name, deterministic=deterministic), path)
 
-    def with_network(pilot: Pilot, network: ActorCritic, path: Path) -> Pilot:
-        assert isinstance(pilot.contestant, Policy)
-        name = players.display_name(path)
-        return Pilot(name, Policy(network, pilot.contestant.contract, name=name, deterministic=deterministic), path)
-
-    def opened(path: Path) -> Pilot:
-        return load_pilot(path, device, deterministic=deterministic)
-
-    return frozen_players(folder, device, opened, network_of, with_network)
+    return frozen_players(folder, device, partial(load_pilot, device=device, deterministic=deterministic), build)
 
 
 def trained_matches(training: Mapping[str, Any]) -> tuple[str, str]:
