@@ -79,7 +79,7 @@ class SeatView(Protocol):
     def show(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Return the transformed observations [..., D], and the side [...] for `back`."""
 
-    def reader(self, obs: Tensor, rows: Tensor, shown: Tensor, side: Tensor) -> Callable[[], object]:
+    def reader(self, obs: Tensor, rows: Tensor, out: Tensor, side: Tensor) -> Callable[[], object]:
         """Return a function that writes rows [N] of obs [R, D], as `show` gives them, to shown [N, D] and side [N]."""
 
     def back(self, actions: Tensor, side: Tensor) -> Tensor:

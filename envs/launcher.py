@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import fields
 from functools import cache, partial
 from itertools import pairwise
 from numbers import Integral, Real
-from threading import Thread
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -28,7 +27,7 @@ import torch
 import warp as wp
 
 from sparring.configs.core.allowed import complaint, inside
-from sparring.configs.core.device import usable_cores
+from sparring.configs.core.device import in_daemon_thread, usable_cores
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.tensor_file import check_tensor, check_tensors
 from sparring.envs.batched import ACTIONS
@@ -82,7 +81,8 @@ class Launcher:
     def load(self, module: ModuleType) -> None:
         """Compile a module's kernels now, before worker threads could compile them a second time."""
         with _keeping_kernels():
-            _interruptibly(partial(wp.load_module, module, device=self.wp_device))
+            # A compiler takes minutes, in which Python would not hear Ctrl-C.
+            in_daemon_thread(partial(wp.load_module, module, device=self.wp_device))
 
     def run(self, kernel: Any, inputs: list[Any]) -> None:
         """Launch a kernel over all rows."""
@@ -100,17 +100,13 @@ class Launcher:
     def launch(self, commands: list[Any]) -> None:
         """Run recorded launches, on a GPU in torch's current stream; on a CPU this thread runs the first range."""
         if self._workers is None:
-            with self.stream():
+            with stream_of(self.device):
                 commands[0].launch()
             return
         futures = [self._workers.submit(command.launch) for command in commands[1:]]
         commands[0].launch()
         for other in futures:
             other.result()
-
-    def stream(self) -> AbstractContextManager[Any]:
-        """Return `stream_of` this device."""
-        return stream_of(self.device)
 
     def close(self) -> None:
         """Stop the worker threads."""
@@ -139,23 +135,6 @@ def _keeping_kernels() -> Iterator[None]:
             f"{error.filename or wp.config.kernel_cache_dir}: {error.strerror}; compiled kernels are kept there: free "
             "some space, or set WARP_CACHE_PATH to a folder that can be written to"
         ) from error
-
-
-def _interruptibly(call: Callable[[], object]) -> None:
-    """Call in another thread while this one waits: a compiler takes minutes, in which Python would hear no Ctrl-C."""
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            call()
-        except BaseException as error:  # raised where it is waited for
-            errors.append(error)
-
-    thread = Thread(target=run, daemon=True)  # left behind on Ctrl-C
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
 
 
 @cache
@@ -228,7 +207,7 @@ class WarpMatches(Copyable):
             check_counts(seed=seed)
             self._settings.seed = seed
             self._recorded = []  # The seed is part of the recorded step.
-            with self._launcher.stream():
+            with stream_of(self.device):
                 for name in self._drawn_on:
                     getattr(self._world, name).zero_()
         self.invalid_actions.zero_()
@@ -272,7 +251,7 @@ class WarpMatches(Copyable):
 
     def snapshot(self) -> dict[str, np.ndarray]:
         """Return host copies of the state, as structured arrays of the types in the kernels' `state.py`."""
-        with self._launcher.stream():
+        with stream_of(self.device):
             return {name: np.array(getattr(self._world, name).numpy()) for name in self._kept}
 
     def state_dict(self) -> dict[str, Any]:
@@ -302,7 +281,7 @@ class WarpMatches(Copyable):
             part: {name: getattr(getattr(self, part), name) for name in kind.vars}
             for part, kind in self._values.items()
         }
-        with self._launcher.stream():
+        with stream_of(self.device):
             arrays = {
                 part: {name: np.array(getattr(getattr(self, part), name).numpy()) for name in names}
                 for part, names in self._arrays.items()
@@ -318,7 +297,7 @@ class WarpMatches(Copyable):
             for name, value in values[part].items():
                 setattr(getattr(self, part), name, value)
         super().__setstate__(state)
-        with self._launcher.stream():
+        with stream_of(self.device):
             for part, rows in arrays.items():
                 for name, row in rows.items():
                     target = getattr(getattr(self, part), name)
@@ -332,7 +311,7 @@ class WarpMatches(Copyable):
     def _set(self, name: str, values: np.ndarray) -> None:
         """Copy host rows into one of the state's arrays, in order with torch's work."""
         array = getattr(self._world, name)
-        with self._launcher.stream():
+        with stream_of(self.device):
             wp.copy(array, wp.array(values, dtype=self._structs[name], device=self._launcher.wp_device))
 
     def _begin_marked(self) -> None:

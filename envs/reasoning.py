@@ -2,7 +2,7 @@
 
 Models write their reasoning between marks of their own (`without_reasoning`) or under headings (`headed_answer`). Both
 kinds are tables, `FRAMES` and `HEADINGS`. The rule for marks that are in no table belongs to the game, which alone
-knows an answer when it reads one: where answers differ with unread text between them, the last counts.
+knows an answer when it reads one. Where answers differ with unread text between them, the last counts.
 
 Sources: the reasoning parsers of vLLM and SGLang, and the chat templates of the models.
 """
@@ -90,7 +90,7 @@ class _Mark:
     ends: bool
     answer: bool
     prompted: bool
-    place: tuple[int, int]
+    span: tuple[int, int]
 
 
 def without_reasoning(text: str, holds: Holds | None = None) -> tuple[str, bool]:
@@ -120,16 +120,17 @@ def without_reasoning(text: str, holds: Holds | None = None) -> tuple[str, bool]
 def _outside(text: str) -> tuple[list[str], list[str], bool]:
     """Return the texts marked as answers, those outside of all frames, and whether reasoning does not end."""
     marks = _marks(text)
-    last_end = max((mark.place[0] for mark in marks if mark.ends and not mark.answer), default=-1)
+    last_end = max((mark.span[0] for mark in marks if mark.ends and not mark.answer), default=-1)
     answers: list[str] = []
     outside: list[str] = []
     inside: list[str] = []  # frames of reasoning, the outermost first
     into, start = outside, 0
     for mark in marks:
-        begin, end = mark.place
+        begin, end = mark.span
         if mark.answer:
             # Reasoning may speak of the answer's tags; where it does not end, a tag that begins a line ends it.
-            if inside and (mark.ends or begin < last_end or not _begins_line(text, begin)):
+            begins_line = text[max(0, begin - 9) : begin].rstrip(" ")[-1:] in ("\n", "")
+            if inside and (mark.ends or begin < last_end or not begins_line):
                 continue
             if not inside:
                 (answers if mark.ends else into).append(text[start:begin])
@@ -147,10 +148,6 @@ def _outside(text: str) -> tuple[list[str], list[str], bool]:
     if not inside:
         into.append(text[start:])
     return answers, outside, bool(inside)
-
-
-def _begins_line(text: str, start: int) -> bool:
-    return text[max(0, start - 9) : start].rstrip(" ")[-1:] in ("\n", "")
 
 
 def _marks(text: str) -> list[_Mark]:

@@ -26,7 +26,11 @@ class RenderWindow:
         self.title, self.fps = title, fps
         self.closed = False
         """True once the window was closed, by its user or by `close`."""
-        self._pygame = _import_pygame()
+        os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+        try:
+            self._pygame: Any = import_module("pygame")
+        except ImportError as error:
+            raise DependencyNotInstalled(HINT) from error
         self._screen: Any = None
         self._clock: Any = None
 
@@ -72,11 +76,3 @@ class RenderWindow:
             raise InputError(f'render_mode="human": no window can be opened ({error}); {hint}') from error
         pygame.display.set_caption(self.title)
         self._clock = pygame.time.Clock()
-
-
-def _import_pygame() -> Any:
-    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-    try:
-        return import_module("pygame")
-    except ImportError as error:
-        raise DependencyNotInstalled(HINT) from error

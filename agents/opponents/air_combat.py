@@ -73,19 +73,10 @@ def load_pilot(path: Path, device: str | torch.device, *, deterministic: bool = 
 def frozen_pilots(folder: Path, device: str | torch.device, *, deterministic: bool = True) -> list[Frozen[Pilot]]:
     """Return the policies of a run's folder by age; see `frozen_players`."""
 
-    def network_of(pilot: Pilot) -> PolicyNetwork:
-        assert isinstance(pilot.contestant, Policy)
-        return pilot.contestant.network
+    def build(network: PolicyNetwork, contract: Mapping[str, Any], name: str, path: Path) -> Pilot:
+        return Pilot(name, Policy(network, contract, name=name, deterministic=deterministic), path)
 
-    def with_network(pilot: Pilot, network: PolicyNetwork, path: Path) -> Pilot:
-        assert isinstance(pilot.contestant, Policy)
-        name = players.display_name(path)
-        return Pilot(name, Policy(network, pilot.contestant.contract, name=name, deterministic=deterministic), path)
-
-    def opened(path: Path) -> Pilot:
-        return load_pilot(path, device, deterministic=deterministic)
-
-    return frozen_players(folder, device, opened, network_of, with_network)
+    return frozen_players(folder, device, partial(load_pilot, device=device, deterministic=deterministic), build)
 
 
 def trained_matches(training: Mapping[str, Any]) -> tuple[str, str]:

@@ -220,8 +220,8 @@ def not_found(text: str, game: Game | None, checkpoints: Path, siblings: Sequenc
     if not runs + named:
         return f"no checkpoint {text!r} and none under {checkpoints}; {start}"
     if text == FINAL and not runs:
-        nowhere = f"no run in {checkpoints} has saved one"
-        return f"no checkpoint {text!r}: {nowhere}; {start} or choose from {', '.join(named)}"
+        hint = f"no run in {checkpoints} has saved one; {start}"
+        return f"no checkpoint {text!r}: {hint} or choose from {', '.join(named)}"
     names = [FINAL, *runs, *named] if runs else named
     return f"no checkpoint {text!r}: give a path or {choices(text, names)}"
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -310,17 +311,11 @@ def load_seat_policy(
 def frozen_seats(folder: Path, device: str | torch.device, *, deterministic: bool = True) -> list[Frozen[NetworkSeats]]:
     """Return the policies of a run's folder by age; see `frozen_players`."""
 
-    def with_network(player: NetworkSeats, network: PolicyNetwork, path: Path) -> NetworkSeats:
-        name = players.display_name(path)
-        return NetworkSeats(network, player.contract, name=name, deterministic=deterministic, path=path)
+    def build(network: PolicyNetwork, contract: Mapping[str, Any], name: str, path: Path) -> NetworkSeats:
+        return NetworkSeats(network, contract, name=name, deterministic=deterministic, path=path)
 
-    return frozen_players(
-        folder,
-        device,
-        lambda path: load_seat_policy(path, None, device, deterministic=deterministic),
-        lambda player: player.network,
-        with_network,
-    )
+    opened = partial(load_seat_policy, device=device, deterministic=deterministic)
+    return frozen_players(folder, device, opened, build)
 
 
 def check_contract(name: str, contract: Mapping[str, Any], needed: Mapping[str, Any]) -> None:

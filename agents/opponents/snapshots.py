@@ -1,13 +1,13 @@
 """Saved policies of a run, by age, as players: its checkpoints and the snapshots in its pool.
 
-A pool snapshot has weights and a network shape but no contract: it plays under the contract of the run's newest
+A pool snapshot has weights and a network shape but no contract. It plays under the contract of the run's newest
 checkpoint, which has the same network and the same game. `frozen_policies` (dogfight) and `frozen_seats` (games of
 other packages) call this with players of their kind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import torch
 
+from sparring.agents.opponents.players import display_name
 from sparring.agents.policies.checkpoint import CheckpointError
 from sparring.agents.policies.networks import build_network, load_snapshot
 from sparring.agents.run.folder import FINAL
@@ -25,7 +26,7 @@ POOL = "pool"
 
 
 P = TypeVar("P")
-"""Player from a file: its `path`, and `training`, the summary of its training."""
+"""Player from a file: `path`, `training`, its summary, and `network` and `contract`, its own or its `contestant`'s."""
 
 
 @dataclass(frozen=True)
@@ -40,29 +41,29 @@ def frozen_players(
     folder: Path,
     device: str | torch.device,
     open_file: Callable[[Path], P],
-    network_of: Callable[[P], Any],
-    with_network: Callable[[P, Any, Path], P],
+    build: Callable[[Any, Mapping[str, Any], str, Path], P],
 ) -> list[Frozen[P]]:
     """Return all saved policies in the run's folder (from `find_run`), oldest first, one per number of steps.
 
-    `with_network` returns a player like the given one with the network of a snapshot, in eval mode on `device`, and its
+    `build` makes a player from the network of a snapshot, in eval mode on `device`, the contract, its name and its
     path. Of several files with the same number of steps, final.pt has priority, then a checkpoint, then the pool's
     snapshot. Raises `CheckpointError` for a damaged checkpoint and `PoolError` for a damaged pool.
     """
     files = sorted(folder.glob("*.pt"), key=lambda path: (path.name == FINAL, path.name))
     checkpoints = {_age(player, "env_steps"): player for player in map(open_file, files)}
     newest = max(checkpoints)
-    shape, player = network_of(checkpoints[newest]).shape, checkpoints[newest]
+    player: Any = checkpoints[newest]
+    policy = getattr(player, "contestant", player)
     snapshots: dict[int, P] = {}
     if (folder / POOL / INDEX).is_file():
-        pool = Pool(folder / POOL, capacity=1, shape=shape)  # Nothing is added, so nothing is evicted.
+        pool = Pool(folder / POOL, capacity=1, shape=policy.network.shape)  # Nothing is added, so nothing is evicted.
         steps_per_update = newest // max(_age(player, "update"), 1)  # A snapshot of update u was taken before u.
         for snapshot in pool.snapshots:
-            network = build_network(shape)
+            network, path = build_network(policy.network.shape), pool.path(snapshot.name)
             network.load_state_dict(load_snapshot(pool, snapshot.name, device))
-            entrant = with_network(player, network.to(device).eval(), pool.path(snapshot.name))
+            entrant = build(network.to(device).eval(), policy.contract, display_name(path), path)
             snapshots[snapshot.update * steps_per_update] = entrant
-    return [Frozen(age, one) for age, one in sorted((snapshots | checkpoints).items())]
+    return [Frozen(age, frozen) for age, frozen in sorted((snapshots | checkpoints).items())]
 
 
 def thin(policies: Sequence[Frozen[P]], most: int) -> list[Frozen[P]]:

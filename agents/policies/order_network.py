@@ -327,7 +327,7 @@ def remaining_sums(log_probs: Tensor, exact: Tensor) -> Tensor:
     """Return the logarithms [B, U + 1, U + 1] of the sums over all legal adjustments of the units from u on.
 
     Entry (u, r) sums the products of their probabilities exp(`log_probs`) [B, U, K], as if units chose apart, where r
-    choices other than 0 are left to make: exactly so many if `exact` [B], else at most.
+    choices other than 0 are left to make. They are exactly r if `exact` [B], else at most r.
     """
     count = log_probs.shape[1]
     rest, act = log_probs[..., :1], log_probs[..., 1:].logsumexp(-1, keepdim=True)

@@ -12,8 +12,11 @@ import os
 import platform
 import signal
 import sys
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import ConfigError
@@ -30,6 +33,20 @@ def usable_cores() -> int:
     """Count the cores this process may use; all cores where the system gives no number (macOS)."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def in_daemon_thread(call: Callable[[], Any]) -> Any:
+    """Return `call()`, run in a daemon thread while this one waits, which Ctrl-C interrupts."""
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:  # raised by `result`
+            future.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    return future.result()
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,11 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 IN_REPOSITORY = (Path(__file__).resolve().parents[2] / "pyproject.toml").is_file()
 SCRIPT = re.compile(r"(?<![\w./-])(?:python )?(?:train|eval/(\w+))\.py\b")
@@ -115,6 +116,14 @@ def choices(name: object, known: Iterable[str], *, near: str | None = None) -> s
     if len(names) <= MOST_NAMES:
         return f"choose from {listed(names)}{hint}"
     return f"{hint} choose from {listed(names)}".removeprefix("; ").strip()
+
+
+def reset_option(options: Mapping[str, Any] | None, name: str) -> Any:
+    """Return option `name` of an environment's reset, or None; refuse misspellings of it and ignore other keys."""
+    for key in map(str, options or {}):
+        if (len(key) > 1 and name.startswith(key)) or nearest(key, [name], likeness=0.7):
+            choose("reset option", key, [name])
+    return (options or {}).get(name)
 
 
 def choose(kind: str, name: str, among: Iterable[str]) -> str:

@@ -32,7 +32,7 @@ from sparring.envs.air_combat.kernels.gun import Round
 from sparring.envs.air_combat.kernels.state import AirClock, CombatSettings, CombatWeights, Plane
 from sparring.envs.air_combat.kernels.step import AirResults, AirWorld, observe_kernel, restart_kernel, step_kernel
 from sparring.envs.air_combat.kernels.tables import load_tables
-from sparring.envs.launcher import Launcher, WarpMatches, check_counts, check_number, reward_weights
+from sparring.envs.launcher import Launcher, WarpMatches, check_counts, check_number, reward_weights, stream_of
 
 _STRUCTS: dict[str, Any] = {
     "planes": Plane, "rounds": Round, "clock": AirClock, "stores": Stores, "missiles": Missile, "flares": Flare,
@@ -220,7 +220,7 @@ class AirCombatBatch(WarpMatches):
             self._carried += ("ranges",)
         self._kept = tuple(shapes)
         self._arrays = {"_world": (*shapes, *scratch)}
-        with self._launcher.stream():
+        with stream_of(self.device):
             self._world.tables = load_tables(device)
             for name, shape in (shapes | scratch).items():
                 setattr(self._world, name, wp.zeros(shape, dtype=(_STRUCTS | _SCRATCH)[name], device=device))
@@ -268,7 +268,7 @@ def _clamp(plane: Any) -> bool:
     speed = float(np.linalg.norm(velocity))
     sound = np.sqrt(1.4 * 287.053 * (288.15 - 0.0065 * min(allowed, 11_000.0)))  # m/s, in the standard atmosphere
     slowest, fastest = (mach * sound for mach in f16.MACH_LIMITS)
-    wanted = min(max(speed, slowest), fastest)
+    clamped = min(max(speed, slowest), fastest)
     direction = velocity / speed if speed > 1e-3 else plane["nose"].astype(float)
     nose, up = plane["nose"].astype(float), plane["up"].astype(float)
     alpha = np.degrees(np.arctan2(-direction @ up, direction @ nose))
@@ -276,9 +276,9 @@ def _clamp(plane: Any) -> bool:
     turned = not (f16.ALPHA_LIMITS[0] <= alpha <= f16.ALPHA_LIMITS[1] and abs(beta) <= f16.BETA_LIMIT)
     if turned:
         _align(plane, direction, up)
-    if height == allowed and speed == wanted and not turned:
+    if height == allowed and speed == clamped and not turned:
         return False
-    plane["pos"][2], plane["vel"] = -allowed, direction * wanted
+    plane["pos"][2], plane["vel"] = -allowed, direction * clamped
     return True
 
 

@@ -51,11 +51,11 @@ class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
         if render_mode not in (None, *RENDER_MODES):
             raise InputError(f"render_mode={render_mode}: must be None or acmi, the text of a Tacview file")
         pilot = rules.bot_id(opponent) if opponent else rules.ACTIONS
-        known = {entry.name for entry in fields(rules.CombatOptions)}
+        names = {entry.name for entry in fields(rules.CombatOptions)}
         for name in options:
-            choose("option", name, (*known, *MATCH_OPTIONS))
-        chosen = rules.CombatOptions(**{name: value for name, value in options.items() if name in known})
-        plain = {name: value for name, value in options.items() if name not in known}
+            choose("option", name, (*names, *MATCH_OPTIONS))
+        chosen = rules.CombatOptions(**{name: value for name, value in options.items() if name in names})
+        plain = {name: value for name, value in options.items() if name not in names}
         self._batch = AirCombatBatch(1, threads=1, options=chosen, **plain)
         size, seats = chosen.team_size, self._batch.seats
         self._batch.assign(torch.tensor([[rules.ACTIONS] * size + [pilot] * size]))
@@ -84,7 +84,7 @@ class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, np.ndarray], dict[str, dict[str, Any]]]:
-        """Start a new match; a seed decides this match and all later ones. There are no `options`."""
+        """Start a new match; a seed decides this match and all later ones. `options` is ignored."""
         if seed is not None:
             self._random = np.random.default_rng(seed)
         self._batch.reset(int(self._random.integers(2**31)))
@@ -136,9 +136,9 @@ class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
     def _rows(self, obs: torch.Tensor) -> dict[str, np.ndarray]:
         return {agent: obs[0, self._seat(agent)].numpy().copy() for agent in self.agents}
 
-    def _checked(self, agent: str, given: np.ndarray) -> np.ndarray:
+    def _checked(self, agent: str, values: np.ndarray) -> np.ndarray:
         """Return an agent's action, float32 [A]; raises `ValueError` for another shape and for numbers out of range."""
-        action, space = np.asarray(given, dtype=np.float32), self.action_spaces[agent]
+        action, space = np.asarray(values, dtype=np.float32), self.action_spaces[agent]
         if isinstance(space, MultiDiscrete):
             fits = action.shape == space.shape and bool((action == np.clip(np.rint(action), 0, space.nvec - 1)).all())
             numbers = f"choices of {space.nvec.tolist()}"

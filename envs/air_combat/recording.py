@@ -1,7 +1,7 @@
 """Recorded matches of `AirCombatBatch`: samples of the state once a step, what flew from the aircraft, and the result.
 
 A recorder reads the batch's state after every step and needs nothing of the kernels. The state at the very end of a
-match is gone by then, the next match is on: its last sample is the one before, moved on by at most one step.
+match is gone by then, since the next match is on. Its last sample is the one before, moved on by at most one step.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ class AirRecorder:
         self._model, self._gun = batch.model, batch.gun
         self._carried = (batch.options.missiles, batch.options.flares)
         state = batch.snapshot()
-        for place, row in enumerate(self._rows):
-            row.add(state, place)
+        for index, row in enumerate(self._rows):
+            row.add(state, index)
 
     @property
     def done(self) -> bool:
@@ -114,13 +114,13 @@ class AirRecorder:
         if self.done:
             return
         state = batch.snapshot()
-        for place, row in enumerate(self._rows):
+        for index, row in enumerate(self._rows):
             if row.outcome >= 0:
                 continue
-            if (outcome := int(batch.outcome[place])) >= 0:
-                row.finish(outcome, int(batch.length[place]), batch.final_hp[place].cpu().numpy())
+            if (outcome := int(batch.outcome[index])) >= 0:
+                row.finish(outcome, int(batch.length[index]), batch.final_hp[index].cpu().numpy())
             else:
-                row.add(state, place)
+                row.add(state, index)
 
     def recordings(
         self, names: Sequence[str], *, title: str = "", notes: str = "", unfinished: bool = False
@@ -131,17 +131,17 @@ class AirRecorder:
         """
         if not self.done and not unfinished:
             raise ValueError("a recorded match has not ended: play on until every match has a result")
-        told = []
+        recordings = []
         for row in self._rows:
             if len(names) != len(row.samples[0]):
                 raise ValueError(f"names={list(names)}: give one for each of {len(row.samples[0])} aircraft")
             ticks, planes = np.array(row.ticks), np.stack(row.samples)
-            made = AirRecording(
+            recording = AirRecording(
                 tuple(names), self._model, self._gun, ticks, planes, tuple(row.ended_bursts), row.outcome
             )
             releases, named = row.releases(), title or " vs ".join(names)
-            told.append(replace(made, title=named, notes=notes, releases=releases, carried=self._carried))
-        return told
+            recordings.append(replace(recording, title=named, notes=notes, releases=releases, carried=self._carried))
+        return recordings
 
 
 class FirstGame:
@@ -178,15 +178,15 @@ class _Row:
     """Those that have ended."""
     _seats: dict[tuple[str, int], int] = field(default_factory=dict)
 
-    def add(self, state: dict[str, np.ndarray], place: int) -> None:
-        """Add a sample of match `place` of a snapshot."""
-        tick, planes = int(state["clock"]["tick"][place]), state["planes"][place]
-        self._add_bursts(tick, state["rounds"][place])
+    def add(self, state: dict[str, np.ndarray], index: int) -> None:
+        """Add a sample of match `index` of a snapshot."""
+        tick, planes = int(state["clock"]["tick"][index]), state["planes"][index]
+        self._add_bursts(tick, state["rounds"][index])
         self.ticks.append(tick)
         self.samples.append(planes[list(_KEPT)].copy())
         for name, kind in _STORES.items():
             if name in state:
-                self._add_stores(tick, kind, state[name][place])
+                self._add_stores(tick, kind, state[name][index])
 
     def finish(self, outcome: int, length: int, hp: np.ndarray) -> None:
         """Add the sample of the end: the last one moved on with its velocity and acceleration."""
@@ -210,7 +210,7 @@ class _Row:
     def releases(self) -> tuple[Release, ...]:
         """Return missiles and flares, those in the air included."""
         flying = [self._release(key) for key in self._tracks]
-        return tuple(sorted([*self._releases, *flying], key=lambda one: int(one.ticks[0])))
+        return tuple(sorted([*self._releases, *flying], key=lambda track: int(track.ticks[0])))
 
     def _add_stores(self, tick: int, kind: str, slots: np.ndarray) -> None:
         """Follow missiles or flares by their slots: an age that does not grow with the ticks is another one."""
@@ -242,18 +242,18 @@ class _Row:
         """Return a missile with its end, where an aircraft of the other side lost hp next to it in the last step."""
         before, now = self.samples[-2:]
         seconds = (self.ticks[-1] - int(missile.ticks[-1])) * rules.DT
-        place, vel = missile.path[-1, :3], missile.path[-1, 3:]
+        point, vel = missile.path[-1, :3], missile.path[-1, 3:]
         nearest, ended = _NEAR_HIT, missile
         for seat in np.flatnonzero(now["hp"] < before["hp"]):
             if (2 * seat < len(now)) == (2 * missile.seat < len(now)):
                 continue
-            gap = before["pos"][seat] - place
+            gap = before["pos"][seat] - point
             relative = (now["pos"][seat] - before["pos"][seat]) / seconds - vel
             moment = float(np.clip(-(gap @ relative) / max(float(relative @ relative), 1e-6), 0.0, seconds))
             distance = float(np.linalg.norm(gap + relative * moment))
             if distance < nearest:
                 nearest, passed = distance, max(round(moment / rules.DT), 1)
-                end = np.concatenate([place + vel * (passed * rules.DT), vel]).astype(np.float32)
+                end = np.concatenate([point + vel * (passed * rules.DT), vel]).astype(np.float32)
                 ended = replace(
                     missile,
                     ticks=np.append(missile.ticks, missile.ticks[-1] + passed),

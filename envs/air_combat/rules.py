@@ -248,7 +248,7 @@ class CombatOptions:
     @property
     def observation(self) -> tuple[str, ...]:
         """Names of the columns of an observation."""
-        others = tuple(
+        columns = tuple(
             f"{who}_{index}_{name}"
             for who in ("mate", "foe")
             for index in range(1, self.team_size)
@@ -256,7 +256,7 @@ class CombatOptions:
         )
         radar = OBSERVATION_RADAR if self.radar else ()
         physics = OBSERVATION_PHYSICS if self.randomization != "none" and self.observe_physics else ()
-        return OBSERVATION + (OBSERVATION_ARMED if self.armed else ()) + radar + others + physics
+        return OBSERVATION + (OBSERVATION_ARMED if self.armed else ()) + radar + columns + physics
 
     @property
     def choices(self) -> tuple[int, ...]:

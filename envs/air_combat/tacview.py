@@ -139,8 +139,8 @@ def _heading(row: np.ndarray) -> str:
 
 def _place(pos: Any, *angles: float) -> str:
     north, east, down = (float(part) for part in pos)
-    place = f"{east / METRES_PER_DEGREE:.7f}|{north / METRES_PER_DEGREE:.7f}|{-down:.2f}"
-    return f"T={place}|" + "|".join(f"{round(float(angle), 2) + 0.0:.2f}" for angle in angles)  # no -0.00
+    coordinates = f"{east / METRES_PER_DEGREE:.7f}|{north / METRES_PER_DEGREE:.7f}|{-down:.2f}"
+    return f"T={coordinates}|" + "|".join(f"{round(float(angle), 2) + 0.0:.2f}" for angle in angles)  # no -0.00
 
 
 def _escaped(text: str) -> str:

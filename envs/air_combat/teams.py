@@ -1,7 +1,7 @@
 """Matches of teams as duels, one for each aircraft of a side, so that one policy learns to fly all of its side.
 
 A batch of M matches with T aircraft a side becomes N = M T lanes of two seats. Lanes come in sets of 2 T that stand for
-two matches: in lane j of a set, seat 0 is aircraft j // 2 of side 0 and seat 1 that of side 1, in match j % 2 of the
+two matches. In lane j of a set, seat 0 is aircraft j // 2 of side 0 and seat 1 that of side 1, in match j % 2 of the
 set. A learner that has seat i % 2 of lane i thus has all aircraft of a side, each side in one match of a set. Results
 are those of the side; the lane of an aircraft that is lost goes on with zeros to the end of the match.
 """
@@ -87,15 +87,15 @@ class AirTeams:
     def assign(self, bots: torch.Tensor | None, restart: torch.Tensor | None = None) -> None:
         """Set the pilots of all lanes [N, 2], and restart the matches of the lanes in `restart` [N]."""
         batch = self.matches
-        given, again = None, None
+        pilots, restarted = None, None
         if bots is not None:
-            given = torch.empty(batch.bots.numel(), dtype=torch.int32)
-            given[self._rows.cpu()] = bots.flatten().int().cpu()
-            given = given.view(batch.bots.shape)
+            pilots = torch.empty(batch.bots.numel(), dtype=torch.int32)
+            pilots[self._rows.cpu()] = bots.flatten().int().cpu()
+            pilots = pilots.view(batch.bots.shape)
         if restart is not None:
-            again = torch.zeros(batch.num_envs, dtype=torch.bool, device=self.device)
-            again[self._match[restart]] = True
-        batch.assign(given, again)
+            restarted = torch.zeros(batch.num_envs, dtype=torch.bool, device=self.device)
+            restarted[self._match[restart]] = True
+        batch.assign(pilots, restarted)
         self._observe()
 
     def state_dict(self) -> dict[str, Any]:

@@ -9,8 +9,8 @@ score, its number of centres squared over the sum of all powers' (the value of a
 S = 7 powers, D the size of the flat observation, A = 17 choices.
 
 With `all_phases` open seats decide retreats and adjustments too (`orders/phase_choices.py`). A step then takes each
-game to the next phase in which an open seat has an order to give, so that games of one batch are in different phases,
-and its reward is what was earned on the way there. No step is without a decision.
+game to the next phase in which an open seat has an order to give, so games of one batch are in different phases. Its
+reward is what was earned on the way there. No step is without a decision.
 """
 
 from __future__ import annotations

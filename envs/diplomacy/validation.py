@@ -5,16 +5,14 @@ Positions are checked in `positions.py`, orders as text in `notation.py` and `su
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from operator import index
 from typing import Any
 
 import numpy as np
 
-from sparring.configs.core.errors import InputError, choose, nearest
+from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.board import codes
-
-RESET_OPTIONS = ("position",)
 
 
 def check_whole(name: str, value: Any, low: int, high: int) -> int:
@@ -35,16 +33,6 @@ def check_players(players: np.ndarray) -> None:
     for game, power in np.argwhere((players < codes.ACTIONS) | (players >= len(codes.BOTS)))[:1].tolist():
         bots = ", ".join(f"{number} {name}" for number, name in enumerate(codes.BOTS))
         raise InputError(f"players[{game}, {power}]={players[game, power]}: choose from {codes.ACTIONS} none, {bots}")
-
-
-def reset_position(options: Mapping[str, Any] | None) -> Any:
-    """Return `position` of the options of a reset, None if absent; raises for a misspelling, ignores other keys."""
-    named = dict(options or {})
-    for name in named:
-        short = len(str(name)) > 1 and any(option.startswith(str(name)) for option in RESET_OPTIONS)
-        if short or nearest(str(name), RESET_OPTIONS, likeness=0.7):
-            choose("reset option", str(name), RESET_OPTIONS)
-    return named.get("position")
 
 
 def check_row(name: str, values: Sequence[int] | np.ndarray, length: int, low: int, high: int) -> None:

@@ -20,7 +20,7 @@ from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.config import RewardConfig, check_ranges
 from sparring.envs.dogfight.kernels import state as structs
 from sparring.envs.dogfight.kernels import step
-from sparring.envs.launcher import Launcher, WarpMatches, check_counts, check_number, reward_weights
+from sparring.envs.launcher import Launcher, WarpMatches, check_counts, check_number, reward_weights, stream_of
 
 ACTION_SIZE = 3
 
@@ -236,7 +236,7 @@ class DogfightBatch(WarpMatches):
         self._kept = tuple(name for name, shape in shapes.items() if shape[0])
         self._ends = step.MatchEnds()
         self._arrays = {"_world": tuple(_STRUCTS), "_ends": (*_SHOWN, "older_frames")}
-        with self._launcher.stream():
+        with stream_of(self.device):
             for name, shape in shapes.items():
                 setattr(self._world, name, wp.zeros(shape, dtype=_STRUCTS[name], device=device))
             for name in _SHOWN:
@@ -254,7 +254,7 @@ class DogfightBatch(WarpMatches):
         self._wp_restart = wp.from_torch(self._restart)
 
     def _play(self) -> None:
-        """Run a step; on a GPU replay the captured one on torch's current stream, capturing it when there is none."""
+        """Run a step; on a GPU replay the captured one on torch's current stream, capturing it first if needed."""
         inputs = [self._world, self._results, self._ends, self._wp_actions, self._weights, self._settings]
         if self.device.type != "cuda":
             self._recorded = self._recorded or self._launcher.record(step.step_kernel, inputs)

@@ -104,8 +104,8 @@ def check_ranges(ranges: np.ndarray) -> None:
 
 
 def _check_range(parameter: rules.Parameter, low: float, high: float) -> None:
-    said = f"range of {parameter.name} is {low:g}..{high:g}"
+    allowed = f"range of {parameter.name} is {low:g}..{high:g}"
     if not (np.isfinite(low) and np.isfinite(high) and low <= high):
-        raise ConfigError(f"{said}: both must be finite, low <= high")
+        raise ConfigError(f"{allowed}: both must be finite, low <= high")
     if parameter.integer and not (low.is_integer() and high.is_integer() and low >= 1):
-        raise ConfigError(f"{said}: both must be whole numbers from 1 up")
+        raise ConfigError(f"{allowed}: both must be whole numbers from 1 up")

@@ -34,21 +34,21 @@ class Mirror:
     def show(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Return observations with the opponent on the right, and side [...]: -1.0 where they were mirrored, else 1."""
         flat = obs.reshape(-1, obs.shape[-1]).contiguous()
-        shown, side = torch.empty_like(flat), flat.new_empty(len(flat))
+        out, side = torch.empty_like(flat), flat.new_empty(len(flat))
         if len(flat):
-            self.reader(flat, torch.arange(len(flat), device=flat.device), shown, side)()
-        return shown.view(obs.shape), side.view(obs.shape[:-1])
+            self.reader(flat, torch.arange(len(flat), device=flat.device), out, side)()
+        return out.view(obs.shape), side.view(obs.shape[:-1])
 
-    def reader(self, obs: Tensor, rows: Tensor, shown: Tensor, side: Tensor) -> Callable[[], None]:
+    def reader(self, obs: Tensor, rows: Tensor, out: Tensor, side: Tensor) -> Callable[[], None]:
         """Return a function that writes rows [N] of obs [R, D], as `show` gives them, to shown [N, D] and side [N]."""
         columns = (self.sign, self.bearing, self.bullet_x)
         inputs = [wp.from_torch(obs), wp.from_torch(rows), self.opponent_x, *map(wp.from_torch, columns)]
         launcher = Launcher(obs.device, len(rows), 1)
-        outputs = [wp.from_torch(shown), wp.from_torch(side)]
+        outputs = [wp.from_torch(out), wp.from_torch(side)]
         return partial(launcher.launch, launcher.record(mirroring.show_kernel, [*inputs, *outputs]))
 
     @staticmethod
     def back(actions: Tensor, side: Tensor) -> Tensor:
         """Return the actions [..., 3] in the original match for actions chosen on the output of `show`."""
-        turn, others = actions[..., :1], actions[..., 1:]
-        return torch.cat([turn * side.unsqueeze(-1), others], dim=-1)
+        turn, rest = actions[..., :1], actions[..., 1:]
+        return torch.cat([turn * side.unsqueeze(-1), rest], dim=-1)

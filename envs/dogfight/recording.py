@@ -57,11 +57,11 @@ class Recorder:
         self._places = batch.num_envs
         trace = batch.trace[: self.games].cpu().numpy()
         outcomes = batch.outcome[: self.games].tolist()
-        for place, outcome in enumerate(outcomes):
-            if self._outcomes[place] is None:
-                played = trace[place, :, TICK] >= 0
-                self._rows[place].append(trace[place, played])  # Mask indexing copies.
-                self._outcomes[place] = outcome if outcome >= 0 else None
+        for index, outcome in enumerate(outcomes):
+            if self._outcomes[index] is None:
+                played = trace[index, :, TICK] >= 0
+                self._rows[index].append(trace[index, played])  # Mask indexing copies.
+                self._outcomes[index] = outcome if outcome >= 0 else None
 
     def recordings(
         self, *, left: str, right: str, title: str = "", rules: str = "classic", regime: str = "default"
@@ -70,15 +70,15 @@ class Recorder:
 
         Seats are swapped in the second half of the batch. Raises `ValueError` if a match has not ended.
         """
-        return [self._recording(place, left, right, title, rules, regime) for place in range(self.games)]
+        return [self._recording(index, left, right, title, rules, regime) for index in range(self.games)]
 
-    def _recording(self, place: int, left: str, right: str, title: str, rules: str, regime: str) -> Recording:
-        outcome = self._outcomes[place]
+    def _recording(self, index: int, left: str, right: str, title: str, rules: str, regime: str) -> Recording:
+        outcome = self._outcomes[index]
         if outcome is None:
-            raise ValueError(f"recorded match {place} has not ended: play on until every match has a result")
-        if place >= (self._places + 1) // 2:
+            raise ValueError(f"recorded match {index} has not ended: play on until every match has a result")
+        if index >= (self._places + 1) // 2:
             left, right = right, left
-        rows = np.concatenate(self._rows[place])
+        rows = np.concatenate(self._rows[index])
         max_hp = int(rows[0, HP])  # No bullet can hit within the first tick.
         return Recording(title or f"{left} vs {right}", left, right, rules, regime, max_hp, rows, outcome)
 
@@ -109,8 +109,8 @@ def _fit(words: str, end: str) -> str:
     room = LONGEST_NAME - len(end)
     if len(words) <= room:
         return words + end
-    whole = re.match(rf".{{1,{room}}}(?=[-_ .])", words)
-    return (whole[0].rstrip("-_ .") if whole else words[: room - 1] + "…") + end
+    match = re.match(rf".{{1,{room}}}(?=[-_ .])", words)
+    return (match[0].rstrip("-_ .") if match else words[: room - 1] + "…") + end
 
 
 def _count(number: int) -> str:

@@ -160,10 +160,10 @@ class _FrameCanvas:
     def trail(self, points: np.ndarray, color: Color) -> None:
         """Draw positions [K, 2] as a line that fades toward the oldest; jumps across the open sides are left out."""
         for index, (start, end) in enumerate(pairwise(points)):
-            here, there = self.at(*start), self.at(*end)
-            if abs(there[0] - here[0]) < rules.HALF_WIDTH * self.unit:
+            start_pixel, end_pixel = self.at(*start), self.at(*end)
+            if abs(end_pixel[0] - start_pixel[0]) < rules.HALF_WIDTH * self.unit:
                 faded = _blend(SKY, color, 0.55 * (index + 1) / len(points))
-                self.pen.line([here, there], fill=faded, width=2 * _SUPERSAMPLE)
+                self.pen.line([start_pixel, end_pixel], fill=faded, width=2 * _SUPERSAMPLE)
 
     def bullet(self, bullet: BulletView) -> None:
         """Draw a bullet with a white core and a tail in the colour of its seat."""

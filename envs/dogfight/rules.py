@@ -201,9 +201,9 @@ class ArrayMirror:
         mirrored = obs[:, self.opponent_x] < 0.0
         bearing, x = obs[:, self.bearing], obs[:, self.bullet_x]
         # A bearing b, in units of pi, becomes 1 - b, or -1 - b if negative. A free slot (b = 0 and x = 0) stays 0.
-        whole = np.where((bearing == 0.0) & (x <= 0.0), 0.0, np.where(bearing < 0.0, -1.0, 1.0))
+        signs = np.where((bearing == 0.0) & (x <= 0.0), 0.0, np.where(bearing < 0.0, -1.0, 1.0))
         turned = obs * self.sign
-        turned[:, self.bearing] = whole - bearing
+        turned[:, self.bearing] = signs - bearing
         return np.where(mirrored[:, None], turned, obs), np.where(mirrored, -1.0, 1.0).astype(np.float32)
 
     @staticmethod

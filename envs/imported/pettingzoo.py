@@ -6,8 +6,8 @@ refused. An agent that has ended takes one more step, None, which removes it; th
 different times, and none returns.
 
 A mask of legal actions is in the observation or in the infos, each under `action_mask` (`envs/masks.py`). Infos need
-not hold one from the start: until a seat's first mask of a match all its actions are legal, and from then on each of
-its decisions needs one. A few random moves find out whether a game has masks at all.
+not hold one from the start. Until a seat's first mask of a match all its actions are legal; from then on each of its
+decisions needs one. A few random moves find out whether a game has masks at all.
 """
 
 from __future__ import annotations

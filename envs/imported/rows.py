@@ -1,10 +1,10 @@
 """Rows of numbers for the seats of a game: observation, mask of legal actions and role, and actions read from a row.
 
 An observation row is `[features F][mask K, if masked][number of the role, if several]`, D columns. Features are
-flattened as in `envs/spaces.py`. Seats share a role, and so a policy, if they are named together, or by default if they
-have equal spaces and names that differ by a number only, such as adversary_0 and adversary_1. Roles may differ in what
-they observe and in the alternatives of their choices: features are padded by zeros, and the mask forbids alternatives
-that a role does not have.
+flattened as in `envs/spaces.py`. Seats share a role, and so a policy, if they are named together. By default they do if
+they have equal spaces and names that differ by a number only, such as adversary_0 and adversary_1. Roles may differ in
+what they observe and in the alternatives of their choices: features are padded by zeros, and the mask forbids
+alternatives that a role does not have.
 
 An action row has A columns: the index of each choice, or the numbers or switches of a Box or MultiBinary.
 """

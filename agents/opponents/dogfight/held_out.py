@@ -64,7 +64,8 @@ class SampledActions:
     """Draw turn, throttle and shoot uniformly, and again after a random time of up to four seconds.
 
     A draw is a hash of the seed, the row, the number of its match and the window of two seconds, and depends on nothing
-    else: the same evaluation repeats bit for bit, on every device. A match is new when the time left has grown.
+    else. The same evaluation therefore repeats bit for bit, on every device. A match is new when the time left has
+    grown.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
 """The one place where a name, a file or a Python object becomes a player of the dogfight.
 
-`open_player` takes what every interface takes: the name of a bot or a held-out opponent, a checkpoint (path, run or
-released name), an ONNX file, a Stable-Baselines3 zip, `module:Name`, a registered name, or an object with `act`. A
-policy of an old environment version, whose bots differed, plays in the current version only on request. Its entrant
+`open_player` takes what every interface takes. That is the name of a bot or a held-out opponent, a checkpoint (path,
+run or released name), an ONNX file, a Stable-Baselines3 zip, `module:Name`, a registered name, or an object with `act`.
+A policy of an old environment version, whose bots differed, plays in the current version only on request. Its entrant
 then has a note about it.
 """
 
@@ -104,21 +104,11 @@ def frozen_policies(
     Unless `old_version`, raises `OldVersionError` for a run of an old version of the environment.
     """
 
-    def opened(path: Path) -> Entrant:
-        return load_policy(path, device, deterministic=deterministic, old_version=old_version)
+    def build(network: PolicyNetwork, contract: Mapping[str, Any], name: str, path: Path) -> Entrant:
+        return Entrant(name, Policy(network, contract, name=name, deterministic=deterministic), path)
 
-    def with_network(entrant: Entrant, network: PolicyNetwork, path: Path) -> Entrant:
-        policy = Policy(
-            network, _policy(entrant).contract, name=players.display_name(path), deterministic=deterministic
-        )
-        return Entrant(policy.name, policy, path)
-
-    return frozen_players(folder, device, opened, lambda entrant: _policy(entrant).network, with_network)
-
-
-def _policy(entrant: Entrant) -> Policy:
-    assert isinstance(entrant.contestant, Policy)
-    return entrant.contestant
+    opened = partial(load_policy, device=device, deterministic=deterministic, old_version=old_version)
+    return frozen_players(folder, device, opened, build)
 
 
 def load_observing_policy(path: Path, device: str | torch.device, *, vecnormalize: Path | None = None) -> LoadedPolicy:

@@ -1,7 +1,7 @@
 """A planner: it knows the frozen policy of its opponent and the start, and searches for a match that it wins.
 
-For every start it draws K matches in a copy of the simulator, all starts and draws in one batch: one side samples its
-actions from the opponent's own policy, with the noise that it explored with, the other is the opponent as it will play.
+For every start it draws K matches in a copy of the simulator, all starts and draws in one batch. One side samples its
+actions from the opponent's own policy, with the noise that it explored with. The other is the opponent as it will play.
 Of the K the best is kept: a win before a draw before a loss, then by hp. Its actions are played in the real match
 without looking. The simulator repeats bit for bit, so against a deterministic policy the plan holds. It is fragile:
 against one that samples, or whose actions are disturbed, the opponent soon flies elsewhere.

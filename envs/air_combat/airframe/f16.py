@@ -4,8 +4,8 @@ Source: Stevens and Lewis, Aircraft Control and Simulation, appendix A, in its u
 inverse mass and C1 to C9 are rounded as in the book, whose check case and trims were computed with the rounded values.
 The tables are low-speed ones (below about Mach 0.6), from NASA Technical Paper 1538 (1979), which is in the public
 domain. The cells in which widespread copies differ from the book (rolling moment at alpha 15 to 25, CZ at 5 and 20,
-idle thrust at Mach 0.6, one of the rudder's) have the book's values: its check case holds only with these.
-Coefficients have no unit; angles are in degrees, heights in ft, thrust in lbf.
+idle thrust at Mach 0.6, one of the rudder's) have the book's values. Its check case holds only with these. Coefficients
+are dimensionless; angles are in degrees, heights in ft, thrust in lbf.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ HEIGHT_LIMITS = (0.0, 50_000.0)
 LEAST_SPEED = 60.0
 """Speed, ft/s, below which the aerodynamics are those at this speed: coefficients of rates divide by it."""
 WAVE_DRAG = ((0.85, 1.10), 0.025)
-"""Rise of the drag coefficient between two Mach numbers. The tables have none, being measured at low speed."""
+"""Rise of the drag coefficient between two Mach numbers. The tables, measured at low speed, lack it."""
 
 Row = tuple[float, ...]
 Table = tuple[Row, ...]

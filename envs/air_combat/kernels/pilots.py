@@ -1,6 +1,6 @@
 """Scripted pilots, by their ids in `rules.BOTS`. Each returns the command that an agent could give as an action.
 
-All steer through `steer`, which finds the load factor and the roll that turn the velocity towards a direction: the
+All steer through `steer`, which finds the load factor and the roll that turn the velocity towards a direction. The
 wanted acceleration k V angle, plus gravity's share, lies in the plane of lift after a roll.
 """
 
@@ -34,15 +34,15 @@ CONE_COS = wp.constant(rules.CONE_COS)
 
 
 @wp.func
-def steer(me: Plane, wanted: wp.vec3, most: float, throttle: float) -> Command:
-    """Return the command that turns the velocity towards `wanted` with a load factor of at most `most`."""
+def steer(me: Plane, direction: wp.vec3, most: float, throttle: float) -> Command:
+    """Return the command that turns the velocity towards `direction` with a load factor of at most `most`."""
     c = Command()
     c.throttle = throttle
     ahead = direction_of(me)
     right = wp.cross(ahead, me.up)
     lift = wp.cross(right, ahead)
-    cosine = wp.clamp(wp.dot(ahead, wanted), -1.0, 1.0)
-    side = wanted - ahead * cosine
+    cosine = wp.clamp(wp.dot(ahead, direction), -1.0, 1.0)
+    side = direction - ahead * cosine
     length = wp.length(side)
     if length < 1.0e-4:  # straight ahead, or straight behind: any side will do
         side = wp.where(cosine > 0.0, side, lift)
@@ -121,10 +121,10 @@ def track(me: Plane, v: View) -> wp.vec3:
 @wp.func
 def fly_dogfighter(me: Plane, v: View, lead: bool) -> Command:
     """Lead pursuit close in, pure pursuit far out; slow and not about to fire, it dives towards the opponent."""
-    wanted = v.bearing
+    aim = v.bearing
     if v.distance < 1500.0:
-        wanted = track(me, v)
-    c = steer(me, wanted, LOAD_MOST, 1.0)
+        aim = track(me, v)
+    c = steer(me, aim, LOAD_MOST, 1.0)
     if wp.length(me.vel) < SLOW and v.off_nose < 0.9:
         c = steer(me, level(v.bearing, -0.25), 4.0, 1.0)
     c.trigger = aimed(me, v, lead)
@@ -135,16 +135,16 @@ def fly_dogfighter(me: Plane, v: View, lead: bool) -> Command:
 def fly_ace(me: Plane, v: View, lead: bool) -> Command:
     """Hold the best turning speed; against an overshoot pull up out of the plane, far behind cut the corner low."""
     speed = wp.length(me.vel)
-    wanted = v.bearing
+    aim = v.bearing
     if v.distance < 1200.0:
-        wanted = track(me, v)
+        aim = track(me, v)
     if v.distance < 900.0 and v.closure > 60.0 and v.off_nose < 0.85 and v.off_tail > 0.0:
-        wanted = wp.normalize(v.bearing + wp.vec3(0.0, 0.0, -0.9))
+        aim = wp.normalize(v.bearing + wp.vec3(0.0, 0.0, -0.9))
     elif v.distance > 1200.0 and v.off_tail > 0.3 and v.off_nose > 0.5:
-        wanted = wp.normalize(v.bearing + wp.vec3(0.0, 0.0, 0.05))
+        aim = wp.normalize(v.bearing + wp.vec3(0.0, 0.0, 0.05))
     throttle = wp.where(speed > BEST_TURN + 25.0 and v.off_nose < 0.7, 0.5, 1.0)
     most = wp.where(speed < SLOW and v.off_nose < 0.9, 4.0, LOAD_MOST)
-    c = steer(me, wanted, most, throttle)
+    c = steer(me, aim, most, throttle)
     if speed < 120.0 and v.off_nose < 0.9:
         c = steer(me, level(v.bearing, -0.35), 3.0, 1.0)
     c.trigger = aimed(me, v, lead)

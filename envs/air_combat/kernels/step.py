@@ -92,12 +92,12 @@ def unit_scales() -> Scales:
 
 
 @wp.func
-def begin_plane(tables: AirframeTables, place: wp.vec3, heading: float, speed: float, six: bool) -> Plane:
+def begin_plane(tables: AirframeTables, position: wp.vec3, heading: float, speed: float, six: bool) -> Plane:
     """Return an aircraft in level flight with a full gun, near its trim."""
     plane = Plane()
     ahead = wp.vec3(wp.cos(heading), wp.sin(heading), 0.0)
     roof = wp.vec3(0.0, 0.0, -1.0)
-    plane.pos = place
+    plane.pos = position
     plane.vel = ahead * speed
     plane.alpha = START_ALPHA
     plane.nose = ahead * wp.cos(START_ALPHA) + roof * wp.sin(START_ALPHA)
@@ -129,18 +129,18 @@ def begin_match(world: AirWorld, match: int, settings: CombatSettings) -> None:
     half = 0.5 * wp.randf(rng, NEAR, FAR)
     bearing = wp.randf(rng, -PI, PI)
     heading = wp.randf(rng, -PI, PI)
-    place = wp.vec3(half * wp.cos(bearing), half * wp.sin(bearing), -height)
-    other = wp.vec3(-place[0], -place[1], -height)
+    position = wp.vec3(half * wp.cos(bearing), half * wp.sin(bearing), -height)
+    other = wp.vec3(-position[0], -position[1], -height)
     turned = PI
     if wp.randf(rng) < settings.chase:
         ahead = wp.vec3(wp.cos(heading), wp.sin(heading), 0.0)
         aside = wp.vec3(-ahead[1], ahead[0], 0.0) * wp.randf(rng, -CHASE_ASIDE, CHASE_ASIDE)
         lead = (ahead + aside) * (0.5 * wp.randf(rng, CHASE_NEAR, CHASE_FAR))  # half the distance, from the middle
         lead = lead * wp.where(wp.randf(rng) < 0.5, 1.0, -1.0)  # which of them is behind
-        place = wp.vec3(0.0, 0.0, -height) - lead
+        position = wp.vec3(0.0, 0.0, -height) - lead
         other = wp.vec3(0.0, 0.0, -height) + lead
         turned = 0.0
-    world.planes[match, 0] = begin_plane(world.tables, place, heading, speed, settings.six)
+    world.planes[match, 0] = begin_plane(world.tables, position, heading, speed, settings.six)
     world.planes[match, 1] = begin_plane(world.tables, other, heading + turned, speed, settings.six)
     for k in range(world.rounds.shape[1]):
         world.rounds[match, k] = Round()
@@ -196,11 +196,11 @@ def potential(me: Plane, it: Plane) -> float:
     gap = it.pos - me.pos
     distance = wp.max(wp.length(gap), 1.0)
     bearing = gap / distance
-    mine = wp.acos(wp.clamp(wp.dot(me.nose, bearing), -1.0, 1.0))
+    off_nose = wp.acos(wp.clamp(wp.dot(me.nose, bearing), -1.0, 1.0))
     its = wp.acos(wp.clamp(-wp.dot(it.nose, bearing), -1.0, 1.0))
-    far = wp.exp(-distance / SHAPING_FAR) - mine / PI
+    far = wp.exp(-distance / SHAPING_FAR) - off_nose / PI
     behind = 0.5 * wp.dot(direction_of(it), bearing) * wp.exp(-distance / SHAPING_RANGE)
-    aims = wp.exp(-mine / SHAPING_ANGLE) - wp.exp(-its / SHAPING_ANGLE)
+    aims = wp.exp(-off_nose / SHAPING_ANGLE) - wp.exp(-its / SHAPING_ANGLE)
     return far + behind + aims * wp.exp(-distance / AIMING_RANGE)
 
 

@@ -2,7 +2,7 @@
 
 Lines are moves in UCI with values in pawns from the side to move; mate in n is ±(10000 - n) / 100.
 
-Stockfish searches to a fixed depth with one thread, and begins a new game before every search: that clears hash and
+Stockfish searches to a fixed depth with one thread, and begins a new game before every search. That clears hash and
 histories, so a search depends on nothing but its position. Of what the engine reports, only exact values of its deepest
 iteration count. A process that ends or stops making sense is started again once; the second failure in the same search
 is an error that names the position.
@@ -18,14 +18,13 @@ import asyncio
 import concurrent.futures
 import logging
 import shutil
-import threading
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import chess
 import chess.engine
 
+from sparring.configs.core.device import in_daemon_thread
 from sparring.configs.core.errors import InputError
 
 HASH = 32
@@ -119,36 +118,15 @@ class UciProcess:
         return reports.lines()
 
     def _start(self) -> chess.engine.SimpleEngine:
-        engine = _in_daemon(lambda: chess.engine.SimpleEngine.popen_uci(self._path))
+        # python-chess serves an engine in a thread of its own, a daemon if its creator is one. Any other would keep the
+        # interpreter waiting at its end, before `atexit` closes the engine.
+        engine = in_daemon_thread(lambda: chess.engine.SimpleEngine.popen_uci(self._path))
         if "MultiPV" not in engine.options:
             engine.close()
             raise chess.engine.EngineError("does not offer the option MultiPV")
         options = {"Threads": 1, "Hash": HASH}
         engine.configure({name: value for name, value in options.items() if name in engine.options})
         return engine
-
-
-def _in_daemon(start: Callable[[], chess.engine.SimpleEngine]) -> chess.engine.SimpleEngine:
-    """Return `start()`, called in a daemon thread.
-
-    python-chess serves an engine in a thread of its own, which is a daemon if its creator is. Any other would keep the
-    interpreter waiting at its end, before `atexit` closes the engine.
-    """
-    results: list[chess.engine.SimpleEngine] = []
-    errors: list[BaseException] = []
-
-    def call() -> None:
-        try:
-            results.append(start())
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=call, daemon=True)
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return results[0]
 
 
 class SearchReports:

@@ -2,9 +2,9 @@
 
 Scratch memory of the adjudication lies on the thread's stack, about two kilobytes; threads share no state.
 
-`by_land_kernel`, launched before it, is the other answer to DATC 4.A.3, `via="land"`: a move VIA goes by land where no
-fleets are ordered to carry it, as on several sites and in the package `diplomacy`. It rewrites orders: VIA leaves
-the move of an army that can walk, unless fleets ordered to convoy it form an unbroken chain.
+`by_land_kernel`, launched before it, is the other answer to DATC 4.A.3, `via="land"`. A move VIA then goes by land
+where no fleets are ordered to carry it, as on several sites and in the package `diplomacy`. It rewrites orders: VIA
+leaves the move of an army that can walk, unless fleets ordered to convoy it form an unbroken chain.
 """
 
 import warp as wp

@@ -15,7 +15,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Dict
 from pettingzoo import ParallelEnv
 
-from sparring.configs.core.errors import choose
+from sparring.configs.core.errors import choose, reset_option
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS
@@ -29,7 +29,6 @@ from sparring.envs.diplomacy.prompts.prompts import PromptRules, render
 from sparring.envs.diplomacy.prompts.report import board_report, order_report
 from sparring.envs.diplomacy.records.history_consistency import check_start
 from sparring.envs.diplomacy.rewards.scoring import Scorer, reward_weights
-from sparring.envs.diplomacy.validation import reset_position
 from sparring.envs.text import Prompt
 from sparring.envs.window import RenderWindow
 
@@ -224,7 +223,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, slots.Observation, np.ndarray]):
 
         Raises `InputError` for a position that no game continues from, or in which a power has more than 17 units.
         """
-        start = reset_position(options)
+        start = reset_option(options, "position")
         if start is not None:
             check_start(start, most=codes.SLOTS, last_year=self._batch.last_year)
             self._batch.set_position(0, start)

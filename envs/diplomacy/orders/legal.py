@@ -4,7 +4,7 @@ A group is a set of orders that differ in one province. It goes to an `OrderSink
 of all at random (reservoir sampling), so that random play needs no storage; a sink with a preference
 (`order_preferences.py`) keeps one of the orders with the highest score. Convoys are those that the fleets at sea could
 carry out together, whatever these are ordered to do. Legal are the orders that `parse_orders.py` does not call void,
-each in one spelling: an army, a support or a convoy names no coast, a fleet names its own, a move by sea says VIA. A
+each in one spelling. An army, a support or a convoy names no coast, a fleet names its own, a move by sea says VIA. A
 fleet supports no army that only it could carry.
 """
 

@@ -1,9 +1,9 @@
 """Consistency of recorded games: positions that can arise in play, with phases in their order.
 
 `positions.py` rejects positions that the kernels cannot process. This module rejects those that they could process but
-no game can reach: a power with 18 centres in a running game, retreat phases without a dislodged unit, an attacker from
-an impossible origin, phases out of order. It validates saved games, of this project and of the package `diplomacy`, and
-start positions of games.
+no game can reach. Examples are a power with 18 centres in a running game, retreat phases without a dislodged unit, an
+attacker from an impossible origin, and phases out of order. It validates saved games, of this project and of the
+package `diplomacy`, and start positions of games.
 """
 
 from __future__ import annotations

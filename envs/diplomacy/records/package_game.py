@@ -1,8 +1,8 @@
 """Saved games in the export format of the Python package `diplomacy`: phases with states, orders and results.
 
-A phase has `name` (S1901M, ..., COMPLETED at the end), `state` with `units` (a dislodged one begins with a star),
-`centers` and in retreats `retreats` (destinations of each dislodged unit), `orders` (null if a power gave none) and
-`results` (words by unit). The origin of an attacker is not stored; it follows from the missing retreats.
+A phase has `name` (S1901M, ..., COMPLETED at the end), `state`, `orders` (null if a power gave none) and `results`
+(words by unit). The state has `units` (a dislodged one begins with a star), `centers` and in retreats `retreats`
+(destinations of each dislodged unit). The origin of an attacker is not stored; it follows from the missing retreats.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ of `PhaseRecord`s, the last one its current position; any of them can be continu
 `batch.set_position(game, record.position)`. `read_game` recognizes games of the Python package `diplomacy` and reads
 them with `package_game.py`.
 
-Files may lack results, some or all. Absent is not success: the adjudicator processes the orders of every phase, and
-its results take the place of the missing ones where its next position is that of the file. Where it is another one,
-they stay `UNKNOWN`. Every difference is a note of its phase.
+Files may lack results, some or all. Absent is not success. The adjudicator processes the orders of every phase, and its
+results take the place of the missing ones where its next position is that of the file. Where it is another one, they
+stay `UNKNOWN`. Every difference is a note of its phase.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Complete games of Diplomacy between any players: bots, policies, language models and Python objects.
 
-All games run in parallel: in every phase the kernels write the bots' orders, each other player writes those of all its
-powers in all games, and all games are adjudicated together. `references` are the games of a learner against fixed
+All games run in parallel. In every phase the kernels write the bots' orders, and each other player writes those of all
+its powers in all games. Then all games are adjudicated together. `references` are the games of a learner against fixed
 players: alone against six DumbBots, and against six copies of its base model.
 """
 

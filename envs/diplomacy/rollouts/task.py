@@ -1,7 +1,7 @@
 """Diplomacy as a `TextTask`: forked games phase by phase, bots in the kernels, rewards for every decision.
 
-In each group's master game one player, a bot or the base model, has all seats for the number of phases in its plan, or
-the players of the game have their own; every game of the group is a copy of the position that is reached.
+Each group has a master game. In it one player, a bot or the base model, has all seats for the number of phases in its
+plan, or the players of the game have their own. Every game of the group is a copy of the position that is reached.
 
 `DIPLOMACY` is the text interface that the descriptor in `envs/diplomacy/__init__.py` names. Names of metrics are listed
 in docs/metrics_grpo.md.

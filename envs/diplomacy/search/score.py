@@ -1,15 +1,15 @@
 """The value of a position to one power, for the search: centres, and who could take those that are contested.
 
-A centre counts 1 to its owner after fall. After spring, when it has not changed hands yet, it counts 1 to an owner
-with no foreign unit in it, `INVADED` to one with, and `ENTERED` to another power whose unit is there. Unless the game
-is over, r being the units of the strongest other power that could be there next and n those of the power itself:
+A centre counts 1 to its owner after fall. After spring it has not changed hands yet. It then counts 1 to an owner with
+no foreign unit in it, `INVADED` to one with, and `ENTERED` to another power whose unit is there. Unless the game is
+over, r being the units of the strongest other power that could be there next and n those of the power itself:
 
     a centre the power holds       - THREATENED where r > n
     a centre it does not hold      + OPEN where n > r, + LEVEL where n = r > 0
 
 Before the last year, every unit of the power costs `AWAY` for each move, beyond one, to the nearest centre that the
-power does not hold: only this draws units from behind the front.
-18 centres after fall add `WON`. Weights are in centres.
+power does not hold. Only this draws units from behind the front. 18 centres after fall add `WON`. Weights are in
+centres.
 """
 
 from __future__ import annotations

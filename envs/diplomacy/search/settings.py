@@ -1,7 +1,7 @@
 """Settings of the search player, read from its name: `search`, `search:seconds=0.5`, `search:positions=8000,seed=3`.
 
-`opponents` names one model of the other powers, or several joined by +, between which samples and powers take turns:
-a bot, `level1` (a bot's orders improved once), a policy or a Python object (whatever it orders there).
+`opponents` names one model of the other powers, or several joined by +, between which samples and powers take turns. A
+model is a bot, `level1` (a bot's orders improved once), a policy or a Python object (whatever it orders there).
 
 Reading them needs neither torch nor Warp, so that a wrong name is reported at once.
 """

@@ -58,7 +58,7 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
     `Box(float32)` of shape (59,), or (46,) with `observe_physics=False`. Each value is the quantity divided by its
     normalizer; low and high are the limits of the result over all randomization ranges (the space adds 0.00001 for
-    rounding). `k` counts the eight live bullets nearest to the player, nearest first, zeros where there is none. A
+    rounding). `k` counts the eight live bullets nearest to the player, nearest first, zeros beyond the last. A
     fighter has at most two bullets in the air, so at most four are live and 29 .. 44 are always zero.
 
     | index | observation | normalizer | low | high |
@@ -162,8 +162,8 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     | shaping | 0.0 | + | gamma * phi' - phi, where phi = 0.5 u cos(a) exp(-d/400) + 0.5 exp(-d/300) |
     | exposure | 0.0 | + | no term of its own: u is 1 - exposure where a shot would glance off, else up to 1 |
 
-    In phi, `d` is the distance in metres and `a` the angle from the nose to the point to aim at: where the opponent
-    will be after d / `bullet_speed` seconds if it keeps its velocity. A death ends the match with phi' = 0.
+    In phi, `d` is the distance in metres and `a` the angle from the nose to the point to aim at. That is where the
+    opponent will be after d / `bullet_speed` seconds if it keeps its velocity. A death ends the match with phi' = 0.
 
     ## Start of a match
 
@@ -219,7 +219,7 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     metadata = {"render_modes": numpy_batch.RENDER_MODES, "render_fps": 12}  # noqa: RUF012
 
     def __init__(self, *, opponent: Any = "ace", seat: int = 0, **match: Any) -> None:
-        options = numpy_batch.MatchOptions.of(match, own=("opponent", "seat"))
+        options = numpy_batch.MatchOptions.of(match, extra=("opponent", "seat"))
         self._seat = int(choose("seat", str(seat), SEATS))
         self._opponent = opponent
         self._batch = numpy_batch.NumpyBatch(1, options, rendered=1)

@@ -1,8 +1,8 @@
 """Common base of the Gymnasium and PettingZoo interfaces: a `DogfightBatch` with numpy inputs and outputs.
 
 The arrays of a step are views of the batch's memory (on a GPU, copies), valid until the next step: the interfaces copy
-what they return. A match can be truncated after `max_episode_steps` decisions. Such a truncation has no outcome: no
-side has won.
+what they return. A match can be truncated after `max_episode_steps` decisions. Such a truncation gives no outcome:
+neither side has won.
 
 N matches, two seats, D floats an observation.
 """
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 import torch
 
-from sparring.configs.core.errors import choose, nearest
+from sparring.configs.core.errors import choose
 from sparring.envs.dogfight import GAME
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.batch import RESULTS, DogfightBatch
@@ -62,22 +62,22 @@ class MatchOptions:
             raise ValueError(f"max_episode_steps={limit!r}: give a whole number of decisions from 1 up, or None")
 
     @classmethod
-    def of(cls, arguments: Mapping[str, Any], own: Sequence[str] = ()) -> MatchOptions:
+    def of(cls, arguments: Mapping[str, Any], extra: Sequence[str] = ()) -> MatchOptions:
         """Make options from keyword arguments.
 
-        Raises `UnknownNameError` for an unknown one, which names also the interface's `own` arguments.
+        Raises `UnknownNameError` for an unknown one, which names also the interface's `extra` arguments.
         """
-        known = [*own, *(option.name for option in fields(cls))]
+        names = [*extra, *(option.name for option in fields(cls))]
         for name in arguments:
-            choose("argument", name, known)
+            choose("argument", name, names)
         return cls(**arguments)
 
     def reward_config(self) -> RewardConfig:
         """Return the reward weights; a mapping overrides some of the defaults."""
         if isinstance(self.reward, RewardConfig):
             return self.reward
-        known = [term.name for term in fields(RewardConfig)]
-        return RewardConfig(**{choose("reward weight", name, known): weight for name, weight in self.reward.items()})
+        terms = [term.name for term in fields(RewardConfig)]
+        return RewardConfig(**{choose("reward weight", name, terms): weight for name, weight in self.reward.items()})
 
 
 class Step(NamedTuple):
@@ -168,12 +168,12 @@ class NumpyBatch(Copyable):
         players = [self._opened(opponent) for opponent in opponents]
         bots = np.full((len(seats), 2), game.ACTIONS, dtype=np.int32)
         rows = np.arange(len(seats))
-        bots[rows, 1 - seats] = [game.bot_id(one) if isinstance(one, str) else game.ACTIONS for one in players]
+        bots[rows, 1 - seats] = [game.bot_id(player) if isinstance(player, str) else game.ACTIONS for player in players]
         self.set_bots(bots)
         self._players = []
-        for player in {id(one): one for one in players if not isinstance(one, str)}.values():
-            own = np.array([match for match, one in enumerate(players) if one is player])
-            self._players.append((player, 2 * own + 1 - seats[own]))
+        for player in {id(seated): seated for seated in players if not isinstance(seated, str)}.values():
+            matches = np.array([match for match, seated in enumerate(players) if seated is player])
+            self._players.append((player, 2 * matches + 1 - seats[matches]))
 
     @property
     def opponent_share(self) -> float:
@@ -244,7 +244,7 @@ class NumpyBatch(Copyable):
 
     def _names(self, match: int) -> tuple[str, str]:
         """Return the short names of the players of a match."""
-        names = {int(row): player.name for player, own in self._players for row in own}
+        names = {int(row): player.name for player, rows in self._players for row in rows}
         bots = self.batch.bots[match].tolist()
         left, right = (
             game.BOTS[bot] if bot >= 0 else names.get(2 * match + seat, f"player {seat}")
@@ -266,13 +266,13 @@ class NumpyBatch(Copyable):
         return self._open[key][0]
 
     def _act_players(self) -> None:
-        """Write the actions of the players that are no bots into `actions`, each in one call."""
+        """Write the actions of the players that are not bots into `actions`, each in one call."""
         if not self._players:
             return
         start, flat, obs = time.perf_counter(), self.actions.reshape(-1, 3), self.batch.obs.flatten(0, 1)
         for player, rows in self._players:
-            seen = obs.index_select(0, torch.from_numpy(rows).to(obs.device))
-            flat[rows] = player.act(seen).cpu().numpy()
+            observed = obs.index_select(0, torch.from_numpy(rows).to(obs.device))
+            flat[rows] = player.act(observed).cpu().numpy()
         self._player_seconds += time.perf_counter() - start
 
     def _remember_max_hp(self) -> None:
@@ -346,21 +346,12 @@ def match_info(step: Step, seat: int) -> dict[str, int]:
     }
 
 
-def near_regime(options: Mapping[str, Any] | None) -> str | None:
-    """Return `regime` of the options of a reset, None if absent; raises for a misspelling, ignores other keys."""
-    given = dict(options or {})
-    for name in given:
-        if name != "regime" and nearest(str(name), ["regime"], likeness=0.7):
-            choose("reset option", str(name), ["regime"])
-    return given.get("regime")
-
-
 def read_options(options: Mapping[str, Any] | None) -> tuple[Any, str | None]:
     """Return `opponent` and `regime` of the options of a reset, None if absent; raises for an unknown key."""
-    given = dict(options or {})
-    for name in given:
+    values = dict(options or {})
+    for name in values:
         choose("reset option", name, RESET_OPTIONS)
-    return given.get("opponent"), given.get("regime")
+    return values.get("opponent"), values.get("regime")
 
 
 def match_seed(seed: int | None, random: np.random.Generator) -> int:

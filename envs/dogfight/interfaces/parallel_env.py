@@ -12,6 +12,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box
 from pettingzoo import ParallelEnv
 
+from sparring.configs.core.errors import reset_option
 from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.interfaces import numpy_batch
 from sparring.envs.dogfight.interfaces.numpy_batch import RENDER_MODES
@@ -32,7 +33,7 @@ class DogfightParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
     metadata = {"name": "dogfight_v1", "render_modes": RENDER_MODES, "render_fps": 12, "is_parallelizable": True}  # noqa: RUF012
 
     def __init__(self, *, opponent: Any = None, **match: Any) -> None:
-        options = numpy_batch.MatchOptions.of(match, own=("opponent",))
+        options = numpy_batch.MatchOptions.of(match, extra=("opponent",))
         self._batch = numpy_batch.NumpyBatch(1, options, rendered=1)
         self._seated = PLAYERS if opponent is None else PLAYERS[:1]
         if opponent is None:
@@ -67,7 +68,7 @@ class DogfightParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
         """
         if seed is not None:
             self._random = np.random.default_rng(seed)
-        self._batch.set_regime(numpy_batch.near_regime(options))
+        self._batch.set_regime(reset_option(options, "regime"))
         obs = self._batch.reset(numpy_batch.match_seed(seed, self._random))[0]
         self.agents = list(self._seated)
         return {agent: obs[seat].copy() for seat, agent in enumerate(self._seated)}, {

@@ -57,19 +57,19 @@ def check_actions(actions: Any, shape: tuple[int, ...], whose: str = "actions") 
 
 
 def _classic_bounds(observe_physics: bool) -> Bounds:
-    own = [_FRACTION, _SIGNED, _SIGNED, _FRACTION, _FRACTION, _FRACTION]
+    fighter = [_FRACTION, _SIGNED, _SIGNED, _FRACTION, _FRACTION, _FRACTION]
     opponent = [*_relative(0.0), _FRACTION, _SIGNED, _SIGNED, _FRACTION, _distance()]
-    return own + opponent + _bullets() + [_FRACTION] + (_parameters() if observe_physics else [])
+    return fighter + opponent + _bullets() + [_FRACTION] + (_parameters() if observe_physics else [])
 
 
 def _challenge_bounds() -> Bounds:
     lifted = 2.0 * rules.CHALLENGE_GRAVITY * rules.HEIGHT  # energy is v^2 + 2 g y: here top speed under the ceiling
     energy = (0.0, (_highest("max_speed") ** 2 + lifted) / (250.0**2 + lifted))
-    own = [_FRACTION, _SIGNED, _SIGNED, _FRACTION, _FRACTION, _FRACTION, _SIGNED, energy]
+    fighter = [_FRACTION, _SIGNED, _SIGNED, _FRACTION, _FRACTION, _FRACTION, _SIGNED, energy]
     opponent = [*_relative(0.0), _FRACTION, _SIGNED, _SIGNED, _FRACTION, _distance()]
     velocity = 2.0 * _highest("max_speed") / 250.0  # both at top speed, flying apart
     geometry = [_SIGNED, _SIGNED, (-velocity, velocity), (-velocity, velocity)]
-    frame = own + opponent + [_SIGNED, _SIGNED, energy, _SIGNED] + _bullets() + geometry + [_FRACTION]
+    frame = fighter + opponent + [_SIGNED, _SIGNED, energy, _SIGNED] + _bullets() + geometry + [_FRACTION]
     return frame * rules.CHALLENGE_FRAMES
 
 

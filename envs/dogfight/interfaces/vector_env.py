@@ -47,7 +47,7 @@ class DogfightVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         threads: int = 0,
         **match: Any,
     ) -> None:
-        options = numpy_batch.MatchOptions.of(match, own=("num_envs", "opponent", "seat", "threads"))
+        options = numpy_batch.MatchOptions.of(match, extra=("num_envs", "opponent", "seat", "threads"))
         if options.render_mode is not None:
             choose("render_mode", options.render_mode, RENDER_MODES)
         self._batch = numpy_batch.NumpyBatch(
@@ -132,12 +132,12 @@ class DogfightVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
 
     def _final_info(self, step: numpy_batch.Step, ended: np.ndarray) -> dict[str, np.ndarray]:
         decided = ended[step.outcome[ended] >= 0]
-        own, hp = self._rows[decided], step.hp.reshape(-1)
+        rows, hp = self._rows[decided], step.hp.reshape(-1)
         values = {
             "outcome": numpy_batch.learner_result(step.outcome[decided], self._seats[decided]),
             "ticks": step.ticks[decided].astype(np.int64),
-            "hp": hp[own],
-            "opponent_hp": hp[own ^ 1],
+            "hp": hp[rows],
+            "opponent_hp": hp[rows ^ 1],
         }
         mask = self._spread(np.ones(len(decided), dtype=bool), decided)
         full = {key: self._spread(column, decided) for key, column in values.items()}

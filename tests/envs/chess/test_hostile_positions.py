@@ -81,7 +81,7 @@ def test_the_a_reward_is_defined_for_them(fen):
 def test_they_are_refused_at_every_entrance_in_the_same_words(entrance):
     """Those on the command line, in folders and in PGN are in the tests of these."""
     for fen in (*UNREADABLE, *IMPOSSIBLE):
-        with pytest.raises(InputError, match=r": is (not a FEN|impossible|of Chess960).*; give a position"):
+        with pytest.raises(InputError, match=r": is (not a FEN|impossible|of Chess960).*; give a position that can"):
             REFUSING[entrance](fen)
 
 

@@ -83,20 +83,20 @@ def scales_of(c: Conditions) -> Scales:
 
 
 @wp.func
-def second_order(state: wp.vec2, kept: float, part: float, noise: float) -> wp.vec2:
+def second_order(state: wp.vec2, decay: float, part: float, noise: float) -> wp.vec2:
     """Return both states of the filter of v or w after a tick."""
-    first = kept * state[0] + wp.sqrt(1.0 - kept * kept) * noise  # keeps the variance at 1
-    return wp.vec2(first, kept * (state[1] + part * state[0]))
+    first = decay * state[0] + wp.sqrt(1.0 - decay * decay) * noise  # keeps the variance at 1
+    return wp.vec2(first, decay * (state[1] + part * state[0]))
 
 
 @wp.func
 def next_gust(gust: Gust, speed: float, rng: wp.uint32) -> Gust:
     """Return the filters' states after a tick at an airspeed in m/s."""
     part = GUST_RATE * speed  # dt / T, with T = L / airspeed
-    kept = wp.exp(-part)
-    gust.along = kept * gust.along + wp.sqrt(1.0 - kept * kept) * wp.randn(rng)
-    gust.side = second_order(gust.side, kept, part, wp.randn(rng))
-    gust.down = second_order(gust.down, kept, part, wp.randn(rng))
+    decay = wp.exp(-part)
+    gust.along = decay * gust.along + wp.sqrt(1.0 - decay * decay) * wp.randn(rng)
+    gust.side = second_order(gust.side, decay, part, wp.randn(rng))
+    gust.down = second_order(gust.down, decay, part, wp.randn(rng))
     return gust
 
 

@@ -1,6 +1,6 @@
 """Actions that are choices: levels of the stick, and manoeuvres by name (`rules.MANOEUVRES`).
 
-A manoeuvre is flown for a step, from the present geometry, by the same `steer` as the scripted pilots, and kept from
+A manoeuvre is flown for a step, from the present geometry, by the same `steer` as the scripted pilots. It is kept from
 the ground and below the ceiling as they are. With it the gun fires by itself where it is aimed, if weapons are free.
 """
 
@@ -28,7 +28,7 @@ LAG_BEHIND = wp.constant(300.0)  # m behind the opponent, where lag pursuit poin
 
 @wp.func
 def whole(value: float, count: int) -> int:
-    """Return a choice of `count`, -1 for a number that is none."""
+    """Return a choice of `count`, -1 for any other number."""
     choice = int(wp.round(value))
     if not wp.isfinite(value) or value < -0.5 or choice >= count:
         choice = -1
@@ -37,7 +37,7 @@ def whole(value: float, count: int) -> int:
 
 @wp.func
 def discrete_command(pull: float, roll: float, throttle: float, trigger: float) -> Command:
-    """Return the command of levels; a throttle of -1 tells that one of them is none."""
+    """Return the command of levels; a throttle of -1 marks an invalid level."""
     c = Command()
     i = whole(pull, PULLS)
     j = whole(roll, ROLLS)

@@ -140,8 +140,8 @@ def shortened(vector: wp.vec3, ahead: wp.vec3, most: float) -> wp.vec3:
 
 
 @wp.func
-def fly_missile(m: Missile, seen: bool, place: wp.vec3, velocity: wp.vec3) -> Missile:
-    """Return the missile after a tick, homing on a place and velocity if `seen`, else flying straight on."""
+def fly_missile(m: Missile, visible: bool, target: wp.vec3, velocity: wp.vec3) -> Missile:
+    """Return the missile after a tick, homing on a place and velocity if `visible`, else flying straight on."""
     speed = wp.max(wp.length(m.vel), 1.0)
     ahead = m.vel / speed
     air = standard_air(-m.pos[2])
@@ -150,17 +150,17 @@ def fly_missile(m: Missile, seen: bool, place: wp.vec3, velocity: wp.vec3) -> Mi
     age = float(m.age) * DT
     mass = LAUNCH_MASS - BURN_RATE * wp.min(age + 0.5 * DT, BURN_S)  # in the middle of the tick
     most = wp.min(ACROSS_MOST, NORMAL_MOST * pressure / mass)  # m/s^2: structure, and what the fins give
-    wanted = wp.vec3(0.0, 0.0, -G)  # without a target it holds itself up
-    if seen:
-        gap = place - m.pos
+    demand = wp.vec3(0.0, 0.0, -G)  # without a target it holds itself up
+    if visible:
+        gap = target - m.pos
         relative = velocity - m.vel
         distance = wp.max(wp.length(gap), 1.0)
         line = gap / distance
         closing = -wp.dot(line, relative)
         # a = N closing (omega x line), with omega = line x relative / distance.
-        wanted = wanted + wp.cross(wp.cross(line, relative), line) * (NAVIGATION * closing / distance)
+        demand = demand + wp.cross(wp.cross(line, relative), line) * (NAVIGATION * closing / distance)
         m.line = line
-    across = m.across + (shortened(wanted, ahead, most) - m.across) * LAG_PART
+    across = m.across + (shortened(demand, ahead, most) - m.across) * LAG_PART
     across = shortened(across, ahead, most)
     drag = DRAG_SLOW + (DRAG_PEAK - DRAG_SLOW) * wp.clamp((mach - RISE_MACH) / (PEAK_MACH - RISE_MACH), 0.0, 1.0)
     if mach > PEAK_MACH:

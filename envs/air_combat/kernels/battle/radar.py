@@ -1,7 +1,7 @@
 """What a side knows of its opponents with `rules.CombatOptions.radar`: fields of view, the notch, and track memory.
 
-A radar finds an opponent within 60 degrees of the nose and 40 km, unless it is below, where the ground returns as much:
-there one that flies across, with less than 30 m/s towards or away, is lost (the notch). Within 1,500 m pilots see all
+A radar finds an opponent within 60 degrees of the nose and 40 km, unless it is below, where the ground returns as much.
+There one that flies across, with less than 30 m/s towards or away, is lost (the notch). Within 1,500 m pilots see all
 round. A side shares its tracks; one that is not found goes on with its last velocity for 10 s, then nothing is known.
 """
 
@@ -45,7 +45,7 @@ def finds(me: Plane, it: Plane) -> bool:
 def followed(
     planes: wp.array2d[Plane], tracks: wp.array2d[Track], match: int, i: int, ticks: int, size: int, fresh: bool
 ) -> Track:
-    """Return the track of aircraft `i` after `ticks` more; a `fresh` one has no memory."""
+    """Return the track of aircraft `i` after `ticks` more; a `fresh` one is without memory."""
     track = tracks[match, i]
     foes = wp.where(i < size, size, 0)
     visible = bool(False)

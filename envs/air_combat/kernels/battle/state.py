@@ -129,9 +129,9 @@ def begin_battle(world: Battle, match: int, settings: CombatSettings, options: B
         turned = 0.0
     down = wp.vec3(0.0, 0.0, -height)
     for k in range(options.size):
-        place = middle + line * ((float(k) - 0.5 * float(options.size - 1)) * SPACING)
-        world.planes[match, k] = begin_plane(world.tables, down + place, heading, speed, settings.six)
-        other = begin_plane(world.tables, down - place, heading + turned, speed, settings.six)
+        position = middle + line * ((float(k) - 0.5 * float(options.size - 1)) * SPACING)
+        world.planes[match, k] = begin_plane(world.tables, down + position, heading, speed, settings.six)
+        other = begin_plane(world.tables, down - position, heading + turned, speed, settings.six)
         world.planes[match, options.size + k] = other
     drawn = wp.rand_init(int(wp.rand_init(row, clock.matches)), 0)  # Bursts use 1 and up, gusts -1 and down.
     world.conditions[match] = draw_conditions(world.ranges, drawn, height)

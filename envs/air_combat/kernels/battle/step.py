@@ -97,13 +97,13 @@ def observe_others(
     """Write the mates of a seat by seat, then all opponents but the nearest."""
     me = world.planes[match, seat]
     nearest = opponent_of(world.planes, match, seat, size)
-    own = wp.where(seat < size, 0, size)
+    first = wp.where(seat < size, 0, size)
     column = at
-    for i in range(own, own + size):
+    for i in range(first, first + size):
         if i != seat:
             observe_other(obs, row, column, me, seen_by(world, match, seat, i, steps, settings, size))
             column += OTHER
-    for i in range(size - own, 2 * size - own):
+    for i in range(size - first, 2 * size - first):
         if i != nearest:
             observe_other(obs, row, column, me, seen_by(world, match, seat, i, steps, settings, size))
             column += OTHER
@@ -121,7 +121,7 @@ def remember(world: Battle, match: int, steps: int) -> None:
 def seen_by(world: Battle, match: int, seat: int, i: int, steps: int, settings: CombatSettings, size: int) -> Plane:
     """Return aircraft `i` as a seat knows it after `steps` steps: late and with errors, or by the radar's memory.
 
-    One of which nothing is known has no hp.
+    An aircraft of which nothing is known is returned with 0 hp.
     """
     it = world.planes[match, i]
     varied = world.history.shape[1] > 0
@@ -155,7 +155,7 @@ def observe_battle(
 ) -> None:
     """Write the observations of all seats: `rules.OBSERVATION` towards the nearest opponent, then the options'.
 
-    A `fresh` state, set by the host, has no memory of what was seen.
+    A `fresh` state, set by the host, starts without memory.
     """
     time_left = 1.0 - float(tick) / float(settings.max_ticks)
     steps = (tick + settings.ticks_per_step - 1) // settings.ticks_per_step
@@ -239,7 +239,7 @@ def read_choices(
     it: Plane,
     lead: bool,
 ) -> Orders:
-    """Return a seat's choices as orders; one that is none counts as invalid and is level flight without weapons."""
+    """Return a seat's choices as orders; any other number is invalid and means level flight without weapons."""
     orders = Orders()
     columns = actions.shape[2]
     last = whole(actions[match, seat, columns - 1], 2)
@@ -372,14 +372,14 @@ def side_hp(world: Battle, match: int, first: int, size: int) -> float:
 
 
 @wp.func
-def battle_outcome(ours: float, others: float, tick: int, max_ticks: int, size: int) -> int:
+def battle_outcome(hp: float, opposing: float, tick: int, max_ticks: int, size: int) -> int:
     """Return -1 while playing, 0 for a draw, else a bit for every seat of the side that won, by hp at the limit."""
-    if ours > 0.0 and others > 0.0 and tick < max_ticks:
+    if hp > 0.0 and opposing > 0.0 and tick < max_ticks:
         return -1
-    if wp.abs(ours - others) < 1.0e-4:
+    if wp.abs(hp - opposing) < 1.0e-4:
         return 0
     side = (1 << size) - 1
-    return wp.where(ours > others, side, side << size)
+    return wp.where(hp > opposing, side, side << size)
 
 
 @wp.kernel
@@ -435,9 +435,9 @@ def battle_step_kernel(
     while played < settings.ticks_per_step and outcome < 0:
         play_tick(world, match, row, clock, settings, options)
         clock.tick = clock.tick + 1
-        left = side_hp(world, match, 0, size)
-        right = side_hp(world, match, size, size)
-        outcome = battle_outcome(left, right, clock.tick, settings.max_ticks, size)
+        hp = side_hp(world, match, 0, size)
+        opposing = side_hp(world, match, size, size)
+        outcome = battle_outcome(hp, opposing, clock.tick, settings.max_ticks, size)
         played += 1
     decided = side_hp(world, match, 0, size) <= 0.0 or side_hp(world, match, size, size) <= 0.0
     for seat in range(2 * size):

@@ -71,7 +71,7 @@ class Threat:
     """The nearest of the missiles that home on an aircraft."""
 
     distance: float
-    """m; beyond the range of the warning if there is none."""
+    """m; beyond the range of the warning without a missile."""
     bearing: wp.vec3
     closure: float
 
@@ -170,8 +170,8 @@ def equip(
         return orders
     peaceful = bot != CHASER and bot != DOGFIGHTER and bot != ACE and bot != BRAWLER
     if not peaceful and locked and not homing and v.distance > NEAREST_SHOT:
-        seen = wp.sqrt(aircraft_brightness(it, it.pos - me.pos) / FAINTEST)
-        orders.launch = seen * SURE_PART > 1.0
+        brightness = wp.sqrt(aircraft_brightness(it, it.pos - me.pos) / FAINTEST)
+        orders.launch = brightness * SURE_PART > 1.0
         if v.off_tail < 0.0:
             orders.launch = orders.launch and bot != DOGFIGHTER and bot != ACE
     orders.flare = threat.distance < FLARES_FROM

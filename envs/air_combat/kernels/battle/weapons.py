@@ -37,15 +37,15 @@ def fly_missiles(world: Battle, match: int, size: int) -> None:
         if m.age > 0:
             world.past[match, k] = m.pos
             m = seek(world.planes, world.flares, match, wp.where(k < size * slots, size, 0), size, m)
-            place = wp.vec3(0.0, 0.0, 0.0)
+            target = wp.vec3(0.0, 0.0, 0.0)
             velocity = wp.vec3(0.0, 0.0, 0.0)
             if m.target >= 2 * size:
-                place = world.flares[match, m.target - 2 * size].pos
+                target = world.flares[match, m.target - 2 * size].pos
                 velocity = world.flares[match, m.target - 2 * size].vel
             elif m.target >= 0:
-                place = world.planes[match, m.target].pos
+                target = world.planes[match, m.target].pos
                 velocity = world.planes[match, m.target].vel
-            world.missiles[match, k] = fly_missile(m, m.target >= 0, place, velocity)
+            world.missiles[match, k] = fly_missile(m, m.target >= 0, target, velocity)
 
 
 @wp.func
