@@ -42,10 +42,11 @@ END, NO_TIME = "the end", "no time was left"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the parts; return 1 if a step failed."""
+    """Run the parts; return 1 if a step failed, or if none was tried."""
     args = _parser().parse_args(arguments)
     chosen = [name for name in PARTS if name in args.only]
-    started, texts, failed = time.monotonic(), list[str](), False
+    started, texts = time.monotonic(), list[str]()
+    results = set[str]()
     ends = math.inf if args.minutes is None else started + 60.0 * args.minutes
     with tempfile.TemporaryDirectory(prefix="torture-", ignore_cleanup_errors=True) as folder:
         place = Place(Path(folder), args.seed, args.kills or (100 if args.full else len(RUNS)))
@@ -54,11 +55,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             steps = module.steps(place) if args.full or args.match else sliced(module.steps(place))
             matching = [step for step in steps if args.match in f"{step.group}, {step.what}"]
             tried = _try(f"{name} ({number}/{len(chosen)})", matching, place, ends)
-            failed |= any(verdict.result == FAILED for _, verdict in tried)
+            results |= {verdict.result for _, verdict in tried}
             texts += [f"## {name}\n", f"{title}.\n", _table(tried), *_notes(tried)] if tried else []
             state = "" if number == len(chosen) else " so far"
             publish("\n".join([*_head(args, time.monotonic() - started, state), *texts]), args.out)
-    return int(failed)
+    return int(FAILED in results or results <= {SKIPPED})
 
 
 def _parser() -> argparse.ArgumentParser:

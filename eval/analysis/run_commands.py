@@ -14,14 +14,7 @@ import typer
 
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.files import write_atomically
-from sparring.eval.analysis.options import (
-    Metrics,
-    OutputOptions,
-    RunOptions,
-    SourceOptions,
-    cache_figures,
-    find_run,
-)
+from sparring.eval.analysis.options import Metrics, OutputOptions, RunOptions, SourceOptions, cache_figures, find_run
 from sparring.eval.analysis.output import (
     NOT_FOUND,
     Answer,
@@ -51,6 +44,7 @@ from sparring.eval.analysis.record import (
     unknown_metric,
     wide_rows,
 )
+from sparring.eval.analysis.reports.rules import apply_rules, load_rules
 from sparring.eval.analysis.search import config_test, parse, unknown_conditions, unused_names
 from sparring.eval.analysis.sources import trackio_files
 from sparring.eval.command import make_folders, write
@@ -58,6 +52,7 @@ from sparring.eval.command import make_folders, write
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="runs shown at most")]
 Tag = Annotated[list[str], typer.Option("--tag", help="runs with this tag; may be repeated")]
 CACHE = "cache/"
+STILL = ("policy_does_not_move", "policy_equals_reference")
 SILENT = 600.0
 """Seconds without a new row after which a running run is called silent."""
 COUNTERS = ("guard/rollbacks", "guard/restored_updates", "guard/quarantined_matches", "rollout/failed_count")
@@ -316,6 +311,9 @@ def check(run: RunRecord, history: History | None) -> dict[str, Any]:
     alerts = [event for event in history.events if event.get("kind") == "alert"] if history else []
     if alerts:
         warnings.append(f"{len(alerts)} alerts, the last: {alerts[-1]['event']}")
+    if history:
+        found = apply_rules([rule for rule in load_rules() if rule.name in STILL], history, run.config)
+        warnings += [f"{finding.rule}: {finding.text}" for finding in found]
     state = "bad" if bad else "warning" if warnings else "ok"
     facts = {"run_id": run.id, "source": run.source, "status": run.status, "updated": run.updated}
     return facts | {"health": state, "reasons": bad + warnings, "damage": damage}

@@ -125,5 +125,11 @@ def test_the_exit_code_and_the_page_say_what_failed(tmp_path, monkeypatch, capsy
 def test_no_time_left_is_said(monkeypatch, capsys):
     step = Step("a group", "a thing", lambda: Verdict(HARMLESS))
     monkeypatch.setattr(torture.disk, "steps", lambda place: iter([step]))
-    assert torture.main(["--only", "disk", "--minutes", "0"]) == 0
+    assert torture.main(["--only", "disk", "--minutes", "0"]) == 1  # nothing was tried
     assert "| a group | 1 | 0 | 0 | 0 | 1 |" in capsys.readouterr().out
+
+
+def test_a_run_that_tries_nothing_fails(monkeypatch, capsys):
+    monkeypatch.setattr(torture.disk, "steps", lambda place: iter([Step("a group", "a", lambda: Verdict(HARMLESS))]))
+    assert torture.main(["--only", "disk", "--match", "no such step"]) == 1
+    capsys.readouterr()

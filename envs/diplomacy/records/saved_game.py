@@ -6,9 +6,9 @@ of `PhaseRecord`s, the last one its current position; any of them can be continu
 `batch.set_position(game, record.position)`. `read_game` recognizes games of the Python package `diplomacy` and reads
 them with `package_game.py`.
 
-Files may lack results, some or all. Absent is not success. The adjudicator processes the orders of every phase, and its
-results take the place of the missing ones where its next position is that of the file. Where it is another one, they
-stay `UNKNOWN`. Every difference is a note of its phase.
+Files may lack results, some or all. The adjudicator processes the orders of every phase, and its results take the
+place of the missing ones where its next position is that of the file. Else they stay `UNKNOWN`. Every difference is a
+note of its phase.
 """
 
 from __future__ import annotations
@@ -119,8 +119,7 @@ def verify_file(path: str | Path, *, via: str = SEA) -> tuple[int, list[Differen
 
     A file ending in .jsonl has a game on every line; many phases are adjudicated at once. Raises `InputError`.
     """
-    lined = Path(path).suffix == ".jsonl"
-    counted = 0
+    lined, counted = Path(path).suffix == ".jsonl", 0
 
     def games() -> Iterator[list[PhaseRecord]]:
         nonlocal counted
@@ -129,7 +128,9 @@ def verify_file(path: str | Path, *, via: str = SEA) -> tuple[int, list[Differen
             yield game
 
     differing = list(differences(games(), via=via))
-    return counted, differing
+    if counted:
+        return counted, differing
+    raise InputError(f"{path}: holds no phase with orders, so nothing can be verified")
 
 
 def save_lines(path: str | Path, games: Iterable[Sequence[PhaseRecord]]) -> None:

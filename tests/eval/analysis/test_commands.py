@@ -172,6 +172,25 @@ def test_health_counts_alerts(capsys, tmp_path):
     assert (code, run["health"], run["reasons"]) == (0, "bad", ["the run was killed"])
 
 
+@pytest.mark.parametrize(
+    ("learning", "still", "rule"),
+    [
+        ({"train/clip_fraction": 0.1, "train/kl_max": 0.01}, {"train/kl_max": 0.0}, "policy_does_not_move"),
+        ({"kl/max": 0.02}, {"kl/max": 0.0}, "policy_equals_reference"),
+    ],
+)
+def test_health_names_a_run_that_does_not_learn(capsys, tmp_path, learning, still, rule):
+    for name, metrics in {"learning": learning, "still": learning | still}.items():
+        rows = [{"env_steps": 128 * update, **metrics} for update in range(1, 41)]
+        folder = write_run(tmp_path, name, rows=0, rolled_back=False)
+        (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    _, out, _ = call(capsys, tmp_path, "health", "learning", "still", "--json")
+    by_name = {run["run_id"]: run for run in json.loads(out)["runs"]}
+    assert by_name["learning"]["health"] == "ok"
+    assert by_name["still"]["health"] == "warning"
+    assert [reason.partition(":")[0] for reason in by_name["still"]["reasons"]] == [rule]
+
+
 def test_cache_figures(capsys, tmp_path):
     from sparring.agents.run.logger import open_logger
     from sparring.configs.core.session import LoggerConfig

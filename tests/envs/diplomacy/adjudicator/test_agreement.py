@@ -143,8 +143,8 @@ def test_the_package_ignores_a_support_that_names_another_coast_of_its_fleet(coa
 
 
 @pytest.mark.parametrize(("coast", "moved"), [("", 1), ("/NC", 1), ("/SC", 0)])
-def test_both_take_the_coast_that_a_support_names_for_that_of_the_move(coast, moved):
-    """DATC 4.B.4 and 6.B.9: a support to another coast than the move's fails."""
+def test_a_support_to_another_coast_than_the_moves_fails(coast, moved):
+    """DATC 4.B.4 and 6.B.9. The package alone counts it."""
     match = Crowds(1, seed=1)
     units, orders = phase("FRANCE F MAO - SPA/NC", f"FRANCE F WES S MAO - SPA{coast}", "ITALY F LYO - SPA/SC")
     match.play(units[None], orders[None])
@@ -152,6 +152,22 @@ def test_both_take_the_coast_that_a_support_names_for_that_of_the_move(coast, mo
     assert not match.tally.unexplained
     assert match.tally.events["moves made"] == moved
     match.close()
+
+
+@pytest.mark.parametrize(
+    ("support", "moves"),
+    [("H", False), ("S F MAO - SPA/NC", True), ("S F MAO - SPA", True), ("S F MAO - SPA/SC", True)],
+)
+@pytest.mark.parametrize("attack", ["A MAR - SPA", "F LYO - SPA/SC", "F POR - SPA/NC", "F POR - SPA/SC"])
+def test_the_package_ignores_the_coast_that_a_support_names_for_the_move(attack, support, moves):
+    game = pytest.importorskip("diplomacy").Game()
+    game.clear_units()
+    game.set_units("FRANCE", ["F MAO", "F WES"])
+    game.set_units("ITALY", [attack.partition(" -")[0]])
+    game.set_orders("FRANCE", ["F MAO - SPA/NC", f"F WES {support}"])
+    game.set_orders("ITALY", [attack])
+    game.process()
+    assert ("F SPA/NC" in game.get_units("FRANCE")) == moves
 
 
 def test_a_wrong_adjudicator_is_found_out(monkeypatch):

@@ -106,3 +106,9 @@ def test_the_command_counts_and_names_differences(tmp_path, capsys):
         ["--game", str(path), "--verify", "--out", str(tmp_path / "a.html")],
     ):
         assert diplomacy_replay.main(words) == 2
+
+
+def test_a_file_without_phases_is_not_verified(tmp_path):
+    (tmp_path / "none.jsonl").write_text("\n")
+    with pytest.raises(InputError, match="holds no phase with orders, so nothing can be verified"):
+        verify_file(tmp_path / "none.jsonl")
