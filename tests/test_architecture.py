@@ -278,14 +278,14 @@ RECORDED = ROOT / "tests" / "part_imports.txt"
 """Imports from the core into parts, and between parts other than `ARROWS`; a line may leave, none may come."""
 ARROWS = {("diplomacy", "language"), ("chess", "language")}
 CEILINGS = {
-    CORE: 26_242,
+    CORE: 26_059,
     "air_combat": 5_938,
-    "chess": 4_262,
-    "diplomacy": 16_712,
-    "dogfight": 7_072,
-    "imported": 5_946,
-    "language": 9_057,
-    "runs": 9_331,
+    "chess": 4_367,
+    "diplomacy": 16_931,
+    "dogfight": 7_199,
+    "imported": 5_967,
+    "language": 9_000,
+    "runs": 9_376,
 }
 """Lines. The core's ceiling only falls; a part's is raised only by a commit that names its new capability."""
 DELETABLE = ("air_combat", "chess", "diplomacy", "language", "runs")
