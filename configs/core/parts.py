@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import tomllib
 import warnings
-from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module, metadata
 from typing import Any, NamedTuple
@@ -139,19 +138,3 @@ def _exists(module: str) -> bool:
 def _load(reference: str) -> Any:
     module, _, name = reference.partition(":")
     return getattr(import_module(module), name)
-
-
-def moved(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a module some of whose `names` are in other modules now, "module" or "module:name".
-
-    The old paths work for one release, with a warning that says the new one.
-    """
-
-    def find(name: str) -> Any:
-        if name not in names:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        home, _, new = names[name].partition(":")
-        warnings.warn(f"{module}.{name} has moved to {home}.{new or name}", DeprecationWarning, stacklevel=2)
-        return getattr(import_module(home), new or name)
-
-    return find

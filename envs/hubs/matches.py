@@ -13,7 +13,7 @@ from threading import Event
 from typing import Any, Protocol
 
 from sparring.configs.core.errors import InputError, choose
-from sparring.configs.core.parts import moved
+from sparring.configs.installed import moved
 from sparring.envs.game import games, load
 
 __getattr__ = moved(

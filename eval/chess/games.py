@@ -235,6 +235,10 @@ class RandomPlayer:
         return [move.uci() if move else "" for move in moves]
 
 
+SCRIPTED: dict[str, Callable[[], ChessPlayer]] = {RANDOM: RandomPlayer}
+"""Bots without an engine, by the names in `envs.chess.BOTS`."""
+
+
 @dataclass(frozen=True)
 class EnginePlayer:
     """Plays an engine's best move."""
@@ -320,8 +324,8 @@ def open_player(
 def _open_bot(bot: BotName, opened: ExitStack, engine: str, cache: Path | None) -> ChessPlayer:
     if bot.kind == PYTHON:
         return PythonPlayer(named_source(bot.text), bot.text)
-    if bot.kind == RANDOM:
-        return RandomPlayer()
+    if bot.kind in SCRIPTED:
+        return SCRIPTED[bot.kind]()
     path, depth = {STOCKFISH: (engine, bot.depth), BUILT_IN: (BUILT_IN, 1)}[bot.kind]
     searcher = opened.enter_context(open_engine(path, depth=depth, cache=cache))
     return EnginePlayer(f"{bot.text.removeprefix(BOT_PREFIX)} ({searcher.name})", searcher)
