@@ -78,7 +78,7 @@ class _Stretch:
 class Schedule:
     """The plan of a whole run, without state: the current moment is a `SchedulePosition`.
 
-    `phases` must have passed `configs.validate`: the first begins with a stage at 0, or there are no opponents at all.
+    `phases` must have passed `configs.validate`: the first begins with a stage at 0, or no match has an opponent.
     """
 
     def __init__(self, phases: Sequence[PhaseConfig]) -> None:
@@ -207,7 +207,7 @@ class Randomization:
 
     @property
     def width(self) -> float:
-        """Mean width of the ranges relative to those of the level full, 0 to 1; logged as a metric."""
+        """Mean width of the ranges relative to the level full, 0 to 1; logged as a metric."""
         sizes, full = np.diff(self.ranges().astype(np.float64)), np.diff(ranges("full").astype(np.float64))
         return float((sizes / full).mean())
 
