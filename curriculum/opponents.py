@@ -127,13 +127,13 @@ def counts(share: Sequence[float] | np.ndarray, n: int) -> np.ndarray:
     """
     exact = np.asarray(share, dtype=np.float64)
     if not (np.all(exact >= 0.0) and abs(exact.sum() - 1.0) < 1e-6):
-        raise ValueError(f"shares {exact.tolist()} are no shares; give numbers of at least 0 that sum to 1")
+        raise ValueError(f"shares {exact.tolist()} are not shares; give numbers of at least 0 that sum to 1")
     exact = exact / exact.sum() * n
-    whole = np.floor(exact).astype(np.int64)
-    # Largest remainder first. Rounding makes those of shares such as 0.1 equal, so that ties are real ties.
-    order = np.argsort(np.round(whole - exact, 9), kind="stable")
-    whole[order[: n - int(whole.sum())]] += 1
-    return whole
+    rounded = np.floor(exact).astype(np.int64)
+    # Largest remainder first. Rounding makes remainders of shares such as 0.1 equal, so that ties are real ties.
+    order = np.argsort(np.round(rounded - exact, 9), kind="stable")
+    rounded[order[: n - int(rounded.sum())]] += 1
+    return rounded
 
 
 def deal(share: Sequence[float] | np.ndarray, n: int, current: np.ndarray | None = None) -> np.ndarray:
@@ -149,8 +149,8 @@ def deal(share: Sequence[float] | np.ndarray, n: int, current: np.ndarray | None
     if dealt.shape != (n,):
         raise ValueError(f"current has shape {dealt.shape}; give the opponents of all {n} matches")
     total = counts(share, n)
-    held = np.stack([_count_matches(dealt[seat::2], len(total)) for seat in (0, 1)])
-    for seat, target in enumerate(_split(total, held, (n + 1) // 2)):
+    per_seat = np.stack([_count_matches(dealt[seat::2], len(total)) for seat in (0, 1)])
+    for seat, target in enumerate(_split(total, per_seat, (n + 1) // 2)):
         dealt[seat::2] = _change_surplus(dealt[seat::2], target)
     return dealt
 
@@ -170,14 +170,14 @@ def _count_matches(dealt: np.ndarray, opponents: int) -> np.ndarray:
     return np.bincount(dealt[(dealt >= 0) & (dealt < opponents)], minlength=opponents)
 
 
-def _split(total: np.ndarray, held: np.ndarray, evens: int) -> np.ndarray:
+def _split(total: np.ndarray, per_seat: np.ndarray, evens: int) -> np.ndarray:
     """Divide `total` [K] over the two seats, [2, K], the even one getting `evens` matches in all.
 
     An odd total leaves one match over. It goes to the even seat for those opponents that hold more than their half
     there and do not on the odd seat, as far as the even seat has room.
     """
     half = total // 2  # Of each opponent's matches, for either seat.
-    saved = (held[0] > half).astype(int) - (held[1] > half).astype(int)
+    saved = (per_seat[0] > half).astype(int) - (per_seat[1] > half).astype(int)
     order = np.argsort(-saved, kind="stable")
     leftover = order[total[order] % 2 == 1][: evens - int(half.sum())]
     even = half.copy()

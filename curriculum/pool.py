@@ -65,7 +65,7 @@ def read_rows(rows: Any) -> list[Snapshot]:
         expected = f"snapshot_{update:06d}"
         require(name == expected, f"{number}.name={name!r}: must be {expected}, after its update")
         later = number == 0 or update > checked[number - 1]["update"]
-        require(later, f"{number}.update={update}: must be later than that of the snapshot before")
+        require(later, f"{number}.update={update}: must be later than in the snapshot before")
     return [Snapshot(**row) for row in checked]
 
 
@@ -154,7 +154,7 @@ class Pool:
     def lost(
         self,
         snapshots: Sequence[Snapshot],
-        held: Mapping[str, Mapping[str, torch.Tensor]],
+        stored: Mapping[str, Mapping[str, torch.Tensor]],
         alert: Callable[[str], None],
     ) -> set[str]:
         """Verify the files of `snapshots` and return the names of those missing, with a line to `alert` for each.
@@ -164,7 +164,7 @@ class Pool:
         """
         gone = set()
         for snapshot in snapshots:
-            path, wrong, weights = self.path(snapshot.name), "is damaged", held.get(snapshot.name)
+            path, wrong, weights = self.path(snapshot.name), "is damaged", stored.get(snapshot.name)
             try:
                 if sha256(read_regular(path)) == snapshot.sha256:
                     continue
@@ -197,8 +197,8 @@ class Pool:
     def delete_unused(self, needed: Iterable[str] = ()) -> None:
         """Delete the files of snapshots that are neither in the pool nor `needed`; raises for a link in place of it."""
         check_folder(self.folder)
-        kept = {self.path(name) for name in [*needed, *(snapshot.name for snapshot in self._snapshots)]}
-        for path in set(self.folder.glob("snapshot_*.pt")) - kept:
+        needed_paths = {self.path(name) for name in [*needed, *(snapshot.name for snapshot in self._snapshots)]}
+        for path in set(self.folder.glob("snapshot_*.pt")) - needed_paths:
             path.unlink(missing_ok=True)
 
     def path(self, name: str) -> Path:
@@ -215,9 +215,9 @@ class Pool:
     def _check_shape(self, path: Path, shape: Mapping[str, Any]) -> None:
         """Raise `PoolError` with the first key that differs: obs_dim, or a size of the network."""
         for key in sorted(set(shape) | set(self._shape)):
-            stored, own = shape.get(key), self._shape.get(key)
-            if type(stored) is not type(own) or stored != own:
-                raise PoolError(f"{path}: {key}={shown(stored)}, this run has {own}; use a pool of the same shape")
+            stored, expected = shape.get(key), self._shape.get(key)
+            if type(stored) is not type(expected) or stored != expected:
+                raise PoolError(f"{path}: {key}={shown(stored)}, this run has {expected}; use a pool of the same shape")
 
     @staticmethod
     def put_aside_damaged(folder: Path) -> str:
@@ -236,7 +236,7 @@ class Pool:
                 raise
             aside = index.with_name(INDEX + ".damaged")
             index.replace(aside)
-            return f"{index}: is no pool index; it is kept as {aside.name} and written again from the training state"
+            return f"{index}: is not a pool index; it is kept as {aside.name} and written again from the training state"
 
     def _write_index(self) -> None:
         write_atomically(self.folder / INDEX, json.dumps(self.rows(), indent=1) + "\n")

@@ -7,14 +7,14 @@ update become a few. A batch of games is rated at once from the ratings before i
 bit (sums are rounded once, by `math.fsum`), and each of the G games between two players counts 1 / G.
 
 Elo (A. Elo, "The Rating of Chessplayers, Past and Present", 1978): the share of points expected against an opponent is
-1 / (1 + 10^((theirs - mine) / 400)), and after a result both sides move by K (score - expected), in opposite
+1 / (1 + 10^((opponent - rating) / 400)), and after a result both sides move by K (score - expected), in opposite
 directions, so the sum of all ratings never changes. A game of n players is a result between each two of them with
 K / (n - 1); for n = 2 that is Elo's own rule. Hundreds of games against one opponent count as a single result with a
 fractional score. Rated one by one they would move a rating by K times the noise of the last few, in an order that
 batched games do not have; K times their number would overshoot. So no two players move each other by more than one game
 could, and the gap to the true difference shrinks by a constant factor, with less noise the more games there are.
 
-Bayesian: a normal distribution of each player's strength. Model and update are those of R. C. Weng and C.-J. Lin, "A
+Bayesian: a normal distribution of each player's strength. Model and update follow R. C. Weng and C.-J. Lin, "A
 Bayesian approximation method for online ranking", Journal of Machine Learning Research 12 (2011), algorithm 1
 (Bradley-Terry, every pair of a game's players), with one player to a team. For each opponent q of player i, with s = 1,
 1/2 or 0 for a win, a draw or a loss:
@@ -69,7 +69,7 @@ class GameResult:
             raise InputError(f"game with count {self.count}: must be at least 1")
 
     def comparisons(self) -> Iterator[tuple[str, str, float]]:
-        """Yield (one, other, score of the one) for every two seats of different players in one of these games."""
+        """Yield (first, second, score of the first) for every two seats of different players in one of these games."""
         for i, j in combinations(range(len(self.players)), 2):
             if self.players[i] != self.players[j]:
                 score = DRAW if self.ranks[i] == self.ranks[j] else WIN if self.ranks[i] < self.ranks[j] else LOSS
@@ -87,29 +87,29 @@ def by_player(players: Sequence[str], scores: Sequence[float], *, count: int = 1
     A player with six seats is then one opponent, not six. Scores count as equal up to rounding. Raises `InputError`
     for fewer than two players.
     """
-    own: dict[str, list[float]] = {}
+    scores_of: dict[str, list[float]] = {}
     for player, score in zip(players, scores, strict=True):
-        own.setdefault(player, []).append(score)
-    means = [round(math.fsum(parts) / len(parts), DIGITS) for parts in own.values()]
-    return GameResult(tuple(own), ranks(means), count)
+        scores_of.setdefault(player, []).append(score)
+    means = [round(math.fsum(parts) / len(parts), DIGITS) for parts in scores_of.values()]
+    return GameResult(tuple(scores_of), ranks(means), count)
 
 
-def pair(one: str, other: str) -> Pair:
+def pair(first: str, second: str) -> Pair:
     """Return the key of two players, independent of their order."""
-    return (one, other) if one < other else (other, one)
+    return (first, second) if first < second else (second, first)
 
 
-def head_to_head(one: str, other: str, result: Result) -> list[GameResult]:
+def head_to_head(first: str, second: str, result: Result) -> list[GameResult]:
     """Return a result of the first of two players against the second as games of two seats."""
     outcomes = zip(((1, 2), (1, 1), (2, 1)), result, strict=True)
-    return [GameResult((one, other), ranked, count) for ranked, count in outcomes if count]
+    return [GameResult((first, second), ranked, count) for ranked, count in outcomes if count]
 
 
 def meetings(games: Iterable[GameResult]) -> Counter[Pair]:
     """Count the games in which two players met, independent of their seats."""
     met: Counter[Pair] = Counter()
     for game in games:
-        for key in {pair(one, other) for one, other, _ in game.comparisons()}:
+        for key in {pair(first, second) for first, second, _ in game.comparisons()}:
             met[key] += game.count
     return met
 
@@ -118,10 +118,10 @@ def results(games: Iterable[GameResult]) -> dict[Pair, Result]:
     """Return the first player's result against the second over all pairs of seats, for all pairs that met."""
     counts: dict[Pair, list[int]] = {}
     for game in games:
-        for one, other, score in game.comparisons():
-            key = pair(one, other)
-            seen = score if key[0] == one else WIN - score
-            counts.setdefault(key, [0, 0, 0])[(WIN, DRAW, LOSS).index(seen)] += game.count
+        for first, second, score in game.comparisons():
+            key = pair(first, second)
+            points = score if key[0] == first else WIN - score
+            counts.setdefault(key, [0, 0, 0])[(WIN, DRAW, LOSS).index(points)] += game.count
     return {key: (wins, draws, losses) for key, (wins, draws, losses) in counts.items()}
 
 
@@ -133,9 +133,9 @@ K = 48.0
 SCALE = 400.0
 
 
-def expected_score(mine: Elo, theirs: Elo) -> float:
-    """Return the share of points, in (0, 1), that a player rated `mine` is expected to take from one rated `theirs`."""
-    return 1.0 / (1.0 + 10.0 ** ((theirs - mine) / SCALE))
+def expected_score(rating: Elo, opponent: Elo) -> float:
+    """Return the share of points, in (0, 1), that a player of this rating is expected to take from the opponent."""
+    return 1.0 / (1.0 + 10.0 ** ((opponent - rating) / SCALE))
 
 
 def elo_after(before: Mapping[str, Elo], games: Sequence[GameResult], *, k: float = K) -> dict[str, Elo]:
@@ -148,17 +148,17 @@ def elo_after(before: Mapping[str, Elo], games: Sequence[GameResult], *, k: floa
     for game in games:
         # A player of an n-seat game has n - 1 comparisons, which together move it by K at most.
         share = k / (len(game.players) - 1)
-        for one, other, score in game.comparisons():
-            move = _move(before[one], before[other], score, game.count * share / met[pair(one, other)])
-            moves.setdefault(one, []).append(move)
-            moves.setdefault(other, []).append(-move)  # Zero-sum, so that the mean rating stays.
+        for first, second, score in game.comparisons():
+            move = _move(before[first], before[second], score, game.count * share / met[pair(first, second)])
+            moves.setdefault(first, []).append(move)
+            moves.setdefault(second, []).append(-move)  # Zero-sum, so that the mean rating stays.
     # fsum rounds once: the result does not depend on the order of games.
     return {name: Elo(before[name] + math.fsum(parts)) for name, parts in moves.items()}
 
 
-def _move(mine: Elo, theirs: Elo, score: float, k: float) -> float:
-    """Return the change of my rating by a result; theirs changes by its negative."""
-    return k * (score - expected_score(mine, theirs))
+def _move(rating: Elo, opponent: Elo, score: float, k: float) -> float:
+    """Return the change of `rating` by a result; the opponent's changes by its negative."""
+    return k * (score - expected_score(rating, opponent))
 
 
 MU, SIGMA = 25.0, 25.0 / 3.0
@@ -182,9 +182,9 @@ class Belief:
         return self.mu - 3.0 * self.sigma
 
 
-def win_chance(mine: Belief, theirs: Belief) -> float:
-    """Return the probability, in (0, 1), that a player with belief `mine` is placed before one with `theirs`."""
-    return 1.0 / (1.0 + math.exp((theirs.mu - mine.mu) / _spread(mine, theirs)))
+def win_chance(belief: Belief, opponent: Belief) -> float:
+    """Return the probability, in (0, 1), that a player with `belief` is placed before one with `opponent`."""
+    return 1.0 / (1.0 + math.exp((opponent.mu - belief.mu) / _spread(belief, opponent)))
 
 
 def beliefs_after(before: Mapping[str, Belief], games: Sequence[GameResult]) -> dict[str, Belief]:
@@ -194,7 +194,7 @@ def beliefs_after(before: Mapping[str, Belief], games: Sequence[GameResult]) -> 
     """
     met = meetings(games)
     players = {name: before[name] for key in met for name in key}
-    widened = {name: Belief(one.mu, math.sqrt(one.sigma**2 + TAU**2)) for name, one in players.items()}
+    widened = {name: Belief(belief.mu, math.sqrt(belief.sigma**2 + TAU**2)) for name, belief in players.items()}
     updated: dict[str, list[tuple[Belief, int]]] = {name: [] for name in widened}
     for game in games:
         for name, belief in _after_one(widened, game, met).items():
@@ -206,15 +206,15 @@ def _after_one(before: Mapping[str, Belief], game: GameResult, met: Counter[Pair
     """Return the beliefs of its players after this game alone, with its weight in the batch."""
     omega: dict[str, list[float]] = {}
     delta: dict[str, list[float]] = {}
-    for one, other, score in game.comparisons():
-        counts = 1.0 / met[pair(one, other)]
-        for me, them, mine in ((one, other, score), (other, one, 1.0 - score)):
-            spread, chance = _spread(before[me], before[them]), win_chance(before[me], before[them])
-            variance = before[me].sigma ** 2
-            omega.setdefault(me, []).append(counts * variance / spread * (mine - chance))
+    for first, second, score in game.comparisons():
+        counts = 1.0 / met[pair(first, second)]
+        for player, opponent, points in ((first, second, score), (second, first, 1.0 - score)):
+            spread, chance = _spread(before[player], before[opponent]), win_chance(before[player], before[opponent])
+            variance = before[player].sigma ** 2
+            omega.setdefault(player, []).append(counts * variance / spread * (points - chance))
             # Weng and Lin's gamma, sigma_i / c: slows the decrease of the variance.
-            gamma = before[me].sigma / spread
-            delta.setdefault(me, []).append(counts * gamma * variance / spread**2 * chance * (1.0 - chance))
+            gamma = before[player].sigma / spread
+            delta.setdefault(player, []).append(counts * gamma * variance / spread**2 * chance * (1.0 - chance))
     return {
         me: Belief(
             before[me].mu + math.fsum(omega[me]),
@@ -225,7 +225,7 @@ def _after_one(before: Mapping[str, Belief], game: GameResult, met: Counter[Pair
 
 
 def _product(prior: Belief, updated: Sequence[tuple[Belief, int]]) -> Belief:
-    """Return `prior` times the likelihood of each game, given as (belief after it alone, number of such games).
+    """Return `prior` times the likelihood of each game, given as (belief after it alone, number of equal games).
 
     Gaussians multiply in natural parameters: precisions 1 / sigma^2 add, and so do precision-weighted means.
     """
@@ -235,6 +235,6 @@ def _product(prior: Belief, updated: Sequence[tuple[Belief, int]]) -> Belief:
     return Belief(prior.mu + pull / (precision + gained), 1.0 / math.sqrt(precision + gained))
 
 
-def _spread(mine: Belief, theirs: Belief) -> float:
+def _spread(belief: Belief, opponent: Belief) -> float:
     # c of the model: both uncertainties and both performance noises.
-    return math.sqrt(mine.sigma**2 + theirs.sigma**2 + 2.0 * BETA**2)
+    return math.sqrt(belief.sigma**2 + opponent.sigma**2 + 2.0 * BETA**2)

@@ -74,7 +74,7 @@ class _Stretch:
 class Schedule:
     """The plan of a whole run, without state: the current moment is a `SchedulePosition`.
 
-    `phases` must have passed `configs.validate`: the first begins with a stage at 0, or there are no opponents at all.
+    `phases` must have passed `configs.validate`: the first begins with a stage at 0, or no match has an opponent.
     """
 
     def __init__(self, phases: Sequence[PhaseConfig]) -> None:
@@ -198,7 +198,7 @@ class Randomization:
 
     @property
     def width(self) -> float:
-        """Mean width of the ranges relative to those of the level full, 0 to 1; logged as a metric."""
+        """Mean width of the ranges relative to the level full, 0 to 1; logged as a metric."""
         if self.previous == self.level == "none":
             return 0.0
         sizes, full = np.diff(self.ranges().astype(np.float64)), np.diff(_physics()("full", "full", 1.0).astype(float))

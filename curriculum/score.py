@@ -4,7 +4,7 @@ Wins alone reward a policy that only flees: its opponents win nothing, and it lo
 score, with 50 % for equals, and the decided share, (wins + losses) / games, beside wins.
 
 A mean of half-points is not a proportion. Its interval is Wilson's for n' = n / f trials, with f the observed variance
-as a share of that of a proportion with the same mean m:
+relative to a proportion with the same mean m:
 
     f = (S + 1) / (n m (1 - m) + 1)     S = sum over the n units of (score - m)^2
     centre = (m + z^2 / 2n') / (1 + z^2 / n')
@@ -115,7 +115,7 @@ class Scored(ABC):
 
     def _played(self) -> int:
         if not self.games:
-            raise ValueError("no game was played, so there is no win rate and no score")
+            raise ValueError("no game was played, so the win rate and the score are unknown")
         return self.games
 
 

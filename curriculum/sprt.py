@@ -39,8 +39,8 @@ class Hypotheses:
     def check(self) -> None:
         """Raise `InputError` unless elo0 < elo1 and both error probabilities are in (0, 0.5)."""
         if not -1000.0 <= self.elo0 < self.elo1 <= 1000.0:
-            given = f"elo0={self.elo0:g} elo1={self.elo1:g}"
-            raise InputError(f"sprt {given}: elo0 must be below elo1, both in [-1000, 1000]")
+            limits = f"elo0={self.elo0:g} elo1={self.elo1:g}"
+            raise InputError(f"sprt {limits}: elo0 must be below elo1, both in [-1000, 1000]")
         for name in ("alpha", "beta"):
             if not 0.0 < getattr(self, name) < 0.5:
                 raise InputError(f"sprt {name}={getattr(self, name):g}: must be in (0, 0.5)")

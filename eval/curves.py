@@ -74,7 +74,7 @@ class CurveOptions(CommandOptions):
     metrics: tuple[str, ...] = argument((), metavar="M", split=True)
     """Keys of docs/metrics.md (default: win rate, return or reward)."""
     log: tuple[str, ...] = argument((), metavar="M", split=True)
-    """Those of them on a logarithmic axis."""
+    """Metrics on a logarithmic axis."""
     smooth: int = argument(5, SMOOTH, metavar="N")
     """Show means of the last N updates (default: 5; 1: as it is)."""
     by_update: bool = argument(False)
@@ -126,13 +126,13 @@ def read_groups(options: CurveOptions) -> list[CurveGroup]:
 
 def _read_run(text: str, where: SourceOptions, *, by_update: bool) -> RunHistory:
     """Read a run from its folder, else from the sources that `eval/runs.py` reads."""
-    usual = where == SourceOptions()
-    if usual and find_folder(text, holding=METRICS):
+    default = where == SourceOptions()
+    if default and find_folder(text, holding=METRICS):
         return read_history(text, by_update=by_update)
     try:
         source, record = find_run(text, where.find())
     except RunNotFoundError:
-        if usual:
+        if default:
             return read_history(text)  # raises, and names the runs' folders
         raise
     history = source.history(record.id)
@@ -158,9 +158,7 @@ def curves_markdown(groups: Sequence[CurveGroup], metrics: Sequence[str], *, smo
         curves = {group.label: group.curves(metric, smooth=smooth) for group in groups}
         parts.append(f"## {metric}\n\n{table(headings, [_cells(*group, unit) for group in curves.items()])}")
         apart = [label for label, runs in curves.items() if not len(mean(runs).steps)]
-        parts += [
-            f"{label}: its runs have no env steps in common, so there is no line for their mean." for label in apart
-        ]
+        parts += [f"{label}: its runs have no env steps in common, so their mean has no line." for label in apart]
     what = f", each the mean of {smooth} updates" if smooth > 1 else ""
     parts.append(f"mean, min and max are over the runs' last values{what}.")
     return "\n\n".join(parts) + "\n"
@@ -208,7 +206,7 @@ def _usual(runs: Sequence[RunHistory]) -> str:
     shared = set.intersection(*(set(run.metrics) for run in runs))
     metric = next((name for name in USUAL if name in shared), None)
     if metric is None:
-        raise InputError(f"the runs have none of {', '.join(USUAL)} in common; say what to draw with --metrics")
+        raise InputError(f"the runs do not share any of {', '.join(USUAL)}; say what to draw with --metrics")
     return metric
 
 

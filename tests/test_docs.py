@@ -32,6 +32,8 @@ OTHERS = {"docs/rl-algorithms/ppo.md", "docs/benchmark/ppo_continuous_action.md"
 """Files of other projects."""
 BANNED = re.compile(r"\b(nobody|somebody|anybody|everybody|whoever|whom|anew|lately|begun|thereof)\b", re.IGNORECASE)
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+MOST_WORDS = 40
+"""Words of a sentence."""
 
 
 def paths(text):
@@ -101,6 +103,31 @@ def test_links_lead_to_files_and_headings():
 
 def test_words_are_plain():
     assert by_page(PAGES, lambda _, text: BANNED.findall(text)) == {}
+
+
+def sentences(text):
+    """Sentences of a page without its code blocks; an item of a list and a cell of a table begin a new one."""
+    blocks = re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) |#|\|)", FENCE.sub("\n\n", text))
+    cells = [cell for block in blocks for cell in (block.split("|") if block.lstrip().startswith("|") else [block])]
+    end = r"(?<=[.!?:;])\)?\s+(?=[A-Z`(\[\"'0-9*_])|<br>"
+    return [sentence for cell in cells for sentence in re.split(end, " ".join(cell.split()))]
+
+
+def too_long(_, text):
+    return [text for text in sentences(text) if sum(bool(re.search(r"\w", word)) for word in text.split()) > MOST_WORDS]
+
+
+def test_sentences_have_at_most_forty_words():
+    assert by_page([page for page in PAGES if not page.startswith("checkpoints/")], too_long) == {}
+
+
+def test_the_check_of_sentences_reads_lists_tables_and_code():
+    words = " ".join(["Word"] * 30)
+    assert (
+        too_long("", f"{words}.\n{words}.\n- {words}\n- {words}\n\n| {words} | {words} |\n```\n{words} {words}\n```")
+        == []
+    )
+    assert too_long("", f"Short. {words},\n{words}.") == [f"{words}, {words}."]
 
 
 def test_every_page_is_listed_in_the_index():

@@ -3,7 +3,7 @@
 `trainer=sb3` uses the run's matches, network size, PPO options, schedule of bots, widening physics and events, and
 saves policies during training as ordinary checkpoints. Unsupported options are refused: self-play, residual blocks, a
 learning rate that follows the KL, resuming. Evaluation during training and the guard exist only in our trainer. SB3
-supports one kind of distribution at a time and does not bound the standard deviation, so shooting in the dogfight is a
+supports one kind of distribution at a time and does not bound the standard deviation. So shooting in the dogfight is a
 third Gaussian (fire if above 0) instead of a Bernoulli. Gymnasium's environments are shown to it as to our trainer:
 flattened, scaled and normalized.
 """
@@ -212,7 +212,7 @@ def make_model(trainer: PPOTrainer) -> PPO:
     model = PPO(
         "MlpPolicy",
         LearnerVecEnv(env, actions),
-        learning_rate=lambda left: anneal(ppo.learning_rate, ppo.final_learning_rate_fraction, 1.0 - left),
+        learning_rate=lambda remaining: anneal(ppo.learning_rate, ppo.final_learning_rate_fraction, 1.0 - remaining),
         n_steps=ppo.rollout_steps,
         batch_size=ppo.minibatch_size,
         n_epochs=ppo.epochs,

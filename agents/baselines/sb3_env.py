@@ -34,8 +34,8 @@ from sparring.envs.game import Game, games, load
 def make_sb3_env(env: str, num_envs: int = 64, *, seed: int = 0, opponent: Any = None, **options: Any) -> VecEnv:
     """Return `num_envs` episodes of `env` as one `VecEnv`: `PPO("MlpPolicy", sparring.sb3_env("dogfight", 64))`.
 
-    `env` is a game (`dogfight`, `diplomacy`), its id, or an id of Gymnasium's registry. `opponent` and `options` are
-    those of `gymnasium.make_vec`, such as `opponent="ace"`, `rules="challenge"`; in Diplomacy `opponent` is a bot, a
+    `env` is a game (`dogfight`, `diplomacy`), its id, or an id of Gymnasium's registry. `opponent` and `options` go to
+    `gymnasium.make_vec`, such as `opponent="ace"`, `rules="challenge"`; in Diplomacy `opponent` is a bot, a
     policy or a Python object, and `last_year` and `threads` are known. The first episodes start from `seed`.
 
     Raises `InputError` for an unknown name, and for environments in text: Stable-Baselines3 has no policy for `Text`
@@ -44,19 +44,19 @@ def make_sb3_env(env: str, num_envs: int = 64, *, seed: int = 0, opponent: Any =
     game = next((game for game in games() if env in (game.name, game.id)), None)
     if game and not game.vector_env:
         return _native(game, num_envs, seed, opponent, options)
-    given = options if opponent is None else {"opponent": opponent, **options}
+    arguments = options if opponent is None else {"opponent": opponent, **options}
     try:
         if game:
-            return GymnasiumVecEnv(gymnasium.make_vec(game.id, num_envs, **given), seed)
-        return _single_envs(env, num_envs, seed, **given)
+            return GymnasiumVecEnv(gymnasium.make_vec(game.id, num_envs, **arguments), seed)
+        return _single_envs(env, num_envs, seed, **arguments)
     except (GymnasiumError, ImportError) as error:
-        known = [*(game.name for game in games()), *gymnasium.registry]
-        why = f"{str(error).splitlines()[0]}{suggestion(env, known)}"
+        names = [*(game.name for game in games()), *gymnasium.registry]
+        why = f"{str(error).splitlines()[0]}{suggestion(env, names)}"
         raise InputError(f"env={env!r}: cannot be made: {why}") from error
 
 
 def _single_envs(env_id: str, num_envs: int, seed: int, *, wrappers: Any = (), **options: Any) -> DummyVecEnv:
-    """Return copies of an environment that is none of the project's games, each inside `wrappers`."""
+    """Return copies of an environment that is not one of the project's games, each inside `wrappers`."""
 
     def make() -> gymnasium.Env[Any, Any]:
         env: gymnasium.Env[Any, Any] = gymnasium.make(env_id, **options)
@@ -125,8 +125,8 @@ class GymnasiumVecEnv(ClosedVecEnv):
 
     def reset(self) -> Any:
         """Restart all episodes, from `seed` the first time; return their observations [N, ...]."""
-        given = [one for one in self._seeds if one is not None] or self._first_seed
-        obs, _ = self.envs.reset(seed=given[0] if given else None)
+        seeds = [seed for seed in self._seeds if seed is not None] or self._first_seed
+        obs, _ = self.envs.reset(seed=seeds[0] if seeds else None)
         self._first_seed = []
         self._reset_seeds()
         return obs
@@ -137,14 +137,14 @@ class GymnasiumVecEnv(ClosedVecEnv):
 
     def step_wait(self) -> tuple[Any, np.ndarray, np.ndarray, list[dict[str, Any]]]:
         """Play the step; `infos` of finished episodes hold the last observation, its kind of end, and the return."""
-        obs, reward, terminated, truncated, given = self.envs.step(self._actions)
+        obs, reward, terminated, truncated, extras = self.envs.step(self._actions)
         done = terminated | truncated
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         for match in np.flatnonzero(done):
-            infos[match]["terminal_observation"] = given["final_obs"][match]
+            infos[match]["terminal_observation"] = extras["final_obs"][match]
             infos[match]["TimeLimit.truncated"] = bool(truncated[match] and not terminated[match])
-            if "episode" in given:
-                infos[match]["episode"] = {key: given["episode"][key][match].item() for key in "rlt"}
+            if "episode" in extras:
+                infos[match]["episode"] = {key: extras["episode"][key][match].item() for key in "rlt"}
         return obs, np.asarray(reward, dtype=np.float32), done, infos
 
     def close(self) -> None:

@@ -66,7 +66,7 @@ Job = tuple[bytes, Future[Any], OnDeath]
 class LocalPool:
     """Processes of this machine, started when they are needed; tasks start in the order in which they are submitted.
 
-    Each is a pool of concurrent.futures of its own, so that a death is that of one task.
+    Each is a pool of concurrent.futures of its own, so that a death ends one task only.
     """
 
     def __init__(self, workers: int, threads: int, holds_signals: bool, advice: str) -> None:
@@ -161,7 +161,7 @@ class PoolWorker(Thread):
         self._pool = ProcessPoolExecutor(1, context, initializer=_prepare, initargs=(*self._options, os.getpid()))
         pid = self._pool.submit(os.getpid).result()
         with self._lock:
-            self.process = next((one for one in multiprocessing.active_children() if one.pid == pid), None)
+            self.process = next((child for child in multiprocessing.active_children() if child.pid == pid), None)
             if self._closed and self.process:
                 self.process.kill()
         return self._pool
@@ -239,7 +239,7 @@ def _done(packed: bytes) -> bytes:
 
 
 class RayPool:
-    """Tasks on a cluster, one processor each; Ray does those of a lost node again."""
+    """Tasks on a cluster, one processor each; Ray repeats the tasks of a lost node."""
 
     def __init__(self, executor: Executor) -> None:
         self._ray = connected(executor.address)
@@ -275,8 +275,10 @@ class RayPool:
 
 
 def _on_node(expected: str, threads: int, packed: bytes) -> bytes:
-    if (own := version("sparring")) != expected:
-        raise InputError(f"executor ray: a node has Sparring {own}, the driver {expected}; install one version on all")
+    if (installed := version("sparring")) != expected:
+        raise InputError(
+            f"executor ray: a node has Sparring {installed}, the driver {expected}; install one version on all"
+        )
     _use_threads(threads)
     return _done(packed)
 

@@ -183,7 +183,7 @@ ALONE = Processes()
 def joined(matches: int, device: str, patience_seconds: float) -> Iterator[Processes]:
     """Connect the processes of the run from the environment; without `WORLD_SIZE`, this process alone.
 
-    They share `matches` (0 if there are none to share), use a device of kind `device`, and wait `patience_seconds` for
+    They share `matches` (0 for none), use a device of kind `device`, and wait `patience_seconds` for
     each other. All leave at the same time. Raises `ConfigError` if the environment is incomplete or a process does not
     connect. A `ProcessLostError` in the body becomes a message and `SystemExit` with code 75.
     """
@@ -318,26 +318,26 @@ WORDS = 624
 """Of the Mersenne Twister."""
 
 
-def restore_generator(generator: torch.Generator, state: Any, place: str) -> None:
+def restore_generator(generator: torch.Generator, state: Any, name: str) -> None:
     """Set `generator` to a `get_state()` of its own kind of device, or seed it with the hash of one of another kind.
 
     The states of a CPU generator (Mersenne Twister) and a GPU generator (Philox) are incompatible; so equal states
-    continue identically. `place` names the state in the `ContentError` that is raised if it is none.
+    continue identically. `place` names the state in the `ContentError` that is raised for other data.
     """
     size = state.numel() if isinstance(state, torch.Tensor) and state.numel() in (MERSENNE, PHILOX) else MERSENNE
-    state = check_tensor(state, torch.empty(size, dtype=torch.uint8), place).cpu()
+    state = check_tensor(state, torch.empty(size, dtype=torch.uint8), name).cpu()
     data = state.numpy().tobytes()
     if size == MERSENNE:
-        _, left, _, position = struct.unpack_from("<QiiQ", data)
-        # torch reads word number `position`, `left` - 1 times before it makes new words, and checks each for itself.
-        require(left == 1 or left + position <= WORDS + 1, f"{place}: is no state of a generator")
+        _, remaining, _, position = struct.unpack_from("<QiiQ", data)
+        # torch reads word number `position`, `remaining` - 1 times before it makes new words, and checks each itself.
+        require(remaining == 1 or remaining + position <= WORDS + 1, f"{name}: is not a state of a generator")
     if size != len(generator.get_state()):
         generator.manual_seed(int.from_bytes(hashlib.sha256(data).digest()[:8], "little") >> 1)
         return
     try:
         generator.set_state(state)
     except RuntimeError as error:
-        raise ContentError(f"{place}: is no state of a generator") from error
+        raise ContentError(f"{name}: is not a state of a generator") from error
 
 
 class ParallelHalves:
@@ -345,7 +345,7 @@ class ParallelHalves:
 
     torch releases the GIL inside its operations, so a plain thread suffices. Autocast and gradient mode are per thread,
     so g must enter its own contexts. Its operations use as many
-    threads as those of the thread that created this object.
+    threads as the thread that created this object.
     """
 
     def __init__(self, *, parallel: bool) -> None:

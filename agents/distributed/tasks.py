@@ -63,23 +63,23 @@ def follow_tasks(
     argument of the function, which can move it while a task is done here; in another process it is one without effect.
     """
     sizes = sizes or [1] * len(tasks)
-    with tqdm(total=done + sum(sizes), initial=done, disable=quiet, **bar) as shown:
+    with tqdm(total=done + sum(sizes), initial=done, disable=quiet, **bar) as progress:
         if not executor.alone:
             for (number, task), outcome in run_tasks(partial(_unseen, function), [*enumerate(tasks)], executor):
-                shown.set_description(label(task), refresh=False)
-                shown.update(sizes[number])
+                progress.set_description(label(task), refresh=False)
+                progress.update(sizes[number])
                 yield number, outcome
             return
         for number, task in enumerate(tasks):
-            shown.set_description(label(task))
+            progress.set_description(label(task))
             done += sizes[number]
-            outcome = function(task, shown)
-            shown.update(done - shown.n)
+            outcome = function(task, progress)
+            progress.update(done - progress.n)
             yield number, outcome
 
 
 def _unseen(function: Callable[[Task, tqdm[NoReturn]], Outcome], task: tuple[int, Task]) -> Outcome:
-    """Do a numbered task where there is no bar."""
+    """Do a numbered task without a bar."""
     return function(task[1], tqdm(disable=True))
 
 
@@ -101,8 +101,8 @@ class KeptResults(Generic[Outcome]):
         results: dict[str, Outcome] = {}
         for line in read_regular(self.path).splitlines() if os.path.lexists(self.path) else ():
             try:
-                kept = json.loads(line)
-                results[kept["key"]] = self._form.validate_python(kept["result"])
+                entry = json.loads(line)
+                results[entry["key"]] = self._form.validate_python(entry["result"])
             except (ValueError, TypeError, KeyError, ValidationError):
                 continue  # cut off when the command was killed
         if results:
@@ -144,12 +144,13 @@ def finish_tasks(
     sizes = sizes or [1] * len(tasks)
     stored = kept.read() if kept else {}
     results = {number: stored[key] for number, key in enumerate(keys) if key in stored}
-    left = [number for number in range(len(tasks)) if number not in results]
+    remaining = [number for number in range(len(tasks)) if number not in results]
     done = sum(sizes[number] for number in results)
-    own = [tasks[number] for number in left], executor
-    for index, outcome in follow_tasks(function, *own, sizes=[sizes[number] for number in left], done=done, **follow):
-        results[left[index]] = outcome
-        if kept and (key := keys[left[index]]):
+    pending = [tasks[number] for number in remaining], executor
+    pending_sizes = [sizes[number] for number in remaining]
+    for index, outcome in follow_tasks(function, *pending, sizes=pending_sizes, done=done, **follow):
+        results[remaining[index]] = outcome
+        if kept and (key := keys[remaining[index]]):
             kept.add(key, outcome)
     if kept and discard:
         kept.discard()

@@ -6,7 +6,7 @@ these scores; importance weights correct the difference between sampler and trai
 
 Of several processes each computes the gradient of its part of every minibatch, under the totals of the whole one, and
 one all-reduce adds them up. Metrics are computed from the tokens of all. In a divided model (`Adapters.divide`) a pass
-is made by all processes together, so that all make the same number of them: texts are read in one piece, and a process
+is made by all processes together, so that all make the same number of them. Texts are read in one piece, and a process
 with fewer parts repeats one that does not count.
 """
 
@@ -175,11 +175,11 @@ class GRPOLearner:
         read = samples if self._processes.alone else [sample for sample in samples if _decisions(sample)]
         parts = [(self._score(self._collate(part)).logp.cpu(), counts) for part, counts in self._micro_batches(read)]
         logps = self._processes.gather_items([logp for logp, counts in parts if counts])
-        whole = self._collate(samples)
+        batch = self._collate(samples)
         trainer = LogProbs(torch.cat([torch.empty(0), *logps]).to(self._device), Source.TRAINER, self._weights)
-        sampler = LogProbs(whole.sampled_logp, Source.SAMPLER, "sampler")
-        importance = correction(trainer, sampler, whole.sample, len(samples), self.grpo)
-        counts = torch.bincount(whole.sample, minlength=len(samples)).tolist()
+        sampler = LogProbs(batch.sampled_logp, Source.SAMPLER, "sampler")
+        importance = correction(trainer, sampler, batch.sample, len(samples), self.grpo)
+        counts = torch.bincount(batch.sample, minlength=len(samples)).tolist()
         split = zip(
             *(values.split(counts) for values in (trainer.values, importance.weight, importance.kept)), strict=True
         )
@@ -206,12 +206,12 @@ class GRPOLearner:
 
     def _micro_batches(self, samples: Sequence[Sample]) -> Iterator[tuple[Sequence[Sample], bool]]:
         """Yield the samples of this process in parts of `model.batch_size`, and whether they count."""
-        size, own = self._run.model.batch_size, self._processes.part(samples)
-        for begin in range(0, len(own), size):
-            yield own[begin : begin + size], True
+        size, part = self._run.model.batch_size, self._processes.part(samples)
+        for begin in range(0, len(part), size):
+            yield part[begin : begin + size], True
         if self._divided:
             largest = -(-len(samples) // self._processes.size)
-            for _ in range(-(-largest // size) - -(-len(own) // size)):
+            for _ in range(-(-largest // size) - -(-len(part) // size)):
                 yield samples[:1], False
 
     def _add_up(self, tally: StepStats, loss: float) -> float:
@@ -232,8 +232,8 @@ class GRPOLearner:
         return float(joint)
 
     def _collate(self, decisions: Sequence[Sample] | Sequence[Decision]) -> TokenBatch:
-        """Return the decisions, or those of samples, as a batch on the model's device."""
-        plain = [one.decision if isinstance(one, Sample) else one for one in decisions]
+        """Return the decisions, also of samples, as a batch on the model's device."""
+        plain = [item.decision if isinstance(item, Sample) else item for item in decisions]
         return collate(plain, share=not self._divided).to(self._device)
 
     def _tokens(self, samples: Sequence[Sample], tally: StepStats) -> Tokens:
@@ -254,8 +254,8 @@ class GRPOLearner:
         before = [sample.before for sample in samples if sample.before is not None]
         if not before:
             return tokens
-        old, weight, kept = (torch.cat([getattr(part, name) for part in before]) for name in ("logp", "weight", "kept"))
-        return replace(tokens, old=LogProbs(old, Source.TRAINER, self._weights), weight=weight).select(kept)
+        old, weight, keep = (torch.cat([getattr(part, name) for part in before]) for name in ("logp", "weight", "kept"))
+        return replace(tokens, old=LogProbs(old, Source.TRAINER, self._weights), weight=weight).select(keep)
 
     def _kl(self, batch: TokenBatch, scores: Scores, tally: StepStats) -> Tensor:
         """Return the KL to the reference [N] at every decision token, with a gradient for the policy."""
@@ -295,7 +295,9 @@ class GRPOLearner:
             terms = self._processes.gather_items(on_host)
             tally.k3s = self._processes.gather_items([values.cpu() for values in tally.k3s])
         names = ("samples", "tokens", "all_tokens")
-        joint = Totals(**{name: sum(getattr(one, name) for _, one in parts) for name in names}, length=DR_GRPO_LENGTH)
+        joint = Totals(
+            **{name: sum(getattr(totals, name) for _, totals in parts) for name in names}, length=DR_GRPO_LENGTH
+        )
         metrics = self._processes.broadcast(loss_metrics(terms, joint))
         metrics["benchmark/kl"] = metrics.get("kl/mean", math.nan)
         metrics |= self.beta.metrics() | self.reference.metrics()

@@ -68,12 +68,12 @@ METRICS = {
     "beta": "kl/beta",
     "skipped": "processing/skip_rate",
 }
-"""Fields of a row that are metrics of the step; those of a step without training are 0."""
+"""Fields of a row that are metrics of the step; they are 0 in a step without training."""
 
 
 @dataclass(frozen=True)
 class OverfitRow:
-    """One step of the check; rewards and KL are means, `seconds` those of rollout and training."""
+    """One step of the check; rewards and KL are means, `seconds` include rollout and training."""
 
     step: int
     before: float
@@ -125,9 +125,9 @@ def moving_average(values: Sequence[float], window: int) -> np.ndarray:
 def slope(values: np.ndarray) -> tuple[float, float]:
     """Return the slope of the least-squares line per step, and its standard error; `values` [N], N >= 2.
 
-    Learning is no straight line: it begins late and ends at the best answers. So the noise is what is left beside the
-    best non-decreasing curve, of B levels. Its variance is sum e^2 / (N - 1.5 B), and the correlation r of neighbours
-    multiplies it by (1 + r) / (1 - r).
+    Learning is not a straight line: it begins late and ends at the best answers. So the noise is what remains beside
+    the best non-decreasing curve, of B levels. Its variance is sum e^2 / (N - 1.5 B), and the correlation r of
+    neighbours multiplies it by (1 + r) / (1 - r).
     """
     steps = np.arange(len(values)) - (len(values) - 1) / 2
     rise = float(steps @ values / (steps @ steps))
@@ -190,8 +190,8 @@ def _signal(rows: Sequence[OverfitRow], config: OverfitConfig) -> OverfitCriteri
 
 
 def _reference(rows: Sequence[OverfitRow]) -> OverfitCriterion:
-    trained = [place for place, row in enumerate(rows) if row.skipped < 1]
-    later = [abs(rows[place].kl) for place in trained[1:]]
+    trained = [index for index, row in enumerate(rows) if row.skipped < 1]
+    later = [abs(rows[index].kl) for index in trained[1:]]
     moved = float(np.mean(later)) if later else 0.0
     return OverfitCriterion("reference", moved > SAME, f"mean KL {moved:.3g} nats a token")
 
@@ -229,18 +229,18 @@ def line(row: OverfitRow) -> str:
 
 def outcome(criteria: Sequence[OverfitCriterion]) -> str:
     """Return PASS or FAIL with the criteria that failed, or all that held."""
-    failed = [one for one in criteria if not one.held]
-    shown = "; ".join(f"{one.name}: {one.found}" for one in (failed or criteria))
-    return f"{'FAIL' if failed else 'PASS'} ({shown})"
+    failed = [criterion for criterion in criteria if not criterion.held]
+    text = "; ".join(f"{criterion.name}: {criterion.found}" for criterion in (failed or criteria))
+    return f"{'FAIL' if failed else 'PASS'} ({text})"
 
 
 def write_report(
     folder: Path, config: GRPORunConfig, rows: Sequence[OverfitRow], criteria: Sequence[OverfitCriterion]
 ) -> list[Path]:
-    """Write the files and return their paths; without matplotlib there is no plot. Raises `OSError`."""
-    held = all(one.held for one in criteria)
-    content: dict[str, Any] = {"verdict": "PASS" if held else "FAIL", "settings": banner(config), "seed": config.seed}
-    content |= {"criteria": [asdict(one) for one in criteria], "steps": [asdict(row) for row in rows]}
+    """Write the files and return their paths; a plot needs matplotlib. Raises `OSError`."""
+    passed = all(criterion.held for criterion in criteria)
+    content: dict[str, Any] = {"verdict": "PASS" if passed else "FAIL", "settings": banner(config), "seed": config.seed}
+    content |= {"criteria": [asdict(criterion) for criterion in criteria], "steps": [asdict(row) for row in rows]}
     paths = [folder / "overfit.json"]
     write_atomically(paths[0], json.dumps(content, indent=1) + "\n")
     if find_spec("matplotlib") is not None and rows:
@@ -348,10 +348,10 @@ class OverfitCheck:
             paths = write_report(session.folder.path, self._config, self.rows, criteria)
         except OSError as error:
             raise InputError(f"{session.folder.path}: the report is not written ({error.strerror})") from error
-        for one in criteria:
-            session.say(f"  {'held  ' if one.held else 'FAILED'} {one.name}: {one.found}")
+        for criterion in criteria:
+            session.say(f"  {'held  ' if criterion.held else 'FAILED'} {criterion.name}: {criterion.found}")
         session.say(f"{outcome(criteria)}: {', '.join(map(str, paths))}")
-        return all(one.held for one in criteria)
+        return all(criterion.held for criterion in criteria)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the rows, the last reward and the control's weights."""

@@ -54,7 +54,7 @@ def learn_from(batch: RolloutBatch, learner: GRPOLearner, grpo: GRPOConfig, *, r
     advantage = advantages(rewards, ids, grpo)
     values = advantage.values.tolist()
     used = advantage.used.nonzero().flatten().tolist()
-    samples = [Sample(batch.turns[place].decision, values[place]) for place in used]
+    samples = [Sample(batch.turns[index].decision, values[index]) for index in used]
     metrics = learner.learn(samples, rate_scale=rate_scale)
     lag = learner.version - 1 - batch.plan.policy_version
     extra = {"processing/mixed_share": mixed_share(facts, ids), "buffer/lag": float(lag)}
@@ -86,7 +86,7 @@ def step_metrics(batch: RolloutBatch, league: League, met: list[GameResult]) -> 
 
 
 def rollout_metrics(batch: RolloutBatch) -> dict[str, float]:
-    """Return the metrics of a batch, those of its game last."""
+    """Return the metrics of a batch, the game's own last."""
     groups = batch.plan.groups
     metrics = {
         "benchmark/trajectories": float(sum(len(groups[ending.group].heroes) for ending in batch.endings)),
@@ -137,16 +137,16 @@ class ReferenceEvaluation:
                     adapters.model,
                     tokenizer,
                     constraint=constraint,
-                    playing=partial(adapters.playing, own),
+                    playing=partial(adapters.playing, inner),
                     name=name,
                 )
-                for name, own in names.items()
+                for name, inner in names.items()
             }
 
     def is_due(self, done: int) -> bool:
         """Return whether an evaluation follows after `done` completed steps."""
-        every = self._config.evaluation.every
-        return every > 0 and done % every == 0
+        interval = self._config.evaluation.every
+        return interval > 0 and done % interval == 0
 
     def check(self) -> ReferenceResult:
         """Play all games and return their results. Raises `InputError` if the model cannot answer."""

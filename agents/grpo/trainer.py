@@ -237,9 +237,11 @@ class GRPOTrainer:
 
     def save_policy(self, path: Path, *, interrupted: bool = False) -> None:
         """Write the adapter; equal adapters give equal bytes, whether interrupted or not."""
-        made = {"run": self.session.folder.name, "seed": self.config.seed}
-        made |= {"step": self.updates_done, "decisions": self.decisions}
-        adapters.save_adapter(path, self.adapters.model, self.adapters.shape, self.adapters.weights(), training=made)
+        training = {"run": self.session.folder.name, "seed": self.config.seed}
+        training |= {"step": self.updates_done, "decisions": self.decisions}
+        adapters.save_adapter(
+            path, self.adapters.model, self.adapters.shape, self.adapters.weights(), training=training
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state between two steps."""

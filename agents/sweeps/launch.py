@@ -3,7 +3,7 @@
 `sparring.sweep` is `run_sweep`; `train.py +sweep=NAME` and `train.py --multirun` launch the same. Workers and jobs
 receive only names of runs; the configurations are composed and validated before. Each trains a run and writes its
 outcome. A failed run is one line of the final table and does not affect other runs. Repeating a sweep under the same
-name skips the runs that are finished and continues those that are not, also those of a worker or driver that died.
+name skips the runs that are finished and continues the others, also after a worker or driver died.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class SweepOutcome:
     """What became of the runs of a sweep."""
 
     folder: Path
-    """Folder of the sweep; those of its runs are beside it."""
+    """Folder of the sweep; its run folders are beside it."""
     runs: list[dict[str, Any]]
     """Of each run `run`, its name, `varied`, its values, `outcome`, `updates`, `seconds` and `result`, where known."""
     interrupted: bool

@@ -1,6 +1,6 @@
 """Hyperparameter search with Optuna: every job of the sweep asks for one trial's values, trains, and reports.
 
-The study is a journal of JSON lines in the sweep's folder, so that several processes share it and a repeated sweep
+The study is a journal of JSON lines in the sweep's folder. Several processes share it, and a repeated sweep
 goes on with it: an interrupted trial keeps its values and its run. A trial whose measure falls behind the median of
 the earlier ones ends after the update in progress; its run folder stays and can be resumed.
 """
@@ -75,8 +75,8 @@ def run_trial(folder: SweepFolder, name: str, file: SweepFile) -> dict[str, Any]
         outcome["outcome"] = PRUNED
     value = measured(read_rows(folder.run_folder(name)), file.primary.measure)
     _tell(study, trial, outcome["outcome"], value)
-    known = {"value": value} if math.isfinite(value) else {}
-    return {**outcome, **known, "result": f"{file.primary.measure} {value:.4g}", "options": drawn}
+    finite = {"value": value} if math.isfinite(value) else {}
+    return {**outcome, **finite, "result": f"{file.primary.measure} {value:.4g}", "options": drawn}
 
 
 def open_study(folder: SweepFolder, file: SweepFile, *, seed: int = 0) -> optuna.Study:

@@ -32,7 +32,7 @@ DONE, PRUNED, STOPPED, NEVER = "done", "pruned", "stopped", "did not end"
 FINISHED = (DONE, PRUNED)
 SWEEP = "sweep.yaml"
 NO_RUNS = (SWEEP, "multirun.yaml")
-"""Files that are no run's configuration; Hydra writes the second."""
+"""Files that are not a run's configuration; Hydra writes the second."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,12 @@ class SweepFolder:
         write_atomically(self.path / SWEEP, yaml.safe_dump(dict(content), sort_keys=False))
 
     def content(self) -> dict[str, Any]:
-        """Return the content of the sweep file; empty for a grid. Raises `ConfigError` for a file that is no YAML."""
+        """Return the content of the sweep file; empty for a grid. Raises `ConfigError` for a file that is not YAML."""
         path = self.path / SWEEP
         try:
             content = read_yaml(read_regular_text(path)) if path.is_file() else {}
         except (UnicodeDecodeError, ConfigError) as error:
-            why = error if isinstance(error, ConfigError) else "is no text in UTF-8"
+            why = error if isinstance(error, ConfigError) else "is not text in UTF-8"
             raise ConfigError(f"{path}: {why}; restore the file, or give another name=") from error
         return content if isinstance(content, dict) else {}
 
@@ -85,7 +85,7 @@ class SweepFolder:
         return True
 
     def config(self, name: str) -> RunConfig:
-        """Return the configuration of a run; raises `ConfigError` if it is none of this version."""
+        """Return the configuration of a run; raises `ConfigError` if it is not of this version."""
         return from_plain(read_yaml(read_regular_text(self._file(name, "yaml"))))
 
     def log(self, name: str) -> Path:
@@ -121,7 +121,7 @@ LONGEST = 308
 def read_rows(folder: Path) -> list[Row]:
     """Return the rows of a run's metrics, one per update; none without the file, and a line cut short is left out.
 
-    Raises `InputError` naming the file and line of text that is no UTF-8, and of a number that no float holds.
+    Raises `InputError` naming the file and line of text that is not UTF-8, and of a number that no float holds.
     """
     path = folder / METRICS
     lines = read_regular(path).splitlines() if path.is_file() else []
@@ -146,13 +146,13 @@ def is_finite(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _row(line: bytes, place: str) -> Row | None:
+def _row(line: bytes, where: str) -> Row | None:
     try:
         row = json.loads(line.decode(), parse_int=_whole)
     except UnicodeDecodeError as error:
-        raise InputError(f"{place}: is no text in UTF-8; remove the line") from error
+        raise InputError(f"{where}: is not text in UTF-8; remove the line") from error
     except InputError as error:
-        raise InputError(f"{place}: {error}; remove the line") from error
+        raise InputError(f"{where}: {error}; remove the line") from error
     except (ValueError, RecursionError):
         return None
     return row if isinstance(row, dict) else None
@@ -177,7 +177,7 @@ def search_summary(folder: SweepFolder) -> list[str]:
     seconds = sum(float(trial.get("seconds", 0.0)) for trial in trials)
     lines = [f"{len(trials)} trials: {parts}; {updates} updates, {seconds:.0f} s of training"]
     if not trials or trials[0]["outcome"] != DONE:
-        return [*lines, "no trial is complete, so there is no best one"]
+        return [*lines, "no trial is complete, so none is the best"]
     best = trials[0]
     options = " ".join(f"{key}={shown(value)}" for key, value in best["options"].items())
     return [*lines, f"best: {best['run']}, {file.primary.measure} = {best['value']:.4g} with {options}"]

@@ -49,8 +49,8 @@ def _result(run: RunConfig) -> dict[str, Any]:
     except (CheckpointError, OSError):
         return updates
     rates, recent = training.get("win_rates") or {}, training.get("recent_return")
-    said = f"wins {sum(rates.values()) / len(rates):.0%}{_against(list(rates), rows)}" if rates else ""
-    return {**updates, "result": said if recent is None else f"return {recent:.1f}"}
+    summary = f"wins {sum(rates.values()) / len(rates):.0%}{_against(list(rates), rows)}" if rates else ""
+    return {**updates, "result": summary if recent is None else f"return {recent:.1f}"}
 
 
 def _against(opponents: Sequence[str], rows: Sequence[Row]) -> str:

@@ -1,4 +1,4 @@
-"""The league file league.json, its content, and a league that starts from that of another run.
+"""The league file league.json, its content, and a league that starts from another run's.
 
 Each write replaces the file atomically (`configs.core.files`), so readers need no lock. Only the trainer that holds the
 lock of the run's folder writes it. Its value is a `StoredLeague`; the digest is of agents and
@@ -52,7 +52,7 @@ class LeagueFile:
         self.path = folder / FILE
 
     def begin(self, league: League) -> League:
-        """Return the league on disk, or write and return `league` if there is none."""
+        """Return the league on disk, or write and return `league` if the file is missing."""
         if self.path.exists():
             return self.read()
         self.restore(league)
@@ -148,7 +148,7 @@ def read_league(data: Any) -> League:
     """Return the league in a JSON value; raises `InputError` with the path of the wrong field."""
     stored = read(StoredLeague, data)
     if stored["sha256"] != _digest({"agents": data["agents"], "results": data["results"]}):
-        raise InputError("sha256: is not that of the content, which is damaged")
+        raise InputError("sha256: does not match the content, which is damaged")
     for number, agent in enumerate(stored["agents"]):
         if agent["kind"] != PLAYER and not fullmatch(rf"{NAME}(/{NAME})?", agent["name"]):
             raise InputError(f"agents.{number}.name={agent['name']!r}: must match {NAME}(/{NAME})?")
@@ -157,10 +157,12 @@ def read_league(data: Any) -> League:
         raise InputError(f"agents: must hold one {CHALLENGER}, called so")
     records = {}
     for entry in stored["results"]:
-        one, other = entry["players"]
-        if one >= other or not {one, other} <= agents.keys():
-            raise InputError(f"results: players {one!r} and {other!r} must be two agents in the order of their names")
-        records[pair(one, other)] = PairRecord(entry["total"], entry["recent"])
+        first, second = entry["players"]
+        if first >= second or not {first, second} <= agents.keys():
+            raise InputError(
+                f"results: players {first!r} and {second!r} must be two agents in the order of their names"
+            )
+        records[pair(first, second)] = PairRecord(entry["total"], entry["recent"])
     return League(agents, records)
 
 
@@ -212,10 +214,10 @@ def _merged(source_league: League, league: League, folder: Path, source: Path) -
     taken = {names[name]: _adopted(source_league[name], names[name], folder, source) for name in names}
     agents = {**taken, **{name: agent for name, agent in league.agents.items() if name not in taken}}
     records = {}
-    for (one, other), record in source_league.records.items():
-        if one in names and other in names:
-            key = pair(names[one], names[other])
-            records[key] = record if key[0] == names[one] else turned(record)
+    for (first, second), record in source_league.records.items():
+        if first in names and second in names:
+            key = pair(names[first], names[second])
+            records[key] = record if key[0] == names[first] else turned(record)
     return League(agents, records)
 
 

@@ -1,9 +1,9 @@
 """The league: its agents, their ratings, and their results against each other.
 
 Plain data and pure functions, each of which returns a new league; `file.py` stores one on disk. There are five kinds of
-agents: the challenger is the current learner, a checkpoint is the learner at an earlier step (in self-play of the
-dogfight, a snapshot of the pool), a bot follows a script, the base model is the start of training, if there is one, and
-a player is a policy or a search that `league.players` names.
+agents. The challenger is the current learner. A checkpoint is the learner at an earlier step; in self-play of the
+dogfight, a snapshot of the pool. A bot follows a script. The base model, if any, is the start of training. A player is
+a policy or a search that `league.players` names.
 Every game changes both ratings (`ratings.py`) of all its players. A batch of games is rated at once; between
 batches order matters, as for every rating of players that change.
 
@@ -164,12 +164,12 @@ def leave(league: League, names: Iterable[str]) -> League:
     return League(agents, {key: record for key, record in league.records.items() if not gone.intersection(key)})
 
 
-def is_due(step: int, every: int, schedule: str = "even") -> bool:
+def is_due(step: int, interval: int, schedule: str = "even") -> bool:
     """Return whether a checkpoint joins after `step` steps: every `every`, or ever more rarely with `thinning`."""
     if schedule == "thinning":
-        every = 5 if step < DENSE_UNTIL else 10 if step < MEDIUM_UNTIL else 20
-        return step == 1 or (step > 0 and step % every == 0)
-    return step > 0 and step % every == 0
+        interval = 5 if step < DENSE_UNTIL else 10 if step < MEDIUM_UNTIL else 20
+        return step == 1 or (step > 0 and step % interval == 0)
+    return step > 0 and step % interval == 0
 
 
 def record(league: League, games: Sequence[GameResult], *, k: float = K) -> League:
@@ -194,8 +194,8 @@ def record(league: League, games: Sequence[GameResult], *, k: float = K) -> Leag
 
 def win_rates(league: League, hero: str, names: Sequence[str]) -> np.ndarray:
     """Return the hero's recent share of points against each of `names`, float64 [K]; 0.5 without games."""
-    known = np.array([_seen_by(league, hero, name) for name in names]).reshape(-1, 3)
-    return win_rate(known[:, 0], known[:, 1], known[:, 2])
+    counts = np.array([_seen_by(league, hero, name) for name in names]).reshape(-1, 3)
+    return win_rate(counts[:, 0], counts[:, 1], counts[:, 2])
 
 
 def known_win_rates(league: League, hero: str) -> dict[str, float]:
@@ -203,10 +203,10 @@ def known_win_rates(league: League, hero: str) -> dict[str, float]:
 
     The schedule uses these rates; a draw counts as a failure to beat a bot.
     """
-    seen = {name: _seen_by(league, hero, name) for name in league.agents if name != hero}
+    results = {name: _seen_by(league, hero, name) for name in league.agents if name != hero}
     return {
         name: float(wins / (wins + draws + losses))
-        for name, (wins, draws, losses) in seen.items()
+        for name, (wins, draws, losses) in results.items()
         if wins + draws + losses >= KNOWN
     }
 
@@ -239,5 +239,5 @@ def win_rate(wins: ArrayLike, draws: ArrayLike, losses: ArrayLike) -> np.ndarray
 
 def decayed(before: ArrayLike, result: Sequence[int], memory: float = MEMORY) -> np.ndarray:
     """Return the counts float64 [3] after (wins, draws, losses) are added to the decayed counts `before` [3]."""
-    kept = memory / (memory + sum(result))
-    return kept * np.asarray(before, dtype=np.float64) + np.array(result, dtype=np.float64)
+    factor = memory / (memory + sum(result))
+    return factor * np.asarray(before, dtype=np.float64) + np.array(result, dtype=np.float64)

@@ -166,9 +166,9 @@ def _bot(league: League, name: str) -> str:
 
 def _by_category(league: League, config: LeagueConfig, share: dict[str, float], hero: str) -> list[SeatDraw]:
     elo = league[hero].elo
-    others = [agent for agent in league.of_kind("checkpoint") if agent.name != hero]
-    within = [[a for a in others if abs(a.elo - elo) <= near] for near in (PEER_ELO, NEAR_PEER_ELO)]
-    weaker = {a.name: max(1.0, elo - a.elo) for a in others if a.elo < elo - EXPLOITABLE_GAP}
+    checkpoints = [agent for agent in league.of_kind("checkpoint") if agent.name != hero]
+    within = [[a for a in checkpoints if abs(a.elo - elo) <= near] for near in (PEER_ELO, NEAR_PEER_ELO)]
+    weaker = {a.name: max(1.0, elo - a.elo) for a in checkpoints if a.elo < elo - EXPLOITABLE_GAP}
     references = _equally([*league.of_kind("bot"), *league.of_kind(BASE_MODEL)])
     bots = [bot for bot in league.of_kind("bot") if plain_bot(bot.name) in BASELINE_BOTS]
     baseline = _equally(league.of_kind(PLAYER) or bots) or references
@@ -181,7 +181,7 @@ def _by_category(league: League, config: LeagueConfig, share: dict[str, float], 
     draws = []
     for (kind, weight), part in zip(members.items(), (share[name] for name in SHARED), strict=True):
         total = math.fsum(weight.values())
-        draws += [SeatDraw(name, kind, part * own / total) for name, own in weight.items()]
+        draws += [SeatDraw(name, kind, part * value / total) for name, value in weight.items()]
     return draws
 
 
@@ -190,15 +190,15 @@ def _equally(agents: Iterable[Agent]) -> dict[str, float]:
 
 
 def _by_win_rate(league: League, self_play: float, hero: str) -> list[SeatDraw]:
-    others = _others(league, hero)
-    weight = weights(win_rates(league, hero, others), power=WIN_RATE_POWER, floor=WIN_RATE_FLOOR)
-    return _beside_the_hero(league, dict(zip(others, weight.tolist(), strict=True)), self_play, hero)
+    agents = _others(league, hero)
+    weight = weights(win_rates(league, hero, agents), power=WIN_RATE_POWER, floor=WIN_RATE_FLOOR)
+    return _beside_the_hero(league, dict(zip(agents, weight.tolist(), strict=True)), self_play, hero)
 
 
 def _by_rating(league: League, config: LeagueConfig, hero: str) -> list[SeatDraw]:
-    own = league[hero].elo
+    elo = league[hero].elo
     weight = {
-        name: math.exp(-(((league[name].elo - own) / config.rating_width) ** 2) / 2.0) for name in _others(league, hero)
+        name: math.exp(-(((league[name].elo - elo) / config.rating_width) ** 2) / 2.0) for name in _others(league, hero)
     }
     return _beside_the_hero(league, weight, RATING_SELF_PLAY, hero)
 
@@ -209,8 +209,8 @@ def _beside_the_hero(league: League, weight: dict[str, float], self_play: float,
     if total == 0.0:  # all others are too far away
         return [SeatDraw(hero, SELF, 1.0)]
     scale = (1.0 - self_play) / total
-    others = [SeatDraw(name, bucket(league, name, hero), scale * part) for name, part in weight.items()]
-    return [SeatDraw(hero, SELF, self_play), *others]
+    draws = [SeatDraw(name, bucket(league, name, hero), scale * part) for name, part in weight.items()]
+    return [SeatDraw(hero, SELF, self_play), *draws]
 
 
 FLOORS = {"hard": 0.1, "variance": 0.01}  # Added to weights of at most 1 and 0.25.
@@ -219,14 +219,14 @@ FLOORS = {"hard": 0.1, "variance": 0.01}  # Added to weights of at most 1 and 0.
 def weights(win_rates: ArrayLike, form: str = "hard", *, power: float = 1.0, floor: float | None = None) -> np.ndarray:
     """Turn the learner's win rates [K] in [0, 1] into sampling weights [K], positive and not normalized.
 
-    `power` is that of the form "hard"; `floor` is the form's own of `FLOORS` unless given. Raises `UnknownNameError`
+    `power` is of the form "hard"; `floor` is the form's own of `FLOORS` unless given. Raises `UnknownNameError`
     for an unknown form and `ValueError` for a rate outside [0, 1].
     """
     p = np.asarray(win_rates, dtype=np.float64)
     if not np.all((p >= 0.0) & (p <= 1.0)):
         raise ValueError(f"win rates {p.tolist()} are outside [0, 1]; give shares of points")
-    usual = FLOORS[choose("form of sampling", form, FLOORS)]
-    least = usual if floor is None else floor
+    default = FLOORS[choose("form of sampling", form, FLOORS)]
+    least = default if floor is None else floor
     return (1.0 - p) ** power + least if form == "hard" else p * (1.0 - p) + least
 
 
@@ -267,9 +267,9 @@ def league_metrics(league: League, drawn: Sequence[Opponents], games: Sequence[G
 
 def _win_rate(games: Sequence[GameResult]) -> dict[str, float]:
     points, met = 0.0, 0
-    for count, (one, other, score) in ((game.count, compared) for game in games for compared in game.comparisons()):
-        if CHALLENGER in (one, other):
-            points += count * (score if one == CHALLENGER else 1.0 - score)
+    for count, (first, second, score) in ((game.count, compared) for game in games for compared in game.comparisons()):
+        if CHALLENGER in (first, second):
+            points += count * (score if first == CHALLENGER else 1.0 - score)
             met += count
     return {"elo/win_rate": points / met} if met else {}
 

@@ -64,7 +64,7 @@ class FlightStage(ABC):
     @property
     @abstractmethod
     def usual(self) -> str:
-        """The setting of a match for which none is chosen."""
+        """The setting of a match without a chosen one."""
 
     @abstractmethod
     def html(self, socket: str) -> str:
@@ -103,8 +103,8 @@ class FlightSession:
 
     async def receive(self, message: Any) -> None:
         """Apply one message. Raises `InputError` for a wrong one, or an opponent that cannot play."""
-        told = read(self._stage.MESSAGE, message, "message")
-        await getattr(self, f"_{told['kind']}")(told)
+        content = read(self._stage.MESSAGE, message, "message")
+        await getattr(self, f"_{content['kind']}")(content)
 
     async def run(self) -> None:
         """Play in real time whenever there is a match that is neither paused nor over."""

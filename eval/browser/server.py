@@ -111,7 +111,7 @@ class ServerOptions(CommandOptions):
     """Options of a game on the local server."""
 
     env: str = argument("", metavar="G", group=_PAGE)
-    """The game: dogfight, air_combat, diplomacy, chess (default: that of the opponent)."""
+    """The game: dogfight, air_combat, diplomacy, chess (default: the opponent's)."""
     seed: int = argument(0, SEED, metavar="N", group=_PAGE)
     """Seed of the first match (default: 0)."""
     port: int = argument(PORT, PORTS, metavar="N", group=_PAGE)
@@ -158,14 +158,14 @@ _CONTENT = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; connect-src {socket}"
 )
-"""Content-Security-Policy of every page: no loads, and no connections but those of its own WebSocket."""
+"""Content-Security-Policy of every page: no loads, and no connections but its own WebSocket."""
 
 
 class HostedGame(Protocol):
     """What the server needs of a game. It must stay responsive: long work belongs into a thread."""
 
     def page(self, path: str, socket: str) -> str | None:
-        """Return the HTML of the page at `path`, "/" for the one to play on, None if there is none.
+        """Return the HTML of the page at `path`, "/" for the one to play on, else None.
 
         The page opens its WebSocket at `/match`, as `new WebSocket("ws://" + location.host + "/match")`; `socket`,
         "ws://127.0.0.1:8760", is what a Content-Security-Policy of its own must allow.
@@ -185,10 +185,10 @@ def check_packages() -> None:
 def open_browser(address: str) -> bool:
     """Open the address and return whether a browser was started.
 
-    Without a display none is: a browser for terminals would take the terminal, and runs no scripts.
+    Without a display it is not: a browser for terminals would take the terminal, and runs no scripts.
     """
-    seen = sys.platform != "linux" or {"DISPLAY", "WAYLAND_DISPLAY", "BROWSER"} & {*os.environ}
-    return bool(seen) and webbrowser.open(address)
+    has_display = sys.platform != "linux" or {"DISPLAY", "WAYLAND_DISPLAY", "BROWSER"} & {*os.environ}
+    return bool(has_display) and webbrowser.open(address)
 
 
 def listen(port: int) -> socket.socket:
@@ -254,7 +254,7 @@ def make_app(hosted: HostedGame, gate: Gate) -> Starlette:
             return PlainTextResponse(text, 403, _HEADERS)
         socket = f"ws://{request.headers['host']}"
         if (page := hosted.page(request.url.path, socket)) is None:
-            return PlainTextResponse("There is no such page.\n", 404, _HEADERS)
+            return PlainTextResponse("This page does not exist.\n", 404, _HEADERS)
         return HTMLResponse(page, headers=_HEADERS | {"Content-Security-Policy": _CONTENT.format(socket=socket)})
 
     async def connect(connection: WebSocket) -> None:
@@ -273,7 +273,7 @@ def make_app(hosted: HostedGame, gate: Gate) -> Starlette:
             message = await connection.receive()
             if message["type"] == "websocket.disconnect":
                 raise WebSocketDisconnect(message["code"])
-            return message.get("text") or ""  # bytes are no message
+            return message.get("text") or ""  # bytes are not a message
 
         await play_connection(hosted.connect(send), texts, send, WebSocketDisconnect)
 

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from sparring.configs.core.errors import InputError
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Of lines: those of M. Okabe and K. Ito ("Color universal design", 2008) that are visible on white, and are safe for
+"""Of lines, by M. Okabe and K. Ito ("Color universal design", 2008) that are visible on white, and are safe for
 all kinds of colour blindness."""
 INK, DIM, GRID = "#1E2228", "#70767E", "#DEE1E5"
 """Of text, of axes and notes, of the lines of a grid."""

@@ -33,7 +33,7 @@ _STYLE = {"savefig.bbox": "tight", "savefig.pad_inches": 0.28, "text.color": INK
 class MatrixChart:
     """A payoff matrix: `shares` [K, K] in [0, 1], the row's points against the column, NaN for a pair without games.
 
-    `labels`, `elo` and `intervals` are those of the K players in the order of the rows. The first `policies` labels are
+    `labels`, `elo` and `intervals` describe the K players in the order of the rows. The first `policies` labels are
     ages; the others are bots, separated by a line.
     """
 
@@ -86,9 +86,9 @@ def _draw_ratings(axes: Axes, chart: MatrixChart) -> None:
     places, elo = range(len(chart.labels)), np.array(chart.elo)
     low, high = np.array(chart.intervals).T
     axes.errorbar(elo, places, xerr=[elo - low, high - elo], fmt="o", color=WINS)
-    for place, rating, fixed in zip(places, elo, low >= high, strict=True):
+    for position, rating, fixed in zip(places, elo, low >= high, strict=True):
         words = f"{rating:g}, fixed" if fixed else f"{rating:+.0f}"
-        axes.annotate(words, (rating, place), xytext=(0, 6), textcoords="offset points", ha="center", fontsize=9)
+        axes.annotate(words, (rating, position), xytext=(0, 6), textcoords="offset points", ha="center", fontsize=9)
     axes.tick_params(left=False, labelleft=False)
     axes.margins(x=0.12)
     axes.grid(axis="x", color=GRID)

@@ -75,16 +75,16 @@ class RunHistory:
     def curve(self, metric: str, *, smooth: int = 1) -> Curve:
         """Return the metric where it has a value, each the mean of the last `smooth` updates.
 
-        Raises `HistoryError` if it has none.
+        Raises `HistoryError` without any.
         """
         values = np.array([row[metric] if _finite(row.get(metric)) else math.nan for row in self.rows], np.float64)
-        known = np.isfinite(values)
-        if not known.any():
+        finite = np.isfinite(values)
+        if not finite.any():
             raise HistoryError(self._lacks(metric))
         windows = sliding_window_view(np.concatenate([np.full(smooth - 1, math.nan), values]), smooth)
         steps = np.array([row[STEPS] for row in self.rows], np.int64)
-        spread = np.nanstd(windows[known], axis=1) if smooth > 1 else None
-        return Curve(steps[known], np.nanmean(windows[known], axis=1), spread)
+        spread = np.nanstd(windows[finite], axis=1) if smooth > 1 else None
+        return Curve(steps[finite], np.nanmean(windows[finite], axis=1), spread)
 
     def marks(self) -> list[PhaseMark]:
         """Return the starts of phases and stages in the rows, with the names in events.jsonl."""
@@ -105,9 +105,9 @@ class RunHistory:
     def _lacks(self, metric: str) -> str:
         """Return the error text: available metrics of the group (such as rollout/), else the groups; nearest match."""
         room = [name for name in self.metrics if _room(name) == _room(metric)]
-        known = ", ".join(room or dict.fromkeys(_room(name) for name in self.metrics))
+        names = ", ".join(room or dict.fromkeys(_room(name) for name in self.metrics))
         meant = suggestion(metric, self.metrics, likeness=0.65)  # Keys with a common ending need this high a threshold.
-        return f"--metrics: {self.name} has no value of {metric!r}, but of {known}{meant}"
+        return f"--metrics: {self.name} has no value of {metric!r}, but of {names}{meant}"
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class CurveGroup:
 def mean(curves: Sequence[Curve]) -> Curve:
     """Return the mean of R curves at the env steps where all of them have a value; may be empty.
 
-    The band is the mean's 95 % interval over the runs, Student's t; that of a single curve is its own.
+    The band is the mean's 95 % interval over the runs, Student's t; a single curve has its own interval.
     """
     if len(curves) == 1:
         return curves[0]
@@ -136,7 +136,7 @@ def mean(curves: Sequence[Curve]) -> Curve:
 
 
 def read_history(text: str, *, by_update: bool = False) -> RunHistory:
-    """Read the run given by its name or its folder. Raises `HistoryError`; `by_update` is that of `from_rows`."""
+    """Read the run given by its name or its folder. Raises `HistoryError`; `by_update` is as in `from_rows`."""
     folder = find_folder(text, holding=METRICS)
     if folder is None:
         raise HistoryError(_not_found(text))
@@ -166,8 +166,8 @@ def from_rows(name: str, path: Path, rows: Sequence[Row], *, by_update: bool) ->
 
 def _not_found(text: str) -> str:
     runs = runs_with(METRICS)
-    known = choices(text, runs) if runs else "train one first"
-    return f"no run {text!r}: no {METRICS} there or in checkpoints/{text}; give a folder or {known}"
+    hint = choices(text, runs) if runs else "train one first"
+    return f"no run {text!r}: no {METRICS} there or in checkpoints/{text}; give a folder or {hint}"
 
 
 def _read_rows(path: Path) -> Iterator[Row]:
@@ -186,7 +186,9 @@ def _parse(line: bytes, where: str) -> Row:
     except (ValueError, RecursionError) as error:
         raise HistoryError(f"{where}: is not JSON ({error}); repair or remove that line") from error
     if not isinstance(row, dict) or type(row.get(STEPS)) is not int or not 0 <= row[STEPS] < 2**63:
-        raise HistoryError(f"{where}: is no row of a run, which has a whole number {STEPS}; repair or remove that line")
+        raise HistoryError(
+            f"{where}: is not a row of a run, which has a whole number {STEPS}; repair or remove that line"
+        )
     return row
 
 

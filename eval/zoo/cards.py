@@ -68,7 +68,7 @@ class StoredFile:
 
 
 def read_policy(path: Path) -> StoredFile:
-    """Read a policy's file, verified by the manifest beside it. Raises `InputError` for what is no policy."""
+    """Read a policy's file, verified by the manifest beside it. Raises `InputError` for other files."""
     try:
         data = read_listed(path, follow=True)
         content = read_arrays(data)
@@ -77,7 +77,7 @@ def read_policy(path: Path) -> StoredFile:
     except TensorFileError as error:
         raise InputError(f"{path}: {error}") from error
     if content.get("format") != POLICY_FORMAT:
-        raise InputError(f"{path}: is no policy of this project; give a run's name or a checkpoint (.pt)")
+        raise InputError(f"{path}: is not a policy of this project; give a run's name or a checkpoint (.pt)")
     weights = sum(array.size for array in content["weights"].values())
     return StoredFile(
         path, content["contract"], content["shape"], content["training"], weights, sha256(data).hexdigest()
@@ -115,10 +115,10 @@ def columns(path: Path) -> dict[str, str]:
 
 def policies() -> dict[str, Path]:
     """Return the files of the released policies and of one's own, by the name that `sparring.load` takes."""
-    shown: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for name, home in ((RELEASED, files.SHIPPED), (ZOO, files.CHECKPOINTS)):
-        shown |= {f"{name}/{path.stem}": path for path in sorted((home / name).glob("*.pt"))}
-    return shown
+        paths |= {f"{name}/{path.stem}": path for path in sorted((home / name).glob("*.pt"))}
+    return paths
 
 
 def listing() -> str:
@@ -162,7 +162,7 @@ class AddOptions(CommandOptions):
     run: str = argument("", metavar="RUN", positional=True)
     """A run's name, final.pt for the newest run, or a checkpoint (.pt)."""
     name: str = argument("", FOLDER, metavar="NAME")
-    """Name in the zoo (default: that of the run)."""
+    """Name in the zoo (default: the run's)."""
     licence: str = argument(NOT_STATED, metavar="TEXT")
     """Licence under which you give the policy away."""
 
@@ -189,7 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def add(options: AddOptions) -> Path:
     """Copy the policy, write its card, and return the card.
 
-    Raises `InputError` for what is no policy, a name taken, and without Hydra, which composes the command to repeat.
+    Raises `InputError` if it is not a policy or the name is taken, and without Hydra, which composes the command.
     The same policy may be added again, which makes its card again.
     """
     require_package("hydra", "train")
@@ -246,14 +246,14 @@ def _run(words: Sequence[str]) -> int:
     elif words[0] != "add":
         raise InputError(f"{words[0]}: lists all without options; policies add RUN adds one")
     else:
-        made = add(parse(AddOptions, words[1:]))
-        print(printable_lines(made.read_text(encoding="utf-8")))
-        print(f"Wrote {made}; sparring.load({f'{ZOO}/{made.stem}'!r}) loads it.")
+        path = add(parse(AddOptions, words[1:]))
+        print(printable_lines(path.read_text(encoding="utf-8")))
+        print(f"Wrote {path}; sparring.load({f'{ZOO}/{path.stem}'!r}) loads it.")
     return 0
 
 
 def _command(policy: StoredFile) -> str:
-    """Return the shortest command that gives the run's options, or why there is none."""
+    """Return the shortest command that gives the run's options, or why it is unknown."""
     with suppress(InputError, ValueError, TypeError, KeyError):
         stored = from_stored(policy.training["config"])
         imported = is_imported({"id": str(policy.contract["id"])})
@@ -262,8 +262,8 @@ def _command(policy: StoredFile) -> str:
         changes = {key: now for key, (_, now) in _learned(load_named(run, words), stored).items()}
         words += nested_texts(changes)
         if not _learned(load_named(run, words), stored):
-            shown = [f'"{word}"' if set(word) & set(" []{}") else word for word in words]
-            return as_called(f"`python train.py {' '.join([f'+run={run}'] * (not imported) + shown)}`")
+            quoted = [f'"{word}"' if set(word) & set(" []{}") else word for word in words]
+            return as_called(f"`python train.py {' '.join([f'+run={run}'] * (not imported) + quoted)}`")
     return "no command: the run's options are in the file"
 
 
@@ -297,14 +297,21 @@ def _rates(evaluation: Mapping[str, Any], *, held_out: bool) -> str:
     records, games = evaluation.get("records", []), evaluation.get("games")
     if held_out:
         parts = [
-            f"{regime}: " * (regime != "none") + f"mean {100 * one['mean']:.1f}, worst {100 * one['worst']:.1f} "
-            f"({one['worst_opponent'].removeprefix('held_out:')})" + _score({"score": one.get("score", {}).get("mean")})
-            for regime, one in evaluation.get("held_out", {}).items()
-            if one
+            f"{regime}: " * (regime != "none") + f"mean {100 * record['mean']:.1f}, worst {100 * record['worst']:.1f} "
+            f"({record['worst_opponent'].removeprefix('held_out:')})"
+            + _score({"score": record.get("score", {}).get("mean")})
+            for regime, record in evaluation.get("held_out", {}).items()
+            if record
         ]
         return ", ".join(parts) + f" of {games} games, win %" if parts else NOT_MEASURED
-    others = [one for one in records if not str(one.get("opponent", "")).startswith(("held_out:", "released/"))]
-    rates = [f"{one['opponent']} {100 * one['win_rate']:.1f}{_score(one)}" for one in others if "win_rate" in one]
+    opponents = [
+        record for record in records if not str(record.get("opponent", "")).startswith(("held_out:", "released/"))
+    ]
+    rates = [
+        f"{record['opponent']} {100 * record['win_rate']:.1f}{_score(record)}"
+        for record in opponents
+        if "win_rate" in record
+    ]
     return ", ".join(rates) + f" of {games} games, win %" if rates else NOT_MEASURED
 
 

@@ -178,7 +178,7 @@ def test_runs_without_a_moment_in_common_have_no_mean_and_it_is_said(make_run, c
     assert main(["_both=a,b"]) == 0
     out, err = capsys.readouterr()
     assert cells(out, "_both")[2:4] == ["3 to 4", "0.25"]
-    assert "_both: its runs have no env steps in common, so there is no line for their mean." in out
+    assert "_both: its runs have no env steps in common, so their mean has no line." in out
     assert err == ""
 
 
@@ -325,7 +325,7 @@ def test_the_same_runs_give_the_same_bytes(form, make_run, monkeypatch):
         (["a", "--metrics", "tarin/kl"], "but of rollout/, train/; did you mean 'train/kl'?"),
         (["a", "--metrics", "train/never"], "a has no value of 'train/never', but of train/kl"),
         (["a", "b", "--metrics", "train/kl"], "b has no value of 'train/kl', but of rollout/"),
-        (["a", "other"], f"none of {', '.join(USUAL)} in common"),
+        (["a", "other"], f"do not share any of {', '.join(USUAL)}"),
         (["a", "--log", "train/kl"], f"unknown metric of --log 'train/kl': choose from {WIN}"),
         (["a", "--metrics", "train/kl", "--log", "train/kl"], "--log train/kl: no run has a value above 0"),
         (["a", "--smooth", "0"], "--smooth 0: must be in [1, 10000]"),

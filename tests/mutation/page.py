@@ -11,8 +11,8 @@ HEAD = """\
 # Planted faults
 
 How many faults do the tests notice? `make mutation` plants each of {listed} faults in a copy of the working tree, one
-at a time, and runs only the tests that should notice it: turned signs, shifted bounds, swapped seats, missing masks,
-wrong discounts, stale opponents, sampling in place of greedy choices, skipped checks. The lists are in
+at a time, and runs only the tests that should notice it. The faults are turned signs, shifted bounds, swapped seats,
+missing masks, wrong discounts, stale opponents, sampling in place of greedy choices, skipped checks. The lists are in
 [tests/mutation/faults/](../../tests/mutation/faults/); each fault names its file, the text it replaces, and its tests.
 A test of every `make test` checks that all faults still fit the code.
 

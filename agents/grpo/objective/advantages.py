@@ -3,10 +3,10 @@
     A_i = (r_i - mean) / max(std, advantage_std_floor)      or without the division: scale_advantages = false
     A_i = clip(A_i, -advantage_clip, advantage_clip)        last, so that the bound holds
 
-mean and std are those of the group, std with 1 / G, or 1 / (G - 1) with advantage_std = sample. Groups of fewer than
+mean and std are over the group, std with 1 / G, or 1 / (G - 1) with advantage_std = sample. Groups of fewer than
 `min_group_size` samples, and groups whose std is below max(advantage_min_std, sqrt(min_reward_variance)), carry no
 signal; their samples leave the batch instead of staying as zeros. So do groups with rewards that are equal up to
-rounding: sums of the same terms in another order differ in the last digits, and a division by a tiny std would amplify
+rounding. Sums of the same terms in another order differ in the last digits, and a division by a tiny std would amplify
 that.
 
 A group is known before the decision. All games forked from one state share `fork`; by default a group is one seat at
@@ -64,7 +64,7 @@ class Advantages:
     Attributes:
         values: [B]; 0 for samples that are left out.
         used: bool [B]; False for samples that are left out.
-        metrics: `advantage/...` over the samples used, absent where there is none; `processing/...` in samples.
+        metrics: `advantage/...` over the samples used, absent without any; `processing/...` in samples.
 
     """
 
@@ -107,7 +107,7 @@ def _check(reward: Tensor, group: Tensor) -> None:
     bad = (~reward.isfinite()).nonzero().flatten().tolist()
     if bad:
         raise ValueError(
-            f"reward of sample {bad[0]} is {reward[bad[0]].item()}: must be finite, like those of its group"
+            f"reward of sample {bad[0]} is {reward[bad[0]].item()}: must be finite, like the others of its group"
         )
 
 

@@ -94,14 +94,14 @@ def in_place_of(parameters: Mapping[str, Parameter], weights: Mapping[str, Tenso
 
     Tensors of the same dtype are swapped, not copied. Do not run a backward pass inside.
     """
-    own = {name: parameter.data for name, parameter in parameters.items()}
+    saved = {name: parameter.data for name, parameter in parameters.items()}
     try:
         for name, parameter in parameters.items():
             parameter.data = weights[name].to(parameter.dtype)
         yield
     finally:
         for name, parameter in parameters.items():
-            parameter.data = own[name]
+            parameter.data = saved[name]
 
 
 class Reference:
@@ -214,7 +214,7 @@ class Beta:
         if kl is None:
             return
         if not math.isfinite(kl):
-            raise ValueError(f"the mean KL of step {self._step - 1} is {kl}: give None for a step that was skipped")
+            raise ValueError(f"the mean KL of step {self._step - 1} is {kl}: give None for a skipped step")
         weight = 2.0 / (self._config.kl_horizon + 1)
         self._ema = kl if self._ema is None else self._ema + (kl - self._ema) * weight
         if self._config.kl_target > 0 and warm:

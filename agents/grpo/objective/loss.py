@@ -10,9 +10,9 @@
 With `ppo_delta` d the first r_t A_i is min(r_t, d) A_i (two-sided clipping, arXiv:2505.07291): without it, the loss of
 a token with A_i < 0 grows with its ratio without bound. d is above 1 + e_high and leaves A_i > 0 as it is.
 
-B, the sum of T and the constant are those of the whole batch (`Totals`), so the losses and gradients of its
-micro-batches add up to those of the batch for any split between samples. T_i counts decision tokens only: a forced
-token has ratio 1 and gradient 0, and would only dilute the others.
+B, the sum of T and the constant cover the whole batch (`Totals`). So the losses and gradients of its micro-batches add
+up to the batch's, for any split between samples. T_i counts decision tokens only: a forced token has ratio 1 and
+gradient 0, and would only dilute the others.
 
 w_t is an importance weight for a sampler that differs from the trainer: another server, other arithmetic, or older
 weights.
@@ -93,7 +93,7 @@ class LogProbs:
                 f"log-probabilities of the {self.source.value} ({self.weights}): needs the {allowed}'s"
             )
         if weights is not None and self.weights != weights:
-            raise ProvenanceError(f"log-probabilities of the weights {self.weights!r}: needs those of {weights!r}")
+            raise ProvenanceError(f"log-probabilities of the weights {self.weights!r}: must be of {weights!r}")
         return self.values
 
     def map(self, change: Callable[[Tensor], Tensor]) -> LogProbs:
@@ -124,11 +124,11 @@ class Tokens:
     kl: Tensor
     weight: Tensor | None = None
 
-    def select(self, kept: Tensor) -> Tokens:
-        """Return the tokens where `kept` bool [N] is true; the others leave sums and counts."""
-        weight = None if self.weight is None else self.weight[kept]
-        logp, old = (logprobs.map(lambda values: values[kept]) for logprobs in (self.logp, self.old))
-        parts = {"sample": self.sample[kept], "entropy": self.entropy[kept], "kl": self.kl[kept]}
+    def select(self, keep: Tensor) -> Tokens:
+        """Return the tokens where `keep` bool [N] is true; the others leave sums and counts."""
+        weight = None if self.weight is None else self.weight[keep]
+        logp, old = (logprobs.map(lambda values: values[keep]) for logprobs in (self.logp, self.old))
+        parts = {"sample": self.sample[keep], "entropy": self.entropy[keep], "kl": self.kl[keep]}
         return replace(self, logp=logp, old=old, weight=weight, **parts)
 
 

@@ -57,7 +57,7 @@ def draw_plan(
 ) -> RolloutPlan:
     """Draw the plan of step number `step`; equal arguments give equal plans. Heroes rotate over the seats.
 
-    `seats` is the number of seats in a game; with one there is no opponent to draw. Paths of checkpoints stay relative
+    `seats` is the number of seats in a game; with one no opponent is drawn. Paths of checkpoints stay relative
     to the league's folder, so that a plan in a training state is valid wherever its run lies.
     """
     rng = np.random.default_rng([seed, step])
@@ -214,8 +214,8 @@ def decide_all(backend_of: Callable[[str], Backend], prompts: Sequence[Prompt], 
 
     decided: Decided = []
     for player in sorted({prompt.player for prompt in prompts}):
-        asked = [prompt for prompt in prompts if prompt.player == player and prompt.game not in failed]
-        decided += decide_batch(partial(backend_of, player), asked, note)
+        selected = [prompt for prompt in prompts if prompt.player == player and prompt.game not in failed]
+        decided += decide_batch(partial(backend_of, player), selected, note)
     return decided
 
 
@@ -230,7 +230,7 @@ def decide_batch(player: Callable[[], Backend], prompts: Sequence[Prompt], fail:
     try:
         return list(zip(prompts, player().decide(prompts), strict=True))
     except PromptError as error:
-        failed = {prompts[place].game for place in error.places}
+        failed = {prompts[index].game for index in error.places}
         fail(failed, str(error))
         return decide_batch(player, [prompt for prompt in prompts if prompt.game not in failed], fail)
     except InputError as error:

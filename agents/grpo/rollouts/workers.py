@@ -6,7 +6,7 @@ machine or a Ray cluster. Unfinished plans and their weights are kept: if a work
 a training state holds them, so a resumed run continues identically.
 
 Of several processes that train together, process t mod W plays the whole batch of step t, with workers of its own, and
-sends it to the others (`SharedRollouts`): so the games do not depend on W.
+sends it to the others (`SharedRollouts`). So the games do not depend on W.
 
 The trainer reports bad input that a worker refuses; a fault in it ends the run with the traceback of that process.
 """

@@ -40,9 +40,9 @@ class AirPlayOptions(ServerOptions):
     opponent: str = argument("dogfighter", metavar="O")
     """A scripted pilot, a path (.pt), a run's name, final.pt, or a Python object as my_bots:Mine."""
     model: str = argument("", ("", *MODELS), metavar="|".join(MODELS), noun="model")
-    """Flight model of both aircraft (default: that of the opponent's run, else f16); the page offers the other."""
+    """Flight model of both aircraft (default: the opponent's, from its run, else f16); the page offers the other."""
     gun: str = argument("", ("", *GUNS), metavar="|".join(GUNS), noun="gun")
-    """Gun of both (default: that of the opponent's run in its flight model, else rounds for the F-16 and the cone)."""
+    """Gun of both (default: the opponent's, of its run in its flight model, else rounds for the F-16 and the cone)."""
     missiles: int = argument(0, "[0, 8]", metavar="N")
     """Infrared missiles of each aircraft; the page offers matches with and without."""
     flares: int = argument(0, "[0, 120]", metavar="N")
@@ -68,14 +68,14 @@ def _stage(options: AirPlayOptions) -> HostedGame:
     use_machine("cpu", 1, quiet=options.quiet)
     from sparring.eval.browser.air_combat.session import GUNS_ALONE, MISSILES, WEAPONS, AirStage, trained_with
 
-    given = CombatOptions(missiles=options.missiles, flares=options.flares)
+    loads = CombatOptions(missiles=options.missiles, flares=options.flares)
     opponent = load_opponent(options.opponent)
     model, gun = matches_of(opponent, options.model, options.gun) if opponent.training else (options.model, options.gun)
     model = model or MODELS[1]
     trained = trained_with(opponent)
-    weapons = MISSILES if given.armed or (trained and trained.armed) else GUNS_ALONE
+    weapons = MISSILES if loads.armed or (trained and trained.armed) else GUNS_ALONE
     offered = known_opponents(GAME, options.opponent)
-    carried = given if given.armed else WEAPONS[MISSILES]
+    carried = loads if loads.armed else WEAPONS[MISSILES]
     stage = AirStage(offered, options.seed, options.replays, load_opponent, model, gun, weapons, carried)
     # Played once here, so that an opponent that cannot play ends the command, and the kernels are compiled.
     flight, _, _ = stage.start(opponent, model, options.seed)

@@ -93,27 +93,27 @@ def weapons_of(opponent: Pilot, weapons: str, offered: rules.CombatOptions) -> r
 
     Raises `InputError` for a policy that was trained with others, or that a person cannot meet.
     """
-    own = trained_with(opponent)
-    if own is None:
+    trained = trained_with(opponent)
+    if trained is None:
         return offered
-    if own.team_size > 1 or own.action_form != "continuous":
-        what = f"team_size={own.team_size}" if own.team_size > 1 else f"action_form={own.action_form}"
+    if trained.team_size > 1 or trained.action_form != "continuous":
+        what = f"team_size={trained.team_size}" if trained.team_size > 1 else f"action_form={trained.action_form}"
         raise InputError(
             f"{opponent.name}: was trained with {what}, and a person flies alone by a stick; choose a policy without it"
         )
-    if own.armed != offered.armed:
-        carried = f"missiles={own.missiles}, flares={own.flares}" if own.armed else "the gun alone"
-        fitting = MISSILES if own.armed else GUNS_ALONE
-        how = f"choose {fitting}" if own.armed else f"choose {fitting}, without --missiles and --flares"
+    if trained.armed != offered.armed:
+        carried = f"missiles={trained.missiles}, flares={trained.flares}" if trained.armed else "the gun alone"
+        fitting = MISSILES if trained.armed else GUNS_ALONE
+        how = f"choose {fitting}" if trained.armed else f"choose {fitting}, without --missiles and --flares"
         raise InputError(f"weapons={weapons}: {opponent.name} was trained with {carried}; {how}")
-    return own
+    return trained
 
 
 def told_of(obs: Any) -> dict[str, Any]:
     """Return what an observation [D] with missiles or flares tells, directions in body axes (nose, right wing, belly).
 
     `lock`: the seeker sees the opponent; `homing`: an own missile follows it; `missile`: where the nearest missile
-    comes from, and its distance in m; `radar`: where an opponent's radar is. None where there is no warning.
+    comes from, and its distance in m; `radar`: where an opponent's radar is. None without a warning.
     """
     row = dict(zip(rules.OBSERVATION_ARMED, obs[len(rules.OBSERVATION) :].tolist(), strict=False))
 
@@ -210,9 +210,9 @@ class LiveFlight:
         tick = int(state["clock"]["tick"][0])
         if not self.options.armed:
             return AirFrame(tick, -1, planes, bursts, self._shown(), [], [], {})
-        stores = [[int(one["missiles"]), int(one["flares"])] for one in state["stores"][0]]
-        told = told_of(self._batch.obs[0, _PERSON])
-        return AirFrame(tick, -1, planes, bursts, self._shown(), stores, list(self._released(state, tick)), told)
+        stores = [[int(store["missiles"]), int(store["flares"])] for store in state["stores"][0]]
+        observed = told_of(self._batch.obs[0, _PERSON])
+        return AirFrame(tick, -1, planes, bursts, self._shown(), stores, list(self._released(state, tick)), observed)
 
     def _released(self, state: dict[str, np.ndarray], tick: int) -> Iterator[list[float]]:
         """Yield the missiles and flares in the air, as `AirFrame.releases`."""
@@ -223,8 +223,8 @@ class LiveFlight:
         for slot, flare in enumerate(state["flares"][0] if self.options.flares else ()):
             if flare["life"] > 0:
                 life = int(flare["life"])
-                left = round(life / rules.TICKS_PER_SECOND, 2)
-                yield [1, slot, tick - FLARE_TICKS + life, slot // FLARE_SLOTS, left, *burst_row(flare)]
+                seconds = round(life / rules.TICKS_PER_SECOND, 2)
+                yield [1, slot, tick - FLARE_TICKS + life, slot // FLARE_SLOTS, seconds, *burst_row(flare)]
 
     def _last(self, outcome: int) -> AirFrame:
         """Return the state of the end: the batch is in the next match, the recorder has the last of this one."""
@@ -236,8 +236,8 @@ class LiveFlight:
     def _shown(self) -> tuple[list[float] | None, list[float] | None]:
         flown = self._batch.bots[0].numpy() == rules.ACTIONS
         rows = [
-            np.round(row.numpy().astype(float), 3).tolist() if mine else None
-            for row, mine in zip(self._actions[0], flown, strict=True)
+            np.round(row.numpy().astype(float), 3).tolist() if values else None
+            for row, values in zip(self._actions[0], flown, strict=True)
         ]
         return rows[0], rows[1]
 
@@ -254,7 +254,7 @@ class AirMessage(FlightChoices):
 
 @dataclass(frozen=True)
 class AirStage(FlightStage):
-    """Air combat as the server hosts it: first on `model`, with `gun` (empty: that of the flight model), `weapons`.
+    """Air combat as the server hosts it: first on `model`, with `gun` (empty: the flight model's), `weapons`.
 
     `carried` are the missiles and flares of matches with them.
     """

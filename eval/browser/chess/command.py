@@ -39,7 +39,7 @@ class ChessPlayOptions(ServerOptions):
         env="chess",
     )
     opponent: str = argument("", metavar="O")
-    """A run, a model's folder, or a bot (default: that of --resume, else stockfish:1)."""
+    """A run, a model's folder, or a bot (default: as in --resume, else stockfish:1)."""
     side: str = argument("", SIDES, metavar="|".join(SIDES))
     """Your side (default: white, or as in --resume)."""
     fen: str = argument("", metavar="FEN")
@@ -51,7 +51,7 @@ class ChessPlayOptions(ServerOptions):
     temperature: float = argument(0.0, TEMPERATURE, metavar="T")
     """Of a language model (default: 0)."""
     tokens: int | None = argument(None, TOKENS, metavar="N")
-    """Most tokens of an answer (default: those of the training)."""
+    """Most tokens of an answer (default: as in training)."""
     engine: str = argument("", metavar="PATH")
     """A UCI engine (default: Stockfish on the PATH)."""
     device: str = argument("auto", DEVICE, metavar="D")

@@ -1,6 +1,6 @@
 """A game of chess of a person against one opponent: start, moves as text, answers, taking back, resignation, draws.
 
-The rules of the end, and what an illegal answer does, are those of the evaluation (`eval/chess/games.py`): the opponent
+The rules of the end, and what an illegal answer does, follow the evaluation (`eval/chess/games.py`): the opponent
 is the evaluated player. The person's moves are legal or refused, so that a mistyped one costs nothing.
 """
 
@@ -100,7 +100,7 @@ class PersonGame:
         """Take back the person's last move, the opponent's answer to it, and the end of the game."""
         last = self._last_of_person()
         if last is None:
-            raise InputError("there is no move of yours to take back")
+            raise InputError("you have not made a move to take back")
         while len(self.board.move_stack) > last:
             self.board.pop()
         game = replace(self.game, result="*", ending="")
@@ -123,7 +123,7 @@ class PersonGame:
         self.game.result, self.game.ending = outcome.result(), outcome.termination.name.lower().replace("_", " ")
 
     def message(self) -> dict[str, Any]:
-        """Return the game as the page shows it: that of a replay, and what may be done."""
+        """Return the game as the page shows it: a replay, and what may be done."""
         turn = self.your_turn
         return page_data(self.game) | {
             "you": _SIDES[self.side],
@@ -144,7 +144,7 @@ class PersonGame:
         return self.board.root().turn if ply % 2 == 0 else not self.board.root().turn
 
     def _last_of_person(self) -> int | None:
-        """Return the number of half-moves before the person's last one, None if there is none."""
+        """Return the number of half-moves before the person's last one, or None."""
         count = len(self.board.move_stack)
         return next((ply for ply in range(count - 1, max(count - 3, -1), -1) if self._mover(ply) == self.side), None)
 
@@ -163,7 +163,7 @@ def _analysis(board: chess.Board, text: str) -> dict[str, Any]:
     """Return a model's answer: its text, its moves with names (empty if illegal) and evaluations, and its best move."""
     answer = read_analysis(text)
     values: list[float | None] = [*answer.evaluations, *[None] * len(answer.moves)]
-    moves = [[uci, san_of(board, uci), values[place]] for place, uci in enumerate(answer.moves)]
+    moves = [[uci, san_of(board, uci), values[index]] for index, uci in enumerate(answer.moves)]
     return {"text": text, "moves": moves, "best": [answer.best, san_of(board, answer.best)]}
 
 
@@ -183,7 +183,7 @@ def read_move(board: chess.Board, text: str) -> chess.Move:
     except ValueError:
         move = chess.Move.null()
     if not move:
-        raise InputError(f"{words[:12]!r}: is no legal move here; write it as e2e4 or Nf3")
+        raise InputError(f"{words[:12]!r}: is not a legal move here; write it as e2e4 or Nf3")
     return move
 
 
@@ -195,7 +195,7 @@ def read_fen(fen: str) -> str:
 def resume_game(path: Path, side: str) -> ChessGame:
     """Return the unfinished game in a PGN file, with the person on `side`.
 
-    Without a side, that of the player called You. Raises `InputError` for a file without such a game.
+    Without a side, the player called You. Raises `InputError` for a file without such a game.
     """
     try:
         with open(open_regular(path, follow=True), "rb") as file:

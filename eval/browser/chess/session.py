@@ -57,7 +57,7 @@ def known_chess_opponents(first: str) -> tuple[str, ...]:
 class ChessOpponents:
     """Loads opponents by name and keeps them until `close`. Its methods may be called from any thread.
 
-    `engine` is the path of a UCI engine, "" for Stockfish; the other fields are those of `eval.chess.players`.
+    `engine` is the path of a UCI engine, "" for Stockfish; the other fields are as in `eval.chess.players`.
     """
 
     device: str = "cpu"

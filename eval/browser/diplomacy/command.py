@@ -53,7 +53,7 @@ class DiplomacyPlayOptions(server.ServerOptions):
     seed: int = argument(None, SEED, metavar="N", group=_PAGE)
     """Seed of the first match (default: drawn)."""
     power: str | None = argument(None, metavar="P", group=_WHO, text=f"yours: {', '.join(POWERS)} (default: drawn)")
-    """None if it is drawn, or that of the resumed game."""
+    """None if it is drawn, or set by the resumed game."""
     opponents: Pairs = argument((), metavar="O", group=_WHO, split=True, unique=False)
     """Bots, policies, language models, servers, Python objects; POWER=O for one power (default: dumbbot)."""
     temperature: float | None = argument(None, TEMPERATURE, metavar="T", group=_WHO)
@@ -73,10 +73,10 @@ class DiplomacyPlayOptions(server.ServerOptions):
     threads: int = argument(0, THREADS, metavar="N", group=_MACHINE)
     """CPU threads; 0 is every core (default)."""
     settings: Settings = field(default_factory=dict)
-    """Those of `set`."""
+    """Options of `set`."""
 
     def implied(self) -> dict[str, Any]:
-        """Return the settings, and a seed that is drawn if none is given."""
+        """Return the settings, and a seed, drawn if not set."""
         seed = secrets.randbelow(2**31) if self.seed is None else self.seed
         return {"seed": seed, "settings": read_settings(self.set)}
 
@@ -143,8 +143,8 @@ def host(options: DiplomacyPlayOptions, lineup: HumanLineup | None) -> server.Ho
     seeds = count(options.seed + 1)
 
     def renew() -> LiveDiplomacy:
-        again = replace(seat, file=server.free_path(saved.parent, "diplomacy", ".json"))
-        other = LiveDiplomacy(again, opponents, seed=next(seeds) % 2**31, last_year=options.last_year)
+        next_seat = replace(seat, file=server.free_path(saved.parent, "diplomacy", ".json"))
+        other = LiveDiplomacy(next_seat, opponents, seed=next(seeds) % 2**31, last_year=options.last_year)
         other.save()
         return other
 

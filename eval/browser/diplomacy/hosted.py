@@ -185,7 +185,7 @@ class HostedDiplomacy:
             "options": _options(game.choices),
             "lines": game.choices.lines,
             "winter": game.choices.winter,
-            "orders": [{"place": location_name(place), "text": one.text} for place, one in game.drafts.items()],
+            "orders": [{"place": location_name(slot), "text": draft.text} for slot, draft in game.drafts.items()],
             "marks": encode_orders(game.drafted),
             "undo": game.can_undo,
         }
@@ -214,7 +214,7 @@ class DiplomacyConnection:
 def _options(menu: Choices) -> dict[str, list[list[str]]]:
     """Return legal orders by province: text, kind, province that is aimed at, province of the unit that is helped."""
     slots = zip(menu.provinces, menu.options, strict=True)
-    return {location_name(place): [_option(one) for one in options] for place, options in slots}
+    return {location_name(slot): [_option(option) for option in options] for slot, options in slots}
 
 
 def _option(option: Option) -> list[str]:

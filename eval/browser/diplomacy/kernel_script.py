@@ -52,14 +52,14 @@ def script_of(kernels: Sequence[Any]) -> str:
     functions: dict[str, Any] = {}
     waiting, parts = list(kernels), list[str]()
     while waiting:
-        one = waiting.pop()
-        name = one.func.__name__
-        if functions.setdefault(name, one.func) is not one.func:
+        function = waiting.pop()
+        name = function.func.__name__
+        if functions.setdefault(name, function.func) is not function.func:
             raise UntranslatableError(f"{name}: is the name of two functions")
-        if one.func is functions.get(name) and f"function {name}(" not in "".join(parts):
-            made = _Function(one)
-            parts.append(made.text)
-            waiting += made.calls
+        if function.func is functions.get(name) and f"function {name}(" not in "".join(parts):
+            translated = _Function(function)
+            parts.append(translated.text)
+            waiting += translated.calls
     return HELPERS.read_text(encoding="utf-8") + "\n".join(parts)
 
 
@@ -87,9 +87,11 @@ class _Function:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function.func))).body[0]
         assert isinstance(tree, ast.FunctionDef)
         self.name, self.calls = tree.name, list[Any]()
-        self.kinds: dict[str, Any] = {one.arg: kind_of(self._value(one.annotation)) for one in tree.args.args}
+        self.kinds: dict[str, Any] = {
+            argument.arg: kind_of(self._value(argument.annotation)) for argument in tree.args.args
+        }
         arguments = [*self.kinds, *(["tid"] if isinstance(function, wp.Kernel) else [])]
-        body = "".join(self._statement(one) for one in tree.body)
+        body = "".join(self._statement(statement) for statement in tree.body)
         inner = [name for name in self.kinds if name not in arguments]
         head = f"let {', '.join(inner)};\n" if inner else ""
         self.text = f"function {tree.name}({', '.join(arguments)}) {{\n{head}{body}}}\n"
@@ -109,8 +111,8 @@ class _Function:
             case ast.AugAssign(target=target, op=op, value=value):
                 return self._assign(target, ast.BinOp(left=target, op=op, right=value))
             case ast.If(test=test, body=body, orelse=other):
-                more = f" else {{\n{self._block(other)}}}" if other else ""
-                return f"if ({self._code(test).text}) {{\n{self._block(body)}}}{more}\n"
+                otherwise = f" else {{\n{self._block(other)}}}" if other else ""
+                return f"if ({self._code(test).text}) {{\n{self._block(body)}}}{otherwise}\n"
             case ast.While(test=test, body=body):
                 return f"while ({self._code(test).text}) {{\n{self._block(body)}}}\n"
             case ast.For(target=ast.Name(id=name), iter=ast.Call(args=args), body=body):
@@ -128,17 +130,17 @@ class _Function:
     def _assign(self, target: ast.expr, value: ast.expr) -> str:
         if isinstance(target, ast.Tuple):
             if isinstance(value, ast.Tuple):
-                values = [self._code(one) for one in value.elts]
+                values = [self._code(element) for element in value.elts]
             else:  # game, province = wp.tid()
                 values = [Code(f"tid[{number}]", INT) for number in range(len(target.elts))]
-            names = [one.id for one in target.elts if isinstance(one, ast.Name)]
-            self.kinds |= {name: one.kind for name, one in zip(names, values, strict=True) if name not in self.kinds}
-            return f"[{', '.join(names)}] = [{', '.join(one.text for one in values)}];\n"
-        made = self._code(value)
+            names = [name.id for name in target.elts if isinstance(name, ast.Name)]
+            self.kinds |= {name: code.kind for name, code in zip(names, values, strict=True) if name not in self.kinds}
+            return f"[{', '.join(names)}] = [{', '.join(code.text for code in values)}];\n"
+        code = self._code(value)
         if isinstance(target, ast.Name):
-            self.kinds.setdefault(target.id, made.kind)
-            return f"{target.id} = {made.text};\n"
-        return f"{self._code(target).text} = {made.text};\n"
+            self.kinds.setdefault(target.id, code.kind)
+            return f"{target.id} = {code.text};\n"
+        return f"{self._code(target).text} = {code.text};\n"
 
     # ---- expressions
 
@@ -159,7 +161,7 @@ class _Function:
                 return self._item(self._code(value), index)
             case ast.BoolOp(op=op, values=values):
                 sign = " && " if isinstance(op, ast.And) else " || "
-                return Code(f"({sign.join(self._code(one).text for one in values)})", BOOL)
+                return Code(f"({sign.join(self._code(operand).text for operand in values)})", BOOL)
             case ast.UnaryOp(op=op, operand=operand):
                 return self._unary(op, self._code(operand), node)
             case ast.IfExp(test=test, body=body, orelse=other):
@@ -182,17 +184,17 @@ class _Function:
         if isinstance(value, wp.uint32):
             return Code(str(value.value), U32)
         if hasattr(value, "_length_"):
-            return Code(f"Float32Array.of({', '.join(repr(float(one)) for one in value)})", VECTOR)
+            return Code(f"Float32Array.of({', '.join(repr(float(number)) for number in value)})", VECTOR)
         raise self._refusal(node)
 
     def _item(self, owner: Code, index: ast.expr) -> Code:
-        places = [self._code(one).text for one in (index.elts if isinstance(index, ast.Tuple) else [index])]
-        text = owner.text + "".join(f"[{place}]" for place in places)
+        places = [self._code(part).text for part in (index.elts if isinstance(index, ast.Tuple) else [index])]
+        text = owner.text + "".join(f"[{index}]" for index in places)
         if owner.kind in (VECTOR, PAIR):
             return Code(text, FLOAT if owner.kind == VECTOR else INT)
         _, item, dimensions = owner.kind
-        left = dimensions - len(places)
-        return Code(text, ("array", item, left) if left else item)
+        remaining = dimensions - len(places)
+        return Code(text, ("array", item, remaining) if remaining else item)
 
     def _unary(self, op: ast.unaryop, value: Code, node: ast.expr) -> Code:
         match op, value.kind:
@@ -206,17 +208,17 @@ class _Function:
                 return Code(f"(~{value.text} >>> 0)", U32)
         raise self._refusal(node)
 
-    def _either(self, test: ast.expr, one: ast.expr, other: ast.expr) -> Code:
-        first, second = self._code(one), self._code(other)
+    def _either(self, test: ast.expr, body: ast.expr, otherwise: ast.expr) -> Code:
+        first, second = self._code(body), self._code(otherwise)
         return Code(f"({self._code(test).text} ? {first.text} : {second.text})", first.kind)
 
-    def _binary(self, left: Code, sign: str, right: Code) -> Code:
-        kinds = {left.kind, right.kind}
-        plain = f"({left.text} {sign} {right.text})"
+    def _binary(self, first: Code, sign: str, second: Code) -> Code:
+        kinds = {first.kind, second.kind}
+        plain = f"({first.text} {sign} {second.text})"
         if PAIR in kinds:
-            return Code(f"{left.text}.map((x, i) => x {sign} {right.text}[i])", PAIR)
+            return Code(f"{first.text}.map((x, i) => x {sign} {second.text}[i])", PAIR)
         if VECTOR in kinds:
-            vector, other = (left, right) if left.kind == VECTOR else (right, left)
+            vector, other = (first, second) if first.kind == VECTOR else (second, first)
             return Code(f"each({vector.text}, {other.text}, OPERATIONS[{sign!r}])", VECTOR)
         if FLOAT in kinds:
             return Code(f"round{plain}", FLOAT)
@@ -224,9 +226,9 @@ class _Function:
             return Code(plain if sign in "&|^>>" else f"cut{plain}", U64)
         if U32 in kinds:
             if sign == ">>":
-                return Code(f"({left.text} >>> {right.text})", U32)
-            return Code(f"(Math.imul({left.text}, {right.text}) >>> 0)" if sign == "*" else f"({plain} >>> 0)", U32)
-        return Code(f"Math.trunc({left.text} / {right.text})" if sign == "//" else plain, INT)
+                return Code(f"({first.text} >>> {second.text})", U32)
+            return Code(f"(Math.imul({first.text}, {second.text}) >>> 0)" if sign == "*" else f"({plain} >>> 0)", U32)
+        return Code(f"Math.trunc({first.text} / {second.text})" if sign == "//" else plain, INT)
 
     # ---- calls
 
@@ -246,7 +248,7 @@ class _Function:
                 case "array":
                     return self._view(node)
         codes = [self._code(arg) for arg in args]
-        texts = [one.text for one in codes]
+        texts = [code.text for code in codes]
         joined = ", ".join(texts)
         if not built_in and hasattr(called, "func"):
             self.calls.append(called)
@@ -276,19 +278,19 @@ class _Function:
         raise self._refusal(node)
 
     def _struct(self, struct: Any) -> Code:
-        numbers = [name for name, one in struct.vars.items() if kind_of(one.type) == INT]
+        numbers = [name for name, variable in struct.vars.items() if kind_of(variable.type) == INT]
         return Code(f"{{ {', '.join(f'{name}: 0' for name in numbers)} }}", ("struct", struct))
 
     def _zeros(self, node: ast.Call) -> Code:
-        given = {one.arg: self._value(one.value) for one in node.keywords}
-        kind = kind_of(given["dtype"])
-        return Code(f"zeros({kind!r}, {given['shape'][0]})", ("array", kind, 1))
+        arguments = {keyword.arg: self._value(keyword.value) for keyword in node.keywords}
+        kind = kind_of(arguments["dtype"])
+        return Code(f"zeros({kind!r}, {arguments['shape'][0]})", ("array", kind, 1))
 
     def _view(self, node: ast.Call) -> Code:
         """Return the array whose address is given, or an empty one."""
-        pointer = next(one.value for one in node.keywords if one.arg == "ptr")
+        pointer = next(keyword.value for keyword in node.keywords if keyword.arg == "ptr")
         assert isinstance(pointer, ast.Attribute)
-        shape = next(self._value(one.value) for one in node.keywords if one.arg == "shape")
+        shape = next(self._value(keyword.value) for keyword in node.keywords if keyword.arg == "shape")
         source = self._code(pointer.value)
         return source if shape[0] else Code("[]", source.kind)
 
@@ -296,11 +298,11 @@ class _Function:
         """Return the value of a name, attribute or annotation of the function's module."""
         return self._value_in(node, self.known)
 
-    def _value_in(self, node: Any, known: dict[str, Any]) -> Any:
+    def _value_in(self, node: Any, names: dict[str, Any]) -> Any:
         if not isinstance(node, str | ast.expr):
             return node
         text = node if isinstance(node, str) else ast.unparse(node)
-        return eval(text, known)  # source of this package, not of a file that is read
+        return eval(text, names)  # source of this package, not of a file that is read
 
     def _refusal(self, node: ast.AST) -> UntranslatableError:
         return UntranslatableError(f"{self.name}, line {getattr(node, 'lineno', '?')}: {ast.unparse(node)}")

@@ -55,11 +55,11 @@ class PhaseOpponents:
         seated(batch, seats)
         batch.draw_orders(seed)
         running = (batch.done == 0).unsqueeze(1)
-        for player, own in seats:
+        for player, mask in seats:
             if not isinstance(player, str):
-                power = int(own.int().argmax())
+                power = int(mask.int().argmax())
                 waiting_for(f"{self._names[power]} orders for {POWERS[power]}")
-                player.write(batch, own & running)
+                player.write(batch, mask & running)
         for model in models.values():
             is_model = [seat is model for seat in self._seats]
             name = self._names[is_model.index(True)]
@@ -144,8 +144,8 @@ class LiveDiplomacy:
     def out(self) -> bool:
         """True if the person's power has neither units nor centres."""
         units = self._row["units"], self._row["dislodged"]
-        held = any((codes.power_of(row) == self.seat.power).any() for row in units)
-        return not held and not (self._row["owner"] == self.seat.power).any()
+        has_units = any((codes.power_of(row) == self.seat.power).any() for row in units)
+        return not has_units and not (self._row["owner"] == self.seat.power).any()
 
     @property
     def drafts(self) -> dict[int, Option]:
@@ -168,17 +168,17 @@ class LiveDiplomacy:
     def draft(self, text: str) -> None:
         """Order in standard notation, in place of an earlier order for the unit; raises `InputError` if not legal."""
         province, option = self._legal(text)
-        drafts = {place: other for place, other in self.drafts.items() if place != province} | {province: option}
+        drafts = {slot: order for slot, order in self.drafts.items() if slot != province} | {province: option}
         if len(drafts) > self.choices.lines:
             what = f"{'build' if self.choices.winter > 0 else 'disband'}{'s' if self.choices.lines > 1 else ''}"
             raise InputError(f"order {text!r}: {self.choices.lines} {what} due; remove another order first")
         self._drafts.append(drafts)
 
-    def drop(self, place: str) -> None:
-        """Remove the order of a province, such as PAR; raises `InputError` if there is none."""
-        drafts = {province: one for province, one in self.drafts.items() if location_name(province) != place}
+    def drop(self, name: str) -> None:
+        """Remove the order of a province, such as PAR; raises `InputError` without one."""
+        drafts = {province: draft for province, draft in self.drafts.items() if location_name(province) != name}
         if len(drafts) == len(self.drafts):
-            raise InputError(f"there is no order for {place}")
+            raise InputError(f"{name} does not have an order")
         self._drafts.append(drafts)
 
     def clear(self) -> None:
@@ -198,7 +198,7 @@ class LiveDiplomacy:
         Raises `InputError` in other phases than spring and fall.
         """
         if int(self._row["phase"]) not in (codes.SPRING, codes.FALL) or not self.choices.lines:
-            raise InputError("a hint is for moves; there are none in this phase")
+            raise InputError("a hint is for moves; this phase does not have any")
         game = self._search.searched(self._batch, torch.zeros(1, dtype=torch.int64), torch.tensor([self.seat.power]))[0]
         drafts = {}
         for province, legal in zip(self.choices.provinces, self.choices.options, strict=True):

@@ -1,7 +1,7 @@
 """The page of Diplomacy without a server: rules, DumbBot and the released student in one file.
 
-The rules are the kernels of the simulator, translated (`kernel_script.py`); board, opening and drawing are those of the
-Python board. Nothing is fetched, so the file works from a disk and from any host.
+The rules are the kernels of the simulator, translated (`kernel_script.py`); board, opening and drawing are as
+on the Python board. Nothing is fetched, so the file works from a disk and from any host.
 """
 
 from __future__ import annotations
@@ -93,11 +93,14 @@ def stored_student(policy: str) -> dict[str, Any]:
     content = read_arrays(read_listed(path, follow=True))
     shape = content.get("shape", {})
     if shape.get("family") != "orders":
-        raise InputError(f"{policy}: is no order network of Diplomacy, which the page needs; leave it out")
+        raise InputError(f"{policy}: is not an order network of Diplomacy, which the page needs; leave it out")
     if shape.get("all_phases"):
         raise InputError(f"{policy}: was trained with network.all_phases=true, which the page lacks; name another")
-    kept = {name: array for name, array in content["weights"].items() if name.startswith(("actor.", "turns."))}
-    weights = {name: [list(array.shape), _floats(array)] for name, array in kept.items()}
+    weights = {
+        name: [list(array.shape), _floats(array)]
+        for name, array in content["weights"].items()
+        if name.startswith(("actor.", "turns."))
+    }
     about = {"name": policy, "hidden": shape["hidden"], "rounds": shape["blocks"], "inTurn": bool(shape.get("in_turn"))}
     return about | {"weights": weights}
 

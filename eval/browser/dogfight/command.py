@@ -60,7 +60,7 @@ class DogfightPlayOptions(ServerOptions):
     """Write a page that needs no server, and stop."""
 
     def check(self) -> None:
-        """Raise `InputError` for a file that is no page, and rules that it does not know."""
+        """Raise `InputError` for a file that is not a page, and rules that it does not know."""
         check_page(self.static, option="--static")
         if self.rules is not None and self.static:
             raise InputError("--rules does not go with --static: a page without a server knows only classic rules")
@@ -102,7 +102,7 @@ def opponent_of_page(opponent: Player) -> ArrayActor:
         raise InputError(f"{opponent}: a bot has no network to put into a page; give a checkpoint")
     name = display_name(opponent)
     if opponent.suffix != ".pt":
-        raise InputError(f"{name}: is no network of this project, which a page needs; give a checkpoint (.pt)")
+        raise InputError(f"{name}: is not a network of this project, which a page needs; give a checkpoint (.pt)")
     return read_actor(opponent, name)
 
 

@@ -78,8 +78,8 @@ def simulator_constants() -> dict[str, Any]:
 def stored_policy(policy: ArrayActor) -> dict[str, Any]:
     """Return what `makePolicy` of `network.js` takes. Raises `InputError` for a policy that a page cannot run."""
     if policy.contract["rules"] != RULES:
-        there = f"plays {policy.contract['rules']} rules; a page without a server knows only {RULES}"
-        raise InputError(f"{policy.name}: {there}")
+        rules = f"plays {policy.contract['rules']} rules; a page without a server knows only {RULES}"
+        raise InputError(f"{policy.name}: {rules}")
     mirror = policy.mirror
     return {
         "name": policy.name,

@@ -165,7 +165,9 @@ def test_a_run_does_not_depend_on_what_index_and_league_say(tmp_path):
         assert index.read_text() == before[0]
         assert (index.parent / "index.json.damaged").read_text() == text
         events = (tmp_path / "small" / "events.jsonl").read_text()
-        assert "is no pool index; it is kept as index.json.damaged and written again from the training state" in events
+        assert (
+            "is not a pool index; it is kept as index.json.damaged and written again from the training state" in events
+        )
     index.unlink()
     train(config(tmp_path, checkpoint_every=1))
     assert index.read_text() == before[0]

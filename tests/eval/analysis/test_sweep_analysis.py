@@ -238,14 +238,14 @@ def test_runs_are_analysed_by_name_or_prefix(root, capsys, names):
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
-        ("mine-A-seed1/metrics.jsonl", b'{"env_steps": 1, "note": "caf\xe9"}', "metrics.jsonl:3: is no text in UTF-8"),
+        ("mine-A-seed1/metrics.jsonl", b'{"env_steps": 1, "note": "caf\xe9"}', "metrics.jsonl:3: is not text in UTF-8"),
         (
             "mine-A-seed1/metrics.jsonl",
             b'{"kl/mean": %s}' % (b"9" * 400),
             "metrics.jsonl:3: has a number of 400 digits",
         ),
         ("mine-A-seed1/metrics.jsonl", b'{"kl/mean": %s}' % (b"9" * 9000), "metrics.jsonl:3: has a number of 9000 dig"),
-        ("mine-sweep/sweep.yaml", b"primary: caf\xe9", "sweep.yaml: is no text in UTF-8"),
+        ("mine-sweep/sweep.yaml", b"primary: caf\xe9", "sweep.yaml: is not text in UTF-8"),
         ("mine-sweep/sweep.yaml", b"[: {", "sweep.yaml: is no YAML of plain data"),
     ],
 )

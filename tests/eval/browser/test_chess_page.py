@@ -79,7 +79,7 @@ def test_a_game_is_played_to_mate_with_mouse_and_keys(tmp_path):
         assert text(page, "#candidates .best").startswith("Nc3")
         # A move that is not legal, then one in SAN, as keys without a click on the field.
         write(page, "Kh3")
-        page.until("document.querySelector('#note').textContent.includes('is no legal move')")
+        page.until("document.querySelector('#note').textContent.includes('is not a legal move')")
         write(page, "Kh1")
         page.until("play.state().game.moves.length === 4")
         assert text(page, "#moves .now") == "Nd5"

@@ -68,7 +68,7 @@ def test_a_move_is_read_in_both_notations(fen, text, uci):
 
 @pytest.mark.parametrize("text", ["e2e5", "Ke2", "--", "0000", "Z0", "", "a7a8", "{", "e" * 16])
 def test_other_texts_are_no_moves(text):
-    with pytest.raises(InputError, match="is no legal move"):
+    with pytest.raises(InputError, match="is not a legal move"):
         read_move(chess.Board("7k/P7/8/8/8/8/8/K7 w - - 0 1"), text)
 
 
@@ -99,7 +99,7 @@ def test_resigning_loses_and_taking_back_goes_on():
     lost.undo()
     assert [move.uci() for move in lost.board.move_stack] == ["e2e4"]
     assert (lost.game.result, lost.your_turn) == ("*", True)
-    with pytest.raises(InputError, match="no move of yours"):
+    with pytest.raises(InputError, match="not made a move"):
         lost.undo()
 
 
@@ -305,7 +305,7 @@ def test_a_folder_that_went_away_is_told_and_the_game_goes_on(tmp_path):
         ("[" * 4000, "not understood"),
         ("[]", "message"),
         ({"kind": "_write"}, "message.kind"),
-        (move("Ke2"), "is no legal move"),
+        (move("Ke2"), "is not a legal move"),
         ({"kind": "move"}, "message.text is missing"),
         (move(5), "message.text"),
         (move("e" * 17), "message.text"),
@@ -313,7 +313,7 @@ def test_a_folder_that_went_away_is_told_and_the_game_goes_on(tmp_path):
         (move("e4", ply=7), "the game has changed"),
         ({"kind": "begin", "opponent": "/etc/passwd"}, "unknown opponent"),
         ({"kind": "begin", "side": "red"}, "unknown side"),
-        ({"kind": "undo"}, "no move of yours"),
+        ({"kind": "undo"}, "not made a move"),
         ({"kind": "claim"}, "a draw is claimed"),
     ],
 )

@@ -347,7 +347,7 @@ def test_a_wrong_message_is_answered_with_a_note_and_changes_nothing(tmp_path):
         json.dumps({"kind": "order", "text": "A" * 4001}): "message.text",
         '{"kind": "order", "text": "A PAR - LON"}': "is not legal now",
         '{"kind": "order", "text": "A MUN - BUR"}': "nothing in MUN",
-        '{"kind": "drop", "place": "PAR"}': "no order for PAR",
+        '{"kind": "drop", "place": "PAR"}': "PAR does not have an order",
         '{"kind": "undo"}': "nothing to undo",
         '{"kind": "submit"}': "is not the current phase",
         '{"kind": "submit", "phase": "F1901M"}': "is not the current phase",
