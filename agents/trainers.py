@@ -28,15 +28,13 @@ from sparring.configs.validate import idle_options, validate
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from sparring.agents.play.own_reward import RewardView
-
 
 def train_run(
     run: str | RunConfig | None = None,
     overrides: Sequence[str] | Mapping[str, Any] = (),
     *,
     callbacks: Sequence[Callback] = (),
-    reward: Callable[[RewardView], Tensor] | str = "",
+    reward: Callable[[Any], Tensor] | str = "",
 ) -> Path:
     """Train, as `python train.py +run=RUN KEY=VALUE ...` does; return the path of the final policy.
 

@@ -279,11 +279,11 @@ RECORDED = ROOT / "tests" / "part_imports.txt"
 """Imports from the core into parts, and between parts other than `ARROWS`; a line may leave, none may come."""
 ARROWS = {("diplomacy", "language"), ("chess", "language")}
 CEILINGS = {
-    CORE: 26_515,
+    CORE: 26_680,
     "air_combat": 5_938,
     "chess": 4_262,
     "diplomacy": 16_746,
-    "dogfight": 7_073,
+    "dogfight": 6_928,
     "imported": 5_644,
     "language": 9_057,
     "runs": 9_331,

@@ -218,7 +218,7 @@ def play_cell(
     film: Callable[[Any, int], None] | None = None,
 ) -> MatchRecord:
     """Play the games of one pair. Raises `InputError` for actions that are not finite."""
-    from sparring.agents.play.dogfight_matches import play
+    from sparring.agents.play.duel_matches import play
 
     results = play(player.contestant, opponent.contestant, games=games, seed=seed, setting=setting, recorder=film)
     if results.invalid_actions:

@@ -20,7 +20,7 @@ from sparring.envs.dogfight.rules import CHALLENGE_GRAVITY, ENV_ID, HELD_OUT
 from sparring.eval.stats.ratings import VIRTUAL_POINTS, Anchor, Rating, rate
 
 if TYPE_CHECKING:
-    from sparring.agents.play.dogfight_matches import MatchResults
+    from sparring.agents.play.duel_matches import MatchResults
 
 SCHEMA_VERSION = 1
 
