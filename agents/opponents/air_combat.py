@@ -91,7 +91,7 @@ def trained_matches(training: Mapping[str, Any]) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class CombatConditions:
-    """Conditions of matches, `dogfight_matches.DuelSettings`; the options are those of `AirCombatBatch`."""
+    """Conditions of matches, `duel_matches.DuelSettings`; the options are those of `AirCombatBatch`."""
 
     model: str = "point_mass"
     gun: str = ""

@@ -22,7 +22,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -36,7 +36,6 @@ from sparring.envs.batched import ACTIONS, BatchedGame, SeatView
 from sparring.envs.launcher import Copyable
 
 if TYPE_CHECKING:
-    from sparring.agents.play.own_reward import OwnReward
     from sparring.agents.policies.policy import Policy
 
 
@@ -60,6 +59,16 @@ class MatchTally:
     def result(self, opponent: int) -> tuple[int, int, int]:
         """Return the learner's (wins, draws, losses) against one opponent."""
         return int(self.wins[opponent]), int(self.draws[opponent]), int(self.losses[opponent])
+
+
+class StepReward(Protocol):
+    """Rewards of the learner in place of the batch's."""
+
+    def begin(self) -> None:
+        """Keep what a step will change."""
+
+    def end(self, builtin: Tensor) -> Tensor:
+        """Return the rewards float32 [N] of the step; `builtin` [N] are the batch's."""
 
 
 class OpponentSeats:
@@ -152,7 +161,7 @@ class LearnerEnv(OpponentSeats, Copyable):
         self._view = view
         self._side = torch.ones(n, device=device)  # of the learner's observation through `view`
         self.opponents = np.zeros(self.share.total, dtype=np.int32)
-        self.own_reward: OwnReward | None = None
+        self.own_reward: StepReward | None = None
         """Reward of the learner's seats; by default the batch's."""
         self.simulator_seconds = self.player_seconds = 0.0
         self._actors = StackedActors(slots, network_shape, device) if network_shape else None

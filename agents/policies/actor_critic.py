@@ -216,8 +216,8 @@ def network_shape(
 
 def shape_for_sizes(contract: Mapping[str, Any], config: NetworkConfig) -> dict[str, Any]:
     """Return the `ActorCritic.shape` for a contract."""
-    sizes = (contract[key] for key in ("obs_dim", "continuous", "binary"))
-    return network_shape(*sizes, config, categorical=contract.get("categorical", 0))
+    obs_dim, continuous, binary = (contract[key] for key in ("obs_dim", "continuous", "binary"))
+    return network_shape(obs_dim, continuous, binary, config, categorical=contract.get("categorical", 0))
 
 
 def shape_options(config: NetworkConfig) -> dict[str, Any]:

@@ -41,6 +41,9 @@ class PolicyNetwork(nn.Module):
     binary: int
     categorical: tuple[int, ...]
     config: NetworkConfig
+    actor: Any
+    critic: Any
+    """Modules without shared weights, which are trained side by side."""
     log_std: nn.Parameter
     """Log standard deviations of continuous actions; its device is the network's."""
     uniform_play: bool | None = None

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from sparring.agents.play.dogfight_matches import DuelSettings, MatchResults, Recorder, play
+from sparring.agents.play.duel_matches import DuelSettings, MatchResults, Recorder, play
 from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.policies.policy import Policy
 from sparring.configs.schema import EvaluationConfig

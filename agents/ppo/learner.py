@@ -132,7 +132,8 @@ class PPOLearner:
         if self.magnet:
             self.magnet.begin()
         rows, steps, tried, skipped, kl_stop, kl_max = [], 0, 0, 0, False, 0.0
-        joint = None if key is None else Joint.gather(samples, key, self._processes)
+        mine = (samples.advantage, samples.value, samples.returns)
+        joint = None if key is None else Joint.gather(mine, key, self._processes)
         for measured in self._gradients(samples, joint, number, entropy_coefficient):
             tried += 1
             norm = self._gradient_norm()

@@ -16,7 +16,7 @@ whole size, so gradients and statistics of the processes add up to those of a si
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -95,8 +95,8 @@ class Joint(NamedTuple):
     returns: Tensor
 
     @classmethod
-    def gather(cls, samples: Samples, key: Tensor, processes: Processes) -> Joint:
-        """Gather the samples of every process, with their keys, int64 and all different."""
+    def gather(cls, samples: Sequence[Tensor], key: Tensor, processes: Processes) -> Joint:
+        """Gather advantages, values and returns of every process, with their keys, int64 and all different."""
         counts = processes.gather(torch.tensor([len(key)], device=key.device)).tolist()
         before, own = sum(counts[: processes.rank]), len(key)
 
@@ -109,7 +109,7 @@ class Joint(NamedTuple):
         order = everyone(key.unsqueeze(0))[0].argsort()
         row = torch.full_like(order, -1)
         row[before : before + own] = torch.arange(own, device=row.device)
-        joint = everyone(torch.stack([samples.advantage, samples.value, samples.returns]))
+        joint = everyone(torch.stack([*samples]))
         return cls(row[order], *joint[:, order])
 
     def mine(self, order: Tensor, chunks: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

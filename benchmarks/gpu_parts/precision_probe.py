@@ -145,7 +145,7 @@ def _update(learner: PPOLearner, samples: Samples, number: int, **coefficients: 
     return learner.update(samples, number=number, **chosen)
 
 
-def _weights(network: ActorCritic) -> Tensor:
+def _weights(network: torch.nn.Module) -> Tensor:
     return torch.cat([parameter.detach().flatten() for parameter in network.parameters()]).clone()
 
 

@@ -145,7 +145,7 @@ class AirRecorder:
 
 
 class FirstGame:
-    """Recorder of the first match of a batch from its first step on; for `agents.play.dogfight_matches.play`."""
+    """Recorder of the first match of a batch from its first step on; for `agents.play.duel_matches.play`."""
 
     def __init__(self) -> None:
         self._recorder: AirRecorder | None = None

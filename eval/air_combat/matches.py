@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from tqdm import tqdm
 
 from sparring.agents.opponents.air_combat import CombatConditions, Pilot
-from sparring.agents.play.dogfight_matches import play
+from sparring.agents.play.duel_matches import play
 from sparring.configs.core.errors import InputError
 from sparring.envs.air_combat.recording import AirRecording, FirstGame
 from sparring.envs.air_combat.rules import BOTS, TICKS_PER_SECOND

@@ -21,10 +21,11 @@ import torch
 from torch import Tensor, nn
 
 from sparring.agents.opponents.dogfight import onnx_file
-from sparring.agents.policies.actor_critic import ActorCritic, Residual
+from sparring.agents.policies.actor_critic import Residual
 from sparring.agents.policies.checkpoint import Checkpoint
 from sparring.agents.policies.encoders import ImpalaBlock
 from sparring.agents.policies.memory import LSTM, Memory
+from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.policies.policy import Policy
 from sparring.agents.policies.role_trunks import Trunk
 from sparring.agents.policies.seat_network import SeatNetwork
@@ -86,7 +87,7 @@ def write_model(checkpoint: Checkpoint, path: Path, data: bytes, difference: flo
         raise ExportError(f"{path}: cannot be written ({error.strerror}); give another --out") from error
 
 
-def build(network: ActorCritic, contract: Mapping[str, Any], *, free: bool = False) -> bytes:
+def build(network: PolicyNetwork, contract: Mapping[str, Any], *, free: bool = False) -> bytes:
     """Return the deterministic policy as a serialized, checked ONNX model with its contract as metadata.
 
     It takes one observation, or with `free` any number of them.

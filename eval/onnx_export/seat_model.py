@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import Checkpoint
 from sparring.agents.policies.encoders import PictureEncoder
 from sparring.agents.policies.memory import Sequences
+from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.policies.role_trunks import Trunk
 from sparring.agents.policies.seat_network import SeatNetwork
 from sparring.envs.spaces import EPSILON, REACH, Normalizer
@@ -54,7 +54,7 @@ def normalizer_of(checkpoint: Checkpoint) -> Normalizer:
     return normalizer
 
 
-def build_seats(network: ActorCritic, checkpoint: Checkpoint, *, free: bool) -> bytes:
+def build_seats(network: PolicyNetwork, checkpoint: Checkpoint, *, free: bool) -> bytes:
     """Return the greedy policy as a serialized, checked ONNX model with its contract as metadata."""
     graph = ModelGraph()
     seen = _add_normalized(graph, normalizer_of(checkpoint))
@@ -80,7 +80,7 @@ def build_seats(network: ActorCritic, checkpoint: Checkpoint, *, free: bool) -> 
 
 @torch.no_grad()
 def seat_disagreement(
-    network: ActorCritic, data: bytes, normalizer: Normalizer | None = None, *, lanes: int = 64, seed: int = 0
+    network: PolicyNetwork, data: bytes, normalizer: Normalizer | None = None, *, lanes: int = 64, seed: int = 0
 ) -> float:
     """Return the largest difference between the model and torch over a few decisions of `lanes` seats.
 
@@ -112,7 +112,7 @@ def seat_disagreement(
     return largest
 
 
-def random_rows(network: ActorCritic, count: int, generator: torch.Generator) -> Tensor:
+def random_rows(network: PolicyNetwork, count: int, generator: torch.Generator) -> Tensor:
     """Return random rows [count, D] of a network; every choice has a legal alternative, every role a row."""
     obs = torch.rand(count, network.obs_dim, generator=generator)
     if not isinstance(network, SeatNetwork):
@@ -172,7 +172,7 @@ def _add_picture(graph: ModelGraph, encoder: PictureEncoder, features: str) -> s
     return graph.add("Concat", encoded, before, graph.columns(features, picture.stop, END), axis=1)
 
 
-def _add_greedy(graph: ModelGraph, network: ActorCritic, output: str) -> None:
+def _add_greedy(graph: ModelGraph, network: PolicyNetwork, output: str) -> None:
     """Add the greedy, legal actions of the actor's outputs."""
     number, columns = graph.onnx.TensorProto.FLOAT, []
     masked = isinstance(network, SeatNetwork) and network.masked

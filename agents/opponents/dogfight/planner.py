@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from sparring.agents.opponents.python_policy import PythonPolicy
-from sparring.agents.play.dogfight_matches import LOOK_EVERY, Contestant, MatchSettings
+from sparring.agents.play.dogfight_matches import MatchSettings
+from sparring.agents.play.duel_matches import LOOK_EVERY, Contestant
 from sparring.agents.policies.policy import Policy, PolicyError
 from sparring.envs.batched import ACTIONS
 
@@ -36,7 +37,7 @@ class PlannerPlayer(PythonPolicy):
     def against(
         self, opponent: Contestant, *, games: int, seed: int, setting: MatchSettings, left: bool = True
     ) -> Policy:
-        """Plan the `games` matches that `dogfight_matches.play` plays from `seed`, as its left or right contestant.
+        """Plan the `games` matches that `duel_matches.play` plays from `seed`, as its left or right contestant.
 
         Raises `PolicyError` for an opponent without a network to sample from: the planner is given its weights.
         """

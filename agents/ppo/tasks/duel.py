@@ -15,7 +15,7 @@ from torch import Tensor
 
 from sparring.agents.distributed.processes import ALONE, Processes, Shard
 from sparring.agents.opponents.training import open_opponents
-from sparring.agents.play.dogfight_matches import DuelSettings, play
+from sparring.agents.play.duel_matches import DuelSettings, play
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.memory import NONE
 from sparring.agents.policies.networks import PolicyNetwork, shape_for

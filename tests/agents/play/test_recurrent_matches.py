@@ -8,7 +8,8 @@ import torch
 
 from sparring.agents.distributed.processes import Processes
 from sparring.agents.opponents.dogfight.planner import PlannerPlayer
-from sparring.agents.play.dogfight_matches import MatchSettings, _Table
+from sparring.agents.play.dogfight_matches import MatchSettings
+from sparring.agents.play.duel_matches import _Table
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.array_actor import actor_of
 from sparring.agents.policies.memory import Sequences

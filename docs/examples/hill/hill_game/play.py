@@ -14,7 +14,7 @@ from hill_game import BOTS, GAME
 from hill_game.batch import HillBatch
 from hill_game.config import HillRunConfig
 from sparring.agents.opponents.players import find_player
-from sparring.agents.play.dogfight_matches import play
+from sparring.agents.play.duel_matches import play
 from sparring.agents.policies.policy import Policy
 from sparring.agents.ppo.tasks.duel import DuelTask
 from sparring.configs.core.errors import InputError
