@@ -1,6 +1,6 @@
 """Export a checkpoint's deterministic policy to ONNX: `python eval/export.py --ckpt final.pt --out agent.onnx`.
 
-`onnx_export/` documents inputs and outputs, `diplomacy/order_export.py` those of Diplomacy. Models
+`dogfight/onnx_export.py` documents inputs and outputs, `diplomacy/order_export.py` those of Diplomacy. Models
 whose outputs differ from torch are rejected, and of the dogfight those above 250,000 parameters or 10 MB. Needs onnx
 and onnxruntime: `sparring install export`. Exit codes: 0 done, 2 bad input or a package missing (one line on stderr),
 130 stopped with Ctrl-C.
@@ -68,7 +68,7 @@ def export_policy(options: ExportOptions) -> ExportedPolicy:
     """Write a policy. Raises `InputError` for bad input, or one that cannot be exported."""
     checkpoint = find_checkpoint(options.ckpt)
     _check_trainer(checkpoint)
-    from sparring.agents.opponents.dogfight.onnx_file import export_package, parameter_count
+    from sparring.agents.opponents.onnx_package import export_package, parameter_count
     from sparring.agents.policies.checkpoint import game_of_policy, load_checkpoint
     from sparring.eval.onnx_export.seat_model import export_seats
 

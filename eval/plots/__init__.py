@@ -11,6 +11,10 @@ INK, DIM, GRID = "#1E2228", "#70767E", "#DEE1E5"
 """Of text, of axes and notes, of the lines of a grid."""
 
 
+MILLION = 1e6
+"""Env steps are shown in millions."""
+
+
 def check_matplotlib() -> None:
     """Raise `InputError` if matplotlib is missing; call this before long work that ends in a picture."""
     if find_spec("matplotlib") is None:

@@ -27,8 +27,6 @@ from sparring.configs.core.files import read_regular
 from sparring.curriculum.student import student_95
 
 STEPS = "env_steps"
-MILLION = 1e6
-"""Env steps are shown in millions."""
 PHASE, STAGE = "curriculum/phase", "curriculum/stage"
 _BEGINNING = re.compile(r"phase (?P<phase>.+?), update \d+: ")
 """Pattern of the start of a phase in events.jsonl."""

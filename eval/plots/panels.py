@@ -20,8 +20,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogFormatter
 
-from sparring.eval.plots import COLORS, DIM, GRID, INK
-from sparring.eval.plots.history import MILLION, Curve, PhaseMark
+from sparring.eval.plots import COLORS, DIM, GRID, INK, MILLION
+from sparring.eval.plots.history import Curve, PhaseMark
 
 DASHES = ("-", "--", ":")
 MOST_GROUPS = len(COLORS) * len(DASHES)

@@ -20,8 +20,8 @@ from sparring.agents.opponents.dogfight.onnx_file import (
     WANTED,
     OnnxError,
     OnnxFile,
-    export_package,
 )
+from sparring.agents.opponents.onnx_package import export_package
 from sparring.envs.dogfight.rules import ACTION_REPEAT, ENV_ID, VERSION
 
 TOLERANCE = 1e-5

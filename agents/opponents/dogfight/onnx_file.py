@@ -10,13 +10,12 @@ runtime open another file.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from sparring.agents.opponents.onnx_package import CONTRACT, export_package, parameter_count, stored_tensors
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import MOST_ONNX, read_regular
 from sparring.envs.dogfight.batch import observation_size
@@ -25,8 +24,6 @@ from sparring.envs.dogfight.rules import RULES
 MAX_PARAMETERS = 250_000
 MAX_BYTES = 10_000_000
 """File size limit of the public challenge."""
-CONTRACT = "contract"
-"""Metadata key of an exported policy's training contract, as JSON."""
 
 _DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
 """Domains of the standard ONNX operators."""
@@ -94,21 +91,6 @@ def read_onnx(path: Path) -> OnnxFile:
     return OnnxFile(path, model, obs_dim, parameter_count(model), len(data))
 
 
-def export_package(package: str) -> Any:
-    """Import onnx or onnxruntime. Raises `InputError` with the pip command if it is missing."""
-    try:
-        return import_module(package)
-    except ImportError as error:
-        raise InputError(f"{package} is not installed; run `sparring install export`") from error
-
-
-def parameter_count(model: Any) -> int:
-    """Return the number of floating-point values stored in the model, learned or not."""
-    types = export_package("onnx").TensorProto
-    floats = (types.FLOAT, types.FLOAT16, types.BFLOAT16, types.DOUBLE)
-    return sum(math.prod(tensor.dims) for tensor in _tensors(model) if tensor.data_type in floats)
-
-
 def _parse(path: Path, onnx: Any, data: bytes) -> Any:
     """Return the `ModelProto` in `data`. Raises `OnnxError` for invalid bytes."""
     try:
@@ -137,7 +119,7 @@ def _check_operators(path: Path, model: Any) -> None:
 
 def _check_weights(path: Path, onnx: Any, model: Any) -> None:
     """Raise `OnnxError` for weights in another file."""
-    for tensor in _tensors(model):
+    for tensor in stored_tensors(model):
         if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
             raise OnnxError(
                 f"{path}: keeps the weights {tensor.name!r} in another file (external data); save it as one file"
@@ -202,15 +184,3 @@ def _graphs(node: Any) -> Iterator[Any]:
     for attribute in node.attribute:
         yield from [attribute.g] if attribute.HasField("g") else []
         yield from attribute.graphs
-
-
-def _tensors(model: Any) -> Iterator[Any]:
-    """Yield every stored tensor wherever it is: in graphs and attributes, sparse ones, defaults of functions."""
-    waiting = [model]
-    while waiting:
-        message = waiting.pop()
-        if message.DESCRIPTOR.name == "TensorProto":
-            yield message
-        for field, value in message.ListFields():
-            if field.message_type:
-                waiting.extend([value] if hasattr(value, "ListFields") else value)

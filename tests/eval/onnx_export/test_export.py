@@ -9,14 +9,16 @@ import onnxruntime
 import pytest
 import torch
 
-from sparring.agents.opponents.dogfight.onnx_file import OnnxError, parameter_count, read_onnx
+from sparring.agents.opponents.dogfight.onnx_file import OnnxError, read_onnx
+from sparring.agents.opponents.onnx_package import parameter_count
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint, save_checkpoint
 from sparring.agents.policies.policy import Policy
 from sparring.configs.schema import NetworkConfig
+from sparring.eval.dogfight import onnx_export as module
+from sparring.eval.dogfight.onnx_export import build, disagreement, export, run_model
 from sparring.eval.export import main
-from sparring.eval.onnx_export import onnx_model as module
-from sparring.eval.onnx_export.onnx_model import ExportError, build, disagreement, export, run_model, run_recurrent
+from sparring.eval.onnx_export.onnx_model import ExportError, run_recurrent
 
 CHALLENGE = {"rules": "challenge", "obs_dim": 224}
 LESS = {"obs_dim": 46, "observe_physics": False}

@@ -16,7 +16,7 @@ from sparring.agents.opponents.dogfight.onnx_file import OnnxError, read_onnx
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import InputError
-from sparring.eval.onnx_export.onnx_model import build, export
+from sparring.eval.dogfight.onnx_export import build, export
 from tests.eval.onnx_export.onnx_models import across_rows, linear, make_model, save, through_reshape, value, weights
 
 MATMUL = [helper.make_node("MatMul", ["x", "weights"], ["y"])]
