@@ -278,15 +278,15 @@ RECORDED = ROOT / "tests" / "part_imports.txt"
 """Imports from the core into parts, and between parts other than `ARROWS`; a line may leave, none may come."""
 ARROWS = {("diplomacy", "language"), ("chess", "language")}
 CEILINGS = {
-    CORE: 26_264,
-    "air_combat": 5_729,
-    "chess": 4_363,
-    "diplomacy": 17_278,
-    "dogfight": 7_029,
-    "imported": 5_481,
-    "language": 9_004,
-    "runs": 9_351,
-    "sb3": 402,
+    CORE: 25_802,
+    "air_combat": 5_720,
+    "chess": 4_345,
+    "diplomacy": 17_271,
+    "dogfight": 7_003,
+    "imported": 6_037,
+    "language": 9_008,
+    "runs": 9_347,
+    "sb3": 399,
 }
 """Lines. The core's ceiling only falls; a part's is raised only by a commit that names its new capability."""
 DELETABLE = ("air_combat", "chess", "diplomacy", "language", "runs", "sb3")

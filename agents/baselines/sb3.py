@@ -21,9 +21,8 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnv
 
-from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.sb3_files import ACTIVATIONS, to_actor_critic
-from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs
+from sparring.agents.ppo.tasks.task import TrainingEnv
 from sparring.agents.ppo.trainer import PPOTrainer, anneal
 from sparring.agents.run.fit import progress_of
 from sparring.agents.run.progress import Timer, counted
@@ -55,7 +54,7 @@ class ClosedVecEnv(VecEnv):
 class LearnerVecEnv(ClosedVecEnv):
     """A training environment for SB3: numpy in and out, a dict per match, finished matches restarted in the step."""
 
-    def __init__(self, env: LearnerEnv | GymnasiumEnvs, actions: Space[Any]) -> None:
+    def __init__(self, env: TrainingEnv, actions: Space[Any]) -> None:
         self.env = env
         reach = np.full(env.obs.shape[1], np.inf, dtype=np.float32)
         super().__init__(env.num_envs, Box(-reach, reach), actions)
@@ -201,13 +200,11 @@ def make_model(trainer: PPOTrainer) -> PPO:
     """Create SB3's PPO with the options of the run that it supports."""
     config, ppo = trainer.config, trainer.config.ppo
     hidden = [config.network.hidden] * 2
-    env = trainer.task.env
-    assert isinstance(env, LearnerEnv | GymnasiumEnvs)
+    env: Any = trainer.task.env
     actions: Space[Any]
-    if isinstance(env, GymnasiumEnvs):
+    if trainer.game is None:
         actions = flat_actions(env.action_space, scale=env.scale_actions)
     else:
-        assert trainer.game is not None
         actions = load(trainer.game.action_space)()  # all Gaussians
     model = PPO(
         "MlpPolicy",

@@ -19,7 +19,7 @@ PARTS = {
     "diplomacy": r"envs/diplomacy/|agents/(opponents|ppo/tasks)/diplomacy|agents/policies/order_network|agents/distill/"
     r"|eval/diplomacy|eval/browser/diplomacy/",
     "chess": r"envs/chess/|eval/chess/|eval/browser/chess/",
-    "imported": r"envs/imported/|eval/(imported/|check\b)|agents/ppo/(tasks/(imported|copies)|seat_rollout)"
+    "imported": r"envs/imported/|eval/(imported/|check\b|episodes\b)|agents/ppo/tasks/(imported|copies|gymnasium)"
     r"|agents/(opponents|play)/seat|agents/play/exploitability",
     "language": r"agents/(llm|grpo|language)/|envs/(text\b|hubs/)|agents/opponents/language|configs/language",
     "sb3": r"agents/baselines/",

@@ -21,8 +21,8 @@ from torch import Tensor
 
 from sparring.agents.opponents.dogfight import onnx_file
 from sparring.agents.opponents.onnx_package import export_package, parameter_count
-from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import Checkpoint
+from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.policies.policy import Policy
 from sparring.agents.policies.role_trunks import Trunk
 from sparring.agents.policies.seat_network import SeatNetwork
@@ -69,7 +69,7 @@ def export(checkpoint: Checkpoint, path: Path, *, free: bool = False) -> float:
     return difference
 
 
-def build(network: ActorCritic, contract: Mapping[str, Any], *, free: bool = False) -> bytes:
+def build(network: PolicyNetwork, contract: Mapping[str, Any], *, free: bool = False) -> bytes:
     """Return the deterministic policy as a serialized, checked ONNX model with its contract as metadata.
 
     It takes one observation, or with `free` any number of them.
