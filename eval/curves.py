@@ -33,8 +33,8 @@ from sparring.eval.analysis.output import warn
 from sparring.eval.analysis.record import RunNotFoundError, history_rows
 from sparring.eval.command import CommandReport, make_folders, publish_report, run_command
 from sparring.eval.options import CommandOptions, CommandText, Groups, argument, check_suffix, parse
-from sparring.eval.plots import check_matplotlib
-from sparring.eval.plots.history import MILLION, Curve, CurveGroup, RunHistory, from_rows, mean, read_history
+from sparring.eval.plots import MILLION, check_matplotlib
+from sparring.eval.plots.history import Curve, CurveGroup, RunHistory, from_rows, mean, read_history
 from sparring.eval.stats.tables import table
 
 if TYPE_CHECKING:
