@@ -48,8 +48,15 @@ from sparring.eval.options import (
     parse,
     parse_known,
 )
-from sparring.eval.paired.cells import round_robin
-from sparring.eval.paired.evaluation import GAMES, PairedGame, PairedOptions, anchor_of, make_plan, make_report
+from sparring.eval.paired.evaluation import (
+    GAMES,
+    PairedGame,
+    PairedOptions,
+    anchor_of,
+    make_plan,
+    make_report,
+    round_robin,
+)
 from sparring.eval.plots import check_matplotlib
 from sparring.eval.run import GameChoice, env_of_player
 from sparring.eval.stats.payoff import ELSEWHERE, MEANING, NO_OPPONENTS, SNAPSHOTS, PayoffMatrix

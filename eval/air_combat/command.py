@@ -29,14 +29,14 @@ from sparring.eval.paired.evaluation import (
     evaluate,
 )
 from sparring.eval.payoff import PayoffOptions, payoff, payoff_text
-from sparring.eval.stats.tables import LENGTH_AND_HP, Conditions, length_and_hp
+from sparring.eval.stats.tables import LENGTH_AND_HP, PairConditions, length_and_hp
 
 if TYPE_CHECKING:
     from sparring.agents.opponents.air_combat import Pilot
     from sparring.agents.opponents.snapshots import Frozen
     from sparring.envs.air_combat.recording import AirRecording
     from sparring.eval.air_combat.matches import AirMatches
-    from sparring.eval.paired.cells import Plan
+    from sparring.eval.paired.evaluation import Plan
     from sparring.eval.stats.tables import MatchRecord
 
 _EXAMPLES = f"""\
@@ -187,7 +187,7 @@ def matches(options: AirOptions, pilots: Sequence[Pilot], device: str, threads: 
     return AirMatches(setting)
 
 
-def conditions(options: AirOptions, played: AirMatches) -> Conditions:
+def conditions(options: AirOptions, played: AirMatches) -> PairConditions:
     """Return flight model, gun and the other options of the matches."""
     setting = played.setting
     beyond = "".join(f", {name}={value}" for name, value in setting.options.contract.items())
@@ -198,7 +198,7 @@ def conditions(options: AirOptions, played: AirMatches) -> Conditions:
         "options": setting.options.contract,
     }
     words = f"{GAME.title}, {setting.model}, gun {setting.gun_name}{beyond}"
-    return Conditions("air_combat", "air_combat_payoff", GAME.id, words, fields, LENGTH_AND_HP, length_and_hp)
+    return PairConditions("air_combat", "air_combat_payoff", GAME.id, words, fields, LENGTH_AND_HP, length_and_hp)
 
 
 def recordings(

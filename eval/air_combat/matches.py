@@ -13,13 +13,13 @@ from sparring.agents.play.duel_matches import play
 from sparring.configs.core.errors import InputError
 from sparring.envs.air_combat.recording import AirRecording, FirstGame
 from sparring.envs.air_combat.rules import BOTS, TICKS_PER_SECOND
-from sparring.eval.paired.cells import Cell
+from sparring.eval.paired.evaluation import Cell
 from sparring.eval.stats.tables import MatchRecord, record_of
 
 
 @dataclass(frozen=True)
 class AirMatches:
-    """Matches of air combat; see `eval.paired.cells.Matches`."""
+    """Matches of air combat; see `eval.paired.evaluation.Matches`."""
 
     setting: CombatConditions
 

@@ -7,12 +7,12 @@ accepted wherever checkpoints are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from sparring.agents.opponents.players import Player, find_player, planner_samples
 from sparring.configs.core.errors import InputError
@@ -29,6 +29,8 @@ from sparring.envs.dogfight.rules import (
     LEVELS,
     REGIMES,
     RULES,
+    TICKS_PER_SECOND,
+    ranges,
 )
 from sparring.eval.command import GameEvaluation, GamePayoff
 from sparring.eval.options import (
@@ -42,22 +44,25 @@ from sparring.eval.options import (
     check_suffix,
 )
 from sparring.eval.paired.evaluation import (
+    Cell,
     PairedEvaluationOptions,
     PairedGame,
     PairedOptions,
     PairedPlayers,
+    Plan,
     evaluate,
 )
 from sparring.eval.payoff import PayoffOptions, payoff, payoff_text
-from sparring.eval.stats.tables import LENGTH_AND_HP, Conditions, length_and_hp
+from sparring.eval.stats.tables import LENGTH_AND_HP, MatchRecord, PairConditions, length_and_hp, record_of
 
 if TYPE_CHECKING:
+    from tqdm import tqdm
+
     from sparring.agents.opponents.dogfight.load import Entrant
     from sparring.agents.opponents.snapshots import Frozen
+    from sparring.agents.play.dogfight_matches import Contestant, MatchSettings
+    from sparring.agents.policies.policy import Policy
     from sparring.envs.dogfight.recording import Recording
-    from sparring.eval.dogfight.arena import DuelMatches
-    from sparring.eval.paired.cells import Plan
-    from sparring.eval.stats.tables import MatchRecord
 
 REGIME_NAMES = (*LEVELS, *REGIMES)
 ALL = "all"
@@ -194,6 +199,113 @@ class DuelPayoffOptions(PayoffOptions, DuelOptions):
             raise InputError(f"--regimes: a payoff matrix is of one; give one name, not {len(self.regimes)}")
 
 
+FILES = (".pt", ".onnx")
+"""Players whose games can be kept: their file says all about them, which code and statistics beside a zip do not."""
+
+
+class EvaluationError(InputError):
+    """Raised for games that cannot be played or are invalid; the message is a one-line reason."""
+
+
+@dataclass(frozen=True)
+class DuelMatches:
+    """Matches of the dogfight; see `eval.paired.evaluation.Matches`."""
+
+    setting: MatchSettings
+
+    @property
+    def record(self) -> Any:
+        """Type of the records."""
+        return MatchRecord
+
+    @property
+    def device(self) -> str:
+        """Device of the simulator."""
+        return self.setting.device
+
+    def play(self, cell: Cell, bar: tqdm[NoReturn]) -> tuple[MatchRecord, list[Recording]]:
+        """Play the games of a cell. Raises `EvaluationError` for actions that are not finite."""
+        from sparring.agents.opponents.dogfight.planner import PlannerPlayer
+        from sparring.agents.play.dogfight_matches import play
+        from sparring.envs.dogfight.recording import Recorder
+
+        (left, right), games, seed = cell.pair, cell.plan.games, cell.plan.seed
+        recorder = Recorder(1) if cell.filmed else None
+        setting = replace(self.setting, ranges=ranges(cell.regime), trace=recorder.games if recorder else 0)
+        first, second = left.contestant, right.contestant
+        if isinstance(first, PlannerPlayer):
+            first = first.against(second, games=games, seed=seed, setting=setting)
+        elif isinstance(second, PlannerPlayer):
+            second = second.against(first, games=games, seed=seed, setting=setting, left=False)
+        results = play(first, second, games=games, seed=seed, setting=setting, recorder=recorder)
+        if count := results.invalid_actions:
+            raise EvaluationError(
+                f"{left.name} against {right.name}: {count} actions were not finite; the games are void"
+            )
+        names = {"left": left.name, "right": right.name}
+        films = recorder.recordings(**names, rules=setting.rules, regime=cell.regime) if recorder else []
+        return record_of(left.name, right.name, cell.regime, results, TICKS_PER_SECOND), films
+
+    def stated(self) -> dict[str, Any]:
+        """Return the settings; results do not depend on threads."""
+        return asdict(replace(self.setting, threads=0))
+
+    def identity(self, player: Entrant) -> tuple[Any, Path | None] | None:
+        """Return contract and file of a policy, nothing but the name of a script; None for code."""
+        from sparring.agents.policies.policy import Policy
+
+        if not isinstance(player.contestant, Policy) or player.name in HELD_OUT:
+            return None, None
+        if player.path is None or player.path.suffix not in FILES:
+            return None
+        return (player.contestant.contract, player.contestant.deterministic), player.path
+
+
+def make_setting(
+    contestants: Iterable[Contestant],
+    *,
+    rules: str | None = None,
+    bot_rate: str | None = None,
+    device: str = "cpu",
+    threads: int = 0,
+) -> MatchSettings:
+    """Return match settings valid for all contestants.
+
+    `rules` and the length of a step default to those of the first policy that states them, `bot_rate` to that of the
+    rules. Raises `EvaluationError` for bots that decide every tick under challenge rules, and `PolicyError` for an
+    incompatible policy.
+    """
+    from sparring.agents.play.dogfight_matches import MatchSettings
+    from sparring.agents.policies.policy import Policy
+
+    policies = [contestant for contestant in contestants if isinstance(contestant, Policy)]
+    first = next((policy.contract for policy in policies if "rules" in policy.contract), {})
+    rules = rules or str(first.get("rules", "classic"))
+    if rules == "challenge" and bot_rate == "tick":
+        raise EvaluationError("bot_rate=tick: under challenge rules bots decide as often as policies; use agent")
+    setting = MatchSettings(
+        rules=rules,
+        action_repeat=first.get("action_repeat", ACTION_REPEAT),
+        bot_rate=bot_rate or ("agent" if rules == "challenge" else "tick"),
+        # Policies without physics parameters use the first floats of the longer observation.
+        observe_physics=any(policy.contract["observe_physics"] for policy in policies),
+        device=device,
+        threads=threads,
+    )
+    _check_policies(policies, setting)
+    return setting
+
+
+def _check_policies(policies: Iterable[Policy], setting: MatchSettings) -> None:
+    """Check before any game that every policy is compatible with `setting`."""
+    batch = setting.batch(2)
+    try:
+        for policy in policies:
+            policy.check(batch.contract)
+    finally:
+        batch.close()
+
+
 def find(name: str, opponent: bool) -> Player:
     """Locate a player; a bot needs no prefix as an opponent. Raises `UnknownNameError`."""
     return name if planner_samples(name) else find_player(name, GAME, bare=GAME.bots if opponent else ())
@@ -241,23 +353,21 @@ def frozen(options: DuelOptions, folder: Path, device: str) -> list[Frozen[Entra
 
 def matches(options: DuelOptions, entrants: Sequence[Entrant], device: str, threads: int) -> DuelMatches:
     """Return matches in which all `entrants` can meet. Raises `InputError` if there are none."""
-    from sparring.eval.dogfight import arena
-
     contestants = [entrant.contestant for entrant in entrants]
     rules, bot_rate = options.rules, options.bot_rate
     with said_if_long(COMPILING, shown=not options.quiet):
-        setting = arena.make_setting(contestants, rules=rules, bot_rate=bot_rate, device=device, threads=threads)
-    return arena.DuelMatches(setting)
+        setting = make_setting(contestants, rules=rules, bot_rate=bot_rate, device=device, threads=threads)
+    return DuelMatches(setting)
 
 
-def conditions(options: DuelOptions, played: DuelMatches) -> Conditions:
+def conditions(options: DuelOptions, played: DuelMatches) -> PairConditions:
     """Return rules, physics and the decisions of bots."""
     setting, regimes = played.setting, options.regimes
     physics = f"physics {regimes[0]}" if len(regimes) == 1 else f"{len(regimes)} regimes of physics"
     bots = "every tick" if setting.bot_rate == "tick" else f"every {setting.action_repeat} ticks, as policies do"
     gravity = f"; gravity is always {CHALLENGE_GRAVITY:g} m/s^2" if setting.rules == "challenge" else ""
     fields = {name: getattr(setting, name) for name in ("rules", "bot_rate", "action_repeat")}
-    return Conditions(
+    return PairConditions(
         "evaluation",
         "payoff",
         ENV_ID,

@@ -36,8 +36,8 @@ def plan_all(options: ExploitOptions, targets: Sequence[Target]) -> list[MatchRe
     from sparring.agents.opponents.dogfight.planner import DisturbedActions, PlannerPlayer
     from sparring.agents.opponents.python_policy import PythonPolicy
     from sparring.agents.policies.policy import Policy
-    from sparring.eval.dogfight.arena import DuelMatches, make_setting
-    from sparring.eval.paired.cells import Cell, Plan
+    from sparring.eval.dogfight.command import DuelMatches, make_setting
+    from sparring.eval.paired.evaluation import Cell, Plan
 
     records = []
     for attacker, mode in attacks:

@@ -19,17 +19,18 @@ from sparring.configs.core.status import said_if_long
 from sparring.configs.opponents import is_code
 from sparring.eval.command import GameEvaluation, GamePayoff
 from sparring.eval.options import CONDITIONS, RESULTS, WHO, CommandText, argument, check_number, check_suffix
-from sparring.eval.paired.cells import Cell, Plan
 from sparring.eval.paired.evaluation import (
+    Cell,
     MoreResults,
     PairedEvaluationOptions,
     PairedGame,
     PairedOptions,
     PairedPlayers,
+    Plan,
     evaluate,
 )
 from sparring.eval.payoff import PayoffOptions, payoff, payoff_text
-from sparring.eval.stats.tables import PAIRED, Conditions
+from sparring.eval.stats.tables import PAIRED, PairConditions
 
 if TYPE_CHECKING:
     from sparring.agents.opponents.seats import NetworkSeats
@@ -239,7 +240,7 @@ def games_of(options: SeatOptions, played: SeatMatches) -> int:
     return options.games and number_of_games(options.games, len(played.seats))
 
 
-def conditions(options: SeatOptions, played: SeatMatches) -> Conditions:
+def conditions(options: SeatOptions, played: SeatMatches) -> PairConditions:
     """Return the game with its own options, and how often every seat is played."""
     from sparring.eval.imported.results import COLUMNS, options_text, reward_and_moves
 
@@ -247,7 +248,9 @@ def conditions(options: SeatOptions, played: SeatMatches) -> Conditions:
     by_games = isinstance(options, ImportedOptions) and not options.ladder
     each = f"games each, {number_of_games(options.games, seats) // seats} from every seat" if by_games else PAIRED
     words, fields = f"{game.name}{options_text(game.kwargs)}", {"kwargs": dict(game.kwargs)}
-    return Conditions("imported", "imported_payoff", game.name, words, fields, COLUMNS, reward_and_moves, counted=each)
+    return PairConditions(
+        "imported", "imported_payoff", game.name, words, fields, COLUMNS, reward_and_moves, counted=each
+    )
 
 
 def more(options: ImportedOptions, opened: PairedPlayers, plan: Plan, records: Sequence[SeatRecord]) -> MoreResults:

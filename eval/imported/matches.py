@@ -15,12 +15,12 @@ from sparring.agents.opponents.seats import NetworkSeats, RandomSeats
 from sparring.agents.play.seat_matches import SeatPlayer, play, usual_batch_size
 from sparring.eval.imported.policy import ImportedGame
 from sparring.eval.imported.results import SeatRecord, TeamRecord, record_of, team_record
-from sparring.eval.paired.cells import Cell
+from sparring.eval.paired.evaluation import Cell
 
 
 @dataclass(frozen=True)
 class SeatMatches:
-    """Matches of an imported game; see `eval.paired.cells.Matches`. In those of a team a player has all seats."""
+    """Matches of an imported game; see `eval.paired.evaluation.Matches`. In those of a team a player has all seats."""
 
     game: ImportedGame
     seats: tuple[str, ...]

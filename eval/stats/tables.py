@@ -144,7 +144,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Conditions:
+class PairConditions:
     """Conditions of a game's matches, in words and as data, and the columns that its table has beside `COUNTED`."""
 
     kind: str
@@ -174,7 +174,7 @@ class Report:
     player: str | None
     records: Sequence[Any]
     """Results of pairs of players, such as `MatchRecord`."""
-    conditions: Conditions
+    conditions: PairConditions
     games: int
     seed: int
     deterministic: bool

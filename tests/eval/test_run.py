@@ -15,10 +15,8 @@ from sparring.envs.dogfight.rules import BOTS, HELD_OUT, HELD_OUT_SCRIPTS
 from sparring.eval import export, payoff, seeds
 from sparring.eval import run as run_module
 from sparring.eval.command import publish_results
-from sparring.eval.dogfight import arena
 from sparring.eval.dogfight import command as dogfight
-from sparring.eval.dogfight.arena import make_setting
-from sparring.eval.dogfight.command import REGIME_NAMES, EvaluationOptions
+from sparring.eval.dogfight.command import REGIME_NAMES, EvaluationOptions, make_setting
 from sparring.eval.options import parse
 from sparring.eval.run import main
 
@@ -87,7 +85,7 @@ def test_every_policy_acts_as_asked(arguments, deterministic, make_checkpoint, m
         seen.extend(entrant.deterministic for entrant in entrants)
         return make_setting(entrants, **options)
 
-    monkeypatch.setattr(arena, "make_setting", spy)
+    monkeypatch.setattr(dogfight, "make_setting", spy)
     run("--ckpt", "pupil", "--opponents", "other", "--out", str(tmp_path), *arguments)
     assert seen == [deterministic, deterministic]
 
@@ -213,14 +211,14 @@ def test_values_out_of_range_are_one_line(option, value, allowed, capsys):
 
 @pytest.mark.parametrize(("options", "shown"), [([], True), (["--quiet"], False)])
 def test_what_takes_long_is_said_unless_nothing_is_to_be_seen(options, shown, checkpoints, monkeypatch, capsys):
-    compile_simulator = arena.make_setting
+    compile_simulator = dogfight.make_setting
 
     def slowly(*arguments, **keywords):
         time.sleep(0.3)
         return compile_simulator(*arguments, **keywords)
 
     monkeypatch.setattr(status, "PATIENCE", 0.05)
-    monkeypatch.setattr(arena, "make_setting", slowly)
+    monkeypatch.setattr(dogfight, "make_setting", slowly)
     assert run("--ckpt", "bot:ace", "--opponents", "chaser", *options) == 0
     err = capsys.readouterr().err
     assert err.startswith(f"{status.LOADING}\n{status.COMPILING}\n") if shown else err == ""

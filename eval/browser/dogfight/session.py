@@ -24,7 +24,7 @@ from sparring.envs.dogfight.frame import BULLET_COLUMNS, FIGHTER_COLUMNS, FIRST_
 from sparring.envs.dogfight.recording import Recorder, Recording, short_names
 from sparring.eval.browser.dogfight.pages import live_page
 from sparring.eval.browser.flying import YOU, FlightChoices, FlightStage
-from sparring.eval.dogfight.arena import make_setting
+from sparring.eval.dogfight.command import make_setting
 from sparring.eval.dogfight.replay import write_replay
 
 _FIGHTER = ("x", "y", "cos", "sin", "speed", "hp", "cooldown", "stall")

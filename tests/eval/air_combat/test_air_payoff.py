@@ -13,7 +13,7 @@ from sparring.configs.schema import NetworkConfig
 from sparring.curriculum.score import wilson
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.batch import AirCombatBatch
-from sparring.eval.paired import cells
+from sparring.eval.paired import evaluation as cells
 from sparring.eval.payoff import main, read
 from sparring.eval.plots import heatmap
 

@@ -13,9 +13,9 @@ from sparring.configs.core.device import Executor
 from sparring.configs.core.errors import UnknownNameError
 from sparring.eval import command
 from sparring.eval.command import cell_key
-from sparring.eval.dogfight.arena import DuelMatches, EvaluationError, make_setting
-from sparring.eval.paired import cells
-from sparring.eval.paired.cells import Cell, Plan, meet, round_robin
+from sparring.eval.dogfight.command import DuelMatches, EvaluationError, make_setting
+from sparring.eval.paired import evaluation as cells
+from sparring.eval.paired.evaluation import Cell, Plan, meet, round_robin
 
 PLAN = Plan(DuelMatches(MatchSettings(threads=1)), games=20, seed=0, regimes=["glass_cannon"])
 SHORT = replace(PLAN, games=2, matches=DuelMatches(MatchSettings(threads=1, max_ticks=60)))

@@ -109,14 +109,15 @@ def test_a_sequential_test_counts_the_pairs_of_new_games(game, tmp_path, checkpo
         points = [int(one.outcome[i] + one.outcome[i + 2]) + 2 for one in results for i in (0, 1)]
     else:
         path = save_run(tmp_path / "duel", "pettingzoo", DUEL)
-        words = ["--ckpt", str(path), "--opponents", LOWEST, "--import", DUEL]
-        player = load_seat_policy(path)
+        words = ["--ckpt", str(path), "--opponents", LOWEST, "--import", DUEL, "--stochastic"]
+        player = load_seat_policy(path, deterministic=False)
         points = []
         for seed in (7, 8):
             batch = make_batch("pettingzoo", DUEL, {}, 4, seed)
             players = player, open_seat_player(LOWEST, player.contract)
             outcome = seat_matches.play(batch, players, 4, seed).outcome
             points += [int(outcome[i] + outcome[i + 1]) + 2 for i in (0, 2)]
+        assert sorted(points[:2]) != sorted(points[2:])  # so that games of one seed, played twice, would show
     words += ["--sprt", "elo1=50", "--games", "4", "--max-games", "8", "--seed", "7", "--threads", "1", "--quiet"]
     assert main([*words, "--out", str(tmp_path)]) == 1
     data = json.loads((tmp_path / "sprt.json").read_text())

@@ -9,8 +9,7 @@ import pytest
 
 from sparring.agents.play.dogfight_matches import MatchSettings
 from sparring.curriculum.score import wilson
-from sparring.eval.dogfight.arena import DuelMatches
-from sparring.eval.dogfight.command import conditions
+from sparring.eval.dogfight.command import DuelMatches, conditions
 from sparring.eval.stats.payoff import ladder_markdown
 from sparring.eval.stats.ratings import Anchor
 from sparring.eval.stats.tables import MatchRecord, Report, markdown, summarize, to_json
