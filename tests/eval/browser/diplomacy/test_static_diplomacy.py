@@ -73,7 +73,10 @@ def test_the_page_of_the_documentation_is_the_one_that_the_command_writes(page, 
         (["--static", "page.txt"], "--static 'page.txt'"),
         (["--static", "page.html", "--power", "FRANCE"], "--static: takes one order network"),
         (["--static", "page.html", "--opponents", "dumbbot"], "no checkpoint 'dumbbot'"),
-        (["--static", "page.html", "--opponents", "released/dogfight_strong"], "released/dogfight_strong: is not an order"),
+        (
+            ["--static", "page.html", "--opponents", "released/dogfight_strong"],
+            "released/dogfight_strong: is not an order",
+        ),
     ],
 )
 def test_bad_input_is_one_line(words, line, capsys, tmp_path, monkeypatch):
