@@ -141,8 +141,8 @@ svg text{font:11px system-ui,sans-serif;fill:#70767E}
 svg text.title{font-size:13px;fill:#1E2228}.grid{stroke:#DEE1E5;stroke-width:.6}
 .mark{stroke:#70767E;stroke-dasharray:3 3}.legend{font-size:12px;margin:0 0 0 62px}
 @media(max-width:600px){body{margin:1em auto;padding:0 .7em}h1{font-size:1.4em;overflow-wrap:anywhere}
-table{font-size:12px}th,td{padding:.2em .5em .2em 0}svg text,svg text.title{font-size:15px}
-.legend{margin:0}th:first-child,td:first-child{position:sticky;left:0;background:#fff}}
+table{font-size:12px}th,td{padding:.2em .3em .2em 0}svg text,svg text.title{font-size:15px}
+td:first-child{overflow-wrap:anywhere}.legend{margin:0}th:first-child,td:first-child{position:sticky;left:0;background:#fff}}
 """
 
 

@@ -151,6 +151,8 @@ class Turns(AECEnv):
             self._was_dead_step(action)
             if self._pay == "after" and self.agents:
                 self.rewards[self.agents[0]] = 2.0
+            if self._pay == "removed" and len(self.agents) == 1:  # the other one has left
+                self.rewards[agent] = 4.0
             return
         if self._pay != "kept":
             self._cumulative_rewards[agent] = 0.0
@@ -171,6 +173,8 @@ class Turns(AECEnv):
             self._accumulate_rewards()
         if self._turn == 6:
             self.terminations = dict.fromkeys(self.agents, True)
+            if self._pay == "left":  # all leave at once, and no last() pays the last step
+                self.agents = []
             if self._pay == "overwritten":
                 self._cumulative_rewards = dict.fromkeys(self.agents, 9.0)
         if self._masked is not None and self._turn >= self._masked:

@@ -10,6 +10,8 @@ from sparring.configs.core.errors import InputError
 from sparring.envs.imported.batch import make_batch
 from sparring.envs.imported.match import make_match
 from sparring.envs.masks import draw_legal, flat_mask, unread_masks
+from sparring.eval.imported.conformance import play_randomly
+from sparring.eval.imported.policy import ImportedGame
 from tests.envs.imported.mask_games import MOVES, Turns
 
 GAMES = "tests.envs.imported.mask_games"
@@ -137,6 +139,17 @@ def test_rewards_are_those_that_last_pays():
 def test_rewards_that_last_pays_otherwise_are_refused(pay):
     with pytest.raises(InputError, match=r"last\(\) pays p_\d [\d.-]+, and its rewards .* add up to [\d.-]+; in step"):
         rewards_of(pay)
+
+
+@pytest.mark.parametrize(("pay", "more"), [("right", 0.0), ("left", 0.0), ("removed", 4.0)])
+def test_random_play_of_check_sums_what_a_match_pays_though_no_last_pays_it(pay, more):
+    """`left`: no turn follows the last step. `removed`: p_0 gets 4 after it has left. Training steps the same batch."""
+    assert rewards_of(pay).tolist() == [4.5 + more, 4.5]
+    totals = {}
+    for name in ("right", pay):
+        game = ImportedGame("pettingzoo", f"{GAMES}:Turns", {"pay": name})
+        totals[name] = play_randomly(game, 4, 1, ("p_0", "p_1")).totals
+    assert np.unique(totals[pay] - totals["right"], axis=0).tolist() == [[more, 0.0]]
 
 
 def test_a_mask_names_its_fault():
