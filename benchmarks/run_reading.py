@@ -50,13 +50,13 @@ def read(reader: str, folder: Path) -> dict[str, float]:
         found = EventAccumulator(str(folder / "events" / "run"), size_guidance={"scalars": 0})
         found.Reload()
         return {tag: found.Scalars(tag)[-1].value for tag in found.Tags()["scalars"]}
-    from sparring.eval.analysis.sources.reading import last_values
+    from sparring.eval.analysis.sources.reading import summary_of
     from sparring.eval.analysis.sources.run_folders import RunFolders
     from sparring.eval.analysis.sources.tensorboard_files import TensorBoardFiles
 
     if reader == "TensorBoardFiles":
-        return last_values(TensorBoardFiles(folder / "events").history("run"))
-    return last_values(RunFolders(folder / "folders").history("run"))
+        return summary_of(TensorBoardFiles(folder / "events").history("run"))
+    return summary_of(RunFolders(folder / "folders").history("run"))
 
 
 def measure(reader: str, folder: Path) -> dict[str, Any]:
