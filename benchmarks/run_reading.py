@@ -55,8 +55,10 @@ def read(reader: str, folder: Path) -> dict[str, float]:
     from sparring.eval.analysis.sources.tensorboard_files import TensorBoardFiles
 
     if reader == "TensorBoardFiles":
-        return summary_of(TensorBoardFiles(folder / "events").history("run"))
-    return summary_of(RunFolders(folder / "folders").history("run"))
+        history = TensorBoardFiles(folder / "events").history("run")
+    else:
+        history = RunFolders(folder / "folders").history("run")
+    return {key: value for key, value in summary_of(history).items() if key in history.columns}
 
 
 def measure(reader: str, folder: Path) -> dict[str, Any]:
