@@ -275,10 +275,8 @@ class RayPool:
 
 
 def _on_node(expected: str, threads: int, packed: bytes) -> bytes:
-    if (installed := version("sparring")) != expected:
-        raise InputError(
-            f"executor ray: a node has Sparring {installed}, the driver {expected}; install one version on all"
-        )
+    if (local := version("sparring")) != expected:
+        raise InputError(f"executor ray: a node has Sparring {local}, the driver {expected}; install one on all")
     _use_threads(threads)
     return _done(packed)
 

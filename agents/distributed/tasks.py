@@ -146,9 +146,8 @@ def finish_tasks(
     results = {number: stored[key] for number, key in enumerate(keys) if key in stored}
     remaining = [number for number in range(len(tasks)) if number not in results]
     done = sum(sizes[number] for number in results)
-    pending = [tasks[number] for number in remaining], executor
-    pending_sizes = [sizes[number] for number in remaining]
-    for index, outcome in follow_tasks(function, *pending, sizes=pending_sizes, done=done, **follow):
+    follow |= {"sizes": [sizes[number] for number in remaining], "done": done}
+    for index, outcome in follow_tasks(function, [tasks[number] for number in remaining], executor, **follow):
         results[remaining[index]] = outcome
         if kept and (key := keys[remaining[index]]):
             kept.add(key, outcome)

@@ -295,9 +295,7 @@ class GRPOLearner:
             terms = self._processes.gather_items(on_host)
             tally.k3s = self._processes.gather_items([values.cpu() for values in tally.k3s])
         names = ("samples", "tokens", "all_tokens")
-        joint = Totals(
-            **{name: sum(getattr(totals, name) for _, totals in parts) for name in names}, length=DR_GRPO_LENGTH
-        )
+        joint = Totals(**{name: sum(getattr(part, name) for _, part in parts) for name in names}, length=DR_GRPO_LENGTH)
         metrics = self._processes.broadcast(loss_metrics(terms, joint))
         metrics["benchmark/kl"] = metrics.get("kl/mean", math.nan)
         metrics |= self.beta.metrics() | self.reference.metrics()

@@ -237,11 +237,9 @@ class GRPOTrainer:
 
     def save_policy(self, path: Path, *, interrupted: bool = False) -> None:
         """Write the adapter; equal adapters give equal bytes, whether interrupted or not."""
-        training = {"run": self.session.folder.name, "seed": self.config.seed}
-        training |= {"step": self.updates_done, "decisions": self.decisions}
-        adapters.save_adapter(
-            path, self.adapters.model, self.adapters.shape, self.adapters.weights(), training=training
-        )
+        origin = {"run": self.session.folder.name, "seed": self.config.seed}
+        origin |= {"step": self.updates_done, "decisions": self.decisions}
+        adapters.save_adapter(path, self.adapters.model, self.adapters.shape, self.adapters.weights(), training=origin)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state between two steps."""

@@ -159,9 +159,7 @@ def read_league(data: Any) -> League:
     for entry in stored["results"]:
         first, second = entry["players"]
         if first >= second or not {first, second} <= agents.keys():
-            raise InputError(
-                f"results: players {first!r} and {second!r} must be two agents in the order of their names"
-            )
+            raise InputError(f"results: players {first!r} and {second!r} must be two agents, ordered by name")
         records[pair(first, second)] = PairRecord(entry["total"], entry["recent"])
     return League(agents, records)
 

@@ -184,9 +184,7 @@ def _parse(line: bytes, where: str) -> Row:
     except (ValueError, RecursionError) as error:
         raise HistoryError(f"{where}: is not JSON ({error}); repair or remove that line") from error
     if not isinstance(row, dict) or type(row.get(STEPS)) is not int or not 0 <= row[STEPS] < 2**63:
-        raise HistoryError(
-            f"{where}: is not a row of a run, which has a whole number {STEPS}; repair or remove that line"
-        )
+        raise HistoryError(f"{where}: is not a row of a run, with a whole number {STEPS}; repair or remove that line")
     return row
 
 

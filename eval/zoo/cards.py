@@ -297,21 +297,14 @@ def _rates(evaluation: Mapping[str, Any], *, held_out: bool) -> str:
     records, games = evaluation.get("records", []), evaluation.get("games")
     if held_out:
         parts = [
-            f"{regime}: " * (regime != "none") + f"mean {100 * record['mean']:.1f}, worst {100 * record['worst']:.1f} "
-            f"({record['worst_opponent'].removeprefix('held_out:')})"
-            + _score({"score": record.get("score", {}).get("mean")})
-            for regime, record in evaluation.get("held_out", {}).items()
-            if record
+            f"{regime}: " * (regime != "none") + f"mean {100 * row['mean']:.1f}, worst {100 * row['worst']:.1f} "
+            f"({row['worst_opponent'].removeprefix('held_out:')})" + _score({"score": row.get("score", {}).get("mean")})
+            for regime, row in evaluation.get("held_out", {}).items()
+            if row
         ]
         return ", ".join(parts) + f" of {games} games, win %" if parts else NOT_MEASURED
-    opponents = [
-        record for record in records if not str(record.get("opponent", "")).startswith(("held_out:", "released/"))
-    ]
-    rates = [
-        f"{record['opponent']} {100 * record['win_rate']:.1f}{_score(record)}"
-        for record in opponents
-        if "win_rate" in record
-    ]
+    bots = [row for row in records if not str(row.get("opponent", "")).startswith(("held_out:", "released/"))]
+    rates = [f"{row['opponent']} {100 * row['win_rate']:.1f}{_score(row)}" for row in bots if "win_rate" in row]
     return ", ".join(rates) + f" of {games} games, win %" if rates else NOT_MEASURED
 
 

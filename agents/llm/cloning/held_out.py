@@ -41,9 +41,8 @@ class HeldOut:
             examples = chain.from_iterable(dataset.examples(positions))
             for demonstration, example in zip(chain.from_iterable(positions), examples, strict=True):
                 decisions.append(_decision(constraint, demonstration, example))
-                same += sum(
-                    (Counter(demonstration.chosen) & Counter(demonstration.again)).values()
-                )  # lines repeated with other draws
+                # Count lines that the bot repeats with other draws.
+                same += sum((Counter(demonstration.chosen) & Counter(demonstration.again)).values())
                 self.orders += demonstration.menu.lines
         self.agreement = same / self.orders
         decisions.sort(key=lambda decision: len(decision.prompt_ids) + len(decision.token_ids))

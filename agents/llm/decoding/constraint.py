@@ -95,12 +95,8 @@ class LineTokens:
         """Return the first line whose tokens change between the opening and the end tag; else the first line."""
         opening, tag = self._around
         framed = encode(self._tokenizer, [self._framed(line) for line in lines])
-        wrong = (
-            line
-            for line, ids, expected in zip(lines, encoded, framed, strict=True)
-            if expected != [*opening, *ids, *tag]
-        )
-        return next(wrong, lines[0])
+        triples = zip(lines, encoded, framed, strict=True)
+        return next((line for line, ids, alone in triples if alone != [*opening, *ids, *tag]), lines[0])
 
     def _framed(self, lines: str) -> str:
         return self._format.opening + lines + self._format.closing

@@ -144,9 +144,8 @@ def _is_free(decisions: Sequence[Decision], steps: Sequence[np.ndarray]) -> bool
 
 def _whole(decisions: Sequence[Decision], steps: Sequence[np.ndarray]) -> dict[str, Any]:
     """Return the fields of a batch whose steps allow the whole vocabulary."""
-    sizes = {
-        int(size) for decision, scored in zip(decisions, steps, strict=True) for size in decision.allowed_counts[scored]
-    }
+    pairs = zip(decisions, steps, strict=True)
+    sizes = {int(size) for decision, scored in pairs for size in decision.allowed_counts[scored]}
     if len(sizes) > 1:
         raise ValueError(f"free text over vocabularies of {sorted(sizes)} tokens in one batch")
     vocabulary = sizes.pop()
@@ -163,9 +162,7 @@ def _drawn(decisions: Sequence[Decision], steps: Sequence[np.ndarray]) -> tuple[
     pairs = list(zip(decisions, steps, strict=True))
     empty = np.zeros(0, dtype=np.float32)
     logp = np.concatenate([empty, *(decision.logprobs[scored] for decision, scored in pairs)])
-    heat = np.concatenate(
-        [empty, *(np.full(len(scored), decision.temperature, dtype=np.float32) for decision, scored in pairs)]
-    )
+    heat = np.concatenate([empty, *(np.full(len(scored), d.temperature, dtype=np.float32) for d, scored in pairs)])
     token = np.concatenate([NO_IDS, *(decision.token_ids[scored] for decision, scored in pairs)])
     return token, {"sampled_logp": torch.from_numpy(logp), "temperature": torch.from_numpy(heat)}
 

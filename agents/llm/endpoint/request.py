@@ -147,9 +147,7 @@ class Asker:
         if self.model:
             return
         read = partial(model_names, hide=self._client.hide)
-        names = self._persistence.ask(
-            lambda seconds: self._client.ask("/models", None, seconds, read), seed=0, until=until
-        )
+        names = self._persistence.ask(lambda time: self._client.ask("/models", None, time, read), seed=0, until=until)
         if len(names) != 1:
             text = f"endpoint.model: {self._config.url} has {len(names)} models: {', '.join(names)}; name one"
             raise InputError(self._client.hide(text))

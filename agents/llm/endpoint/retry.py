@@ -100,9 +100,8 @@ class Persistence:
         for attempt in range(self.policy.retries + 1):
             remaining = until - monotonic()
             if remaining <= 0:
-                raise EndpointError(
-                    "timeout", f"the decision is not made after {self.policy.total:g} s", retryable=False
-                )
+                text = f"the decision is not made after {self.policy.total:g} s"
+                raise EndpointError("timeout", text, retryable=False)
             try:
                 with self.meter.timed():
                     return call(min(remaining, self.policy.timeout))

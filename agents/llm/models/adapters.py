@@ -288,8 +288,7 @@ def _copy(weights: Weights, parameters: Mapping[str, Tensor], name: str) -> None
         differing = sorted(key for key in shapes.keys() | expected.keys() if shapes.get(key) != expected.get(key))
         raise AdapterError(
             f"adapter {name!r} does not fit the model: {differing[0]} is {shapes.get(differing[0])},"
-            f" the model has {expected.get(differing[0])}; give the model.lora_rank and model.lora_targets it was made"
-            " with"
+            f" the model has {expected.get(differing[0])}; give the adapter's model.lora_rank and model.lora_targets"
         )
     for key, parameter in parameters.items():
         parameter.copy_(weights[key])

@@ -87,9 +87,7 @@ class _Function:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function.func))).body[0]
         assert isinstance(tree, ast.FunctionDef)
         self.name, self.calls = tree.name, list[Any]()
-        self.kinds: dict[str, Any] = {
-            argument.arg: kind_of(self._value(argument.annotation)) for argument in tree.args.args
-        }
+        self.kinds: dict[str, Any] = {arg.arg: kind_of(self._value(arg.annotation)) for arg in tree.args.args}
         arguments = [*self.kinds, *(["tid"] if isinstance(function, wp.Kernel) else [])]
         body = "".join(self._statement(statement) for statement in tree.body)
         inner = [name for name in self.kinds if name not in arguments]

@@ -83,7 +83,7 @@ def test_ray_is_asked_for_only_where_it_is_used(monkeypatch):
 
 
 def test_a_node_with_another_version_is_refused():
-    with pytest.raises(InputError, match=r"a node has Sparring .*, the driver 0\.0; install one version on all"):
+    with pytest.raises(InputError, match=r"a node has Sparring .*, the driver 0\.0; install one on all"):
         pools._on_node("0.0", 1, pools._packed(square, 3))
 
 
