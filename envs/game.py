@@ -210,6 +210,8 @@ def load(reference: str) -> Any:
     try:
         return getattr(import_module(module), name)
     except ModuleNotFoundError as error:
+        if (error.name or "").startswith("sparring."):
+            raise InputError(f"{module}: this installation lacks it; install sparring with all its parts") from error
         if error.name not in EXTRAS:
             raise
         needs = f"needs the package {error.name}: pip install 'sparring[{EXTRAS[error.name]}]'"
