@@ -156,7 +156,7 @@ def test_a_game_is_resumed_from_its_side(tmp_path):
             resume_game(path, "")
         assert str(error.value).startswith(f"--resume {path}: ")
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(InputError, match="is no move in SAN"):
+    with pytest.raises(InputError, match="is not a move in SAN"):
         resume_game(path, "")
     with pytest.raises(InputError, match="No such file"):
         resume_game(tmp_path / "none.pgn", "")
