@@ -43,7 +43,7 @@ CHESS_960 = "bqnrnkrb/pppppppp/8/8/8/8/PPPPPPPP/BQNRNKRB w KQkq - 0 1"
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("hello, world", "ply 1: 'hello,' is no move"),
+        ("hello, world", "ply 1: 'hello,' is not a move"),
         ('[Result "*"]\n\n*', "has no moves"),
         ("1. e4 e4", "ply 2: 'e4' is an illegal move"),
         ("1. e4 --", "ply 2: '--' is a null move"),
