@@ -96,7 +96,7 @@ def play_games(
     """
     games = [_opened(player, opponent, conditions, number) for number in range(conditions.games)]
     if saved:
-        games = [saved.found(number, game) for number, game in enumerate(games)]
+        games = [saved.restored(number, game) for number, game in enumerate(games)]
         after_ply(games)
     while running := [(number, game) for number, game in enumerate(games) if not game.over]:
         to_move = [(number, game) for number, game in running if game.asked()]
@@ -134,7 +134,7 @@ class KeptGames:
         """Return the games of one pair of players, by their names."""
         return KeptGames(self.results.path, " ".join((self.key, *names)))
 
-    def found(self, number: int, game: ChessGame) -> ChessGame:
+    def restored(self, number: int, game: ChessGame) -> ChessGame:
         """Return game `number` as it ended, or `game`, its beginning, if it has not."""
         ended = self._stored.get(f"{self.key} {number}")
         if ended is None:

@@ -126,7 +126,7 @@ def _evaluation(options: DiplomacyOptions, player: players.Player | None, played
 
     Partial results have names of their own, and so never replace complete ones.
     """
-    cut, note = played.cut, _what_is_left(options, played) if played.cut is not None else ""
+    cut, note = played.cut, _remaining_note(options, played) if played.cut is not None else ""
     if not played.records:
         return Evaluation("", "", cut=cut, cut_note=note, quiet=options.quiet)
     from sparring.eval.diplomacy.results import to_json, to_markdown
@@ -150,7 +150,7 @@ def _place(options: DiplomacyOptions, player: players.Player | None) -> tuple[Pa
     return (options.out, "diplomacy") if options.out else players.results_place(player) if player is not None else None
 
 
-def _what_is_left(options: DiplomacyOptions, played: Played) -> str:
+def _remaining_note(options: DiplomacyOptions, played: Played) -> str:
     """Return the message about games that were cut off."""
     done = played.records[0].games if played.records else 0
     table_note = "the table is of these" if done else "nothing is written"

@@ -197,7 +197,7 @@ class LanguageGames:
     def _name(self, cell: int, game: int) -> str:
         return f"{self._names[cell]} {game}"
 
-    def left(self, games: range) -> list[tuple[int, int]]:
+    def remaining(self, games: range) -> list[tuple[int, int]]:
         """Return the pair and the number of those of `games` of every pair that have not ended."""
         all_games = product(range(len(self._names)), games)
         return [(cell, game) for cell, game in all_games if self._name(cell, game) not in self._ends]
@@ -262,7 +262,7 @@ def _rounds(
     """Play what is left of all rounds; the game to watch is in the first and is stored in `played`."""
     with game_years(options, len(cells)) as bar:
         for games in rounds_of(options.games, len(cells), player.at_a_time):
-            remaining = ended.left(games)
+            remaining = ended.remaining(games)
             bar.update((len(cells) * len(games) - len(remaining)) * years_of(options) // options.games)
             if remaining:
                 watched = remaining.index(watched_game) if watched_game in remaining else None
@@ -305,7 +305,7 @@ def _play_round(
     play_to_end(batch, lineup, seed=options.seed, after_phase=after_phase)
     if keeper and isinstance(batch, WatchedBatch) and watched is not None:
         played.phases = keeper.added(phases_of(batch.past()))
-        lone, six = (_shown(options, name) for name in cells[remaining[watched][0]])
+        lone, six = (_display_name(options, name) for name in cells[remaining[watched][0]])
         played.players = [lone, *[six] * (NUM_POWERS - 1)]
         played.note = note(options.temperature or 0.0) if knowing_odds(player) else ""
 
@@ -335,11 +335,11 @@ def _records(options: DiplomacyOptions, cells: Cells, ended: LanguageGames, game
     records = []
     for cell, (lone, six) in enumerate(cells):
         owner, year = ended.ends(cell, games)
-        records.append(record(_shown(options, lone), _shown(options, six), owner, year, by_power=True))
+        records.append(record(_display_name(options, lone), _display_name(options, six), owner, year, by_power=True))
     return records
 
 
-def _shown(options: DiplomacyOptions, name: str) -> str:
+def _display_name(options: DiplomacyOptions, name: str) -> str:
     """Return a player's name in tables."""
     return (options.ckpt or name) if name == POLICY else name
 
@@ -358,7 +358,7 @@ class OddsKeeper:
         """Record a decision."""
         if prompt.game == self._game and prompt.player in self._models:
             lines = self._models[prompt.player].odds(prompt, decision)
-            self._phases[-1] += [_told(prompt.seat, line) for line in lines]
+            self._phases[-1] += [_line_odds(prompt.seat, line) for line in lines]
 
     def after_phase(self) -> None:
         """Start the next phase."""
@@ -381,7 +381,7 @@ def note(temperature: float) -> str:
     )
 
 
-def _told(power: int, line: LineOdds) -> Odds:
+def _line_odds(power: int, line: LineOdds) -> Odds:
     shares = zip(line.options, line.probabilities.tolist(), strict=True)
     alternatives = [(option.text, share) for option, share in shares if option != line.chosen]
     return {

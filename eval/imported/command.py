@@ -21,7 +21,7 @@ from sparring.eval.command import GameEvaluation, GamePayoff
 from sparring.eval.options import CONDITIONS, RESULTS, WHO, CommandText, argument, check_number, check_suffix
 from sparring.eval.paired.evaluation import (
     Cell,
-    MoreResults,
+    ExtraResults,
     PairedEvaluationOptions,
     PairedGame,
     PairedOptions,
@@ -253,7 +253,7 @@ def conditions(options: SeatOptions, played: SeatMatches) -> PairConditions:
     )
 
 
-def extras(options: ImportedOptions, opened: PairedPlayers, plan: Plan, records: Sequence[SeatRecord]) -> MoreResults:
+def extras(options: ImportedOptions, opened: PairedPlayers, plan: Plan, records: Sequence[SeatRecord]) -> ExtraResults:
     """Return the results by seat, those of whole teams where seats may gain together, and the exploitability."""
     from sparring.agents.opponents.seats import RandomSeats
     from sparring.eval.imported.matches import SeatMatches
@@ -273,7 +273,7 @@ def extras(options: ImportedOptions, opened: PairedPlayers, plan: Plan, records:
     fields |= {"in_all_seats": [team.plain() for team in teams]} if teams else {}
     tables = more_tables(played.seats, records, teams)
     tables += [exact_line(fields["exploitability"])] if "exploitability" in fields else []
-    return MoreResults(notes, tables, fields)
+    return ExtraResults(notes, tables, fields)
 
 
 def exact_values(player: NetworkSeats, game: ImportedGame) -> dict[str, Any]:

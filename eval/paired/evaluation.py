@@ -293,7 +293,7 @@ class PairedPlayers:
 
 
 @dataclass(frozen=True)
-class MoreResults:
+class ExtraResults:
     """What a game adds to the report of an evaluation."""
 
     notes: Sequence[str] = ()
@@ -310,7 +310,7 @@ def no_outputs(
     return {}
 
 
-def given_games(options: PairedOptions, matches: Matches) -> int:
+def requested_games(options: PairedOptions, matches: Matches) -> int:
     """Return the number of games that is given."""
     return options.games
 
@@ -320,9 +320,9 @@ def no_notes(records: Sequence[Any]) -> list[str]:
     return []
 
 
-def no_more(options: Any, players: PairedPlayers, plan: Plan, records: Sequence[Any]) -> MoreResults:
+def no_extras(options: Any, players: PairedPlayers, plan: Plan, records: Sequence[Any]) -> ExtraResults:
     """Add nothing."""
-    return MoreResults()
+    return ExtraResults()
 
 
 @dataclass(frozen=True)
@@ -343,12 +343,12 @@ class PairedGame:
     """`(options, matches)`: the same in words and as data."""
     anchors: Sequence[str]
     """Usual anchors of ratings; the first that plays is fixed at 0."""
-    games: Callable[[Any, Any], int] = given_games
+    games: Callable[[Any, Any], int] = requested_games
     """`(options, matches)`: the number of games of a pair."""
     notes: Callable[[Sequence[Any]], Sequence[str]] = no_notes
     """Notes on records, such as games that repeat."""
     outputs: Callable[..., Mapping[Path, Callable[[Path], None]]] = no_outputs
-    extras: Callable[..., MoreResults] = no_more
+    extras: Callable[..., ExtraResults] = no_extras
 
 
 def evaluate(game: PairedGame, options: PairedEvaluationOptions) -> Evaluation:
