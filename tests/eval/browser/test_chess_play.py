@@ -167,7 +167,7 @@ def test_refused_games_of_a_file_are_counted(tmp_path, capsys):
     path = tmp_path / "game.pgn"
     path.write_bytes('[White "Jürgen"]\n\n1. Sf3 *\n\n[White "Jürgen"]\n[Black "You"]\n\n1. Nf3 *'.encode("latin-1"))
     assert resume_game(path, "").white == "Jürgen"
-    assert f"--resume {path}: 1 of 2 games refused; game 1, ply 1: 'Sf3' is no move" in capsys.readouterr().err
+    assert f"--resume {path}: 1 of 2 games refused; game 1, ply 1: 'Sf3' is not a move" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
