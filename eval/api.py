@@ -62,7 +62,7 @@ def evaluate(player: Any = None, *, progress: bool = False, **options: Any) -> E
     game, read = _read(player, options, progress=progress)
     evaluation = game.evaluate(read)
     if read.out is None:
-        evaluation = replace(evaluation, place=None)
+        evaluation = replace(evaluation, stem=None)
     publish_evaluation(replace(evaluation, failures=(), quiet=True))
     return evaluation
 
@@ -78,7 +78,7 @@ def record(player: Any, path: str | Path, *, progress: bool = False, **options: 
     game = run.evaluation_of(_choice(player, options).game)
     option = game.replays.get(path.suffix.lower())
     if option is None:
-        raise InputError(f"{path}: is no replay of this game; give a name that ends in {listed([*game.replays])}")
+        raise InputError(f"{path}: is not a replay of this game; give a name that ends in {listed([*game.replays])}")
     game, read = _read(player, {**game.shortest, **options, option: path}, progress=progress)
     evaluation = game.evaluate(read)
     write(path, evaluation.outputs[path])
@@ -96,9 +96,9 @@ def _read(player: Any, options: Mapping[str, Any], *, progress: bool) -> tuple[G
 
 
 def _choice(player: Any, options: Mapping[str, Any]) -> run.GameChoice:
-    known = ("env", "bot", "league", "opponents")
+    names = ("env", "bot", "league", "opponents")
     return from_keywords(
-        run.GameChoice, {"ckpt": _named(player)} | {key: options[key] for key in known if key in options}
+        run.GameChoice, {"ckpt": _named(player)} | {key: options[key] for key in names if key in options}
     )
 
 
@@ -152,8 +152,8 @@ def load(
     game = game_named(env)
     if not game.policy_loader:
         raise InputError(f"{policy}: is a language model, which plays {game.title} in text; use sparring.evaluate")
-    given = {} if vecnormalize is None else {"vecnormalize": user_path("vecnormalize", vecnormalize)}
-    loaded: LoadedPolicy = load_reference(game.policy_loader)(player, device, **given)
+    keywords = {} if vecnormalize is None else {"vecnormalize": user_path("vecnormalize", vecnormalize)}
+    loaded: LoadedPolicy = load_reference(game.policy_loader)(player, device, **keywords)
     return loaded
 
 
@@ -175,8 +175,8 @@ def exploit(
     from sparring.eval.exploit import ExploitOptions
     from sparring.eval.exploit import exploit as exploited
 
-    given = {"players": policies, "options": overrides, **options, "quiet": not progress}
-    return written(exploited(from_keywords(ExploitOptions, given)))
+    keywords = {"players": policies, "options": overrides, **options, "quiet": not progress}
+    return written(exploited(from_keywords(ExploitOptions, keywords)))
 
 
 def payoff(run: str | Path = "", *, progress: bool = False, **options: Any) -> CommandReport:
@@ -190,9 +190,9 @@ def payoff(run: str | Path = "", *, progress: bool = False, **options: Any) -> C
     """
     from sparring.eval.payoff import PayoffChoice
 
-    given = {"ckpt": run or None, **options}
-    kind = from_keywords(PayoffChoice, {key: given.get(key) for key in ("ckpt", "env", "opponents")}).kind
-    return written(kind.payoff(from_keywords(kind.options, {**given, "quiet": not progress}), keep=False))
+    keywords = {"ckpt": run or None, **options}
+    kind = from_keywords(PayoffChoice, {key: keywords.get(key) for key in ("ckpt", "env", "opponents")}).kind
+    return written(kind.payoff(from_keywords(kind.options, {**keywords, "quiet": not progress}), keep=False))
 
 
 def seeds(runs: Sequence[str | Path], **options: Any) -> CommandReport:
@@ -235,7 +235,7 @@ def play(opponent: Any = None, **options: Any) -> None:
     """
     from sparring.eval.play import PlayChoice
 
-    given = {"opponent": opponent, **options}
-    known = {key: value for key, value in given.items() if key in ("env", "opponent", "opponents")}
-    game = from_keywords(PlayChoice, known).game
-    game.play(from_keywords(game.options, given))
+    keywords = {"opponent": opponent, **options}
+    choice = {key: value for key, value in keywords.items() if key in ("env", "opponent", "opponents")}
+    game = from_keywords(PlayChoice, choice).game
+    game.play(from_keywords(game.options, keywords))

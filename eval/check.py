@@ -101,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def check(options: CheckOptions) -> CommandReport:
-    """Check a game. Raises `InputError` for bad input, and for what is no game."""
+    """Check a game. Raises `InputError` for bad input, and for what is not a game."""
     make_folders([], files=[options.out])
     announce_loading(quiet=options.quiet)
     from sparring.eval.imported.conformance import FIX, check_game
@@ -133,7 +133,7 @@ def _option(word: str) -> tuple[str, Any]:
     """Return an option of the game, KEY=VALUE, with a value of YAML."""
     key, equals, text = word.partition("=")
     if not equals or not key.isidentifier():
-        raise InputError(f"{word}: is no option of the game; write KEY=VALUE, such as board_size=5")
+        raise InputError(f"{word}: is not an option of the game; write KEY=VALUE, such as board_size=5")
     return key, read_yaml(text)
 
 
@@ -167,10 +167,10 @@ def check_game(
     `seed`, `trial` (seconds of learning, 0 for none), `outcome`, `observation` and `out`. `data` has `faults`, the
     number of things to change, and `lines`.
 
-    Raises `InputError` for bad input, in one line, and for what is no game.
+    Raises `InputError` for bad input, in one line, and for what is not a game.
     """
-    given = {"game": game, "kwargs": kwargs, **options, "quiet": not progress}
-    return written(check(from_keywords(CheckOptions, given)))
+    keywords = {"game": game, "kwargs": kwargs, **options, "quiet": not progress}
+    return written(check(from_keywords(CheckOptions, keywords)))
 
 
 if __name__ == "__main__":

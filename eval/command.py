@@ -76,7 +76,7 @@ class CommandReport(ReportText):
 class Evaluation(ReportText):
     """Result of an evaluation in any game: its table as text and as data, and the files that belong to it."""
 
-    place: tuple[Path, str] | None = None
+    stem: tuple[Path, str] | None = None
     """Folder and name, without suffix, under which the command line writes both."""
     outputs: Mapping[Path, Callable[[Path], None]] = field(default_factory=dict)
     """Replays and pictures asked for, each with its writer."""
@@ -115,7 +115,7 @@ def publish_evaluation(evaluation: Evaluation) -> int:
     Raises what cut the games short, once those played are written.
     """
     if evaluation.markdown:
-        folder, name = evaluation.place or (None, "")
+        folder, name = evaluation.stem or (None, "")
         publish_results(folder, name, evaluation.markdown, evaluation.json, quiet=evaluation.quiet)
     for path, writer in evaluation.outputs.items():
         write_asked(path, writer, quiet=evaluation.quiet)
@@ -236,9 +236,9 @@ def make_folders(folders: Iterable[Path | None], *, files: Iterable[Path | None]
             raise InputError(f"{path}: is a folder; give the name of a file")
 
 
-def kept_cells(place: tuple[Path, str] | None) -> Path | None:
+def kept_cells(stem: tuple[Path, str] | None) -> Path | None:
     """Return the file of the cells played so far, beside the results that they become; None where none are written."""
-    return place[0] / f"{place[1]}.cells.jsonl" if place else None
+    return stem[0] / f"{stem[1]}.cells.jsonl" if stem else None
 
 
 def cell_key(conditions: Mapping[str, Any], files: Iterable[Path]) -> str:
@@ -279,8 +279,8 @@ def publish(text: str, files: Mapping[Path, str | bytes], *, quiet: bool = False
         print(printable_lines(as_called(text)))
     write_files(files)
     if files and not quiet:
-        first, *others = files
-        print(one_line(f"Wrote {', '.join([str(first), *(path.name for path in others)])}"))
+        first, *rest = files
+        print(one_line(f"Wrote {', '.join([str(first), *(path.name for path in rest)])}"))
 
 
 def write_files(files: Mapping[Path, str | bytes]) -> None:
@@ -308,13 +308,13 @@ def _keep_earlier(folder: Path, name: str, data: str) -> None:
     numbered = {int(match[1]) for path in folder.iterdir() if (match := pattern.fullmatch(path.name))}
     if any(_contents(folder, f"{name}-{number:04d}").get(".json") == earlier[".json"] for number in numbered):
         return
-    kept = f"{name}-{max(numbered, default=0) + 1:04d}"
-    write_files({folder / f"{kept}{suffix}": content for suffix, content in earlier.items()})
-    say(f"{folder / name}.json: the earlier results are now in {kept}.json")
+    backup = f"{name}-{max(numbered, default=0) + 1:04d}"
+    write_files({folder / f"{backup}{suffix}": content for suffix, content in earlier.items()})
+    say(f"{folder / name}.json: the earlier results are now in {backup}.json")
 
 
 def _without_command(data: str | bytes) -> Any:
-    """Return results without the command line, which may differ in --quiet alone; text that is no JSON as it is."""
+    """Return results without the command line, which may differ in --quiet alone; text that is not JSON unchanged."""
     try:
         results = json.loads(data)
     except ValueError:
@@ -357,8 +357,8 @@ def fill_page(template: Path, *, title: str, data: Any, **parts: str) -> str:
     plain = json.dumps(data, separators=(",", ":"))
     # In a script element only "<" needs escaping; & and > are escaped as well, to be safe.
     inert = plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    known = {"title": html.escape(printable(title)), "data": inert} | parts
-    return re.sub(r"\{\{(\w+)\}\}", lambda mark: known[mark[1]], template.read_text(encoding="utf-8"))
+    values = {"title": html.escape(printable(title)), "data": inert} | parts
+    return re.sub(r"\{\{(\w+)\}\}", lambda mark: values[mark[1]], template.read_text(encoding="utf-8"))
 
 
 def join_files(folder: Path, *names: str) -> str:

@@ -226,8 +226,8 @@ def replay_game(
     the key "" is for all others: `{"FRANCE": "final.pt", "": "dumbbot"}`. `options` are `seed`, `last_year`, `game`, a
     saved game, `log`, the game as text, and `save`. Returns the written files. Raises `InputError` for bad input.
     """
-    given = {"out": out, "players": players, **options, "quiet": not progress}
-    return write_game(from_keywords(ReplayOptions, given))
+    keywords = {"out": out, "players": players, **options, "quiet": not progress}
+    return write_game(from_keywords(ReplayOptions, keywords))
 
 
 if __name__ == "__main__":

@@ -154,11 +154,11 @@ def evaluate(options: EpisodeOptions) -> Evaluation:
     checkpoint = _load(path, device)
     _check_module(checkpoint, options.module)
     content = _summarize(options, checkpoint, play(checkpoint, options.episodes, options.seed, device), device)
-    place = place_of(options.out, results_place(path), "")
+    stem = place_of(options.out, results_place(path), "")
     data = json.dumps(content, indent=1, allow_nan=False) + "\n"
     draw = partial(write_video, checkpoint=checkpoint, seed=options.seed, device=device)
     outputs = {options.video: draw} if options.video else {}
-    return Evaluation(_markdown(content), data, place, outputs, quiet=options.quiet)
+    return Evaluation(_markdown(content), data, stem, outputs, quiet=options.quiet)
 
 
 def _load(path: Path, device: str) -> Checkpoint:

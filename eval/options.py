@@ -115,14 +115,14 @@ class CommandOption:
         if self.several and value is True and (self.form.nargs == "*" or self.form.positional):
             return ()  # the option alone
         if self.several:
-            given = [*value.items()] if isinstance(value, Mapping) else value
-            items = given if isinstance(given, list | tuple) else [given]
+            items = [*value.items()] if isinstance(value, Mapping) else value
+            items = items if isinstance(items, list | tuple) else [items]
             read = pair_of if self.pairs else group_of if self.groups else self._text
             texts = tuple(read(item) for item in items)
             for text in _flat(texts):
                 self._usable(text)
-            for one in texts:
-                self._check(one)
+            for value in texts:
+                self._check(value)
             if self.form.split and not texts:
                 raise InputError(f"{self.flag} is empty: name at least one")
             return tuple(dict.fromkeys(texts)) if self.form.split and self.form.unique else texts
@@ -188,19 +188,19 @@ class CommandOption:
         """Add the option to a parser of a command line, which leaves it out if it is not given; `text` is its help."""
         text, form = (self.form.text or text).rstrip("."), self.form
         if self.default not in (None, "", (), False, MISSING) and "default" not in text:
-            shown = " ".join(self.default) if self.several and not self.pairs else self.default
-            text = f"{text} (default: {shown})"
-        more: dict[str, Any] = {"help": text.replace("%", "%%")}
+            default = " ".join(self.default) if self.several and not self.pairs else self.default
+            text = f"{text} (default: {default})"
+        settings: dict[str, Any] = {"help": text.replace("%", "%%")}
         if form.positional:
-            parser.add_argument(self.name, nargs="*", metavar=form.metavar, default=argparse.SUPPRESS, **more)
+            parser.add_argument(self.name, nargs="*", metavar=form.metavar, default=argparse.SUPPRESS, **settings)
             return
-        more |= {"dest": self.name, "default": argparse.SUPPRESS}
+        settings |= {"dest": self.name, "default": argparse.SUPPRESS}
         if self.type is bool:
-            parser.add_argument(*self.flags, action="store_true", **more)
+            parser.add_argument(*self.flags, action="store_true", **settings)
             return
         if self.several:
-            more |= {"action": "append"} if form.repeat else {"nargs": form.nargs}
-        parser.add_argument(*self.flags, metavar=form.metavar, **more)
+            settings |= {"action": "append"} if form.repeat else {"nargs": form.nargs}
+        parser.add_argument(*self.flags, metavar=form.metavar, **settings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -348,7 +348,7 @@ class _Parser(argparse.ArgumentParser):
 def options_of(kind: type[CommandOptions]) -> tuple[CommandOption, ...]:
     """Return the options of a command, group by group in the order of their first fields."""
     hints = get_type_hints(kind)
-    options = [CommandOption(one, hints[one.name]) for one in fields(kind) if one.metadata]
+    options = [CommandOption(entry, hints[entry.name]) for entry in fields(kind) if entry.metadata]
     groups = list(dict.fromkeys(["", *(option.form.group for option in options)]))
     return tuple(sorted(options, key=lambda option: groups.index(option.form.group)))
 
@@ -376,13 +376,13 @@ def _split(kind: type[CommandOptions], values: dict[str, Any]) -> dict[str, Any]
 
 
 def from_keywords(kind: type[Given], keywords: Mapping[str, Any]) -> Given:
-    """Return the options of a call. None, and False for what is no flag, are left out. Raises `InputError`."""
-    known = {flag: option for option in options_of(kind) for flag in _names(option)}
+    """Return the options of a call. None, and False for what is not a flag, are left out. Raises `InputError`."""
+    by_flag = {flag: option for option in options_of(kind) for flag in _names(option)}
     values = {}
     for key, value in keywords.items():
         if value is None or value is False:
             continue
-        option = known.get(f"--{key.rstrip('_').replace('_', '-')}")
+        option = by_flag.get(f"--{key.rstrip('_').replace('_', '-')}")
         if option is None:
             _refuse(f"--{key.replace('_', '-')}", kind)
         values[option.name] = value
@@ -421,10 +421,10 @@ def check_number(option: str, value: float, allowed: str) -> None:
         raise InputError(f"{option} {value}: {wrong}")
 
 
-def check_suffix(option: str, path: Path | None, *suffixes: str, more: str = "") -> None:
+def check_suffix(option: str, path: Path | None, *suffixes: str, hint: str = "") -> None:
     """Raise `InputError` unless the path of an option, if it is given, ends in one of `suffixes`."""
     if path is not None and path.suffix.lower() not in suffixes:
-        raise InputError(f"{option} {str(path)!r}: must end in {' or '.join(suffixes)}{more}")
+        raise InputError(f"{option} {str(path)!r}: must end in {' or '.join(suffixes)}{hint}")
 
 
 def check_page(path: Path | None, instead: str = "", *, option: str = "--replay") -> None:
@@ -461,8 +461,8 @@ def text_of(value: Any) -> str:
 
 def _flat(texts: Any) -> Iterator[str]:
     """Yield every text in nested tuples."""
-    for one in texts:
-        yield from [one] if isinstance(one, str) else _flat(one)
+    for item in texts:
+        yield from [item] if isinstance(item, str) else _flat(item)
 
 
 def _refuse(name: str, kind: type[CommandOptions]) -> NoReturn:

@@ -112,7 +112,7 @@ class PayoffOptions(CommandOptions):
     def check(self) -> None:
         """Raise `InputError` for a picture of another form."""
         super().check()
-        check_suffix("--out", self.out, ".png", more=ELSEWHERE)
+        check_suffix("--out", self.out, ".png", hint=ELSEWHERE)
 
 
 class PayoffChoice(GameChoice):
@@ -188,14 +188,14 @@ def payoff(game: PairedGame, options: PairedOptions, *, keep: bool = True) -> Co
     """
     folder = _run_of(options.ckpt, game)
     alone = [options.ckpt] if options.ckpt and folder is None else []
-    others = [game.find(name, True) for name in (*alone, *options.opponents)]
+    entrants = [game.find(name, True) for name in (*alone, *options.opponents)]
     if game.game:
-        players.check_game(game.game, *([folder / FINAL] if folder else []), *others)
+        players.check_game(game.game, *([folder / FINAL] if folder else []), *entrants)
     picture = options.out or (folder / "payoff.png" if keep and folder else None)
     make_folders([], files=[picture])
     if picture:
         check_matplotlib()
-    payoffs = play(game, options, folder, others, kept_cells((picture.parent, picture.stem)) if picture else None)
+    payoffs = play(game, options, folder, entrants, kept_cells((picture.parent, picture.stem)) if picture else None)
     text, data = payoff_markdown(payoffs, picture.name if picture else ""), payoff_json(payoffs)
     if picture is None:
         return CommandReport(text, data, quiet=options.quiet)
@@ -214,7 +214,7 @@ def _run_of(ckpt: str, game: PairedGame) -> Path | None:
 
 
 def play(
-    game: PairedGame, options: PairedOptions, folder: Path | None, others: Sequence[players.Player], kept: Path | None
+    game: PairedGame, options: PairedOptions, folder: Path | None, rivals: Sequence[players.Player], file: Path | None
 ) -> Payoffs:
     """Load the players and play a round robin, whose cells are kept in a file. Raises `InputError` for the players."""
     device, threads = use_machine(options.device, options.runner.task_threads, quiet=options.quiet)
@@ -222,15 +222,15 @@ def play(
 
     thinned = thin(game.frozen(options, folder, device), options.snapshots) if folder else []
     ages = [frozen.env_steps for frozen in thinned]
-    own = [_renamed(frozen.player, name) for frozen, name in zip(thinned, names_by_age(ages), strict=True)]
-    opened = game.open(options, None, others, device, own[-1] if own else None)
-    everybody = [*own, *opened.opponents]
-    _check_players(everybody, alone=not own)
+    saved = [_renamed(frozen.player, name) for frozen, name in zip(thinned, names_by_age(ages), strict=True)]
+    opened = game.open(options, None, rivals, device, saved[-1] if saved else None)
+    everybody = [*saved, *opened.opponents]
+    _check_players(everybody, alone=not saved)
     anchor = anchor_of(game, options, [player.name for player in everybody])
     matches = game.matches(options, everybody, device, threads)
-    plan = make_plan(game, options, matches, kept)
+    plan = make_plan(game, options, matches, file)
     records = round_robin(everybody, plan)
-    notes = [*(note for player in own for note in getattr(player, "notes", ())), *opened.notes, *game.notes(records)]
+    notes = [*(note for player in saved for note in getattr(player, "notes", ())), *opened.notes, *game.notes(records)]
     report = make_report(game, options, plan, records, notes, anchor=anchor)
     name = folder.name if folder else game.game.title if game.game else report.conditions.env
     return Payoffs(name, folder, ages, everybody, report)
@@ -251,7 +251,7 @@ def _check_players(everybody: Sequence[Any], *, alone: bool) -> None:
         (getattr(player, "path", None), getattr(getattr(player, "contestant", player), "deterministic", None))
         for player in everybody
     ]
-    twice = [n for n, one in zip(names, who, strict=True) if names.count(n) > 1 or (one[0] and who.count(one) > 1)]
+    twice = [n for n, key in zip(names, who, strict=True) if names.count(n) > 1 or (key[0] and who.count(key) > 1)]
     if twice:
         raise InputError(f"--opponents: {twice[-1]} plays already, as a snapshot or as another opponent; leave it out")
     if len(names) < 2 and not alone:

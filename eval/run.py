@@ -124,7 +124,7 @@ def _named(env_id: str) -> str:
 
 
 def _said_by(file: Path) -> str:
-    """Return the game stored in a policy file without a run, empty if there is none. Loads torch."""
+    """Return the game stored in a policy file without a run, or an empty text. Loads torch."""
     if file.suffix == players.ONNX:
         return ""
     content = players.content_of(file)

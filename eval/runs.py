@@ -78,8 +78,8 @@ def ask(command: str, names: Sequence[str], options: Mapping[str, Any]) -> dict[
     words = [command]
     for key, value in options.items():
         option = f"--{key.rstrip('_').replace('_', '-')}"
-        for one in value if isinstance(value, list | tuple) else [value]:
-            words += [] if one is None or one is False else [option] if one is True else [f"{option}={one}"]
+        for item in value if isinstance(value, list | tuple) else [value]:
+            words += [] if item is None or item is False else [option] if item is True else [f"{option}={item}"]
     with np.errstate(all="ignore"):
         answer = call([*words, "--", *map(str, names)])
         assert isinstance(answer, Answer)

@@ -121,13 +121,13 @@ class RunGroup:
     def conditions(self) -> str:
         """Conditions in words."""
         conditions = self.runs[0].conditions
-        own = [
+        settings = [
             decisions(deterministic=value) if name == "deterministic" else f"{name}={value}"
             for name, value in conditions.items()
             if name not in COMMON
         ]
         games = f"{conditions['games']} games per opponent, seed {conditions['seed']}"
-        return "; ".join([", ".join(filter(None, [conditions["env"], *own])), games])
+        return "; ".join([", ".join(filter(None, [conditions["env"], *settings])), games])
 
     def scores(self, tasks: Sequence[Task]) -> np.ndarray:
         """Return the win rates [T, R] of `tasks`."""
@@ -136,25 +136,25 @@ class RunGroup:
     def means(self, tasks: Sequence[Task]) -> tuple[float, float]:
         """Return the mean score and decided share over all runs and `tasks`."""
         score, decided = (
-            float(np.mean([[figures[task] for task in tasks] for figures in one]))
-            for one in ([run.points for run in self.runs], [run.decided for run in self.runs])
+            float(np.mean([[figures[task] for task in tasks] for figures in per_run]))
+            for per_run in ([run.points for run in self.runs], [run.decided for run in self.runs])
         )
         return score, decided
 
 
-def read_groups(ours: Sequence[str], theirs: Sequence[str]) -> tuple[RunGroup, RunGroup | None]:
-    """Read the runs of one group, and of a second unless `theirs` is empty.
+def read_groups(ours: Sequence[str], against: Sequence[str]) -> tuple[RunGroup, RunGroup | None]:
+    """Read the runs of one group, and of a second unless `against` is empty.
 
     Raises `ResultsError` for a file that is missing, not an evaluation, named twice, or different from the first in
     conditions, physics or opponents.
     """
-    runs = [read_results(text) for text in (*ours, *theirs)]
+    runs = [read_results(text) for text in (*ours, *against)]
     paths = [run.path for run in runs]
     for run in runs:
         if paths.count(run.path) > 1:
             raise ResultsError(f"{run.name}: is named twice; every run counts once, leave one out")
         _check_alike(runs[0], run)
-    return RunGroup(tuple(runs[: len(ours)])), RunGroup(tuple(runs[len(ours) :])) if theirs else None
+    return RunGroup(tuple(runs[: len(ours)])), RunGroup(tuple(runs[len(ours) :])) if against else None
 
 
 def read_results(text: str) -> EvaluationResults:
@@ -203,7 +203,7 @@ def _read_conditions(game: Game | None, content: dict[str, Any]) -> tuple[dict[s
     stored = read(StoredEvaluation, content)
     names = game.comparable if game else ("kwargs", "deterministic")
     config = type(load(game.runs)[0]().env) if game and game.runs else None
-    allowed = {one.name for one in fields(config)} if config else set()
+    allowed = {entry.name for entry in fields(config)} if config else set()
     for name in names:
         if config and name in allowed:
             check_option(config, name, content[name])
@@ -212,15 +212,15 @@ def _read_conditions(game: Game | None, content: dict[str, Any]) -> tuple[dict[s
         require(wins <= played, f"records.{number}.wins={wins}: must be at most the {played} games")
         require(wins + draws <= played, f"records.{number}.draws={draws}: wins and draws are more than {played} games")
     mixed = len({"regime" in record for record in stored["records"]}) > 1
-    require(not mixed, "records: some have a regime and others have none")
+    require(not mixed, "records: some have a regime and others do not")
     common = {name: stored.get(name) for name in COMMON}
     return {"env": common.pop("env"), **{name: content[name] for name in names}, **common}, stored["records"]
 
 
 def _find(text: str) -> Path:
-    places = [place / text for place in (Path(), players.CHECKPOINTS)]
+    folders = [folder / text for folder in (Path(), players.CHECKPOINTS)]
     names = (RESULTS, *(f"{game.name}.json" for game in games()))
-    for path in [*places, *(place / name for place in places for name in names)]:
+    for path in [*folders, *(folder / name for folder in folders for name in names)]:
         if holds(path.is_file):
             return path.resolve()
     env = trained_in(run / "config.yaml") if (run := players.find_folder(text)) else ""
@@ -283,9 +283,9 @@ class SeedOptions(CommandOptions):
     def check(self) -> None:
         """Raise `InputError` for a group of a single run."""
         for name, least in {"runs": 2, "against": 0}.items():
-            given = len(getattr(self, name))
-            if given == 1 or given < least:
-                raise InputError(f"{name}: {given} given, at least 2 are needed: one seed has no spread")
+            count = len(getattr(self, name))
+            if count == 1 or count < least:
+                raise InputError(f"{name}: {count} given, at least 2 are needed: one seed has no spread")
 
 
 @dataclass(frozen=True)
@@ -307,7 +307,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command("eval/seeds.py", lambda words: publish_report(seeds(parse(SeedOptions, words))), arguments)
 
 
-def summarize_groups(ours: RunGroup, theirs: RunGroup | None, *, seed: int, resamples: int) -> list[SeedRow]:
+def summarize_groups(ours: RunGroup, against: RunGroup | None, *, seed: int, resamples: int) -> list[SeedRow]:
     """Return for each physics a row per opponent, one over all that are not held out, and one over those that are.
 
     With several physics the last two are also over all of them.
@@ -317,9 +317,9 @@ def summarize_groups(ours: RunGroup, theirs: RunGroup | None, *, seed: int, resa
     for regime in ours.regimes:
         tasks = [task for task in ours.tasks if task[0] == regime]
         cells = [(opponent, [(regime, opponent)]) for _, opponent in tasks]
-        rows += [_row(ours, theirs, regime, *cell, seed, resamples) for cell in [*cells, *_groups(tasks)]]
+        rows += [_row(ours, against, regime, *cell, seed, resamples) for cell in [*cells, *_groups(tasks)]]
     if len(ours.regimes) > 1:
-        rows += [_row(ours, theirs, "all", *group, seed, resamples) for group in _groups(ours.tasks)]
+        rows += [_row(ours, against, "all", *group, seed, resamples) for group in _groups(ours.tasks)]
     return rows
 
 
@@ -327,18 +327,18 @@ def _groups(tasks: Sequence[Task]) -> list[tuple[str, list[Task]]]:
     """Return the tasks against opponents that are not held out and those that are, by name, without empty groups."""
     members = held_out_names()
     held_out = [task for task in tasks if task[1] in members]
-    others = [task for task in tasks if task not in held_out]
-    return [(name, members) for name, members in ((OVERALL, others), (HELD_OUT_OVERALL, held_out)) if members]
+    regular = [task for task in tasks if task not in held_out]
+    return [(name, members) for name, members in ((OVERALL, regular), (HELD_OUT_OVERALL, held_out)) if members]
 
 
-def seeds_markdown(ours: RunGroup, theirs: RunGroup | None, rows: Sequence[SeedRow], command: str) -> str:
+def seeds_markdown(ours: RunGroup, against: RunGroup | None, rows: Sequence[SeedRow], command: str) -> str:
     """Return the markdown report: the runs, a table per physics, and the meaning of the columns."""
     parts = [f"# {len(ours.names)} runs: {', '.join(ours.names)}"]
-    if theirs:
-        parts.append(f"against {len(theirs.names)} runs: {', '.join(theirs.names)}")
+    if against:
+        parts.append(f"against {len(against.names)} runs: {', '.join(against.names)}")
     parts.append(ours.conditions)
     headings = ["opponent", "score %", "decided %", "win %: IQM", "95 % interval", "mean", "min"]
-    headings += ["IQM, other", "95 % interval", "P(better) %", "95 % interval"] if theirs else []
+    headings += ["IQM, other", "95 % interval", "P(better) %", "95 % interval"] if against else []
     for regime in dict.fromkeys(row.regime for row in rows):
         cells = [_cells(row) for row in rows if row.regime == regime]
         parts.append("\n\n".join([*([f"## Physics: {regime}"] if regime else []), table(headings, cells)]))
@@ -350,12 +350,12 @@ def seeds_markdown(ours: RunGroup, theirs: RunGroup | None, rows: Sequence[SeedR
     return "\n\n".join([*parts, f"Command: `{command}`"]) + "\n"
 
 
-def seeds_json(ours: RunGroup, theirs: RunGroup | None, rows: Sequence[SeedRow], options: SeedOptions) -> str:
+def seeds_json(ours: RunGroup, against: RunGroup | None, rows: Sequence[SeedRow], options: SeedOptions) -> str:
     """Return the report as JSON; win rates in [0, 1]."""
     content = {
         "kind": "seeds",
         "runs": ours.names,
-        "against": theirs.names if theirs else [],
+        "against": against.names if against else [],
         "seed": options.seed,
         "resamples": options.resamples,
         "rows": [asdict(row) for row in rows],
@@ -366,7 +366,7 @@ def seeds_json(ours: RunGroup, theirs: RunGroup | None, rows: Sequence[SeedRow],
 
 def _row(
     ours: RunGroup,
-    theirs: RunGroup | None,
+    against: RunGroup | None,
     regime: str,
     opponent: str,
     tasks: Sequence[tuple[str, str]],
@@ -375,19 +375,19 @@ def _row(
 ) -> SeedRow:
     from sparring.eval.stats.aggregate import improvement, spread
 
-    mine = ours.scores(tasks)
-    if theirs is None:
-        return SeedRow(regime, opponent, spread(mine, seed, resamples), *ours.means(tasks))
-    other = theirs.scores(tasks)
-    better = improvement(mine, other, seed, resamples)
+    scores = ours.scores(tasks)
+    if against is None:
+        return SeedRow(regime, opponent, spread(scores, seed, resamples), *ours.means(tasks))
+    other = against.scores(tasks)
+    better = improvement(scores, other, seed, resamples)
     means = ours.means(tasks)
-    return SeedRow(regime, opponent, spread(mine, seed, resamples), *means, spread(other, seed, resamples), better)
+    return SeedRow(regime, opponent, spread(scores, seed, resamples), *means, spread(other, seed, resamples), better)
 
 
 def _cells(row: SeedRow) -> list[str]:
     scores = row.scores
     compared = [row.against.iqm, row.improvement] if row.against and row.improvement else []
-    first, *rest = [[percent(one.value), interval_text(one.interval)] for one in (scores.iqm, *compared)]
+    first, *rest = [[percent(estimate.value), interval_text(estimate.interval)] for estimate in (scores.iqm, *compared)]
     figures = [percent(row.mean_score), percent(row.mean_decided)]
     return [row.opponent, *figures, *first, percent(scores.mean), percent(scores.least), *chain(*rest)]
 
@@ -395,9 +395,9 @@ def _cells(row: SeedRow) -> list[str]:
 def seeds(options: SeedOptions) -> CommandReport:
     """Sum up evaluations. Raises `InputError` for bad input."""
     make_folders([options.out])
-    ours, theirs = read_groups(options.runs, options.against)
-    rows = summarize_groups(ours, theirs, seed=options.seed, resamples=options.resamples)
-    text, data = seeds_markdown(ours, theirs, rows, options.command), seeds_json(ours, theirs, rows, options)
+    ours, against = read_groups(options.runs, options.against)
+    rows = summarize_groups(ours, against, seed=options.seed, resamples=options.resamples)
+    text, data = seeds_markdown(ours, against, rows, options.command), seeds_json(ours, against, rows, options)
     files = {options.out / "seeds.json": data, options.out / "seeds.md": text} if options.out else {}
     return CommandReport(text, data, files)
 

@@ -124,7 +124,7 @@ def main() -> None:
     args = parser.parse_args()
     recorded = [played(fight) for fight in FIGHTS]
     if args.out:
-        write_air_replay(args.out, recorded, title="Six fights", every=THINNED)
+        write_air_replay(args.out, recorded, title="Six fights", step=THINNED)
     head = [
         "fight",
         "result",

@@ -137,7 +137,7 @@ def open_players(
 
     sure = not options.stochastic
     first = None if player is None else open_player(player, device, deterministic=sure)
-    return PairedPlayers(first, [open_player(one, device, deterministic=sure) for one in opponents])
+    return PairedPlayers(first, [open_player(name, device, deterministic=sure) for name in opponents])
 
 
 def frozen(options: AirOptions, folder: Path, device: str) -> list[Frozen[Pilot]]:

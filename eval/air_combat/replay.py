@@ -36,17 +36,17 @@ _VECTORS = (("pos", 2), ("vel", 2), ("nose", 5), ("up", 5))
 Event = dict[str, Any]
 
 
-def write_air_replay(path: str | Path, recordings: Sequence[AirRecording], *, title: str = "", every: int = 1) -> None:
+def write_air_replay(path: str | Path, recordings: Sequence[AirRecording], *, title: str = "", step: int = 1) -> None:
     """Write the page with all `recordings` to `path` atomically, creating its folder if missing.
 
-    `every` leaves out samples, see `encode`.
+    `step` leaves out samples, see `encode`.
     """
     if not recordings:
         raise ValueError("recordings is empty: a replay needs at least one match")
     titles = {recording.title for recording in recordings}
     title = title or (titles.pop() if len(titles) == 1 else f"{len(recordings)} matches")
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(Path(path), air_page(f"{title} · Sparring replay", [encode(one, every) for one in recordings]))
+    write_atomically(Path(path), air_page(f"{title} · Sparring replay", [encode(match, step) for match in recordings]))
 
 
 def air_page(title: str, games: list[dict[str, Any]]) -> str:
@@ -81,14 +81,14 @@ def scene_constants() -> dict[str, Any]:
     }
 
 
-def encode(recording: AirRecording, every: int = 1) -> dict[str, Any]:
+def encode(recording: AirRecording, step: int = 1) -> dict[str, Any]:
     """Return a recording in the format of the page: names, ticks, samples (base64), bursts, and events.
 
-    Of the samples, each `every`-th and the last two are kept; events are found in all.
+    Of the samples, each `step`-th and the last two are kept; events are found in all.
     """
     last = len(recording.ticks) - 1
-    kept = sorted({*range(0, last, every), max(last - 1, 0), last})
-    planes = recording.planes[kept]
+    indices = sorted({*range(0, last, step), max(last - 1, 0), last})
+    planes = recording.planes[indices]
     return {
         "title": recording.title,
         "notes": recording.notes,
@@ -96,7 +96,7 @@ def encode(recording: AirRecording, every: int = 1) -> dict[str, Any]:
         "model": recording.model,
         "gun": recording.gun,
         "outcome": recording.outcome,
-        "ticks": recording.ticks[kept].tolist(),
+        "ticks": recording.ticks[indices].tolist(),
         "places": _text(_east_up_south(planes["pos"]).astype("<f4")),
         "states": _text(_states(planes)),
         "bursts": [
@@ -104,21 +104,21 @@ def encode(recording: AirRecording, every: int = 1) -> dict[str, Any]:
             for burst in recording.bursts
         ],
         "carried": list(recording.carried),
-        "releases": [_release(one, every) for one in recording.releases],
+        "releases": [_release(release, step) for release in recording.releases],
         "events": sorted(_events(recording), key=lambda event: event["tick"]),
     }
 
 
-def _release(release: Release, every: int) -> dict[str, Any]:
+def _release(release: Release, step: int) -> dict[str, Any]:
     """Return a missile or a flare: its samples' ticks and places (base64), and the aircraft it hit or -1."""
     last = len(release.ticks) - 1
-    kept = sorted({*range(0, last, every), last})
+    indices = sorted({*range(0, last, step), last})
     return {
         "kind": release.kind,
         "seat": release.seat,
         "hit": release.hit,
-        "ticks": release.ticks[kept].tolist(),
-        "places": _text(_east_up_south(release.path[kept, :3]).astype("<f4")),
+        "ticks": release.ticks[indices].tolist(),
+        "places": _text(_east_up_south(release.path[indices, :3]).astype("<f4")),
     }
 
 
@@ -183,8 +183,8 @@ def _fired(recording: AirRecording, seat: int) -> Iterator[Event]:
 
 def _released(recording: AirRecording, seat: int) -> Iterator[Event]:
     """Yield launches, flares dropped in one go, and the turns of the seat's missiles to a flare."""
-    own = [one for one in recording.releases if one.seat == seat]
-    missiles, flares = ([one for one in own if one.kind == kind] for kind in ("missile", "flare"))
+    releases = [release for release in recording.releases if release.seat == seat]
+    missiles, flares = ([release for release in releases if release.kind == kind] for kind in ("missile", "flare"))
     for count, missile in enumerate(missiles, start=1):
         yield {
             "kind": "launch",
@@ -194,7 +194,7 @@ def _released(recording: AirRecording, seat: int) -> Iterator[Event]:
         }
         for row in missile.decoys(len(recording.names)):
             yield {"kind": "decoy", "seat": seat, "tick": int(missile.ticks[row])}
-    dropped = np.array([int(one.ticks[0]) for one in flares], dtype=int)
+    dropped = np.array([int(release.ticks[0]) for release in flares], dtype=int)
     for rows in _groups(dropped, np.ones(len(dropped), dtype=bool), FLARE_GAP):
         first, last = int(dropped[rows[0]]), int(dropped[rows[-1]])
         yield {"kind": "flares", "seat": seat, "tick": first, "end": last, "count": len(rows)}
@@ -211,32 +211,32 @@ def _hits(recording: AirRecording, seat: int) -> Iterator[Event]:
     down = int(np.argmax(hp <= 0.0)) if (hp <= 0.0).any() else None
     cause = "ground" if height < rules.FLOOR + 60.0 else "ceiling" if height > rules.CEILING - 60.0 else "gun"
     struck = {
-        int(np.searchsorted(recording.ticks, one.ticks[-1])): int(one.ticks[-1])
-        for one in recording.releases
-        if one.hit == seat
+        int(np.searchsorted(recording.ticks, release.ticks[-1])): int(release.ticks[-1])
+        for release in recording.releases
+        if release.hit == seat
     }
     if cause == "gun" and down in struck:
         cause = "missile"
     by_gun = lost > 1e-6
     for row, tick in struck.items():
         by_gun[row] = False
-        left, part = round(float(hp[row]), 3), round(float(lost[row]), 3)
-        yield {"kind": "hit", "seat": seat, "tick": tick, "by": "missile", "lost": part, "hp": left}
+        remaining, part = round(float(hp[row]), 3), round(float(lost[row]), 3)
+        yield {"kind": "hit", "seat": seat, "tick": tick, "by": "missile", "lost": part, "hp": remaining}
     for rows in _groups(recording.ticks, by_gun, HIT_GAP):
         if cause in ("ground", "ceiling") and down in rows:
             rows = rows[rows != down]
         if rows.size:
             first, last = int(recording.ticks[rows[0] - 1]), int(recording.ticks[rows[-1]])
-            left, part = round(float(hp[rows[-1]]), 3), round(float(lost[rows].sum()), 3)
-            yield {"kind": "hit", "seat": seat, "tick": first, "end": last, "lost": part, "hp": left}
+            remaining, part = round(float(hp[rows[-1]]), 3), round(float(lost[rows].sum()), 3)
+            yield {"kind": "hit", "seat": seat, "tick": first, "end": last, "lost": part, "hp": remaining}
     if down is not None:
         yield {"kind": "down", "seat": seat, "tick": int(recording.ticks[down]), "cause": cause}
 
 
 def _passes(recording: AirRecording) -> Iterator[Event]:
     """Yield nearest approaches, on both aircraft: a merge, or an overshoot."""
-    place = recording.planes["pos"].astype(np.float64)
-    distance = np.linalg.norm(place[:, 1] - place[:, 0], axis=-1)
+    position = recording.planes["pos"].astype(np.float64)
+    distance = np.linalg.norm(position[:, 1] - position[:, 0], axis=-1)
     near = (distance[1:-1] < distance[:-2]) & (distance[1:-1] <= distance[2:]) & (distance[1:-1] < PASS_DISTANCE)
     for row in np.flatnonzero(near) + 1:
         yield {"kind": "pass", "seat": -1, "tick": int(recording.ticks[row]), "distance": round(float(distance[row]))}

@@ -46,8 +46,8 @@ class Speed:
 
 def speeds() -> list[Speed]:
     """Return what the games measure, runs of training last."""
-    every = [speed for game in games() if game.speeds for speed in load(game.speeds)]
-    return sorted(every, key=lambda speed: speed.training is not None)
+    collected = [speed for game in games() if game.speeds for speed in load(game.speeds)]
+    return sorted(collected, key=lambda speed: speed.training is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,15 +85,15 @@ def line(speed: Speed, measured: tuple[float, ...] | None) -> str:
         cells = ["needs torch and Warp", ""]
     else:
         cells = [f"{figure:,.0f}" for figure in measured] + [""] * (2 - len(measured))
-    others = "; ".join(f"{figure:,.0f} {machine}" for figure, machine in speed.published) or "not published"
-    return ROW.format(f"{speed.name}, {speed.unit}", *cells, others)
+    published = "; ".join(f"{figure:,.0f} {machine}" for figure, machine in speed.published) or "not published"
+    return ROW.format(f"{speed.name}, {speed.unit}", *cells, published)
 
 
 def machine() -> str:
     """Return processor, cores, load and versions."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    name = next((one.partition(":")[2].strip() for one in lines if one.startswith("model name")), platform.machine())
+    name = next((text.partition(":")[2].strip() for text in lines if text.startswith("model name")), platform.machine())
     load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
     packages = [f"{package} {version(package)}" for package in ("numpy", "torch", "warp-lang") if _has(package)]
     return f"{name}, {usable_cores()} cores{load}, Python {platform.python_version()}, {', '.join(packages)}"

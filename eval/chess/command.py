@@ -50,18 +50,18 @@ def _play_all(
     player: ChessPlayer,
     rivals: Sequence[tuple[str, ChessPlayer | None]],
     options: ChessOptions,
-    kept: KeptGames | None,
+    saved: KeptGames | None,
 ) -> tuple[list[OpponentResult], BaseException | None]:
     """Play all opponents; after a failure or Ctrl-C return the complete results and the cause."""
     results: list[OpponentResult] = []
     try:
         for name, rival in rivals:
-            own = kept.of(player.name, rival.name if rival else name) if kept else None
-            results.append(_play(player, name, rival, options, own))
+            stored = saved.of(player.name, rival.name if rival else name) if saved else None
+            results.append(_play(player, name, rival, options, stored))
     except (InputError, KeyboardInterrupt) as error:
         return results, error
-    if kept:
-        kept.results.discard()
+    if saved:
+        saved.results.discard()
     return results, None
 
 
@@ -87,7 +87,7 @@ def _open(located: BotName | Player, options: ChessOptions, opened: ExitStack) -
 
 
 def _play(
-    player: ChessPlayer, name: str, rival: ChessPlayer | None, options: ChessOptions, kept: KeptGames | None
+    player: ChessPlayer, name: str, rival: ChessPlayer | None, options: ChessOptions, saved: KeptGames | None
 ) -> OpponentResult:
     from sparring.eval.chess.games import GameConditions, play_games
     from sparring.eval.chess.results import OpponentResult
@@ -100,7 +100,7 @@ def _play(
         def show(games: Sequence[ChessGame]) -> None:
             bar.update(sum(game.over for game in games) - bar.n)
 
-        games = play_games(player, rival, conditions, show, kept)
+        games = play_games(player, rival, conditions, show, saved)
     return OpponentResult(name, rival.name if rival else name, games)
 
 
@@ -114,8 +114,8 @@ def _evaluation(
     """Return the results; partial ones have names of their own, and so never replace complete ones."""
     from sparring.eval.chess.results import page, to_json, to_markdown, to_pgn
 
-    place = _place(options, located)
-    place = (place[0], f"{place[1]}.partial") if place and cut is not None else place
+    stem = _place(options, located)
+    stem = (stem[0], f"{stem[1]}.partial") if stem and cut is not None else stem
     text, data = to_markdown(options, player, results), to_json(options, player, results)
     games = [game for result in results for game in result.played]
     outputs: dict[Path, Callable[[Path], None]] = {}
@@ -124,7 +124,7 @@ def _evaluation(
     if options.replay:
         replay = partial(page, games, title=f"Chess: {player}")
         outputs[options.replay] = lambda path: write_atomically(path, replay())
-    return Evaluation(text, data, place, outputs, options.failures(results), cut=cut, quiet=options.quiet)
+    return Evaluation(text, data, stem, outputs, options.failures(results), cut=cut, quiet=options.quiet)
 
 
 EVALUATION = GameEvaluation(ChessOptions, evaluate, {".html": "replay", ".pgn": "pgn"}, {"games": 2})

@@ -88,24 +88,24 @@ def play_games(
     opponent: ChessPlayer | None,
     conditions: GameConditions,
     after_ply: Callable[[Sequence[ChessGame]], None] = lambda games: None,
-    kept: KeptGames | None = None,
+    saved: KeptGames | None = None,
 ) -> list[ChessGame]:
     """Play all games to their ends; None as the opponent is the player itself, on both sides.
 
-    Games that `kept` has are not played again, and it keeps each that ends.
+    Games that `saved` has are not played again, and it keeps each that ends.
     """
     games = [_opened(player, opponent, conditions, number) for number in range(conditions.games)]
-    if kept:
-        games = [kept.found(number, game) for number, game in enumerate(games)]
+    if saved:
+        games = [saved.restored(number, game) for number, game in enumerate(games)]
         after_ply(games)
     while running := [(number, game) for number, game in enumerate(games) if not game.over]:
-        asked = [(number, game) for number, game in running if game.asked()]
-        for who, part in ((player, asked), (opponent, [one for one in running if not one[1].asked()])):
+        to_move = [(number, game) for number, game in running if game.asked()]
+        for who, part in ((player, to_move), (opponent, [numbered for numbered in running if not numbered[1].asked()])):
             if part and who is not None:
                 _play_ply(who, part, conditions)
-        for number, game in running if kept else ():
+        for number, game in running if saved else ():
             if game.over:
-                kept.add(number, game)  # type: ignore[union-attr]
+                saved.add(number, game)  # type: ignore[union-attr]
         after_ply(games)
     return games
 
@@ -134,7 +134,7 @@ class KeptGames:
         """Return the games of one pair of players, by their names."""
         return KeptGames(self.results.path, " ".join((self.key, *names)))
 
-    def found(self, number: int, game: ChessGame) -> ChessGame:
+    def restored(self, number: int, game: ChessGame) -> ChessGame:
         """Return game `number` as it ended, or `game`, its beginning, if it has not."""
         ended = self._stored.get(f"{self.key} {number}")
         if ended is None:
@@ -220,7 +220,7 @@ class ChessPlayer(Protocol):
         """Name in tables, with version and depth of an engine."""
 
     def answer(self, requests: Sequence[MoveRequest]) -> list[str]:
-        """Return a move in UCI for each request; it may be illegal, and empty if there is none."""
+        """Return a move in UCI for each request; it may be illegal, and empty for no move."""
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ class RandomPlayer:
 
     def answer(self, requests: Sequence[MoveRequest]) -> list[str]:
         """Return a random legal move for each request."""
-        moves = (random_move(one.board, np.random.default_rng(one.seed)) for one in requests)
+        moves = (random_move(request.board, np.random.default_rng(request.seed)) for request in requests)
         return [move.uci() if move else "" for move in moves]
 
 
@@ -248,7 +248,7 @@ class EnginePlayer:
 
     def answer(self, requests: Sequence[MoveRequest]) -> list[str]:
         """Return the best moves; the engine's processes search in parallel."""
-        return [lines[0][0] for lines in self.engine.batch_top_moves([one.board for one in requests], 1)]
+        return [lines[0][0] for lines in self.engine.batch_top_moves([request.board for request in requests], 1)]
 
 
 class PythonPlayer:
@@ -258,8 +258,8 @@ class PythonPlayer:
         self.name, self._ask = registered_name(source) or name, act_function(source, name)
 
     def answer(self, requests: Sequence[MoveRequest]) -> list[str]:
-        """Return what the object answers to each request. Raises `InputError` for an answer that is no text."""
-        return [self._answer(one.board) for one in requests]
+        """Return what the object answers to each request. Raises `InputError` for an answer that is not text."""
+        return [self._answer(request.board) for request in requests]
 
     def _answer(self, board: chess.Board) -> str:
         answer = self._ask(
@@ -288,7 +288,7 @@ class ModelPlayer:
     def write(self, requests: Sequence[MoveRequest]) -> list[str]:
         """Return the model's analyses as text, with runs of white space as one space."""
         menu = FreeText(self.tokens, self.name)
-        prompts = [Prompt(analysis_prompt(one.board.fen(), padded=self.padded), menu, one.seed) for one in requests]
+        prompts = [Prompt(analysis_prompt(turn.board.fen(), padded=self.padded), menu, turn.seed) for turn in requests]
         return [collapse(decision.text) for decision in self.backend.decide(prompts)]
 
 
@@ -344,7 +344,7 @@ def _load_model(located: Player, device: str, temperature: float, tokens: int | 
         and not located.is_dir()
         and not (language.is_adapter(located) and language.has_config(language.run_of(located)))
     ):
-        raise InputError(f"{located}: is no adapter in the folder of its run; give a run that trained a language model")
+        raise InputError(f"{located}: is not an adapter in its run's folder; give a run that trained a language model")
     loaded = language.load_language_model(located, config, device)
     decoding = replace(config, temperature=temperature)
     playing = loaded.playing(LEARNER)

@@ -68,8 +68,8 @@ SCHEMA_VERSION = 2
 _HEADINGS = ("opponent", "score %", "decided %", "won %", "drawn %", "lost %", "legal half-moves", "illegal %")
 _ABOUT = (
     "Shares are followed by 95 % intervals: the score, won, drawn, lost and illegal; legal half-moves by Student's t. "
-    "Legal "
-    "half-moves are the legal answers of the player in a game, illegal the share of its answers that are no legal move."
+    "Legal half-moves "
+    "are the legal answers of the player in a game, illegal the share of its answers that are not legal moves."
 )
 _END = {"lose": "An illegal move loses the game.", "random": "A random legal move replaces an illegal one."}
 
@@ -117,7 +117,7 @@ class _PGNReader:
                 self.end()
             self._tags[token["name"]] = re.sub(r"\\(.)", r"\1", token["value"])
         elif kind == "broken" and not self._moves_began:
-            self._refuse(token[0], "is no tag")
+            self._refuse(token[0], "is not a tag")
         elif kind not in ("space", "escape"):
             self._moves_began = True
             self._depth += (kind == "open") - (kind == "close")
@@ -187,7 +187,7 @@ class _PGNReader:
         except chess.AmbiguousMoveError:
             return self._refuse(text, "is ambiguous")
         except ValueError:
-            return self._refuse(text, "is no move in SAN, whose pieces are K, Q, R, B and N")
+            return self._refuse(text, "is not a move in SAN, whose pieces are K, Q, R, B and N")
         if not played:
             return self._refuse(text, "is a null move")
         board.push(played)
@@ -200,8 +200,8 @@ class _PGNReader:
             self._refuse(game.result, f"is not the result of {outcome.termination.name.lower()}, {outcome.result()}")
 
     def _refuse(self, token: str, why: str) -> None:
-        place = f", ply {len(self._game.board.move_stack) + 1}" if self._game else ""
-        self._why = f"{place}: {token.strip()[:20]!r} {why}" if token else f": {why}"
+        position = f", ply {len(self._game.board.move_stack) + 1}" if self._game else ""
+        self._why = f"{position}: {token.strip()[:20]!r} {why}" if token else f": {why}"
 
 
 def _keep_answer(game: ChessGame, ply: int, board: chess.Board, text: str) -> None:

@@ -65,17 +65,17 @@ def evaluate(options: DiplomacyOptions) -> Evaluation:
 
     file = kept_cells(_place(options, player))
     key = options_key(options, [player, *options.opponents, *rivals.values()]) if file else ""
-    kept = KeptFile(file, key) if file and key else None
+    saved = KeptFile(file, key) if file and key else None
     if isinstance(loaded, LanguagePlayer):
-        played = play_language(options, loaded, device, threads, kept)
+        played = play_language(options, loaded, device, threads, saved)
     else:
         assert not isinstance(loaded, str)
-        played = play_bots(options, loaded, device, threads, rivals, kept)
+        played = play_bots(options, loaded, device, threads, rivals, saved)
     return _evaluation(options, player, played)
 
 
 def last_year_of(path: Path) -> int | None:
-    """Return the last year of the training of a file or folder from `find_player`, None if it has none.
+    """Return the last year of the training of a file or folder from `find_player`, or None.
 
     It is in a policy's own file; for an adapter or a model's folder it is in the configuration of its run. Later years
     are beyond a policy's experience. Raises `InputError` for an invalid year.
@@ -117,7 +117,7 @@ def _load(
     if language and not options.runner.alone:
         raise InputError(f"--workers: {options.ckpt} is a language model, which plays in one process; leave it out")
     for name in () if language else options.language_only:
-        raise InputError(f"--{name}: {options.ckpt} is no language model; leave it out")
+        raise InputError(f"--{name}: {options.ckpt} is not a language model; leave it out")
     return loaded
 
 
@@ -126,23 +126,23 @@ def _evaluation(options: DiplomacyOptions, player: players.Player | None, played
 
     Partial results have names of their own, and so never replace complete ones.
     """
-    cut, note = played.cut, _what_is_left(options, played) if played.cut is not None else ""
+    cut, note = played.cut, _remaining_note(options, played) if played.cut is not None else ""
     if not played.records:
         return Evaluation("", "", cut=cut, cut_note=note, quiet=options.quiet)
     from sparring.eval.diplomacy.results import to_json, to_markdown
 
     text = to_markdown(options, played.records, played.about)
     data = to_json(options, played.records, played.about)
-    place = _place(options, player)
-    place = (place[0], f"{place[1]}.partial") if place and cut is not None else place
+    stem = _place(options, player)
+    stem = (stem[0], f"{stem[1]}.partial") if stem and cut is not None else stem
     outputs = {}
     if options.replay:
         from sparring.eval.diplomacy.page import write_replay
 
         writer = partial(write_replay, phases=played.phases, players=played.players, note=played.note)
         outputs[options.replay] = writer
-    failures = options.failures([one for one in played.records if one.one == (options.bot or options.ckpt)])
-    return Evaluation(text, data, place, outputs, failures, cut=cut, cut_note=note, quiet=options.quiet)
+    failures = options.failures([record for record in played.records if record.one == (options.bot or options.ckpt)])
+    return Evaluation(text, data, stem, outputs, failures, cut=cut, cut_note=note, quiet=options.quiet)
 
 
 def _place(options: DiplomacyOptions, player: players.Player | None) -> tuple[Path, str] | None:
@@ -150,12 +150,12 @@ def _place(options: DiplomacyOptions, player: players.Player | None) -> tuple[Pa
     return (options.out, "diplomacy") if options.out else players.results_place(player) if player is not None else None
 
 
-def _what_is_left(options: DiplomacyOptions, played: Played) -> str:
+def _remaining_note(options: DiplomacyOptions, played: Played) -> str:
     """Return the message about games that were cut off."""
     done = played.records[0].games if played.records else 0
-    kept = "the table is of these" if done else "nothing is written"
+    table_note = "the table is of these" if done else "nothing is written"
     rest = "games of one round are played side by side, and those under way are played again"
-    return f"stopped after {done} of {options.games} games per pair; {kept}; {rest}"
+    return f"stopped after {done} of {options.games} games per pair; {table_note}; {rest}"
 
 
 def _pooled(options: DiplomacyOptions) -> Evaluation:
@@ -175,8 +175,8 @@ def _references(options: DiplomacyOptions, text: str) -> Evaluation:
     name, league = _read_league(text)
     make_folders([options.out])
     markdown, data = references_markdown(name, league), references_json(name, league)
-    place = (options.out, "references") if options.out else None
-    return Evaluation(markdown, data, place, quiet=options.quiet)
+    stem = (options.out, "references") if options.out else None
+    return Evaluation(markdown, data, stem, quiet=options.quiet)
 
 
 def _read_league(text: str) -> tuple[str, League]:
@@ -186,8 +186,8 @@ def _read_league(text: str) -> tuple[str, League]:
     folder = players.find_folder(text, holding=LEAGUE)
     if folder is None:
         runs = players.runs_with(LEAGUE)
-        known = choices(text, runs) if runs else f"no run in {CHECKPOINTS} has one yet"
-        raise InputError(f"--league {text!r}: no {LEAGUE} there or in checkpoints/{text}; {known}")
+        hint = choices(text, runs) if runs else f"no run in {CHECKPOINTS} has one yet"
+        raise InputError(f"--league {text!r}: no {LEAGUE} there or in checkpoints/{text}; {hint}")
     return folder.name, LeagueFile(folder).read()
 
 

@@ -66,25 +66,25 @@ def play_bots(
     device: str,
     threads: int,
     policies: Mapping[str, Path],
-    kept: KeptFile | None = None,
+    saved: KeptFile | None = None,
 ) -> Played:
     """Play bots, a policy, a search or a Python object against six equal ones; `policies` are files of opponents.
 
-    `kept` has the cells that were played before, and keeps the others, but for one whose first game is shown.
+    `saved` has the cells that were played before, and keeps the others, but for one whose first game is shown.
     """
     opponents = {name: open_player(policies.get(name, name), device) for name in options.opponents}
     last = options.cells[-1]
     cells = []
-    for one, six in options.cells:
-        players = opponents.get(one, one) if player is None else player, opponents[six]
-        cells.append(BotCell(options, (one, six), players, device, threads, shown=(one, six) == last))
+    for lone, six in options.cells:
+        players = opponents.get(lone, lone) if player is None else player, opponents[six]
+        cells.append(BotCell(options, (lone, six), players, device, threads, recorded=(lone, six) == last))
     bar: dict[str, Any] = {"label": BotCell.__str__, "unit": "game-year", "quiet": options.quiet}
-    results = KeptResults[Any](kept.file, tuple[PowerRecord, list[Any]]) if kept else None
-    keys = ["" if cell.shown and options.replay else f"{kept.key} {cell}" for cell in cells] if kept else ()
+    results = KeptResults[Any](saved.file, tuple[PowerRecord, list[Any]]) if saved else None
+    keys = ["" if cell.recorded and options.replay else f"{saved.key} {cell}" for cell in cells] if saved else ()
     bar["sizes"] = [years_of(options)] * len(cells)
     played = finish_tasks(play_cell, cells, options.runner, kept=results, keys=keys, **bar)
-    one, six = last
-    return Played([record for record, _ in played], played[-1][1], [one, *[six] * (NUM_POWERS - 1)])
+    lone, six = last
+    return Played([record for record, _ in played], played[-1][1], [lone, *[six] * (NUM_POWERS - 1)])
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class BotCell:
     players: tuple[str | OrderWriter, str | OrderWriter]
     device: str
     threads: int
-    shown: bool
+    recorded: bool
 
     def __str__(self) -> str:
         return "{} vs six {}".format(*self.names)
@@ -107,13 +107,13 @@ def play_cell(cell: BotCell, bar: tqdm[NoReturn]) -> tuple[PowerRecord, list[Pha
     from sparring.agents.ppo.tasks.diplomacy import play_against
 
     options, (player, opponent) = cell.options, cell.players
-    batch = make_batch(options, options.games, 0 if cell.shown else None, cell.device, cell.threads)
+    batch = make_batch(options, options.games, 0 if cell.recorded else None, cell.device, cell.threads)
     try:
         if isinstance(player, PolicyOrders) and options.ckpt:
             play_against(batch, player.network, opponent, seed=options.seed)
         else:
-            own, after_phase = one_of_seven(batch.num_games), partial(advance, bar, batch, bar.n)
-            play_to_end(batch, [(player, own), (opponent, ~own)], seed=options.seed, after_phase=after_phase)
+            seats, after_phase = one_of_seven(batch.num_games), partial(advance, bar, batch, bar.n)
+            play_to_end(batch, [(player, seats), (opponent, ~seats)], seed=options.seed, after_phase=after_phase)
         by_power = bool(options.ckpt)
         return (
             record(*cell.names, batch.owner, batch.year, by_power=by_power),
@@ -187,17 +187,17 @@ class LanguageGames:
     They are read from `kept` and kept there; the game that is `shown` is played in any case.
     """
 
-    def __init__(self, cells: Cells, kept: KeptFile | None, shown: tuple[int, int] | None) -> None:
-        self._names = [f"{kept.key if kept else ''} {one} vs six {six}" for one, six in cells]
-        self._results = KeptResults[GameEnd](kept.file, GameEnd) if kept else None
+    def __init__(self, cells: Cells, saved: KeptFile | None, watched: tuple[int, int] | None) -> None:
+        self._names = [f"{saved.key if saved else ''} {lone} vs six {six}" for lone, six in cells]
+        self._results = KeptResults[GameEnd](saved.file, GameEnd) if saved else None
         self._ends = self._results.read() if self._results else {}
-        if shown:
-            self._ends.pop(self._name(*shown), None)
+        if watched:
+            self._ends.pop(self._name(*watched), None)
 
     def _name(self, cell: int, game: int) -> str:
         return f"{self._names[cell]} {game}"
 
-    def left(self, games: range) -> list[tuple[int, int]]:
+    def remaining(self, games: range) -> list[tuple[int, int]]:
         """Return the pair and the number of those of `games` of every pair that have not ended."""
         all_games = product(range(len(self._names)), games)
         return [(cell, game) for cell, game in all_games if self._name(cell, game) not in self._ends]
@@ -221,19 +221,19 @@ class LanguageGames:
 
 
 def play_language(
-    options: DiplomacyOptions, player: LanguagePlayer, device: str, threads: int, kept: KeptFile | None = None
+    options: DiplomacyOptions, player: LanguagePlayer, device: str, threads: int, saved: KeptFile | None = None
 ) -> Played:
     """Play all games; if a model fails or on Ctrl-C, show the complete rounds and put the cause in `cut`.
 
-    Games that `kept` has are not played again, and it keeps each that ends, in complete rounds or not. With
+    Games that `saved` has are not played again, and it keeps each that ends, in complete rounds or not. With
     --replay, show the first game against the last opponent, with the policy alone if there is one.
     """
     cells, played = cells_of(options.opponents, options.protocol or "both"), Played([])
     both = (options.protocol or "both") == "both"
-    shown = (len(cells) - (2 if both else 1), 0) if options.replay else None
-    ended, done = LanguageGames(cells, kept, shown), list[int]()
+    watched = (len(cells) - (2 if both else 1), 0) if options.replay else None
+    ended, done = LanguageGames(cells, saved, watched), list[int]()
     try:
-        for games in _rounds(options, player, cells, played, (device, threads), ended, shown):
+        for games in _rounds(options, player, cells, played, (device, threads), ended, watched):
             done += games
         ended.discard()
     except (InputError, KeyboardInterrupt) as error:
@@ -241,7 +241,7 @@ def play_language(
     finally:
         for backend in player.models.values():
             backend.close()
-    notes = {name: note for one in player.models.values() for name, note in getattr(one, "notes", {}).items()}
+    notes = {name: note for model in player.models.values() for name, note in getattr(model, "notes", {}).items()}
     temperature = None if "temperature" in notes else options.temperature or 0.0
     played.about = player.about | {"temperature": temperature} | served(player)
     if notes:
@@ -257,18 +257,18 @@ def _rounds(
     played: Played,
     machine: tuple[str, int],
     ended: LanguageGames,
-    shown: tuple[int, int] | None,
+    watched_game: tuple[int, int] | None,
 ) -> Iterator[range]:
     """Play what is left of all rounds; the game to watch is in the first and is stored in `played`."""
     with game_years(options, len(cells)) as bar:
         for games in rounds_of(options.games, len(cells), player.at_a_time):
-            left = ended.left(games)
-            bar.update((len(cells) * len(games) - len(left)) * years_of(options) // options.games)
-            if left:
-                watched = left.index(shown) if shown in left else None
-                with closing(make_batch(options, len(left), watched, *machine)) as batch:
-                    batch.game_id.copy_(torch.tensor([game for _, game in left]))
-                    _play_round(options, player, cells, left, batch, bar, played, watched, ended)
+            remaining = ended.remaining(games)
+            bar.update((len(cells) * len(games) - len(remaining)) * years_of(options) // options.games)
+            if remaining:
+                watched = remaining.index(watched_game) if watched_game in remaining else None
+                with closing(make_batch(options, len(remaining), watched, *machine)) as batch:
+                    batch.game_id.copy_(torch.tensor([game for _, game in remaining]))
+                    _play_round(options, player, cells, remaining, batch, bar, played, watched, ended)
             yield games
 
 
@@ -276,16 +276,16 @@ def _play_round(
     options: DiplomacyOptions,
     player: LanguagePlayer,
     cells: Cells,
-    left: Sequence[tuple[int, int]],
+    remaining: Sequence[tuple[int, int]],
     batch: DiplomacyBatch,
     bar: Any,
     played: Played,
     watched: int | None,
     ended: LanguageGames,
 ) -> None:
-    """Play the games `left` of one batch to their ends, keep each, and record the watched one."""
+    """Play the games `remaining` of one batch to their ends, keep each, and record the watched one."""
     keeper = OddsKeeper(watched or 0, knowing_odds(player)) if isinstance(batch, WatchedBatch) else None
-    before, waiting = bar.n, set(range(len(left)))
+    before, waiting = bar.n, set(range(len(remaining)))
 
     def after_phase() -> None:
         advance(bar, batch, before)
@@ -294,19 +294,19 @@ def _play_round(
         over = batch.done.tolist()
         for row in [row for row in waiting if over[row]]:
             refuse_fallbacks(served(player).get("endpoint", {}))
-            ended.add(*left[row], batch.owner[row], batch.year[row])
+            ended.add(*remaining[row], batch.owner[row], batch.year[row])
             waiting.remove(row)
 
     powers = seats_of_pairs(cells, NUM_POWERS)
-    rows = torch.tensor([cell * NUM_POWERS + game % NUM_POWERS for cell, game in left])
+    rows = torch.tensor([cell * NUM_POWERS + game % NUM_POWERS for cell, game in remaining])
     how: dict[str, Any] = {"seed": options.seed, "watch": keeper.watch if keeper else None}
     models = {name: ModelOrders(name, model, player.rules, **how) for name, model in player.models.items()}
-    lineup = [(models.get(name, name), own[rows]) for name, own in powers.items()]
+    lineup = [(models.get(name, name), seats[rows]) for name, seats in powers.items()]
     play_to_end(batch, lineup, seed=options.seed, after_phase=after_phase)
     if keeper and isinstance(batch, WatchedBatch) and watched is not None:
         played.phases = keeper.added(phases_of(batch.past()))
-        one, six = (_shown(options, name) for name in cells[left[watched][0]])
-        played.players = [one, *[six] * (NUM_POWERS - 1)]
+        lone, six = (_display_name(options, name) for name in cells[remaining[watched][0]])
+        played.players = [lone, *[six] * (NUM_POWERS - 1)]
         played.note = note(options.temperature or 0.0) if knowing_odds(player) else ""
 
 
@@ -333,13 +333,13 @@ def refuse_fallbacks(metrics: Mapping[str, float]) -> None:
 def _records(options: DiplomacyOptions, cells: Cells, ended: LanguageGames, games: Sequence[int]) -> list[PowerRecord]:
     """Return the record of `games` of each cell."""
     records = []
-    for cell, (one, six) in enumerate(cells):
+    for cell, (lone, six) in enumerate(cells):
         owner, year = ended.ends(cell, games)
-        records.append(record(_shown(options, one), _shown(options, six), owner, year, by_power=True))
+        records.append(record(_display_name(options, lone), _display_name(options, six), owner, year, by_power=True))
     return records
 
 
-def _shown(options: DiplomacyOptions, name: str) -> str:
+def _display_name(options: DiplomacyOptions, name: str) -> str:
     """Return a player's name in tables."""
     return (options.ckpt or name) if name == POLICY else name
 
@@ -358,7 +358,7 @@ class OddsKeeper:
         """Record a decision."""
         if prompt.game == self._game and prompt.player in self._models:
             lines = self._models[prompt.player].odds(prompt, decision)
-            self._phases[-1] += [_told(prompt.seat, line) for line in lines]
+            self._phases[-1] += [_line_odds(prompt.seat, line) for line in lines]
 
     def after_phase(self) -> None:
         """Start the next phase."""
@@ -381,13 +381,13 @@ def note(temperature: float) -> str:
     )
 
 
-def _told(power: int, line: LineOdds) -> Odds:
+def _line_odds(power: int, line: LineOdds) -> Odds:
     shares = zip(line.options, line.probabilities.tolist(), strict=True)
-    others = [(option.text, share) for option, share in shares if option != line.chosen]
+    alternatives = [(option.text, share) for option, share in shares if option != line.chosen]
     return {
         "power": power,
         "text": line.chosen.text,
         "probability": line.of_chosen,
-        "others": others[:MOST],
-        "rest": (len(others[MOST:]), sum(share for _, share in others[MOST:])),
+        "others": alternatives[:MOST],
+        "rest": (len(alternatives[MOST:]), sum(share for _, share in alternatives[MOST:])),
     }

@@ -128,12 +128,12 @@ class HumanLineup:
 
 def new_lineup(power: str | None, opponents: Pairs, seed: int) -> HumanLineup:
     """Return the lineup of a new game. Raises `InputError` for a power named twice and for unknown players."""
-    named, others = _by_power(opponents)
+    named, unassigned = _by_power(opponents)
     free = [name for name in POWERS if name not in named]
     if not free:
         raise InputError("--opponents names a player for all seven powers; leave out that of yours")
     person = random.Random(seed).choice(free) if power is None else power.upper()
-    return _lineup(person, named, others or [FALLBACK_BOT])
+    return _lineup(person, named, unassigned or [FALLBACK_BOT])
 
 
 def resumed_lineup(file: Path, players: Sequence[str], power: str | None, opponents: Pairs) -> HumanLineup:
@@ -145,14 +145,14 @@ def resumed_lineup(file: Path, players: Sequence[str], power: str | None, oppone
         raise InputError(f"{file}: does not say which power is yours; give --power")
     person = POWERS[players.index(YOU)] if power is None else power.upper()
     if opponents:
-        named, others = _by_power(opponents)
-        return _lineup(person, named, others or [FALLBACK_BOT])
+        named, unassigned = _by_power(opponents)
+        return _lineup(person, named, unassigned or [FALLBACK_BOT])
     stored = dict(zip(POWERS, players, strict=True))
-    for place, name in stored.items():
-        if place != person and (is_reference(name) or is_server(name)):
+    for seat, name in stored.items():
+        if seat != person and (is_reference(name) or is_server(name)):
             what = "is a server" if is_server(name) else "is code"
-            raise InputError(f"{file}: {place} was played by {name}, which {what}; name it again with --opponents")
-    named = {place: name for place, name in stored.items() if place != person and name not in ("", YOU)}
+            raise InputError(f"{file}: {seat} was played by {name}, which {what}; name it again with --opponents")
+    named = {seat: name for seat, name in stored.items() if seat != person and name not in ("", YOU)}
     try:
         return _lineup(person, named, [FALLBACK_BOT])
     except InputError as error:
@@ -162,25 +162,25 @@ def resumed_lineup(file: Path, players: Sequence[str], power: str | None, oppone
 def _by_power(opponents: Pairs) -> tuple[dict[str, str], list[str]]:
     """Return players by power, and those without one."""
     named: dict[str, str] = {}
-    others = []
+    unassigned = []
     for key, name in opponents:
         if not key.isalpha():  # an address or a path may hold an equals sign too
-            others.append(f"{key}={name}" if key else name)
+            unassigned.append(f"{key}={name}" if key else name)
             continue
         power = choose("power", key.upper(), POWERS)
         if power in named or not name:
             raise InputError(f"--opponents {key}={name}: name one player for {power}, as in {power}={FALLBACK_BOT}")
         named[power] = name
-    return named, others
+    return named, unassigned
 
 
-def _lineup(person: str, named: Mapping[str, str], others: Sequence[str]) -> HumanLineup:
+def _lineup(person: str, named: Mapping[str, str], unassigned: Sequence[str]) -> HumanLineup:
     if person in named:
         raise InputError(
             f"--opponents {person}={named[person]}: {person} is yours; leave it out, or give another --power"
         )
-    left = [power for power in POWERS if power != person and power not in named]
-    turns = {power: others[number % len(others)] for number, power in enumerate(left)}
+    free = [power for power in POWERS if power != person and power not in named]
+    turns = {power: unassigned[number % len(unassigned)] for number, power in enumerate(free)}
     names = {**named, **turns}
     players = {name: _find(name) for name in dict.fromkeys(names.values())}
     return HumanLineup(POWERS.index(person), tuple(players[names[p]] if p != person else None for p in POWERS))
@@ -195,13 +195,13 @@ def _find(name: str) -> Player:
 def find_rivals(options: DiplomacyOptions, player: Player | None) -> dict[str, Path]:
     """Find the files of --opponents, policies or adapters; `player` is that of --ckpt, None for bots.
 
-    Raises `InputError` for missing files, and for a language model that is no adapter.
+    Raises `InputError` for missing files, and for a language model that is not an adapter.
     """
     rivals = {name: _find_rival(name) for name in options.rivals}
     for name, rival in rivals.items():
         if _is_model(player):
             raise InputError(
-                f"--opponents {name}: {options.ckpt} is no adapter, and only adapters of one model meet; {INSTEAD}"
+                f"--opponents {name}: {options.ckpt} is not an adapter, and only adapters of one model meet; {INSTEAD}"
             )
         if rival == player:
             raise InputError(f"--opponents {name}: is --ckpt itself; leave it out")

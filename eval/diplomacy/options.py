@@ -80,8 +80,8 @@ examples:
 bots: {", ".join(DEFAULT_BOTS)};
 their variants {", ".join(SEED_BOTS)}
 language models: the adapter of a GRPO run, a model's folder, a run that cloned a bot, tiny, smollm2. They play alone
-against six of each opponent, and six of them against one of it. {BASE_MODEL} is the model without its adapter; one that
-has none is its own. Adapters meet adapters of the same base model. What an order was worth to them is on the page of
+against six of each opponent, and six of them against one of it. {BASE_MODEL} is the model without its adapter; a model
+without one is its own. Adapters meet adapters of the same base model. What an order was worth to them is on the page of
 --replay, exactly: point at it. Or the address of a server that speaks OpenAI's protocol, with the options of
 docs/llm_endpoints.md in --set.
 exit codes: 0 done, 1 a --require failed, 2 bad input, 130 stopped with Ctrl-C"""
@@ -134,24 +134,24 @@ class DiplomacyOptions(TaskOptions, RequireOptions):
     @property
     def language_only(self) -> list[str]:
         """Given options that only language models have, named as on the command line."""
-        given = {
+        options = {
             "temperature": self.temperature is not None,
             "protocol": self.protocol not in (None, BENCHMARK),
             "set": bool(self.settings),
         }
-        return [name for name, there in given.items() if there]
+        return [name for name, is_set in options.items() if is_set]
 
     @property
     def rivals(self) -> list[str]:
-        """Opponents that are no bots, searches or Python objects, nor the base model: policies or adapters."""
+        """Opponents that are policies or adapters: not bots, searches, Python objects or the base model."""
         named = (name for name in self.opponents if name not in (*BOTS, BASE_MODEL) and not is_code(name))
         return [name for name in named if not GAME.builds(name)]
 
     @property
     def cells(self) -> list[tuple[str, str]]:
         """Pairs: player of one power, player of six."""
-        ones = self.opponents if self.ladder else [self.bot or self.ckpt or ""]
-        return [(one, six) for one in ones for six in self.opponents]
+        players = self.opponents if self.ladder else [self.bot or self.ckpt or ""]
+        return [(player, six) for player in players for six in self.opponents]
 
     def implied(self) -> dict[str, Any]:
         """Return the default opponents and year, the settings, and a bot named as a checkpoint."""
@@ -175,8 +175,8 @@ class DiplomacyOptions(TaskOptions, RequireOptions):
         """Return what the benchmark fixes. Raises `InputError` for a given option that says otherwise."""
         for name, value in FIXED.items():
             if self.gives(name) and getattr(self, name) != value:
-                shown = ",".join(value) if isinstance(value, tuple) else value
-                raise InputError(f"--{name.replace('_', '-')}: --protocol {BENCHMARK} fixes it, {shown}; leave it out")
+                text = ",".join(value) if isinstance(value, tuple) else value
+                raise InputError(f"--{name.replace('_', '-')}: --protocol {BENCHMARK} fixes it, {text}; leave it out")
         if self.ladder:
             raise InputError(f"--ladder: --protocol {BENCHMARK} has one player; name it with --bot or --ckpt")
         return {**FIXED, "last_year_given": True}
@@ -186,9 +186,9 @@ class DiplomacyOptions(TaskOptions, RequireOptions):
         self._check_who()
         if self.games % NUM_POWERS:
             least = max(self.games, NUM_POWERS)
-            whole = min(least + -least % NUM_POWERS, MOST_GAMES)
+            nearest = min(least + -least % NUM_POWERS, MOST_GAMES)
             raise InputError(
-                f"--games {self.games}: must be a multiple of 7, so that all powers are played as often; try {whole}"
+                f"--games {self.games}: must be a multiple of 7, so that all powers are played as often; try {nearest}"
             )
         check_number("--games", self.games, GAMES)
         self.check_opponents(self.opponents)

@@ -114,9 +114,9 @@ class OrderGraph(ModelGraph):
         """Add `Encoder.forward`."""
         encoder = self.network.actor.encoder
         h = self.add("Relu", self.add("Add", self.affine(encoder.input, self.seen), self.constant(encoder.place)))
-        for own, others in zip(encoder.own, encoder.others, strict=True):
-            around = self.affine(others, self.add("MatMul", self.near, h))
-            h = self.add("Add", h, self.add("Relu", self.add("Add", self.affine(own, h), around)))
+        for direct, adjacent in zip(encoder.own, encoder.others, strict=True):
+            around = self.affine(adjacent, self.add("MatMul", self.near, h))
+            h = self.add("Add", h, self.add("Relu", self.add("Add", self.affine(direct, h), around)))
         return h
 
     def units(self) -> tuple[str, str, str, str]:
@@ -132,19 +132,19 @@ class OrderGraph(ModelGraph):
         key = self.add("Where", ours, self.constant(2 * P - order), self.constant(P - order))
         values, places = self.top(key)
         present = self.add("Greater", values, self.constant([float(P)]))
-        own = self.add("GatherElements", self.add("Where", ours, rows, self.constant([0])), places, axis=1)
-        goals, reach = (self.add("Gather", self.constant(t.clamp_min(0)), own) for t in (board.goals, board.reach))
-        moves, there = (self.add("Gather", self.constant(t >= 0), own) for t in (board.goals, board.reach))
+        owned = self.add("GatherElements", self.add("Where", ours, rows, self.constant([0])), places, axis=1)
+        goals, reach = (self.add("Gather", self.constant(t.clamp_min(0)), owned) for t in (board.goals, board.reach))
+        moves, exists = (self.add("Gather", self.constant(t >= 0), owned) for t in (board.goals, board.reach))
         number = self.onnx.TensorProto.FLOAT
         reached = nn.functional.one_hot(board.reach + 1, P + 1).sum(1)[:, 1:].float()
         counted = self.add("Cast", self.unsqueezed(present, 2), to=number)
-        near = self.add("Mul", self.add("Gather", self.constant(reached), own), counted)
+        near = self.add("Mul", self.add("Gather", self.constant(reached), owned), counted)
         near = self.add("ReduceSum", near, self.constant([1]), keepdims=0)
-        held, joined = (
-            self.add("And", there, self.add("Greater", self.at(x, reach), least))
+        supported, joined = (
+            self.add("And", exists, self.add("Greater", self.at(x, reach), least))
             for x, least in ((self.add("Cast", ours, to=number), self.zero), (near, self.constant([1.0])))
         )
-        legal = self.add("Concat", moves, held, joined, axis=2)
+        legal = self.add("Concat", moves, supported, joined, axis=2)
         if all_phases:
             legal = self.legal(places, present, legal)
         moving, helping = (self.unsqueezed(x, 2) for x in (goals, reach))
@@ -169,12 +169,12 @@ class OrderGraph(ModelGraph):
 
     def in_turn(self, h: str, units: Sequence[str]) -> list[tuple[str, str]]:
         """Add `OrderNetwork._in_turn`: log-probabilities and choice of each unit in order."""
-        there, here = torch.zeros(2, CHOICES, EVENTS)
-        here[:, STAYS] = 1.0
-        here[1 : 1 + SIDES] = nn.functional.one_hot(torch.tensor(LEAVES), EVENTS).float()
+        at_target, at_unit = torch.zeros(2, CHOICES, EVENTS)
+        at_unit[:, STAYS] = 1.0
+        at_unit[1 : 1 + SIDES] = nn.functional.one_hot(torch.tensor(LEAVES), EVENTS).float()
         for kind, event in enumerate((ENTERS, STAY_HELPED, ENTRY_HELPED)):
-            there[1 + kind * SIDES : 1 + (kind + 1) * SIDES, event] = 1.0
-        tables, identity = (self.constant(there), self.constant(here)), self.constant(torch.eye(P))
+            at_target[1 + kind * SIDES : 1 + (kind + 1) * SIDES, event] = 1.0
+        tables, identity = (self.constant(at_target), self.constant(at_unit)), self.constant(torch.eye(P))
         zeros = self.constant(torch.zeros(1, P, EVENTS))
         counts = self.add("Add", zeros, self.add("Mul", self.zero, self.group(0, 1)))
         decided = []
@@ -196,26 +196,26 @@ class OrderGraph(ModelGraph):
         """Add `OrderNetwork._log_probs` of units, after events `counts` [N, P, E]; return them and the likeliest."""
         places, _, targets, legal = units
         network, actor, hidden = self.network, self.network.actor, self.network.config.hidden
-        plain = own = self.at(h, places)
+        plain = vectors = self.at(h, places)
         if counts is not None and (turns := network.turns) is not None:
             beside = self.add("MatMul", self.add("Gather", self.near, places), counts)
-            around = self.add("Concat", own, self.at(counts, places), beside, axis=2)
-            own = self.add("Add", own, self.add("Relu", self.affine(turns.around, around)))
-        questions = self.reshaped(self.affine(actor.ask, own), 0, -1, 3, hidden)
+            around = self.add("Concat", vectors, self.at(counts, places), beside, axis=2)
+            vectors = self.add("Add", vectors, self.add("Relu", self.affine(turns.around, around)))
+        questions = self.reshaped(self.affine(actor.ask, vectors), 0, -1, 3, hidden)
         columns = self.unsqueezed(self.add("Transpose", h, perm=[0, 2, 1]), 1)
         answers = self.add("MatMul", questions, columns)
         answers = self.add("Div", answers, self.constant([math.sqrt(hidden)]))
         scores = self.add("GatherElements", answers, targets, axis=3)
         if counts is not None and turns is not None:
             weights = self.unsqueezed(self.affine(turns.there, questions), 4)
-            told = self.add("MatMul", self.at(counts, targets), weights)
-            scores = self.add("Add", scores, self.reshaped(told, 0, -1, 3, SIDES))
+            counted = self.add("MatMul", self.at(counts, targets), weights)
+            scores = self.add("Add", scores, self.reshaped(counted, 0, -1, 3, SIDES))
         scores = self.reshaped(scores, 0, -1, ACTS)
         if network.adjust is not None:
             adjusted = self.padded(self.affine(network.adjust, plain), ACTS - ADJUSTMENTS)
             scores = self.add("Where", self.unsqueezed(self.winter, 2), adjusted, scores)
         scores = self.add("Where", legal, scores, self.never)
-        log_probs = self.add("LogSoftmax", self.add("Concat", self.affine(actor.hold, own), scores, axis=2), axis=2)
+        log_probs = self.add("LogSoftmax", self.add("Concat", self.affine(actor.hold, vectors), scores, axis=2), axis=2)
         return log_probs, self.add("ArgMax", log_probs, axis=2, keepdims=0)
 
     def adjusted(self, log_probs: str, present: str) -> str:
@@ -227,8 +227,8 @@ class OrderGraph(ModelGraph):
         _, rank = self.top(self.add("Cast", self.top(gain)[1], to=number), largest=0)
         disbands = self.due("disbands")
         among = self.add("Less", self.add("Cast", rank, to=number), self.add("Add", self.due("builds"), disbands))
-        wanted = self.add("Or", self.add("Greater", disbands, self.zero), self.add("Greater", gain, self.zero))
-        acts = self.add("And", present, self.add("And", among, wanted))
+        needed = self.add("Or", self.add("Greater", disbands, self.zero), self.add("Greater", gain, self.zero))
+        acts = self.add("And", present, self.add("And", among, needed))
         return self.add("Where", acts, self.add("Add", best, self.constant([1])), self.constant([0]))
 
     def affine(self, module: nn.Module, x: str) -> str:

@@ -133,9 +133,9 @@ def _map_parts() -> Iterator[str]:
 def encode_phase(phase: timeline.Phase, after: timeline.Phase | None) -> dict[str, Any]:
     """Return the page's data of a phase; for the last one, without a successor, only the position."""
     done = timeline.order_outcomes(phase, after) if after else []
-    made = {id(mark.outcome): mark for mark in marks(phase, done)}
+    marked = {id(mark.outcome): mark for mark in marks(phase, done)}
     odds = {(line["power"], line["text"]): _odds(line) for line in phase.get("odds", [])}
-    outcomes = [_outcome(made[id(outcome)]) | odds.pop((outcome.power, outcome.text), {}) for outcome in done]
+    outcomes = [_outcome(marked[id(outcome)]) | odds.pop((outcome.power, outcome.text), {}) for outcome in done]
     # The remaining orders had no effect, such as WAIVE.
     idle = [{"power": power, "text": text, **line} for (power, text), line in odds.items()] if after else []
     return {
@@ -159,15 +159,15 @@ def encode_orders(phase: timeline.Phase) -> list[dict[str, Any]]:
 
 def _odds(line: timeline.Odds) -> dict[str, Any]:
     """Round probabilities to 0.01 %."""
-    others = [[text, round(share, 4)] for text, share in line["others"]]
-    more, share = line["rest"]
-    return {"p": round(line["probability"], 4), "others": others, "rest": [more, round(share, 4)]}
+    alternatives = [[text, round(share, 4)] for text, share in line["others"]]
+    count, share = line["rest"]
+    return {"p": round(line["probability"], 4), "others": alternatives, "rest": [count, round(share, 4)]}
 
 
 def _units(units: Sequence[int]) -> list[list[int]]:
     """Units as [location, power, 1 for a fleet else 0]."""
     powers = codes.NUM_POWERS
-    return [[unit_location(u, place), (u - 1) % powers, int(u > powers)] for place, u in enumerate(units) if u]
+    return [[unit_location(u, province), (u - 1) % powers, int(u > powers)] for province, u in enumerate(units) if u]
 
 
 def _outcome(mark: OrderMark) -> dict[str, Any]:

@@ -134,8 +134,8 @@ class PowerRecord:
         return self.alone.decided.value
 
 
-def record(one: str, six: str, owner: Tensor, year: Tensor, *, by_power: bool = False) -> PowerRecord:
-    """Return the record of a cell's finished games, `one` in seat i % 7 of game i.
+def record(lone: str, six: str, owner: Tensor, year: Tensor, *, by_power: bool = False) -> PowerRecord:
+    """Return the record of a cell's finished games, `lone` in seat i % 7 of game i.
 
     `owner` [G, 34] holds the owners of the centres and `year` [G] the games' last years.
     """
@@ -145,10 +145,10 @@ def record(one: str, six: str, owner: Tensor, year: Tensor, *, by_power: bool = 
     if by_power:
         for name, seats in (("alone_by_power", single), ("together_by_power", ~single)):
             sides[name] = tuple(_of_power(owner, seats, power) for power in range(NUM_POWERS))
-    held = count_centres(owner).tolist()
-    ends = [" ".join(map(str, (last, *centres))) for last, centres in zip(year.tolist(), held, strict=True)]
+    counts = count_centres(owner).tolist()
+    ends = [" ".join(map(str, (last, *centres))) for last, centres in zip(year.tolist(), counts, strict=True)]
     alone, together, mean_year = side(owner, single), side(owner, ~single), float(year.float().mean())
-    return PowerRecord(one, six, games, alone, together, mean_year, **sides, ends=tuple(ends))
+    return PowerRecord(lone, six, games, alone, together, mean_year, **sides, ends=tuple(ends))
 
 
 def side(owner: Tensor, seats: Tensor) -> Side:
@@ -196,7 +196,7 @@ def _mean(scores: Tensor, *, least: float = 0.0, most: float = 1.0) -> Estimate:
 def to_markdown(options: DiplomacyOptions, records: Sequence[PowerRecord], about: Mapping[str, Any]) -> str:
     """Return both sides of every cell, and a policy's results by power."""
     by_six = sorted(records, key=lambda record: options.opponents.index(record.six) if not about else 0)
-    one = [(record.one, record.six, record.alone) for record in records]
+    lone = [(record.one, record.six, record.alone) for record in records]
     six = [(record.six, record.one, record.together) for record in by_six]
     games = games_of(options, records)
     played = (
@@ -206,7 +206,7 @@ def to_markdown(options: DiplomacyOptions, records: Sequence[PowerRecord], about
     parts = ["# Diplomacy: one power against six"]
     parts += [] if games == options.games else [f"Partial: stopped after {games} of {options.games} games each."]
     parts += [fill(played, WIDTH), *_about(about)]
-    parts += ["## One against six", *_sides(one), f"## Six against one\n\n{_SIX}", *_sides(six)]
+    parts += ["## One against six", *_sides(lone), f"## Six against one\n\n{_SIX}", *_sides(six)]
     parts += [part for record in records for part in _by_power(options, record)]
     return "\n\n".join([*parts, f"Command: `{options.command}`"]) + "\n"
 
@@ -248,10 +248,10 @@ def references_json(name: str, league: League) -> str:
 
 def _plain(record: PowerRecord) -> dict[str, Any]:
     """Return a record as a dict, with any sides by power keyed by power; wins are the solos of the one."""
-    one = record.alone
-    wins, draws, losses = (round(share.value * record.games) for share in (one.solos, one.draws, one.losses))
+    alone = record.alone
+    wins, draws, losses = (round(share.value * record.games) for share in (alone.solos, alone.draws, alone.losses))
     plain = common_record(record.one, record.six, wins, draws, losses) | asdict(record)
-    plain |= {"score": one.squares.value, "score_interval": one.squares.interval, "decided": one.decided.value}
+    plain |= {"score": alone.squares.value, "score_interval": alone.squares.interval, "decided": alone.decided.value}
     for name in ("alone_by_power", "together_by_power"):
         sides = plain.pop(name)
         if sides:
@@ -278,7 +278,7 @@ def _served(metrics: Mapping[str, float]) -> str:
         return ""
     faulty = ", ".join(f"{metrics[f'endpoint/errors/{kind}']:,.0f} {kind}" for kind in PROBLEMS)
     tokens = ", ".join(f"{metrics[f'endpoint/{kind}_tokens']:,.0f} {kind}" for kind in ("prompt", "completion"))
-    return f" {fallbacks_of(metrics)}. Answers that were no decision: {faulty}. Tokens: {tokens}."
+    return f" {fallbacks_of(metrics)}. Answers without a decision: {faulty}. Tokens: {tokens}."
 
 
 def _sides(rows: Sequence[tuple[str, str, Side]]) -> list[str]:
@@ -288,7 +288,7 @@ def _sides(rows: Sequence[tuple[str, str, Side]]) -> list[str]:
 def _side_table(rows: Sequence[tuple[str, str, Side]], columns: Mapping[str, str]) -> str:
     """Return figures of sides with their intervals: `columns` are fields of `Side` by heading."""
     headings = ("", "against", *(heading for name in columns for heading in (name, "95 %")))
-    return table(headings, [[one, six, *_cells(side, columns)] for one, six, side in rows])
+    return table(headings, [[lone, six, *_cells(side, columns)] for lone, six, side in rows])
 
 
 def _by_power(options: DiplomacyOptions, record: PowerRecord) -> list[str]:
@@ -352,8 +352,8 @@ def pooled(files: Sequence[Path]) -> tuple[str, str]:
             what = error.strerror if isinstance(error, OSError) else error
             raise InputError(f"{path}: {what}; give the JSON of an evaluation by this version") from error
     if len(years) > 1:
-        (one, first), (other, second) = list(years.items())[:2]
-        raise InputError(f"--pool: games of {first} end after {one}, those of {second} after {other}; pool them apart")
+        (year, first), (other, second) = list(years.items())[:2]
+        raise InputError(f"--pool: games of {first} end after {year}, those of {second} after {other}; pool them apart")
     return _texts(pairs, next(iter(years)))
 
 
@@ -385,12 +385,12 @@ def _end(field: Field) -> tuple[int, list[int]]:
 
 def _records(pairs: dict[tuple[str, str], Pair]) -> Iterator[PowerRecord]:
     """Yield a record for every pair: owners that give the same counts stand for those of the games."""
-    for (one, six), pair in pairs.items():
+    for (lone, six), pair in pairs.items():
         owner = torch.full((len(pair.years), NUM_CENTRES), -1)
         for row, centres in zip(owner, pair.centres, strict=True):
-            held = torch.arange(NUM_POWERS).repeat_interleave(torch.tensor(centres))
-            row[: len(held)] = held
-        yield record(one, six, owner, torch.tensor(pair.years), by_power=True)
+            owners = torch.arange(NUM_POWERS).repeat_interleave(torch.tensor(centres))
+            row[: len(owners)] = owners
+        yield record(lone, six, owner, torch.tensor(pair.years), by_power=True)
 
 
 def _texts(pairs: dict[tuple[str, str], Pair], last_year: int) -> tuple[str, str]:
@@ -399,13 +399,13 @@ def _texts(pairs: dict[tuple[str, str], Pair], last_year: int) -> tuple[str, str
         [record.one, record.six, str(record.games), " ".join(map(str, pairs[record.one, record.six].seeds))]
         for record in records
     ]
-    one = _side_table([(record.one, record.six, record.alone) for record in records], _POOLED)
+    lone = _side_table([(record.one, record.six, record.alone) for record in records], _POOLED)
     six = _side_table([(record.six, record.one, record.together) for record in records], _POOLED)
     parts = [
         f"# Diplomacy: one power against six, to the end of {last_year}",
         _INTERVALS,
         table(("one", "six", "games", "seeds"), games),
-        f"## One against six\n\n{one}",
+        f"## One against six\n\n{lone}",
         f"## Six against one\n\n{_SIX} Most centres are those of any of the six, or as many as any.\n\n{six}",
     ]
     for record in records:

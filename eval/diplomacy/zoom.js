@@ -44,7 +44,7 @@ map.addEventListener("pointermove", (event) => {
   if (!fingers.has(event.pointerId)) return;
   fingers.set(event.pointerId, [event.clientX, event.clientY]);
   const at = middle(), box = map.getBoundingClientRect();
-  // A click that trembles is no drag, and opens what it points at.
+  // A click that trembles is not a drag and opens what it points at.
   drag.moved ||= Math.hypot(at[0] - drag.at[0], at[1] - drag.at[1]) > SLACK;
   if (!drag.moved || (scale === 1 && fingers.size < 2)) return;
   map.setPointerCapture(event.pointerId);

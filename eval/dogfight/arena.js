@@ -6,7 +6,7 @@ const TRAIL_SECONDS = 2, FLASH_SECONDS = 0.5;
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
 // R: constants of the rules. A scene has wraps (true if the sides are open), short (names), time, and in metres, radians
-// and seconds: fighters [2], bullets [{ x, y, angle, seat }], trails [2][oldest first, undefined where there is none],
+// and seconds: fighters [2], bullets [{ x, y, angle, seat }], trails [2][oldest first, undefined where missing],
 // flashes [{ kind, seat, age, x, y }], at the place where the event happened.
 function makeArena(canvas, R) {
 const pen = canvas.getContext("2d"), camera = makeCamera(R), aircraft = makeAircraft(R);
@@ -101,7 +101,7 @@ function paintFighter(seat, f) {
 }
 const fighterSize = () => clamp(R.fighterRadius * 2 * metre, 9, 34);
 const labelSize = () => clamp(13 * metre, 11, 15);
-// 1 to write a fighter's name below it, -1 above: above where there is no room, and over the upper one of two close ones.
+// 1 to write a fighter's name below it, -1 above: above at the lower edge, and over the upper one of two close ones.
 function labelSide(seat, fighters) {
   const f = fighters[seat], other = fighters[1 - seat];
   const close = Math.abs(X(f.x) - X(other.x)) < 90 && Math.abs(f.y - other.y) * metre < 3 * fighterSize() + 2 * labelSize();

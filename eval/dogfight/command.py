@@ -229,10 +229,10 @@ class DuelMatches:
         from sparring.agents.play.dogfight_matches import play
         from sparring.envs.dogfight.recording import Recorder
 
-        (left, right), games, seed = cell.pair, cell.plan.games, cell.plan.seed
+        (player, opponent), games, seed = cell.pair, cell.plan.games, cell.plan.seed
         recorder = Recorder(1) if cell.filmed else None
         setting = replace(self.setting, ranges=ranges(cell.regime), trace=recorder.games if recorder else 0)
-        first, second = left.contestant, right.contestant
+        first, second = player.contestant, opponent.contestant
         if isinstance(first, PlannerPlayer):
             first = first.against(second, games=games, seed=seed, setting=setting)
         elif isinstance(second, PlannerPlayer):
@@ -240,11 +240,11 @@ class DuelMatches:
         results = play(first, second, games=games, seed=seed, setting=setting, recorder=recorder)
         if count := results.invalid_actions:
             raise EvaluationError(
-                f"{left.name} against {right.name}: {count} actions were not finite; the games are void"
+                f"{player.name} against {opponent.name}: {count} actions were not finite; the games are void"
             )
-        names = {"left": left.name, "right": right.name}
+        names = {"left": player.name, "right": opponent.name}
         films = recorder.recordings(**names, rules=setting.rules, regime=cell.regime) if recorder else []
-        return record_of(left.name, right.name, cell.regime, results, TICKS_PER_SECOND), films
+        return record_of(player.name, opponent.name, cell.regime, results, TICKS_PER_SECOND), films
 
     def stated(self) -> dict[str, Any]:
         """Return the settings; results do not depend on threads."""
@@ -322,25 +322,25 @@ def open_players(
     if player is not None:
         statistics = getattr(options, "vecnormalize", None)
         first = open_player(player, device, old_version=options.any_version, vecnormalize=statistics, **how)
-    others = [open_player(one, device, old_version=True, **how) for one in opponents]
+    rivals = [open_player(name, device, old_version=True, **how) for name in opponents]
     absent: list[str] = []
     if HELD_OUT_SET in options.sets:
-        members = [one for one in others if one.name in HELD_OUT]
-        own, leader = first.name if first else "", first or others[0]
-        left_out = [one.name for one in members if one.name == own or not _fits(one, leader, options)]
-        others = [one for one in others if one.name not in left_out]
-        absent = [name for name in HELD_OUT if name not in {one.name for one in others}]
-    notes = [note for one in (*([first] if first else ()), *others) for note in one.notes]
+        members = [rival for rival in rivals if rival.name in HELD_OUT]
+        player_name, leader = first.name if first else "", first or rivals[0]
+        left_out = [rival.name for rival in members if rival.name == player_name or not _fits(rival, leader, options)]
+        rivals = [rival for rival in rivals if rival.name not in left_out]
+        absent = [name for name in HELD_OUT if name not in {rival.name for rival in rivals}]
+    notes = [note for rival in (*([first] if first else ()), *rivals) for note in rival.notes]
     why = "of the held-out set is left out: the player itself or no policy for these matches"
-    return PairedPlayers(first, others, (*notes, *(f"{name} {why}" for name in absent)))
+    return PairedPlayers(first, rivals, (*notes, *(f"{name} {why}" for name in absent)))
 
 
 def _fits(entrant: Entrant, first: Entrant, options: DuelOptions) -> bool:
     """Return whether a held-out opponent can play the matches of the first player; what has no contract plays all."""
-    own, first_contract = (getattr(one.contestant, "contract", {}) for one in (entrant, first))
+    contract, first_contract = (getattr(member.contestant, "contract", {}) for member in (entrant, first))
     conditions = {"rules": options.rules or first_contract.get("rules", RULES[0])}
     conditions["action_repeat"] = first_contract.get("action_repeat", ACTION_REPEAT)
-    return all(own.get(key, value) == value for key, value in conditions.items())
+    return all(contract.get(key, value) == value for key, value in conditions.items())
 
 
 def frozen(options: DuelOptions, folder: Path, device: str) -> list[Frozen[Entrant]]:
@@ -376,7 +376,7 @@ def conditions(options: DuelOptions, played: DuelMatches) -> PairConditions:
         LENGTH_AND_HP,
         length_and_hp,
         physics=True,
-        more=f"; bots decide {bots}{gravity}",
+        details=f"; bots decide {bots}{gravity}",
     )
 
 

@@ -77,17 +77,17 @@ def build(network: PolicyNetwork, contract: Mapping[str, Any], *, free: bool = F
     batch = "N" if free else 1
     graph = ModelGraph()
     mirror = Mirror(contract["rules"], network.obs_dim) if contract["mirror"] else None
-    shown = _add_mirror(graph, mirror) if mirror else "observation"
+    observation = _add_mirror(graph, mirror) if mirror else "observation"
     inputs, outputs = {"observation": network.obs_dim}, {"action": ACTIONS}
     if isinstance(network, SeatNetwork):  # here all of them are recurrent
         inputs["memory"] = outputs["next_memory"] = network.memory_size // 2
         (trunk,) = network.actor
         assert isinstance(trunk, Trunk)
-        state = graph.cell(trunk.memory, graph.layer(trunk.body, shown), "memory")
+        state = graph.cell(trunk.memory, graph.layer(trunk.body, observation), "memory")
         graph.add("Identity", state, outputs=["next_memory"])
         output = graph.layer(trunk.head, graph.columns(state, 0, network.config.hidden))
     else:
-        output = graph.layer(network.actor, shown)
+        output = graph.layer(network.actor, observation)
     _add_action(graph, output, mirrored=mirror is not None)
     return graph.model(inputs, outputs, contract, batch=batch)
 
@@ -100,16 +100,16 @@ def disagreement(checkpoint: Checkpoint, data: bytes, *, observations: int = 256
     generator = torch.Generator().manual_seed(seed)
     columns = getattr(checkpoint.network, "memory_size", 0)
     memory, largest = torch.zeros(observations, columns), 0.0
-    given = {size: memory[:, : columns // 2].numpy() for size in (1, observations)}
+    states = {size: memory[:, : columns // 2].numpy() for size in (1, observations)}
     for _ in range(DECISIONS if columns else 1):
         obs = torch.randn(observations, checkpoint.network.obs_dim, generator=generator)
         expected, logit, memory = _torch_actions(checkpoint, obs, memory)
-        for size, state in given.items():
-            actual, given[size] = run_recurrent(data, obs.numpy(), state, size=size)
+        for size, state in states.items():
+            actual, states[size] = run_recurrent(data, obs.numpy(), state, size=size)
             fires = (actual[:, STEERING:] != expected[:, STEERING:]) & (np.abs(logit) > TOLERANCE)
             steering = np.abs(actual - expected)[:, :STEERING].max()
-            kept = np.abs(given[size] - memory[:, : columns // 2].numpy()).max(initial=0.0)
-            worst = float(np.max([largest, steering, kept]))  # NaN stays NaN
+            drift = np.abs(states[size] - memory[:, : columns // 2].numpy()).max(initial=0.0)
+            worst = float(np.max([largest, steering, drift]))  # NaN stays NaN
             largest = float("inf") if fires.any() else worst
     return largest
 
@@ -159,9 +159,9 @@ def _torch_actions(checkpoint: Checkpoint, obs: Tensor, memory: Tensor) -> tuple
     actions[:, STEERING:] = (actions[:, STEERING:] > 0.0).float()
     steering.copy_(torch.maximum(torch.minimum(steering, torch.tensor(ACTION_HIGH)), torch.tensor(ACTION_LOW)))
     mirror = Mirror(checkpoint.contract["rules"], network.obs_dim) if checkpoint.contract["mirror"] else None
-    shown = mirror.show(obs)[0] if mirror else obs
+    observed = mirror.show(obs)[0] if mirror else obs
     if isinstance(network, SeatNetwork):
         output = network.actor.heads(after[:, : network.config.hidden], None)
     else:
-        output = network.actor(shown)
+        output = network.actor(observed)
     return actions.numpy(), output[:, STEERING:].numpy(), after

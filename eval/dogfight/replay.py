@@ -92,21 +92,21 @@ def _samples(rows: np.ndarray) -> np.ndarray:
 
     Samples are rows 0, 3, 6, ... and always the last row.
     """
-    kept = rows[_sampled(len(rows))]
+    track = rows[_sampled(len(rows))]
     per_seat = []
     for seat in range(2):
         x, y, cos, sin, speed = (
-            kept[:, _COLUMN[f"{name}_{seat}"]].astype(np.float64) for name in ("x", "y", "cos_yaw", "sin_yaw", "speed")
+            track[:, _COLUMN[f"{name}_{seat}"]].astype(np.float64) for name in ("x", "y", "cos_yaw", "sin_yaw", "speed")
         )
         heading = np.arctan2(sin, cos) * _HEADING_STEPS
         per_seat.append(np.stack([10 * x, 10 * y, heading, 10 * speed], axis=-1))
-    whole = np.rint(np.stack(per_seat, axis=1)).astype(np.int64)
-    return whole.astype("<i2")  # A heading of exactly +pi wraps to -pi.
+    rounded = np.rint(np.stack(per_seat, axis=1)).astype(np.int64)
+    return rounded.astype("<i2")  # A heading of exactly +pi wraps to -pi.
 
 
 def _sampled(length: int) -> np.ndarray:
-    kept = np.arange(0, length, SAMPLE_TICKS)
-    return kept if kept[-1] == length - 1 else np.append(kept, length - 1)
+    indices = np.arange(0, length, SAMPLE_TICKS)
+    return indices if indices[-1] == length - 1 else np.append(indices, length - 1)
 
 
 def _bullets(rows: np.ndarray, *, wraps: bool) -> Iterator[list[float]]:
@@ -123,8 +123,8 @@ def _bullets(rows: np.ndarray, *, wraps: bool) -> Iterator[list[float]]:
         x, y = rows[:, _COLUMN[f"bullet_{slot}_x"]], rows[:, _COLUMN[f"bullet_{slot}_y"]]
         for first, last in zip(np.flatnonzero(starts[:, slot]), np.flatnonzero(ends[:, slot]), strict=True):
             x1 = np.unwrap(x[first : last + 1].astype(float), period=2 * game.HALF_WIDTH)[-1] if wraps else x[last]
-            place = [round(float(value), 1) for value in (x[first], y[first], x1, y[last])]
-            yield [int(first) + 1, int(last) + 1, *place, slot // game.BULLETS_PER_FIGHTER]
+            segment = [round(float(value), 1) for value in (x[first], y[first], x1, y[last])]
+            yield [int(first) + 1, int(last) + 1, *segment, slot // game.BULLETS_PER_FIGHTER]
 
 
 def _events(rows: np.ndarray) -> Iterator[dict[str, Any]]:
@@ -147,8 +147,8 @@ def _losses(rows: np.ndarray, seat: int) -> Iterator[dict[str, Any]]:
     """Yield losses of hp: `hit`, or `death` at 0; `hp` is the remainder."""
     hp = rows[:, _COLUMN[f"hp_{seat}"]]
     for row in np.flatnonzero(np.diff(hp, prepend=hp[0]) < 0):
-        left = int(hp[row])
-        yield {"tick": int(row) + 1, "kind": "hit" if left > 0 else "death", "seat": seat, "hp": left}
+        remaining = int(hp[row])
+        yield {"tick": int(row) + 1, "kind": "hit" if remaining > 0 else "death", "seat": seat, "hp": remaining}
 
 
 def _stalls(rows: np.ndarray, seat: int) -> Iterator[dict[str, Any]]:

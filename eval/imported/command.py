@@ -21,7 +21,7 @@ from sparring.eval.command import GameEvaluation, GamePayoff
 from sparring.eval.options import CONDITIONS, RESULTS, WHO, CommandText, argument, check_number, check_suffix
 from sparring.eval.paired.evaluation import (
     Cell,
-    MoreResults,
+    ExtraResults,
     PairedEvaluationOptions,
     PairedGame,
     PairedOptions,
@@ -150,20 +150,20 @@ def open_players(
     player = load_seat_policy(located, None, device, deterministic=sure) if located else None
     first = player or like or _first_policy(opponents, device)
     _game(options, [first])
-    others: list[SeatPlayer] = []
+    rivals: list[SeatPlayer] = []
     notes = []
     for text in opponents:
         if text != SNAPSHOTS or player is None:
-            others.append(open_seat_player(text, first.contract, device, deterministic=sure))
+            rivals.append(open_seat_player(text, first.contract, device, deterministic=sure))
         elif earlier := _earlier(player, device, deterministic=sure):
-            others += earlier
+            rivals += earlier
         elif len(opponents) == 1:
             raise InputError(
                 f"--opponents {SNAPSHOTS}: the run of {player.name} has saved no earlier policy; name others"
             )
         else:
             notes.append("the run has saved no earlier policy to play against")
-    return PairedPlayers(player, others, tuple(notes))
+    return PairedPlayers(player, rivals, tuple(notes))
 
 
 def _first_policy(opponents: Sequence[str], device: str) -> NetworkSeats:
@@ -202,7 +202,7 @@ def _game(options: SeatOptions, players: Sequence[SeatPlayer]) -> ImportedGame:
     from sparring.eval.imported.policy import check_modules, game_of_policy
 
     policies = [player for player in players if isinstance(player, NetworkSeats)]
-    policy = next((one for one in policies if one.training), policies[0])
+    policy = next((each for each in policies if each.training), policies[0])
     game = game_of_policy(policy)
     check_modules(policy.path or policy.name, game, options.modules)
     return game
@@ -227,11 +227,11 @@ def matches(options: SeatOptions, players: Sequence[SeatPlayer], device: str, th
     return SeatMatches(game, seats, device)
 
 
-def number_of_games(given: int | None, seats: int) -> int:
+def number_of_games(requested: int | None, seats: int) -> int:
     """Return the number of games, by default `GAMES` or a little more. Raises `InputError` unless seats take turns."""
-    up = -(-(given or GAMES) // seats) * seats
-    if given and given != up:
-        raise InputError(f"--games {given}: must be a multiple of {seats}, the seats of a match; give {up}")
+    up = -(-(requested or GAMES) // seats) * seats
+    if requested and requested != up:
+        raise InputError(f"--games {requested}: must be a multiple of {seats}, the seats of a match; give {up}")
     return up
 
 
@@ -253,7 +253,7 @@ def conditions(options: SeatOptions, played: SeatMatches) -> PairConditions:
     )
 
 
-def more(options: ImportedOptions, opened: PairedPlayers, plan: Plan, records: Sequence[SeatRecord]) -> MoreResults:
+def extras(options: ImportedOptions, opened: PairedPlayers, plan: Plan, records: Sequence[SeatRecord]) -> ExtraResults:
     """Return the results by seat, those of whole teams where seats may gain together, and the exploitability."""
     from sparring.agents.opponents.seats import RandomSeats
     from sparring.eval.imported.matches import SeatMatches
@@ -266,14 +266,14 @@ def more(options: ImportedOptions, opened: PairedPlayers, plan: Plan, records: S
     teams = []
     if notes:
         team = replace(plan, matches=replace(played, team=True))
-        cells = [Cell((one, one), "", team) for one in (player, RandomSeats(player.contract))]
+        cells = [Cell((member, member), "", team) for member in (player, RandomSeats(player.contract))]
         teams = [record for record, _ in team.play(cells, discard=False)]
     with said_if_long(TRAVERSING, shown=not options.quiet):
         fields = exact_values(player, played.game)
     fields |= {"in_all_seats": [team.plain() for team in teams]} if teams else {}
     tables = more_tables(played.seats, records, teams)
     tables += [exact_line(fields["exploitability"])] if "exploitability" in fields else []
-    return MoreResults(notes, tables, fields)
+    return ExtraResults(notes, tables, fields)
 
 
 def exact_values(player: NetworkSeats, game: ImportedGame) -> dict[str, Any]:
@@ -323,7 +323,7 @@ IMPORTED = PairedGame(
     games=games_of,
     notes=repeated,
     outputs=replays,
-    more=more,
+    extras=extras,
 )
 EVALUATION = GameEvaluation(
     ImportedOptions,

@@ -115,7 +115,7 @@ def check_interface(game: ImportedGame) -> Iterator[CheckLine]:
 
 def _outside(name: str, test: Callable[[], object]) -> Iterator[CheckLine]:
     """Run a test of PettingZoo, which prints, warns and asserts."""
-    with warnings.catch_warnings(record=True) as told, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+    with warnings.catch_warnings(record=True) as caught, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         warnings.simplefilter("always")
         try:
             test()
@@ -124,20 +124,20 @@ def _outside(name: str, test: Callable[[], object]) -> Iterator[CheckLine]:
             hint = next((f"; {meant}" for part, meant in HINTS.items() if part in what), "")
             yield CheckLine(f"PettingZoo's {name}", FIX, f"{type(error).__name__}: {what[:300]}{hint}")
             return
-    own = [str(one.message) for one in told if issubclass(one.category, UserWarning)]
-    own = [text for text in own if not text.startswith(WITH_MASKS)]
+    texts = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
+    texts = [text for text in texts if not text.startswith(WITH_MASKS)]
     yield CheckLine(f"PettingZoo's {name}", OK, "passed")
-    for text in dict.fromkeys(one_line(text)[:200] for text in own):
+    for text in dict.fromkeys(one_line(text)[:200] for text in texts):
         yield CheckLine(f"PettingZoo's {name}", NOTE, text)
 
 
 def check_seeds(game: ImportedGame, seed: int) -> Iterator[CheckLine]:
     """Play the same matches twice, and others, with the same actions."""
-    first, again, other = (_trace(game, number) for number in (seed, seed, seed + 1))
-    if first == again:
+    first, repeated, other = (_trace(game, number) for number in (seed, seed, seed + 1))
+    if first == repeated:
         yield CheckLine("seeds", OK, "matches of one seed and the same actions are the same, move by move")
     else:
-        move = next(number for number, (a, b) in enumerate(zip(first, again, strict=False)) if a != b)
+        move = next(number for number, (a, b) in enumerate(zip(first, repeated, strict=False)) if a != b)
         yield CheckLine(
             "seeds",
             FIX,
@@ -153,14 +153,14 @@ def _trace(game: ImportedGame, seed: int, moves: int = 60) -> list[bytes]:
     """Return what each of the first moves showed and paid in a few matches."""
     batch = game.batch(3, seed)
     player, memory = RandomSeats(batch.contract), torch.zeros(0, 0)
-    seen = []
+    trace = []
     for _ in range(moves):
         deciding = batch.deciding.clone()
-        shown = batch.obs[deciding].numpy().tobytes()
+        observed = batch.obs[deciding].numpy().tobytes()
         batch.step(_random_actions(batch, player, memory))
-        seen.append(shown + deciding.numpy().tobytes() + batch.reward.numpy().tobytes())
+        trace.append(observed + deciding.numpy().tobytes() + batch.reward.numpy().tobytes())
     batch.close()
-    return seen
+    return trace
 
 
 def _random_actions(batch: MatchBatch, player: RandomSeats, memory: Tensor) -> Tensor:
@@ -264,13 +264,13 @@ def check_seats(play: RandomPlay, roles: Sequence[int], *, alike: bool) -> Itera
     count = len(play.seats)
     leads = np.array([(play.outcome == 1 << seat).mean() for seat in range(count)])
     means = play.totals.mean(0)
-    shown = [
+    entries = [
         f"{name} leads {percent(lead)} %, reward {mean:+.3f}"
         for name, lead, mean in zip(play.seats, leads, means, strict=True)
     ]
-    more = f" ... and {count - 4} more" if count > 4 else ""
+    rest = f" ... and {count - 4} more" if count > 4 else ""
     yield CheckLine(
-        "seats", NOTE, f"{'; '.join(shown[:4])}{more}; without a single leader {percent(1 - leads.sum())} %"
+        "seats", NOTE, f"{'; '.join(entries[:4])}{rest}; without a single leader {percent(1 - leads.sum())} %"
     )
     kinds = sorted({tuple(seat for seat in range(count) if roles[seat] == role) for role in roles})
     for name, decisions in zip(play.seats, play.decided, strict=True):
@@ -318,8 +318,8 @@ def check_spaces_seen(play: RandomPlay, contract: dict[str, Any]) -> Iterator[Ch
     masks = "with masks" if contract["masked"] else "without masks"
     count = contract["obs_dim"] - (sum(sizes) if contract["masked"] else 0) - (len(set(contract["roles"])) > 1)
     picture = contract["picture"]
-    shown = f", with {picture_text(picture, chosen_encoder(BY_SIZE, Picture(*picture)))}" if picture else ""
-    yield CheckLine("spaces", OK, f"sees {count} numbers{shown}; acts by {acts} {masks}")
+    suffix = f", with {picture_text(picture, chosen_encoder(BY_SIZE, Picture(*picture)))}" if picture else ""
+    yield CheckLine("spaces", OK, f"sees {count} numbers{suffix}; acts by {acts} {masks}")
     largest = play.largest[:count]
     if largest.max(initial=0.0) > LARGEST_FEATURE:
         column = int(largest.argmax())
@@ -344,15 +344,15 @@ def check_observations(game: ImportedGame, seed: int) -> Iterator[CheckLine]:
     match, player, memory = batch.match(0), RandomSeats(batch.contract, seed=seed), torch.zeros(0, 0)
     for _ in range(OBSERVED):
         for seat in match.deciding():
-            space, seen = match.observation_spaces[seat], match.observe(seat)
+            space, observed = match.observation_spaces[seat], match.observe(seat)
             if isinstance(space, Dict):  # without the mask beside it
-                seen = {key: seen[key] for key in space.spaces}
+                observed = {key: observed[key] for key in space.spaces}
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                inside = space.contains(seen)
+                inside = space.contains(observed)
             if not inside:
-                dtype = f" of {seen.dtype}" if isinstance(seen, np.ndarray) else ""
-                text = f"{match.seats[seat]} observed {one_line(str(seen))[:100]}{dtype}, which is none of {space}"
+                dtype = f" of {observed.dtype}" if isinstance(observed, np.ndarray) else ""
+                text = f"{match.seats[seat]} observed {one_line(str(observed))[:100]}{dtype}, which is not in {space}"
                 yield CheckLine("spaces", NOTE, f"{text}: give it the space's bounds and type")
                 batch.close()
                 return
@@ -420,7 +420,7 @@ def _random_moves(match: Any, random: np.random.Generator) -> dict[int, Any]:
 
 
 def _forbidden(match: Any, seat: int, random: np.random.Generator) -> Any:
-    """Draw an action that the mask of a single choice forbids; None if there is none."""
+    """Draw an action that the mask of a single choice forbids; or return None."""
     mask, space = match.mask(seat), match.action_spaces[seat]
     if mask is None or not hasattr(space, "n") or not (mask == 0).any():
         return None
@@ -428,7 +428,7 @@ def _forbidden(match: Any, seat: int, random: np.random.Generator) -> Any:
 
 
 def check_game(game: ImportedGame, games: int, seed: int) -> list[CheckLine]:
-    """Run all checks that need no training. Raises `ConfigError` for what is no game."""
+    """Run all checks that need no training. Raises `ConfigError` for what is not a game."""
     batch = game.batch(1, seed)
     contract, match = dict(batch.contract), batch.match(0)
     seats = tuple(match.seats)

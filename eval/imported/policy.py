@@ -54,7 +54,7 @@ class ImportedGame:
         return [module for module in dict.fromkeys(modules) if module]
 
     def batch(self, games: int, seed: int) -> MatchBatch:
-        """Make `games` matches, which begin with `seed`. Raises `ConfigError` for what is no game."""
+        """Make `games` matches, which begin with `seed`. Raises `ConfigError` for what is not a game."""
         return make_batch(
             self.package,
             self.id,
@@ -67,7 +67,7 @@ class ImportedGame:
         )
 
     def match(self, render_mode: str | None = None) -> ImportedMatch:
-        """Make one match that is drawn in `render_mode`. Raises `ConfigError` for what is no game."""
+        """Make one match that is drawn in `render_mode`. Raises `ConfigError` for what is not a game."""
         return make_match(self.package, self.id, self.kwargs, render_mode, observation=self.observation)
 
     def rows(self, match: ImportedMatch) -> SeatRows:
@@ -100,7 +100,7 @@ def game_of_policy(player: NetworkSeats) -> ImportedGame:
         raise InputError(f"{player.path}: is a policy of {player.contract['id']}, but its run was in {trained}")
     options = {key: env[key] for key in ("observation", "outcome") if isinstance(env.get(key), str)}
     roles = env.get("roles") or ()
-    named = tuple(one for one in roles if isinstance(one, str)) if isinstance(roles, list | tuple) else ()
+    named = tuple(role for role in roles if isinstance(role, str)) if isinstance(roles, list | tuple) else ()
     return ImportedGame(package, game_id, player.contract["kwargs"], **options, roles=named)
 
 
@@ -165,9 +165,9 @@ class LoadedSeatPolicy:
             actions, after = self.policy.act(torch.from_numpy(row)[None], memory)
         finally:
             self.policy.deterministic = before
-        given = np.zeros((1, len(self.seats), actions.shape[1]), dtype=np.float32)
-        given[0, number] = actions.numpy()[0]
-        return self._rows.to_actions(given)[number][0], after.numpy()
+        joint = np.zeros((1, len(self.seats), actions.shape[1]), dtype=np.float32)
+        joint[0, number] = actions.numpy()[0]
+        return self._rows.to_actions(joint)[number][0], after.numpy()
 
     def seed(self, seed: int) -> None:
         """Restart the sequence of sampled actions."""
@@ -196,7 +196,7 @@ def write_replay(path: Path, game: ImportedGame, players: list[SeatPlayer], seed
         raise InputError(f"--replay {path}: {game.name} shows positions as text; give a name that ends in .txt")
     match = game.match(mode)
     try:
-        frames = [_shrunk(one) if mode == "rgb_array" else one for one in _frames(match, mode, game, players, seed)]
+        frames = [_shrunk(raw) if mode == "rgb_array" else raw for raw in _frames(match, mode, game, players, seed)]
     except ImportError as error:
         raise InputError(f"--replay {path}: {game.name} cannot be drawn: {error}") from error
     finally:
@@ -220,12 +220,12 @@ def _write_gif(path: Path, frames: list[np.ndarray]) -> None:
     """Write pictures [H, W, 3] with one palette, made from eight of them; the last one is always kept."""
     from PIL import Image
 
-    every = -(-len(frames) * FASTEST_MS // WHOLE_MS)
-    kept = frames[:: -max(1, every)][::-1]
-    sample = np.concatenate(kept[:: -max(1, len(kept) // 8)])
+    stride = -(-len(frames) * FASTEST_MS // WHOLE_MS)
+    sampled = frames[:: -max(1, stride)][::-1]
+    sample = np.concatenate(sampled[:: -max(1, len(sampled) // 8)])
     palette = Image.fromarray(sample).quantize(COLOURS)
-    pictures = [Image.fromarray(one).quantize(palette=palette, dither=Image.Dither.NONE) for one in kept]
-    duration = max(FASTEST_MS, min(FRAME_MS, WHOLE_MS // len(kept)))
+    pictures = [Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in sampled]
+    duration = max(FASTEST_MS, min(FRAME_MS, WHOLE_MS // len(sampled)))
     written = BytesIO()
     pictures[0].save(written, "GIF", save_all=True, append_images=pictures[1:], duration=duration, loop=0)
     write_atomically(path, written.getvalue())
@@ -259,7 +259,7 @@ def _frames(match: ImportedMatch, mode: str, game: ImportedGame, players: list[S
 
 def _drawn(match: ImportedMatch, game: ImportedGame, mode: str) -> Any:
     """Return a picture, or text, as the render mode says."""
-    other = next(suffix for suffix, known in MODES.items() if known != mode)
+    other = next(suffix for suffix, candidate in MODES.items() if candidate != mode)
     fix = f"give a name that ends in {other}, or leave it out"
     try:
         frame = match.render()

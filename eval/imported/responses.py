@@ -65,9 +65,9 @@ def read(responses: ResponseGame, text: str, options: ExploitOptions) -> Target:
 def rounded_steps(kind: type[NamedOpponentsRunConfig], settings: Sequence[str], steps: int) -> NamedOpponentsRunConfig:
     """Return a run of at least `steps` with about `EVALUATIONS` evaluations, the last of them at its end."""
     each = steps_per_update(load_kind(kind, [*settings]))
-    every = max(1, round(steps / each / EVALUATIONS))
-    updates = -(-steps // (each * every)) * every
-    return load_kind(kind, [f"evaluation.every={every}", *settings, f"phases.0.updates={updates}"])
+    interval = max(1, round(steps / each / EVALUATIONS))
+    updates = -(-steps // (each * interval)) * interval
+    return load_kind(kind, [f"evaluation.every={interval}", *settings, f"phases.0.updates={updates}"])
 
 
 def facts(

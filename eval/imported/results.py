@@ -106,8 +106,8 @@ def record_of(player: str, opponent: str, seats: Sequence[str], results: SeatRes
 def pairs_of(results: SeatResults) -> Pairs:
     """Return the number of pairs of consecutive games, from both seats, by the player's points in them."""
     points = results.outcome.reshape(-1, 2).sum(1) + 2
-    none, half, one, more, both = np.bincount(points, minlength=5).tolist()
-    return none, half, one, more, both
+    lost, behind, level, ahead, won = np.bincount(points, minlength=5).tolist()
+    return lost, behind, level, ahead, won
 
 
 def constant_sum(rewards: np.ndarray) -> bool:
@@ -202,8 +202,8 @@ def sum_notes(records: Sequence[SeatRecord]) -> list[str]:
 def _team_row(team: TeamRecord, few: int) -> list[str]:
     least, most = team.reward.interval
     rewards = [f"{reward:+.3f}" for reward in team.reward_by_seat[:few]]
-    shown = [f"{team.reward.value:+.3f}", f"{least:+.3f} to {most:+.3f}", *rewards]
-    return [team.player, str(team.games), *shown, f"{team.length:.1f}"]
+    cells = [f"{team.reward.value:+.3f}", f"{least:+.3f} to {most:+.3f}", *rewards]
+    return [team.player, str(team.games), *cells, f"{team.length:.1f}"]
 
 
 def _seats(record: SeatRecord) -> zip[tuple[tuple[int, int, int], float]]:

@@ -115,20 +115,20 @@ def _lines(log: TrialLog, witness: Witness, seats: int, snapshots: int) -> Itera
             "training", NOTE, f"{share:.0%} of the time is the game's: env.workers=N steps it in N processes"
         )
     yield from _opponents(log, witness, seats)
-    grown = int(max(one.get("league/pool_size", 0.0) for one in log.metrics))
+    grown = int(max(row.get("league/pool_size", 0.0) for row in log.metrics))
     if len(log.metrics) > 1 and min(grown, snapshots) < 2:
         yield CheckLine("pool", FIX, f"it holds {snapshots} snapshots after {len(log.metrics)} updates, and must grow")
     else:
         yield CheckLine("pool", OK, f"it grew to {grown} snapshots, and as many files: {snapshots}")
     if faults := {key: value for key, value in last.items() if key in GUARD and value}:
-        shown = ", ".join(f"{key} {value:g}" for key, value in faults.items())
-        yield CheckLine("training", NOTE, f"the guard stepped in: {shown}; see docs on stability, or scale rewards")
+        text = ", ".join(f"{key} {value:g}" for key, value in faults.items())
+        yield CheckLine("training", NOTE, f"the guard stepped in: {text}; see docs on stability, or scale rewards")
 
 
 def _wins_in_halves(metrics: list[dict[str, float]]) -> str:
     """Return the mean win rates against the witness in both halves of the trial, empty where few updates have one."""
     halves = metrics[: len(metrics) // 2], metrics[len(metrics) // 2 :]
-    rates = [[one[WINS] for one in half if WINS in one] for half in halves]
+    rates = [[row[WINS] for row in half if WINS in row] for half in halves]
     if min(map(len, rates)) < ENOUGH_RATES:
         return ""
     first, second = map(np.mean, rates)
@@ -138,17 +138,17 @@ def _wins_in_halves(metrics: list[dict[str, float]]) -> str:
 def _opponents(log: TrialLog, witness: Witness, seats: int) -> Iterator[CheckLine]:
     """Compare the opponents in the log with those that played."""
     logged = {
-        key.split("/")[1] for one in log.metrics for key in one if key.startswith("rollout/") and key.count("/") == 2
+        key.split("/")[1] for row in log.metrics for key in row if key.startswith("rollout/") and key.count("/") == 2
     }
     played = sum(witness.seats.values())
     if not played or WITNESS not in logged:
         early = len(log.metrics) < ENOUGH
-        more = "give the trial more seconds" if early else "let matches end sooner"
+        hint = "give the trial more seconds" if early else "let matches end sooner"
         yield CheckLine(
             "opponents",
             NOTE if early else FIX,
             f"the opponent {WITNESS} made {played} decisions and the log names {', '.join(sorted(logged)) or 'none'}: "
-            f"no match against it ended in {len(log.metrics)} updates; {more}",
+            f"no match against it ended in {len(log.metrics)} updates; {hint}",
         )
         return
     names = ", ".join(sorted(name for name in logged if name != WITNESS))
@@ -157,8 +157,8 @@ def _opponents(log: TrialLog, witness: Witness, seats: int) -> Iterator[CheckLin
     if min(counts) == 0:
         idle = ", ".join(str(seat) for seat, count in enumerate(counts) if not count)
         early = len(log.metrics) < ENOUGH
-        more = f"in {len(log.metrics)} updates; give the trial more seconds" if early else "does it ever act?"
-        yield CheckLine("seats in training", NOTE if early else FIX, f"opponents never decided in seat {idle}: {more}")
+        hint = f"in {len(log.metrics)} updates; give the trial more seconds" if early else "does it ever act?"
+        yield CheckLine("seats in training", NOTE if early else FIX, f"opponents never decided in seat {idle}: {hint}")
     else:
         yield CheckLine(
             "seats in training", OK, f"opponents decided {' / '.join(f'{n:,}' for n in counts)} times by seat"

@@ -117,7 +117,7 @@ class ModelGraph:
     def cell(self, memory: Memory, x: str, state: str) -> str:
         """Add `Memory.step`: the state after the input `x` and the state before it."""
         h = self.columns(state, 0, memory.hidden)
-        given, recurrent = (
+        driven, recurrent = (
             self.add("Gemm", of, self.constant(weight), self.constant(bias), transB=1)
             for of, weight, bias in ((x, memory.weight_ih, memory.bias_ih), (h, memory.weight_hh, memory.bias_hh))
         )
@@ -125,31 +125,31 @@ class ModelGraph:
             self.columns(gates, part * memory.hidden, (part + 1) * memory.hidden) for part in range(count)
         ]
         if memory.kind == LSTM:
-            i, f, g, o = parts(self.add("Add", given, recurrent), 4)
+            i, f, g, o = parts(self.add("Add", driven, recurrent), 4)
             i, f, o = (self.add("Sigmoid", gate) for gate in (i, f, o))
-            kept = self.add("Mul", f, self.columns(state, memory.hidden, 2 * memory.hidden))
-            c = self.add("Add", kept, self.add("Mul", i, self.add("Tanh", g)))
+            retained = self.add("Mul", f, self.columns(state, memory.hidden, 2 * memory.hidden))
+            c = self.add("Add", retained, self.add("Mul", i, self.add("Tanh", g)))
             return self.add("Concat", self.add("Mul", o, self.add("Tanh", c)), c, axis=1)
-        (r_x, z_x, n_x), (r_h, z_h, n_h) = (parts(gates, 3) for gates in (given, recurrent))
+        (r_x, z_x, n_x), (r_h, z_h, n_h) = (parts(gates, 3) for gates in (driven, recurrent))
         r, z = (self.add("Sigmoid", self.add("Add", *pair)) for pair in ((r_x, r_h), (z_x, z_h)))
         n = self.add("Tanh", self.add("Add", n_x, self.add("Mul", r, n_h)))
         return self.add("Add", n, self.add("Mul", z, self.add("Sub", h, n)))
 
     def columns(self, x: str, start: int, stop: int) -> str:
         """Add the slice of columns from `start` to before `stop`."""
-        return self.add("Slice", x, *(self.constant([one]) for one in (start, stop, 1)))
+        return self.add("Slice", x, *(self.constant([bound]) for bound in (start, stop, 1)))
 
     def model(
         self, inputs: Mapping[str, int], outputs: Mapping[str, int], contract: Mapping[str, Any], *, batch: int | str
     ) -> bytes:
         """Return the serialized, checked model; inputs and outputs are float32 [batch, columns] by name."""
         helper, kind = self.onnx.helper, self.onnx.TensorProto.FLOAT
-        given, returned = (
+        tensors, returned = (
             [helper.make_tensor_value_info(name, kind, [batch, columns]) for name, columns in values.items()]
             for values in (inputs, outputs)
         )
         model = helper.make_model(
-            helper.make_graph(self.nodes, "policy", given, returned, self.weights),
+            helper.make_graph(self.nodes, "policy", tensors, returned, self.weights),
             producer_name="sparring",
             opset_imports=[helper.make_opsetid("", OPSET)],
             ir_version=IR_VERSION,

@@ -57,12 +57,12 @@ def normalizer_of(checkpoint: Checkpoint) -> Normalizer:
 def build_seats(network: PolicyNetwork, checkpoint: Checkpoint, *, free: bool) -> bytes:
     """Return the greedy policy as a serialized, checked ONNX model with its contract as metadata."""
     graph = ModelGraph()
-    seen = _add_normalized(graph, normalizer_of(checkpoint))
+    normalized = _add_normalized(graph, normalizer_of(checkpoint))
     if not isinstance(network, SeatNetwork):
-        _add_greedy(graph, network, graph.layer(network.actor, seen))
+        _add_greedy(graph, network, graph.layer(network.actor, normalized))
         sizes = {"observation": network.obs_dim}, {"action": network.action_size}
         return graph.model(*sizes, checkpoint.contract, batch="N" if free else 1)
-    features = graph.columns(seen, 0, network.features)
+    features = graph.columns(normalized, 0, network.features)
     inputs, outputs = {"observation": network.obs_dim}, {"action": network.action_size}
     if network.memory_size:
         inputs["memory"] = outputs["next_memory"] = network.memory_size // 2
@@ -89,7 +89,7 @@ def seat_disagreement(
     """
     generator = torch.Generator().manual_seed(seed)
     memory, half = torch.zeros(lanes, network.memory_size), network.memory_size // 2
-    given, largest = memory[:, :half].numpy(), 0.0
+    state, largest = memory[:, :half].numpy(), 0.0
     for _ in range(DECISIONS if network.memory_size else 1):
         rows = random_rows(network, lanes, generator)
         if normalizer is not None and normalizer.enabled:
@@ -97,7 +97,7 @@ def seat_disagreement(
                 torch.from_numpy(values) for values in (4.0 * np.sqrt(normalizer.variance), normalizer.mean)
             )
             rows = (rows.double() * spread + mean).float()
-        actions, given = run_recurrent(data, rows.numpy(), given)
+        actions, state = run_recurrent(data, rows.numpy(), state)
         obs = rows if normalizer is None else torch.from_numpy(normalizer.apply(rows.double().numpy())).float()
         if isinstance(network, SeatNetwork):
             decision = Sequences(obs.unsqueeze(0), memory, torch.zeros(1, lanes, dtype=torch.bool), torch.arange(lanes))
@@ -107,7 +107,7 @@ def seat_disagreement(
             likelihood, _ = network.evaluate(obs, torch.from_numpy(actions))
             expected, best = network.act(obs, deterministic=True)
         means = np.abs(actions - expected.numpy())[:, : network.continuous]
-        parts = (means, np.abs(given - memory[:, :half].numpy()), (best - likelihood).abs().numpy())
+        parts = (means, np.abs(state - memory[:, :half].numpy()), (best - likelihood).abs().numpy())
         largest = float(np.max([largest, *(part.max(initial=0.0) for part in parts)]))  # NaN stays NaN
     return largest
 
@@ -148,8 +148,8 @@ def _by_role(graph: ModelGraph, network: SeatNetwork, add: Callable[[Trunk], str
     if len(outputs) > 1:
         role = graph.columns("observation", network.obs_dim - 1, network.obs_dim)
     for number, output in enumerate(outputs[1:], start=1):
-        own = graph.add("Equal", role, graph.constant([float(number)]))
-        chosen = graph.add("Where", own, output, chosen)
+        is_role = graph.add("Equal", role, graph.constant([float(number)]))
+        chosen = graph.add("Where", is_role, output, chosen)
     return chosen
 
 
@@ -176,19 +176,19 @@ def _add_greedy(graph: ModelGraph, network: PolicyNetwork, output: str) -> None:
     """Add the greedy, legal actions of the actor's outputs."""
     number, columns = graph.onnx.TensorProto.FLOAT, []
     masked = isinstance(network, SeatNetwork) and network.masked
-    own = network.continuous + network.binary
+    offset = network.continuous + network.binary
     if network.continuous:
         columns.append(graph.columns(output, 0, network.continuous))
     if network.binary:
-        logits = graph.columns(output, network.continuous, own)
+        logits = graph.columns(output, network.continuous, offset)
         columns.append(graph.add("Cast", graph.add("Greater", logits, graph.constant([0.0])), to=number))
-    mask = (network.features if isinstance(network, SeatNetwork) else 0) - own
+    mask = (network.features if isinstance(network, SeatNetwork) else 0) - offset
     for count in network.categorical:
-        logits = graph.columns(output, own, own + count)
+        logits = graph.columns(output, offset, offset + count)
         if masked:
-            legal = graph.columns("observation", mask + own, mask + own + count)
+            legal = graph.columns("observation", mask + offset, mask + offset + count)
             illegal = graph.add("Less", legal, graph.constant([0.5]))
             logits = graph.add("Where", illegal, graph.constant([-math.inf]), logits)
         columns.append(graph.add("Cast", graph.add("ArgMax", logits, axis=1, keepdims=1), to=number))
-        own += count
+        offset += count
     graph.add("Concat", *columns, outputs=["action"], axis=1)

@@ -71,7 +71,7 @@ class Plan:
     regimes: Sequence[str] = ("",)
     executor: Executor = HERE
     """Who plays the cells."""
-    kept: Path | None = None
+    cells_file: Path | None = None
     """File of the cells played so far, for a command that is killed and given again."""
     quiet: bool = True
     """Without a progress bar on stderr."""
@@ -84,7 +84,7 @@ class Plan:
             self.executor,
             sizes=[cell.plan.games for cell in cells],
             kept=self.store(),
-            keys=["" if cell.filmed or not self.kept else cell.key for cell in cells],
+            keys=["" if cell.filmed or not self.cells_file else cell.key for cell in cells],
             discard=discard,
             label=str,
             unit="game",
@@ -93,9 +93,9 @@ class Plan:
 
     def store(self) -> KeptResults[Any] | None:
         """Return the results in the file of kept cells, None without one."""
-        if self.kept is None:
+        if self.cells_file is None:
             return None
-        return KeptResults(self.kept, GenericAlias(tuple, (self.matches.record, list[Any])))
+        return KeptResults(self.cells_file, GenericAlias(tuple, (self.matches.record, list[Any])))
 
 
 @dataclass(frozen=True)
@@ -158,16 +158,16 @@ def sequential(pair: Pair, plan: Plan, hypotheses: Hypotheses, max_games: int) -
     """Play batches of `plan.games` new games until the test is decided or `max_games` are played; count the games."""
     pairs, counts = np.zeros(len(SCORES), dtype=np.int64), np.zeros(3, dtype=np.int64)
     low, high = hypotheses.bounds
-    kept = plan.store()
-    stored = kept.read() if kept else {}
+    store = plan.store()
+    stored = store.read() if store else {}
     with tqdm(total=max_games, unit=" games", bar_format=OPEN_END, disable=plan.quiet) as bar:
         for batch in range(max(max_games // plan.games, 1)):
             cell = Cell(pair, plan.regimes[0], replace(plan, seed=(plan.seed + batch) % 2**31))
-            key = cell.key if kept else ""
+            key = cell.key if store else ""
             if key not in stored:
                 stored[key] = play_cell(cell, tqdm(disable=True))
-                if kept and key:
-                    kept.add(key, stored[key])
+                if store and key:
+                    store.add(key, stored[key])
             record = (stored[key] if key else stored.pop(key))[0]
             pairs += np.array(record.pairs)
             counts += np.array(record.counts)
@@ -178,8 +178,8 @@ def sequential(pair: Pair, plan: Plan, hypotheses: Hypotheses, max_games: int) -
             bar.update(plan.games)
             if verdict.accepted:
                 break
-    if kept:
-        kept.discard()
+    if store:
+        store.discard()
     wins, draws, losses = counts.tolist()
     return verdict, GameCounts((wins, draws, losses))
 
@@ -293,7 +293,7 @@ class PairedPlayers:
 
 
 @dataclass(frozen=True)
-class MoreResults:
+class ExtraResults:
     """What a game adds to the report of an evaluation."""
 
     notes: Sequence[str] = ()
@@ -310,7 +310,7 @@ def no_outputs(
     return {}
 
 
-def given_games(options: PairedOptions, matches: Matches) -> int:
+def requested_games(options: PairedOptions, matches: Matches) -> int:
     """Return the number of games that is given."""
     return options.games
 
@@ -320,9 +320,9 @@ def no_notes(records: Sequence[Any]) -> list[str]:
     return []
 
 
-def no_more(options: Any, players: PairedPlayers, plan: Plan, records: Sequence[Any]) -> MoreResults:
+def no_extras(options: Any, players: PairedPlayers, plan: Plan, records: Sequence[Any]) -> ExtraResults:
     """Add nothing."""
-    return MoreResults()
+    return ExtraResults()
 
 
 @dataclass(frozen=True)
@@ -343,12 +343,12 @@ class PairedGame:
     """`(options, matches)`: the same in words and as data."""
     anchors: Sequence[str]
     """Usual anchors of ratings; the first that plays is fixed at 0."""
-    games: Callable[[Any, Any], int] = given_games
+    games: Callable[[Any, Any], int] = requested_games
     """`(options, matches)`: the number of games of a pair."""
     notes: Callable[[Sequence[Any]], Sequence[str]] = no_notes
     """Notes on records, such as games that repeat."""
     outputs: Callable[..., Mapping[Path, Callable[[Path], None]]] = no_outputs
-    more: Callable[..., MoreResults] = no_more
+    extras: Callable[..., ExtraResults] = no_extras
 
 
 def evaluate(game: PairedGame, options: PairedEvaluationOptions) -> Evaluation:
@@ -358,13 +358,13 @@ def evaluate(game: PairedGame, options: PairedEvaluationOptions) -> Evaluation:
     everybody = [*opponents, *([] if player is None else [player])]
     if game.game:
         check_game(game.game, *everybody)
-        check_players(game, options, [display_name(one) for one in (everybody if options.ladder else opponents)])
+        check_players(game, options, [display_name(entry) for entry in (everybody if options.ladder else opponents)])
     make_folders([options.out], files=[getattr(options, name) for name in options.OUTPUTS])
     device, threads = use_machine(options.device, options.runner.task_threads, quiet=options.quiet)
     players = game.open(options, player, opponents, device)
     if game.game is None:
         check_players(
-            game, options, [one.name for one in (_everybody(players) if options.ladder else players.opponents)]
+            game, options, [entry.name for entry in (_everybody(players) if options.ladder else players.opponents)]
         )
     matches = game.matches(options, _everybody(players, first=not options.ladder), device, threads)
     plan = make_plan(game, options, matches)
@@ -374,10 +374,10 @@ def evaluate(game: PairedGame, options: PairedEvaluationOptions) -> Evaluation:
     return play(game, options, players, plan)
 
 
-def make_plan(game: PairedGame, options: PairedOptions, matches: Matches, kept: Path | None = None) -> Plan:
+def make_plan(game: PairedGame, options: PairedOptions, matches: Matches, cells_file: Path | None = None) -> Plan:
     """Return the plan of the games, whose records are kept in a file."""
     number = game.games(options, matches)
-    return Plan(matches, number, options.seed, options.regimes, options.runner, kept, options.quiet)
+    return Plan(matches, number, options.seed, options.regimes, options.runner, cells_file, options.quiet)
 
 
 def check_players(game: PairedGame, options: PairedEvaluationOptions, names: Sequence[str]) -> None:
@@ -402,43 +402,43 @@ def run_evaluation(
 ) -> Evaluation:
     """Evaluate the player; a failure for each requirement that is not met."""
     player = players.player
-    place = _place(options, player, "eval")
-    plan = replace(plan, kept=kept_cells(place))
+    stem = _place(options, player, "eval")
+    plan = replace(plan, cells_file=kept_cells(stem))
     records, films = meet(player, players.opponents, plan, filmed=options.filmed)
-    more = game.more(options, players, plan, records)
-    if kept := plan.store():
-        kept.discard()
+    extras = game.extras(options, players, plan, records)
+    if store := plan.store():
+        store.discard()
     report = replace(
-        make_report(game, options, plan, records, (*players.notes, *game.notes(records), *more.notes)),
+        make_report(game, options, plan, records, (*players.notes, *game.notes(records), *extras.notes)),
         player=player.name,
         checkpoint=display_path(player.path) if player.path else None,
         run=player.training.get("run"),
         training=player.training,
-        tables=more.tables,
-        more=more.fields,
+        tables=extras.tables,
+        entries=extras.fields,
     )
     outputs = game.outputs(options, players, plan, records, films)
-    return Evaluation(markdown(report), to_json(report), place, outputs, options.failures(records), quiet=options.quiet)
+    return Evaluation(markdown(report), to_json(report), stem, outputs, options.failures(records), quiet=options.quiet)
 
 
 def run_ladder(game: PairedGame, options: PairedEvaluationOptions, players: PairedPlayers, plan: Plan) -> Evaluation:
     """Play a round robin, and rate the players."""
-    everybody, place = _everybody(players), _place(options, None, "ladder")
-    records = round_robin(everybody, replace(plan, kept=kept_cells(place)))
+    everybody, stem = _everybody(players), _place(options, None, "ladder")
+    records = round_robin(everybody, replace(plan, cells_file=kept_cells(stem)))
     sides = [side for record in records for side in (record, *record.other_side())]
     anchor = anchor_of(game, options, [player.name for player in everybody])
     report = make_report(game, options, plan, sides, (*players.notes, *game.notes(records)), anchor)
-    return Evaluation(ladder_markdown(report), to_json(report), place, quiet=options.quiet)
+    return Evaluation(ladder_markdown(report), to_json(report), stem, quiet=options.quiet)
 
 
 def run_sprt(game: PairedGame, options: PairedEvaluationOptions, players: PairedPlayers, plan: Plan) -> Evaluation:
     """Test sequentially whether the player is stronger; a failure unless H1 is accepted."""
     assert options.hypotheses is not None
-    player, (opponent, *more) = players.player, players.opponents
-    if more:
-        raise InputError(f"--sprt tests one thing: give --opponents one name, not {len(more) + 1}")
-    place = _place(options, player, "sprt")
-    pair, plan = (player, opponent), replace(plan, kept=kept_cells(place))
+    player, (opponent, *rest) = players.player, players.opponents
+    if rest:
+        raise InputError(f"--sprt tests one thing: give --opponents one name, not {len(rest) + 1}")
+    stem = _place(options, player, "sprt")
+    pair, plan = (player, opponent), replace(plan, cells_file=kept_cells(stem))
     verdict, games = sequential(pair, plan, options.hypotheses, options.max_games)
     text = sprt_markdown(player.name, opponent.name, verdict, games, options.hypotheses, players.notes)
     names = {"player": player.name, "opponent": opponent.name, "command": options.command}
@@ -447,7 +447,7 @@ def run_sprt(game: PairedGame, options: PairedEvaluationOptions, players: Paired
     figures = games.figures() | {"score_interval": score_interval(verdict.pairs)}
     data = json.dumps(fields | asdict(options.hypotheses) | asdict(verdict) | figures, indent=1) + "\n"
     failures = () if verdict.accepted == "H1" else (text.splitlines()[0].removeprefix("# "),)
-    return Evaluation(text, data, place, failures=failures, quiet=options.quiet)
+    return Evaluation(text, data, stem, failures=failures, quiet=options.quiet)
 
 
 def make_report(

@@ -62,10 +62,10 @@ def kendall_tau(values: Sequence[float] | np.ndarray) -> float:
     while width < length:
         halves = np.sort(ranks.reshape(-1, 2, width), axis=2)
         block = np.arange(len(halves))[:, None]
-        left, right = ((halves[:, side] + block * (n + 1)).ravel() for side in (0, 1))
+        lefts, rights = ((halves[:, side] + block * (n + 1)).ravel() for side in (0, 1))
         before = np.repeat(block.ravel() * width, width)
-        rising += int((np.searchsorted(left, right, "left") - before).sum())
-        falling += int((before + width - np.searchsorted(left, right, "right")).sum())
+        rising += int((np.searchsorted(lefts, rights, "left") - before).sum())
+        falling += int((before + width - np.searchsorted(lefts, rights, "right")).sum())
         width *= 2
     pairs = n * (n - 1) // 2
     if not rising + falling:
@@ -84,12 +84,12 @@ def interquartile_mean(scores: np.ndarray) -> float:
     return float(_pooled_iqm(scores.ravel()))
 
 
-def improvement(ours: np.ndarray, theirs: np.ndarray, seed: int, resamples: int) -> Estimate:
-    """Return the probability that a run of `ours` [T, R] beats one of `theirs` [T, S], ties half, mean over tasks.
+def improvement(ours: np.ndarray, baseline: np.ndarray, seed: int, resamples: int) -> Estimate:
+    """Return the probability that a run of `ours` [T, R] beats one of `baseline` [T, S], ties half, mean over tasks.
 
     This is the Mann-Whitney statistic divided by R S.
     """
-    samples = [*ours, *theirs]
+    samples = [*ours, *baseline]
     value = float(_probability(*samples))
     return Estimate(value, _interval(_probability, samples, seed, resamples))
 

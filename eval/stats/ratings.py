@@ -75,15 +75,15 @@ class Anchor:
         try:
             elo = float(number)
         except ValueError as error:
-            raise InputError(f"--anchor {text}: {number!r} is no number; write {name}=0") from error
+            raise InputError(f"--anchor {text}: {number!r} is not a number; write {name}=0") from error
         if not -10_000.0 <= elo <= 10_000.0:
             raise InputError(f"--anchor {text}: must be in [-10000, 10000]; write {name}=0")
         return cls(name, elo)
 
     @classmethod
-    def among(cls, players: Sequence[str], usual: Sequence[str]) -> Anchor:
-        """Return the default anchor at 0 Elo: the first of `usual` that plays, or the first player."""
-        return cls(next((name for name in usual if name in players), players[0]))
+    def among(cls, players: Sequence[str], preferred: Sequence[str]) -> Anchor:
+        """Return the default anchor at 0 Elo: the first of `preferred` that plays, or the first player."""
+        return cls(next((name for name in preferred if name in players), players[0]))
 
     def check(self, players: Sequence[str]) -> Anchor:
         """Return the anchor if it is one of `players`. Raises `UnknownNameError` with their names if not."""
@@ -132,7 +132,7 @@ def rate(records: Iterable[PairedResult], anchor: Anchor) -> list[Rating]:
 def fit(points: np.ndarray, fixed: int) -> np.ndarray:
     """Return maximum-likelihood ratings [K] in natural units for `points` [K, K], row from column; 0 at `fixed`.
 
-    Raises `RatingError` if there is no finite maximum.
+    Raises `RatingError` without a finite maximum.
     """
     if not _linked(points).all():
         raise RatingError("the ratings have no finite maximum: one player won or lost everything; play more games")
@@ -237,6 +237,6 @@ def _check_connected(players: Sequence[str], points: np.ndarray) -> None:
     """Raise `RatingError` with the names of the groups that never met."""
     groups = _reached(points + points.T).argmax(axis=1).tolist()  # each is named by its first player
     if len(set(groups)) > 1:
-        members = ([name for name, own in zip(players, groups, strict=True) if own == g] for g in dict.fromkeys(groups))
-        named = "; ".join(map(", ".join, members))
+        parts = ([name for name, root in zip(players, groups, strict=True) if root == g] for g in dict.fromkeys(groups))
+        named = "; ".join(map(", ".join, parts))
         raise RatingError(f"no ratings: these groups never met: {named}; play games between them")

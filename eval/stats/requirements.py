@@ -68,8 +68,8 @@ class Requirement:
 
     def check_names(self, opponents: Sequence[str], regimes: Sequence[str] = ()) -> None:
         """Raise `UnknownNameError` unless the opponent and the regime, in a game that has some, will be played."""
-        known = [*SUMMARIES, *(HELD_OUT_SUMMARIES if held_out_names() & {*opponents} else ())]
-        choose(f"opponent in --require {self.text!r}:", self.opponent, [*opponents, *known])
+        names = [*SUMMARIES, *(HELD_OUT_SUMMARIES if held_out_names() & {*opponents} else ())]
+        choose(f"opponent in --require {self.text!r}:", self.opponent, [*opponents, *names])
         if self.regime is not None and not regimes:
             raise InputError(f"--require {self.text!r}: only the dogfight has regimes; leave out @{self.regime}")
         if self.regime is not None:
@@ -84,7 +84,7 @@ class Requirement:
         lines = [] if played else [f"--require {self.text!r} failed: no game was played"]
         for regime, rows in played.items():
             measured = self._measured(rows)
-            if measured is None or not measured[0] >= self.minimum - _SLACK:  # NaN is no pass
+            if measured is None or not measured[0] >= self.minimum - _SLACK:  # NaN does not pass
                 result = f"{measured[0]:.4f} {measured[1]}" if measured else f"{self.opponent} was left out"
                 physics = f", physics {regime}" if regime else ""
                 lines.append(f"--require {self.text!r} failed: {result}{physics}")
@@ -95,8 +95,8 @@ class Requirement:
         figure = FIGURES[self.figure]
         name = "" if self.figure == "win" else f"{self.figure} "
         if self.opponent in (*SUMMARIES, *HELD_OUT_SUMMARIES):
-            others, held_out = groups(records)
-            summary = summarize(held_out or others if self.opponent in HELD_OUT_SUMMARIES else others, figure)
+            regular, held_out = groups(records)
+            summary = summarize(held_out or regular if self.opponent in HELD_OUT_SUMMARIES else regular, figure)
             if self.opponent.endswith("mean"):
                 return summary.mean, f"{name}on average"
             return summary.worst, f"{name}against {summary.worst_opponent}"
@@ -130,15 +130,15 @@ def parse_hypotheses(pairs: Iterable[tuple[str, str]]) -> Hypotheses:
         try:
             values[name] = float(text)
         except ValueError as error:
-            raise InputError(f"--sprt {name}={text}: {text!r} is no number; write {name}=20") from error
+            raise InputError(f"--sprt {name}={text}: {text!r} is not a number; write {name}=20") from error
     hypotheses = Hypotheses(**values)
     hypotheses.check()
     return hypotheses
 
 
 def sprt_markdown(
-    left: str,
-    right: str,
+    player: str,
+    opponent: str,
     verdict: SPRTVerdict,
     games: GameCounts,
     hypotheses: Hypotheses,
@@ -147,14 +147,14 @@ def sprt_markdown(
     """Return the report of a finished test and its games; `notes` are on single players."""
     low, high = hypotheses.bounds
     answer = {
-        "H1": f"{left} is stronger (H1 accepted)",
-        "H0": f"{left} is not shown to be stronger (H0 accepted)",
+        "H1": f"{player} is stronger (H1 accepted)",
+        "H0": f"{player} is not shown to be stronger (H0 accepted)",
         None: "undecided: the games ran out",
     }[verdict.accepted]
     counts = ", ".join(f"{score:g}: {count}" for score, count in zip(SCORES, verdict.pairs, strict=True))
     score = share_text(games.score, score_interval(verdict.pairs))
     return (
-        f"# {left} against {right}: {answer}\n\n"
+        f"# {player} against {opponent}: {answer}\n\n"
         f"H0: {hypotheses.elo0:g} Elo, H1: {hypotheses.elo1:g} Elo, alpha {hypotheses.alpha:g}, "
         f"beta {hypotheses.beta:g}\n\n"
         f"LLR {verdict.llr:.2f}, bounds {low:.2f} and {high:.2f}; {sum(verdict.pairs)} pairs of games, "

@@ -77,8 +77,8 @@ class MatchRecord(Scored):
         (wins_0, draws_0, losses_0), (wins_1, draws_1, losses_1) = self.by_seat
         by_seat = ((losses_1, draws_1, wins_1), (losses_0, draws_0, wins_0))
         names = (self.opponent, self.player, self.regime)
-        none, half, one, more, both = self.pairs
-        pairs = (both, more, one, half, none)
+        lost, behind, level, ahead, won = self.pairs
+        pairs = (won, ahead, level, behind, lost)
         return MatchRecord(*names, by_seat, self.length, own_hp=self.their_hp, their_hp=self.own_hp, pairs=pairs)
 
     def other_side(self) -> tuple[MatchRecord, ...]:
@@ -121,7 +121,7 @@ def record_of(player: str, opponent: str, regime: str, results: PairResults, tic
         outcome = results.outcome[results.left_seat == seat]
         return int((outcome > 0).sum()), int((outcome == 0).sum()), int((outcome < 0).sum())
 
-    none, half, one, more, both = count_pairs(results.outcome).tolist()
+    lost, behind, level, ahead, won = count_pairs(results.outcome).tolist()
     return MatchRecord(
         player,
         opponent,
@@ -130,7 +130,7 @@ def record_of(player: str, opponent: str, regime: str, results: PairResults, tic
         length=float(results.length.mean()) / ticks_per_second,
         own_hp=float(results.left_hp.mean()),
         their_hp=float(results.right_hp.mean()),
-        pairs=(none, half, one, more, both),
+        pairs=(lost, behind, level, ahead, won),
     )
 
 
@@ -163,7 +163,7 @@ class PairConditions:
     """Whether tables are of one regime of physics each."""
     counted: str = PAIRED
     """What the number of games is of."""
-    more: str = ""
+    details: str = ""
     """More about the matches, behind the seed."""
 
 
@@ -189,7 +189,7 @@ class Report:
     """Notes on single players."""
     tables: Sequence[str] = ()
     """More tables and lines of the game, below the others."""
-    more: Mapping[str, Any] = field(default_factory=dict)
+    entries: Mapping[str, Any] = field(default_factory=dict)
     """More entries of the game's JSON file."""
 
     @property
@@ -233,8 +233,8 @@ def summary_markdown(records: Sequence[OpponentRecord]) -> str:
     """Return mean and worst of score and win rate, and the mean decided share, as a line below a table."""
     parts = []
     for name, figure in (("score", "score"), ("wins", "win_rate")):
-        one = summarize(records, figure)
-        parts.append(f"{name}: mean {percent(one.mean)} %, worst {percent(one.worst)} % ({one.worst_opponent})")
+        stats = summarize(records, figure)
+        parts.append(f"{name}: mean {percent(stats.mean)} %, worst {percent(stats.worst)} % ({stats.worst_opponent})")
     return "; ".join([*parts, f"decided: mean {percent(summarize(records, 'decided').mean)} %"])
 
 
@@ -250,10 +250,10 @@ def markdown(report: Report) -> str:
     headings = ("opponent", *COUNTED, *report.conditions.columns)
     for regime in report.regimes:
         records = report.under(regime)
-        others, held_out = groups(records)
-        last = summary_markdown(others)
+        regular, held_out = groups(records)
+        last = summary_markdown(regular)
         if held_out:
-            last = f"held out: {last}" if held_out == others else f"{last}  \nheld out: {summary_markdown(held_out)}"
+            last = f"held out: {last}" if held_out == regular else f"{last}  \nheld out: {summary_markdown(held_out)}"
         rows = [[record.opponent, *counted(record), *report.conditions.cells(record)] for record in records]
         parts += [*heading(report, regime), table(headings, rows), last]
     if len(report.regimes) > 1:
@@ -294,12 +294,12 @@ def to_json(report: Report) -> str:
     content["records"] = [record.plain() for record in report.records]
     if report.player:
         by_regime = {regime: groups(report.under(regime)) for regime in report.regimes}
-        content["summary"] = {regime: summary_figures(others) for regime, (others, _) in by_regime.items()}
-        content["held_out"] = {regime: summary_figures(held) for regime, (_, held) in by_regime.items() if held}
+        content["summary"] = {regime: summary_figures(regular) for regime, (regular, _) in by_regime.items()}
+        content["held_out"] = {regime: summary_figures(last) for regime, (_, last) in by_regime.items() if last}
     if report.anchor:
         content["anchor"] = asdict(report.anchor)
         content["ratings"] = {regime: [asdict(r) for r in report.ratings(regime)] for regime in report.regimes}
-    content |= {**report.more, "notes": list(report.notes), "training": dict(report.training)}
+    content |= {**report.entries, "notes": list(report.notes), "training": dict(report.training)}
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
@@ -321,7 +321,7 @@ def decisions(*, deterministic: bool) -> str:
 def conditions(report: Report) -> str:
     """Return the number of games, the seed and more about the matches, then a line per note."""
     about = report.conditions
-    return f"{report.games} {about.counted}, seed {report.seed}{about.more}{notes_markdown(report.notes)}"
+    return f"{report.games} {about.counted}, seed {report.seed}{about.details}{notes_markdown(report.notes)}"
 
 
 def notes_markdown(notes: Sequence[str]) -> str:

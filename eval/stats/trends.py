@@ -36,11 +36,11 @@ def trend(x: np.ndarray, y: np.ndarray) -> Trend:
     """Return the trend of `y` [N] over `x` [N]."""
     if len(y) < 4 or not np.ptp(x):
         return Trend(0.0, math.inf)
-    found, window = _line(x, y), 2
+    fitted, window = _line(x, y), 2
     while len(x) // window >= LEAST_POINTS:
-        found = replace(found, half=max(found.half, _line(_averages(x, window), _averages(y, window)).half))
+        fitted = replace(fitted, half=max(fitted.half, _line(_averages(x, window), _averages(y, window)).half))
         window *= 2
-    return found
+    return fitted
 
 
 def _averages(values: np.ndarray, window: int) -> np.ndarray:

@@ -118,7 +118,7 @@ def test_records_with_and_without_a_regime_are_refused(make_results, tmp_path, c
     path = tmp_path / "b" / "eval.json"
     path.write_text(path.read_text().replace('"regime": "none", ', "", 1))
     assert main(["a", "b"]) == 2
-    assert "b/eval.json: records: some have a regime and others have none" in capsys.readouterr().err
+    assert "b/eval.json: records: some have a regime and others do not" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

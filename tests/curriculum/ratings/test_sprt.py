@@ -71,7 +71,7 @@ def test_a_bot_is_told_from_a_weaker_one():
     ("words", "complaint"),
     [
         (["elo2=3"], r"unknown --sprt option 'elo2': choose from elo0, elo1, alpha, beta"),
-        (["elo1=x"], r"--sprt elo1=x: 'x' is no number; write elo1=20"),
+        (["elo1=x"], r"--sprt elo1=x: 'x' is not a number; write elo1=20"),
         (["elo0=30"], r"elo0=30 elo1=20: elo0 must be below elo1"),
         (["alpha=0.7"], r"sprt alpha=0\.7: must be in \(0, 0\.5\)"),
     ],

@@ -90,7 +90,7 @@ def test_missiles_and_flares_are_events():
     assert (first["kind"], first["seat"], first["hit"], len(first["ticks"])) == ("missile", 1, -1, 15)
     places = decoded(first["places"], "<f4").reshape(-1, 3)
     np.testing.assert_allclose(places[3], [500.0, 3000.0, -52 / 60 * 300], rtol=1e-6)
-    assert len(encode(armed(), every=4)["releases"][0]["ticks"]) == 5
+    assert len(encode(armed(), step=4)["releases"][0]["ticks"]) == 5
 
 
 def test_the_ground_is_a_cause_of_its_own_and_no_hit():

@@ -156,7 +156,7 @@ def test_a_game_is_resumed_from_its_side(tmp_path):
             resume_game(path, "")
         assert str(error.value).startswith(f"--resume {path}: ")
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(InputError, match="is no move in SAN"):
+    with pytest.raises(InputError, match="is not a move in SAN"):
         resume_game(path, "")
     with pytest.raises(InputError, match="No such file"):
         resume_game(tmp_path / "none.pgn", "")
@@ -167,7 +167,7 @@ def test_refused_games_of_a_file_are_counted(tmp_path, capsys):
     path = tmp_path / "game.pgn"
     path.write_bytes('[White "Jürgen"]\n\n1. Sf3 *\n\n[White "Jürgen"]\n[Black "You"]\n\n1. Nf3 *'.encode("latin-1"))
     assert resume_game(path, "").white == "Jürgen"
-    assert f"--resume {path}: 1 of 2 games refused; game 1, ply 1: 'Sf3' is no move" in capsys.readouterr().err
+    assert f"--resume {path}: 1 of 2 games refused; game 1, ply 1: 'Sf3' is not a move" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

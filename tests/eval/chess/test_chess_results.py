@@ -43,18 +43,18 @@ CHESS_960 = "bqnrnkrb/pppppppp/8/8/8/8/PPPPPPPP/BQNRNKRB w KQkq - 0 1"
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("hello, world", "ply 1: 'hello,' is no move"),
+        ("hello, world", "ply 1: 'hello,' is not a move"),
         ('[Result "*"]\n\n*', "has no moves"),
         ("1. e4 e4", "ply 2: 'e4' is an illegal move"),
         ("1. e4 --", "ply 2: '--' is a null move"),
-        ("1. e4 e5 2. Sf3 Sc6 *", "ply 3: 'Sf3' is no move in SAN"),  # German; python-chess reads the pawn move f3
-        ("1. e4 e5 2. Cf3 Cc6 *", "ply 3: 'Cf3' is no move in SAN"),  # French
+        ("1. e4 e5 2. Sf3 Sc6 *", "ply 3: 'Sf3' is not a move in SAN"),  # German; python-chess reads the pawn move f3
+        ("1. e4 e5 2. Cf3 Cc6 *", "ply 3: 'Cf3' is not a move in SAN"),  # French
         ("1. e4 e5 2. Nc3 Nf6 3. Ne2 *", "ply 5: 'Ne2' is ambiguous"),
         ("1. e4 (1. d4 d5 *", "is a variation without an end"),
         ("1. e4) e5 *", "ply 2: ')' ends no variation"),
         ("1. e4 {why", "ply 2: '{why' is a comment without an end"),
         ("1. f3 e5 2. g4 Qh4# 1-0", "'1-0' is not the result of checkmate, 0-1"),
-        ('[White "You]\n\n1. e4 *', "'[White \"You]' is no tag"),
+        ('[White "You]\n\n1. e4 *', "'[White \"You]' is not a tag"),
         ('[Variant "Atomic"]\n\n1. e4', "a variant"),
         ('[Variant "Foo"]\n\n1. e4', "unsupported variant: Foo"),
         (f'[Variant "Chess960"]\n[FEN "{CHESS_960}"]\n\n1. b3 *', "is of Chess960"),

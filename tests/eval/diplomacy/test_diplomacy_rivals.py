@@ -70,7 +70,7 @@ def test_who_cannot_meet_is_told_why(runs, capsys):
     assert "is --ckpt itself" in refused(capsys, "--ckpt", "other", "--opponents", "other")
     assert "is a model, and one evaluation" in refused(capsys, "--ckpt", "other", "--opponents", "tiny")
     assert "policy.pt is not an adapter of a run" in refused(capsys, "--ckpt", "other", "--opponents", "policy.pt")
-    assert "model is no adapter" in refused(capsys, "--ckpt", str(runs / "model"), "--opponents", "other")
+    assert "model is not an adapter" in refused(capsys, "--ckpt", str(runs / "model"), "--opponents", "other")
     assert "policy.pt is a policy, not an adapter" in refused(capsys, "--ckpt", "policy.pt", "--opponents", "other")
     assert "did you mean 'other'?" in refused(capsys, "--ckpt", "learner", "--opponents", "othr")
     line = refused(capsys, "--bot", "dumbbot", "--opponents", "other")

@@ -99,7 +99,7 @@ def test_cells_played_before_an_interruption_are_kept(make_checkpoint, tmp_path,
     """Not for other games, a changed file, another regime, or a Python object, whose code may have changed."""
     policy, kept = load_policy(make_checkpoint(), "cpu"), tmp_path / "eval.cells.jsonl"
     code = Entrant("code", PythonPolicy(lambda obs: obs[:, :3] * 0, name="code"))
-    plan, played = replace(SHORT, kept=kept), []
+    plan, played = replace(SHORT, cells_file=kept), []
 
     play = cells.play_cell
 
@@ -115,7 +115,7 @@ def test_cells_played_before_an_interruption_are_kept(make_checkpoint, tmp_path,
     records, _ = meet(policy, [code, ACE, BRAWLER], plan)
     assert played == ["code", "ace", "brawler", "code", "brawler"]
     plan.store().discard()
-    assert records == meet(policy, [code, ACE, BRAWLER], replace(plan, kept=None))[0]
+    assert records == meet(policy, [code, ACE, BRAWLER], replace(plan, cells_file=None))[0]
     one = Cell((policy, ACE), "none", plan)
     others = [
         replace(one, regime="tank_fight"),

@@ -140,9 +140,9 @@ def test_a_game_of_openspiel_is_checked_too():
     [
         ([DUEL, "--trial", "0", "--games", "32"], 0, "nothing has to be changed"),
         ([DUEL, "fault=scale", "--trial", "0", "--games", "32"], 1, "1 thing to change"),
-        ([f"{DUEL}:nothing"], 2, "has no nothing"),
+        ([f"{DUEL}:nothing"], 2, "does not define nothing"),
         (["openspiel:chess_like"], 2, "is not a game of OpenSpiel"),
-        ([DUEL, "fault"], 2, "fault: is no option of the game; write KEY=VALUE"),
+        ([DUEL, "fault"], 2, "fault: is not an option of the game; write KEY=VALUE"),
         ([DUEL, "--games", "3"], 2, "--games 3: must be in [16, 1000000]"),
         ([DUEL, "fault=1=2", "--out", "report.txt"], 2, "must end in .json"),
     ],

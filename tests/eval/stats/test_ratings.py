@@ -112,7 +112,7 @@ def test_anchors_as_written():
     assert Anchor.parse("ace=1000") == Anchor("ace", 1000.0)
     assert Anchor.among(["mine", "chaser", "ace"], DOGFIGHT.anchors) == Anchor("ace")
     assert Anchor.among(["mine", "yours"], DOGFIGHT.anchors) == Anchor("mine")
-    with pytest.raises(InputError, match=r"--anchor ace=x: 'x' is no number; write ace=0"):
+    with pytest.raises(InputError, match=r"--anchor ace=x: 'x' is not a number; write ace=0"):
         Anchor.parse("ace=x")
     with pytest.raises(InputError, match=r"must be in \[-10000, 10000\]"):
         Anchor.parse("ace=nan")
