@@ -87,8 +87,8 @@ def train(config: RunConfig, *, callbacks: Sequence[Callback] = ()) -> Path:
     with claimed as claim:  # refuses bad input before torch and Warp load
         first = os.environ.get("RANK", "0") == "0"
         for line in idle_options(config):
-            say(line, shown=first)
-        say(LOADING, shown=config.logger.progress and first)
+            say(line, enabled=first)
+        say(LOADING, enabled=config.logger.progress and first)
         return _train(config, claim, callbacks)
 
 

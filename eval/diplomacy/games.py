@@ -144,7 +144,7 @@ def advance(bar: tqdm[NoReturn], batch: DiplomacyBatch, before: float) -> None:
 def make_batch(options: DiplomacyOptions, games: int, watched: int | None, device: str, threads: int) -> DiplomacyBatch:
     """Return a batch with its kernels loaded; with --replay it records the game `watched`, if any."""
     conditions: dict[str, Any] = {"device": device, "last_year": options.last_year, "threads": threads}
-    with said_if_long(COMPILING, shown=not options.quiet):
+    with said_if_long(COMPILING, enabled=not options.quiet):
         if options.replay and watched is not None:
             batch: DiplomacyBatch = WatchedBatch(games, watched=watched, **conditions)
         else:

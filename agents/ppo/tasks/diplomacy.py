@@ -79,7 +79,7 @@ class DiplomacyTask:
             raise ConfigError(f"env.id={config.env.id}: learns in one process; start it without torchrun")
         self.config, self._seeds, self._threads = config, seeds, threads
         games, last_year = config.env.num_envs, config.env.last_year
-        with said_if_long(COMPILING, shown=config.logger.progress):
+        with said_if_long(COMPILING, enabled=config.logger.progress):
             batch = DiplomacyBatch(games, device=str(device), last_year=last_year, threads=threads)
             batch.load_kernels()
         self.opponents = open_opponents(config, lambda text: open_player(text, device))

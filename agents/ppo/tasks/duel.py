@@ -63,7 +63,7 @@ class DuelTask:
         self.config, self.processes, self._seeds = config, processes, seeds
         share = processes.share(config.env.num_envs)
         shown = config.logger.progress and processes.first
-        with said_if_long(COMPILING, shown=shown), processes.one_before_the_others():  # all use the compiled kernels
+        with said_if_long(COMPILING, enabled=shown), processes.one_before_the_others():  # all use the compiled kernels
             self.batch = self.make_batch(device, threads, share)
             view = self.make_view()
         contract = self.batch.contract
