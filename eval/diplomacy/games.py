@@ -82,7 +82,7 @@ def play_bots(
     results = KeptResults[Any](kept.file, tuple[PowerRecord, list[Any]]) if kept else None
     keys = ["" if cell.shown and options.replay else f"{kept.key} {cell}" for cell in cells] if kept else ()
     bar["sizes"] = [years_of(options)] * len(cells)
-    played = finish_tasks(play_cell, cells, options.runner, kept=results, keys=keys, **bar)
+    played = finish_tasks(play_cell, cells, options.runner, cached=results, keys=keys, **bar)
     one, six = last
     return Played([record for record, _ in played], played[-1][1], [one, *[six] * (NUM_POWERS - 1)])
 
