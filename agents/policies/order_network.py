@@ -277,8 +277,8 @@ class OrderNetwork(PolicyNetwork):
         legal = self._legal(rows, goals, reach, present)
         due, exact = torch.full_like(places, -1), torch.zeros_like(present)
         if self.adjust is not None:
-            legal = legal_choices(obs, places, present, legal)
-            due, exact = (values.unsqueeze(1).expand_as(places) for values in due_of(obs))
+            legal = legal_choices(tokens, places, present, legal)
+            due, exact = (values.unsqueeze(1).expand_as(places) for values in due_of(tokens))
         return Units(places, torch.cat([goals, reach], dim=-1).clamp_min(0), legal, present, due, exact)
 
     def _log_probs(self, h: Tensor, units: Units, counts: Tensor | None = None) -> Tensor:
