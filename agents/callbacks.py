@@ -97,7 +97,7 @@ class CallbackDispatcher:
 
 
 def check_callbacks(callbacks: Sequence[object]) -> None:
-    """Raise `InputError` for an object that is no callback."""
+    """Raise `InputError` for an object that is not a callback."""
     for callback in callbacks:
         kind = callback.__name__ if isinstance(callback, type) else type(callback).__name__
         if isinstance(callback, type):

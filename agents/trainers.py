@@ -87,8 +87,8 @@ def train(config: RunConfig, *, callbacks: Sequence[Callback] = ()) -> Path:
     with claimed as claim:  # refuses bad input before torch and Warp load
         first = os.environ.get("RANK", "0") == "0"
         for line in idle_options(config):
-            say(line, shown=first)
-        say(LOADING, shown=config.logger.progress and first)
+            say(line, enabled=first)
+        say(LOADING, enabled=config.logger.progress and first)
         return _train(config, claim, callbacks)
 
 
@@ -110,19 +110,19 @@ def load_trainer(name: str) -> tuple[Any, Any]:
     """Import the trainer and the loop `name`; raises `InputError` if they cannot be used here."""
     # Busy-waiting threads make training ten times slower on a machine with other load.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    place = parts("trainers")[name]
-    if not place.processes and os.environ.get("WORLD_SIZE", "1") != "1":
+    entry = parts("trainers")[name]
+    if not entry.processes and os.environ.get("WORLD_SIZE", "1") != "1":
         other = ", or use trainer=ppo" if name == "sb3" else ""
         raise InputError(f"trainer={name}: learns in one process; start it without torchrun{other}")
-    if place.extra == "llm":
+    if entry.extra == "llm":
         os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is ever downloaded
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
         trainer, fit = (
-            getattr(import_module(m), n) for m, n in (text.split(":") for text in (place.trainer, place.fit))
+            getattr(import_module(m), n) for m, n in (text.split(":") for text in (entry.trainer, entry.fit))
         )
     except ModuleNotFoundError as error:
-        if not place.extra:
+        if not entry.extra:
             raise
-        raise InputError(f"trainer={name} needs {error.name}: `sparring install {place.extra}`") from error
+        raise InputError(f"trainer={name} needs {error.name}: `sparring install {entry.extra}`") from error
     return trainer, fit

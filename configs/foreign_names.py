@@ -113,16 +113,16 @@ def in_our_words(overrides: Sequence[str]) -> list[str]:
 
     `overrides` are texts `key=value`. Raises `ConfigError` for an option that is given under two names.
     """
-    given = {_key(text): text for text in overrides}
+    texts = {_key(text): text for text in overrides}
     ours: dict[str, str] = {}
-    for key in given:
+    for key in texts:
         option = foreign_name(key)
         if option is None or option.note:
             continue
-        if other := next((one for one in (option.key, *ours) if one in given and ours.get(one, one) == option.key), ""):
-            raise ConfigError(f"{given[key]} and {given[other]}: are one option here, {option.key}; give it once")
+        if other := next((k for k in (option.key, *ours) if k in texts and ours.get(k, k) == option.key), ""):
+            raise ConfigError(f"{texts[key]} and {texts[other]}: are one option here, {option.key}; give it once")
         ours[key] = option.key
-        say(f"{key} is {option.key} here", shown=os.environ.get("RANK", "0") == "0")
+        say(f"{key} is {option.key} here", enabled=os.environ.get("RANK", "0") == "0")
     return [_renamed(text, ours.get(_key(text), "")) for text in overrides]
 
 
@@ -139,5 +139,5 @@ def translation(key: str) -> str:
     option = foreign_name(key)
     if option is None:
         return ""
-    known = f"{key.rpartition('.')[2]} in {' and '.join(option.libraries)}"
-    return f"did you mean {option.key} ({known}{f'; {option.note}' if option.note else ''})?"
+    origin = f"{key.rpartition('.')[2]} in {' and '.join(option.libraries)}"
+    return f"did you mean {option.key} ({origin}{f'; {option.note}' if option.note else ''})?"

@@ -138,10 +138,10 @@ def section_help(name: str) -> str:
     """
     keys = _options()
     parts = [key.split(".") for key in keys]
-    known = dict.fromkeys([GENERAL, *(".".join(part[:depth]) for part in parts for depth in range(1, len(part) + 1))])
-    sections = [one for one in known if one not in keys]
+    groups = dict.fromkeys([GENERAL, *(".".join(part[:depth]) for part in parts for depth in range(1, len(part) + 1))])
+    sections = [group for group in groups if group not in keys]
     section = LISTS.sub(r"\1.", re.sub(r"\.\d+", "", name))
-    if section not in known:
+    if section not in groups:
         choose("section", name, ["runs", "options", "all", *sections])
     chosen = [key for key in keys if _belongs(key, section)]
     return "\n".join(line for key in chosen for line in (*_option_line(key, keys[key]), *_meaning_lines(key)))
@@ -159,7 +159,7 @@ def meaning(key: str) -> str:
         *sections, name = key.split(".")
         for part in sections:
             hint = get_type_hints(section)[part]
-            section = next(one for one in (hint, *get_args(hint)) if is_dataclass(one))
+            section = next(part_type for part_type in (hint, *get_args(hint)) if is_dataclass(part_type))
         for owner in inspect.getmro(section):
             if text := field_texts(owner).get(name):
                 return text
@@ -205,10 +205,10 @@ def _meaning_lines(key: str) -> Iterator[str]:
 def _only(key: str) -> str:
     """Return the games or trainers of an option, empty if all have it."""
     kinds = owners(key)
-    every = len(kinds) == len(run_kinds())
+    everywhere = len(kinds) == len(run_kinds())
     policies = [kind for kind in run_kinds() if "ppo" in kind.trainers]
-    if every or kinds == policies:
-        return "" if every else "; ppo and sb3 only"
+    if everywhere or kinds == policies:
+        return "" if everywhere else "; ppo and sb3 only"
     if any(kind in policies for kind in kinds):
         return f"; {joined(kind.title for kind in kinds)} only"
     return f"; {joined(trainer for kind in kinds for trainer in kind.trainers)} only"

@@ -32,8 +32,8 @@ def run_kinds() -> tuple[type[RunConfig], ...]:
 def first_runs() -> dict[str, str]:
     """Return the run file of `env=NAME` where no run is named."""
     games = import_module("sparring.envs.game").games()
-    others = {name: name for name in ("gymnasium", *PACKAGES)}
-    return others | {game.name: game.first_run for game in games if game.ppo_task}
+    first_runs = {name: name for name in ("gymnasium", *PACKAGES)}
+    return first_runs | {game.name: game.first_run for game in games if game.ppo_task}
 
 
 def run_kind(plain: Mapping[str, Any]) -> type[RunConfig]:
@@ -58,7 +58,7 @@ def is_game(env_id: str) -> bool:
 
 def members(section: Any, lacks: Sequence[str], prefix: str = "") -> Iterator[tuple[Field[Any], str]]:
     """Yield the fields of a dataclass at `prefix`, except those in `lacks`, with their bare keys."""
-    for option in sorted(fields(section), key=lambda one: one.name == "logger"):  # common to all runs, comes last
+    for option in sorted(fields(section), key=lambda field: field.name == "logger"):  # common to all runs, comes last
         if (key := f"{prefix}{option.name}") not in lacks:
             yield option, key
 
@@ -76,7 +76,7 @@ def _all_declared(kind: Any) -> dict[str, Field[Any]]:
 def _declared(section: Any, lacks: Sequence[str], prefix: str) -> Iterator[tuple[str, Field[Any]]]:
     hints = get_type_hints(section)
     for option, key in members(section, lacks, prefix):
-        inner = next((one for one in (hints[option.name], *get_args(hints[option.name])) if is_dataclass(one)), None)
+        inner = next((hint for hint in (hints[option.name], *get_args(hints[option.name])) if is_dataclass(hint)), None)
         if inner:
             yield from _declared(inner, lacks, f"{key}.")
         else:
@@ -98,7 +98,7 @@ def siblings(kind: type[RunConfig], key: str) -> list[str]:
     """Return the options and sections beside `key`, known or not, in order."""
     group, dot, _ = key.rpartition(".")
     prefix = f"{bare(group)}{dot}"
-    names = (known.removeprefix(prefix).split(".")[0] for known in declared(kind) if known.startswith(prefix))
+    names = (name.removeprefix(prefix).split(".")[0] for name in declared(kind) if name.startswith(prefix))
     return [f"{group}{dot}{name}" for name in dict.fromkeys(names)]
 
 
@@ -116,9 +116,9 @@ def check_own_game(env_id: str) -> None:
     """Raise `ConfigError` if an `env.id` means a game of the project, by its prefix or its name, and none has it."""
     if is_retired(env_id):
         raise ConfigError(id_message(env_id))
-    own = [game for game in games(run_kinds()) if game not in (GYMNASIUM, IMPORTED)]
-    if env_id.lower().startswith(OWN_PREFIX) or f"{OWN_PREFIX}{env_id}" in own:
-        choose("env.id", env_id, own)
+    registered = [game for game in games(run_kinds()) if game not in (GYMNASIUM, IMPORTED)]
+    if env_id.lower().startswith(OWN_PREFIX) or f"{OWN_PREFIX}{env_id}" in registered:
+        choose("env.id", env_id, registered)
 
 
 def belongs_elsewhere(kind: type[RunConfig], key: str, plain: Mapping[str, Any]) -> str:
@@ -126,17 +126,17 @@ def belongs_elsewhere(kind: type[RunConfig], key: str, plain: Mapping[str, Any])
 
     The owner is a game, or the trainers; with their game where their other games lack the option.
     """
-    others, trainer, env = owners(key), plain.get("trainer", "ppo"), plain.get("env")
-    same_trainer = [one for one in others if trainer in one.trainers]
+    kinds, trainer, env = owners(key), plain.get("trainer", "ppo"), plain.get("env")
+    same_trainer = [owner for owner in kinds if trainer in owner.trainers]
     game = env.get("id", kind.game) if isinstance(env, Mapping) else kind.game
-    if same_trainer or (not {kind.game, game} & {*games(others)} and knows(kind, key.split(".")[0])):
-        whose, name, place = games(same_trainer or others), game, ""
+    if same_trainer or (not {kind.game, game} & {*games(kinds)} and knows(kind, key.split(".")[0])):
+        whose, name, condition = games(same_trainer or kinds), game, ""
     else:
-        whose, name = list(dict.fromkeys(one for other in others for one in other.trainers)), f"trainer={trainer}"
-        theirs = [one for one in run_kinds() if {*one.trainers} & {*whose}]
-        place = f" with {joined(games(others))}" if {*games(theirs)} - {*games(others)} else ""
+        whose, name = list(dict.fromkeys(t for owner in kinds for t in owner.trainers)), f"trainer={trainer}"
+        same = [owner for owner in run_kinds() if {*owner.trainers} & {*whose}]
+        condition = f" with {joined(games(kinds))}" if {*games(same)} - {*games(kinds)} else ""
     instead = "leave it out, --cfg prints what would be run" if key == "dry_run" else "leave it out"
-    return f"is an option of {joined(whose)}{place}, not of {name}; {instead}" if others else ""
+    return f"is an option of {joined(whose)}{condition}, not of {name}; {instead}" if kinds else ""
 
 
 def joined(names: Iterable[str]) -> str:

@@ -52,7 +52,7 @@ def load(overrides: Sequence[str], *, typed: Sequence[str] | None = None) -> Run
     """
     parsed = [_parse(text) for text in _runs_of_paths(_kind_of_env(overrides))]
     trusted = parsed if typed is None else [_parse(text) for text in typed]
-    settings = [one for one in parsed if one.key_or_group != "run"]
+    settings = [override for override in parsed if override.key_or_group != "run"]
     stored = _stored(parsed)
     if stored is None:
         path = _run_path(parsed)
@@ -101,8 +101,8 @@ def _fresh(path: Path, settings: Sequence[Override]) -> RunConfig:
     if config.scale == RunConfig.scale:
         return config
     # With the final trainer and game, which decide the options.
-    kind = [one for one in settings if one.key_or_group in ("trainer", "env.id", "scale")]
-    return composed(settings, to_plain(shrink(composed(kind), whole=config)))
+    kind = [override for override in settings if override.key_or_group in ("trainer", "env.id", "scale")]
+    return composed(settings, to_plain(shrink(composed(kind), full=config)))
 
 
 @contextmanager
@@ -205,8 +205,8 @@ def _kind_of_env(overrides: Sequence[str]) -> list[str]:
     first = first_runs()
     name = first[choose("env", envs[-1].partition("=")[2], first)]
     if name == "gymnasium":  # one of the project's ids would choose the game with its opponents
-        own = re.compile(r"(\+*env\.id=)(sparring/.*)")
-        matches = [(text, own.fullmatch(text)) for text in rest]
+        pattern = re.compile(r"(\+*env\.id=)(sparring/.*)")
+        matches = [(text, pattern.fullmatch(text)) for text in rest]
         rest = [f"{m[1]}{OWN}:{m[2]}" if m and not is_retired(m[2]) else text for text, m in matches]
     return [f"+run={name}", *rest]
 
@@ -224,8 +224,8 @@ def _runs_of_paths(overrides: Sequence[str]) -> list[str]:
         folder, slash, name = path.rstrip("/").rpartition("/")
         if key.lstrip("+") != "resume" or "/" not in path or not name:
             return text
-        if slash and root not in (os.path.abspath(place) for place in (folder or "/", ROOT / folder)):
-            raise ConfigError(f"{text}: is no run in {root}; give resume={name} checkpoint_dir={folder or '/'}")
+        if slash and root not in (os.path.abspath(directory) for directory in (folder or "/", ROOT / folder)):
+            raise ConfigError(f"{text}: is not a run in {root}; give resume={name} checkpoint_dir={folder or '/'}")
         return f"{key}={name}"
 
     return [shortened(text) for text in overrides]
@@ -256,17 +256,17 @@ def _parse(text: str) -> Override:
 
 def _stored(parsed: Sequence[Override]) -> RunConfig | None:
     """Return the configuration of the run in `resume=`, None without that override."""
-    given = {override.key_or_group: str(override.value()) for override in parsed}
-    if not given.get("resume"):
+    texts = {override.key_or_group: str(override.value()) for override in parsed}
+    if not texts.get("resume"):
         return None
     for key in ("run", "name"):
-        if key in given:
-            raise ConfigError(f"resume={given['resume']} and {key}={given[key]}: a resumed run keeps its own; give one")
+        if key in texts:
+            raise ConfigError(f"resume={texts['resume']} and {key}={texts[key]}: a resumed run keeps its own; give one")
     root = ROOT / _checkpoint_dir(parsed)
     names = sorted(path.name for path in root.glob("*/") if os.path.lexists(path / "config.yaml"))
     if not names:
-        raise ConfigError(f"resume={given['resume']}: there is no run in {root} yet; begin one with +run=NAME")
-    path = root / choose("run to resume", given["resume"], names) / "config.yaml"
+        raise ConfigError(f"resume={texts['resume']}: there is no run in {root} yet; begin one with +run=NAME")
+    path = root / choose("run to resume", texts["resume"], names) / "config.yaml"
     try:
         stored = from_stored(read_options(read_regular_text(path)))
         _check_opponents_are_known(stored, path, _checkpoint_dir(parsed))
@@ -275,25 +275,25 @@ def _stored(parsed: Sequence[Override]) -> RunConfig | None:
     except (IrregularFileError, UnregisteredOpponentError):
         raise
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: is no configuration of this version: {error}") from error
+        raise ConfigError(f"{path}: is not a configuration of this version: {error}") from error
     if is_retired(stored.env.id):
         raise ConfigError(run_message(path.parent, stored.env.id))
     return stored
 
 
 def _checkpoint_dir(parsed: Sequence[Override]) -> str:
-    given = [str(override.value()) for override in parsed if override.key_or_group == "checkpoint_dir"]
-    if given:
-        user_path("checkpoint_dir", given[-1])
-    return given[-1] if given else RunConfig.checkpoint_dir
+    values = [str(override.value()) for override in parsed if override.key_or_group == "checkpoint_dir"]
+    if values:
+        user_path("checkpoint_dir", values[-1])
+    return values[-1] if values else RunConfig.checkpoint_dir
 
 
 def _run_path(parsed: Sequence[Override]) -> Path:
     """Return the run file that is named, by the name of one of `runs()` or by the path of another."""
     names = [str(override.value()) for override in parsed if override.key_or_group == "run"]
     if len(names) != 1:
-        given = "no run is named" if not names else f"{len(names)} runs are named ({', '.join(names)})"
-        raise ConfigError(f"{given}: give one +run=NAME, where NAME is one of {listed(list(runs()))}; {RUN_HELP}")
+        problem = "no run is named" if not names else f"{len(names)} runs are named ({', '.join(names)})"
+        raise ConfigError(f"{problem}: give one +run=NAME, where NAME is one of {listed(list(runs()))}; {RUN_HELP}")
     name = names[0]
     if not is_path(name):
         return CONFIG_DIR / "run" / f"{choose('run', name, runs())}.yaml"
@@ -311,15 +311,15 @@ def is_path(name: str) -> bool:
 
 
 def _read_run(path: Path) -> dict[str, Any]:
-    """Return the options in a run file. Raises `ConfigError` if it is none."""
+    """Return the options in a run file. Raises `ConfigError` if it is not one."""
     try:
         content = read_options(read_regular_text(path, follow=True))
     except FileNotFoundError as error:
-        others = [str(other) for suffix in SUFFIXES for other in sorted(path.parent.glob(f"*{suffix}"))]
-        near = suggestion(str(path), others)
+        candidates = [str(other) for suffix in SUFFIXES for other in sorted(path.parent.glob(f"*{suffix}"))]
+        near = suggestion(str(path), candidates)
         raise ConfigError(f"run={path}: there is no such file{near}; a run of the package has no .yaml") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"run={path}: is no text in UTF-8") from error
+        raise ConfigError(f"run={path}: is not UTF-8 text") from error
     except (OSError, ValueError) as error:
         raise ConfigError(f"run={path}: {getattr(error, 'strerror', None) or error}") from error
     if content is not None and not isinstance(content, dict):
@@ -327,24 +327,24 @@ def _read_run(path: Path) -> dict[str, Any]:
     options = content or {}
     for key in ("run", "resume"):
         if key in options:
-            raise ConfigError(f"run={path}: {key}: is no option of a run file; type {key}= instead")
+            raise ConfigError(f"run={path}: {key}: is not an option of a run file; type {key}= instead")
     return _merged(_defaults(path, options.pop("defaults")), options) if "defaults" in options else options
 
 
 def _defaults(path: Path, names: Any) -> dict[str, Any]:
     """Return the options of the run from which a run file says what differs, as in `defaults: [pettingzoo]`."""
-    others = [name for name in runs() if name != path.stem]
-    if not (isinstance(names, list) and len(names) == 1 and names[0] in others):
-        near = suggestion(str(names[0]), others) if isinstance(names, list) and names else ""
+    names_of_runs = [name for name in runs() if name != path.stem]
+    if not (isinstance(names, list) and len(names) == 1 and names[0] in names_of_runs):
+        near = suggestion(str(names[0]), names_of_runs) if isinstance(names, list) and names else ""
         raise ConfigError(f"run={path}: defaults={names}: must be a list of one run, such as [pettingzoo]{near}")
     return _read_run(CONFIG_DIR / "run" / f"{names[0]}.yaml")
 
 
-def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `base` with the options of `own`, section by section; lists are replaced whole."""
+def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with the options of `changes`, section by section; lists are replaced whole."""
     changed = {
         key: _merged(base[key], value) if isinstance(value, dict) and isinstance(base.get(key), dict) else value
-        for key, value in own.items()
+        for key, value in changes.items()
     }
     return {**base, **changed}
 
@@ -358,9 +358,9 @@ def _compose(settings: Sequence[Override], base: dict[str, Any]) -> dict[str, An
     merging = ""
     try:
         config = OmegaConf.create(base)
-        for one in settings:
-            merging = f"Error merging override {_text(one)}: "
-            OmegaConf.update(config, one.key_or_group, one.value(), merge=True, force_add=True)
+        for override in settings:
+            merging = f"Error merging override {_text(override)}: "
+            OmegaConf.update(config, override.key_or_group, override.value(), merge=True, force_add=True)
         # Unresolved: ${...} could insert variables of the environment into a configuration.
         composed = OmegaConf.to_container(config, resolve=False)
     except (OmegaConfBaseException, TypeError, ValueError, RecursionError) as error:

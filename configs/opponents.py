@@ -76,8 +76,8 @@ def opponent_text(value: Any) -> str:
         return str(path)
     if not (callable(value) or hasattr(value, "act")):
         return str(value)
-    if known := registered_name(value):
-        return known
+    if registered_as := registered_name(value):
+        return registered_as
     base = source_name(value)
     names = chain([base], (f"{base}-{number}" for number in count(2)))
     name = next(name for name in names if name not in _registered)
@@ -113,8 +113,8 @@ def named_source(text: str, noun: str = "opponent") -> Any:
         where = "install it, or put its folder on PYTHONPATH"
         raise InputError(f"{noun} {text}: cannot find the module {error.name}; {where}") from error
     if not hasattr(imported, name):
-        known = [other for other in vars(imported) if not other.startswith("_")]
-        raise InputError(f"{noun} {text}: {module} has no {name}{suggestion(name, known)}")
+        names = [other for other in vars(imported) if not other.startswith("_")]
+        raise InputError(f"{noun} {text}: {module} has no {name}{suggestion(name, names)}")
     return getattr(imported, name)
 
 

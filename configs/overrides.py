@@ -85,9 +85,9 @@ def _keep_texts(override: Override, typed: Override) -> None:
             override._value = typed._value
         return
     value = override.value()
-    kept = with_texts(value, typed.value(), key)
-    if kept != value:
-        override._value, override.input_line = kept, f"{override.key_or_group}={as_override(kept, quoted=True)}"
+    restored = with_texts(value, typed.value(), key)
+    if restored != value:
+        override._value, override.input_line = restored, f"{override.key_or_group}={as_override(restored, quoted=True)}"
 
 
 def override_texts(options: Mapping[str, Any]) -> list[str]:
@@ -120,10 +120,10 @@ def as_override(value: object, *, quoted: bool = False) -> str:
 
 def nested_texts(options: Mapping[str, Any], prefix: str = "") -> list[str]:
     """Return nested options as the texts `key=value` that `load` takes; dotted keys may be used at any depth."""
-    given: list[str] = []
+    texts: list[str] = []
     for key, value in options.items():
         if isinstance(value, dict):
-            given += nested_texts(value, f"{prefix}{key}.")
+            texts += nested_texts(value, f"{prefix}{key}.")
         else:
-            given.append(f"{prefix}{key}={as_override(value, quoted=True)}")
-    return given
+            texts.append(f"{prefix}{key}={as_override(value, quoted=True)}")
+    return texts

@@ -40,19 +40,19 @@ def resume_hint(config: RunConfig, name: str) -> str:
 
     Opponents that a script registered are known in that script alone, so that it has to continue the run itself.
     """
-    given = [f"resume={name}"]
+    arguments = [f"resume={name}"]
     if os.path.abspath(ROOT / config.checkpoint_dir) != os.path.abspath(CHECKPOINTS):
-        given.append(f"checkpoint_dir={config.checkpoint_dir}")
+        arguments.append(f"checkpoint_dir={config.checkpoint_dir}")
     if module_of(config.env):
-        given.append(f"env.id={config.env.id}")
+        arguments.append(f"env.id={config.env.id}")
     if program := config.env.program:
-        given.append(f"env.engine.path={program}")
-    given += [f"{key}={as_override(text)}" for key, text in files_of(config.env).items()]
-    given += dict.fromkeys(code_to_type(config, []).values())
+        arguments.append(f"env.engine.path={program}")
+    arguments += [f"{key}={as_override(text)}" for key, text in files_of(config.env).items()]
+    arguments += dict.fromkeys(code_to_type(config, []).values())
     names = [name for name in _plain_words(config) if name in registered()]
     if names:
-        return f"continue with: {resume_call(given)} in the script that registers {', '.join(names)}"
-    return as_called(f"continue with: python train.py {shlex.join(given)}")
+        return f"continue with: {resume_call(arguments)} in the script that registers {', '.join(names)}"
+    return as_called(f"continue with: python train.py {shlex.join(arguments)}")
 
 
 def resume_call(options: Iterable[str]) -> str:
@@ -61,7 +61,7 @@ def resume_call(options: Iterable[str]) -> str:
 
 
 def missing_opponents(config: RunConfig) -> list[str]:
-    """Return the opponents of a stored configuration that are no bots, files or runs, and not registered here."""
+    """Return the opponents of a stored configuration that are not bots, files or runs, and not registered here."""
     return [name for name in _plain_words(config) if name not in registered() and not (CHECKPOINTS / name).is_dir()]
 
 

@@ -69,12 +69,12 @@ class ScaleClock:
         return self._short[moment]
 
 
-def shrink(config: RunConfig, *, whole: RunConfig | None = None) -> RunConfig:
+def shrink(config: RunConfig, *, full: RunConfig | None = None) -> RunConfig:
     """Return `config` at its `scale`, which keeps its value; its range must have been checked.
 
-    Only options of the kind of run change, and none that has no effect in `whole`, the run with all that is typed.
+    Only options of the kind of run change, and none that has no effect in `full`, the run with all that is typed.
     """
-    idle = unmet_needs(whole or config)
+    idle = unmet_needs(full or config)
     small = deepcopy(config)
     if isinstance(small, PPORunConfig):
         small.phases, small.max_updates = _phases(small)

@@ -171,7 +171,7 @@ class PhaseConfig:
     scripted_end: float = option(1.0, PROBABILITY)
     """Share of matches against bots at the phase's first and last update; the rest is self-play."""
     randomization: list[RandomizationConfig] = field(default_factory=list)
-    """Before the first: the level at the end of the previous phase; the first phase starts with none."""
+    """Before the first: the level at the end of the previous phase; the first phase starts without any."""
     events: list[EventConfig] = field(default_factory=list)
     advance: str = option("on_update", ("on_update", "on_success"))
     """on_update, or on_success: a stage ends early once every current bot's win rate reaches `success`."""

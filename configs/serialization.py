@@ -74,8 +74,8 @@ class _TypedLoader(_Loader):
     """Loader of the same data with every number, truth value and date as the text in the file."""
 
     yaml_implicit_resolvers: ClassVar[dict[Any, Any]] = {
-        first: [one for one in known if one[0].endswith((":null", ":merge"))]
-        for first, known in _Loader.yaml_implicit_resolvers.items()
+        first: [resolver for resolver in resolvers if resolver[0].endswith((":null", ":merge"))]
+        for first, resolvers in _Loader.yaml_implicit_resolvers.items()
     }
 
 
@@ -94,19 +94,19 @@ def with_texts(value: Any, typed: Any, key: str = "", *, option: Callable[[str],
     """
     if isinstance(value, dict):
         return {
-            name: with_texts(one, text, f"{key}.{name}" if key else str(name), option=option)
-            for (name, one), text in zip(value.items(), typed.values(), strict=True)
+            name: with_texts(item, text, f"{key}.{name}" if key else str(name), option=option)
+            for (name, item), text in zip(value.items(), typed.values(), strict=True)
         }
     if isinstance(value, list):
-        return [with_texts(one, text, key, option=option) for one, text in zip(value, typed, strict=True)]
+        return [with_texts(item, text, key, option=option) for item, text in zip(value, typed, strict=True)]
     return value if isinstance(value, str) or option(key) not in text_keys() else typed
 
 
 @cache
 def text_keys() -> frozenset[str]:
     """Return the bare keys of all options whose values are text, or lists of text."""
-    every = {key: option for kind in kinds.run_kinds() for key, option in kinds.declared(kind).items()}
-    return frozenset(key for key, option in every.items() if option.type in ("str", "str | None", "list[str]"))
+    options = {key: option for kind in kinds.run_kinds() for key, option in kinds.declared(kind).items()}
+    return frozenset(key for key, option in options.items() if option.type in ("str", "str | None", "list[str]"))
 
 
 def to_plain(config: RunConfig) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def from_plain(plain: Mapping[str, Any]) -> RunConfig:
         read: RunConfig = _adapter().validate_python(plain)
     except ValidationError as error:
         details = error.errors(include_url=False)
-        first = next((one for one in details if one["type"] in UNKNOWN), details[0])
+        first = next((detail for detail in details if detail["type"] in UNKNOWN), details[0])
         raise _refusal(first, plain) from None  # pydantic's own text would repeat secret values
     return read
 
@@ -177,16 +177,16 @@ def check_option(section: Any, name: str, value: Any) -> None:
         raise ConfigError(f"{name}={_shown(value, option)}: {error}") from None
 
 
-def unknown_key(key: str, known: Sequence[str]) -> ConfigError:
-    """Make the error for an undeclared dotted `key`: the `known` keys beside it, and the nearest anywhere.
+def unknown_key(key: str, names: Sequence[str]) -> ConfigError:
+    """Make the error for an undeclared dotted `key`: the `names` beside it, and the nearest anywhere.
 
     For a name of another library it is our name for that.
     """
-    everywhere = [*known, *(option for kind in kinds.run_kinds() for option in kinds.declared(kind))]
+    everywhere = [*names, *(option for kind in kinds.run_kinds() for option in kinds.declared(kind))]
     if meant := translation(key):
         return ConfigError(f"unknown key {key!r}: {meant}")
     near = nearest(key, everywhere, likeness=0.65) or ""
-    return ConfigError(f"unknown key {key!r}: {choices(key, known, near=near)}")
+    return ConfigError(f"unknown key {key!r}: {choices(key, names, near=near)}")
 
 
 def _kept(kind: type[RunConfig], value: Any, key: str) -> Any:
@@ -212,10 +212,10 @@ def _adapter() -> TypeAdapter[Any]:
 def _form(section: Any, lacks: Sequence[str], prefix: str = "") -> Any:
     """Return a dataclass as a pydantic type: the options that the run has, all optional, and no others."""
     hints = get_type_hints(section)
-    typed = {one.name: _typed(hints[one.name], one, lacks, key) for one, key in kinds.members(section, lacks, prefix)}
+    typed = {f.name: _typed(hints[f.name], f, lacks, key) for f, key in kinds.members(section, lacks, prefix)}
     form = TypedDict(section.__name__, typed, total=False)  # type: ignore[misc]
     form.__pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[attr-defined]
-    return Annotated[form, AfterValidator(lambda given: section(**given))]
+    return Annotated[form, AfterValidator(lambda values: section(**values))]
 
 
 def _typed(hint: Any, option: Field[Any], lacks: Sequence[str], key: str) -> Any:
@@ -325,11 +325,11 @@ def _read_kwargs(value: Any) -> dict[str, Any]:
     """Return the options of a game, whose meaning only the game knows."""
     if not isinstance(value, Mapping) or not all(isinstance(name, str) and name.isidentifier() for name in value):
         raise ValueError("must be a mapping of the game's options by name, such as env.kwargs.board_size=3")
-    for name, one in value.items():
-        if not isinstance(one, bool | int | float | str | None):
-            raise ValueError(f"{name} is a {type(one).__name__}; must be a number, a truth value or text")
-        if isinstance(one, str) and ("${" in one or unusable_text(one)):
-            raise ValueError(f"{name}: {unusable_text(one) or 'must be text without ${...}'}")
+    for name, item in value.items():
+        if not isinstance(item, bool | int | float | str | None):
+            raise ValueError(f"{name} is a {type(item).__name__}; must be a number, a truth value or text")
+        if isinstance(item, str) and ("${" in item or unusable_text(item)):
+            raise ValueError(f"{name}: {unusable_text(item) or 'must be text without ${...}'}")
     return dict(value)
 
 
@@ -338,8 +338,8 @@ _READERS = {bool: _read_bool, int: _read_int, float: _read_float, str: _read_str
 
 def _option(key: str) -> Field[Any] | None:
     """Return the field that declares an option or its list, in any kind of run."""
-    place = kinds.bare(key)
-    return next((kinds.declared(kind)[place] for kind in kinds.owners(key) if place in kinds.declared(kind)), None)
+    name = kinds.bare(key)
+    return next((kinds.declared(kind)[name] for kind in kinds.owners(key) if name in kinds.declared(kind)), None)
 
 
 def _shown(value: object, option: Field[Any] | None = None) -> str:

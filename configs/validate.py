@@ -64,38 +64,38 @@ def _check_idle(config: schema.RunConfig) -> None:
 
     Features on by default may be switched off beside their parameters: `grpo.kl_beta=0` beside its warm-up is valid.
     """
-    known, values = declared(type(config)), options(config)
+    fields, values = declared(type(config)), options(config)
     for key, near in unmet_needs(config).items():
-        default = known[bare(key)].default
+        default = fields[bare(key)].default
         if values[key] != default:
             # The item of a list has no default, but the list has.
-            name, usual = (bare(key), "[]") if default is MISSING else (key, str(default).lower())
-            shown = str(values[key]).lower()
-            raise ConfigError(f"{name}={shown}: has no effect without {near}; give that, too, or {name}={usual}")
+            name, default_text = (bare(key), "[]") if default is MISSING else (key, str(default).lower())
+            value = str(values[key]).lower()
+            raise ConfigError(f"{name}={value}: has no effect without {near}; give that, too, or {name}={default_text}")
 
 
 def unmet_needs(config: schema.RunConfig) -> dict[str, str]:
     """Return what each option without effect would need, by the option's key."""
-    known, values = declared(type(config)), options(config)
+    fields, values = declared(type(config)), options(config)
     unmet: dict[str, str] = {}
     for key in values:
-        option = known.get(bare(key))
+        option = fields.get(bare(key))
         for need in option.metadata.get("needs", ()) if option else ():
             near = need.replace(f"{bare(key).rpartition('.')[0]}.", f"{key.rpartition('.')[0]}.")  # of the same item
-            if not any(_given(one, values) for one in near.split(" or ")):
+            if not any(_given(alternative, values) for alternative in near.split(" or ")):
                 unmet.setdefault(key, near)
     return unmet
 
 
 def idle_options(config: schema.RunConfig) -> list[str]:
     """Return a line for each row of `IDLE`, and of the kind's own, that holds and has options off the default."""
-    known, values = declared(type(config)), options(config)
+    fields, values = declared(type(config)), options(config)
     lines = []
     for kind, condition, starts in (*POLICY_IDLE, *((type(config), *row) for row in config.idle), *IDLE):
         changed = [
             key
             for key, value in values.items()
-            if bare(key).startswith(starts) and value != known[bare(key)].default and f"{key}=" not in condition
+            if bare(key).startswith(starts) and value != fields[bare(key)].default and f"{key}=" not in condition
         ]
         if isinstance(config, kind) and changed and _holds(condition, values):
             lines.append(f"without effect {f'with {condition}' if condition else 'in training'}: {', '.join(changed)}")
@@ -221,7 +221,7 @@ def _check_named(config: schema.PPORunConfig) -> None:
         return
     if (reward := getattr(config, "reward", "")) and not is_code(reward):
         hint = "give module:name, as in reward=my_rewards:height; one that a script names is known in that script alone"
-        raise ConfigError(f"reward={reward}: is no function of a module; {hint}")
+        raise ConfigError(f"reward={reward}: is not a function of a module; {hint}")
     for index, name in enumerate(config.opponents):
         _check_opponent(f"opponents.{index}", name, config)
     if len(set(config.opponents)) < len(config.opponents):
@@ -230,26 +230,26 @@ def _check_named(config: schema.PPORunConfig) -> None:
         return
     _check_opponent("against", config.against, config)
     if config.opponents:
-        others = ",".join(config.opponents)
-        raise ConfigError(f"opponents=[{others}]: has no effect beside against={config.against}; leave it out")
+        names = ",".join(config.opponents)
+        raise ConfigError(f"opponents=[{names}]: has no effect beside against={config.against}; leave it out")
 
 
 def _check_opponent(key: str, name: str, config: schema.PPORunConfig) -> None:
-    """Refuse a plain word that is no bot, registered opponent or run; files are looked for when the run starts."""
+    """Refuse a plain word that is not a bot, registered opponent or run; files are looked for when the run starts."""
     if name in config.bots:
         return
     files = isinstance(config, schema.NamedOpponentsRunConfig)
     if files and (name in registered() or any(mark in name for mark in "/.:") or holds((CHECKPOINTS / name).is_dir)):
         return
-    known = (*config.bots, *registered()) if files else config.bots
+    names = (*config.bots, *registered()) if files else config.bots
     hint = "; one that a script registered is known in that script alone"
-    raise ConfigError(f"{key}={name}: {complaint(name, known)}{hint if files else ''}")
+    raise ConfigError(f"{key}={name}: {complaint(name, names)}{hint if files else ''}")
 
 
 def _check_snapshots_differ(config: schema.PPORunConfig) -> None:
-    seen: set[str] = set()
+    snapshots: set[str] = set()
     for p, phase in enumerate(config.phases):
         for e, event in enumerate(phase.events):
-            if event.snapshot and event.snapshot in seen:
+            if event.snapshot and event.snapshot in snapshots:
                 raise ConfigError(f"phases.{p}.events.{e}.snapshot={event.snapshot}: is taken already; choose another")
-            seen.add(event.snapshot)
+            snapshots.add(event.snapshot)

@@ -78,8 +78,8 @@ def judge(pairs: Sequence[int], hypotheses: Hypotheses) -> SPRTVerdict:
     low, high = hypotheses.bounds
     value = llr(pairs, hypotheses)
     accepted = "H1" if value >= high else "H0" if value <= low else None
-    zero, quarter, half, three, one = (int(count) for count in pairs)
-    return SPRTVerdict((zero, quarter, half, three, one), value, accepted)
+    zero, quarter, half, three, full = (int(count) for count in pairs)
+    return SPRTVerdict((zero, quarter, half, three, full), value, accepted)
 
 
 def llr(pairs: Sequence[int], hypotheses: Hypotheses) -> float:

@@ -204,7 +204,7 @@ def prepare_torch() -> None:
 def announce_loading(*, quiet: bool) -> None:
     """Prepare the process for torch and print a message that loading it takes a while."""
     prepare_torch()
-    say(LOADING, shown=not quiet)
+    say(LOADING, enabled=not quiet)
 
 
 def place_of(out: Path | None, beside: tuple[Path, str] | None, name: str) -> tuple[Path, str] | None:

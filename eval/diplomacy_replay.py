@@ -152,7 +152,7 @@ def play(options: ReplayOptions, lineup: Sequence[Player]) -> list[PhaseRecord]:
 
     rest = options.rest.removeprefix(BOT_PREFIX)
     seats = load_seats(lineup, bot=rest if rest in BOTS else FALLBACK_BOT)
-    with said_if_long(COMPILING, shown=not options.quiet):
+    with said_if_long(COMPILING, enabled=not options.quiet):
         batch = WatchedBatch(1, last_year=options.last_year, threads=1)
         batch.load_kernels()  # Compile now, under the message, not silently during the game.
     play_to_end(batch, seats, seed=options.seed)
@@ -165,7 +165,7 @@ def verify_game(options: ReplayOptions) -> int:
     from sparring.envs.diplomacy.records.saved_game import verify_file
 
     path = cast(Path, options.game)
-    with said_if_long(COMPILING, shown=not options.quiet):
+    with said_if_long(COMPILING, enabled=not options.quiet):
         phases, differing = verify_file(path, via=options.via or VIA[0])
     if not options.quiet:
         moved = sum(difference.in_position for difference in differing)
@@ -188,7 +188,7 @@ def _read(path: Path, *, via: str, quiet: bool) -> tuple[list[PhaseRecord], list
     """Return a saved game, its phases and its players. Raises `InputError` if it cannot be shown."""
     from sparring.envs.diplomacy.records.saved_game import load, load_players
 
-    with said_if_long(COMPILING, shown=not quiet):
+    with said_if_long(COMPILING, enabled=not quiet):
         game, players = load(path, via=via), list(load_players(path))
     try:
         return game, phases_of(game), players

@@ -71,8 +71,8 @@ def _run(words: list[str]) -> int:
     elif name == "play" and _missing():
         from sparring.eval.options import parse
 
-        asked = parse(_browser_game().page_options, options)
-        _open_page([asked.opponent], watching=False, opens=not asked.no_browser)
+        settings = parse(_browser_game().page_options, options)
+        _open_page([settings.opponent], watching=False, opens=not settings.no_browser)
     elif name == "install":
         return _install(options)
     else:
@@ -136,10 +136,10 @@ def _require_training(name: str) -> None:
 
 def _install(extras: list[str]) -> int:
     """Install the requirements of `extras` with this Python's pip."""
-    known = metadata.metadata("sparring").get_all("Provides-Extra") or []
+    names = metadata.metadata("sparring").get_all("Provides-Extra") or []
     if not extras:
-        raise InputError(f"install: name an extra: {', '.join(known)}")
-    needed = [one for extra in extras for one in requirements(choose("extra", extra, known))]
+        raise InputError(f"install: name an extra: {', '.join(names)}")
+    needed = [requirement for extra in extras for requirement in requirements(choose("extra", extra, names))]
     if find_spec("pip") is None:
         raise InputError(
             f"install: this Python has no pip; with uv: uvx --with {' --with '.join(map(repr, needed))} ..."
@@ -159,7 +159,7 @@ def cpu_build(needed: Sequence[str]) -> list[str]:
 
     The usual build brings several GB of CUDA. A pip that is configured with an index or wheels of its own decides.
     """
-    if not any(one.startswith("torch") for one in needed) or shutil.which("nvidia-smi") or sys.platform == "darwin":
+    if not any(name.startswith("torch") for name in needed) or shutil.which("nvidia-smi") or sys.platform == "darwin":
         return []
     listing = [sys.executable, "-m", "pip", "config", "list"]
     configured = subprocess.run(listing, capture_output=True, text=True, check=False).stdout
@@ -171,7 +171,7 @@ def cpu_build(needed: Sequence[str]) -> list[str]:
 
 def requirements(extra: str) -> list[str]:
     """Return what the installed package says that `extra` needs, each as pip takes it."""
-    stated = [one.partition(";") for one in metadata.requires("sparring") or []]
+    stated = [requirement.partition(";") for requirement in metadata.requires("sparring") or []]
     return [
         need.strip() for need, _, marker in stated if re.search(rf"extra\s*==\s*['\"]{re.escape(extra)}['\"]", marker)
     ]

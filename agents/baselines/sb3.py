@@ -170,7 +170,7 @@ def fit(trainer: PPOTrainer, session: RunSession) -> Path:
     """
     session.hint = "trainer=sb3 cannot resume; begin another run with another name="
     session.stop.hint, session.stop.codes = session.hint, FINAL_CODES
-    session.stop.kept = "the policies saved before are whole"
+    session.stop.saved = "the policies saved before are whole"
     session.stop.at_once = False
     with session.starting():
         trainer.restore_or_init(session)

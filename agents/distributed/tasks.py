@@ -131,26 +131,26 @@ def finish_tasks(
     executor: Executor,
     *,
     sizes: Sequence[int] = (),
-    kept: KeptResults[Outcome] | None = None,
+    cached: KeptResults[Outcome] | None = None,
     keys: Sequence[str] = (),
     discard: bool = True,
     **follow: Any,
 ) -> list[Outcome]:
     """Return the results in the order of the tasks; see `follow_tasks`.
 
-    With `kept`, each result is kept under the key of its task, unless that is empty, until all are there; without
+    With `cached`, each result is kept under the key of its task, unless that is empty, until all are there; without
     `discard` until the caller discards them.
     """
     sizes = sizes or [1] * len(tasks)
-    stored = kept.read() if kept else {}
+    stored = cached.read() if cached else {}
     results = {number: stored[key] for number, key in enumerate(keys) if key in stored}
     remaining = [number for number in range(len(tasks)) if number not in results]
     done = sum(sizes[number] for number in results)
     follow |= {"sizes": [sizes[number] for number in remaining], "done": done}
     for index, outcome in follow_tasks(function, [tasks[number] for number in remaining], executor, **follow):
         results[remaining[index]] = outcome
-        if kept and (key := keys[remaining[index]]):
-            kept.add(key, outcome)
-    if kept and discard:
-        kept.discard()
+        if cached and (key := keys[remaining[index]]):
+            cached.add(key, outcome)
+    if cached and discard:
+        cached.discard()
     return [results[number] for number in range(len(tasks))]

@@ -82,7 +82,7 @@ class OpponentSeats:
     def assign(self, opponents: np.ndarray) -> None:
         """Set the opponent index of every match of the run. Matches whose opponent changes restart without a result.
 
-        Raises `ValueError` for an index that is no opponent.
+        Raises `ValueError` for an index that is not an opponent.
         """
         assigned = np.asarray(opponents, dtype=np.int32)
         if assigned.shape != self.opponents.shape or assigned.min() < 0 or assigned.max() >= len(self._sums):
@@ -332,8 +332,8 @@ class LearnerEnv(OpponentSeats, Copyable):
 
     def _bind_snapshots(self) -> None:
         if self._snapshot_rows.numel():
-            shown, side = self._snapshot_obs.flatten(0, 1), self._snapshot_side.flatten()
-            self._write_snapshot_obs = self._reader(self._snapshot_rows, shown, side)
+            obs, side = self._snapshot_obs.flatten(0, 1), self._snapshot_side.flatten()
+            self._write_snapshot_obs = self._reader(self._snapshot_rows, obs, side)
 
     def _reader(self, rows: Tensor, out: Tensor, side: Tensor) -> Callable[[], object]:
         """Return a function that writes observations of seats `rows` [R] to `out` [R, D], their side to `side` [R]."""
@@ -390,14 +390,14 @@ class LearnerEnv(OpponentSeats, Copyable):
         """Set the players of the batch's seats, restart the run's matches in `restart`, and observe."""
         n, share = self.num_envs, self.share
         opponents = self.opponents[share.rows]
-        others = np.where(opponents < self._first_player, opponents, ACTIONS).astype(np.int32)
-        bots = np.repeat(others[:, None], self._seats, axis=1)
+        codes = np.where(opponents < self._first_player, opponents, ACTIONS).astype(np.int32)
+        bots = np.repeat(codes[:, None], self._seats, axis=1)
         bots[np.arange(n), (share.first + np.arange(n)) % self._seats] = ACTIONS
-        again = torch.from_numpy(restart[share.rows]).to(self.device)
-        self.batch.assign(torch.from_numpy(bots), again)
+        restarted = torch.from_numpy(restart[share.rows]).to(self.device)
+        self.batch.assign(torch.from_numpy(bots), restarted)
         self._opponent = torch.from_numpy(opponents).to(self.device)
-        self._return.masked_fill_(again, 0.0)
-        self._forget(again)
+        self._return.masked_fill_(restarted, 0.0)
+        self._forget(restarted)
         self._playing = list(self._seated(opponents))
         self._group()
         self._write_obs()
@@ -405,9 +405,9 @@ class LearnerEnv(OpponentSeats, Copyable):
     def _seated(self, opponents: np.ndarray) -> Iterator[tuple[Policy, Tensor]]:
         """Yield the named players with matches among these opponents [N], and their rows of the [2N] seats."""
         for index, player in enumerate(self._players, start=self._first_player):
-            own = np.flatnonzero(opponents == index)
-            if len(own):
-                rows = 2 * own + 1 - (self.share.first + own) % 2
+            matches = np.flatnonzero(opponents == index)
+            if len(matches):
+                rows = 2 * matches + 1 - (self.share.first + matches) % 2
                 yield player, torch.from_numpy(rows).to(self.device)
 
     def _group(self) -> None:
@@ -418,18 +418,18 @@ class LearnerEnv(OpponentSeats, Copyable):
         first, last = self.share.first, self.share.first + self.num_envs
         groups = [np.flatnonzero(self.opponents == self.first_slot + slot) for slot in range(self.slots)]
         begins = [int(np.searchsorted(group, first)) for group in groups]
-        own = [group[(group >= first) & (group < last)] for group in groups]
+        local = [group[(group >= first) & (group < last)] for group in groups]
         longest = max((len(group) for group in groups), default=0)
-        rows = max((len(group) for group in own), default=0) or min(longest, 1)  # other shards' noise is drawn too
-        gather, place = np.zeros((2, self.slots, rows), dtype=np.int64)
+        rows = max((len(group) for group in local), default=0) or min(longest, 1)  # other shards' noise is drawn too
+        gather, column = np.zeros((2, self.slots, rows), dtype=np.int64)
         scatter = np.full((self.slots, rows), 2 * self.num_envs, dtype=np.int64)
-        for slot, group in enumerate(own):
+        for slot, group in enumerate(local):
             gather[slot, : len(group)] = scatter[slot, : len(group)] = 2 * (group - first) + 1 - group % 2
-            place[slot, : len(group)] = slot * longest + begins[slot] + np.arange(len(group))
+            column[slot, : len(group)] = slot * longest + begins[slot] + np.arange(len(group))
         self._snapshot_obs = torch.zeros(self.slots, rows, self.obs.shape[-1], device=self.device)
         self._snapshot_side = torch.ones(self.slots, rows, device=self.device)
         self._snapshot_rows = torch.from_numpy(gather).to(self.device).flatten()
         self._bind_snapshots()
         self._scatter = torch.from_numpy(scatter).to(self.device)
-        shape, index = (self.slots, longest), torch.from_numpy(place).to(self.device)
+        shape, index = (self.slots, longest), torch.from_numpy(column).to(self.device)
         self._noise = self._generator if self.share.whole else ShardedGenerator(self._generator, shape, index)

@@ -55,7 +55,7 @@ class RewardView:
 class OwnReward(Copyable):
     """The function `text`, registered or module:name, for the learner's seats `rows` [N] among 2N of `batch`.
 
-    Raises `InputError` for a missing module or name, and for what is no function.
+    Raises `InputError` for a missing module or name, and for an object that is not a function.
     """
 
     _references: ClassVar[tuple[str, ...]] = ("_hp", "_read_last")
@@ -117,9 +117,9 @@ class OwnReward(Copyable):
             with torch.no_grad():
                 return self._function(view)
         except Exception as error:
-            place = traceback.extract_tb(error.__traceback__)[-1]
+            frame = traceback.extract_tb(error.__traceback__)[-1]
             raised = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            raise RewardError(f"reward {self.text}: raised {raised} ({place.filename}:{place.lineno})") from error
+            raise RewardError(f"reward {self.text}: raised {raised} ({frame.filename}:{frame.lineno})") from error
 
     def _checked(self, reward: Any, view: RewardView) -> Tensor:
         n, device = len(self._rows), self._batch.device

@@ -84,13 +84,13 @@ class SeatResults(Scored):
     def by_seat(self) -> list[tuple[int, int, int]]:
         """Wins, draws and losses of the player in every seat."""
         per_seat = [self.outcome[self.seat == seat] for seat in range(self.rewards.shape[1])]
-        return [tuple(int((one == kind).sum()) for kind in (WIN, DRAW, LOSS)) for one in per_seat]  # type: ignore[misc]
+        return [tuple(int((outcomes == kind).sum()) for kind in (WIN, DRAW, LOSS)) for outcomes in per_seat]  # type: ignore[misc]
 
     @property
     def distinct(self) -> int:
         """Number of games that differ in seat, actions or rewards; of deterministic players often that of the seats."""
-        told = np.column_stack([self.seat, self.played, self.rewards.view(np.int64)])
-        return len(np.unique(told, axis=0))
+        games = np.column_stack([self.seat, self.played, self.rewards.view(np.int64)])
+        return len(np.unique(games, axis=0))
 
 
 def play(
@@ -151,18 +151,18 @@ class SeatTable:
 
     def step(self) -> int:
         """Make one move in every match; return the number of counted games that ended in it."""
-        batch, own, deciding = self.batch, self.own, self.batch.deciding
+        batch, mask, deciding = self.batch, self.own, self.batch.deciding
         if not deciding.any():
             raise InputError(f"{batch.contract['id']}: no seat of any match has a decision to make; mend the game")
         actions = self.actions.flatten(0, 1)
-        for player, memory, seats in zip(self.players, self.memory, (own, ~own), strict=True):
+        for player, memory, seats in zip(self.players, self.memory, (mask, ~mask), strict=True):
             rows = (deciding & seats).flatten().nonzero().squeeze(1)
             if len(rows):
                 chosen, after = seat_actions(player, batch, rows, memory.index_select(0, rows))
                 actions.index_copy_(0, rows, chosen.float())
                 memory.index_copy_(0, rows, after)
-        made = torch.where(deciding.unsqueeze(-1), self.actions * 1024 + 1, 0.0).long()
-        self._played = self._played * 1_000_003 + (made * self._weights).sum((1, 2))
+        digits = torch.where(deciding.unsqueeze(-1), self.actions * 1024 + 1, 0.0).long()
+        self._played = self._played * 1_000_003 + (digits * self._weights).sum((1, 2))
         batch.step(self.actions)
         self._reward += batch.reward
         self._moves += 1
@@ -198,7 +198,7 @@ class SeatTable:
         if bool((self._outcome < LOSS).any()):
             raise RuntimeError("games are still running; step until finished")
         arrays = (self._outcome, self._seat, self._rewards, self._length, self._digest)
-        return SeatResults(*(one.numpy() for one in arrays))
+        return SeatResults(*(array.numpy() for array in arrays))
 
 
 def results_of(outcome: Tensor, seat: Tensor) -> Tensor:

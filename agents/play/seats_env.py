@@ -74,7 +74,7 @@ class SeatsEnv(OpponentSeats, Copyable):
         self.contract = dict(batch.contract)
         self.players = dict(players)
         generators = {name: getattr(player, "generator", None) for name, player in players.items()}
-        self._generators = {name: one for name, one in generators.items() if one is not None}
+        self._generators = {name: generator for name, generator in generators.items() if generator is not None}
         self._generator = torch.Generator(self.device).manual_seed(seed)
         snapshots = [build_network(dict(network_shape or {})).to(self.device).eval() for _ in range(slots)]
         self._snapshots = [SlotPlayer(network, self._generator) for network in snapshots]
@@ -116,12 +116,12 @@ class SeatsEnv(OpponentSeats, Copyable):
         """Lines to say at the start: seats and roles, what is observed and done, and `remarks`."""
         c, s = self.contract, self.seats
         roles = len(set(c["roles"]))
-        seen = picture_text(c["picture"], self._encoder) if c["picture"] else f"rows of {c['obs_dim']}"
+        observed = picture_text(c["picture"], self._encoder) if c["picture"] else f"rows of {c['obs_dim']}"
         kinds = {"numbers": c["continuous"], "switches": c["binary"], "alternatives": c["categorical"]}
         acts = " and ".join(f"{size} {kind}" for kind, size in kinds.items() if size)
         masked = ", of which a mask allows some" if c["masked"] else ""
         shared = "one policy" if roles == 1 else f"a policy for each of {roles} roles"
-        return [f"{c['id']}: {s} seats, {shared}; observes {seen}, acts by {acts}{masked}", *self.remarks]
+        return [f"{c['id']}: {s} seats, {shared}; observes {observed}, acts by {acts}{masked}", *self.remarks]
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Take the learner's actions [R, A] for `rows`, play one move of every match, and find the next `rows`.
@@ -154,8 +154,8 @@ class SeatsEnv(OpponentSeats, Copyable):
             return generator
         index = self.itself if player is None else player
         before, total = int(self._before[index]), int(self._everywhere[index])
-        own = len(self.rows) if player is None else len(self._players_turn[player])
-        return ShardedGenerator(generator, (total,), torch.arange(before, before + own, device=generator.device))
+        count = len(self.rows) if player is None else len(self._players_turn[player])
+        return ShardedGenerator(generator, (total,), torch.arange(before, before + count, device=generator.device))
 
     def state_dict(self) -> dict[str, Any]:
         """Return the full state of play, including the matches of all processes."""
@@ -165,9 +165,9 @@ class SeatsEnv(OpponentSeats, Copyable):
         return {
             "batch": batch,
             "opponents": torch.from_numpy(self.opponents),
-            "slots": [dict(one.network.state_dict()) for one in self._snapshots],
+            "slots": [dict(player.network.state_dict()) for player in self._snapshots],
             "generator": self._generator.get_state(),
-            "players": {name: one.get_state() for name, one in self._generators.items()},
+            "players": {name: generator.get_state() for name, generator in self._generators.items()},
             "sums": self._sums,
             "lanes": lanes,
         }
@@ -180,11 +180,11 @@ class SeatsEnv(OpponentSeats, Copyable):
         if not self.processes.alone:
             batch, lanes = _own(batch, lanes, self.share)
         lanes = check_tensors(lanes, self._lane_tensors(), "lanes")
-        for one, weights in zip(self._snapshots, state["slots"], strict=True):
-            one.network.load_state_dict(check_tensors(weights, dict(one.network.state_dict()), "slots"))
+        for player, weights in zip(self._snapshots, state["slots"], strict=True):
+            player.network.load_state_dict(check_tensors(weights, dict(player.network.state_dict()), "slots"))
         restore_generator(self._generator, state["generator"], "generator")
-        for name, one in self._generators.items():
-            restore_generator(one, state["players"][name], f"players.{name}")
+        for name, generator in self._generators.items():
+            restore_generator(generator, state["players"][name], f"players.{name}")
         self.opponents = state["opponents"].cpu().numpy()
         self._seat_opponents(np.zeros(self.share.total, dtype=bool))
         self.batch.load_state_dict(batch)
@@ -236,7 +236,7 @@ class SeatsEnv(OpponentSeats, Copyable):
         match = np.flatnonzero(outcomes >= 0)
         if not len(match):
             return
-        result = result_columns(*(torch.from_numpy(one[match]) for one in (outcomes, self._bit)))
+        result = result_columns(*(torch.from_numpy(array[match]) for array in (outcomes, self._bit)))
         stats = [getattr(batch, name).numpy()[match] for name in batch.stat_names]
         values = np.column_stack([result.numpy(), *stats, running[match]])
         np.add.at(self._sums.numpy(), self.opponents[self.share.rows][match], values)
@@ -267,15 +267,15 @@ class SeatsEnv(OpponentSeats, Copyable):
         """Find the lanes that decide next: the learner's, in `rows` int64 [R], and each player's."""
         deciding = np.flatnonzero(self.batch.deciding.numpy().ravel())
         owner = self._owner[deciding]
-        own = owner == self.itself
-        self.rows = torch.from_numpy(deciding[own])
+        mask = owner == self.itself
+        self.rows = torch.from_numpy(deciding[mask])
         if self.processes.alone:
-            others = () if own.all() else np.unique(owner[~own])
+            opponents = () if mask.all() else np.unique(owner[~mask])
         else:
             counts = np.bincount(owner, minlength=self.itself + 1)
             self._before, self._everywhere = self.processes.counted_before(counts)
-            others = np.flatnonzero(self._everywhere[:-1])
-        self._players_turn = {int(index): torch.from_numpy(deciding[owner == index]) for index in others}
+            opponents = np.flatnonzero(self._everywhere[:-1])
+        self._players_turn = {int(index): torch.from_numpy(deciding[owner == index]) for index in opponents}
 
 
 Stored = tuple[dict[str, Any], dict[str, Tensor]]
@@ -286,8 +286,8 @@ BY_MATCH = ("episodes", "moves", "actions")
 def _joined(parts: list[Stored]) -> Stored:
     """Return the matches and lanes of all processes as one, from those of each."""
     (first, _), *_ = parts
-    batch = first | {name: torch.cat([one[name] for one, _ in parts]) for name in BY_MATCH}
-    batch["digests"] = [digest for one, _ in parts for digest in one["digests"]]
+    batch = first | {name: torch.cat([part[name] for part, _ in parts]) for name in BY_MATCH}
+    batch["digests"] = [digest for part, _ in parts for digest in part["digests"]]
     return batch, {name: torch.cat([lanes[name] for _, lanes in parts]) for name in parts[0][1]}
 
 
@@ -295,11 +295,11 @@ def _own(batch: Mapping[str, Any], lanes: Mapping[str, Tensor], share: Shard) ->
     """Return the part of joint matches and lanes that belongs to a share."""
     ends = [0, *batch["moves"].cumsum(0).tolist()]
     moves = slice(ends[share.first], ends[share.first + share.count])
-    own = {name: batch[name][share.rows] for name in ("episodes", "moves", "digests")}
+    games = {name: batch[name][share.rows] for name in ("episodes", "moves", "digests")}
     widths = {name: len(tensor) // share.total for name, tensor in lanes.items()}
     rows = {name: slice(share.first * width, (share.first + share.count) * width) for name, width in widths.items()}
-    mine = {**batch, **own, "actions": batch["actions"][moves], "first": batch["first"] + share.first}
-    return mine, {name: tensor[rows[name]] for name, tensor in lanes.items()}
+    local = {**batch, **games, "actions": batch["actions"][moves], "first": batch["first"] + share.first}
+    return local, {name: tensor[rows[name]] for name, tensor in lanes.items()}
 
 
 class SlotPlayer:

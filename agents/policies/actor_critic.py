@@ -133,8 +133,8 @@ class ActorCritic(PolicyNetwork):
         `noise` are gSDE's matrices from `draw_noise`, one per observation; without them every step draws its own noise.
         """
         output, log_std, choices, features = self.answer(obs)
-        held = None if noise is None or features is None else held_noise(features, noise)
-        actions = sample(output, log_std, deterministic=deterministic, generator=generator, held=held)
+        noise_now = None if noise is None or features is None else held_noise(features, noise)
+        actions = sample(output, log_std, deterministic=deterministic, generator=generator, held_noise=noise_now)
         log_prob = log_probability(output, log_std, actions)
         for choice in choices:
             chosen = choose(choice, deterministic=deterministic, generator=generator)
@@ -162,15 +162,15 @@ class ActorCritic(PolicyNetwork):
         """See `PolicyNetwork`; the targets are networks of this shape."""
         with torch.no_grad():
             answers = [(weight, other.answer(obs)) for weight, other in targets]
-        own = self.answer(obs)
-        penalty = torch.stack([weight * divergence(own, other) for weight, other in answers]).sum(0)
-        return *self._densities(own, actions), penalty
+        answer = self.answer(obs)
+        penalty = torch.stack([weight * divergence(answer, other) for weight, other in answers]).sum(0)
+        return *self._densities(answer, actions), penalty
 
     def _densities(self, answer: ActorOutput, actions: Tensor) -> tuple[Tensor, Tensor]:
         output, log_std, choices, _ = answer
-        own = self.continuous + self.binary
-        log_prob, spread = Density.apply(output, log_std, actions[..., :own])  # type: ignore[no-untyped-call]
-        for column, choice in enumerate(choices, start=own):
+        count = self.continuous + self.binary
+        log_prob, spread = Density.apply(output, log_std, actions[..., :count])  # type: ignore[no-untyped-call]
+        for column, choice in enumerate(choices, start=count):
             log_prob = log_prob + choice_log_probability(choice, actions[..., column : column + 1])
             spread = spread - (choice.exp() * choice).sum(-1)
         return log_prob, spread
@@ -292,19 +292,19 @@ def sample(
     *,
     deterministic: bool,
     generator: torch.Generator | ShardedGenerator | None,
-    held: Tensor | None = None,
+    held_noise: Tensor | None = None,
 ) -> Tensor:
     """Draw actions [..., A] from the actor's output [..., A] (means, then logits) and log_std, [C] or [..., C].
 
-    `held` [..., C] is noise that was drawn before, in the actions' units.
+    `held_noise` [..., C] is noise that was drawn before, in the actions' units.
     """
     mean, logit = split(output, log_std)
     if deterministic:
         return torch.cat([mean, (logit > 0).float()], dim=-1)  # p > 1/2
     # Both draws happen in every sampled action, so the sequence of random numbers does not depend on the action.
-    noise = draw(torch.randn, mean.shape, generator, output.device) if held is None else held
+    noise = draw(torch.randn, mean.shape, generator, output.device) if held_noise is None else held_noise
     coin = draw(torch.rand, logit.shape, generator, output.device)
-    moved = torch.addcmul(mean, noise, log_std.exp()) if held is None else mean + held
+    moved = torch.addcmul(mean, noise, log_std.exp()) if held_noise is None else mean + held_noise
     return torch.cat([moved, (coin < logit.sigmoid()).float()], dim=-1)
 
 
@@ -337,15 +337,15 @@ class Density(torch.autograd.Function):
         """Compute both, and keep z, 1 / sigma, and of the Bernoullis l, p and a - p."""
         z, inverse = standardized(output, log_std, actions)
         log_prob, spread = gaussian_log_probability(z, log_std), gaussian_entropy(log_std)
-        kept = [log_std, z, inverse]
+        saved = [log_std, z, inverse]
         (_, logit), (_, taken) = split(output, log_std), split(actions, log_std)
         if logit.shape[-1]:
             logit = logit.contiguous()  # softplus of a strided view takes four times as long
             p = logit.sigmoid()
             log_prob = log_prob + bernoulli_log_probability(logit, taken)
             spread = spread + bernoulli_entropy(logit, p)
-            kept += [logit, p, taken - p]
-        ctx.save_for_backward(*kept)
+            saved += [logit, p, taken - p]
+        ctx.save_for_backward(*saved)
         return log_prob, spread.expand_as(log_prob)
 
     @staticmethod
@@ -398,18 +398,18 @@ def bernoulli_entropy(logit: Tensor, p: Tensor) -> Tensor:
     return (F.softplus(logit) - p * logit).sum(-1)
 
 
-def divergence(own: ActorOutput, other: ActorOutput) -> Tensor:
-    """Return KL(p, q), [B], of the distributions p = `own` and q = `other`, summed over an action's parts.
+def divergence(output: ActorOutput, other: ActorOutput) -> Tensor:
+    """Return KL(p, q), [B], of the distributions p = `output` and q = `other`, summed over an action's parts.
 
     Of Gaussians log(sigma_q / sigma_p) + (sigma_p^2 + (mu_p - mu_q)^2) / (2 sigma_q^2) - 1/2, of Bernoullis
     p (l_p - l_q) - softplus(l_p) + softplus(l_q), of choices sum_k p_k (log p_k - log q_k).
     """
-    (mean, logit), (mean_q, logit_q) = split(own.output, own.log_std), split(other.output, other.log_std)
-    wider = other.log_std - own.log_std
+    (mean, logit), (mean_q, logit_q) = split(output.output, output.log_std), split(other.output, other.log_std)
+    wider = other.log_std - output.log_std
     apart = (-2.0 * wider).exp() + ((mean - mean_q) * (-other.log_std).exp()).square()
     total = (wider + 0.5 * apart - 0.5).sum(-1)
     total = total + (logit.sigmoid() * (logit - logit_q) - F.softplus(logit) + F.softplus(logit_q)).sum(-1)
-    for log_p, log_q in zip(own.choices, other.choices, strict=True):
+    for log_p, log_q in zip(output.choices, other.choices, strict=True):
         total = total + (log_p.exp() * (log_p - log_q)).sum(-1)
     return total
 

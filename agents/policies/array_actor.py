@@ -86,12 +86,12 @@ class ArrayActor:
 
     def act(self, obs: np.ndarray) -> np.ndarray:
         """Return the deterministic actions float32 [B, A] for observations [B, D]."""
-        seen = np.asarray(obs, np.float32)[:, : self.shape["obs_dim"]]
+        columns = np.asarray(obs, np.float32)[:, : self.shape["obs_dim"]]
         mirror = self.mirror
         if mirror is None:
-            return self._answer(seen)
-        shown, side = mirror.show(seen)
-        return np.asarray(mirror.back(self._answer(shown), side))
+            return self._answer(columns)
+        mirrored, side = mirror.show(columns)
+        return np.asarray(mirror.back(self._answer(mirrored), side))
 
     def _answer(self, obs: np.ndarray) -> np.ndarray:
         output = obs
@@ -107,7 +107,7 @@ class ArrayActor:
 
 
 def read_actor(path: Path, name: str) -> ArrayActor:
-    """Read the actor of a policy's file. Raises `InputError` for a file that is none, or needs torch to play."""
+    """Read the actor of a policy's file. Raises `InputError` if it is not a policy, or needs torch to play."""
     try:
         content = read_arrays(read_listed(path, follow=True))
     except OSError as error:
@@ -116,7 +116,7 @@ def read_actor(path: Path, name: str) -> ArrayActor:
         raise InputError(f"{path}: {error}") from error
     versions = range(1, POLICY_FORMAT_VERSION + 1)
     if content.get("format") != POLICY_FORMAT or content.get("format_version") not in versions:
-        raise InputError(f"{path}: is no policy of this project in a format up to {POLICY_FORMAT_VERSION}")
+        raise InputError(f"{path}: is not a policy of this project in a format up to {POLICY_FORMAT_VERSION}")
     return actor_of(name, content["contract"], content["shape"], content["weights"])
 
 

@@ -186,8 +186,8 @@ def _other_content(content: Mapping[str, Any]) -> str:
 
 def _check_values(contract: Mapping[str, Any]) -> None:
     """Raise `ContentError` for a value that no environment of the contract's game has."""
-    known = read(StoredContract, contract, "contract")
-    env = get_type_hints(run_kind({"trainer": "ppo", "env": {"id": versions.current_id(known["id"])}}))["env"]
+    stored = read(StoredContract, contract, "contract")
+    env = get_type_hints(run_kind({"trainer": "ppo", "env": {"id": versions.current_id(stored["id"])}}))["env"]
     for name in (contract.keys() & env.__dataclass_fields__.keys()) - {"id", "kwargs", "roles"}:
         with within("contract"):
             check_option(env, name, contract[name])
@@ -202,8 +202,8 @@ def _check_contract(path: Path, contract: Mapping[str, Any], shape: Mapping[str,
         raise CheckpointError(f"{path}: mirror is {contract['mirror']} in the contract, not true or false")
     for key in ("obs_dim", "continuous", "binary", "categorical"):
         if contract.get(key, 0) != shape.get(key, 0):
-            ours, theirs = contract.get(key), shape.get(key)
-            raise CheckpointError(f"{path}: {key} is {ours} in the contract, {theirs} in the network")
+            stored, network = contract.get(key), shape.get(key)
+            raise CheckpointError(f"{path}: {key} is {stored} in the contract, {network} in the network")
     seats = contract_keys(contract) if "masked" in contract or "masked" in shape else {}
     for key in SEAT_KEYS:
         if key == "picture" and key not in shape:

@@ -95,7 +95,7 @@ class PictureEncoder(nn.Module):
         if encoder == IMPALA:
             self.layers = _impala(picture.channels, generator)
         else:
-            pairs = ((convolution(one, generator), ACTIVATIONS[activation]()) for one in plain_layers(picture, encoder))
+            pairs = ((convolution(row, generator), ACTIVATIONS[activation]()) for row in plain_layers(picture, encoder))
             self.layers = nn.Sequential(*(layer for pair in pairs for layer in pair))
 
     def forward(self, features: Tensor) -> Tensor:

@@ -58,8 +58,8 @@ class _RecordReader(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> type[Record]:
         """Return a class of records, and import nothing."""
-        if self._modules and not any(module == known or module.startswith(f"{known}.") for known in self._modules):
-            raise PickleError(f"names {module}.{name}, which has no place there and is not run")
+        if self._modules and not any(module == prefix or module.startswith(f"{prefix}.") for prefix in self._modules):
+            raise PickleError(f"names {module}.{name}, which is not expected there and is not run")
         return type("Record", (Record,), {"name": f"{module}.{name}"})
 
 

@@ -104,25 +104,25 @@ class LoadedPolicy:
     def _memory(self, count: int, state: tuple[np.ndarray, ...] | None, begins: np.ndarray | None) -> Tensor:
         """Return the memory [B, M] before a decision."""
         shape = (count, self.policy.memory_size)
-        given = np.zeros(shape, np.float32) if state is None else np.array(state[0], np.float32)
-        if given.shape != shape:
+        memory = np.zeros(shape, np.float32) if state is None else np.array(state[0], np.float32)
+        if memory.shape != shape:
             raise PolicyError(
-                f"{self.name}: the state has shape {given.shape}; give what the last call returned, {shape}"
+                f"{self.name}: the state has shape {memory.shape}; give what the last call returned, {shape}"
             )
         if begins is not None:
-            given[np.asarray(begins, dtype=bool).reshape(count)] = 0.0
-        return torch.from_numpy(given).to(self.policy.device)
+            memory[np.asarray(begins, dtype=bool).reshape(count)] = 0.0
+        return torch.from_numpy(memory).to(self.policy.device)
 
     def _rows(self, observation: Any) -> tuple[np.ndarray, bool]:
         """Return flattened observations [B, D], and whether there is a single one."""
         space = self.spaces.observation
         try:
-            single, seen = _is_single(space, observation), observation
+            single, entry = _is_single(space, observation), observation
             if not isinstance(space, Box):
-                many = [seen] if single else list(iterate(batch_space(space, _length(seen)), seen))
-                rows = np.stack([np.asarray(flatten(space, one)) for one in many])
+                many = [entry] if single else list(iterate(batch_space(space, _length(entry)), entry))
+                rows = np.stack([np.asarray(flatten(space, item)) for item in many])
             else:
-                rows = np.asarray(seen, dtype=np.float64)
+                rows = np.asarray(entry, dtype=np.float64)
                 rows = rows.reshape(1 if single else len(rows), -1)
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise self._refusal(observation) from error

@@ -158,7 +158,7 @@ def family_of(shape: Mapping[str, Any]) -> NetworkFamily:
     if "family" not in shape:
         plain: NetworkFamily = load(SEATS if "masked" in shape else PLAIN)
         return plain
-    families: dict[str, NetworkFamily] = {one.name: one for one in (load(g.network) for g in games() if g.network)}
+    families: dict[str, NetworkFamily] = {f.name: f for f in (load(g.network) for g in games() if g.network)}
     name = shape["family"]
     require(name in families, f"family={name!r}: must be {' or '.join(map(repr, families))}")
     return families[name]
@@ -189,8 +189,8 @@ def shape_for(contract: Mapping[str, Any], config: NetworkConfig) -> dict[str, A
     if config.gsde and not seats and not contract["continuous"]:
         raise ConfigError(f"network.gsde=true: {contract['id']} has no continuous actions; leave it out")
     game = game_of(contract["id"])
-    own = game.network if game else ""
-    family: NetworkFamily = load(SEATS if seats else own or PLAIN)
+    path = game.network if game else ""
+    family: NetworkFamily = load(SEATS if seats else path or PLAIN)
     return family.shape(contract, config)
 
 
@@ -211,8 +211,8 @@ def check_shape(shape: Mapping[str, Any]) -> None:
     for name in options:
         if name in shape:
             check_option(NetworkConfig, name, shape[name])
-        known = name in shape or name in ("activation", *LATER)  # early ones had one activation
-        require(known, f"{name} is missing")
+        present = name in shape or name in ("activation", *LATER)  # early ones had one activation
+        require(present, f"{name} is missing")
     low, high = shape["log_std_min"], shape["log_std_max"]
     require(low <= high, f"log_std_min={low}: must be at most log_std_max={high}")
     family = family_of(shape)
@@ -230,14 +230,14 @@ def check_weights(shape: Mapping[str, Any], weights: Any) -> None:
 
     Stops at the first that is not stored, so that sizes of any number cost nothing.
     """
-    stored, known = read(Tensors, weights), 0
+    stored, count = read(Tensors, weights), 0
     for name, size in family_of(shape).sizes(shape):
         require(name in stored, f"{name} is missing, which a network of this shape has")
         # Its storage has been checked, so that one of the same shape cannot be larger than the file.
         require(tuple(stored[name].shape) == size, f"{name}: has shape {tuple(stored[name].shape)}; must be {size}")
         check_tensor(stored[name], torch.empty(size, dtype=torch.float32, device="meta"), name)
-        known += 1
-    require(known == len(stored), f"holds {len(stored)} tensors; a network of this shape has {known}")
+        count += 1
+    require(count == len(stored), f"holds {len(stored)} tensors; a network of this shape has {count}")
 
 
 def load_snapshot(pool: Pool, name: str, device: str | torch.device) -> dict[str, Tensor]:

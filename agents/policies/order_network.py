@@ -427,9 +427,9 @@ def order_weight_sizes(
 
 def check_order_shape(shape: Mapping[str, Any]) -> None:
     """Raise `ContentError` for a stored shape with sizes that observations and orders do not have."""
-    usual = order_network_shape(NetworkConfig(all_phases=shape.get("all_phases", False)))
+    expected = order_network_shape(NetworkConfig(all_phases=shape.get("all_phases", False)))
     for name in ("obs_dim", "continuous", "binary"):
-        require(shape[name] == usual[name], f"{name}={shape[name]}: this version has {usual[name]}")
+        require(shape[name] == expected[name], f"{name}={shape[name]}: this version has {expected[name]}")
 
 
 def _weight_sizes(shape: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -89,21 +89,21 @@ class Policy:
         if is_old(self.contract):
             raise PolicyError(old_version_message(self.name, self.contract))
         for key, needed in contract.items():
-            own = self.contract.get(key)
-            if key not in (*OBSERVATION_KEYS, *ACTION_KEYS) and own != needed:
+            value = self.contract.get(key)
+            if key not in (*OBSERVATION_KEYS, *ACTION_KEYS) and value != needed:
                 had, has = told_apart(key, self.contract, contract)
                 raise PolicyError(f"{self.name} was trained with {had} and cannot play with {has}")
-        own, needed = (sum(one[key] for key in ACTION_KEYS) for one in (self.contract, contract))
-        if own != needed and "layout" in contract:
+        value, needed = (sum(part[key] for key in ACTION_KEYS) for part in (self.contract, contract))
+        if value != needed and "layout" in contract:
             had, has = told_apart(ACTION_KEYS[0], self.contract, contract)
             raise PolicyError(f"{self.name} was trained with {had} and cannot play with {has}")
-        if own != needed:
-            raise PolicyError(f"{self.name} gives {own} numbers an action and cannot play where it takes {needed}")
+        if value != needed:
+            raise PolicyError(f"{self.name} gives {value} numbers an action and cannot play where it takes {needed}")
         physics = contract.get("observe_physics") and not self.contract.get("observe_physics")  # which the matches add
         alike = all(self.contract.get(key) == contract.get(key) for key in OBSERVATION_KEYS)
         if not alike and not (physics and self.contract["obs_dim"] < contract["obs_dim"]):
-            own, needed = self.contract["obs_dim"], contract["obs_dim"]
-            raise PolicyError(f"{self.name} observes {own} floats and cannot play matches that show {needed}")
+            value, needed = self.contract["obs_dim"], contract["obs_dim"]
+            raise PolicyError(f"{self.name} observes {value} floats and cannot play matches that show {needed}")
 
     @torch.no_grad()
     def act(self, obs: Tensor, *, deterministic: bool | None = None) -> Tensor:
@@ -123,12 +123,12 @@ class Policy:
     @torch.no_grad()
     def step(self, obs: Tensor, memory: Tensor, *, deterministic: bool | None = None) -> tuple[Tensor, Tensor]:
         """Return what `act` does, and the memory [B, M] after it, from the memory [B, M] after the last decisions."""
-        seen = self._encode(obs[:, : self.network.obs_dim])
+        columns = self._encode(obs[:, : self.network.obs_dim])
         deterministic = self.deterministic if deterministic is None else deterministic
         if self._mirror is None:
-            return self._answer(seen, memory, deterministic=deterministic)
-        shown, side = self._mirror.show(seen)
-        actions, after = self._answer(shown, memory, deterministic=deterministic)
+            return self._answer(columns, memory, deterministic=deterministic)
+        mirrored, side = self._mirror.show(columns)
+        actions, after = self._answer(mirrored, memory, deterministic=deterministic)
         return self._mirror.back(actions, side), after
 
     @torch.no_grad()
@@ -136,8 +136,8 @@ class Policy:
         """Return V(s), float32 [B], for observations as in `act`; None without a critic, and with memory."""
         if not self.learned or self.memory_size:
             return None
-        seen = self._encode(obs[:, : self.network.obs_dim])
-        return self.network.value(seen if self._mirror is None else self._mirror.show(seen)[0])
+        columns = self._encode(obs[:, : self.network.obs_dim])
+        return self.network.value(columns if self._mirror is None else self._mirror.show(columns)[0])
 
     def _answer(self, obs: Tensor, memory: Tensor, *, deterministic: bool) -> tuple[Tensor, Tensor]:
         how: dict[str, Any] = {"deterministic": deterministic, "generator": self._generator}
@@ -152,17 +152,17 @@ DERIVED = (*OBSERVATION_KEYS, *ACTION_KEYS, "layout", "categorical")
 """Keys of a contract that follow from options of the game."""
 
 
-def told_apart(key: str, own: Mapping[str, Any], needed: Mapping[str, Any]) -> tuple[str, str]:
+def told_apart(key: str, trained: Mapping[str, Any], needed: Mapping[str, Any]) -> tuple[str, str]:
     """Return what two contracts that differ in `key` say.
 
     Where contracts have a layout, which stands for options of the game, a size or a layout is told by those options; a
     difference in `network.all_phases`, from which sizes and version follow, by that alone.
     """
-    if own.get("all_phases", False) != needed.get("all_phases", False):
-        had, has = (f"network.all_phases={str(one.get('all_phases', False)).lower()}" for one in (own, needed))
+    if trained.get("all_phases", False) != needed.get("all_phases", False):
+        had, has = (f"network.all_phases={str(part.get('all_phases', False)).lower()}" for part in (trained, needed))
         return had, has
-    options = [k for k in dict.fromkeys([*own, *needed]) if k not in DERIVED and own.get(k) != needed.get(k)]
+    options = [k for k in dict.fromkeys([*trained, *needed]) if k not in DERIVED and trained.get(k) != needed.get(k)]
     if key not in DERIVED or "layout" not in needed or not options:
-        return f"{key}={own.get(key)}", f"{key}={needed.get(key)}"
-    had, has = (", ".join(f"{k}={one[k]}" if k in one else f"no {k}" for k in options) for one in (own, needed))
+        return f"{key}={trained.get(key)}", f"{key}={needed.get(key)}"
+    had, has = (", ".join(f"{k}={part[k]}" if k in part else f"no {k}" for k in options) for part in (trained, needed))
     return had, has

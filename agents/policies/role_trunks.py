@@ -88,10 +88,10 @@ class RoleTrunks(nn.ModuleList):
             return self._trunk(0).along(features, state, fresh)
         states = state.new_zeros(*role.shape, state.shape[-1])
         for number in range(len(self)):
-            own = role == number
-            lanes = own.any(0).nonzero().squeeze(-1)
+            mask = role == number
+            lanes = mask.any(0).nonzero().squeeze(-1)
             after = self._trunk(number).along(features[:, lanes], state[lanes], fresh[:, lanes])
-            states = states.index_copy(1, lanes, torch.where(own[:, lanes].unsqueeze(-1), after, states[:, lanes]))
+            states = states.index_copy(1, lanes, torch.where(mask[:, lanes].unsqueeze(-1), after, states[:, lanes]))
         return states
 
     def _trunk(self, number: int) -> Trunk:
@@ -108,10 +108,10 @@ class RoleTrunks(nn.ModuleList):
         if sum(map(len, places)) != len(role):
             raise ValueError(f"the role column has other values than the roles 0 to {len(self) - 1}; mend the rows")
         if not torch.is_grad_enabled():
-            for number, place in enumerate(places):
-                if len(place) == len(role):  # as where one seat decides in all matches
+            for number, index in enumerate(places):
+                if len(index) == len(role):  # as where one seat decides in all matches
                     return apply(self._trunk(number), *rows)
-        parts = [apply(self._trunk(number), *(one[place] for one in rows)) for number, place in enumerate(places)]
+        parts = [apply(self._trunk(number), *(column[index] for column in rows)) for number, index in enumerate(places)]
         order, joint = torch.cat(places), torch.cat(parts)
         return torch.empty_like(joint).index_copy(0, order, joint)
 

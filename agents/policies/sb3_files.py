@@ -140,11 +140,11 @@ class SB3Policy:
 
         Raises `SB3Error` for a zip whose action space has another shape, or no finite bounds, which SB3 demands.
         """
-        shown, fix = f"action_space={self.action}", f"train it in an action space like the game's {space}"
+        text, fix = f"action_space={self.action}", f"train it in an action space like the game's {space}"
         if self.action.low.shape != space.shape:
-            raise SB3Error(f"{shown}: expected {space.shape[0]} numbers; {fix}")
+            raise SB3Error(f"{text}: expected {space.shape[0]} numbers; {fix}")
         if not np.isfinite(np.stack(self.action)).all() or not (self.action.low < self.action.high).all():
-            raise SB3Error(f"{shown}: expected finite bounds of every number; {fix}")
+            raise SB3Error(f"{text}: expected finite bounds of every number; {fix}")
         if self.action.same_as(space) and not self.squash:
             return None
         ends = (*self.action, space.low, space.high)
@@ -166,15 +166,15 @@ def to_actor_critic(
     standard deviation is exp(log_std), or with `expln` that up to 1, and above 1 + log(1 + log_std).
     """
     gaussian = not (binary or categorical)
-    known = {f"{layer}.{part}" for layer in LAYERS for part in ("weight", "bias")} | (
+    names = {f"{layer}.{part}" for layer in LAYERS for part in ("weight", "bias")} | (
         {"log_std"} if gaussian else set()
     )
-    odd = sorted(known.symmetric_difference(state))
+    odd = sorted(names.symmetric_difference(state))
     if odd:
         raise SB3Error(f"its policy is not two plain layers each for actions and values: {', '.join(odd[:3])}; {FIX}")
     first = state["mlp_extractor.policy_net.0.weight"]
     log_std = state["log_std"] if gaussian else torch.zeros(0)
-    if not all(isinstance(one, Tensor) for one in (first, log_std)) or first.dim() != 2 or log_std.dim() not in (1, 2):
+    if not all(isinstance(t, Tensor) for t in (first, log_std)) or first.dim() != 2 or log_std.dim() not in (1, 2):
         raise SB3Error("its layers have other shapes than those of a policy")
     hidden, obs_dim = first.shape
     gsde, continuous = log_std.dim() == 2, log_std.shape[-1]
@@ -247,15 +247,15 @@ def _policy(weights: bytes, data: Mapping[str, Any]) -> SB3Policy:
             "the default; train it without another extractor"
         )
     switches = {key: options.get(key, False) for key in ("squash_output", "use_expln")}
-    known = (*switches, *_WITHOUT_EFFECT, "activation_fn", "features_extractor_class")
+    accepted = (*switches, *_WITHOUT_EFFECT, "activation_fn", "features_extractor_class")
     for key, value in options.items():
-        if key not in known or (key in switches and not isinstance(value, bool)):
-            shown = value if isinstance(value, bool | int | float | str) else type(value).__name__
-            raise SB3Error(f"policy_kwargs.{key}={shown}: expected only options of {POLICY_CLASS}; train it without")
+        if key not in accepted or (key in switches and not isinstance(value, bool)):
+            stored = value if isinstance(value, bool | int | float | str) else type(value).__name__
+            raise SB3Error(f"policy_kwargs.{key}={stored}: expected only options of {POLICY_CLASS}; train it without")
     observation, action = (_bounds(data, key) for key in ("observation_space", "action_space"))
     network = to_actor_critic(unpack(weights), _ACTIVATIONS[activation], expln=switches["use_expln"])
-    shown = data.get("_last_obs") is not None and "_last_original_obs" in data  # only VecNormalize keeps the latter
-    normalized = data["_last_original_obs"] is not None if shown else None
+    stored = data.get("_last_obs") is not None and "_last_original_obs" in data  # only VecNormalize keeps the latter
+    normalized = data["_last_original_obs"] is not None if stored else None
     return SB3Policy(network, observation, action, switches["squash_output"], normalized)
 
 

@@ -55,14 +55,14 @@ class SeatColumns(NamedTuple):
 
     def rows(self, index: Tensor) -> SeatColumns:
         """Return the rows of `index` [n] into [B, ...]."""
-        return self._changed(lambda one: one.index_select(0, index))
+        return self._changed(lambda column: column.index_select(0, index))
 
     def flat(self) -> SeatColumns:
         """Return [C, B, ...] as [C * B, ...]."""
-        return self._changed(lambda one: one.flatten(0, 1))
+        return self._changed(lambda column: column.flatten(0, 1))
 
     def _changed(self, change: Callable[[Tensor], Tensor]) -> SeatColumns:
-        _, illegal, role = (None if one is None else change(one) for one in self)
+        _, illegal, role = (None if column is None else change(column) for column in self)
         return SeatColumns(change(self.features), illegal, role)
 
 
@@ -135,16 +135,16 @@ class SeatNetwork(ActorCritic):
         critic: bool = True,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """See `PolicyNetwork`."""
-        seen = self._columns(obs)
+        columns = self._columns(obs)
         if self.memory_size == 0:
-            output = self.actor(seen.features, seen.role)
+            output = self.actor(columns.features, columns.role)
         else:
-            own, other = memory.chunk(2, dim=-1)
-            after = self.actor.step(seen.features, seen.role, own)
-            output = self.actor.heads(after[:, : self.config.hidden], seen.role)
-            other = self.critic.step(seen.features, seen.role, other) if critic else other
-            memory = torch.cat([after, other], dim=-1)
-        actions, log_prob = self._draw(output, seen, deterministic=deterministic, generator=generator)
+            actor_memory, critic_memory = memory.chunk(2, dim=-1)
+            after = self.actor.step(columns.features, columns.role, actor_memory)
+            output = self.actor.heads(after[:, : self.config.hidden], columns.role)
+            critic_memory = self.critic.step(columns.features, columns.role, critic_memory) if critic else critic_memory
+            memory = torch.cat([after, critic_memory], dim=-1)
+        actions, log_prob = self._draw(output, columns, deterministic=deterministic, generator=generator)
         return actions, log_prob, memory
 
     @torch.no_grad()
@@ -156,7 +156,7 @@ class SeatNetwork(ActorCritic):
         generator: torch.Generator | ShardedGenerator | None = None,
         noise: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """See `PolicyNetwork`; there is no gSDE here."""
+        """See `PolicyNetwork`; gSDE is not available here."""
         self._refuse_memory()
         memory = obs.new_empty(len(obs), 0)
         return self.step(obs, memory, deterministic=deterministic, generator=generator)[:2]
@@ -167,12 +167,12 @@ class SeatNetwork(ActorCritic):
 
     def values(self, sequences: Sequences, final_obs: Tensor, final_rows: Tensor) -> tuple[Tensor, Tensor]:
         """See `PolicyNetwork`."""
-        seen, final = self._columns(sequences.obs), self._columns(final_obs)
+        columns, final = self._columns(sequences.obs), self._columns(final_obs)
         if self.memory_size == 0:
-            return self._value(None, seen.flat()), self._value(None, final)
-        states = self._states(self.critic, seen, sequences).flatten(0, 1)
+            return self._value(None, columns.flat()), self._value(None, final)
+        states = self._states(self.critic, columns, sequences).flatten(0, 1)
         after = self.critic.step(final.features, final.role, states.index_select(0, final_rows))
-        return self._value(states, seen.flat()), self._value(after, final)
+        return self._value(states, columns.flat()), self._value(after, final)
 
     def evaluate(self, obs: Tensor | Sequences, actions: Tensor) -> tuple[Tensor, Tensor]:
         """See `PolicyNetwork`."""
@@ -185,14 +185,14 @@ class SeatNetwork(ActorCritic):
 
         `scores` are finite, of every choice [n, K_i]; those of illegal alternatives do not count.
         """
-        state, seen = self._read(self.actor, obs)
-        output = self._output(self.actor, state, seen)
-        own = self.continuous + self.binary
+        state, columns = self._read(self.actor, obs)
+        output = self._output(self.actor, state, columns)
+        count = self.continuous + self.binary
         log_prob = spread = expected = output.new_zeros(())
-        if own:
-            log_prob, spread = Density.apply(output[:, :own], self._log_std(seen), actions[:, :own])  # type: ignore[no-untyped-call]
-        for number, (logits, illegal) in enumerate(self._choices(output, seen)):
-            chosen = actions[:, own + number : own + number + 1]
+        if count:
+            log_prob, spread = Density.apply(output[:, :count], self._log_std(columns), actions[:, :count])  # type: ignore[no-untyped-call]
+        for number, (logits, illegal) in enumerate(self._choices(output, columns)):
+            chosen = actions[:, count + number : count + number + 1]
             score = scores[number] if scores else None
             parts = ChoiceDensity.apply(logits, illegal, chosen, score)  # type: ignore[no-untyped-call]
             log_prob, spread, expected = log_prob + parts[0], spread + parts[1], expected + parts[2]
@@ -206,7 +206,7 @@ class SeatNetwork(ActorCritic):
         with torch.no_grad():
             for weight, other in targets:
                 logs = (other or self).log_probabilities(obs, uniform=other is None)
-                terms.append([weight * one for one in logs])
+                terms.append([weight * log_p for log_p in logs])
         scores = [sum(parts[1:], start=parts[0]) for parts in zip(*terms, strict=True)]
         log_prob, entropy, expected = self.evaluate_with(obs, actions, scores)
         return log_prob, entropy, -expected - sum(weight for weight, _ in targets) * entropy
@@ -221,22 +221,22 @@ class SeatNetwork(ActorCritic):
     def log_probabilities(self, obs: Tensor | Sequences, *, uniform: bool = False) -> list[Tensor]:
         """Return log pi(k | s) of every choice, float32 [n, K_i] with 0 for illegal k; `uniform` is of uniform play."""
         if uniform:
-            seen = self._columns(obs if isinstance(obs, Tensor) else obs.counted())
-            output = seen.features.new_zeros(len(seen.features), self.action_outputs)
+            columns = self._columns(obs if isinstance(obs, Tensor) else obs.counted())
+            output = columns.features.new_zeros(len(columns.features), self.action_outputs)
         else:
-            state, seen = self._read(self.actor, obs)
-            output = self._output(self.actor, state, seen)
+            state, columns = self._read(self.actor, obs)
+            output = self._output(self.actor, state, columns)
         logs = []
-        for logits, illegal in self._choices(output, seen):
+        for logits, illegal in self._choices(output, columns):
             log_p = _masked(logits, illegal).log_softmax(-1)
             logs.append(log_p if illegal is None else log_p.masked_fill(illegal, 0.0))
         return logs
 
     def _trunks(self, outputs: int, head_gain: float, generator: torch.Generator) -> RoleTrunks:
-        one = lambda: Trunk(  # noqa: E731
+        trunk = lambda: Trunk(  # noqa: E731
             self.features, outputs, self.config, self.picture, head_gain=head_gain, generator=generator
         )
-        return RoleTrunks(one() for _ in range(self.roles))
+        return RoleTrunks(trunk() for _ in range(self.roles))
 
     def _columns(self, obs: Tensor) -> SeatColumns:
         illegal = obs[..., self.features : self.features + sum(self.categorical)] < 0.5 if self.masked else None
@@ -249,53 +249,53 @@ class SeatNetwork(ActorCritic):
             return None, self._columns(obs)
         if self.memory_size == 0:
             return None, self._columns(obs.counted())
-        seen = self._columns(obs.obs)
-        return self._states(half, seen, obs).flatten(0, 1).index_select(0, obs.rows), seen.flat().rows(obs.rows)
+        columns = self._columns(obs.obs)
+        return self._states(half, columns, obs).flatten(0, 1).index_select(0, obs.rows), columns.flat().rows(obs.rows)
 
-    def _states(self, half: RoleTrunks, seen: SeatColumns, sequences: Sequences) -> Tensor:
-        own = sequences.memory.chunk(2, dim=-1)[0 if half is self.actor else 1]
-        return half.along(seen.features, seen.role, own, sequences.fresh)
+    def _states(self, half: RoleTrunks, columns: SeatColumns, sequences: Sequences) -> Tensor:
+        memory = sequences.memory.chunk(2, dim=-1)[0 if half is self.actor else 1]
+        return half.along(columns.features, columns.role, memory, sequences.fresh)
 
-    def _output(self, half: RoleTrunks, state: Tensor | None, seen: SeatColumns) -> Tensor:
+    def _output(self, half: RoleTrunks, state: Tensor | None, columns: SeatColumns) -> Tensor:
         if state is None:
-            output = half(seen.features, seen.role)
+            output = half(columns.features, columns.role)
         else:
-            output = half.heads(state[:, : self.config.hidden], seen.role)
+            output = half.heads(state[:, : self.config.hidden], columns.role)
         return output.to(self.log_std.dtype)
 
-    def _value(self, state: Tensor | None, seen: SeatColumns) -> Tensor:
-        return self._output(self.critic, state, seen).squeeze(-1)
+    def _value(self, state: Tensor | None, columns: SeatColumns) -> Tensor:
+        return self._output(self.critic, state, columns).squeeze(-1)
 
-    def _log_std(self, seen: SeatColumns) -> Tensor:
-        return self.log_std if seen.role is None else self.log_std[seen.role.long()]
+    def _log_std(self, columns: SeatColumns) -> Tensor:
+        return self.log_std if columns.role is None else self.log_std[columns.role.long()]
 
-    def _choices(self, output: Tensor, seen: SeatColumns) -> list[tuple[Tensor, Tensor | None]]:
+    def _choices(self, output: Tensor, columns: SeatColumns) -> list[tuple[Tensor, Tensor | None]]:
         """Return the logits [n, K_i] of every choice, and which are illegal."""
         if not self.categorical:
             return []
-        own = self.continuous + self.binary
-        logits = output[:, own:] if own else output
+        count = self.continuous + self.binary
+        logits = output[:, count:] if count else output
         if len(self.categorical) == 1:
-            return [(logits, seen.illegal)]
+            return [(logits, columns.illegal)]
         sizes = list(self.categorical)
-        masks = [None] * len(sizes) if seen.illegal is None else seen.illegal.split(sizes, dim=-1)
+        masks = [None] * len(sizes) if columns.illegal is None else columns.illegal.split(sizes, dim=-1)
         return list(zip(logits.split(sizes, dim=-1), masks, strict=True))
 
     def _draw(
         self,
         output: Tensor,
-        seen: SeatColumns,
+        columns: SeatColumns,
         *,
         deterministic: bool,
         generator: torch.Generator | ShardedGenerator | None,
     ) -> tuple[Tensor, Tensor]:
         output = output.to(self.log_std.dtype)
         parts, log_prob = [], []
-        if own := self.continuous + self.binary:
-            rest, log_std = output[:, :own], self._log_std(seen)
+        if count := self.continuous + self.binary:
+            rest, log_std = output[:, :count], self._log_std(columns)
             parts.append(sample(rest, log_std, deterministic=deterministic, generator=generator))
             log_prob.append(log_probability(rest, log_std, parts[0]))
-        for logits, illegal in self._choices(output, seen):
+        for logits, illegal in self._choices(output, columns):
             choice = _masked(logits, illegal).log_softmax(-1)
             parts.append(choose(choice, deterministic=deterministic, generator=generator))
             log_prob.append(choice_log_probability(choice, parts[-1]))
@@ -427,12 +427,8 @@ SEATS = NetworkFamily(
 
 def _check_options(env_id: str, config: NetworkConfig, picture: Sequence[int]) -> None:
     if config.gsde:
-        own = (
-            f"a network with memory ({config.memory}) has"
-            if config.memory != NONE
-            else f"the networks of {env_id} have"
-        )
-        raise ConfigError(f"network.gsde=true: {own} none; leave it out")
+        networks = f"a network with memory ({config.memory})" if config.memory != NONE else f"the networks of {env_id}"
+        raise ConfigError(f"network.gsde=true: is not available for {networks}; leave it out")
     if config.encoder in (BY_SIZE, AUTO):
         return
     if not picture:

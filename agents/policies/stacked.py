@@ -91,11 +91,11 @@ class StackedActors:
 
     def _sample(self, output: Tensor, log_std: Tensor, **how: Any) -> Tensor:
         """Return actions [K, M, A] from the actors' outputs; choices come last, as in `ActorCritic`."""
-        own = self.template.continuous + self.template.binary
-        actions = sample(output[..., :own], log_std, **how)
+        count = self.template.continuous + self.template.binary
+        actions = sample(output[..., :count], log_std, **how)
         if not self.template.categorical:
             return actions
-        choices = output[..., own:].split(self.template.categorical, dim=-1)
+        choices = output[..., count:].split(self.template.categorical, dim=-1)
         return torch.cat([actions, *(choose(logits, **how) for logits in choices)], dim=-1)
 
     def _forward(self, module: nn.Module, name: str, x: Tensor) -> Tensor:

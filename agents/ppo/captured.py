@@ -42,8 +42,8 @@ class Captured(Generic[Result]):
 
     def __call__(self, *inputs: Tensor) -> Result:
         """Run it on inputs of the same shapes."""
-        for own, given in zip(self._inputs, inputs, strict=True):
-            own.copy_(given)
+        for buffer, value in zip(self._inputs, inputs, strict=True):
+            buffer.copy_(value)
         self._graph.replay()
         return self._outputs
 

@@ -38,7 +38,7 @@ class MatchFilms(Protocol[R]):
 class BotEvaluation:
     """The evaluations of a run. `setting` holds the conditions of the training matches, in default physics.
 
-    `regimes` are the ranges [13, 2] of the named physics regimes, `players` the opponents that are no bots.
+    `regimes` are the ranges [13, 2] of the named physics regimes, `players` the opponents that are not bots.
     `alert` is called on a regression, `films` makes videos; `seed` seeds the matches. `improved` is true if the last
     update evaluated all bots and the mean win rate was the best so far.
     """
@@ -69,7 +69,7 @@ class BotEvaluation:
         config, self.improved = self.config, False
         metrics: dict[str, float] = {}
         intervals = (config.every, config.check_every, config.regimes_every)
-        due = [every > 0 and (update + 1) % every == 0 for every in intervals]
+        due = [interval > 0 and (update + 1) % interval == 0 for interval in intervals]
         if not any(due):
             return {}
         policy = Policy(network, contract, name="the learner")
@@ -93,8 +93,8 @@ class BotEvaluation:
 
     def _recorders(self, update: int, bots: Iterable[str]) -> dict[str, Recorder]:
         """Return a recorder for each bot if a match of the evaluation after `update` is filmed, else none."""
-        every, videos = self.config.every or self.config.check_every, self.config.video_every
-        if self._films is None or not every or not videos or (update + 1) % (every * videos):
+        interval, videos = self.config.every or self.config.check_every, self.config.video_every
+        if self._films is None or not interval or not videos or (update + 1) % (interval * videos):
             return {}
         return {bot: self._films.recorder() for bot in bots}
 

@@ -132,8 +132,8 @@ class PPOLearner:
         if self.magnet:
             self.magnet.begin()
         rows, steps, tried, skipped, kl_stop, kl_max = [], 0, 0, 0, False, 0.0
-        mine = (samples.advantage, samples.value, samples.returns)
-        joint = None if key is None else Joint.gather(mine, key, self._processes)
+        columns = (samples.advantage, samples.value, samples.returns)
+        joint = None if key is None else Joint.gather(columns, key, self._processes)
         for measured in self._gradients(samples, joint, number, entropy_coefficient):
             tried += 1
             norm = self._gradient_norm()
@@ -183,8 +183,8 @@ class PPOLearner:
     def check(self, state: dict[str, Any]) -> dict[str, Any]:
         """Return a stored state for `load_state_dict`; raises `ContentError` for one of another learner or with NaN."""
         weights = check_tensors(state["network"], self.network.state_dict(), "network")
-        stored, own = state.get("magnet", {}), self.magnet.state_dict() if self.magnet else {}
-        magnet = {"magnet": check_tensors(stored, own, "magnet")} if self.magnet else {}
+        stored, expected = state.get("magnet", {}), self.magnet.state_dict() if self.magnet else {}
+        magnet = {"magnet": check_tensors(stored, expected, "magnet")} if self.magnet else {}
         return {
             **state,
             "network": weights,
@@ -239,8 +239,8 @@ class PPOLearner:
             partial(self._policy_gradient, batch, number, entropy_coefficient),
             partial(self._value_gradient, batch, number, batches),
         )
-        loss, *others = policy
-        return torch.stack([loss, loss_v, *others]), following
+        loss, *rest = policy
+        return torch.stack([loss, loss_v, *rest]), following
 
     def _captured(self, samples: Samples, size: int, number: int) -> Captured[Tensor]:
         """Return the graph of the gradient of `size` samples by their rows, recorded once for a precision."""
@@ -262,7 +262,7 @@ class PPOLearner:
         for piece in batch.pieces(self._piece):
             with self.autocast.context(number):
                 log_prob, entropy, penalty = self._evaluate(piece)
-            loss, others = surrogate(log_prob, piece, self.config, piece.size)
+            loss, rest = surrogate(log_prob, piece, self.config, piece.size)
             mean_entropy = piece.mean(entropy)
             total = loss - entropy_coefficient * mean_entropy
             if self.magnet:
@@ -270,7 +270,7 @@ class PPOLearner:
                 self.magnet.record(mean_penalty)
                 total = total + mean_penalty
             self.autocast.scaler.scale(total).backward()
-            measured.append((loss.detach(), *others, mean_entropy.detach()))
+            measured.append((loss.detach(), *rest, mean_entropy.detach()))
         return joined_statistics(measured)
 
     def _evaluate(self, piece: Minibatch) -> tuple[Tensor, ...]:
@@ -329,7 +329,7 @@ def open_magnet(network: PolicyNetwork, config: PPOConfig) -> Magnet:
         fix = "is for seats whose actions are choices, and for networks without masks and memory; use 0"
         raise ConfigError(f"{used}: {fix}")
     if not network.uniform_play and config.magnet_coefficient and not config.magnet_rate:
-        fix = "there is no uniform play of numbers to be the magnet; use above 0, or ppo.magnet_coefficient=0"
+        fix = "numbers have no uniform play to be the magnet; use above 0, or ppo.magnet_coefficient=0"
         raise ConfigError(f"ppo.magnet_rate=0.0: {fix}")
     return Magnet(network, config)
 

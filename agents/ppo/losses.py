@@ -80,9 +80,9 @@ class Minibatch(NamedTuple):
         if isinstance(obs, Sequences):  # which cannot be cut
             yield self
             return
-        whole = (obs, self.actions, self.log_prob, self.value, self.advantage, self.returns)
+        columns = (obs, self.actions, self.log_prob, self.value, self.advantage, self.returns)
         for first in range(0, max(1, len(obs)), rows):
-            yield Minibatch(*Samples(*(tensor[first : first + rows] for tensor in whole)), self.size)
+            yield Minibatch(*Samples(*(tensor[first : first + rows] for tensor in columns)), self.size)
 
 
 class Joint(NamedTuple):
@@ -98,17 +98,17 @@ class Joint(NamedTuple):
     def gather(cls, samples: Sequence[Tensor], key: Tensor, processes: Processes) -> Joint:
         """Gather advantages, values and returns of every process, with their keys, int64 and all different."""
         counts = processes.gather(torch.tensor([len(key)], device=key.device)).tolist()
-        before, own = sum(counts[: processes.rank]), len(key)
+        before, count_here = sum(counts[: processes.rank]), len(key)
 
-        def everyone(mine: Tensor) -> Tensor:
-            padded = mine.new_zeros(len(mine), max(counts))
-            padded[:, :own] = mine
+        def everyone(rows: Tensor) -> Tensor:
+            padded = rows.new_zeros(len(rows), max(counts))
+            padded[:, :count_here] = rows
             parts = processes.gather(padded, dim=1).split(max(counts), dim=1)
             return torch.cat([part[:, :count] for part, count in zip(parts, counts, strict=True)], dim=1)
 
         order = everyone(key.unsqueeze(0))[0].argsort()
         row = torch.full_like(order, -1)
-        row[before : before + own] = torch.arange(own, device=row.device)
+        row[before : before + count_here] = torch.arange(count_here, device=row.device)
         joint = everyone(torch.stack([*samples]))
         return cls(row[order], *joint[:, order])
 
@@ -274,8 +274,8 @@ class Magnet:
     def follow(self, minibatches: int) -> dict[str, float]:
         """Move the magnet after an update; return the mean penalty of its minibatches as a metric."""
         if self._copy is not None:
-            for own, target in zip(self._copy.parameters(), self.network.parameters(), strict=True):
-                own.lerp_(target, self.rate)
+            for weight, target in zip(self._copy.parameters(), self.network.parameters(), strict=True):
+                weight.lerp_(target, self.rate)
         total = float(torch.stack(self._penalties).sum()) if self._penalties else 0.0
         return {"train/magnet_loss": total / max(minibatches, 1)}
 

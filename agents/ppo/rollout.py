@@ -4,7 +4,7 @@ A lane is a match of the learner, or a seat of a match whose seats act in turn. 
 lane. Where all lanes decide in every move (`env.rows` is None), row and move agree, and every index is a slice. In a
 game with gaps the reward of a decision is what reaches its lane until its next decision, or its end. There a lane that
 is to decide when the rollout ends has a last row without an action, whose value ends the estimate. So has a lane that
-waits for others, whose last decision is no sample: its reward is not known yet.
+waits for others, whose last decision is not a sample: its reward is not known yet.
 
 The tensors lie where those of the environment do; the network of a game on the host may have another device.
 
@@ -142,14 +142,14 @@ class Rollout:
         if self._captures and not hold and isinstance(generator, torch.Generator):
             act = self._capture(act, network, generator)
         for t in range(self.steps):
-            lanes, place, obs = self._observe(env, t)
+            lanes, rows, obs = self._observe(env, t)
             if hold and t % hold == 0:
                 act = partial(network.act, generator=generator, noise=network.draw_noise(self.lanes, generator))
             if self.gaps or self.recurrent:
-                actions = self._step(env, network, generator, lanes, place, obs)
+                actions = self._step(env, network, generator, lanes, rows, obs)
             else:
                 actions, self.log_prob[t] = act(obs)  # a_t ~ pi(. | s_t)
-            self.actions[place] = actions
+            self.actions[rows] = actions
             _, *result = env.step(actions)
             self._resolve(env, t, *result)
         lanes, *_ = self._observe(env, self.steps)
@@ -188,7 +188,7 @@ class Rollout:
         network: PolicyNetwork,
         generator: torch.Generator | ShardedGenerator,
         lanes: Index,
-        place: Index,
+        rows: Index,
         obs: Tensor,
     ) -> Tensor:
         """Return the actions [R, A] of `lanes` that see `obs` [R, D], and carry their memory."""
@@ -201,7 +201,7 @@ class Rollout:
                 return self.actions[0, :0]
         before = obs.to(self.learner_device), env.memory[lanes].to(self.learner_device)
         actions, log_prob, memory = network.step(*before, generator=generator)
-        self.log_prob[place] = log_prob.to(self.device)
+        self.log_prob[rows] = log_prob.to(self.device)
         if self.recurrent:
             env.memory[lanes] = memory.to(self.device)
         return actions.to(self.device)
@@ -212,11 +212,11 @@ class Rollout:
             self.reward[t], self.terminated[t], self.truncated[t] = reward, terminated, truncated
             self._keep_final_obs(self.truncated[t], t, env.final_obs)
             return
-        last, every = self.count - 1, torch.arange(self.lanes)
-        self.reward[last, every] += reward * self._waiting
+        last, columns = self.count - 1, torch.arange(self.lanes)
+        self.reward[last, columns] += reward * self._waiting
         ended = (terminated | truncated) & self._waiting
         if ended.any():
-            cut, lanes = ended & ~terminated, every[ended]
+            cut, lanes = ended & ~terminated, columns[ended]
             self.terminated[last[ended], lanes], self.truncated[last[ended], lanes] = ~cut[ended], cut[ended]
             self._waiting &= ~ended
             self._keep_final_obs(cut, last, env.final_obs)
@@ -290,12 +290,12 @@ class Rollout:
             return final_values.gather(0, self.final_row)
         row, lane = (self.truncated & ~self.terminated).nonzero(as_tuple=True)
         final_obs = self.final_obs[self.final_row[row, lane], lane].to(self.learner_device)
-        obs, place = self._states()
+        obs, index = self._states()
         number = torch.zeros(self._values.numel(), dtype=torch.int64, device=self.device)
-        number[place] = torch.arange(len(place), device=self.device)
+        number[index] = torch.arange(len(index), device=self.device)
         before = number[row * self.lanes + lane].to(self.learner_device)
-        values, final_values = (one.to(self.device) for one in critic(obs, final_obs, before))
-        self._values.view(-1).index_copy_(0, place, values)
+        values, final_values = (part.to(self.device) for part in critic(obs, final_obs, before))
+        self._values.view(-1).index_copy_(0, index, values)
         after = self._values[1:].clone()
         after[row, lane] = final_values
         return after
@@ -304,13 +304,13 @@ class Rollout:
         """Return the observations to judge, for a recurrent network as sequences, and their places in the storage."""
         used = torch.arange(self.steps + 1, device=self.device).unsqueeze(1) < self._complete + self._waiting
         if not self.recurrent:
-            place = used.flatten().nonzero().squeeze(1)
-            return self.obs.flatten(0, 1).index_select(0, place).to(self.learner_device), place
+            index = used.flatten().nonzero().squeeze(1)
+            return self.obs.flatten(0, 1).index_select(0, index).to(self.learner_device), index
         longest, lanes = int(used.sum(0).max()), used.any(0).nonzero().squeeze(1)
-        place = (torch.arange(longest, device=self.device).unsqueeze(1) * self.lanes + lanes).flatten()
+        index = (torch.arange(longest, device=self.device).unsqueeze(1) * self.lanes + lanes).flatten()
         parts = (self.obs[:longest, lanes], self.memory[0, lanes], self.fresh[:longest, lanes])
-        rows = torch.arange(len(place), device=self.device)
-        return Sequences(*(part.to(self.learner_device) for part in (*parts, rows))), place
+        rows = torch.arange(len(index), device=self.device)
+        return Sequences(*(part.to(self.learner_device) for part in (*parts, rows))), index
 
     def flat(self) -> Samples | SequenceSamples:
         """Return all complete decisions in the order of their rows, views of the storage where all are complete.
@@ -341,23 +341,23 @@ class Rollout:
 
     def key(self, share: Shard) -> Tensor:
         """Return numbers int64 [R] by which the samples of all processes are in the order that one process has."""
-        place = self._places()
+        index = self._places()
         lanes, first, total = (self.lanes // self.num_envs * n for n in (self.num_envs, share.first, share.total))
-        return (place // lanes * total + first + place % lanes).to(self.learner_device)
+        return (index // lanes * total + first + index % lanes).to(self.learner_device)
 
     def _places(self) -> Tensor:
-        every = self.steps * self.lanes
-        return torch.arange(every, device=self.device) if self._place is None else self._place
+        total = self.steps * self.lanes
+        return torch.arange(total, device=self.device) if self._place is None else self._place
 
 
 def _check_memory(env: BatchEnv, rows: int) -> None:
     """Raise `ConfigError` if `rows` observations of every lane are more than the machine can hold."""
-    needed, there = 4 * rows * env.obs.numel(), memory_bytes()
-    if needed > there and env.obs.device.type == "cpu":
+    needed, available = 4 * rows * env.obs.numel(), memory_bytes()
+    if needed > available and env.obs.device.type == "cpu":
         lanes, columns = env.obs.shape
         raise ConfigError(
             f"env.num_envs={env.num_envs}: a rollout of {lanes} seats that see {columns:,} numbers takes "
-            f"{needed / 2**30:.0f} GiB, and this machine has {there / 2**30:.0f}; give fewer matches, a smaller "
+            f"{needed / 2**30:.0f} GiB, and this machine has {available / 2**30:.0f}; give fewer matches, a smaller "
             "ppo.rollout_steps, or a function that shrinks what is seen as env.id"
         )
 
@@ -387,7 +387,7 @@ def gae(
     """
     # V(s_{t+1}) of the stored observations; after an ending that is the first state of the next episode.
     next_value = torch.cat([value[1:], last_value.unsqueeze(0)])
-    # A time limit is no property of the state, so the value of the interrupted state is used.
+    # A time limit is not a property of the state, so the value of the interrupted state is used.
     next_value = torch.where(truncated, truncation_value, next_value)
     next_value = next_value.masked_fill(terminated, 0.0)  # no reward follows a true ending
     advantage = reward + gamma * next_value - value  # delta_t
@@ -399,10 +399,10 @@ def gae(
 
 @dataclass(frozen=True)
 class SequenceSamples:
-    """Samples of a recurrent network: all tensors [R, ...] in the order of `place`, rows of the storage of T * L."""
+    """Samples of a recurrent network: all tensors [R, ...] in the order of `position`, rows of the storage of T * L."""
 
     rollout: Rollout
-    place: Tensor
+    position: Tensor
     actions: Tensor
     log_prob: Tensor
     value: Tensor
@@ -414,19 +414,19 @@ class SequenceSamples:
     ) -> Iterator[Minibatch]:
         """Yield the minibatches of `epochs` passes: whole sequences in a new order, in equally many parts."""
         store = self.rollout
-        step, lane = self.place // store.lanes, self.place % store.lanes
+        step, lane = self.position // store.lanes, self.position % store.lanes
         sequence = (step // store.length) * store.lanes + lane
-        kept = sequence.unique()
-        number = torch.full((int(kept.max()) + 1,), -1, device=kept.device)
+        numbers = sequence.unique()
+        number = torch.full((int(numbers.max()) + 1,), -1, device=numbers.device)
         for _ in range(config.epochs):
-            order = torch.randperm(len(kept), generator=generator, device=generator.device).to(kept.device)
-            for chosen in kept[order].tensor_split(min(parts(len(self.place), config), len(kept))):
+            order = torch.randperm(len(numbers), generator=generator, device=generator.device).to(numbers.device)
+            for chosen in numbers[order].tensor_split(min(parts(len(self.position), config), len(numbers))):
                 number.fill_(-1)
-                number[chosen] = torch.arange(len(chosen), device=kept.device)
+                number[chosen] = torch.arange(len(chosen), device=numbers.device)
                 samples = (number[sequence] >= 0).nonzero().squeeze(1)
                 # The row of each sample among those of its sequences, [length, chosen].
                 rows = step[samples] % store.length * len(chosen) + number[sequence[samples]]
                 tensors = (self.actions, self.log_prob, self.value, self.advantage, self.returns)
                 actions, log_prob, value, advantage, returns = (tensor[samples] for tensor in tensors)
-                seen = store.sequences(chosen, rows)
-                yield Minibatch(seen, actions, log_prob, value, normalize(advantage), returns, len(samples))
+                batch = store.sequences(chosen, rows)
+                yield Minibatch(batch, actions, log_prob, value, normalize(advantage), returns, len(samples))

@@ -6,7 +6,7 @@ their slot and their running matches. Results are added to the run's league (cur
 learner is the challenger and snapshots are checkpoints. Recent results control the draw and the schedule.
 
 Promotion of the learner into the pool may depend on a sequential test (curriculum/sprt.py) of seat-swapped games with
-the newest snapshot. H0: it is no stronger; H1: it is 50 Elo stronger. Both sample their actions, as in
+the newest snapshot. H0: it is not stronger; H1: it is 50 Elo stronger. Both sample their actions, as in
 training, under the current physics.
 
 A rate among the metrics is a share of games; a score is a share of points, where a draw is worth half. Bots appear by
@@ -50,7 +50,7 @@ class OpponentsEnv(Protocol):
 
     @property
     def bots(self) -> Sequence[str]:
-        """Opponents that are no snapshots."""
+        """Opponents that are not snapshots."""
 
     @property
     def opponents(self) -> np.ndarray:
@@ -254,13 +254,13 @@ def open_self_play(
 
 def keep_places(drawn: list[str], slots: list[str]) -> list[str]:
     """Order `drawn` so that every name already in `slots` keeps its slot."""
-    left = list(drawn)
+    remaining = list(drawn)
     placed = [""] * len(slots)
     for slot, name in enumerate(slots):
-        if name in left:
-            left.remove(name)
+        if name in remaining:
+            remaining.remove(name)
             placed[slot] = name
-    return [name or left.pop(0) for name in placed]
+    return [name or remaining.pop(0) for name in placed]
 
 
 SELFPLAY, K = "selfplay", 32.0
@@ -330,9 +330,9 @@ def league_metrics(self_play: SelfPlay) -> dict[str, float]:
     metrics = {"league/elo": float(league[CHALLENGER].elo), "league/pool_size": float(len(names))}
     metrics["league/refused"] = float(self_play.refused)
     # The schedule goes by wins / games (`curriculum/<bot>/win_rate`); beside it the points, which count draws by half.
-    known = self_play.win_rates()
-    scores = win_rates(league, CHALLENGER, [*known])
-    metrics |= {f"curriculum/{bot}/score": float(scores[k]) for k, bot in enumerate(known) if bot in self_play.env.bots}
+    rates = self_play.win_rates()
+    scores = win_rates(league, CHALLENGER, [*rates])
+    metrics |= {f"curriculum/{bot}/score": float(scores[k]) for k, bot in enumerate(rates) if bot in self_play.env.bots}
     metrics |= {f"league/{bot}/elo": float(league[bot].elo) for bot in self_play.env.bots if league[bot].games}
     if names:
         elos = [league[name].elo for name in names]

@@ -91,23 +91,23 @@ def _read(
 ) -> tuple[dict[str, Any], dict[str, Tensor], str]:
     """Return contract and weights of the policy, if they match, and a line about it."""
     checkpoint = load_checkpoint(initial_policy(config))
-    given = f"init_from={config.init_from}"
-    _check_same(given, "", checkpoint.contract, contract, ignored=(STATISTICS,))
-    _check_same(given, "network.", checkpoint.network.shape, network.shape, ignored=BOUNDS)
+    label = f"init_from={config.init_from}"
+    _check_same(label, "", checkpoint.contract, contract, ignored=(STATISTICS,))
+    _check_same(label, "network.", checkpoint.network.shape, network.shape, ignored=BOUNDS)
     run, update = checkpoint.training.get("run", "unknown run"), checkpoint.training.get("update", "?")
     line = f"begins with the policy of {run} after update {update}"
     return checkpoint.contract, checkpoint.network.state_dict(), line
 
 
 def _check_same(
-    given: str, prefix: str, policy: Mapping[str, Any], own: Mapping[str, Any], *, ignored: tuple[str, ...]
+    label: str, prefix: str, policy: Mapping[str, Any], expected: Mapping[str, Any], *, ignored: tuple[str, ...]
 ) -> None:
     """Raise `ConfigError` with the first entry that differs."""
-    for key in dict.fromkeys([*own, *policy]):
-        if key not in ignored and policy.get(key) != own.get(key):
-            had, has = told_apart(key, policy, own)
+    for key in dict.fromkeys([*expected, *policy]):
+        if key not in ignored and policy.get(key) != expected.get(key):
+            had, has = told_apart(key, policy, expected)
             has = has.removeprefix(f"{key}=")
-            raise ConfigError(f"{given}: was trained with {prefix}{had}, this run has {has}; begin with another one")
+            raise ConfigError(f"{label}: was trained with {prefix}{had}, this run has {has}; begin with another one")
 
 
 ROWS = 128

@@ -239,7 +239,7 @@ class PPOTrainer:
         }
 
     def load_state_dict(self, state: TrainingState) -> None:
-        """Continue from `state`; episodes restart if it has none or a different number of them."""
+        """Continue from `state`; episodes restart if it stores none or a different number of them."""
         stored, about = state.content, state.summary
         self.learner.load_state_dict(self.learner.check(stored["learner"]))
         restore_generator(self.actions, stored["actions"], "actions")
@@ -343,10 +343,10 @@ class PPOTrainer:
         if not rates:
             return
         win = self.game.win if self.game else WIN_RATE
-        shown = [f"{win}: {', '.join(f'{bot} {rate:.0%}' for bot, rate in rates.items())}"]
+        parts = [f"{win}: {', '.join(f'{bot} {rate:.0%}' for bot, rate in rates.items())}"]
         if EXPLOITABILITY in metrics:
-            shown.append(f"exploitability {metrics[EXPLOITABILITY]:.3f}")
-        self.session.say(f"check after update {plan.update}, {'; '.join(shown)}")
+            parts.append(f"exploitability {metrics[EXPLOITABILITY]:.3f}")
+        self.session.say(f"check after update {plan.update}, {'; '.join(parts)}")
 
     def _keep(self, path: Path, *, done: bool = True) -> None:
         self.session.keep(path, lambda: self.write_policy(path, self.plan, done=done))

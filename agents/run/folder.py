@@ -123,14 +123,14 @@ class RunFolder:
                 f"{folder.config}: is missing; restore it (every policy of the run holds a copy), or choose another "
                 "name="
             )
-        raise RunFolderError(f"name={name!r}: {folder.path} exists and is no run's folder; choose another name")
+        raise RunFolderError(f"name={name!r}: {folder.path} exists and is not a run's folder; choose another name")
 
     @classmethod
     def create(cls, root: Path, name: str = "", run: str | None = None) -> RunFolder:
         """Create a folder under `root`: `name` if given, else a generated name ending in `run`.
 
-        Raises `RunExistsError` if `name` exists already, `RunFolderError` if it is no plain folder name or if `root` is
-        not writable.
+        Raises `RunExistsError` if `name` exists already, `RunFolderError` if it is not a plain folder name or if `root`
+        is not writable.
         """
         try:
             root.mkdir(parents=True, exist_ok=True)
@@ -205,7 +205,7 @@ class RunFolder:
         except (OSError, ValueError) as error:
             raise RunFolderError(f"{self.config}: cannot be read; restore it or choose another name=") from error
         if not isinstance(plain, dict):
-            raise RunFolderError(f"{self.config}: is no configuration; restore it or choose another name=")
+            raise RunFolderError(f"{self.config}: is not a configuration; restore it or choose another name=")
         return plain
 
     def clean(self) -> None:

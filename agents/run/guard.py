@@ -248,8 +248,8 @@ def spike(value: float, recent: deque[float]) -> str | None:
 
 def collapse(value: float, recent: deque[float]) -> str | None:
     """Detect an entropy far below its recent median: the policy has stopped exploring."""
-    usual = median(recent)
-    return f"fell from {usual:.2f} to {value:.2f} nats" if value < usual - ENTROPY_DROP else None
+    typical = median(recent)
+    return f"fell from {typical:.2f} to {value:.2f} nats" if value < typical - ENTROPY_DROP else None
 
 
 class Saturation:
@@ -299,15 +299,15 @@ class Detectors:
 
     def alerts(self, metrics: Metrics) -> list[str]:
         """Return the problems that lasted `HOLD` updates and were not reported in the last `COOL_DOWN`."""
-        said = []
+        alerts = []
         for sign in self._signs:
             wrong, name = sign.read(metrics), sign.name
             self._held[name] = self._held[name] + 1 if wrong else 0
             self._silent[name] = max(self._silent[name] - 1, 0)
             if wrong and self._held[name] >= HOLD and self._silent[name] == 0:
                 self._silent[name] = COOL_DOWN
-                said.append(wrong)
-        return said
+                alerts.append(wrong)
+        return alerts
 
     def state_dict(self) -> dict[str, Any]:
         """Return windows and counters as plain data."""

@@ -114,14 +114,14 @@ class FolderClaim:
         if self._folder is None:
             try:
                 folder = RunFolder.create(self._root, self._config.name, self._config.run)
-                made = True
+                created = True
             except RunExistsError:
                 folder = RunFolder(self._root / self._config.name)
-                made = False
+                created = False
             try:
                 lock = RunLock(folder.path)
             except RunLockedError as error:
-                if made and isinstance(error.__cause__, OSError):  # not held by another process
+                if created and isinstance(error.__cause__, OSError):  # not held by another process
                     folder.remove_unused()
                 raise
             if folder.config.exists():  # written, and the lock released, since this process looked for the folder
@@ -161,20 +161,20 @@ def initial_policy(config: PPORunConfig) -> Path:
     """
     text, runs = config.init_from, ROOT / config.checkpoint_dir
     files = (Path(text), ROOT / text, runs / text / FINAL)
-    for path in (*files, *(place / f"{text}.pt" for place in (Path(), ROOT, runs, CHECKPOINTS, SHIPPED))):
+    for path in (*files, *(directory / f"{text}.pt" for directory in (Path(), ROOT, runs, CHECKPOINTS, SHIPPED))):
         if holds(path.is_file) or holds((path / STATE).is_file):
             refuse_training_state(path, f"init_from={text}")
         if holds(path.is_file):
             return path
-    known = sorted(path.parent.name for path in runs.glob(f"*/{FINAL}"))
-    raise ConfigError(f"init_from={text}: is neither a policy's file nor a run with a {FINAL}{suggestion(text, known)}")
+    names = sorted(path.parent.name for path in runs.glob(f"*/{FINAL}"))
+    raise ConfigError(f"init_from={text}: is neither a policy's file nor a run with a {FINAL}{suggestion(text, names)}")
 
 
 def check_sb3(config: PPORunConfig) -> None:
     """Refuse options that SB3's PPO does not support here."""
     game = game_of(config.env.id)
     if game and not game.vector_env:
-        able = ", ".join(one.id for one in games() if one.vector_env)
+        able = ", ".join(game.id for game in games() if game.vector_env)
         raise ConfigError(f"env.id={config.env.id}: trainer=sb3 plays {able} and Gymnasium's environments only")
     if config.init_from:
         raise ConfigError(f"init_from={config.init_from}: trainer=sb3 begins with random weights; use trainer=ppo")

@@ -1,7 +1,7 @@
 """Console output of a run: a line about the run, a bar with ETA, and lines about events; and the timing of an update.
 
 The speed is the median over the updates of the last minutes, so that one slow update, such as one with an evaluation,
-does not move the ETA. Where stderr is no terminal, a plain line now and then replaces the bar.
+does not move the ETA. Where stderr is not a terminal, a plain line now and then replaces the bar.
 """
 
 from __future__ import annotations
@@ -63,20 +63,20 @@ class Pace:
 class Progress:
     """Progress of a run of `updates`, or none if `shown` is false; lines of `say` go to stdout either way.
 
-    On a terminal it is a bar on stderr. If stdout or stderr is none, as in a log, it is a line on stdout every
+    On a terminal it is a bar on stderr. If stdout or stderr is not one, as in a log, it is a line on stdout every
     `LINE_SECONDS`, and one at the end; there is no bar unless stderr is a terminal.
     """
 
-    def __init__(self, updates: int, *, shown: bool, unit: str = "update") -> None:
+    def __init__(self, updates: int, *, enabled: bool, unit: str = "update") -> None:
         self._bar = tqdm(
             total=updates,
             unit=unit,
             file=sys.stderr,
-            disable=not (shown and sys.stderr.isatty()),
+            disable=not (enabled and sys.stderr.isatty()),
             dynamic_ncols=True,
             bar_format=BAR.format(left="?", speed=""),
         )
-        self._lines = shown and not (sys.stdout.isatty() and sys.stderr.isatty())
+        self._lines = enabled and not (sys.stdout.isatty() and sys.stderr.isatty())
         self._updates, self._unit, self._done, self._pace = updates, unit, 0, Pace()
         self._said_at, self._unsaid = time.monotonic(), ""
 
@@ -98,13 +98,13 @@ class Progress:
         self._done += 1
         self._pace.tick(time.monotonic())
         seconds = self._pace.per_update()
-        left = None if seconds is None else seconds * max(0, self._updates - self._done)
+        rest = None if seconds is None else seconds * max(0, self._updates - self._done)
         speed = "" if seconds is None else f", {_speed(seconds, self._unit)}"
-        self._bar.bar_format = BAR.format(left="?" if left is None else tqdm.format_interval(left), speed=speed)
+        self._bar.bar_format = BAR.format(left="?" if rest is None else tqdm.format_interval(rest), speed=speed)
         self._bar.set_description_str(name, refresh=False)
         self._bar.set_postfix_str(headline, refresh=False)
         self._bar.update()
-        ahead = f", about {duration(left)} left" if left else ""
+        ahead = f", about {duration(rest)} left" if rest else ""
         self._unsaid = f"{self._done} of {counted(self._updates, self._unit)}{ahead}; {name}: {headline}"
         if time.monotonic() - self._said_at >= LINE_SECONDS:
             self._say_line()
@@ -134,10 +134,10 @@ def counted(number: int, unit: str) -> str:
     return f"{number:,} {unit}{'' if number == 1 else 's'}"
 
 
-def nothing_left(done: int, asked: int, option: str, total: int) -> str:
-    """Return the message of a run whose `asked` updates are done; max_updates may be less than `option`, `total`."""
-    line = f"nothing left to do: {counted(done, 'update')} done, {asked} asked for"
-    return f"{line}; give max_updates=N to train on ({option}={total})" if asked < total else line
+def nothing_left(done: int, goal: int, option: str, total: int) -> str:
+    """Return the message of a run whose `goal` updates are done; max_updates may be less than `option`, `total`."""
+    line = f"nothing left to do: {counted(done, 'update')} done, {goal} asked for"
+    return f"{line}; give max_updates=N to train on ({option}={total})" if goal < total else line
 
 
 def forecast(seconds: float) -> str:

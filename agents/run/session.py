@@ -93,11 +93,11 @@ class RunSession:
         except BaseException:
             self._release()
             raise
-        self.progress = Progress(total, shown=config.logger.progress and self.leads, unit=unit)
+        self.progress = Progress(total, enabled=config.logger.progress and self.leads, unit=unit)
         self.hint = resume_hint(config, self.folder.name)
-        found = self.found.summary.get("update", 0) if self.found else 0
-        about: dict[str, Any] = {"unit": unit, "left": self.progress.update_left}
-        self.stop = StopRequest(config.grace_seconds, self._kept(found), self.hint, **about)
+        update = self.found.summary.get("update", 0) if self.found else 0
+        about: dict[str, Any] = {"unit": unit, "remaining": self.progress.update_left}
+        self.stop = StopRequest(config.grace_seconds, self._kept(update), self.hint, **about)
         self.stop.at_once = processes.alone  # until the first update; several processes agree on a stop
         self.callbacks = CallbackDispatcher(callbacks if self.leads else (), self.stop.request)
         self._saved_at = time.monotonic()
@@ -138,11 +138,11 @@ class RunSession:
         """
         if not self.leads:
             return
-        hashes = self.found.summary.get("logs_sha256") if self.found else None  # earlier states have none
-        place, plain = self.folder, to_plain(self.config)
+        hashes = self.found.summary.get("logs_sha256") if self.found else None  # earlier states lack it
+        folder, plain = self.folder, to_plain(self.config)
         with reading(self.found), self.starting():
             logs = self.found.content["logger"] if self.found else None
-            self.logger = open_logger(self.config.logger, place.path, place.name, plain, logs, hashes)
+            self.logger = open_logger(self.config.logger, folder.path, folder.name, plain, logs, hashes)
         self._logs_open = True
         self.logger.alert = self.alert
         for text, kind in self._waiting:
@@ -293,7 +293,7 @@ class RunSession:
             self.unsaved = "cannot be written; free some space"
             self.alert(f"no training state is saved ({error.strerror}); training goes on, earlier states are whole")
             return False
-        self.stop.kept = self._kept(update)
+        self.stop.saved = self._kept(update)
         try:
             self.on_state_saved()
         except (OSError, InputError) as error:
@@ -362,7 +362,7 @@ class RunSession:
 
 
 def _policies(state: TrainingState | None) -> dict[str, str]:
-    """Return the SHA-256 of every policy at a training state, by file name; earlier states have none."""
+    """Return the SHA-256 of every policy at a training state, by file name; earlier states have no hashes."""
     return dict(state.summary.get("policies", {})) if state else {}
 
 

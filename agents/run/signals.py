@@ -33,22 +33,22 @@ class StopRequest:
     """Within this context the first SIGINT or SIGTERM sets `signal`; a second one raises `Stopped`.
 
     So do `grace` seconds after SIGTERM, and the first SIGINT while `at_once` is true. Outside the main thread signals
-    cannot be handled, and it does nothing. `kept` says what a stop at once leaves, and `hint` how to go on then;
-    `codes` are the exit codes by signal. `left` returns a phrase about the time that the `unit` in progress still
+    cannot be handled, and it does nothing. `saved` says what a stop at once leaves, and `hint` how to go on then;
+    `codes` are the exit codes by signal. `remaining` returns a phrase about the time that the `unit` in progress still
     takes, or nothing.
     """
 
     def __init__(
         self,
         grace: float,
-        kept: str = "the last training state is whole",
+        saved: str = "the last training state is whole",
         hint: str = "",
         *,
         unit: str = "update",
-        left: Callable[[], str] = str,
+        remaining: Callable[[], str] = str,
     ) -> None:
-        self.grace, self.kept, self.hint, self.codes = grace, kept, hint, EXIT_CODES
-        self._unit, self._left = unit, left
+        self.grace, self.saved, self.hint, self.codes = grace, saved, hint, EXIT_CODES
+        self._unit, self._left = unit, remaining
         self.at_once = False
         self.signal = 0
         self._main = threading.current_thread() is threading.main_thread()
@@ -96,7 +96,7 @@ class StopRequest:
         within = f", within {self.grace:g} s (grace_seconds)" if number == signal.SIGTERM else self._left()
         if number == signal.SIGTERM:
             signal.setitimer(signal.ITIMER_REAL, self.grace)
-        _tell(f"stopping after this {self._unit}{within}, which is kept; Ctrl-C again stops at once, and {self.kept}")
+        _tell(f"stopping after this {self._unit}{within}, which is kept; Ctrl-C again stops at once, and {self.saved}")
 
     def _stop(self, number: int) -> NoReturn:
         self._tell_end("stopped at once")
@@ -107,7 +107,7 @@ class StopRequest:
         raise Stopped(self.exit_code)
 
     def _tell_end(self, reason: str) -> None:
-        _tell("; ".join(filter(None, (reason, self.kept, self.hint))))
+        _tell("; ".join(filter(None, (reason, self.saved, self.hint))))
 
 
 @contextmanager

@@ -121,9 +121,9 @@ class StateFolder:
 
     def _replace(self) -> None:
         """Replace earlier states with those published again."""
-        for again in self.folder.glob(f"{PREFIX}*{RENEWED}"):
-            discard(again.with_suffix(""))
-            again.rename(again.with_suffix(""))
+        for path in self.folder.glob(f"{PREFIX}*{RENEWED}"):
+            discard(path.with_suffix(""))
+            path.rename(path.with_suffix(""))
 
 
 class DamagedStateError(StateError):

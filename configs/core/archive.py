@@ -38,7 +38,7 @@ STORAGES = {
     "ByteStorage": "<u1",
     "BoolStorage": "?",
 }
-"""NumPy's types of torch's storages, little-endian; bfloat16 is no type of NumPy."""
+"""NumPy's types of torch's storages, little-endian; NumPy has no bfloat16."""
 
 
 class TensorFileError(ValueError):
@@ -65,12 +65,12 @@ def check_archive(data: bytes) -> None:
 
 def check_members(members: list[zipfile.ZipInfo], size: int) -> None:
     """Raise `TensorFileError` for members of a zip of `size` bytes that would expand, before any is read."""
-    if packed := next((one for one in members if one.compress_type != zipfile.ZIP_STORED), None):
-        raise TensorFileError(f"is compressed ({packed.filename}), which no file of this project is; save it again")
-    if (whole := sum(one.file_size for one in members)) > size:
-        raise TensorFileError(f"claims to hold {whole} bytes and has {size}; it is damaged, or was made to expand")
-    if len({one.filename for one in members}) < len(members):
-        raise TensorFileError("is damaged: two of its members have one name")
+    if packed := next((member for member in members if member.compress_type != zipfile.ZIP_STORED), None):
+        raise TensorFileError(f"is compressed ({packed.filename}), but this project's files are not; save it again")
+    if (total := sum(member.file_size for member in members)) > size:
+        raise TensorFileError(f"claims to hold {total} bytes and has {size}; it is damaged, or was made to expand")
+    if len({member.filename for member in members}) < len(members):
+        raise TensorFileError("is damaged: two of its members have the same name")
 
 
 def check_pickle(data: bytes) -> None:
@@ -86,7 +86,7 @@ def check_pickle(data: bytes) -> None:
             objects += code.name in OBJECTS
             if number >= MOST_OPCODES or objects > MOST_OBJECTS:
                 most = f"at most {MOST_OBJECTS} objects and {MOST_OPCODES} steps"
-                raise TensorFileError(f"holds too much that is no tensor: {most} are read")
+                raise TensorFileError(f"holds too much that is not a tensor: {most} are read")
             if "PUT" in code.name and int(argument or 0) > len(data):
                 raise TensorFileError("is damaged: it numbers more objects than it can hold")
     except ValueError as error:
@@ -136,10 +136,10 @@ class _Unpickler(pickle.Unpickler):
         """Return what stands for a class of torch, or the ordered dict."""
         if module == "torch" and name in STORAGES:
             return np.dtype(STORAGES[name])
-        known = {("torch._utils", "_rebuild_tensor_v2"): _array, ("collections", "OrderedDict"): OrderedDict}
-        if (module, name) not in known:
+        allowed = {("torch._utils", "_rebuild_tensor_v2"): _array, ("collections", "OrderedDict"): OrderedDict}
+        if (module, name) not in allowed:
             raise pickle.UnpicklingError(f"{module}.{name}")
-        return known[module, name]
+        return allowed[module, name]
 
     def persistent_load(self, reference: Any) -> np.ndarray:
         """Return the numbers of a storage, one axis, from ("storage", type, member, device, count)."""
@@ -152,8 +152,8 @@ class _Unpickler(pickle.Unpickler):
 
 def _array(storage: np.ndarray, start: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: Any) -> np.ndarray:
     """Return a tensor's numbers in its shape. Raises `UnpicklingError` if they are not in a row."""
-    whole = storage[start : start + int(np.prod(shape, dtype=np.int64))].reshape(shape)
-    given = zip(shape, strides, (step // max(storage.itemsize, 1) for step in whole.strides), strict=True)
-    if whole.size and any(size > 1 and step != plain for size, step, plain in given):
+    tensor = storage[start : start + int(np.prod(shape, dtype=np.int64))].reshape(shape)
+    axes = zip(shape, strides, (step // max(storage.itemsize, 1) for step in tensor.strides), strict=True)
+    if tensor.size and any(size > 1 and step != plain for size, step, plain in axes):
         raise pickle.UnpicklingError("a tensor whose numbers do not follow each other")
-    return whole
+    return tensor

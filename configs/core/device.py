@@ -119,8 +119,8 @@ def backend(device: torch.device, local_size: int) -> str:
     """Return the `torch.distributed` backend: NCCL if each process of this machine has its own GPU, else gloo."""
     import torch
 
-    own = device.type != "cpu" and torch.cuda.device_count() >= local_size
-    return "cpu:gloo,cuda:nccl" if own else "gloo"
+    one_gpu_each = device.type != "cpu" and torch.cuda.device_count() >= local_size
+    return "cpu:gloo,cuda:nccl" if one_gpu_each else "gloo"
 
 
 def set_threads(threads: int, local_size: int = 1, *, halves: bool = False) -> int:

@@ -87,9 +87,9 @@ def printable_lines(text: str) -> str:
 
 def nearest(name: str, choices: Iterable[str], *, likeness: float = 0.5) -> str | None:
     """Return the one of `choices` that `name` means or is most similar to, None if none reaches `likeness` (0 to 1)."""
-    known = list(choices)
+    names = list(choices)
     meant = "off" if name.lower() in NOTHING else None
-    return meant if meant in known else next(iter(difflib.get_close_matches(name, known, n=1, cutoff=likeness)), None)
+    return meant if meant in names else next(iter(difflib.get_close_matches(name, names, n=1, cutoff=likeness)), None)
 
 
 def suggestion(name: object, choices: Iterable[str], *, likeness: float = 0.5) -> str:
@@ -100,17 +100,17 @@ def suggestion(name: object, choices: Iterable[str], *, likeness: float = 0.5) -
 
 def listed(names: Sequence[str]) -> str:
     """Return "a, b", or of more than `MOST_NAMES` names "a, b ... and 30 more"."""
-    more = f" ... and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return f"{', '.join(names[:MOST_NAMES])}{more}"
+    remainder = f" ... and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"{', '.join(names[:MOST_NAMES])}{remainder}"
 
 
-def choices(name: object, known: Iterable[str], *, near: str | None = None) -> str:
+def choices(name: object, accepted: Iterable[str], *, near: str | None = None) -> str:
     """Return "choose from a, b; did you mean 'b'?" for a wrong `name`.
 
     Of more than `MOST_NAMES` known names, the suggestion comes first and the list is cut: "did you mean 'b'? choose
     from a, b ... and 30 more". `near` is the name to suggest, empty for none, if it is known already.
     """
-    names = list(known)
+    names = list(accepted)
     near = nearest(str(name), names) if near is None else near
     hint = f"; did you mean {near!r}?" if near else ""
     if len(names) <= MOST_NAMES:
@@ -128,7 +128,7 @@ def reset_option(options: Mapping[str, Any] | None, name: str) -> Any:
 
 def choose(kind: str, name: str, among: Iterable[str]) -> str:
     """Return `name` if it is one of `among`, else raise `UnknownNameError` naming it, them and the nearest."""
-    known = list(among)
-    if name in known:
+    names = list(among)
+    if name in names:
         return name
-    raise UnknownNameError(f"unknown {kind} {name!r}: {choices(name, known)}")
+    raise UnknownNameError(f"unknown {kind} {name!r}: {choices(name, names)}")

@@ -77,7 +77,7 @@ def unusable_text(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return "is no text in UTF-8; rename the file, or give another name"
+        return "is not UTF-8 text; rename the file, or give another name"
     return ""
 
 
@@ -151,20 +151,20 @@ def read_json(path: Path, *, follow: bool = False) -> Any:
     """Return the value in a file of JSON; raises as `read_regular_text` does, and `ValueError` for anything else."""
     text, depth = read_regular_text(path, follow=follow), 0
     if text.count("[") + text.count("{") > DEEPEST:
-        for found in NESTING.finditer(text):
-            depth += {"[": 1, "{": 1, '"': 0}.get(found[0][0], -1) * len(found[0])
+        for token in NESTING.finditer(text):
+            depth += {"[": 1, "{": 1, '"': 0}.get(token[0][0], -1) * len(token[0])
             if depth > DEEPEST:
                 raise ValueError(f"is nested deeper than {DEEPEST} levels")
     return json.loads(text)
 
 
 def check_file(path: Path, *, follow: bool = False) -> None:
-    """Raise `IrregularFileError` if `path` exists and is no regular file."""
+    """Raise `IrregularFileError` if `path` exists and is not a regular file."""
     _check_existing(path, stat.S_ISREG, "a regular file", follow=follow)
 
 
 def check_folder(path: Path) -> None:
-    """Raise `IrregularFileError` if `path` exists and is no folder, or a link to one."""
+    """Raise `IrregularFileError` if `path` exists and is not a folder, or a link to one."""
     _check_existing(path, stat.S_ISDIR, "a folder", follow=False)
 
 

@@ -72,7 +72,7 @@ class FileLock:
 
 
 def _owner(descriptor: int) -> str:
-    """Return the name in a held lock's file; wait while it has none, or still that of a process that has ended."""
+    """Return the name in a held lock's file; wait while it is empty or names a process that has ended."""
     deadline = time.monotonic() + NAMING_S
     while True:
         text = os.pread(descriptor, 1000, 0).decode(errors="replace").strip()
@@ -82,7 +82,7 @@ def _owner(descriptor: int) -> str:
 
 
 def has_ended(owner: str) -> bool:
-    """Return True if the name in a lock's file is that of a process of this machine that is no more."""
+    """Return True if the name in a lock's file is of a process of this machine that has ended."""
     process = OWNER.fullmatch(owner)
     if process is None or process[2] != socket.gethostname():
         return False

@@ -63,24 +63,24 @@ def check_contents(folder: Path) -> None:
     """Raise `IrregularFileError` for a link, FIFO, socket or device in `folder`, or a folder in place of a file."""
     for name in FOLDERS:
         check_folder(folder / name)
-    for place, folders, files in os.walk(folder):
-        at_top = Path(place) == folder
+    for parent, folders, files in os.walk(folder):
+        at_top = Path(parent) == folder
         if at_top and WANDB in folders:
             folders.remove(WANDB)
         for name in folders:
-            path = Path(place) / name
+            path = Path(parent) / name
             if path.suffix in SUFFIXES or name in NAMES:
                 check_file(path)
             check_folder(path)  # os.walk lists a link to a folder here, but does not enter it
         for name in files:
-            path = Path(place) / name
+            path = Path(parent) / name
             if name.startswith(STATES) and path.parent == folder / "state":
                 check_folder(path)
             check_file(path)
 
 
-def refuse_training_state(path: Path, given: str) -> None:
-    """Raise `TrainingStateError` if the file or folder `path` is a state of a run; `given` is how the user named it."""
+def refuse_training_state(path: Path, label: str) -> None:
+    """Raise `TrainingStateError` if the file or folder `path` is a state of a run; `label` is how the user named it."""
     folder = path.parent if path.name == STATE else path
     try:
         content = read_json(folder / MANIFEST, follow=True)
@@ -89,9 +89,9 @@ def refuse_training_state(path: Path, given: str) -> None:
     if not isinstance(content, dict) or content.get("format") != STATE_FORMAT:
         return
     run = folder.resolve().parent.parent
-    there = [name for name in POLICIES if (run / name).is_file()] or sorted(path.name for path in run.glob("*.pt"))[-2:]
-    instead = f"give {' or '.join(str(run / name) for name in there)}" if there else "its run has saved no policy yet"
-    raise TrainingStateError(f"{given}: is a training state, not a policy; {instead}")
+    names = [name for name in POLICIES if (run / name).is_file()] or sorted(path.name for path in run.glob("*.pt"))[-2:]
+    instead = f"give {' or '.join(str(run / name) for name in names)}" if names else "its run has saved no policy yet"
+    raise TrainingStateError(f"{label}: is a training state, not a policy; {instead}")
 
 
 def write_listed(path: Path, data: bytes) -> None:
@@ -142,37 +142,37 @@ def listed(folder: Path, *, unless: Mapping[str, str]) -> dict[str, str]:
         return dict(unless)
 
 
-def repair_manifest(folder: Path, known: Mapping[str, str]) -> str:
-    """Rebuild a manifest that cannot be read from the hashes `known`, by file name; return what was done, or "".
+def repair_manifest(folder: Path, hashes: Mapping[str, str]) -> str:
+    """Rebuild a manifest that cannot be read from the files' `hashes`, by name; return what was done, or "".
 
-    The damaged one is kept beside it. Files that are not as `known` are not listed, so only their own checksums are
-    verified when they are read. Entries that differ from `known` are corrected where the file is as known. Raises
+    The damaged one is kept beside it. Files with other hashes are not listed, so only their own checksums are
+    verified when they are read. Entries that differ from `hashes` are corrected where the file is as known. Raises
     `OSError` if the manifest cannot be replaced, `UnreadableManifestError` if the disk does not give it.
     """
     manifest = folder / MANIFEST
     try:
-        return _correct(manifest, _read(manifest), known)
+        return _correct(manifest, _read(manifest), hashes)
     except UnreadableManifestError:
         raise
     except ManifestError:
         aside = manifest.with_name(MANIFEST + DAMAGED)
-    present = {name: read_regular(folder / name) for name in known if (folder / name).is_file()}
-    kept = {name: _entry(data) for name, data in present.items() if _sha256(data) == known[name]}
+    present = {name: read_regular(folder / name) for name in hashes if (folder / name).is_file()}
+    same = {name: _entry(data) for name, data in present.items() if _sha256(data) == hashes[name]}
     manifest.replace(aside)
-    _write(manifest, kept)
-    return f"{manifest}: is damaged; it is kept as {aside.name} and rebuilt with {len(kept)} of {len(known)} policies"
+    _write(manifest, same)
+    return f"{manifest}: is damaged; it is kept as {aside.name} and rebuilt with {len(same)} of {len(hashes)} policies"
 
 
-def _correct(manifest: Path, entries: dict[str, dict[str, Any]], known: Mapping[str, str]) -> str:
-    """Correct entries that differ from the hashes `known` of unchanged files; return what was done, or ""."""
+def _correct(manifest: Path, entries: dict[str, dict[str, Any]], hashes: Mapping[str, str]) -> str:
+    """Correct entries that differ from the `hashes` of unchanged files; return what was done, or ""."""
     corrected = {}
-    for name in known.keys() & entries.keys():
+    for name in hashes.keys() & entries.keys():
         path, entry = manifest.parent / name, entries[name]
         size = path.stat().st_size if path.is_file() else -1
-        if size < 0 or (entry["sha256"], entry.get("bytes", size)) == (known[name], size):
+        if size < 0 or (entry["sha256"], entry.get("bytes", size)) == (hashes[name], size):
             continue
         data = read_regular(path)
-        if _sha256(data) == known[name]:
+        if _sha256(data) == hashes[name]:
             corrected[name] = _entry(data)
     if not corrected:
         return ""

@@ -37,7 +37,7 @@ class LoggerConfig:
     trackio: bool = False
     """Log to trackio as well, on this machine."""
     progress: bool = True
-    """Show a bar, or a line every 30 s where the output is no terminal."""
+    """Show a bar, or a line every 30 s where the output is not a terminal."""
 
 
 @dataclass

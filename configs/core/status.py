@@ -24,18 +24,18 @@ CLOSED_PIPE = 141
 """Exit code of a command whose reader has gone, as of any that ends by SIGPIPE."""
 
 
-def say(text: str, *, shown: bool = True) -> None:
-    """Print `text` to stderr, if `shown`."""
-    if shown:
+def say(text: str, *, enabled: bool = True) -> None:
+    """Print `text` to stderr, if `enabled`."""
+    if enabled:
         print(printable_lines(as_called(text)), file=sys.stderr, flush=True)
 
 
 @contextmanager
-def said_if_long(text: str, *, shown: bool) -> Iterator[None]:
+def said_if_long(text: str, *, enabled: bool) -> Iterator[None]:
     """Print `text` if the block takes longer than `PATIENCE`."""
     timer = Timer(PATIENCE, say, [text])
     timer.daemon = True
-    if shown:
+    if enabled:
         timer.start()
     try:
         yield

@@ -94,38 +94,38 @@ def _check_content(content: Any, size: int) -> None:
     Content repeated by reference could have more places than any memory; one of `size` bytes has at most as many.
     """
     storages: set[int] = set()
-    for number, (place, value) in enumerate(_walk(content, "", DEEPEST)):
+    for number, (key, value) in enumerate(_walk(content, "", DEEPEST)):
         if number > size:
             raise TensorFileError("repeats its content more often than its size allows")
         if isinstance(value, Tensor):
-            _check_plain(place, value, storages)
+            _check_plain(key, value, storages)
         elif isinstance(value, int) and abs(value) >= LARGEST:
-            raise TensorFileError(f"{place}: is a number of {value.bit_length()} bits; at most 128 are allowed")
+            raise TensorFileError(f"{key}: is a number of {value.bit_length()} bits; at most 128 are allowed")
         elif type(value) not in (bool, int, float, str, type(None)):
-            raise TensorFileError(f"{place}: is a {type(value).__name__}, neither a tensor nor plain data")
+            raise TensorFileError(f"{key}: is a {type(value).__name__}, neither a tensor nor plain data")
 
 
-def _walk(value: Any, place: str, levels: int) -> Iterator[tuple[str, Any]]:
+def _walk(value: Any, prefix: str, levels: int) -> Iterator[tuple[str, Any]]:
     """Yield every leaf with its place."""
     if not isinstance(value, dict | list | tuple):
-        yield place, value
+        yield prefix, value
         return
     if not levels:
         raise TensorFileError(f"is nested deeper than {DEEPEST} levels")
-    yield place, None
+    yield prefix, None
     for key, item in value.items() if isinstance(value, dict) else enumerate(value):
         if type(key) not in (str, int):
-            raise TensorFileError(f"{place}: has a {type(key).__name__} as a name")
-        yield from _walk(item, f"{place}.{key}" if place else str(key), levels - 1)
+            raise TensorFileError(f"{prefix}: has a {type(key).__name__} as a name")
+        yield from _walk(item, f"{prefix}.{key}" if prefix else str(key), levels - 1)
 
 
-def _check_plain(place: str, tensor: Tensor, storages: set[int]) -> None:
+def _check_plain(key: str, tensor: Tensor, storages: set[int]) -> None:
     if tensor.layout != torch.strided or tensor.dtype not in DTYPES or not tensor.is_contiguous():
-        raise TensorFileError(f"{place}: is no tensor of plain numbers with all of them stored")
+        raise TensorFileError(f"{key}: is not a tensor of plain numbers with all of them stored")
     if not tensor.numel():
         return
     if (storage := tensor.untyped_storage().data_ptr()) in storages:
-        raise TensorFileError(f"{place}: shares its numbers with another tensor; each has its own")
+        raise TensorFileError(f"{key}: shares its numbers with another tensor; each has its own")
     storages.add(storage)
 
 
@@ -140,45 +140,45 @@ AnyTensor = Annotated[Any, AfterValidator(_tensor)]
 Tensors = dict[str, AnyTensor]
 
 
-def check_tensor(value: Any, expected: Tensor, place: str) -> Any:
+def check_tensor(value: Any, expected: Tensor, key: str) -> Any:
     """Return `value` if it has the type and shape of `expected`, and finite values."""
     same = isinstance(value, Tensor) and value.dtype == expected.dtype and value.shape == expected.shape
-    require(same, f"{place}={shown(value)}: must be {shown(expected)}")
+    require(same, f"{key}={shown(value)}: must be {shown(expected)}")
     if value.is_floating_point() and not bool(value.isfinite().all()):
-        raise ContentError(f"{place}: holds NaN or infinity; every value must be finite")
+        raise ContentError(f"{key}: holds NaN or infinity; every value must be finite")
     return value
 
 
-def check_finite(value: Any, place: str = "") -> None:
+def check_finite(value: Any, prefix: str = "") -> None:
     """Raise `ContentError` with the place of the first number in nested plain data and tensors that is not finite."""
     items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list | tuple) else ()
     for key, item in items:
-        check_finite(item, f"{place}.{key}" if place else str(key))
+        check_finite(item, f"{prefix}.{key}" if prefix else str(key))
     if isinstance(value, float) and not math.isfinite(value):
-        raise ContentError(f"{place}={value}: must be a finite number")
+        raise ContentError(f"{prefix}={value}: must be a finite number")
     if isinstance(value, Tensor) and value.is_floating_point() and not bool(value.isfinite().all()):
-        raise ContentError(f"{place}: holds NaN or infinity; every value must be finite")
+        raise ContentError(f"{prefix}: holds NaN or infinity; every value must be finite")
 
 
-def check_tensors(value: Any, expected: Mapping[str, Tensor], place: str) -> dict[str, Tensor]:
+def check_tensors(value: Any, expected: Mapping[str, Tensor], key: str) -> dict[str, Tensor]:
     """Return the tensors `value` if they have the names, types and shapes of `expected`, and finite values."""
-    named = read(Tensors, value, place)
+    named = read(Tensors, value, key)
     for name in sorted(map(str, named.keys() ^ expected.keys())):
-        raise ContentError(f"{place}.{name} {'is missing' if name in expected else 'is of no tensor here'}")
-    return {name: check_tensor(named[name], tensor, f"{place}.{name}") for name, tensor in expected.items()}
+        raise ContentError(f"{key}.{name} {'is missing' if name in expected else 'is not the name of a tensor here'}")
+    return {name: check_tensor(named[name], tensor, f"{key}.{name}") for name, tensor in expected.items()}
 
 
-def check_optimizer(state: Any, optimizer: Optimizer, place: str) -> dict[str, Any]:
+def check_optimizer(state: Any, optimizer: Optimizer, key: str) -> dict[str, Any]:
     """Return Adam's or Muon's stored `state_dict` for `optimizer.load_state_dict`: its moments and rates.
 
     Other options follow from the configuration, so those of `optimizer` count. Raises `ContentError` for moments of
     other shapes than the parameters, which torch would not notice.
     """
-    moments, own = state["state"], optimizer.state_dict()["param_groups"]
-    groups = [group | {"lr": stored["lr"]} for group, stored in zip(own, state["param_groups"], strict=True)]
+    moments, groups_now = state["state"], optimizer.state_dict()["param_groups"]
+    groups = [group | {"lr": stored["lr"]} for group, stored in zip(groups_now, state["param_groups"], strict=True)]
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for index, named in moments.items():
         for name, moment in named.items():
             expected = () if name == "step" else parameters[index].shape
-            require(moment.shape == expected, f"{place}.state.{index}.{name}: has shape {tuple(moment.shape)}")
+            require(moment.shape == expected, f"{key}.state.{index}.{name}: has shape {tuple(moment.shape)}")
     return {"state": moments, "param_groups": groups}

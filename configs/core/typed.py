@@ -2,7 +2,7 @@
 
 A section of a file is a `TypedDict` whose values have the types below. Keys that it does not name are ignored, so that
 a later version may add some, and `NotRequired` ones may be missing in files of earlier versions. Values are never
-converted: a number is no text, a truth value no number.
+converted: a number is not text, a truth value is not a number.
 
 `Field` reads JSON one value after the other; its errors name the path, as in `phases[3].state.units.FRANCE[1]`.
 """
@@ -65,18 +65,18 @@ Digest = Annotated[str, Strict(), StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Plain = Annotated[dict[str, Any], Strict(), AfterValidator(plain)]
 
 
-def read(kind: type[T], value: Any, place: str = "") -> T:
+def read(kind: type[T], value: Any, prefix: str = "") -> T:
     """Return `value` if it is of the type `kind`, a `TypedDict` or a list or mapping of one; raise `ContentError`.
 
-    Lists stay lists, and keys that `kind` does not name are left out. `place` comes before every name in the message.
+    Lists stay lists, and keys that `kind` does not name are left out. `prefix` comes before every name in the message.
     """
     try:
         return cast(T, _adapter(cast(Any, kind)).validate_python(value))
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
     except RecursionError:
-        raise ContentError(f"{place or 'it'}: is nested too deep") from None
-    names = ".".join(map(str, (*([place] if place else []), *first["loc"])))
+        raise ContentError(f"{prefix or 'it'}: is nested too deep") from None
+    names = ".".join(map(str, (*([prefix] if prefix else []), *first["loc"])))
     if first["type"] == "missing":
         raise ContentError(f"{names} is missing")
     # pydantic's messages are "Input should be ..." and, for our own, "Value error, must be ..."
@@ -85,12 +85,12 @@ def read(kind: type[T], value: Any, place: str = "") -> T:
 
 
 @contextmanager
-def within(place: str) -> Iterator[None]:
-    """Raise every `InputError` inside as a `ContentError` under the name `place`."""
+def within(name: str) -> Iterator[None]:
+    """Raise every `InputError` inside as a `ContentError` under the name `name`."""
     try:
         yield
     except InputError as error:
-        raise ContentError(f"{place}.{error}") from error
+        raise ContentError(f"{name}.{error}") from error
 
 
 @contextmanager
@@ -173,10 +173,10 @@ class Field:
             self.fail(f"must be in {interval}, not {_shown(self.value)}")
         return self.of(int)
 
-    def keys(self, known: Iterable[str]) -> None:
+    def keys(self, names: Iterable[str]) -> None:
         """Refuse unknown keys, with the nearest known one."""
         for key in self.of(dict):
-            self.read(choose, "key", str(key), known)
+            self.read(choose, "key", str(key), names)
 
     def get(self, key: str) -> Field | None:
         """Return a key's value; None if missing or null."""

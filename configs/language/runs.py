@@ -99,12 +99,12 @@ class GRPORunConfig(LanguageRunConfig):
     @classmethod
     def migrated(cls, plain: Mapping[str, Any]) -> dict[str, Any]:
         """Return stored options without a value that had no effect."""
-        kept = dict(plain)
-        league = kept.get("league")
+        migrated = dict(plain)
+        league = migrated.get("league")
         if isinstance(league, Mapping) and league.get("checkpoint_schedule") == "thinning":
             # Accepted without effect by earlier versions, and changed by `scale`.
-            kept["league"] = {**league, "checkpoint_every": LeagueConfig.checkpoint_every}
-        return kept
+            migrated["league"] = {**league, "checkpoint_every": LeagueConfig.checkpoint_every}
+        return migrated
 
 
 @dataclass

@@ -115,8 +115,8 @@ class _Reader:
         head, colon, _ = self.text.partition(":")
         if not colon or not (head.strip() in QUANTIFIERS or MINUS.fullmatch(head.strip())):
             near = suggestion(head.strip(), QUANTIFIERS)
-            known = ", ".join(f"{name!r}" for name in (*QUANTIFIERS, "B minus A", "some of B C minus A"))
-            raise self._error(f"must begin with one of {known} and a colon{near}")
+            forms = ", ".join(f"{name!r}" for name in (*QUANTIFIERS, "B minus A", "some of B C minus A"))
+            raise self._error(f"must begin with one of {forms} and a colon{near}")
         self.place = len(head) + 1
         return head.strip()
 
@@ -127,12 +127,12 @@ class _Reader:
         self.take(re.compile(r"\)"), "a closing bracket after the metric")
         return Measure(reduction, metric)
 
-    def take(self, pattern: re.Pattern[str], expected: str, known: Collection[str] | None = None) -> str:
-        """Read one token of `pattern`, one of `known` if given."""
+    def take(self, pattern: re.Pattern[str], expected: str, names: Collection[str] | None = None) -> str:
+        """Read one token of `pattern`, one of `names` if given."""
         self._skip()
         token = pattern.match(self.text, self.place)
-        if not token or (known is not None and token.group() not in known):
-            near = suggestion(token.group(), known) if token and known and pattern is WORD else ""
+        if not token or (names is not None and token.group() not in names):
+            near = suggestion(token.group(), names) if token and names and pattern is WORD else ""
             raise self._error(f"expected {expected}{near}")
         self.place = token.end()
         return token.group()

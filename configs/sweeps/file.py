@@ -149,24 +149,24 @@ def read_sweep_file(name: str) -> SweepFile:
     return parse_sweep(name, content, path)
 
 
-def option_of(place: str) -> str:
+def option_of(key: str) -> str:
     """Return the bare key of an option from its place in a sweep file, such as runs.A.changes.seed."""
-    return bare(PLACES.sub("", place))
+    return bare(PLACES.sub("", key))
 
 
-def parse_sweep(name: str, plain: Any, place: Path | str) -> SweepFile:
-    """Build the sweep that a file's content describes; `place` names the file in errors."""
+def parse_sweep(name: str, plain: Any, source: Path | str) -> SweepFile:
+    """Build the sweep that a file's content describes; `source` names the file in errors."""
     try:
         return _parsed(name, plain)
     except ConfigError as error:
-        raise ConfigError(f"{place}: {error}") from error
+        raise ConfigError(f"{source}: {error}") from error
 
 
 def _parsed(name: str, plain: Any) -> SweepFile:
     content = mapping("sweep", plain, KEYS, ("hypothesis", "run", "primary"))
     if ("runs" in content) == ("search" in content):
         raise ConfigError("runs, search: give exactly one; runs names runs A, B, ..., search draws values")
-    lettered = {letter: _run(letter, one) for letter, one in mapping("runs", content.get("runs", {})).items()}
+    lettered = {letter: _run(letter, run) for letter, run in mapping("runs", content.get("runs", {})).items()}
     if "runs" in content and not lettered:
         raise ConfigError("runs={}: must name at least one run, such as A: {description: baseline}")
     return SweepFile(
@@ -208,27 +208,27 @@ def _primary(value: Any) -> PrimaryMeasure:
     return PrimaryMeasure(measure, one_of("primary.goal", content["goal"], GOALS))
 
 
-def _expected(letters: list[str], known: dict[str, SweepRun]) -> tuple[str, ...]:
+def _expected(letters: list[str], runs: dict[str, SweepRun]) -> tuple[str, ...]:
     for letter in letters:
-        one_of("expected", letter, known)
+        one_of("expected", letter, runs)
     if len(set(letters)) < len(letters):
         raise ConfigError(f"expected={letters}: a run is given twice; leave one out")
     return tuple(letters)
 
 
-def _criteria(content: dict[str, Any], known: dict[str, SweepRun]) -> tuple[Criterion, ...]:
+def _criteria(content: dict[str, Any], runs: dict[str, SweepRun]) -> tuple[Criterion, ...]:
     criteria = _each("criteria", content, read_criterion)
     for index, criterion in enumerate(criteria):
-        others, base = criterion.minus or ((), "")
-        for letter in (*others, base) if others else ():
-            one_of(f"criteria.{index}", letter, known)
-        if base in others:
+        compared, base = criterion.minus or ((), "")
+        for letter in (*compared, base) if compared else ():
+            one_of(f"criteria.{index}", letter, runs)
+        if base in compared:
             raise ConfigError(f"criteria.{index}={criterion}: {base} minus itself is 0; name another run")
     return tuple(criteria)
 
 
 def _each(key: str, content: dict[str, Any], reader: Callable[[str], Any]) -> list[Any]:
-    return [_read(f"{key}.{index}", one, reader) for index, one in enumerate(texts(key, content.get(key, [])))]
+    return [_read(f"{key}.{index}", item, reader) for index, item in enumerate(texts(key, content.get(key, [])))]
 
 
 def _read(key: str, value: str, reader: Callable[[str], Any]) -> Any:
@@ -248,7 +248,7 @@ def read_search(value: Any) -> Search:
         sampler=one_of("search.sampler", content.get("sampler", "tpe"), SAMPLERS),
         trials=whole("search.trials", content["trials"], 1, MOST_TRIALS),
         pruning=_pruning(content["prune"]) if "prune" in content else None,
-        space={key: _values(f"search.space.{key}", one) for key, one in space.items()},
+        space={key: _values(f"search.space.{key}", values) for key, values in space.items()},
     )
 
 
@@ -261,12 +261,12 @@ def _pruning(value: Any) -> Pruning:
 def _values(key: str, value: Any) -> Interval | ChoiceSpace:
     content = mapping(key, value, ("low", "high", "log", "choices"))
     if "choices" in content:
-        given = content["choices"]
-        if len(content) > 1 or not isinstance(given, list) or not given:
-            raise ConfigError(f"{key}.choices={given}: must be a list of values, and stand alone")
-        if not all(isinstance(one, bool | int | float | str) for one in given):
-            raise ConfigError(f"{key}.choices={given}: must hold numbers, texts and truth values only")
-        return ChoiceSpace(tuple(given))
+        choices = content["choices"]
+        if len(content) > 1 or not isinstance(choices, list) or not choices:
+            raise ConfigError(f"{key}.choices={choices}: must be a list of values, and stand alone")
+        if not all(isinstance(choice, bool | int | float | str) for choice in choices):
+            raise ConfigError(f"{key}.choices={choices}: must hold numbers, texts and truth values only")
+        return ChoiceSpace(tuple(choices))
     mapping(key, value, needed=("low", "high"))
     low, high = number(f"{key}.low", content["low"]), number(f"{key}.high", content["high"])
     log = content.get("log", False)
@@ -279,13 +279,13 @@ def _values(key: str, value: Any) -> Interval | ChoiceSpace:
     return Interval(low, high, log)
 
 
-def mapping(key: str, value: Any, known: Sequence[str] = (), needed: Sequence[str] = ()) -> dict[str, Any]:
-    """Return a mapping with text keys, only `known` ones if given, and all of `needed`."""
+def mapping(key: str, value: Any, names: Sequence[str] = (), needed: Sequence[str] = ()) -> dict[str, Any]:
+    """Return a mapping with text keys, no keys outside `names` if given, and all of `needed`."""
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
         raise ConfigError(f"{key}={shown(value)}: must be a mapping of names, such as {{A: ...}}")
     for name in value:
-        if known and name not in known:
-            raise ConfigError(f"{key}.{name}: unknown key; choose from {', '.join(known)}{suggestion(name, known)}")
+        if names and name not in names:
+            raise ConfigError(f"{key}.{name}: unknown key; choose from {', '.join(names)}{suggestion(name, names)}")
     for name in needed:
         if name not in value:
             raise ConfigError(f"{key}.{name} is missing; add it, or see docs/sweeps.md for the whole form")
@@ -303,7 +303,7 @@ def texts(key: str, value: Any) -> list[str]:
     """Return a list of texts."""
     if not isinstance(value, list):
         raise ConfigError(f"{key}={shown(value)}: must be a list of texts, such as [a, b]")
-    return [text(f"{key}.{index}", one) for index, one in enumerate(value)]
+    return [text(f"{key}.{index}", item) for index, item in enumerate(value)]
 
 
 def whole(key: str, value: Any, low: int, high: int) -> int:
@@ -320,9 +320,9 @@ def number(key: str, value: Any) -> float | int:
     return value
 
 
-def one_of(key: str, value: Any, known: Iterable[str]) -> str:
-    """Return one of the `known` texts."""
-    names = list(known)
+def one_of(key: str, value: Any, accepted: Iterable[str]) -> str:
+    """Return one of the `accepted` texts."""
+    names = list(accepted)
     if value not in names:
         raise ConfigError(f"{key}={shown(value)}: choose from {', '.join(names)}{suggestion(value, names)}")
     return str(value)

@@ -77,35 +77,35 @@ class SweepPlan:
 
 def read_launcher(arguments: Sequence[str]) -> tuple[HydraLauncher | SweepWorkers, list[str]]:
     """Return what the arguments say of the executor, or the launcher that they choose, and the other arguments."""
-    given, rest = {}, []
+    options, rest = {}, []
     for text in arguments:
         key, _, value = text.partition("=")
         if key in (CHOICE, WORKERS, EXECUTOR, ADDRESS) or key.startswith(OPTION):
-            given[key] = value
+            options[key] = value
         else:
             rest.append(text)
-    name = given.pop(CHOICE, None)
-    return (_workers(given) if name is None else _hydra_launcher(name, given)), rest
+    name = options.pop(CHOICE, None)
+    return (_workers(options) if name is None else _hydra_launcher(name, options)), rest
 
 
-def _workers(given: Mapping[str, str]) -> SweepWorkers:
-    if foreign := next((key for key in given if key.startswith(OPTION)), ""):
+def _workers(options: Mapping[str, str]) -> SweepWorkers:
+    if foreign := next((key for key in options if key.startswith(OPTION)), ""):
         raise ConfigError(
-            f"{foreign}={given[foreign]}: is an option of a launcher; add launcher=slurm, or give workers=N"
+            f"{foreign}={options[foreign]}: is an option of a launcher; add launcher=slurm, or give workers=N"
         )
     chosen = SweepWorkers()
-    workers = given.get(WORKERS, str(chosen.workers))
+    workers = options.get(WORKERS, str(chosen.workers))
     if not workers.isdecimal() or not 1 <= int(workers[:9]) <= MOST_WORKERS:
         raise ConfigError(f"workers={workers}: must be a whole number in [1, {MOST_WORKERS}]")
-    executor = choose("executor", given.get(EXECUTOR, chosen.executor), EXECUTORS)
-    return SweepWorkers(int(workers), executor, given.get(ADDRESS, chosen.address))
+    executor = choose("executor", options.get(EXECUTOR, chosen.executor), EXECUTORS)
+    return SweepWorkers(int(workers), executor, options.get(ADDRESS, chosen.address))
 
 
-def _hydra_launcher(name: str, given: Mapping[str, str]) -> HydraLauncher:
+def _hydra_launcher(name: str, options: Mapping[str, str]) -> HydraLauncher:
     file = yaml.safe_load((LAUNCHERS / f"{choose(CHOICE, name, launchers())}.yaml").read_text(encoding="utf-8"))
-    if foreign := next((key for key in given if not key.startswith(OPTION)), ""):
-        raise ConfigError(f"{foreign}={given[foreign]}: is of the executor; leave it out, or launcher={name}")
-    typed = {key.removeprefix(OPTION): yaml.safe_load(value) for key, value in given.items()}
+    if foreign := next((key for key in options if not key.startswith(OPTION)), ""):
+        raise ConfigError(f"{foreign}={options[foreign]}: is of the executor; leave it out, or launcher={name}")
+    typed = {key.removeprefix(OPTION): yaml.safe_load(value) for key, value in options.items()}
     return HydraLauncher(file["launcher"], {**file["options"], **typed})
 
 
@@ -119,14 +119,14 @@ def without_bar(config: RunConfig) -> RunConfig:
 def read_grid(arguments: Sequence[str]) -> SweepPlan:
     """Read the arguments of a grid; raises `InputError` if any of its runs could not start."""
     launcher, rest = read_launcher(arguments)
-    given = [values(text) for text in rest]
-    count = prod(map(len, given))
+    choices = [values(text) for text in rest]
+    count = prod(map(len, choices))
     if count > MOST_RUNS:
         raise ConfigError(f"{count} runs: a sweep has at most {MOST_RUNS}; give fewer values")
-    combinations = list(product(*given))
+    combinations = list(product(*choices))
     runs = [without_bar(load(combination)) for combination in combinations]
     varied = [
-        " ".join(text for text, several in zip(one, given, strict=True) if len(several) > 1) for one in combinations
+        " ".join(text for text, several in zip(row, choices, strict=True) if len(several) > 1) for row in combinations
     ]
     varied = [text.replace("\\", "") for text in varied]  # the parser quotes, as in device=cuda\:1
     return SweepPlan(runs[0].name, launcher, runs, [str(number) for number in range(count)], varied)
@@ -168,8 +168,8 @@ def _runs(file: SweepFile, launcher: HydraLauncher | SweepWorkers, rest: Sequenc
     runs, labels, varied = [], [], []
     for letter in letters:
         for seed in seeds:
-            place = f"{file.name}: runs.{letter}.changes"
-            runs.append(_loaded(file, place, file.runs[letter].changes, [*typed, f"seed={seed}"]))
+            key = f"{file.name}: runs.{letter}.changes"
+            runs.append(_loaded(file, key, file.runs[letter].changes, [*typed, f"seed={seed}"]))
             labels.append(f"{letter}-seed{seed}")
             varied.append(f"{letter} {file.runs[letter].description}, seed {seed}")
     return SweepPlan(name, launcher, runs, labels, varied, file.plain)
@@ -192,18 +192,18 @@ def _search(file: SweepFile, launcher: HydraLauncher | SweepWorkers, rest: Seque
     return SweepPlan(name, launcher, [base] * len(labels), labels, labels, file.plain)
 
 
-def _loaded(file: SweepFile, place: str, changes: dict[str, Any], typed: Sequence[str]) -> RunConfig:
+def _loaded(file: SweepFile, key: str, changes: dict[str, Any], typed: Sequence[str]) -> RunConfig:
     """Compose one run; an error names the place in the file. What the file says counts as written, not as typed."""
     texts = [f"+run={file.run}", *nested_texts(file.defaults), *nested_texts(changes), *typed]
     try:
         return without_bar(load(texts, typed=typed))
     except ConfigError as error:
-        raise ConfigError(f"{place}: {error}") from error
+        raise ConfigError(f"{key}: {error}") from error
 
 
 def _letters(file: SweepFile, rest: Sequence[str]) -> tuple[list[str], list[str]]:
-    given = [text.removeprefix(LETTERS) for text in rest if text.startswith(LETTERS)]
-    letters = given[-1].split(",") if given else list(file.runs)
+    lists = [text.removeprefix(LETTERS) for text in rest if text.startswith(LETTERS)]
+    letters = lists[-1].split(",") if lists else list(file.runs)
     for letter in letters:
         choose(f"run of {file.name}", letter, file.runs)
     return list(dict.fromkeys(letters)), [text for text in rest if not text.startswith(LETTERS)]
@@ -212,18 +212,18 @@ def _letters(file: SweepFile, rest: Sequence[str]) -> tuple[list[str], list[str]
 def _seeds(file: SweepFile, rest: Sequence[str]) -> tuple[list[int], list[str]]:
     """Return the seeds and the other arguments, which must have one value each."""
     seeds = list(file.seeds)
-    others = []
+    remaining = []
     for text in rest:
-        given = values(text)
+        choices = values(text)
         if text.startswith(SEED):
-            seeds = [_seed(one.removeprefix(SEED)) for one in given]
-        elif len(given) > 1:
+            seeds = [_seed(choice.removeprefix(SEED)) for choice in choices]
+        elif len(choices) > 1:
             raise ConfigError(
                 f"{text!r}: only seed= has several values beside +sweep={file.name}; --multirun varies others"
             )
         else:
-            others.append(text)
-    return list(dict.fromkeys(seeds)), others
+            remaining.append(text)
+    return list(dict.fromkeys(seeds)), remaining
 
 
 def _seed(text: str) -> int:
@@ -233,8 +233,8 @@ def _seed(text: str) -> int:
 
 
 def _name(file: SweepFile, rest: Sequence[str]) -> tuple[str, list[str]]:
-    given = [text.removeprefix(NAME) for text in rest if text.startswith(NAME)]
-    name = given[-1] if given else file.name
+    names = [text.removeprefix(NAME) for text in rest if text.startswith(NAME)]
+    name = names[-1] if names else file.name
     if wrong := complaint(name, FOLDER):
         raise ConfigError(f"name={name}: {wrong}")
     return name, [text for text in rest if not text.startswith(NAME)]

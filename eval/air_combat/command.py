@@ -177,7 +177,7 @@ def matches(options: AirOptions, pilots: Sequence[Pilot], device: str, threads: 
     model, gun = matches_of(trained, options.model, options.gun)
     beyond = CombatOptions.of_contract(contract)
     setting = CombatConditions(model, gun, device=device, threads=threads, options=beyond, **repeat)
-    with said_if_long(COMPILING, shown=not options.quiet):
+    with said_if_long(COMPILING, enabled=not options.quiet):
         batch = setting.batch(2)
     try:
         for policy in policies:

@@ -82,7 +82,7 @@ def play_bots(
     results = KeptResults[Any](saved.file, tuple[PowerRecord, list[Any]]) if saved else None
     keys = ["" if cell.recorded and options.replay else f"{saved.key} {cell}" for cell in cells] if saved else ()
     bar["sizes"] = [years_of(options)] * len(cells)
-    played = finish_tasks(play_cell, cells, options.runner, kept=results, keys=keys, **bar)
+    played = finish_tasks(play_cell, cells, options.runner, cached=results, keys=keys, **bar)
     lone, six = last
     return Played([record for record, _ in played], played[-1][1], [lone, *[six] * (NUM_POWERS - 1)])
 
@@ -144,7 +144,7 @@ def advance(bar: tqdm[NoReturn], batch: DiplomacyBatch, before: float) -> None:
 def make_batch(options: DiplomacyOptions, games: int, watched: int | None, device: str, threads: int) -> DiplomacyBatch:
     """Return a batch with its kernels loaded; with --replay it records the game `watched`, if any."""
     conditions: dict[str, Any] = {"device": device, "last_year": options.last_year, "threads": threads}
-    with said_if_long(COMPILING, shown=not options.quiet):
+    with said_if_long(COMPILING, enabled=not options.quiet):
         if options.replay and watched is not None:
             batch: DiplomacyBatch = WatchedBatch(games, watched=watched, **conditions)
         else:

@@ -355,7 +355,7 @@ def matches(options: DuelOptions, entrants: Sequence[Entrant], device: str, thre
     """Return matches in which all `entrants` can meet. Raises `InputError` if there are none."""
     contestants = [entrant.contestant for entrant in entrants]
     rules, bot_rate = options.rules, options.bot_rate
-    with said_if_long(COMPILING, shown=not options.quiet):
+    with said_if_long(COMPILING, enabled=not options.quiet):
         setting = make_setting(contestants, rules=rules, bot_rate=bot_rate, device=device, threads=threads)
     return DuelMatches(setting)
 

@@ -268,7 +268,7 @@ def extras(options: ImportedOptions, opened: PairedPlayers, plan: Plan, records:
         team = replace(plan, matches=replace(played, team=True))
         cells = [Cell((member, member), "", team) for member in (player, RandomSeats(player.contract))]
         teams = [record for record, _ in team.play(cells, discard=False)]
-    with said_if_long(TRAVERSING, shown=not options.quiet):
+    with said_if_long(TRAVERSING, enabled=not options.quiet):
         fields = exact_values(player, played.game)
     fields |= {"in_all_seats": [team.plain() for team in teams]} if teams else {}
     tables = more_tables(played.seats, records, teams)

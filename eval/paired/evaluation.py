@@ -83,7 +83,7 @@ class Plan:
             cells,
             self.executor,
             sizes=[cell.plan.games for cell in cells],
-            kept=self.store(),
+            cached=self.store(),
             keys=["" if cell.filmed or not self.cells_file else cell.key for cell in cells],
             discard=discard,
             label=str,

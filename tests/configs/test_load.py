@@ -250,7 +250,7 @@ def test_numbers_inside_lists_stay_numbers_and_texts_texts():
         ("ppo: {clp: 1}", "run={path}: unknown key 'ppo.clp'"),
         ("name: null", "run={path}: name=None: must be text"),
         ("phases: []", "run={path}: phases=[]: a run needs at least one phase"),
-        ("resume: x", "run={path}: resume: is no option of a run file"),
+        ("resume: x", "run={path}: resume: is not an option of a run file"),
         ("defaults: pettingzoo", "run={path}: defaults=pettingzoo: must be a list of one run, such as [pettingzoo]"),
         ("defaults: [quikstart]", "run={path}: defaults=['quikstart']: must be a list of one run"),
         ("defaults: [./nine.yaml]", "run={path}: defaults=['./nine.yaml']: must be a list of one run"),
@@ -366,7 +366,7 @@ def test_resuming_where_there_is_no_run_yet_says_so(tmp_path):
 def test_a_stored_configuration_that_cannot_be_read_is_named(started, tmp_path):
     (tmp_path / "mine" / "config.yaml").write_text("ppo: {clips: 1}")
     with pytest.raises(
-        ConfigError, match=r"config\.yaml: is no configuration of this version: unknown key 'ppo\.clips'"
+        ConfigError, match=r"config\.yaml: is not a configuration of this version: unknown key 'ppo\.clips'"
     ):
         load(["resume=mine", f"checkpoint_dir={tmp_path}"])
 

@@ -198,7 +198,7 @@ def smollm2_folder() -> Path:
     folder = cache_root() / f"smollm2-{sha256(source.read_bytes())[:12]}"
     if not folder.is_dir():
         try:
-            with said_if_long(CONVERTING, shown=True):
+            with said_if_long(CONVERTING, enabled=True):
                 _publish(source, folder)
         except OSError as error:
             raise ModelError(f"model smollm2: cannot be converted into {folder} ({error})") from error

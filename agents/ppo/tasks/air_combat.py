@@ -35,10 +35,10 @@ class AirCombatTask(DuelTask):
         if env.team_size == 1:
             return super().make_batch(device, threads, share)
         if env.num_envs % self.seats:
-            more = env.num_envs + -env.num_envs % self.seats
+            suggested = env.num_envs + -env.num_envs % self.seats
             raise ConfigError(
                 f"env.num_envs={env.num_envs}: with env.team_size={env.team_size} must be a multiple of {self.seats}, "
-                f"the learner's aircraft in two matches; try {more}"
+                f"the learner's aircraft in two matches; try {suggested}"
             )
         if not share.whole:
             raise ConfigError(f"env.team_size={env.team_size}: learns in one process; start it without torchrun")
@@ -51,7 +51,7 @@ class AirCombatTask(DuelTask):
         return {"model": env.model, "gun": self._gun, "chase": env.chase, "options": combat_options(env)}
 
     def open_policy(self, text: str, device: torch.device) -> Any:
-        """Return the opponent that a run names, which is no bot."""
+        """Return the opponent that a run names, if it is not a bot."""
         return open_player(text, device).contestant
 
     def conditions(self, device: torch.device, threads: int) -> CombatConditions:

@@ -53,12 +53,12 @@ class MaskWatch:
         self.notes: list[str] = []
         self.started = False
 
-    def look(self, place: str, value: Any, action_space: Space[Any]) -> None:
+    def look(self, source: str, value: Any, action_space: Space[Any]) -> None:
         """Look for masks of `action_space` in `value`, an observation or infos of one environment or of all."""
         if self.notes or not isinstance(value, Mapping):
             return
         if key := next(unread_masks(value, alternatives_of(action_space), top=False), ""):
-            self._found(f"{place}[{key!r}]")
+            self._found(f"{source}[{key!r}]")
 
     def look_at(self, env: gymnasium.Env[Any, Any]) -> None:
         """Look for a method that gives masks, in the environment and its wrappers."""
@@ -278,21 +278,21 @@ def _by_vector_env(
         envs = gymnasium.make_vec(env_id, num_envs, vectorization_mode="vector_entry_point")
     except (GymnasiumError, ImportError, TypeError) as error:
         return None, f"cannot be made: {str(error).splitlines()[0]}"
-    own = (envs.single_observation_space, envs.single_action_space)
+    single_spaces = (envs.single_observation_space, envs.single_action_space)
     try:
         mode = AutoresetMode(envs.metadata.get("autoreset_mode"))
     except ValueError:
         why = "does not say in its metadata how episodes begin (autoreset_mode)"
     else:
         why = NOT_LEARNED if mode is AutoresetMode.NEXT_STEP else ""
-    if spaces and own != spaces:
-        why = f"has other spaces, {own[0]} and {own[1]}"
+    if spaces and single_spaces != spaces:
+        why = f"has other spaces, {single_spaces[0]} and {single_spaces[1]}"
     if why:
         envs.close()
         return None, why
-    check_spaces(env_id, *own)
+    check_spaces(env_id, *single_spaces)
     note = (
         f"env.id={env_id}: stepped by its vector environment, autoreset_mode {mode.value}; env.vector=false steps "
         "single copies"
     )
-    return Copies(envs, FlatObservations(env_id, own[0]), mode, [note], masks), ""
+    return Copies(envs, FlatObservations(env_id, single_spaces[0]), mode, [note], masks), ""

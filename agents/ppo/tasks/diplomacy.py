@@ -59,8 +59,8 @@ class SnapshotSeats:
     def load_slot(self, slot: int, weights: dict[str, torch.Tensor]) -> None:
         """Load a snapshot; the games of its slot restart."""
         self._writers[slot].network.load_state_dict(weights)
-        own = torch.from_numpy(self.opponents == len(self.bots) + slot).to(self.device)
-        self._env.batch.assign(None, own)
+        mask = torch.from_numpy(self.opponents == len(self.bots) + slot).to(self.device)
+        self._env.batch.assign(None, mask)
 
 
 class DiplomacyTask:
@@ -79,7 +79,7 @@ class DiplomacyTask:
             raise ConfigError(f"env.id={config.env.id}: learns in one process; start it without torchrun")
         self.config, self._seeds, self._threads = config, seeds, threads
         games, last_year = config.env.num_envs, config.env.last_year
-        with said_if_long(COMPILING, shown=config.logger.progress):
+        with said_if_long(COMPILING, enabled=config.logger.progress):
             batch = DiplomacyBatch(games, device=str(device), last_year=last_year, threads=threads)
             batch.load_kernels()
         self.opponents = open_opponents(config, lambda text: open_player(text, device))
@@ -127,12 +127,12 @@ class DiplomacyTask:
 
     def evaluate(self, plan: TrainingPlan, network: PolicyNetwork) -> tuple[dict[str, float], bool]:
         """Play games of the deterministic policy against six of each bot met so far."""
-        every = self.config.evaluation.every
-        if every == 0 or (plan.update + 1) % every:
+        interval = self.config.evaluation.every
+        if interval == 0 or (plan.update + 1) % interval:
             return {}, False
         seed = (self._seeds["checks"] + plan.update) % 2**31
         videos = self.config.evaluation.video_every
-        filmed = videos > 0 and (plan.update + 1) % (every * videos) == 0
+        filmed = videos > 0 and (plan.update + 1) % (interval * videos) == 0
         metrics: dict[str, float] = {}
         games: dict[str, list[PhaseRecord]] = {}
         for bot in plan.bots:
@@ -229,7 +229,7 @@ def play_against(
         env.step(actions)
     batch.check()
     game = torch.arange(batch.num_games, device=batch.device)
-    own = (game, game % NUM_POWERS)
-    centres, squares = (score(batch.owner)[own] for score in (count_centres, sum_of_squares))
-    others = count_centres(batch.owner).index_put(own, torch.tensor(-1, device=batch.device))
-    return {"centres": centres, "score": squares, "win_rate": centres > others.max(1).values}
+    index = (game, game % NUM_POWERS)
+    centres, squares = (score(batch.owner)[index] for score in (count_centres, sum_of_squares))
+    centres_of_others = count_centres(batch.owner).index_put(index, torch.tensor(-1, device=batch.device))
+    return {"centres": centres, "score": squares, "win_rate": centres > centres_of_others.max(1).values}

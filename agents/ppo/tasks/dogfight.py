@@ -64,7 +64,7 @@ class DogfightTask(DuelTask):
         return Mirror(batch.rules, batch.obs_dim, batch.device) if self.config.env.mirror else None
 
     def open_policy(self, text: str, device: torch.device) -> Any:
-        """Return the opponent that a run names, which is no bot."""
+        """Return the opponent that a run names, if it is not a bot."""
         return open_player(text, device).opponent()
 
     def conditions(self, device: torch.device, threads: int) -> MatchSettings:

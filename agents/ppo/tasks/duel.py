@@ -58,12 +58,12 @@ class DuelTask:
         processes: Processes = ALONE,
     ) -> None:
         if config.network.memory != NONE and not processes.alone:
-            given = f"network.memory={config.network.memory}"
-            raise ConfigError(f"{given}: learns in one process; start it without torchrun, or give network.memory=none")
+            label = f"network.memory={config.network.memory}"
+            raise ConfigError(f"{label}: learns in one process; start it without torchrun, or give network.memory=none")
         self.config, self.processes, self._seeds = config, processes, seeds
         share = processes.share(config.env.num_envs)
-        shown = config.logger.progress and processes.first
-        with said_if_long(COMPILING, shown=shown), processes.one_before_the_others():  # all use the compiled kernels
+        bar = config.logger.progress and processes.first
+        with said_if_long(COMPILING, enabled=bar), processes.one_before_the_others():  # all use the compiled kernels
             self.batch = self.make_batch(device, threads, share)
             view = self.make_view()
         contract = self.batch.contract
@@ -95,8 +95,8 @@ class DuelTask:
         """Create this process's share of the matches of the run."""
         env: Any = self.config.env
         alike = {"device": str(device), "threads": threads, "seed": self._seeds["env"], "gamma": self.config.ppo.gamma}
-        own = self.batch_options() | {"action_repeat": env.action_repeat, "reward": env.reward}
-        batch = self.batch_kind(share.count, **alike, **own)
+        options = self.batch_options() | {"action_repeat": env.action_repeat, "reward": env.reward}
+        batch = self.batch_kind(share.count, **alike, **options)
         if not share.whole:
             batch.match_id += share.first
             batch.reset(self._seeds["env"])
@@ -116,7 +116,7 @@ class DuelTask:
         return None
 
     def open_policy(self, text: str, device: torch.device) -> Any:
-        """Return the opponent that a run names, which is no bot."""
+        """Return the opponent that a run names, if it is not a bot."""
         raise NotImplementedError
 
     def conditions(self, device: torch.device, threads: int) -> DuelSettings:
@@ -233,8 +233,8 @@ class DuelTask:
 def network_duel(setting: DuelSettings, contract: Mapping[str, Any]) -> self_play.Duel:
     """Return the games of a promotion between networks of `contract`, under the conditions of `setting`."""
 
-    def duel(left: PolicyNetwork, right: PolicyNetwork, games: int, seed: int, ranges: np.ndarray) -> np.ndarray:
-        named = {"the learner": left, "the newest snapshot": right}
+    def duel(learner: PolicyNetwork, snapshot: PolicyNetwork, games: int, seed: int, ranges: np.ndarray) -> np.ndarray:
+        named = {"the learner": learner, "the newest snapshot": snapshot}
         players = [Policy(network, contract, name=name, deterministic=False) for name, network in named.items()]
         return play(*players, games=games, seed=seed, setting=setting.under(ranges)).outcome
 

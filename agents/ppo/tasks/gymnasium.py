@@ -165,10 +165,10 @@ class GymnasiumEnvs:
         good = self._length + 1 >= SOUND_STEPS
         self._restarts[(done | good) & ~broken] = 0
         unusable = ~_finite(step.final).all(axis=1)
-        shown, restarted = self._restart(step.obs, step.reward, broken)
+        obs, restarted = self._restart(step.obs, step.reward, broken)
         cut = restarted & ~done & ~broken  # restarted beside it: as at a time limit
-        step.final = np.where((cut | unusable)[:, None], np.where(cut[:, None], step.obs, shown), step.final)
-        step.obs = shown
+        step.final = np.where((cut | unusable)[:, None], np.where(cut[:, None], step.obs, obs), step.final)
+        step.obs = obs
         step.reward[broken] = 0.0
         step.terminated |= broken
         step.truncated = (step.truncated | cut) & ~broken
@@ -190,8 +190,8 @@ class GymnasiumEnvs:
                     f"env.id={self.id}: copy {worst} was restarted {MOST_RESTARTS} times in a row, and its {what} is "
                     "not a finite number again; return rewards and observations below 3.4e38, without NaN"
                 )
-            again, which = self.copies.restart(bad)
-            obs = np.where(which[:, None], again, obs)
+            fresh, which = self.copies.restart(bad)
+            obs = np.where(which[:, None], fresh, obs)
             restarted |= which
             broken = np.zeros_like(broken)
         return obs, restarted

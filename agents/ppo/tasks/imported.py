@@ -54,8 +54,8 @@ class ImportedTask:
         processes: Processes = ALONE,
     ) -> None:
         if config.network.memory != NONE and not processes.alone:
-            given = f"network.memory={config.network.memory}"
-            raise ConfigError(f"{given}: learns in one process; start it without torchrun, or give network.memory=none")
+            label = f"network.memory={config.network.memory}"
+            raise ConfigError(f"{label}: learns in one process; start it without torchrun, or give network.memory=none")
         self.config, self.processes, self._seeds, self._device = config, processes, seeds, device
         share = processes.share(config.env.num_envs)
         batch = _make_batch(replace(config.env, num_envs=share.count), seed=seeds["env"], first=share.first)
@@ -127,13 +127,13 @@ class ImportedTask:
     def results(self, plan: TrainingPlan) -> dict[str, float]:
         """Return wins, draws and losses per opponent, the recent rates that control the schedule, and ratings."""
         tally = self.env.harvest(self.processes)
-        others = _rows(tally, slice(None, self.env.itself))
+        rows = _rows(tally, slice(None, self.env.itself))
         if self.processes.first:
-            self.self_play.record(others)
+            self.self_play.record(rows)
         rates = self._win_rates = self.processes.broadcast(self._rates())
         if not self.processes.first:
             return {}
-        metrics = self_play.rollout_metrics(others, self.env.bots) | self_play.curriculum_metrics(plan, rates)
+        metrics = self_play.rollout_metrics(rows, self.env.bots) | self_play.curriculum_metrics(plan, rates)
         metrics.pop("curriculum/randomization")
         itself = _rows(tally, slice(self.env.itself, None))
         if games := itself.games.sum():
@@ -147,8 +147,8 @@ class ImportedTask:
 
         The best policy is the one that is least exploitable, where that is known, else the one that wins most.
         """
-        every = self.config.evaluation.every
-        if not self.processes.first or every == 0 or (plan.update + 1) % every:
+        interval = self.config.evaluation.every
+        if not self.processes.first or interval == 0 or (plan.update + 1) % interval:
             return {}, False
         seed = (self._seeds["checks"] + plan.update) % 2**31
         learner = NetworkSeats(network, self.env.contract, name="the learner", seed=seed)
@@ -164,10 +164,10 @@ class ImportedTask:
         improved, self._best = score >= self._best, max(score, self._best)
         return metrics, improved
 
-    def _duel(self, left: PolicyNetwork, right: PolicyNetwork, games: int, seed: int, ranges: np.ndarray) -> np.ndarray:
+    def _duel(self, new: PolicyNetwork, old: PolicyNetwork, games: int, seed: int, ranges: np.ndarray) -> np.ndarray:
         """Play the games of a promotion; see `agents.ppo.self_play.Duel`."""
-        left_seats, right_seats = (NetworkSeats(one, self.env.contract, deterministic=False) for one in (left, right))
-        results = self._play(left_seats, right_seats, seed, games)
+        new_seats, old_seats = (NetworkSeats(network, self.env.contract, deterministic=False) for network in (new, old))
+        results = self._play(new_seats, old_seats, seed, games)
         return np.concatenate([results.outcome[results.seat == seat] for seat in (0, 1)])
 
     def _play(self, learner: SeatPlayer, opponent: SeatPlayer, seed: int, games: int) -> SeatResults:

@@ -125,7 +125,7 @@ def host(options: DiplomacyPlayOptions, lineup: HumanLineup | None) -> server.Ho
     from sparring.eval.browser.diplomacy.hosted import HostedDiplomacy
     from sparring.eval.browser.diplomacy.live_game import HumanSeat, LiveDiplomacy, load_opponents
 
-    with said_if_long(COMPILING, shown=not options.quiet):
+    with said_if_long(COMPILING, enabled=not options.quiet):
         past = load(options.resume) if options.resume else []
     if not options.quiet:
         print(*(f"{one_line(line)}\n" for line in summary(past)), sep="", end="")
@@ -137,7 +137,7 @@ def host(options: DiplomacyPlayOptions, lineup: HumanLineup | None) -> server.Ho
     )
     saved = options.save or _own_file(options.resume) or server.free_path(FOLDER, "diplomacy", ".json")
     seat = HumanSeat(lineup.power, lineup.names, saved)
-    with said_if_long(COMPILING, shown=not options.quiet):
+    with said_if_long(COMPILING, enabled=not options.quiet):
         game = LiveDiplomacy(seat, opponents, seed=options.seed, last_year=options.last_year, past=past)
     game.save()  # now, so that a place that cannot be written ends the command, and no other game takes the name
     seeds = count(options.seed + 1)

@@ -125,7 +125,7 @@ def test_finished_results_are_kept_until_all_are_there(tmp_path):
 
     def finish(numbers):
         keys = [str(number) if number else "" for number in numbers]  # 0 is kept nowhere
-        how = {"label": str, "quiet": True, "kept": KeptResults(file, int), "keys": keys}
+        how = {"label": str, "quiet": True, "cached": KeptResults(file, int), "keys": keys}
         return finish_tasks(watched, numbers, Executor(), **how)
 
     with pytest.raises(KeyboardInterrupt):

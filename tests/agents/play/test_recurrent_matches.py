@@ -179,5 +179,5 @@ def test_several_processes_and_state_dependent_noise_are_refused():
     with pytest.raises(ConfigError, match=r"network\.memory=gru: learns in one process; start it without torchrun"):
         DogfightTask(config, torch.device("cpu"), 1, seeds={}, processes=Processes(0, 2))
     contract = {"id": "sparring/Dogfight-v1", "obs_dim": 46, "continuous": 2, "binary": 1}
-    with pytest.raises(ConfigError, match=r"network\.gsde=true: a network with memory \(lstm\) has none; leave it out"):
+    with pytest.raises(ConfigError, match=r"network\.gsde=true: is not available for a network with memory \(lstm\);"):
         shape_for(contract, NetworkConfig(memory="lstm", gsde=True))

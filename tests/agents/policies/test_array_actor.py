@@ -157,5 +157,5 @@ def test_weights_that_do_not_fit_and_other_families_are_refused(tmp_path):
         actor_of("mine", CONTRACT, network.shape | {"masked": True}, weights)
     path = tmp_path / "state.pt"
     path.write_bytes(pack({"format": "other"}))
-    with pytest.raises(InputError, match=r"state\.pt: is no policy of this project"):
+    with pytest.raises(InputError, match=r"state\.pt: is not a policy of this project"):
         read_actor(path, "state")

@@ -104,7 +104,7 @@ def test_an_unreadable_configuration_is_named(tmp_path, text):
     folder = RunFolder.create(tmp_path, "mine")
     if text:
         folder.config.write_text(text)
-    with pytest.raises(RunFolderError, match=r"config\.yaml: (cannot be read|is no configuration)"):
+    with pytest.raises(RunFolderError, match=r"config\.yaml: (cannot be read|is not a configuration)"):
         folder.read_config()
 
 

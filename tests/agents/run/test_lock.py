@@ -165,5 +165,5 @@ def test_a_folder_is_made_with_its_lock_in_one_step(tmp_path, monkeypatch):
 
 def test_an_empty_folder_of_someone_else_is_not_taken(tmp_path):
     (tmp_path / "mine").mkdir()
-    with pytest.raises(InputError, match="exists and is no run's folder"):
+    with pytest.raises(InputError, match="exists and is not a run's folder"):
         FolderClaim(config(tmp_path))

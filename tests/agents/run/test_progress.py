@@ -45,7 +45,7 @@ def test_a_run_of_a_moment_is_not_forecast(seconds, text):
 
 def test_the_bar_shows_phase_opponents_win_rates_and_speed(monkeypatch, capsys):
     on_terminal(monkeypatch)
-    progress = Progress(5, shown=True)
+    progress = Progress(5, enabled=True)
     progress.advance("transition (none)", "ace 93% brawler selfplay 60%, 31,250 steps/s")
     progress.say("something happened")
     progress.close()
@@ -56,7 +56,7 @@ def test_the_bar_shows_phase_opponents_win_rates_and_speed(monkeypatch, capsys):
 
 
 def test_without_the_bar_only_lines_remain(capsys):
-    progress = Progress(5, shown=False)
+    progress = Progress(5, enabled=False)
     progress.skip(2)
     progress.advance("transition", "ace, 1 steps/s")
     progress.say("something happened")
@@ -68,7 +68,7 @@ def test_without_the_bar_only_lines_remain(capsys):
 def test_the_bar_goes_on_where_the_run_does(monkeypatch, capsys, updates):
     """After resuming it begins later than at 0, after the guard went back earlier than it was; the speed is of now."""
     on_terminal(monkeypatch)
-    progress = Progress(6, shown=True)
+    progress = Progress(6, enabled=True)
     for _ in range(2):
         progress.advance("transition", "ace, 1 steps/s")
     capsys.readouterr()
@@ -124,7 +124,7 @@ def test_the_pace_is_unknown_before_the_second_update_and_leaves_out_a_restart()
 def test_the_bar_shows_the_time_left(clock, monkeypatch, capsys):
     """100 updates of 4 s, of which 20 are done: 320 s are left, although one of them took a minute."""
     on_terminal(monkeypatch)
-    progress = Progress(100, shown=True)
+    progress = Progress(100, enabled=True)
     for update in range(20):
         clock[0] += 60.0 if update == 10 else 4.0
         progress.advance("transition", "ace")
@@ -140,7 +140,7 @@ def test_a_log_gets_a_plain_line_every_half_minute_and_at_the_end(stream, clock,
     """`stream` is the only one that is a terminal; there is a bar only on stderr."""
     if stream:
         monkeypatch.setattr(getattr(sys, stream), "isatty", lambda: True)
-    progress = Progress(10, shown=True)
+    progress = Progress(10, enabled=True)
     for _ in range(10):
         clock[0] += 12.0
         progress.advance("transition", "ace 93%")

@@ -44,7 +44,7 @@ def test_an_update_that_takes_too_long_is_left(capfd):
 
 
 def test_ctrl_c_waits_for_the_update_however_long_it_takes(capfd):
-    with StopRequest(0.05, "4 updates are kept", unit="step", left=lambda: ", in about 9 s") as stop:
+    with StopRequest(0.05, "4 updates are kept", unit="step", remaining=lambda: ", in about 9 s") as stop:
         signal.raise_signal(signal.SIGINT)
         time.sleep(0.3)
     assert stop.exit_code == 130

@@ -86,7 +86,7 @@ def test_members_are_stored_not_compressed():
 def test_a_tensor_has_all_its_numbers_for_itself():
     buffer = io.BytesIO()
     torch.save({"w": torch.zeros(()).expand(10**6, 10**6)}, buffer)
-    with pytest.raises(TensorFileError, match="w: is no tensor of plain numbers"):
+    with pytest.raises(TensorFileError, match="w: is not a tensor of plain numbers"):
         unpack(buffer.getvalue())
     buffer, w = io.BytesIO(), torch.zeros(3)
     torch.save({"a": w, "b": w}, buffer)
