@@ -35,7 +35,8 @@ from sparring.eval.stats.tables import percent, share_text, table
 EVENT = "Sparring evaluation"
 _ANSWER = re.compile(r"(?:^|; )answer: ?(.*)", re.DOTALL)
 _TAG = r'\[\s*(?P<name>\w+)\s+"(?P<value>(?:[^"\\\n]|\\.)*)"\s*\]'
-_RESULTS = ("1-0", "0-1", "1/2-1/2", "*")
+_RESULTS = {"1-0": "1-0", "0-1": "0-1", "*": "*"} | dict.fromkeys(("1/2-1/2", "½-½", "1/2"), "1/2-1/2")
+"""Results as PGN has them, by how files write them."""
 _WORD_GLYPHS = ("e.p.", "ep", "ch", "mate", "N", "TN", "D", "Δ", "zz", "ZZ", "RR", "BB")
 """Glyphs after a move that are letters: en passant, check, mate, novelty, diagram, idea, zugzwang, pairs of pieces."""
 _TOKEN = re.compile(
@@ -159,7 +160,7 @@ class _PGNReader:
         elif kind == "comment" and (answer := _ANSWER.search(text[1:-1].strip())):
             _keep_answer(game, len(game.board.move_stack), game.board, answer[1])
         elif kind == "result" and game.result == "*":
-            game.result = text if text in _RESULTS else "1/2-1/2"
+            game.result = _RESULTS[text]
         elif kind in ("word", "broken"):
             self._play(game.board, text)
 
@@ -176,7 +177,7 @@ class _PGNReader:
             self._why = f": {error}"
             return None
         white, black = self._tags.get("White", "?"), self._tags.get("Black", "?")
-        return ChessGame(board, white, black, chess.WHITE, 0, result=self._tags.get("Result", "*"))
+        return ChessGame(board, white, black, chess.WHITE, 0, result=_RESULTS.get(self._tags.get("Result", ""), "*"))
 
     def _play(self, board: chess.Board, text: str) -> None:
         move = _SUFFIX.sub("", text.translate(_FIGURINES))
@@ -216,7 +217,7 @@ def _game(game: ChessGame, number: int, event: str) -> str:
     record.headers.update({"Event": event, "Site": "?", "Date": "????.??.??", "Round": str(number)})
     record.headers.update({"White": _tag(game.white), "Black": _tag(game.black), "Result": game.result})
     if game.over:
-        record.headers["Termination"] = game.ending
+        record.headers["Termination"] = _tag(game.ending)
     nodes: list[chess.pgn.GameNode] = [record, *record.mainline()]
     if game.opening:
         nodes[game.opening].comment = "end of the random opening"

@@ -6,7 +6,6 @@ row has its rating as a dot with its interval. Needs matplotlib; see `check_matp
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from sparring.eval.plots import DIM, GRID, INK
+from sparring.eval.plots import DIM, GRID, INK, picture
 
 LOSES, EVEN, WINS = "#B2182B", "#F7F7F7", "#2166AC"
 """Ends and middle of ColorBrewer's RdBu, which is safe for red-green colour blindness."""
@@ -48,10 +47,8 @@ class MatrixChart:
 
 def draw_heatmap(chart: MatrixChart) -> bytes:
     """Return the picture as PNG data; the same chart gives the same bytes, independent of matplotlib's settings."""
-    buffer = io.BytesIO()
     with style.context(["default", _STYLE]):
-        heatmap_figure(chart).savefig(buffer, format="png", metadata={"Software": None})
-    return buffer.getvalue()
+        return picture(heatmap_figure(chart), "png")
 
 
 def heatmap_figure(chart: MatrixChart) -> Figure:

@@ -7,7 +7,6 @@ independent of the user's matplotlib settings.
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogFormatter
 
-from sparring.eval.plots import COLORS, DIM, GRID, INK, MILLION
+from sparring.eval.plots import COLORS, DIM, GRID, INK, MILLION, picture
 from sparring.eval.plots.history import Curve, PhaseMark
 
 DASHES = ("-", "--", ":")
@@ -59,7 +58,6 @@ _STYLE: dict[str, Any] = {
     "xtick.color": DIM,
     "ytick.color": DIM,
 }
-_UNDATED = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
 
 
 @dataclass(frozen=True)
@@ -111,10 +109,8 @@ class _Plain(LogFormatter):
 
 def draw(chart: CurveChart, form: str) -> bytes:
     """Return the picture as png or svg data, according to `form`."""
-    buffer = io.BytesIO()
     with style.context(["default", _STYLE]):
-        _figure(chart).savefig(buffer, format=form, metadata=_UNDATED[form])
-    return buffer.getvalue()
+        return picture(_figure(chart), form)
 
 
 def open_gaps(curve: Curve, unit: float = MILLION) -> tuple[np.ndarray, np.ndarray]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -368,11 +369,16 @@ def _elo_interval(rating: Rating, anchor: Anchor) -> str:
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a markdown table with aligned columns: the first to the left, the others to the right."""
-    cells = [[printable(cell).replace("|", r"\|") for cell in row] for row in [headings, *rows]]
+    cells = [[*map(table_cell, row)] for row in [headings, *rows]]
     widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
     aligned = [[row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in cells]
     return "\n".join(f"| {' | '.join(row)} |" for row in [aligned[0], rule, *aligned[1:]])
+
+
+def table_cell(text: str) -> str:
+    """Return a cell of a markdown table: control characters, "|" and tags of HTML are escaped, code is not."""
+    return re.sub(r"<(?=[!/?A-Za-z])", "&lt;", printable(text)).replace("|", r"\|")
 
 
 def percent(share: float) -> str:

@@ -30,6 +30,7 @@ from sparring.configs.schema import FOLDER, RunConfig
 from sparring.configs.serialization import from_stored
 from sparring.eval.command import run_command
 from sparring.eval.options import HELP, CommandOptions, CommandText, argument, parse
+from sparring.eval.stats.tables import table_cell
 
 ZOO = "zoo"
 """Folder below `checkpoints/` of one's own policies; `zoo/NAME` names one wherever `released/NAME` does."""
@@ -231,7 +232,7 @@ def card(name: str, policy: StoredFile, licence: str) -> str:
         "held out": _rates(evaluation, held_out=True),
         "best response": _exploited(policy),
     }
-    table = "".join(f"| {key} | {value} |\n" for key, value in rows.items())
+    table = "".join(f"| {key} | {table_cell(value)} |\n" for key, value in rows.items())
     return f"# {name}\n\nMade from the files of the run by `sparring policies add`.\n\n| | |\n| --- | --- |\n{table}"
 
 

@@ -6,7 +6,6 @@ is imported for the picture only.
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +28,7 @@ from sparring.eval.analysis.reports.report import (
     cell_text,
     number,
 )
-from sparring.eval.plots import COLORS, DIM, check_matplotlib
+from sparring.eval.plots import COLORS, DIM, check_matplotlib, picture
 from sparring.eval.stats.aggregate import Estimate
 
 if TYPE_CHECKING:
@@ -268,9 +267,7 @@ def draw_figure(report: RunReport, suffix: str) -> bytes:
         _draw_axis(axis, plot)
     for axis in axes[len(plots) :]:
         axis.set_axis_off()
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format=form, metadata={"Date": None} if form == "svg" else {"Software": None})
-    return buffer.getvalue()
+    return picture(figure, form)
 
 
 def _draw_axis(axis: Axes, plot: LinePlot) -> None:

@@ -42,6 +42,34 @@ def test_a_healthy_run_passes():
     assert outcome(judge(rows(), CONFIG)).startswith("PASS (reward slope")
 
 
+def recorded(seed, *, reward, kl_share, skipped, kl, noise, starts=1):
+    """50 steps with figures of a published log; the control stays where the reward begins, with the same noise."""
+    random = np.random.default_rng(seed)
+    made = []
+    for step, mean in enumerate(np.linspace(*reward, 50), 1):
+        after, control = (random.normal(level, noise) for level in (mean, reward[0]))
+        figures = {"kl_share": random.uniform(*kl_share), "skipped": skipped, "kl": kl, "after": after}
+        made.append(row(step, control=control, beta=0.01 * (step >= starts), **figures))
+    return made
+
+
+R1 = {"reward": (0.394, 0.394), "kl_share": (0.9, 1.0), "skipped": 0.6, "kl": 0.3, "noise": 0.02}
+"""Flat reward, a KL of 95 % of the loss, most answers of a prompt identical."""
+R4 = {"reward": (0.394, 0.441), "kl_share": (0.15, 0.6), "skipped": 0.0, "kl": 0.055, "noise": 0.008, "starts": 21}
+"""A reward that ends near its peak of 0.44, a KL of 0.055 after 20 steps without it, of 60 % of the loss at most."""
+
+
+def test_the_first_recorded_revision_fails_the_fourth_passes_and_a_rate_of_zero_does_not():
+    seeds = range(20)
+    assert all({"KL share", "signal"} <= {*failed(recorded(seed, **R1))} for seed in seeds)
+    assert sum("reward slope" in failed(recorded(seed, **R1)) for seed in range(200)) >= 198
+    assert {tuple(failed(recorded(seed, **R4))) for seed in seeds} == {()}
+    unmoved = R4 | {"reward": (0.394, 0.394), "kl": 0.0}
+    assert all("reference" in failed(recorded(seed, **unmoved)) for seed in seeds)
+    drifting = R4 | {"reward": (0.394, 0.394)}
+    assert sum(failed(recorded(seed, **drifting)) == [] for seed in range(200)) <= 2
+
+
 @pytest.mark.parametrize(
     ("name", "change"),
     [
