@@ -117,7 +117,7 @@ def test_a_rollout_has_the_likelihoods_of_its_sequences(kind):
     assert rollout.fresh.any(1).nonzero().flatten().tolist() == [3, 8]  # after 12 decisions, in matches of 5
     assert rollout.memory[0].abs().min(1).values.min() > 0
     samples = rollout.flat()
-    assert len(samples.place) == 12 * N
+    assert len(samples.position) == 12 * N
     env.close()
 
 
