@@ -66,7 +66,7 @@ class LearnerVecEnv(ClosedVecEnv):
     def step_async(self, actions: np.ndarray) -> None:
         """Store actions [N, A], or [N] of a single choice; the simulator clamps them."""
         rows = actions.reshape(self.num_envs, -1)
-        self._actions = torch.as_tensor(rows, dtype=torch.float32, device=self.env.device)
+        self._actions = torch.as_tensor(rows, dtype=torch.float32, device=self.env.obs.device)
 
     def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
         """Play the step; `infos` of finished matches hold their last observation and whether they were truncated."""
