@@ -66,7 +66,7 @@ POLICIES = {
     "grad_clip": ForeignName("ppo.max_grad_norm", (RLLIB,)),
     "desired_kl": ForeignName("ppo.adaptive_kl", (RSL_RL,), "of the mean KL of an update, not of a minibatch"),
     "use_sde": ForeignName("network.gsde", (SB3,)),
-    "sde_sample_freq": ForeignName("network.gsde", (SB3,), "its noise is drawn again for each rollout"),
+    "sde_sample_freq": ForeignName("ppo.gsde_every", (SB3,), "0 draws once per rollout"),
     "net_arch": ForeignName("network.hidden", (SB3,), "the width of two layers, or of network.blocks residual ones"),
     "policy_kwargs": ForeignName("network.hidden", (SB3,), "`--help network` lists the others"),
     "actor_hidden_dims": ForeignName("network.hidden", (RSL_RL,), "one width for all layers"),

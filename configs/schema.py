@@ -111,6 +111,8 @@ class PPOConfig:
     """On a GPU, record a minibatch's gradient and the drawing of actions as CUDA graphs; false launches each kernel."""
     warmup_updates: int = option(10, COUNT)
     """Updates in full precision before autocast starts."""
+    gsde_every: int = option(0, COUNT, needs=["network.gsde=true"])
+    """Steps until the noise function is drawn again; 0 is once per rollout."""
     sequence_length: int = option(16, "[1, 100000]", needs=["network.memory=gru or network.memory=lstm"])
     """Decisions through which gradients flow back in time in a recurrent network."""
 
@@ -309,7 +311,7 @@ class PPORunConfig(RunConfig):
 
     trainers: ClassVar[tuple[str, ...]] = ("ppo", "sb3")
     removed = MappingProxyType({
-        "ppo.log_ratio_clamp": 20.0, "ppo.gsde_every": 0, "self_play.promotion_elo": 50.0,
+        "ppo.log_ratio_clamp": 20.0, "self_play.promotion_elo": 50.0,
         "self_play.eviction": "oldest", "self_play.elo_k": 32.0, "evaluation.check_alert": 0.8,
     })  # fmt: skip
 
@@ -363,7 +365,7 @@ class ImportedRunConfig(NamedOpponentsRunConfig):
     trainers: ClassVar[tuple[str, ...]] = ("ppo",)
     game, title, bots, seats = IMPORTED, "imported games", (RANDOM,), 2
     lacks = (
-        "network.gsde", "phases.randomization", *DOGFIGHT_CHECKS, "evaluation.video_every",
+        "network.gsde", "ppo.gsde_every", "phases.randomization", *DOGFIGHT_CHECKS, "evaluation.video_every",
     )  # fmt: skip
 
     env: ImportedEnvConfig = field(default_factory=ImportedEnvConfig)

@@ -222,7 +222,7 @@ def make_model(trainer: PPOTrainer) -> PPO:
         max_grad_norm=ppo.max_grad_norm,
         target_kl=ppo.target_kl / 1.5 or None,  # SB3 stops above 1.5 times its target
         use_sde=config.network.gsde,
-        sde_sample_freq=-1,
+        sde_sample_freq=ppo.gsde_every or -1,
         policy_kwargs={
             "net_arch": {"pi": hidden, "vf": hidden},
             "activation_fn": ACTIVATIONS[config.network.activation],

@@ -301,7 +301,7 @@ class PPOTrainer:
         """Play a rollout and compute its advantages; return the seconds spent in the simulator."""
         ppo = self.config.ppo
         self.task.env.simulator_seconds = 0.0
-        hold = ppo.rollout_steps if self.config.network.gsde else 0
+        hold = (ppo.gsde_every or ppo.rollout_steps) if self.config.network.gsde else 0
         with self.autocast.context(self.plan.update):
             self.rollout.collect(self.task.env, self.network, self.noise, hold=hold)
         self.learner.finish(self.rollout, self.plan.update)

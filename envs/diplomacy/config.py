@@ -74,7 +74,7 @@ class DiplomacyRunConfig(schema.NamedOpponentsRunConfig):
     game, title, bots, seats, multiple = DIPLOMACY, "Diplomacy", BOTS, 7, 7
     lacks = (
         "network.activation", "network.log_std_init", "network.log_std_min", "network.log_std_max", "network.gsde",
-        "phases.randomization", "phases.events.log_std", "self_play.promotion",
+        "ppo.gsde_every", "phases.randomization", "phases.events.log_std", "self_play.promotion",
         "self_play.promotion_games", *schema.DOGFIGHT_CHECKS, *MEMORY, *MAGNET,
         *ONLY_IMPORTED,
     )  # fmt: skip

@@ -34,6 +34,7 @@ IDLE = [
     (["grpo.workers=2", "grpo.buffer_depth=0"], "grpo.buffer_depth=1"),
     (["grpo.executor=ray", "grpo.buffer_depth=0"], "grpo.buffer_depth=1"),
     (["grpo.executor_address=head"], "grpo.executor=ray"),
+    (["ppo.gsde_every=4"], "network.gsde=true"),
     (["self_play.promotion_games=10"], "self_play.promotion=sprt"),
     (["ppo.sequence_length=4", "env=pettingzoo"], "network.memory=gru"),
     (["self_play.pool_share=0.5", "env=pettingzoo", "self_play.both_seats=false"], "self_play.both_seats=true"),

@@ -33,7 +33,7 @@ LEFT = {
     *("grpo.rollout_warmup_phases", "grpo.buffer_depth", "grpo.workers", "grpo.epochs", "grpo.kl_horizon"),
     *("grpo.winner_threshold_sc", "grpo.solo_victory_sc", "grpo.leader_gap_threshold", "grpo.min_group_size"),
     *("ppo.sequence_length", "env.missiles", "env.flares", "env.team_size", "env.workers"),
-    "overfit.window",
+    *("ppo.gsde_every", "overfit.window"),
     *("tasks.analysis.max_tokens", "tasks.arbiter.max_tokens"),
     *("env.engine.depth", "env.engine.processes", "env.data.seed", "env.data.plies"),
     *("env.data.train", "env.data.validation", "env.data.held_out"),

@@ -138,7 +138,7 @@ def gym(tmp_path, *options):
 
 
 def test_a_run_trains_with_it(tmp_path):
-    final = train(gym(tmp_path, "network.gsde=true", "network.log_std_init=-2", "max_updates=2"))
+    final = train(gym(tmp_path, "network.gsde=true", "ppo.gsde_every=4", "network.log_std_init=-2", "max_updates=2"))
     row = (final.parent / "metrics.jsonl").read_text().splitlines()[-1]
     assert '"train/log_std_0": -2.0' in row or '"train/log_std_0": -1.9' in row
 

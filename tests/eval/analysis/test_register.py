@@ -79,7 +79,7 @@ def test_a_strange_folder_does_not_end_the_others(tmp_path):
     (folder(tmp_path, "odd", "+run=quickstart") / "metrics.jsonl").write_bytes(b"\xff\xfe\n")
     rows = {row.name: row for row in rows_of_runs(tmp_path)}
     assert rows["mine"].status == "completed"
-    assert re.fullmatch(r"cannot be read \(.*no text in UTF-8.*\)", rows["odd"].result)
+    assert re.fullmatch(r"cannot be read \(.*not text in UTF-8.*\)", rows["odd"].result)
 
 
 def test_names_choose_rows_and_unknown_ones_are_refused(tmp_path):
