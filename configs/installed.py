@@ -1,19 +1,13 @@
 """Check of Python and installed packages, run by scripts before other imports, so that each gives a one-line error.
 
-`moved` keeps the import paths of the release before.
-
 Only the standard library is imported here, in the syntax of Python 3.8.
 """
 
 from __future__ import annotations
 
 import sys
-import warnings
-from collections.abc import Callable, Mapping
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 OLDEST = (3, 11)
 """`requires-python` in pyproject.toml."""
@@ -61,19 +55,3 @@ def check_installed(script: str) -> None:
         fix = "run `make install`, then `source .venv/bin/activate`"
         print(f"{script}: {missing} is not installed for {sys.executable}: {fix}", file=sys.stderr)
         raise SystemExit(2)
-
-
-def moved(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a module some of whose `names` are in other modules now, "module" or "module:name".
-
-    The old paths work for one release, with a warning that says the new one.
-    """
-
-    def find(name: str) -> Any:
-        if name not in names:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        home, _, new = names[name].partition(":")
-        warnings.warn(f"{module}.{name} has moved to {home}.{new or name}", DeprecationWarning, stacklevel=2)
-        return getattr(import_module(home), new or name)
-
-    return find

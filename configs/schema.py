@@ -12,11 +12,10 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from sparring.configs.core.allowed import Form, option
-from sparring.configs.core.errors import ConfigError
+from sparring.configs.core.errors import ConfigError, moved
 from sparring.configs.core.parts import part_names
 from sparring.configs.core.session import GuardConfig, LoggerConfig, NetworkConfig
 from sparring.configs.games import MAGNET, MEMORY, ONLY_IMPORTED, EnvConfig, GymnasiumEnvConfig, ImportedEnvConfig
-from sparring.configs.installed import moved
 
 RUNS_OF_LANGUAGE_MODELS = ("LanguageRunConfig", "GRPORunConfig", "CloneRunConfig")
 __getattr__ = moved(__name__, dict.fromkeys(RUNS_OF_LANGUAGE_MODELS, "sparring.configs.language.runs"))

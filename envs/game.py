@@ -13,9 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from sparring.configs.core.errors import InputError, choose
+from sparring.configs.core.errors import InputError, choose, moved
 from sparring.configs.core.parts import parts
-from sparring.configs.installed import moved
 
 EXTRAS = {"chess": "chess"}
 """Packages that only some games need, and the extra of Sparring that installs each."""

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from sparring.agents.opponents.players import display_name, find_player, trains_language_model
 from sparring.agents.policies.array_actor import ArrayActor, read_actor
-from sparring.configs.core.errors import InputError, listed
+from sparring.configs.core.errors import InputError, listed, moved
 from sparring.configs.core.files import user_path
 from sparring.configs.games import PACKAGES
-from sparring.configs.installed import moved
 from sparring.configs.overrides import override_texts
 from sparring.envs.game import game_named
 from sparring.envs.game import load as load_reference

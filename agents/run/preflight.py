@@ -27,12 +27,11 @@ from sparring.agents.run.folder import (
 )
 from sparring.agents.run.log_files import EVENTS, METRICS
 from sparring.agents.run.logger import WANDB_ID
-from sparring.configs.core.errors import ConfigError, suggestion
+from sparring.configs.core.errors import ConfigError, moved, suggestion
 from sparring.configs.core.files import CHECKPOINTS, ROOT, SHIPPED, holds, naming_files, read_json
 from sparring.configs.core.manifest import MANIFEST, OLD_LOCK, STATE, refuse_training_state
 from sparring.configs.core.parts import parts
 from sparring.configs.games import is_retired, run_message
-from sparring.configs.installed import moved
 from sparring.configs.resume import differences, drift
 from sparring.configs.schema import PPORunConfig, RunConfig
 from sparring.configs.serialization import from_stored, to_plain

@@ -4,7 +4,7 @@ Every user error raises an `InputError`. Command lines print its line and exit w
 fault of the program and keeps its traceback.
 
 Texts have the names of scripts. `as_called` translates those that reach a user: errors, lines of a run, help, and
-printed reports.
+printed reports. `moved` keeps the import paths of the release before.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -132,3 +134,19 @@ def choose(kind: str, name: str, among: Iterable[str]) -> str:
     if name in names:
         return name
     raise UnknownNameError(f"unknown {kind} {name!r}: {choices(name, names)}")
+
+
+def moved(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a module some of whose `names` are in other modules now, "module" or "module:name".
+
+    The old paths work for one release, with a warning that says the new one.
+    """
+
+    def find(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        home, _, new = names[name].partition(":")
+        warnings.warn(f"{module}.{name} has moved to {home}.{new or name}", DeprecationWarning, stacklevel=2)
+        return getattr(import_module(home), new or name)
+
+    return find

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparring.configs.core.allowed import Form, option
+from sparring.configs.core.errors import moved
 from sparring.configs.games import DIPLOMACY_BOTS, SEED_BOTS
-from sparring.configs.installed import moved
 
 LEAGUE_NAMES = ("LeagueConfig", "SHARED", "MATCHMAKINGS", "STARTING_RATINGS", "LEAGUE_BOTS")
 __getattr__ = moved(

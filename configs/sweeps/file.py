@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sparring.configs.core.errors import ConfigError, choose, suggestion
+from sparring.configs.core.errors import ConfigError, choose, moved, suggestion
 from sparring.configs.core.files import read_regular_text
 from sparring.configs.core.typed import shown
-from sparring.configs.installed import moved
 from sparring.configs.kinds import bare
 from sparring.configs.load import CONFIG_DIR, purposes, runs
 from sparring.configs.serialization import read_options

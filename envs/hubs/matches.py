@@ -12,8 +12,7 @@ from inspect import signature
 from threading import Event
 from typing import Any, Protocol
 
-from sparring.configs.core.errors import InputError, choose
-from sparring.configs.installed import moved
+from sparring.configs.core.errors import InputError, choose, moved
 from sparring.envs.game import games, load
 
 __getattr__ = moved(

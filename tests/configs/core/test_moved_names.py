@@ -4,7 +4,7 @@ from importlib import import_module
 
 import pytest
 
-from sparring.configs.installed import moved
+from sparring.configs.core.errors import moved
 
 MOVED = {
     "sparring.configs.language:LeagueConfig": "sparring.configs.core.league:LeagueConfig",
