@@ -282,7 +282,7 @@ CEILINGS = {
     "air_combat": 5_720,
     "chess": 4_346,
     "diplomacy": 17_266,
-    "dogfight": 6_994,
+    "dogfight": 6_990,
     "imported": 6_040,
     "language": 8_991,
     "runs": 9_337,

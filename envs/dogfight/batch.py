@@ -7,6 +7,7 @@ step is one captured CUDA graph, without transfers to the host. CPU and GPU run 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -269,3 +270,38 @@ class DogfightBatch(WarpMatches):
             self._recorded = [capture.graph]
             return
         wp.capture_launch(self._recorded[0], stream=wp.stream_from_torch(torch.cuda.current_stream(self.device)))
+
+
+@dataclass(frozen=True)
+class MatchSettings:
+    """Conditions of matches; the options are those of `DogfightBatch`.
+
+    `ranges` [13, 2] randomizes the physics, None keeps the defaults.
+    """
+
+    rules: str = "classic"
+    action_repeat: int = game.ACTION_REPEAT
+    bot_rate: str = "tick"
+    spawn: str = "random"
+    observe_physics: bool = True
+    ranges: np.ndarray | None = None
+    max_ticks: int = game.MAX_TICKS
+    device: str = "cpu"
+    threads: int = 0
+    trace: int = 0
+
+    def batch(self, games: int) -> DogfightBatch:
+        """Create a batch of `games` matches under these conditions."""
+        options = dict(vars(self))
+        ranges = options.pop("ranges")
+        batch = DogfightBatch(games, **options)
+        batch.set_ranges(game.ranges("none") if ranges is None else ranges)
+        return batch
+
+    def under(self, ranges: np.ndarray) -> MatchSettings:
+        """Return these conditions in physics drawn from `ranges`."""
+        return replace(self, ranges=ranges)
+
+    def filmed(self) -> MatchSettings:
+        """Return these conditions with the first match traced."""
+        return replace(self, trace=1)

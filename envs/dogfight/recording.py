@@ -37,7 +37,7 @@ class Recording:
 class Recorder:
     """Recorder of the first match in each of the first `games` places of a batch, which must trace that many.
 
-    Call it after every step, as `play(..., recorder=...)` of `agents/play/dogfight_matches.py` does.
+    Call it after every step, as `play(..., recorder=...)` of `agents/play/duel_matches.py` does.
     """
 
     def __init__(self, games: int) -> None:

@@ -60,8 +60,9 @@ if TYPE_CHECKING:
 
     from sparring.agents.opponents.dogfight.load import Entrant
     from sparring.agents.opponents.snapshots import Frozen
-    from sparring.agents.play.dogfight_matches import Contestant, MatchSettings
+    from sparring.agents.play.duel_matches import Contestant
     from sparring.agents.policies.policy import Policy
+    from sparring.envs.dogfight.batch import MatchSettings
     from sparring.envs.dogfight.recording import Recording
 
 REGIME_NAMES = (*LEVELS, *REGIMES)
@@ -226,7 +227,7 @@ class DuelMatches:
     def play(self, cell: Cell, bar: tqdm[NoReturn]) -> tuple[MatchRecord, list[Recording]]:
         """Play the games of a cell. Raises `EvaluationError` for actions that are not finite."""
         from sparring.agents.opponents.dogfight.planner import PlannerPlayer
-        from sparring.agents.play.dogfight_matches import play
+        from sparring.agents.play.duel_matches import play
         from sparring.envs.dogfight.recording import Recorder
 
         (player, opponent), games, seed = cell.pair, cell.plan.games, cell.plan.seed
@@ -275,8 +276,8 @@ def make_setting(
     rules. Raises `EvaluationError` for bots that decide every tick under challenge rules, and `PolicyError` for an
     incompatible policy.
     """
-    from sparring.agents.play.dogfight_matches import MatchSettings
     from sparring.agents.policies.policy import Policy
+    from sparring.envs.dogfight.batch import MatchSettings
 
     policies = [contestant for contestant in contestants if isinstance(contestant, Policy)]
     first = next((policy.contract for policy in policies if "rules" in policy.contract), {})

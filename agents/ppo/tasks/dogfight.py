@@ -10,14 +10,13 @@ import torch
 
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.opponents.dogfight.load import open_player
-from sparring.agents.play.dogfight_matches import MatchSettings
 from sparring.agents.play.own_reward import OwnReward
 from sparring.agents.ppo.evaluation import MatchFilms
 from sparring.agents.ppo.tasks.duel import DuelTask
 from sparring.agents.ppo.tasks.task import VIDEO, Film
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.dogfight.animation import gif_bytes
-from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.batch import DogfightBatch, MatchSettings
 from sparring.envs.dogfight.config import DogfightRunConfig
 from sparring.envs.dogfight.mirror import Mirror
 from sparring.envs.dogfight.recording import Recorder as MatchRecorder
