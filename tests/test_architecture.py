@@ -252,7 +252,7 @@ def test_only_adapters_import_a_game():
 
 ENTERED = {
     "files entered by a PPO update": 30,
-    "files entered by a GRPO step": 51,
+    "files entered by a GRPO step": 53,
     "files entered by an evaluation": 38,
 }
 
