@@ -154,7 +154,7 @@ def test_what_does_not_fit_is_refused_and_changes_nothing():
     adapters = adapted()
     before = adapters.weights()
     with pytest.raises(
-        AdapterError, match=r"does not fit the model: .*; give the model\.lora_rank and model\.lora_targets"
+        AdapterError, match=r"does not fit the model: .*; give the adapter.s model\.lora_rank and model\.lora_targets"
     ):
         adapters.restore(adapted(shape=LoraShape(8, 8.0)).weights())
     with pytest.raises(AdapterError, match="does not fit the model"):
