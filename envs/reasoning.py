@@ -63,14 +63,14 @@ THOUGHT_TAGS = (
 ANSWER_TAGS = "answer|final(?:[_-](?:answer|orders?|response|output))?|response|output|solution|conclusion"
 """Names of tags around the answer: Hunyuan (<answer>), Granite 3.3 (<response>), Marco (<Output>), Cohere."""
 _TAG = (
-    r"(?P<tag>(?P<bracket>[<\[◁⟨])\|?(?P<shut>/|end_(?:of_)?)?(?:(?:begin|start)_(?:of_)?)?(?:[a-z]{1,12}[:_|]|ant)?"
-    rf"(?:(?P<thought>{THOUGHT_TAGS})|(?P<answer>{ANSWER_TAGS}))(?:\s[^<>\[\]]{{0,80}})?\|?[>\]▷⟩])"
+    r"(?P<tag>(?P<bracket>[<\[{◁⟨])\|?(?P<shut>/|end_(?:of_)?)?(?:(?:begin|start)_(?:of_)?)?(?:[a-z]{1,12}[:_|]|ant)?"
+    rf"(?:(?P<thought>{THOUGHT_TAGS})|(?P<answer>{ANSWER_TAGS}))(?:\s[^<>\[\]]{{0,80}})?\|?[>\]}}▷⟩])"
 )
 _MARKS = re.compile(
     "|".join([*(f"(?P<b{n}>{frame.begin})|(?P<e{n}>{frame.end})" for n, frame in enumerate(FRAMES)), _TAG]),
     re.IGNORECASE,
 )
-_BEGINS = re.compile(r"[<\[◁⟨]|Here(?=['’ ])")
+_BEGINS = re.compile(r"[<\[{◁⟨]|Here(?=['’ ])")
 _SEARCHED = 100_000
 """Characters at the begin and at the end of a text that are searched for marks, which bounds the time."""
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)[^<>]{0,80}(?:<\|constrain\|>[^<>]{0,80})?<\|message\|>")
@@ -151,14 +151,14 @@ def _outside(text: str) -> tuple[list[str], list[str], bool]:
 
 
 def _marks(text: str) -> list[_Mark]:
-    """Return all marks. An unclosed tag in square brackets is a heading, but for [THINK]."""
+    """Return all marks. An unclosed tag in square brackets or braces is a heading, but for [THINK]."""
     matches = list(_found(text))
     closed = {_key(match) for match in matches if match["tag"] and match["shut"]}
     marks = []
     for match in matches:
         if match["tag"]:
             key = _key(match)
-            if match["bracket"] == "[" and not match["shut"] and key not in closed and match[0].upper() != "[THINK]":
+            if match["bracket"] in "[{" and not match["shut"] and key not in closed and match[0].upper() != "[THINK]":
                 continue
             marks.append(_Mark(key, True, bool(match["shut"]), bool(match["answer"]), True, match.span()))
         else:

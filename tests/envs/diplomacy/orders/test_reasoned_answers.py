@@ -38,6 +38,8 @@ MARKS = {
     "Hunyuan": f"<think>\n{R}\n</think>\n<answer>\n{A}\n</answer>",
     "OpenThinker": f"<|begin_of_thought|>\n{R}\n<|end_of_thought|>\n<|begin_of_solution|>\n{A}\n<|end_of_solution|>",
     "Magistral": f"[THINK]{R}[/THINK]{A}",
+    "braces": f"{{thinking}}{R}{{/thinking}}{A}",
+    "braces on lines": f"{{thinking}}\n{R}\n{{/thinking}}\n{A}",
     "Claude": f"<thinking>\n{R}\n</thinking>\n{A}",
     "Marco": f"<Thought>\n{R}\n</Thought>\n<Output>\n{A}\n</Output>",
     "Reflection": f"<thinking>{R}<reflection>no</reflection>{R}</thinking><output>{A}</output>",
