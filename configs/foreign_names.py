@@ -123,15 +123,12 @@ def in_our_words(overrides: Sequence[str]) -> list[str]:
             raise ConfigError(f"{texts[key]} and {texts[other]}: are one option here, {option.key}; give it once")
         ours[key] = option.key
         say(f"{key} is {option.key} here", enabled=os.environ.get("RANK", "0") == "0")
-    return [_renamed(text, ours.get(_key(text), "")) for text in overrides]
+    keys = [(ours.get(_key(text), ""), text) for text in overrides]
+    return [f"{key}={text.partition('=')[2]}" if key else text for key, text in keys]
 
 
 def _key(text: str) -> str:
     return text.partition("=")[0].lstrip("+~")
-
-
-def _renamed(text: str, key: str) -> str:
-    return f"{key}={text.partition('=')[2]}" if key else text
 
 
 def translation(key: str) -> str:

@@ -149,16 +149,12 @@ def elo_after(before: Mapping[str, Elo], games: Sequence[GameResult], *, k: floa
         # A player of an n-seat game has n - 1 comparisons, which together move it by K at most.
         share = k / (len(game.players) - 1)
         for first, second, score in game.comparisons():
-            move = _move(before[first], before[second], score, game.count * share / met[pair(first, second)])
+            surprise = score - expected_score(before[first], before[second])
+            move = game.count * share / met[pair(first, second)] * surprise
             moves.setdefault(first, []).append(move)
             moves.setdefault(second, []).append(-move)  # Zero-sum, so that the mean rating stays.
     # fsum rounds once: the result does not depend on the order of games.
     return {name: Elo(before[name] + math.fsum(parts)) for name, parts in moves.items()}
-
-
-def _move(rating: Elo, opponent: Elo, score: float, k: float) -> float:
-    """Return the change of `rating` by a result; the opponent's changes by its negative."""
-    return k * (score - expected_score(rating, opponent))
 
 
 MU, SIGMA = 25.0, 25.0 / 3.0

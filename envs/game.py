@@ -184,7 +184,7 @@ def game_with_id(env_id: str) -> Game:
     """Return the game with this id; raises `InputError` for an unknown id."""
     game = game_of(env_id)
     if game is None:
-        raise InputError(f"env.id={env_id}: is no game of this project; choose from {', '.join(g.id for g in games())}")
+        raise InputError(f"env.id={env_id}: is not a game here; choose from {', '.join(g.id for g in games())}")
     return game
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -41,7 +42,7 @@ COUNTS = {
 }
 
 
-class Copyable:
+class Copyable(ABC):
     """Base of objects that refer to memory of their process: launches, structs of Warp, views of tensors.
 
     A copy, deep or pickled, has the same state in memory of its own: `_references` names the attributes that are left
@@ -59,8 +60,8 @@ class Copyable:
         self.__dict__.update(state)
         self._bind()
 
-    def _bind(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _bind(self) -> None: ...
 
 
 class Launcher:
@@ -314,13 +315,13 @@ class WarpMatches(Copyable):
         with stream_of(self.device):
             wp.copy(array, wp.array(values, dtype=self._structs[name], device=self._launcher.wp_device))
 
+    @abstractmethod
     def _begin_marked(self) -> None:
         """Restart the matches marked in `_restart`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _play(self) -> None:
         """Run a step with `actions`."""
-        raise NotImplementedError
 
 
 def check_counts(most_repeat: int = 0, **values: Any) -> None:

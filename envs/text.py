@@ -69,7 +69,7 @@ class FreeText:
 
 
 class UnreadLine(Protocol):
-    """A line that is no part of an answer."""
+    """A line outside of an answer."""
 
     @property
     def text(self) -> str:

@@ -28,7 +28,7 @@ from sparring.agents.run.folder import code_origin
 from sparring.agents.run.signals import Stopped
 from sparring.configs.core.errors import InputError, as_called, one_line, printable, printable_lines
 from sparring.configs.core.files import read_regular, write_atomically
-from sparring.configs.core.status import LOADING, end_now, quiet_on_closed_pipe, say
+from sparring.configs.core.status import LOADING, UNFINISHED, end_now, quiet_on_closed_pipe, say
 from sparring.configs.opponents import is_code
 from sparring.eval.options import EvaluateOptions, PlayerOptions
 
@@ -134,6 +134,7 @@ def run_command(name: str, command: Callable[[Sequence[str]], int], arguments: S
     `arguments` default to those of the process, which then ends at once after Ctrl-C.
     """
     words = sys.argv[1:] if arguments is None else arguments
+    UNFINISHED.clear()  # those of an earlier command in this process are not this one's
     try:
         with ending_on_signals():
             return quiet_on_closed_pipe(lambda: command(words))
@@ -184,11 +185,8 @@ def ending_on_signals() -> Iterator[None]:
 
 def _say_what_is_kept(name: str, words: Sequence[str]) -> None:
     """Print where the results of a command that was cut are kept, and the command that goes on."""
-    from sparring.agents.distributed.tasks import KeptResults
-
-    for path in sorted(KeptResults.unfinished):
+    for path in sorted(UNFINISHED):
         say(f"what is finished is kept in {path}; to go on: python {name} {shlex.join(words)}")
-    KeptResults.unfinished.clear()
 
 
 def prepare_torch() -> None:

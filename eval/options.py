@@ -105,6 +105,7 @@ class CommandOption:
         self.mapping = get_origin(self.type) is Mapping
         self.flags = tuple(self.form.flags) or (f"--{self.name.replace('_', '-')}",)
         self.flag = self.name if self.form.positional else self.flags[0]
+        self.names = (f"--{self.name}",) if self.form.positional else self.flags
 
     def converted(self, value: Any) -> Any:
         """Return a value of a call, or text of a command line, in the type of the field. Raises `InputError`."""
@@ -377,7 +378,7 @@ def _split(kind: type[CommandOptions], values: dict[str, Any]) -> dict[str, Any]
 
 def from_keywords(kind: type[Given], keywords: Mapping[str, Any]) -> Given:
     """Return the options of a call. None, and False for what is not a flag, are left out. Raises `InputError`."""
-    by_flag = {flag: option for option in options_of(kind) for flag in _names(option)}
+    by_flag = {flag: option for option in options_of(kind) for flag in option.names}
     values = {}
     for key, value in keywords.items():
         if value is None or value is False:
@@ -387,10 +388,6 @@ def from_keywords(kind: type[Given], keywords: Mapping[str, Any]) -> Given:
             _refuse(f"--{key.replace('_', '-')}", kind)
         values[option.name] = value
     return kind(**values)
-
-
-def _names(option: CommandOption) -> tuple[str, ...]:
-    return (f"--{option.name}",) if option.form.positional else option.flags
 
 
 def command_line(options: CommandOptions) -> str:

@@ -18,7 +18,7 @@ from concurrent.futures import as_completed
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NoReturn
+from typing import Any, Generic, NoReturn
 
 from pydantic import TypeAdapter, ValidationError
 from tqdm import tqdm
@@ -27,6 +27,7 @@ from sparring.agents.distributed.pools import Outcome, Task, open_pool
 from sparring.configs.core.device import Executor
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import append_to, read_regular
+from sparring.configs.core.status import UNFINISHED
 
 
 def run_tasks(
@@ -90,9 +91,6 @@ class KeptResults(Generic[Outcome]):
     damaged line is left out.
     """
 
-    unfinished: ClassVar[set[Path]] = set()
-    """Files that hold results of commands which have not ended yet."""
-
     def __init__(self, path: Path, kind: Any) -> None:
         self.path, self._form = path, TypeAdapter[Outcome](kind)
 
@@ -106,7 +104,7 @@ class KeptResults(Generic[Outcome]):
             except (ValueError, TypeError, KeyError, ValidationError):
                 continue  # cut off when the command was killed
         if results:
-            self.unfinished.add(self.path)
+            UNFINISHED.add(self.path)
         return results
 
     def add(self, key: str, outcome: Outcome) -> None:
@@ -117,11 +115,11 @@ class KeptResults(Generic[Outcome]):
                 file.write(f"\n{line}\n")  # after a line that was cut off
         except OSError as error:
             raise InputError(f"{self.path}: cannot be written ({error.strerror}); give another --out") from error
-        self.unfinished.add(self.path)
+        UNFINISHED.add(self.path)
 
     def discard(self) -> None:
         """Remove the file, once the results are complete."""
-        self.unfinished.discard(self.path)
+        UNFINISHED.discard(self.path)
         self.path.unlink(missing_ok=True)
 
 

@@ -21,7 +21,7 @@ def check_sources(config: GRPORunConfig) -> None:
             "checkpoints/RUN/final.pt"
         )
     if adapter and not holds(Path(adapter).is_file):
-        raise ConfigError(f"model.adapter={adapter}: is no file; give an adapter's, such as checkpoints/RUN/final.pt")
+        raise ConfigError(f"model.adapter={adapter}: is not a file; give an adapter, as checkpoints/RUN/final.pt")
     if source:
         try:
             LeagueFile(ROOT / config.checkpoint_dir / source).read()

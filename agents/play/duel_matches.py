@@ -8,7 +8,7 @@ the first result of every row counts, so short matches are not counted more ofte
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from sparring.agents.policies.policy import Policy
+from sparring.configs.core.errors import InputError
 from sparring.curriculum.ratings import Result
 from sparring.curriculum.score import Scored, count_pairs
 from sparring.envs.batched import ACTIONS
@@ -77,6 +78,23 @@ class MatchResults(Scored):
         """Pairs of games by the left contestant's points in them."""
         pairs: list[float] = count_pairs(self.outcome).tolist()
         return pairs
+
+
+def check_policies(contestants: Iterable[Contestant], setting: DuelSettings) -> None:
+    """Raise `PolicyError` before any game for a policy that does not fit `setting`."""
+    batch = setting.batch(2)
+    try:
+        for contestant in contestants:
+            if isinstance(contestant, Policy):
+                contestant.check(batch.contract)
+    finally:
+        batch.close()
+
+
+def check_valid(results: MatchResults, left: str, right: str) -> None:
+    """Raise `InputError` if the games of the players with these names had actions that were not finite."""
+    if count := results.invalid_actions:
+        raise InputError(f"{left} against {right}: {count} actions were not finite; the games are void")
 
 
 def play(

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -71,7 +72,7 @@ class StepReward(Protocol):
         """Return the rewards float32 [N] of the step; `builtin` [N] are the batch's."""
 
 
-class OpponentSeats:
+class OpponentSeats(ABC):
     """The learner's opponent in every match, and its results against each; O opponents, of indices 0 to O - 1."""
 
     batch: Any
@@ -92,7 +93,7 @@ class OpponentSeats:
         if changed.any():
             self._seat_opponents(changed)
 
-    def adopt(self, contract: Mapping[str, Any]) -> None:
+    def adopt(self, contract: Mapping[str, Any]) -> None:  # noqa: B027 - not every environment has statistics
         """Do nothing: observations are shown without statistics."""
 
     def harvest(self, processes: Processes = ALONE) -> MatchTally:
@@ -101,9 +102,9 @@ class OpponentSeats:
         self._sums.zero_()
         return MatchTally(wins, draws, losses, dict(zip(self.batch.stat_names, stats, strict=True)), returns)
 
+    @abstractmethod
     def _seat_opponents(self, restart: np.ndarray) -> None:
         """Set the players of the batch's seats, and restart matches."""
-        raise NotImplementedError
 
 
 def result_columns(outcome: Tensor, bit: Tensor) -> Tensor:

@@ -7,9 +7,10 @@ A family is found by the shape: `actor_critic.py`, its networks with masks, role
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, NoReturn, NotRequired
 
 import torch
 from pydantic import Field, Strict
@@ -29,7 +30,7 @@ from sparring.envs.game import game_of, games, load
 Size = Annotated[int, Strict(), Field(ge=0, le=10**9)]
 
 
-class PolicyNetwork(nn.Module):
+class PolicyNetwork(nn.Module, ABC):
     """Policy pi(a | s) and value V(s), with an optional memory of M columns that is zeros where an episode begins.
 
     B stands for any batch, D for `obs_dim`, A for `action_size`. Observations are rows [B, D]; a network with memory
@@ -60,10 +61,11 @@ class PolicyNetwork(nn.Module):
         return 0
 
     @property
+    @abstractmethod
     def shape(self) -> dict[str, Any]:
         """Plain dict from which `build_network` makes a network that accepts this one's weights."""
-        raise NotImplementedError
 
+    @abstractmethod
     def act(
         self,
         obs: Tensor,
@@ -76,7 +78,6 @@ class PolicyNetwork(nn.Module):
 
         `generator` is on the same device. `noise` is what `draw_noise` drew.
         """
-        raise NotImplementedError
 
     @torch.no_grad()
     def step(
@@ -95,30 +96,33 @@ class PolicyNetwork(nn.Module):
         return *self.act(obs, deterministic=deterministic, generator=generator), memory
 
     def draw_noise(self, count: int, generator: torch.Generator | ShardedGenerator | None) -> Tensor:
-        """Draw gSDE's noise for that many environments."""
-        raise NotImplementedError
+        """Draw gSDE's noise for that many environments. Raises `TypeError` for a network without it."""
+        self._lacks("noise that depends on the state")
 
+    @abstractmethod
     def evaluate(self, obs: Tensor | Sequences, actions: Tensor) -> tuple[Tensor, Tensor]:
         """Return log pi(a | s) and the entropy of pi(. | s), float32 [B], of actions [B, A]."""
-        raise NotImplementedError
 
     def evaluate_near(
         self, obs: Tensor | Sequences, actions: Tensor, targets: Sequence[tuple[float, PolicyNetwork | None]]
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return what `evaluate` does, and sum_i w_i KL(pi, q_i), [B], of pairs (w_i, q_i); None is uniform play."""
-        raise NotImplementedError
+        """Return what `evaluate` does, and sum_i w_i KL(pi, q_i), [B], of pairs (w_i, q_i); None is uniform play.
 
+        Raises `TypeError` for a network without a divergence, whose `uniform_play` is None.
+        """
+        self._lacks("divergence from another")
+
+    @abstractmethod
     def value(self, obs: Tensor | Sequences) -> Tensor:
         """Return V(s), float32 [B]."""
-        raise NotImplementedError
 
     def values(self, sequences: Sequences, final_obs: Tensor, final_rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the values of all decisions of sequences [C * B], and of observations after some of them [n].
 
         `final_obs` [n, D] are those at which an episode was truncated, `final_rows` int64 [n] the decisions before,
-        rows of the flattened [C * B]; the memory goes on from there.
+        rows of the flattened [C * B]; the memory goes on from there. Raises `TypeError` for a network without memory.
         """
-        raise NotImplementedError
+        self._lacks("memory")
 
     def plausible(self, obs: Tensor) -> Tensor:
         """Return rows of any numbers [B, D] as observations that a game may show."""
@@ -129,6 +133,9 @@ class PolicyNetwork(nn.Module):
 
     def clamp_log_std(self) -> None:
         """Project the log standard deviations, if there are any, back into their bounds."""
+
+    def _lacks(self, ability: str) -> NoReturn:
+        raise TypeError(f"{type(self).__name__} has no {ability}")
 
 
 @dataclass(frozen=True)
@@ -218,7 +225,7 @@ def check_shape(shape: Mapping[str, Any]) -> None:
     family = family_of(shape)
     family.check(shape)
     for name in SOME_HAVE:
-        require(name not in shape or name in family.keys, f"{name}: is of no network of this family")
+        require(name not in shape or name in family.keys, f"{name}: is not a key of this family")
 
 
 LATER = {"gsde": False, "encoder": "auto", "memory": "none", "in_turn": False, "all_phases": False}

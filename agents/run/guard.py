@@ -276,7 +276,8 @@ class Forgetting:
 
     def read(self, metrics: Metrics) -> str | None:
         """Read the recent win rate against every bot; `recent` has a bot once for each update it was beaten."""
-        rates = {key.split("/")[1]: value for key, value in metrics.items() if _is_win_rate(key)}
+        parts = [(key.split("/"), value) for key, value in metrics.items()]
+        rates = {key[1]: value for key, value in parts if key[0] == "curriculum" and key[-1] == "win_rate"}
         count = Counter(self.recent)
         self.recent += [bot for bot, rate in rates.items() if rate >= MASTERED and count[bot] < ENOUGH]
         lost = [f"{bot} {rate:.0%}" for bot, rate in rates.items() if rate < LOST and count[bot] == ENOUGH]
@@ -324,7 +325,3 @@ class Detectors:
             # States of earlier versions hold the NaN of updates of which every step was skipped.
             sign.recent.extend(value for value in state["recent"][sign.name] if value == value)
         self._held, self._silent = state["held"], state["silent"]
-
-
-def _is_win_rate(key: str) -> bool:
-    return key.startswith("curriculum/") and key.endswith("/win_rate")

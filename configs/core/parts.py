@@ -73,7 +73,8 @@ def parts(group: str) -> dict[str, Any]:
     A part of another package that cannot be imported is left out with a warning that names it.
     """
     ours = {name: _load(reference) for name, reference in _project(group).items()}
-    loaded = _sorted({name: part for name, part in ours.items() if all(map(_exists, getattr(part, "needs", ())))})
+    listed = [(name, part) for name, part in ours.items() if all(map(_exists, getattr(part, "needs", ())))]
+    loaded = dict(sorted(listed, key=lambda item: (item[1].order, item[0])))
     for entry in _strangers(group):
         owner = entry.dist.name if entry.dist else "another package"
         if entry.name in loaded:
@@ -96,10 +97,6 @@ def part(group: str, name: str) -> Any:
 def part_names(group: str) -> tuple[str, ...]:
     """Return the names of a group without importing what they name."""
     return tuple(sorted({*_project(group), *(entry.name for entry in _strangers(group))}))
-
-
-def _sorted(loaded: dict[str, Any]) -> dict[str, Any]:
-    return dict(sorted(loaded.items(), key=lambda item: (item[1].order, item[0])))
 
 
 def _project(group: str) -> dict[str, str]:

@@ -11,6 +11,7 @@ import select
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from threading import Timer
 from typing import NoReturn, TextIO
 
@@ -20,6 +21,8 @@ LOADING = "loading torch and the simulator ..."
 COMPILING = "still loading: the first time on a machine Warp compiles the simulator, which can take minutes ..."
 PATIENCE = 5.0
 """Seconds, longer than loading compiled kernels."""
+UNFINISHED: set[Path] = set()
+"""Files that hold finished results of a command which has not ended."""
 CLOSED_PIPE = 141
 """Exit code of a command whose reader has gone, as of any that ends by SIGPIPE."""
 

@@ -45,7 +45,7 @@ class MatchTurn:
         reward: reward since the answer before: the mean of the caller's seats, 0 until a phase is adjudicated.
         rewards: the same of each of the caller's seats, by its number.
         answer: what became of the answer before, one of `read`, `illegal`, `incomplete`, `truncated`; empty at first.
-        problems: lines of that answer that are no legal orders, with the reasons.
+        problems: lines of that answer that are not legal orders, with the reasons.
         facts: plain data on the state: year, phase and centres, or the task.
 
     """

@@ -114,7 +114,7 @@ def train(model: Path = TINY, *, out: Path, steps: int = 10, **options: Any) -> 
         tokenizer = transformers.AutoTokenizer.from_pretrained(model, local_files_only=True)
         network = transformers.AutoModelForCausalLM.from_pretrained(model, local_files_only=True)
     except (OSError, ValueError) as error:
-        raise InputError(f"--model {model}: is no folder of a language model; give one with config.json") from error
+        raise InputError(f"--model {model}: is not a folder of a language model; give one with config.json") from error
     options = {"game": "diplomacy", "full_prompts": tokenizer.chat_template is not None, **options}
     teach_tools(tokenizer)
     user = {"role": "user", "content": ""}

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copy
 import pkgutil
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -134,7 +135,7 @@ def _similar(module_name: str, error: ModuleNotFoundError) -> str:
     return suggestion(module_name, siblings) or found_elsewhere(module_name)
 
 
-class AgentSeats:
+class AgentSeats(ABC):
     """What both interfaces share: agents as seats, spaces without masks, ends and rewards by seat."""
 
     longest: int | None = None
@@ -245,21 +246,21 @@ class AgentSeats:
         info = self._info(seat)
         return bool(self._sizes[seat]) and isinstance(info, Mapping) and info.get(MASK) is not None
 
+    @abstractmethod
     def _info(self, seat: int) -> Any:
         """Return the current info of a seat; None without one."""
-        raise NotImplementedError
 
     def reset(self, seed: int) -> None:
         """See `ImportedMatch.reset`."""
         self._needs_mask = set(self.first_look.promised)
         self._reset(seed)
 
-    def _reset(self, seed: int) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _reset(self, seed: int) -> None: ...
 
+    @abstractmethod
     def step(self, actions: Mapping[int, Any]) -> None:
         """See `ImportedMatch.step`."""
-        raise NotImplementedError
 
     def _clear(self) -> None:
         self.rewards[:] = 0.0
@@ -267,21 +268,18 @@ class AgentSeats:
         self.truncated[:] = False
         self.over = False
 
+    @abstractmethod
     def observe(self, seat: int) -> Any:
         """See `ImportedMatch.observe`."""
-        raise NotImplementedError
 
     def _end(self, agent: Any, terminated: Any, truncated: Any) -> bool:
         """Set the end of an agent; return True for one that was only cut off, now."""
         seat = self._seat_of(agent)
         if self.terminated[seat] or self.truncated[seat]:
             return False
-        if terminated:
-            self.terminated[seat] = True
-        elif truncated:
-            self.truncated[seat] = True
-            return True
-        return False
+        self.terminated[seat] = bool(terminated)
+        self.truncated[seat] = bool(truncated) and not terminated
+        return bool(self.truncated[seat])
 
     def _finish(self) -> None:
         """Set the end of the match: agents that left without one have terminated."""

@@ -166,6 +166,7 @@ def matches(options: AirOptions, pilots: Sequence[Pilot], device: str, threads: 
     Raises `PolicyError` for a policy of other matches.
     """
     from sparring.agents.opponents.air_combat import CombatConditions
+    from sparring.agents.play.duel_matches import check_policies
     from sparring.agents.policies.policy import Policy
     from sparring.eval.air_combat.matches import AirMatches
 
@@ -178,12 +179,7 @@ def matches(options: AirOptions, pilots: Sequence[Pilot], device: str, threads: 
     beyond = CombatOptions.of_contract(contract)
     setting = CombatConditions(model, gun, device=device, threads=threads, options=beyond, **repeat)
     with said_if_long(COMPILING, enabled=not options.quiet):
-        batch = setting.batch(2)
-    try:
-        for policy in policies:
-            policy.check(batch.contract)
-    finally:
-        batch.close()
+        check_policies(policies, setting)
     return AirMatches(setting)
 
 

@@ -9,8 +9,7 @@ from typing import Any, NoReturn
 from tqdm import tqdm
 
 from sparring.agents.opponents.air_combat import CombatConditions, Pilot
-from sparring.agents.play.duel_matches import play
-from sparring.configs.core.errors import InputError
+from sparring.agents.play.duel_matches import check_valid, play
 from sparring.envs.air_combat.recording import AirRecording, FirstGame
 from sparring.envs.air_combat.rules import BOTS, TICKS_PER_SECOND
 from sparring.eval.paired.evaluation import Cell
@@ -45,10 +44,7 @@ class AirMatches:
             setting=self.setting,
             recorder=film,
         )
-        if results.invalid_actions:
-            raise InputError(
-                f"{player.name} against {opponent.name}: {results.invalid_actions} actions were not finite"
-            )
+        check_valid(results, player.name, opponent.name)
         size = self.setting.options.team_size
         record = record_of(player.name, opponent.name, self.setting.model, results, TICKS_PER_SECOND)
         return record, film.recordings((*[player.name] * size, *[opponent.name] * size)) if film else []

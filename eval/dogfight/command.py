@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from sparring.agents.opponents.dogfight.load import Entrant
     from sparring.agents.opponents.snapshots import Frozen
     from sparring.agents.play.duel_matches import Contestant
-    from sparring.agents.policies.policy import Policy
     from sparring.envs.dogfight.batch import MatchSettings
     from sparring.envs.dogfight.recording import Recording
 
@@ -204,10 +203,6 @@ FILES = (".pt", ".onnx")
 """Players whose games can be kept: their file says all about them, which code and statistics beside a zip do not."""
 
 
-class EvaluationError(InputError):
-    """Raised for games that cannot be played or are invalid; the message is a one-line reason."""
-
-
 @dataclass(frozen=True)
 class DuelMatches:
     """Matches of the dogfight; see `eval.paired.evaluation.Matches`."""
@@ -225,9 +220,9 @@ class DuelMatches:
         return self.setting.device
 
     def play(self, cell: Cell, bar: tqdm[NoReturn]) -> tuple[MatchRecord, list[Recording]]:
-        """Play the games of a cell. Raises `EvaluationError` for actions that are not finite."""
+        """Play the games of a cell. Raises `InputError` for actions that are not finite."""
         from sparring.agents.opponents.dogfight.planner import PlannerPlayer
-        from sparring.agents.play.duel_matches import play
+        from sparring.agents.play.duel_matches import check_valid, play
         from sparring.envs.dogfight.recording import Recorder
 
         (player, opponent), games, seed = cell.pair, cell.plan.games, cell.plan.seed
@@ -239,10 +234,7 @@ class DuelMatches:
         elif isinstance(second, PlannerPlayer):
             second = second.against(first, games=games, seed=seed, setting=setting, left=False)
         results = play(first, second, games=games, seed=seed, setting=setting, recorder=recorder)
-        if count := results.invalid_actions:
-            raise EvaluationError(
-                f"{player.name} against {opponent.name}: {count} actions were not finite; the games are void"
-            )
+        check_valid(results, player.name, opponent.name)
         names = {"left": player.name, "right": opponent.name}
         films = recorder.recordings(**names, rules=setting.rules, regime=cell.regime) if recorder else []
         return record_of(player.name, opponent.name, cell.regime, results, TICKS_PER_SECOND), films
@@ -273,9 +265,10 @@ def make_setting(
     """Return match settings valid for all contestants.
 
     `rules` and the length of a step default to those of the first policy that states them, `bot_rate` to that of the
-    rules. Raises `EvaluationError` for bots that decide every tick under challenge rules, and `PolicyError` for an
+    rules. Raises `InputError` for bots that decide every tick under challenge rules, and `PolicyError` for an
     incompatible policy.
     """
+    from sparring.agents.play.duel_matches import check_policies
     from sparring.agents.policies.policy import Policy
     from sparring.envs.dogfight.batch import MatchSettings
 
@@ -283,7 +276,7 @@ def make_setting(
     first = next((policy.contract for policy in policies if "rules" in policy.contract), {})
     rules = rules or str(first.get("rules", "classic"))
     if rules == "challenge" and bot_rate == "tick":
-        raise EvaluationError("bot_rate=tick: under challenge rules bots decide as often as policies; use agent")
+        raise InputError("bot_rate=tick: under challenge rules bots decide as often as policies; use agent")
     setting = MatchSettings(
         rules=rules,
         action_repeat=first.get("action_repeat", ACTION_REPEAT),
@@ -293,18 +286,8 @@ def make_setting(
         device=device,
         threads=threads,
     )
-    _check_policies(policies, setting)
+    check_policies(policies, setting)
     return setting
-
-
-def _check_policies(policies: Iterable[Policy], setting: MatchSettings) -> None:
-    """Check before any game that every policy is compatible with `setting`."""
-    batch = setting.batch(2)
-    try:
-        for policy in policies:
-            policy.check(batch.contract)
-    finally:
-        batch.close()
 
 
 def find(name: str, opponent: bool) -> Player:

@@ -139,7 +139,8 @@ def fit(points: np.ndarray, fixed: int) -> np.ndarray:
     ratings = np.zeros(len(points))
     free = np.arange(len(points)) != fixed
     for _ in range(_ITERATIONS):
-        gradient = _gradient(points, ratings)[free]
+        # The gradient of log L [K] is actual minus expected points.
+        gradient = (points - (points + points.T) * _probabilities(ratings)).sum(axis=1)[free]
         step = np.zeros_like(ratings)
         step[free] = np.linalg.solve(_information(points, ratings)[np.ix_(free, free)], gradient)
         # log L is concave, but its quadratic approximation is only local, so the step is limited.
@@ -178,11 +179,6 @@ def _probabilities(ratings: np.ndarray) -> np.ndarray:
 
 def _likelihood(points: np.ndarray, ratings: np.ndarray) -> float:
     return float(-(points * np.logaddexp(0.0, ratings[None, :] - ratings[:, None])).sum())
-
-
-def _gradient(points: np.ndarray, ratings: np.ndarray) -> np.ndarray:
-    """Return the gradient of log L [K]: actual minus expected points."""
-    return (points - (points + points.T) * _probabilities(ratings)).sum(axis=1)
 
 
 def _information(points: np.ndarray, ratings: np.ndarray) -> np.ndarray:

@@ -103,7 +103,7 @@ def columns(path: Path) -> dict[str, str]:
         "steps": policy.steps,
         "minutes": minutes[1] if minutes else NOT_RECORDED,
         "bots": next((facts[name] for name in BOTS if name in facts), NOT_MEASURED),
-        "held out": _first(facts, HELD_OUT).partition(";")[0],
+        "held out": next((facts[name] for name in facts if name.startswith(HELD_OUT)), NOT_MEASURED).partition(";")[0],
         "best response": _best_response(facts),
         "strongest attack": facts.get("strongest attack", NOT_MEASURED).partition(" (")[0],
         "other policies": facts.get("other policies", NOT_MEASURED),
@@ -127,7 +127,7 @@ def listing() -> str:
     parts = []
     for name, path in policies().items():
         rows = columns(path)
-        parts.append(f"{name}\n" + "\n".join(f"  {key:16} {_plain(value)}" for key, value in rows.items()))
+        parts.append(f"{name}\n" + "\n".join(f"  {key:16} {value.replace('`', '')}" for key, value in rows.items()))
     return "\n\n".join(parts) + (
         "\n\nAgainst one: sparring play --opponent NAME. Your own run: sparring policies add RUN"
     )
@@ -138,14 +138,6 @@ def _best_response(facts: Mapping[str, str]) -> str:
     value = facts.get(key, NOT_MEASURED).partition(" (")[0]
     budget = key.removeprefix("best response").strip()
     return f"{budget}: {value}" if budget else value
-
-
-def _first(facts: Mapping[str, str], beginnings: tuple[str, ...]) -> str:
-    return next((value for name, value in facts.items() if name.startswith(beginnings)), NOT_MEASURED)
-
-
-def _plain(text: str) -> str:
-    return text.replace("`", "")
 
 
 NOT_STATED = "not stated"

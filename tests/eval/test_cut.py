@@ -117,3 +117,10 @@ def test_a_changed_policy_is_played_again(tmp_path):
     policy.write_bytes(other.read_bytes() + b" ")
     assert key != command.options_key(options, [policy, "random"])
     assert command.options_key(options, [policy, "my_bots:Mine"]) == ""
+
+
+def test_a_command_does_not_speak_of_what_an_earlier_one_left(tmp_path, capsys):
+    """A call from Python that raised leaves its file on record; the next command line is another one."""
+    KeptResults(tmp_path / "earlier.cells.jsonl", int).add("key", 1)
+    assert command.run_command("eval/run.py", lambda words: main(["--env", "dogfight"]), []) == 2
+    assert "earlier.cells.jsonl" not in capsys.readouterr().err

@@ -6,6 +6,7 @@ With several processes, training states are split and joined by matches.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -33,7 +34,7 @@ from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.batched import SeatView
 
 
-class DuelTask:
+class DuelTask(ABC):
     """See `agents.ppo.tasks.task.PPOTask`; `batch`, `env`, `self_play` and `evaluation` are its parts.
 
     `self_play` and `evaluation` exist in the first process only, which broadcasts their results.
@@ -104,7 +105,7 @@ class DuelTask:
 
     def batch_options(self) -> dict[str, Any]:
         """Return the options of a batch that only this game has."""
-        raise NotImplementedError
+        return {}
 
     @property
     def seats(self) -> int:
@@ -115,15 +116,15 @@ class DuelTask:
         """Return the symmetry in which policies play, if any."""
         return None
 
+    @abstractmethod
     def open_policy(self, text: str, device: torch.device) -> Any:
         """Return the opponent that a run names, if it is not a bot."""
-        raise NotImplementedError
 
+    @abstractmethod
     def conditions(self, device: torch.device, threads: int) -> DuelSettings:
         """Return the conditions of evaluation matches: as in training, in the default physics."""
-        raise NotImplementedError
 
-    def set_physics(self, plan: TrainingPlan) -> None:
+    def set_physics(self, plan: TrainingPlan) -> None:  # noqa: B027 - only some games have physics
         """Set the physics of the plan, where a game can."""
 
     def regimes(self) -> Mapping[str, np.ndarray]:

@@ -99,5 +99,5 @@ def test_a_games_record_names_the_family_of_its_networks(monkeypatch):
     assert network.shape == shape
     with pytest.raises(ContentError, match=r"^family='orders': must be 'doubled'"):
         check_shape(shape | {"family": "orders"})
-    with pytest.raises(ContentError, match=r"^memory: is of no network of this family"):
+    with pytest.raises(ContentError, match=r"^memory: is not a key of this family"):
         check_shape(shape | {"memory": "gru"})

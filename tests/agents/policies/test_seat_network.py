@@ -356,7 +356,7 @@ def test_stored_shapes_that_no_network_has_are_refused(change, message):
 def test_keys_of_seats_are_refused_in_other_shapes():
     plain = ActorCritic(4, 1, 1, NetworkConfig()).shape
     for key, value in (("roles", 2), ("picture", [0, 1, 1, 1, 0]), ("memory", "gru"), ("encoder", "small")):
-        with pytest.raises(ContentError, match=f"{key}: is of no network of this family"):
+        with pytest.raises(ContentError, match=f"{key}: is not a key of this family"):
             check_shape(plain | {key: value})
 
 

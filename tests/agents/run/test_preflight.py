@@ -19,7 +19,7 @@ def early(folder, *options):
     ("option", "said"),
     [
         ("league.inherit=nowhere", "league.inherit=nowhere: .*nowhere"),
-        ("model.adapter=nothing.pt", r"model\.adapter=nothing\.pt: is no file; give an adapter's"),
+        ("model.adapter=nothing.pt", r"model\.adapter=nothing\.pt: is not a file; give an adapter"),
     ],
 )
 def test_a_slip_is_refused_by_name_and_leaves_no_folder(tmp_path, option, said):
@@ -72,7 +72,7 @@ def test_the_corrected_command_is_taken_and_its_options_are_kept(refused):
 
 
 def test_what_it_would_begin_with_is_looked_for_again(refused):
-    with pytest.raises(ConfigError, match=r"model\.adapter=nothing\.pt: is no file"):
+    with pytest.raises(ConfigError, match=r"model\.adapter=nothing\.pt: is not a file"):
         FolderClaim(config(refused, "model.adapter=nothing.pt"))
 
 

@@ -77,4 +77,4 @@ def test_ten_steps_on_the_tiny_model(tmp_path):
     assert any(not torch.equal(before[name], after[name]) for name in before)
     refused = subprocess.run([*command, "--model", str(tmp_path / "none")], capture_output=True, text=True, check=False)
     assert refused.returncode == 2
-    assert "none: is no folder of a language model; give one with config.json" in refused.stderr
+    assert "none: is not a folder of a language model; give one with config.json" in refused.stderr

@@ -126,8 +126,8 @@ def test_it_is_said_that_kernels_are_compiled_while_they_are(monkeypatch, capsys
     within, loaded = [], []
 
     @contextmanager
-    def said(text, *, shown):
-        within.append((text, shown))
+    def said(text, *, enabled):
+        within.append((text, enabled))
         yield
         within.clear()
 

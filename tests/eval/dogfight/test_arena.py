@@ -10,10 +10,10 @@ from sparring.agents.opponents.python_policy import PythonPolicy
 from sparring.agents.play.dogfight_matches import MatchSettings
 from sparring.agents.policies.policy import PolicyError
 from sparring.configs.core.device import Executor
-from sparring.configs.core.errors import UnknownNameError
+from sparring.configs.core.errors import InputError, UnknownNameError
 from sparring.eval import command
 from sparring.eval.command import cell_key
-from sparring.eval.dogfight.command import DuelMatches, EvaluationError, make_setting
+from sparring.eval.dogfight.command import DuelMatches, make_setting
 from sparring.eval.paired import evaluation as cells
 from sparring.eval.paired.evaluation import Cell, Plan, meet, round_robin
 
@@ -166,7 +166,7 @@ def test_conditions_that_no_player_meets_are_refused(make_checkpoint):
     policy = load_policy(make_checkpoint(), "cpu").contestant
     with pytest.raises(PolicyError, match=r"pupil .*rules=classic"):
         make_setting([policy], rules="challenge")
-    with pytest.raises(EvaluationError, match="bot_rate=tick"):
+    with pytest.raises(InputError, match="bot_rate=tick"):
         make_setting(["ace"], rules="challenge", bot_rate="tick")
 
 
@@ -175,5 +175,5 @@ def test_games_with_broken_actions_are_void_and_no_zero(make_checkpoint):
     with torch.no_grad():
         entrant.contestant.network.actor[-1].bias[0] = float("nan")
     plan = under(replace(PLAN.matches.setting, max_ticks=20))
-    with pytest.raises(EvaluationError, match=r"pupil against ace: \d+ actions were not finite"):
+    with pytest.raises(InputError, match=r"pupil against ace: \d+ actions were not finite"):
         play_cell((entrant, ACE), "none", plan)
