@@ -42,6 +42,8 @@ def test_counts(checkout):
     assert found.keys() <= TARGETS.keys()
     assert found["largest folder, Python files"] == "4"
     assert found["agents/ and curriculum/ modules that import a game"] == "1"
+    assert found["imports from the core into parts"] == "1"
+    assert found["vague names, per 1,000 lines"] == "0.0"
     assert found["training loops"] == "1"
     assert found["classes that save the state of a run"] == "1"
     assert found["members of the PPO task protocol"] == "2"
