@@ -122,9 +122,9 @@ def clock(path: Path) -> dict[int, float]:
 
 def win_rates(checkpoint: Path, args: argparse.Namespace) -> dict[str, float]:
     """Return the deterministic policy's share of games won, by bot."""
-    from sparring.agents.opponents.dogfight.load import open_player
-    from sparring.agents.play.dogfight_matches import MatchSettings, play
     from sparring.configs.core.device import set_threads
+    from sparring.envs.dogfight.training.matches import MatchSettings, play
+    from sparring.envs.dogfight.training.opponents.load import open_player
 
     set_threads(args.threads)
     policy = open_player(checkpoint, "cpu", old_version=True).contestant

@@ -2,7 +2,7 @@
 
 Entry point for all games. The game is inferred from the player (a run's configuration, a policy's contract or a bot's
 name; language models play Diplomacy) unless `--env` is given. Each game has its own options: the dogfight in
-`eval/dogfight/command.py`, Diplomacy in `eval/diplomacy/command.py`, games of PettingZoo and OpenSpiel in
+`envs/dogfight/evaluation/command.py`, Diplomacy in `eval/diplomacy/command.py`, games of PettingZoo and OpenSpiel in
 `eval/imported/command.py`, and any environment registered with Gymnasium in `eval/episodes.py`.
 """
 

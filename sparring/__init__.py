@@ -7,6 +7,7 @@ of `eval/` run the same code. The rooms are the packages `sparring.envs`, `sparr
 repository: links beside this file lead there, and where Git or an archive made plain files of them, `__path__` does.
 """
 
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,10 @@ if (_ROOT / "configs" / "installed.py").is_file():  # a checkout, not a wheel
     __path__.append(str(_ROOT))
 
 import sparring.envs  # noqa: E402, F401 - registers the games
+from sparring.configs.core.errors import MovedModules  # noqa: E402
 from sparring.configs.core.parts import part, part_names  # noqa: E402
+
+sys.meta_path.insert(0, MovedModules())
 
 _PLACES = {
     "Callback": "sparring.agents.callbacks:Callback",

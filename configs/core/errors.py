@@ -4,7 +4,7 @@ Every user error raises an `InputError`. Command lines print its line and exit w
 fault of the program and keeps its traceback.
 
 Texts have the names of scripts. `as_called` translates those that reach a user: errors, lines of a run, help, and
-printed reports. `moved` keeps the import paths of the release before.
+printed reports. `moved` and `MovedModules` keep the import paths of the release before.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
+from types import CodeType, ModuleType
 from typing import Any
 
 IN_REPOSITORY = (Path(__file__).resolve().parents[2] / "pyproject.toml").is_file()
@@ -150,3 +152,57 @@ def moved(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
         return getattr(import_module(home), new or name)
 
     return find
+
+
+MOVED = {
+    "agents.opponents.dogfight": "envs.dogfight.training.opponents",
+    "agents.play.dogfight_matches": "envs.dogfight.training.matches",
+    "agents.play.own_reward": "envs.dogfight.training.own_reward",
+    "agents.ppo.tasks.dogfight": "envs.dogfight.training.task",
+    "envs.masks": "envs.imported.masks",
+    "eval.browser.dogfight": "envs.dogfight.browser",
+    "eval.dogfight": "envs.dogfight.evaluation",
+    "eval.stats.trends": "eval.analysis.trends",
+}
+"""Modules and packages inside `sparring`: the new path of each, and so of all inside it."""
+
+
+class MovedModules:
+    """Finder of modules at their old paths: the module of the new path, and a warning that says it.
+
+    It comes before Python's own, which would find the files of a moved package again under the old name.
+    """
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None, /) -> ModuleSpec | None:
+        """Return the spec of a moved module, None for any other."""
+        package, _, name = fullname.partition(".")
+        old = name if package == "sparring" else ""
+        while old and old not in MOVED:
+            old = old.rpartition(".")[0]
+        if not old:
+            return None
+        new = f"{package}.{MOVED[old]}{name.removeprefix(old)}"
+        warnings.warn(f"{fullname} has moved to {new}", DeprecationWarning, stacklevel=2)
+        loader: Any = _NewPath(new)
+        return ModuleSpec(fullname, loader)
+
+
+class _NewPath:
+    """Loader that returns the module of another path, as it is there."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = import_module(self._name)
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._spec  # the only attribute that Python has replaced
+
+    def get_code(self, name: str) -> CodeType:
+        """Return the code that `python -m` runs."""
+        found: Any = find_spec(self._name)
+        code: CodeType = found.loader.get_code(self._name)
+        return code

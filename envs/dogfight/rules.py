@@ -64,7 +64,7 @@ ACTIONS = -1
 
 _SCRIPTS = ("left", "right", "tight", "wide", "straight", "straight_fire", "pursuit", "lead", "runner", "random")
 HELD_OUT_SCRIPTS = tuple(f"{HELD_OUT_PREFIX}{name}" for name in _SCRIPTS)
-"""Opponents that no run trains against (`agents/opponents/dogfight/held_out.py`)."""
+"""Opponents that no run trains against (`envs/dogfight/training/opponents/held_out.py`)."""
 HELD_OUT = (*HELD_OUT_SCRIPTS, "released/dogfight_unified_dr", "released/dogfight_strong_dr")
 """The set `held_out`: these, and the released policies of a recipe that shares nothing with `quickstart`."""
 

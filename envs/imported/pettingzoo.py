@@ -5,7 +5,7 @@ its last turn. Here the reader of `ImportedMatch.rewards` sums them, and a game 
 refused. An agent that has ended takes one more step, None, which removes it; that is not a move. Agents may end at
 different times, and none returns.
 
-A mask of legal actions is in the observation or in the infos, each under `action_mask` (`envs/masks.py`). Infos need
+A mask of legal actions is in the observation or in the infos, each under `action_mask` (`masks.py`). Infos need
 not hold one from the start. Until a seat's first mask of a match all its actions are legal; from then on each of its
 decisions needs one. A few random moves find out whether a game has masks at all.
 """
@@ -29,9 +29,9 @@ from pettingzoo.utils.wrappers import AssertOutOfBoundsWrapper, OrderEnforcingWr
 
 from sparring.configs.core.errors import ConfigError, InputError, one_line, suggestion
 from sparring.configs.games import FUNCTIONS
+from sparring.envs.imported.masks import MASK, METHODS, alternatives_of, draw_legal, flat_mask, unread_masks
 from sparring.envs.imported.match import ImportedMatch, raised, raised_where
 from sparring.envs.imported.names import found_elsewhere
-from sparring.envs.masks import MASK, METHODS, alternatives_of, draw_legal, flat_mask, unread_masks
 
 CHECKS = (OrderEnforcingWrapper, AssertOutOfBoundsWrapper, TerminateIllegalWrapper)
 """Wrappers that leave agents, rewards and ends to the game; reading these from it directly is faster."""

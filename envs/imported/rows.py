@@ -21,8 +21,8 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Space, flatdim
 
 from sparring.configs.core.errors import ConfigError, InputError, listed, suggestion
+from sparring.envs.imported.masks import alternatives_of, flat_mask
 from sparring.envs.imported.match import ImportedMatch
-from sparring.envs.masks import alternatives_of, flat_mask
 from sparring.envs.spaces import IMAGE_SIDE, FlatObservations, action_sizes, check_spaces, leaves, to_actions
 
 BOARD_SIDE = 5

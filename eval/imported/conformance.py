@@ -24,7 +24,7 @@ from sparring.agents.policies.actor_critic import alternatives
 from sparring.agents.policies.encoders import BY_SIZE, Picture, chosen_encoder, picture_text
 from sparring.configs.core.errors import InputError, one_line
 from sparring.envs.imported.batch import MatchBatch
-from sparring.envs.masks import draw_legal
+from sparring.envs.imported.masks import draw_legal
 from sparring.eval.imported.policy import ImportedGame
 from sparring.eval.imported.results import constant_sum
 from sparring.eval.stats.tables import percent

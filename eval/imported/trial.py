@@ -21,7 +21,7 @@ from sparring.agents.callbacks import Callback, RunProgress
 from sparring.agents.trainers import train_run
 from sparring.configs.core.errors import InputError
 from sparring.configs.opponents import forget_opponent, register_opponent
-from sparring.envs.masks import draw_legal
+from sparring.envs.imported.masks import draw_legal
 from sparring.eval.imported.conformance import FIX, NOTE, OK, CheckLine
 from sparring.eval.imported.policy import ImportedGame
 

@@ -9,7 +9,6 @@ import torch
 import yaml
 
 from sparring.agents.opponents import players
-from sparring.agents.opponents.dogfight.load import load_policy
 from sparring.agents.opponents.players import check_game
 from sparring.agents.policies.checkpoint import CheckpointError, save_checkpoint
 from sparring.agents.policies.order_network import OrderNetwork
@@ -21,6 +20,7 @@ from sparring.configs.schema import NetworkConfig
 from sparring.configs.serialization import from_plain, to_plain
 from sparring.envs import dogfight
 from sparring.envs.diplomacy.config import DIPLOMACY
+from sparring.envs.dogfight.training.opponents.load import load_policy
 from sparring.eval.run import env_of
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,9 +6,9 @@ import pytest
 
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.configs.games import DOGFIGHT_V0
+from sparring.envs.dogfight.evaluation.onnx_export import build
 from sparring.envs.dogfight.rules import ENV_ID
 from sparring.eval import payoff
-from sparring.eval.dogfight.onnx_export import build
 from sparring.eval.run import main
 
 pytestmark = pytest.mark.usefixtures("long_steps")

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from sparring.configs.core import status
+from sparring.envs.dogfight.evaluation import command as dogfight
+from sparring.envs.dogfight.evaluation.command import REGIME_NAMES, EvaluationOptions, make_setting
 from sparring.envs.dogfight.rules import BOTS, HELD_OUT, HELD_OUT_SCRIPTS
 from sparring.eval import export, payoff, seeds
 from sparring.eval import run as run_module
 from sparring.eval.command import publish_results
-from sparring.eval.dogfight import command as dogfight
-from sparring.eval.dogfight.command import REGIME_NAMES, EvaluationOptions, make_setting
 from sparring.eval.options import parse
 from sparring.eval.run import main
 

@@ -6,7 +6,7 @@ estimates with P parameters: 2 P for a forward pass of a sample or token, 6 P fo
 prefix cache are free. Training adds 8 P for each prompt token of a sample (6 P, and 2 P for the reference).
 
 The law is a line through log reward and log compute. Points whose reward or compute is not positive have no logarithm;
-they are left out and counted. Within a run `eval/stats/trends.py` gives the interval of b. The coverage of its 95 %
+they are left out and counted. Within a run `eval/analysis/trends.py` gives the interval of b. The coverage of its 95 %
 intervals was measured in 64 cells of 400 simulated runs (even and geometric compute; noise that is independent, lasts,
 falls, is heavy-tailed, or has slow and quick parts): 94 to 99 % at 200
 and 500 points, 86 to 98 % at 50, 84 to 97 % at 20.
@@ -27,8 +27,8 @@ from sparring.configs.core.errors import InputError
 from sparring.curriculum.student import student_95
 from sparring.eval.analysis.record import History, RunRecord
 from sparring.eval.analysis.reports.series import first_known, window_means
+from sparring.eval.analysis.trends import trend
 from sparring.eval.stats.aggregate import Estimate
-from sparring.eval.stats.trends import trend
 
 AXES: Mapping[str, str] = {
     "env_steps": "env steps",

@@ -16,7 +16,6 @@ import torch
 
 from sparring.agents.baselines import sb3
 from sparring.agents.callbacks import Callback
-from sparring.agents.opponents.dogfight.load import load_policy
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
@@ -27,6 +26,7 @@ from sparring.configs.schema import EventConfig, NetworkConfig, PhaseConfig, Sta
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.interfaces.spaces import action_space, observation_space
 from sparring.envs.dogfight.rules import BOTS
+from sparring.envs.dogfight.training.opponents.load import load_policy
 from tests.agents.ppo.small_run import config, metrics
 
 

@@ -10,8 +10,6 @@ import pytest
 import torch
 
 import sparring
-from sparring.agents.opponents.dogfight.load import open_player
-from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.policy import Policy
 from sparring.configs import opponents as registry
@@ -20,6 +18,8 @@ from sparring.configs.load import load_named
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.interfaces.parallel_env import parallel_env
 from sparring.envs.dogfight.rules import BOTS
+from sparring.envs.dogfight.training.matches import MatchSettings, play
+from sparring.envs.dogfight.training.opponents.load import open_player
 from sparring.eval.run import main
 from tests.agents.opponents import players
 from tests.eval.onnx_export.onnx_models import linear

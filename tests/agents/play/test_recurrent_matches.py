@@ -7,8 +7,6 @@ import pytest
 import torch
 
 from sparring.agents.distributed.processes import Processes
-from sparring.agents.opponents.dogfight.planner import PlannerPlayer
-from sparring.agents.play.dogfight_matches import MatchSettings
 from sparring.agents.play.duel_matches import _Table
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.array_actor import actor_of
@@ -16,12 +14,14 @@ from sparring.agents.policies.memory import Sequences
 from sparring.agents.policies.networks import build_network, shape_for
 from sparring.agents.policies.policy import Policy, PolicyError
 from sparring.agents.ppo.rollout import Rollout
-from sparring.agents.ppo.tasks.dogfight import DogfightTask
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.config import DogfightRunConfig
 from sparring.envs.dogfight.interfaces.gymnasium_env import DogfightEnv
+from sparring.envs.dogfight.training.matches import MatchSettings
+from sparring.envs.dogfight.training.opponents.planner import PlannerPlayer
+from sparring.envs.dogfight.training.task import DogfightTask
 
 N, LONGEST, H = 8, 5, 8
 """Matches, decisions in one, and the width of the networks."""

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from sparring import train
-from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import (
     CheckpointError,
@@ -29,6 +28,7 @@ from sparring.configs.load import load
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.rules import ENV_ID, VERSION
+from sparring.envs.dogfight.training.matches import MatchSettings, play
 
 CONTRACT = {
     "id": "sparring/Dogfight-v1",

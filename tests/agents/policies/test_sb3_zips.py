@@ -19,12 +19,12 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from torch import nn
 
 import sparring
-from sparring.agents.opponents.dogfight.load import open_player
-from sparring.agents.opponents.dogfight.planner import plan
-from sparring.agents.play.dogfight_matches import MatchSettings
 from sparring.agents.policies.sb3_files import SB3Error
 from sparring.configs.core.errors import InputError
 from sparring.envs.dogfight.interfaces.spaces import action_space, observation_space
+from sparring.envs.dogfight.training.matches import MatchSettings
+from sparring.envs.dogfight.training.opponents.load import open_player
+from sparring.envs.dogfight.training.opponents.planner import plan
 from tests.agents.policies.sb3_data import by_name, data_of, encoded, options_with
 
 OBS = np.random.default_rng(0).uniform(-1, 1, (64, 59)).astype(np.float32)

@@ -16,8 +16,8 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecNormalize
 
 from sparring import InputError, evaluate, load, sb3_env
-from sparring.agents.opponents.dogfight.load import open_player
 from sparring.agents.policies.sb3_files import find_statistics, read_statistics, read_zip
+from sparring.envs.dogfight.training.opponents.load import open_player
 
 OBS = np.random.default_rng(0).normal(0.0, 2.0, (50, 59)).astype(np.float32)
 

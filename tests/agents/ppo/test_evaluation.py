@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from sparring.agents.play.dogfight_matches import MatchResults, MatchSettings
 from sparring.agents.play.learner_env import MatchTally
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo import evaluation as module
@@ -14,6 +13,7 @@ from sparring.configs.schema import EvaluationConfig, NetworkConfig, PhaseConfig
 from sparring.curriculum.schedule import Schedule, SchedulePosition
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.rules import BOTS, REGIMES, ranges
+from sparring.envs.dogfight.training.matches import MatchResults, MatchSettings
 
 PHYSICS = {regime: ranges(regime) for regime in REGIMES}
 

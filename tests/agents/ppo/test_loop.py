@@ -15,7 +15,6 @@ from sparring.agents.ppo import trainer
 from sparring.agents.ppo import trainer as module
 from sparring.agents.ppo.evaluation import BotEvaluation
 from sparring.agents.ppo.rollout import Rollout
-from sparring.agents.ppo.tasks import dogfight
 from sparring.agents.ppo.trainer import SEED_USES, PPOTrainer, anneal
 from sparring.agents.run.signals import Stopped
 from sparring.agents.trainers import train
@@ -26,6 +25,7 @@ from sparring.configs.core.session import LoggerConfig
 from sparring.configs.schema import EvaluationConfig, EventConfig, PhaseConfig, PPOConfig
 from sparring.configs.serialization import to_plain
 from sparring.curriculum.pool import Pool
+from sparring.envs.dogfight.training import task as dogfight
 from tests.agents.ppo.small_run import ENVS, PHASES, STEPS, config, metrics
 
 

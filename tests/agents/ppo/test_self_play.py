@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.agents.play.learner_env import LearnerEnv, MatchTally
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
@@ -23,6 +22,7 @@ from sparring.curriculum.ratings import head_to_head
 from sparring.curriculum.schedule import Schedule, SchedulePosition
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.rules import BOTS, ranges
+from sparring.envs.dogfight.training.matches import MatchSettings, play
 
 RELEASED = Path(__file__).resolve().parents[3] / "checkpoints" / "released"
 N = 20

@@ -17,13 +17,13 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.hparams.metadata import EXPERIMENT_TAG, SESSION_START_INFO_TAG
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
-from sparring.agents.ppo.tasks import dogfight
 from sparring.agents.run.log_files import JsonLines, LoggerError
 from sparring.agents.run.logger import VideoThreads, open_logger
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.core.session import LoggerConfig
 from sparring.configs.schema import EvaluationConfig
+from sparring.envs.dogfight.training import task as dogfight
 from sparring.eval.analysis.sources.tensorboard_files import read_folder
 from sparring.eval.analysis.sources.wandb_offline import WandBOffline
 from tests.agents.ppo.small_run import ENVS, STEPS, config, metrics, state_of, untimed

@@ -8,7 +8,6 @@ import yaml
 
 from sparring.agents.llm.backend import ModelError
 from sparring.agents.llm.models.load import check_sizes
-from sparring.agents.opponents.dogfight.onnx_file import OnnxError, read_onnx
 from sparring.agents.policies.inert_pickle import MOST_BYTES
 from sparring.configs.core.archive import MOST_OBJECTS, MOST_OPCODES
 from sparring.configs.core.errors import ConfigError
@@ -18,6 +17,7 @@ from sparring.configs.serialization import read_options, read_yaml
 from sparring.curriculum.league.file import LeagueError, LeagueFile
 from sparring.curriculum.pool import Pool, PoolError
 from sparring.envs.diplomacy.records.saved_game import LARGEST
+from sparring.envs.dogfight.training.opponents.onnx_file import OnnxError, read_onnx
 
 
 @pytest.fixture

@@ -1,10 +1,15 @@
 """Names at their old import paths: they work for one release and say the new path."""
 
+import re
+import subprocess
+import sys
 from importlib import import_module
+from importlib.util import find_spec
 
 import pytest
 
-from sparring.configs.core.errors import moved
+from sparring.configs.core.errors import MOVED as MOVED_MODULES
+from sparring.configs.core.errors import MovedModules, moved
 
 MOVED = {
     "sparring.configs.language:LeagueConfig": "sparring.configs.core.league:LeagueConfig",
@@ -38,3 +43,55 @@ def test_an_unknown_name_is_still_refused_as_python_does():
     find = moved("mine", {"old": "math"})
     with pytest.raises(AttributeError, match="module 'mine' has no attribute 'new'"):
         find("new")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    {
+        "eval.dogfight": "envs.dogfight.evaluation",
+        "eval.dogfight.command": "envs.dogfight.evaluation.command",
+        "agents.ppo.tasks.dogfight": "envs.dogfight.training.task",
+        "agents.opponents.dogfight.held_out": "envs.dogfight.training.opponents.held_out",
+    }.items(),
+)
+def test_an_old_module_is_the_module_of_the_new_path(old, new):
+    home = import_module(f"sparring.{new}")
+    spec = home.__spec__
+    sys.modules.pop(f"sparring.{old}", None)
+    with pytest.warns(DeprecationWarning, match=rf"sparring\.{old} has moved to sparring\.{new}$"):
+        found = import_module(f"sparring.{old}")
+    assert found is home
+    assert (found.__name__, found.__spec__, sys.modules[f"sparring.{old}"]) == (f"sparring.{new}", spec, home)
+
+
+@pytest.mark.parametrize("new", MOVED_MODULES.values())
+def test_every_moved_module_is_at_its_new_path(new):
+    assert find_spec(f"sparring.{new}")
+
+
+def test_no_other_module_is_taken_for_a_moved_one():
+    for name in ("sparring.eval.dogfights", "sparring.eval", "eval.dogfight", "sparring", "numpy", "sparring.eval.run"):
+        assert MovedModules().find_spec(name) is None
+
+
+def test_an_import_statement_warns_at_the_line_that_has_the_old_path(tmp_path):
+    """In a process of its own: Python imports a module once."""
+    code = """import sparring
+from sparring.eval.dogfight.responses import RECORDED
+import sparring.eval.dogfight.speed as speed
+print(speed.__name__)
+"""
+    (tmp_path / "mine.py").write_text(code)
+    done = subprocess.run([sys.executable, "mine.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "sparring.envs.dogfight.evaluation.speed\n"
+    assert re.findall(r"mine.py:(\d): DeprecationWarning: .* has moved to (\S+)", done.stderr) == [
+        ("2", "sparring.envs.dogfight.evaluation"),
+        ("2", "sparring.envs.dogfight.evaluation.responses"),
+        ("3", "sparring.envs.dogfight.evaluation.speed"),
+    ]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_module_that_was_nowhere_is_refused_as_python_does():
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'sparring\.envs\.dogfight\.evaluation\.no_such'"):
+        import_module("sparring.eval.dogfight.no_such")

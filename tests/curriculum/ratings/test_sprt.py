@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.configs.core.errors import InputError
 from sparring.curriculum.score import SCORES, count_pairs
 from sparring.curriculum.sprt import Hypotheses, judge, llr
+from sparring.envs.dogfight.training.matches import MatchSettings, play
 from sparring.eval.options import pair_of
 from sparring.eval.stats.requirements import parse_hypotheses
 

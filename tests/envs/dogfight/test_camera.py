@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.envs.dogfight import camera, render
 from sparring.envs.dogfight.camera import WHOLE, CameraView, FightCamera
 from sparring.envs.dogfight.frame import FighterView, Frame, frame_at, turn_rate
 from sparring.envs.dogfight.recording import Recorder, short_name, short_names
 from sparring.envs.dogfight.render import SKY, draw, to_pixels
 from sparring.envs.dogfight.rules import TRACE_FIELDS
+from sparring.envs.dogfight.training.matches import MatchSettings, play
 
 COLUMN = {name: index for index, name in enumerate(TRACE_FIELDS)}
 

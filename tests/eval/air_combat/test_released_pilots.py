@@ -6,10 +6,10 @@ import pytest
 
 import sparring
 from sparring.agents.opponents.air_combat import CombatConditions, open_player
-from sparring.agents.play.dogfight_matches import play
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import ROOT
+from sparring.envs.dogfight.training.matches import play
 from sparring.eval.air_combat.command import matches_of
 from sparring.eval.exploit import find_targets, make_runs
 from sparring.eval.exploitability.options import ExploitOptions

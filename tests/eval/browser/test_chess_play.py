@@ -26,7 +26,7 @@ from sparring.eval.browser.server import answer
 from sparring.eval.chess.games import RandomPlayer
 from sparring.eval.chess.options import find_chess_player
 from sparring.eval.options import parse_known
-from tests.eval.browser.test_live import ask, serving
+from tests.envs.dogfight.browser.test_live import ask, serving
 
 ROOK_ENDING = "7k/8/8/8/8/8/P7/R3K2R w KQ - 0 1"
 

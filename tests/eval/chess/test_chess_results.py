@@ -12,8 +12,8 @@ import pytest
 from sparring.envs.chess.positions import random_position
 from sparring.eval.chess.games import ChessGame
 from sparring.eval.chess.results import page, page_data, read_pgn, to_pgn
+from tests.envs.dogfight.evaluation.test_replay import HOSTILE
 from tests.eval.browser.browser import browse, dom_of, needs_chromium
-from tests.eval.dogfight.test_replay import HOSTILE
 
 BLACK_TO_MOVE = "4k3/8/8/8/8/8/4p3/1K6 b - - 3 17"
 

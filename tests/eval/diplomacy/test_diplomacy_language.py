@@ -26,9 +26,9 @@ from sparring.eval.run import main as run_main
 from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.llm.toys import llama, word_tokenizer
 from tests.envs.diplomacy.scenes import play
+from tests.envs.dogfight.evaluation.test_replay import HOSTILE
 from tests.eval.browser.browser import browse, dom_of, needs_chromium, selftest
 from tests.eval.diplomacy.language_players import make_run
-from tests.eval.dogfight.test_replay import HOSTILE
 
 main = partial(run_main, env="diplomacy")
 

@@ -11,8 +11,8 @@ from sparring.envs.diplomacy.records.game_log import POWER_NAMES
 from sparring.envs.diplomacy.records.timeline import centre_counts, order_outcomes
 from sparring.eval.diplomacy.page import encode, lineup, map_svg, page, write_replay
 from tests.envs.diplomacy.scenes import drawn_game, play
+from tests.envs.dogfight.evaluation.test_replay import HOSTILE
 from tests.eval.browser.browser import browse, dom_of, needs_chromium, selftest
-from tests.eval.dogfight.test_replay import HOSTILE
 
 PLAYERS = ("random",) * 7
 NAMESPACE = "http://www.w3.org/2000/svg"

@@ -9,14 +9,14 @@ import onnxruntime
 import pytest
 import torch
 
-from sparring.agents.opponents.dogfight.onnx_file import OnnxError, read_onnx
 from sparring.agents.opponents.onnx_package import parameter_count
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint, save_checkpoint
 from sparring.agents.policies.policy import Policy
 from sparring.configs.schema import NetworkConfig
-from sparring.eval.dogfight import onnx_export as module
-from sparring.eval.dogfight.onnx_export import build, disagreement, export, run_model
+from sparring.envs.dogfight.evaluation import onnx_export as module
+from sparring.envs.dogfight.evaluation.onnx_export import build, disagreement, export, run_model
+from sparring.envs.dogfight.training.opponents.onnx_file import OnnxError, read_onnx
 from sparring.eval.export import main
 from sparring.eval.onnx_export.onnx_model import ExportError, run_recurrent
 

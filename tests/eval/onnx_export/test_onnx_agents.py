@@ -10,13 +10,13 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.torture import external_data
-from sparring.agents.opponents.dogfight.load import load_policy
-from sparring.agents.opponents.dogfight.onnx_actor import OnnxActor, probe_observations, same_actions
-from sparring.agents.opponents.dogfight.onnx_file import OnnxError, read_onnx
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import InputError
-from sparring.eval.dogfight.onnx_export import build, export
+from sparring.envs.dogfight.evaluation.onnx_export import build, export
+from sparring.envs.dogfight.training.opponents.load import load_policy
+from sparring.envs.dogfight.training.opponents.onnx_actor import OnnxActor, probe_observations, same_actions
+from sparring.envs.dogfight.training.opponents.onnx_file import OnnxError, read_onnx
 from tests.eval.onnx_export.onnx_models import across_rows, linear, make_model, save, through_reshape, value, weights
 
 MATMUL = [helper.make_node("MatMul", ["x", "weights"], ["y"])]

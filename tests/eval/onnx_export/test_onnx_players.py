@@ -5,8 +5,8 @@ import json
 import pytest
 
 from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.envs.dogfight.evaluation.onnx_export import export
 from sparring.eval import payoff
-from sparring.eval.dogfight.onnx_export import export
 from sparring.eval.run import main
 from tests.eval.onnx_export.onnx_models import linear, save, through_reshape
 

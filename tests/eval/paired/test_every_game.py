@@ -9,9 +9,10 @@ import pytest
 import sparring
 from sparring.agents.opponents.air_combat import CombatConditions
 from sparring.agents.opponents.seats import load_seat_policy, open_seat_player
-from sparring.agents.play import dogfight_matches, seat_matches
-from sparring.agents.play.dogfight_matches import MatchSettings
+from sparring.agents.play import seat_matches
 from sparring.configs.core.errors import InputError
+from sparring.envs.dogfight.training import matches as dogfight_matches
+from sparring.envs.dogfight.training.matches import MatchSettings
 from sparring.envs.imported.batch import make_batch
 from sparring.eval.payoff import main as payoff_main
 from sparring.eval.run import main

@@ -9,7 +9,6 @@ import torch
 from PIL import Image
 
 import sparring
-from sparring.agents.opponents.dogfight.load import frozen_policies
 from sparring.agents.opponents.snapshots import names_by_age, shortened, thin
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint, save_checkpoint
@@ -20,6 +19,7 @@ from sparring.configs.schema import NetworkConfig
 from sparring.curriculum.pool import Pool
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.batch import AirCombatBatch
+from sparring.envs.dogfight.training.opponents.load import frozen_policies
 from sparring.eval.paired import evaluation
 from sparring.eval.payoff import main, read
 from sparring.eval.plots import heatmap

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from sparring.configs.core.errors import InputError, UnknownNameError
-from sparring.eval.dogfight.command import DOGFIGHT
+from sparring.envs.dogfight.evaluation.command import DOGFIGHT
 from sparring.eval.stats.ratings import ELO, PAIR_POINTS, Anchor, RatingError, fit, rate, standard_errors
 from sparring.eval.stats.tables import MatchRecord
 

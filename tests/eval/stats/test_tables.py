@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from sparring.agents.play.dogfight_matches import MatchSettings
 from sparring.curriculum.score import wilson
-from sparring.eval.dogfight.command import DuelMatches, conditions
+from sparring.envs.dogfight.evaluation.command import DuelMatches, conditions
+from sparring.envs.dogfight.training.matches import MatchSettings
 from sparring.eval.stats.payoff import ladder_markdown
 from sparring.eval.stats.ratings import Anchor
 from sparring.eval.stats.tables import MatchRecord, Report, markdown, summarize, to_json

@@ -58,11 +58,11 @@ from sparring.eval.stats.tables import LENGTH_AND_HP, MatchRecord, PairCondition
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-    from sparring.agents.opponents.dogfight.load import Entrant
     from sparring.agents.opponents.snapshots import Frozen
     from sparring.agents.play.duel_matches import Contestant
     from sparring.envs.dogfight.batch import MatchSettings
     from sparring.envs.dogfight.recording import Recording
+    from sparring.envs.dogfight.training.opponents.load import Entrant
 
 REGIME_NAMES = (*LEVELS, *REGIMES)
 ALL = "all"
@@ -221,9 +221,9 @@ class DuelMatches:
 
     def play(self, cell: Cell, bar: tqdm[NoReturn]) -> tuple[MatchRecord, list[Recording]]:
         """Play the games of a cell. Raises `InputError` for actions that are not finite."""
-        from sparring.agents.opponents.dogfight.planner import PlannerPlayer
         from sparring.agents.play.duel_matches import check_valid, play
         from sparring.envs.dogfight.recording import Recorder
+        from sparring.envs.dogfight.training.opponents.planner import PlannerPlayer
 
         (player, opponent), games, seed = cell.pair, cell.plan.games, cell.plan.seed
         recorder = Recorder(1) if cell.filmed else None
@@ -299,7 +299,7 @@ def open_players(
     options: DuelOptions, player: Player | None, opponents: Sequence[Player], device: str, like: Any = None
 ) -> PairedPlayers:
     """Load the players, those of the held-out set only where they fit; a note names the others."""
-    from sparring.agents.opponents.dogfight.load import open_player
+    from sparring.envs.dogfight.training.opponents.load import open_player
 
     how: dict[str, Any] = {"planner": True, "deterministic": not options.stochastic}
     first = None
@@ -329,7 +329,7 @@ def _fits(entrant: Entrant, first: Entrant, options: DuelOptions) -> bool:
 
 def frozen(options: DuelOptions, folder: Path, device: str) -> list[Frozen[Entrant]]:
     """Return the policies of a run by age."""
-    from sparring.agents.opponents.dogfight.load import frozen_policies
+    from sparring.envs.dogfight.training.opponents.load import frozen_policies
 
     how = {"deterministic": not options.stochastic, "old_version": options.any_version}
     return frozen_policies(folder, device, **how)
@@ -373,7 +373,7 @@ def recordings(
 ) -> dict[Path, Callable[[Path], None]]:
     """Return the writers of --replay and --gif."""
     from sparring.envs.dogfight.animation import write_gif
-    from sparring.eval.dogfight.replay import write_replay
+    from sparring.envs.dogfight.evaluation.replay import write_replay
 
     # Ties go to the last one: opponents are usually listed from easy to hard.
     worst = min(reversed(range(len(films))), key=lambda index: records[index].win_rate, default=0)

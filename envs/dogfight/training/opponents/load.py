@@ -19,10 +19,6 @@ import numpy as np
 import torch
 
 from sparring.agents.opponents import players
-from sparring.agents.opponents.dogfight.held_out import HELD_OUT_SOURCES
-from sparring.agents.opponents.dogfight.onnx_actor import OnnxActor, contract_of, notes_on
-from sparring.agents.opponents.dogfight.onnx_file import read_onnx
-from sparring.agents.opponents.dogfight.planner import PlannerPlayer
 from sparring.agents.opponents.python_policy import PythonPolicy
 from sparring.agents.opponents.snapshots import Frozen, frozen_players
 from sparring.agents.policies import checkpoint as checkpoints
@@ -36,6 +32,10 @@ from sparring.envs.dogfight import GAME
 from sparring.envs.dogfight.batch import observation_size
 from sparring.envs.dogfight.interfaces.spaces import action_space, observation_space
 from sparring.envs.dogfight.rules import ACTION_REPEAT, ENV_ID, RULES, VERSION
+from sparring.envs.dogfight.training.opponents.held_out import HELD_OUT_SOURCES
+from sparring.envs.dogfight.training.opponents.onnx_actor import OnnxActor, contract_of, notes_on
+from sparring.envs.dogfight.training.opponents.onnx_file import read_onnx
+from sparring.envs.dogfight.training.opponents.planner import PlannerPlayer
 
 SB3 = ".zip"
 """File suffix of a Stable-Baselines3 model."""

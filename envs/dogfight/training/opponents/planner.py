@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from sparring.agents.opponents.python_policy import PythonPolicy
-from sparring.agents.play.dogfight_matches import MatchSettings
 from sparring.agents.play.duel_matches import LOOK_EVERY, Contestant
 from sparring.agents.policies.policy import Policy, PolicyError
 from sparring.envs.batched import ACTIONS
+from sparring.envs.dogfight.training.matches import MatchSettings
 
 _HP_BELOW = 100.0
 """More than the hp of any match: a result counts before hp."""

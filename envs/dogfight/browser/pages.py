@@ -15,9 +15,9 @@ import numpy as np
 from sparring.agents.policies.array_actor import NORM_EPSILON, ArrayActor, ArrayLinear, ArrayResidual, Layer
 from sparring.configs.core.errors import InputError
 from sparring.envs.dogfight import rules as game
+from sparring.envs.dogfight.evaluation.replay import arena_constants, arena_parts
 from sparring.envs.dogfight.recording import short_name
 from sparring.eval.command import fill_page, join_files
-from sparring.eval.dogfight.replay import arena_constants, arena_parts
 
 RULES = "classic"
 """The only rules that `simulator.js` knows."""

@@ -11,7 +11,6 @@ import torch
 import sparring
 from sparring import InputError
 from sparring.agents.play.learner_env import LearnerEnv
-from sparring.agents.play.own_reward import OwnReward
 from sparring.agents.trainers import train
 from sparring.configs import opponents as registry
 from sparring.configs.core.errors import ConfigError
@@ -20,11 +19,12 @@ from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.config import DogfightEnvConfig, RewardConfig
 from sparring.envs.dogfight.mirror import Mirror
 from sparring.envs.dogfight.rules import BOTS
-from tests.agents.play.own_rewards import events
+from sparring.envs.dogfight.training.own_reward import OwnReward
 from tests.agents.ppo.small_run import LONG, config, metrics, state_of, untimed
 from tests.agents.stop_after import StopAfter
+from tests.envs.dogfight.training.own_rewards import events
 
-EVENTS = "tests.agents.play.own_rewards:events"
+EVENTS = "tests.envs.dogfight.training.own_rewards:events"
 ZERO = dict.fromkeys(("approach", "alive", "proximity", "facing", "shaping"), 0.0)
 WEIGHTS = RewardConfig(damage_dealt=3.0, damage_taken=1.0, win=5.0, lose=2.0, draw=-1.0, **ZERO)
 N = 16
@@ -117,12 +117,12 @@ def test_only_a_reward_that_the_command_line_names_is_imported(tmp_path):
     options = [f"checkpoint_dir={tmp_path}", "device=cpu", "threads=1", "logger.progress=false", "env.num_envs=8"]
     options += ["ppo.rollout_steps=4", "ppo.minibatch_size=32", "network.hidden=8", "evaluation.every=0"]
     train(load(["+run=quickstart", "name=one", "max_updates=1", f"reward={EVENTS}", *options]))
-    sys.modules.pop("tests.agents.play.own_rewards", None)
+    sys.modules.pop("tests.envs.dogfight.training.own_rewards", None)
     with pytest.raises(ConfigError, match=rf"^resume=one: its reward {EVENTS} runs the code .* add reward={EVENTS}$"):
         load(["resume=one", "max_updates=2", *options])
-    assert "tests.agents.play.own_rewards" not in sys.modules
+    assert "tests.envs.dogfight.training.own_rewards" not in sys.modules
     train(load(["resume=one", "max_updates=2", f"reward={EVENTS}", *options]))
-    assert "tests.agents.play.own_rewards" in sys.modules
+    assert "tests.envs.dogfight.training.own_rewards" in sys.modules
 
 
 def test_a_copy_of_the_environment_has_its_own(tmp_path):
@@ -155,8 +155,8 @@ def test_a_wrong_answer_is_one_line(function, message):
     [
         (3, "reward=3: is a int, which cannot be called"),
         ("no_such_package:f", "reward no_such_package:f: cannot find the module no_such_package"),
-        ("tests.agents.play.own_rewards:event", "has no event; did you mean 'events'"),
-        ("tests.agents.play.own_rewards:nothing", "is a float, which cannot be called"),
+        ("tests.envs.dogfight.training.own_rewards:event", "has no event; did you mean 'events'"),
+        ("tests.envs.dogfight.training.own_rewards:nothing", "is a float, which cannot be called"),
         ("height", "reward=height: is not a function of a module; give module:name"),
     ],
 )

@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sparring.agents.opponents.dogfight.load import Entrant, load_policy
 from sparring.agents.opponents.python_policy import PythonPolicy
-from sparring.agents.play.dogfight_matches import MatchSettings
 from sparring.agents.policies.policy import PolicyError
 from sparring.configs.core.device import Executor
 from sparring.configs.core.errors import InputError, UnknownNameError
+from sparring.envs.dogfight.evaluation.command import DuelMatches, make_setting
+from sparring.envs.dogfight.training.matches import MatchSettings
+from sparring.envs.dogfight.training.opponents.load import Entrant, load_policy
 from sparring.eval import command
 from sparring.eval.command import cell_key
-from sparring.eval.dogfight.command import DuelMatches, make_setting
 from sparring.eval.paired import evaluation as cells
 from sparring.eval.paired.evaluation import Cell, Plan, meet, round_robin
 

@@ -27,7 +27,7 @@ from sparring.eval.command import make_folders, use_machine, write_asked
 from sparring.eval.options import CommandText, argument, check_page
 
 if TYPE_CHECKING:
-    from sparring.agents.opponents.dogfight.load import Entrant
+    from sparring.envs.dogfight.training.opponents.load import Entrant
 
 DEFAULT_OPPONENT = f"{RELEASED}/dogfight_strong"
 
@@ -91,7 +91,7 @@ def find_opponent(name: str) -> Player:
 
 def load_opponent(opponent: Player) -> Entrant:
     """Load a located opponent on the CPU. Raises `InputError` for an unusable policy."""
-    from sparring.agents.opponents.dogfight.load import open_player
+    from sparring.envs.dogfight.training.opponents.load import open_player
 
     return open_player(opponent, "cpu", old_version=True)
 
@@ -108,7 +108,7 @@ def opponent_of_page(opponent: Player) -> ArrayActor:
 
 def page(name: str) -> tuple[str, str]:
     """Return the short name of a policy, by default the released one, and its page of one file. Raises `InputError`."""
-    from sparring.eval.browser.dogfight.pages import static_page
+    from sparring.envs.dogfight.browser.pages import static_page
 
     policy = opponent_of_page(find_opponent(name or DEFAULT_OPPONENT))
     return policy.name, static_page(policy)
@@ -124,7 +124,7 @@ def play(options: DogfightPlayOptions) -> None:
 
 
 def _write_static(options: DogfightPlayOptions, opponent: Player, path: Path) -> None:
-    from sparring.eval.browser.dogfight.pages import static_page
+    from sparring.envs.dogfight.browser.pages import static_page
 
     make_folders([], files=[path])
     text = static_page(opponent_of_page(opponent))
@@ -133,7 +133,7 @@ def _write_static(options: DogfightPlayOptions, opponent: Player, path: Path) ->
 
 def _stage(options: DogfightPlayOptions, opponent: Player) -> HostedGame:
     use_machine("cpu", 1, quiet=options.quiet)
-    from sparring.eval.browser.dogfight.session import DogfightStage, LiveMatch
+    from sparring.envs.dogfight.browser.session import DogfightStage, LiveMatch
 
     # Played once here, so that an opponent that cannot play ends the command, and the kernels are compiled.
     LiveMatch(load_opponent(opponent), regime="default", seed=options.seed, rules=options.rules).close()

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.agents.policies.policy import Policy
 from sparring.curriculum.score import wilson
 from sparring.envs.dogfight.rules import BOTS, ranges
+from sparring.envs.dogfight.training.matches import MatchSettings, play
 
-RELEASED = Path(__file__).resolve().parents[3] / "checkpoints" / "released"
+RELEASED = Path(__file__).resolve().parents[4] / "checkpoints" / "released"
 LEAST_UNDER_FULL = {
     "dogfight_unified_dr": {"do_nothing": 0.75, "brawler": 0.93},
     "dogfight_strong_dr": {"do_nothing": 0.85, "brawler": 0.93},

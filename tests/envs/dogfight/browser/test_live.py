@@ -20,16 +20,16 @@ from websockets.sync.client import connect
 
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.browser.command import DEFAULT_OPPONENT, find_opponent, load_opponent
+from sparring.envs.dogfight.browser.session import DogfightStage, LiveMatch
 from sparring.envs.game import load
 from sparring.eval import play
 from sparring.eval.browser import server
-from sparring.eval.browser.dogfight.command import DEFAULT_OPPONENT, find_opponent, load_opponent
-from sparring.eval.browser.dogfight.session import DogfightStage, LiveMatch
 from sparring.eval.browser.flying import FlightSession
 from sparring.eval.browser.server import Gate, answer, listen
 from sparring.eval.options import parse_known
+from tests.envs.dogfight.evaluation.test_replay import ROOT
 from tests.eval.browser.browser import browser, dom_of, needs_chromium, selftest
-from tests.eval.dogfight.test_replay import ROOT
 
 # ---- a match
 

@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.agents.opponents.dogfight import onnx_file
 from sparring.agents.opponents.onnx_package import export_package, parameter_count
 from sparring.agents.policies.checkpoint import Checkpoint
 from sparring.agents.policies.networks import PolicyNetwork
@@ -28,6 +27,7 @@ from sparring.agents.policies.role_trunks import Trunk
 from sparring.agents.policies.seat_network import SeatNetwork
 from sparring.envs.dogfight.mirror import Mirror
 from sparring.envs.dogfight.rules import ENV_ID
+from sparring.envs.dogfight.training.opponents import onnx_file
 from sparring.eval.onnx_export.onnx_model import (
     DECISIONS,
     TOLERANCE,

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from sparring.agents.play.dogfight_matches import MatchResults, MatchSettings, play
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.policy import Policy, PolicyError
 from sparring.configs.core.errors import UnknownNameError
@@ -14,6 +13,7 @@ from sparring.configs.schema import NetworkConfig
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.mirror import Mirror
 from sparring.envs.dogfight.rules import bot_id, ranges
+from sparring.envs.dogfight.training.matches import MatchResults, MatchSettings, play
 
 QUICK = MatchSettings(threads=1, ranges=ranges("glass_cannon"))
 SHORT = replace(QUICK, max_ticks=1500)

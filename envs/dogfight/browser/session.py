@@ -16,16 +16,16 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from sparring.agents.opponents.dogfight.load import Entrant
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.typed import Number, Text
 from sparring.envs.dogfight import rules as game
+from sparring.envs.dogfight.browser.pages import live_page
+from sparring.envs.dogfight.evaluation.command import make_setting
+from sparring.envs.dogfight.evaluation.replay import write_replay
 from sparring.envs.dogfight.frame import BULLET_COLUMNS, FIGHTER_COLUMNS, FIRST_BULLET, TICK
 from sparring.envs.dogfight.recording import Recorder, Recording, short_names
-from sparring.eval.browser.dogfight.pages import live_page
+from sparring.envs.dogfight.training.opponents.load import Entrant
 from sparring.eval.browser.flying import YOU, FlightChoices, FlightStage
-from sparring.eval.dogfight.command import make_setting
-from sparring.eval.dogfight.replay import write_replay
 
 _FIGHTER = ("x", "y", "cos", "sin", "speed", "hp", "cooldown", "stall")
 _PERSON, _OPPONENT = 0, 1

@@ -32,11 +32,11 @@ def plan_all(options: ExploitOptions, targets: Sequence[Target]) -> list[MatchRe
     if not attacks:
         return []
     device, threads = use_machine(options.device, options.threads, quiet=True)
-    from sparring.agents.opponents.dogfight.load import Entrant, open_player
-    from sparring.agents.opponents.dogfight.planner import DisturbedActions, PlannerPlayer
     from sparring.agents.opponents.python_policy import PythonPolicy
     from sparring.agents.policies.policy import Policy
-    from sparring.eval.dogfight.command import DuelMatches, make_setting
+    from sparring.envs.dogfight.evaluation.command import DuelMatches, make_setting
+    from sparring.envs.dogfight.training.opponents.load import Entrant, open_player
+    from sparring.envs.dogfight.training.opponents.planner import DisturbedActions, PlannerPlayer
     from sparring.eval.paired.evaluation import Cell, Plan
 
     records = []

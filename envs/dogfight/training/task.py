@@ -9,8 +9,6 @@ import numpy as np
 import torch
 
 from sparring.agents.distributed.processes import ALONE, Processes
-from sparring.agents.opponents.dogfight.load import open_player
-from sparring.agents.play.own_reward import OwnReward
 from sparring.agents.ppo.evaluation import MatchFilms
 from sparring.agents.ppo.tasks.duel import DuelTask
 from sparring.agents.ppo.tasks.task import VIDEO, Film
@@ -21,6 +19,8 @@ from sparring.envs.dogfight.config import DogfightRunConfig
 from sparring.envs.dogfight.mirror import Mirror
 from sparring.envs.dogfight.recording import Recorder as MatchRecorder
 from sparring.envs.dogfight.rules import BOTS, REGIMES, ranges
+from sparring.envs.dogfight.training.opponents.load import open_player
+from sparring.envs.dogfight.training.own_reward import OwnReward
 
 VIDEO_SECONDS, VIDEO_FPS, VIDEO_SIZE = 15.0, 10, (360, 240)
 """A video shows the end of a match; its size is in pixels."""

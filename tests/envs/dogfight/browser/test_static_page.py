@@ -14,12 +14,12 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.browser.command import DEFAULT_OPPONENT, find_opponent, load_opponent, opponent_of_page
+from sparring.envs.dogfight.browser.pages import static_page
 from sparring.envs.dogfight.rules import TRACE_FIELDS
 from sparring.eval import play
-from sparring.eval.browser.dogfight.command import DEFAULT_OPPONENT, find_opponent, load_opponent, opponent_of_page
-from sparring.eval.browser.dogfight.pages import static_page
+from tests.envs.dogfight.evaluation.test_replay import ROOT
 from tests.eval.browser.browser import STILL, browser, dom_of, needs_chromium, selftest
-from tests.eval.dogfight.test_replay import ROOT
 
 TICKS = 600
 FIGHTER = {"x": "x", "y": "y", "cos": "cos_yaw", "sin": "sin_yaw", "speed": "speed"}

@@ -14,16 +14,16 @@ import pytest
 import torch
 from PIL import Image
 
-from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.envs.dogfight import render
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.animation import HOLD_MS, write_gif
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.camera import FightCamera
+from sparring.envs.dogfight.evaluation.replay import SAMPLE_TICKS, encode, page, write_replay
 from sparring.envs.dogfight.frame import turn_rate
 from sparring.envs.dogfight.recording import Recorder, Recording, short_names
 from sparring.envs.dogfight.rules import TRACE_FIELDS
-from sparring.eval.dogfight.replay import SAMPLE_TICKS, encode, page, write_replay
+from sparring.envs.dogfight.training.matches import MatchSettings, play
 from tests.eval.browser.browser import (
     BROWSER_REQUIRED,
     CHROMIUM,
@@ -34,7 +34,7 @@ from tests.eval.browser.browser import (
     selftest,
 )
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 COLUMN = {name: index for index, name in enumerate(TRACE_FIELDS)}
 HOSTILE = "</script><script>document.title='broken'</script><!--<b>&\"'{{data}}\u2028"
 

@@ -14,15 +14,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.agents.opponents.dogfight.onnx_file import (
+from sparring.agents.opponents.onnx_package import export_package
+from sparring.envs.dogfight.rules import ACTION_REPEAT, ENV_ID, VERSION
+from sparring.envs.dogfight.training.opponents.onnx_file import (
     MAX_BYTES,
     MAX_PARAMETERS,
     WANTED,
     OnnxError,
     OnnxFile,
 )
-from sparring.agents.opponents.onnx_package import export_package
-from sparring.envs.dogfight.rules import ACTION_REPEAT, ENV_ID, VERSION
 
 TOLERANCE = 1e-5
 """Maximum difference of turn and throttle between a row in a batch and the row alone."""

@@ -8,19 +8,19 @@ import pytest
 import torch
 import yaml
 
-from sparring.agents.opponents.dogfight.held_out import HELD_OUT_SOURCES, SampledActions
-from sparring.agents.opponents.dogfight.load import open_player
 from sparring.agents.opponents.players import display_name, find_player
 from sparring.agents.opponents.training import find_opponents
-from sparring.agents.play.dogfight_matches import play
 from sparring.configs.core.errors import ConfigError, UnknownNameError
 from sparring.configs.load import load
 from sparring.configs.opponents import named_opponents
 from sparring.envs.dogfight import GAME
 from sparring.envs.dogfight.rules import HELD_OUT, HELD_OUT_SCRIPTS
+from sparring.envs.dogfight.training.matches import play
+from sparring.envs.dogfight.training.opponents.held_out import HELD_OUT_SOURCES, SampledActions
+from sparring.envs.dogfight.training.opponents.load import open_player
 from tests.configs.run_configs import PPO, run_config
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 
 
 def observed(nose, relative, *, speed=0.4, heading=(1.0, 0.0), left=1.0, size=59, bullets=400.0):

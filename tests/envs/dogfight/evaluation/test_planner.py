@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from sparring.agents.opponents.dogfight.planner import PlannedActions, PlannerPlayer, _score
-from sparring.agents.play.dogfight_matches import MatchSettings, play
 from sparring.agents.policies.policy import Policy, PolicyError
+from sparring.envs.dogfight.training.matches import MatchSettings, play
+from sparring.envs.dogfight.training.opponents.planner import PlannedActions, PlannerPlayer, _score
 from sparring.eval.run import main
-from tests.eval.dogfight.test_released import RELEASED
+from tests.envs.dogfight.evaluation.test_released import RELEASED
 
 SETTING = MatchSettings(threads=1)
 
