@@ -16,13 +16,13 @@ import torch
 
 from benchmarks.command import run_script
 from benchmarks.report import heading, publish, table
-from sparring.agents.opponents.air_combat import open_player
 from sparring.agents.policies.policy import Policy
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.batch import AirCombatBatch
+from sparring.envs.air_combat.evaluation.replay import write_air_replay
 from sparring.envs.air_combat.recording import AirRecorder, AirRecording
 from sparring.envs.air_combat.rules import PLAIN, CombatOptions
-from sparring.eval.air_combat.replay import write_air_replay
+from sparring.envs.air_combat.training.opponents import open_player
 
 SEED, GAMES = 1, 6
 THINNED = 2

@@ -13,10 +13,7 @@ from pathlib import Path
 
 PARTS = {
     "dogfight": ("envs/dogfight/",),
-    "air_combat": (
-        *("envs/air_combat/", "agents/opponents/air_combat", "agents/ppo/tasks/air_combat", "eval/air_combat/"),
-        "eval/browser/air_combat/",
-    ),
+    "air_combat": ("envs/air_combat/",),
     "diplomacy": (
         *("envs/diplomacy/", "agents/opponents/diplomacy", "agents/ppo/tasks/diplomacy", "agents/distill/"),
         *("agents/policies/order_network", "eval/diplomacy", "eval/browser/diplomacy/"),

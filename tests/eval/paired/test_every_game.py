@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import sparring
-from sparring.agents.opponents.air_combat import CombatConditions
 from sparring.agents.opponents.seats import load_seat_policy, open_seat_player
 from sparring.agents.play import seat_matches
 from sparring.configs.core.errors import InputError
+from sparring.envs.air_combat.training.opponents import CombatConditions
 from sparring.envs.dogfight.training import matches as dogfight_matches
 from sparring.envs.dogfight.training.matches import MatchSettings
 from sparring.envs.imported.batch import make_batch

@@ -7,13 +7,13 @@ from typing import Any
 import torch
 
 from sparring.agents.distributed.processes import Shard
-from sparring.agents.opponents.air_combat import CombatConditions, open_player
 from sparring.agents.ppo.tasks.duel import DuelTask
 from sparring.configs.core.errors import ConfigError
 from sparring.envs.air_combat.batch import AirCombatBatch
 from sparring.envs.air_combat.config import GUN_NAMES, AirCombatRunConfig, combat_options
 from sparring.envs.air_combat.rules import BOTS
 from sparring.envs.air_combat.teams import AirTeams
+from sparring.envs.air_combat.training.opponents import CombatConditions, open_player
 
 
 class AirCombatTask(DuelTask):

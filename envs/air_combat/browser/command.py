@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from sparring.agents.opponents.players import check_game, find_player
 from sparring.envs.air_combat import GAME
+from sparring.envs.air_combat.evaluation.command import matches_of
 from sparring.envs.air_combat.rules import GUNS, MODELS, CombatOptions
-from sparring.eval.air_combat.command import matches_of
 from sparring.eval.browser.flying import known_opponents
 from sparring.eval.browser.server import AFTER_EXAMPLES, SCRIPT, BrowserGame, HostedGame, ServerOptions, serve_game
 from sparring.eval.command import use_machine
 from sparring.eval.options import CommandText, argument
 
 if TYPE_CHECKING:
-    from sparring.agents.opponents.air_combat import Pilot
+    from sparring.envs.air_combat.training.opponents import Pilot
 
 _EXAMPLES = """\
 examples:
@@ -53,7 +53,7 @@ class AirPlayOptions(ServerOptions):
 
 def load_opponent(name: str) -> Pilot:
     """Load an opponent by its name on the CPU. Raises `InputError` for an unusable policy."""
-    from sparring.agents.opponents.air_combat import open_player
+    from sparring.envs.air_combat.training.opponents import open_player
 
     return open_player(name, "cpu")
 
@@ -66,7 +66,7 @@ def play(options: AirPlayOptions) -> None:
 
 def _stage(options: AirPlayOptions) -> HostedGame:
     use_machine("cpu", 1, quiet=options.quiet)
-    from sparring.eval.browser.air_combat.session import GUNS_ALONE, MISSILES, WEAPONS, AirStage, trained_with
+    from sparring.envs.air_combat.browser.session import GUNS_ALONE, MISSILES, WEAPONS, AirStage, trained_with
 
     loads = CombatOptions(missiles=options.missiles, flares=options.flares)
     opponent = load_opponent(options.opponent)

@@ -5,12 +5,12 @@ import json
 import pytest
 
 import sparring
-from sparring.agents.opponents.air_combat import CombatConditions, open_player
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import ROOT
+from sparring.envs.air_combat.evaluation.command import matches_of
+from sparring.envs.air_combat.training.opponents import CombatConditions, open_player
 from sparring.envs.dogfight.training.matches import play
-from sparring.eval.air_combat.command import matches_of
 from sparring.eval.exploit import find_targets, make_runs
 from sparring.eval.exploitability.options import ExploitOptions
 from sparring.eval.options import parse

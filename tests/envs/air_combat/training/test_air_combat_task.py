@@ -7,11 +7,9 @@ import pytest
 import torch
 
 import sparring
-from sparring.agents.opponents.air_combat import open_player
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.policies.policy import Policy, PolicyError
-from sparring.agents.ppo.tasks.air_combat import AirCombatTask
 from sparring.agents.trainers import train
 from sparring.configs import load as configs
 from sparring.configs.core.errors import ConfigError, InputError
@@ -23,9 +21,11 @@ from sparring.configs.validate import idle_options
 from sparring.envs.air_combat import GAME, rules
 from sparring.envs.air_combat.batch import AirCombatBatch
 from sparring.envs.air_combat.config import AirCombatEnvConfig, AirCombatRunConfig
+from sparring.envs.air_combat.evaluation.command import EVALUATION, AirCombatOptions
 from sparring.envs.air_combat.parallel_env import AirCombatParallelEnv
+from sparring.envs.air_combat.training.opponents import open_player
+from sparring.envs.air_combat.training.task import AirCombatTask
 from sparring.envs.game import game_named, load
-from sparring.eval.air_combat.command import EVALUATION, AirCombatOptions
 from sparring.eval.exploit import find_targets, make_runs
 from sparring.eval.exploitability.options import ExploitOptions
 from tests.agents.ppo.small_run import flat, state_of, untimed

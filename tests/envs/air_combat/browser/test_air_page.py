@@ -10,18 +10,18 @@ import pytest
 import torch
 import uvicorn
 
-from sparring.agents.opponents.air_combat import open_player
 from sparring.agents.policies.networks import build_network, shape_for
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import InputError
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.batch import AirCombatBatch
+from sparring.envs.air_combat.browser import command
+from sparring.envs.air_combat.browser.command import AirPlayOptions, load_opponent
+from sparring.envs.air_combat.browser.session import AUTOPILOTS, AirSession, AirStage, LiveFlight, weapons_of
+from sparring.envs.air_combat.evaluation.replay import plane_row
+from sparring.envs.air_combat.training.opponents import open_player
 from sparring.eval import play
-from sparring.eval.air_combat.replay import plane_row
-from sparring.eval.browser.air_combat import command
-from sparring.eval.browser.air_combat.command import AirPlayOptions, load_opponent
-from sparring.eval.browser.air_combat.session import AUTOPILOTS, AirSession, AirStage, LiveFlight, weapons_of
 from sparring.eval.browser.server import Gate, answer, listen, make_app
 from sparring.eval.options import parse_known
 from tests.eval.browser.browser import STILL, browser, needs_chromium

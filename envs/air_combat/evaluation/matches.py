@@ -8,10 +8,10 @@ from typing import Any, NoReturn
 
 from tqdm import tqdm
 
-from sparring.agents.opponents.air_combat import CombatConditions, Pilot
 from sparring.agents.play.duel_matches import check_valid, play
 from sparring.envs.air_combat.recording import AirRecording, FirstGame
 from sparring.envs.air_combat.rules import BOTS, TICKS_PER_SECOND
+from sparring.envs.air_combat.training.opponents import CombatConditions, Pilot
 from sparring.eval.paired.evaluation import Cell
 from sparring.eval.stats.tables import MatchRecord, record_of
 

@@ -16,9 +16,9 @@ from sparring.agents.opponents import players
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.envs.air_combat import GAME
+from sparring.envs.air_combat.evaluation.replay import write_air_replay
 from sparring.envs.air_combat.rules import BOTS, GUNS, HELD_OUT, MODELS, CombatOptions
 from sparring.envs.air_combat.tacview import write_acmi
-from sparring.eval.air_combat.replay import write_air_replay
 from sparring.eval.command import GameEvaluation, GamePayoff
 from sparring.eval.options import CONDITIONS, RESULTS, WHO, CommandText, argument, check_page
 from sparring.eval.paired.evaluation import (
@@ -32,10 +32,10 @@ from sparring.eval.payoff import PayoffOptions, payoff, payoff_text
 from sparring.eval.stats.tables import LENGTH_AND_HP, PairConditions, length_and_hp
 
 if TYPE_CHECKING:
-    from sparring.agents.opponents.air_combat import Pilot
     from sparring.agents.opponents.snapshots import Frozen
+    from sparring.envs.air_combat.evaluation.matches import AirMatches
     from sparring.envs.air_combat.recording import AirRecording
-    from sparring.eval.air_combat.matches import AirMatches
+    from sparring.envs.air_combat.training.opponents import Pilot
     from sparring.eval.paired.evaluation import Plan
     from sparring.eval.stats.tables import MatchRecord
 
@@ -133,7 +133,7 @@ def open_players(
     like: Any = None,
 ) -> PairedPlayers:
     """Load the players."""
-    from sparring.agents.opponents.air_combat import open_player
+    from sparring.envs.air_combat.training.opponents import open_player
 
     sure = not options.stochastic
     first = None if player is None else open_player(player, device, deterministic=sure)
@@ -142,7 +142,7 @@ def open_players(
 
 def frozen(options: AirOptions, folder: Path, device: str) -> list[Frozen[Pilot]]:
     """Return the policies of a run by age."""
-    from sparring.agents.opponents.air_combat import frozen_pilots
+    from sparring.envs.air_combat.training.opponents import frozen_pilots
 
     return frozen_pilots(folder, device, deterministic=not options.stochastic)
 
@@ -152,7 +152,7 @@ def matches_of(pilot: Pilot, model: str, gun: str) -> tuple[str, str]:
 
     Its gun goes with its flight model; with another model it is that model's, an empty name.
     """
-    from sparring.agents.opponents.air_combat import trained_matches
+    from sparring.envs.air_combat.training.opponents import trained_matches
 
     own_model, own_gun = trained_matches(pilot.training)
     model = model or own_model
@@ -165,10 +165,10 @@ def matches(options: AirOptions, pilots: Sequence[Pilot], device: str, threads: 
     The flight model is that of the evaluated player, in a round robin that of the first policy. Compiles the kernels.
     Raises `PolicyError` for a policy of other matches.
     """
-    from sparring.agents.opponents.air_combat import CombatConditions
     from sparring.agents.play.duel_matches import check_policies
     from sparring.agents.policies.policy import Policy
-    from sparring.eval.air_combat.matches import AirMatches
+    from sparring.envs.air_combat.evaluation.matches import AirMatches
+    from sparring.envs.air_combat.training.opponents import CombatConditions
 
     policies = [pilot.contestant for pilot in pilots if isinstance(pilot.contestant, Policy)]
     contract = next((policy.contract for policy in policies if "action_repeat" in policy.contract), {})

@@ -11,10 +11,10 @@ import torch
 from sparring.configs.core.errors import InputError
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.batch import AirCombatBatch
+from sparring.envs.air_combat.evaluation.command import EVALUATION, AirCombatOptions
+from sparring.envs.air_combat.evaluation.replay import air_page, encode, write_air_replay
 from sparring.envs.air_combat.kernels.state import Plane
 from sparring.envs.air_combat.recording import AirRecorder, AirRecording, Burst, Release
-from sparring.eval.air_combat.command import EVALUATION, AirCombatOptions
-from sparring.eval.air_combat.replay import air_page, encode, write_air_replay
 from sparring.eval.options import parse
 from tests.eval.browser.browser import dom_of, needs_chromium, selftest
 

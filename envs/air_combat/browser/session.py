@@ -23,15 +23,21 @@ from sparring.configs.core.typed import Number, Text
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.airframe.missile import FLARE_SLOTS
 from sparring.envs.air_combat.batch import AirCombatBatch
+from sparring.envs.air_combat.evaluation.replay import (
+    burst_row,
+    plane_row,
+    scene_constants,
+    scene_parts,
+    write_air_replay,
+)
 from sparring.envs.air_combat.recording import FLARE_TICKS, AirRecorder, AirRecording
 from sparring.envs.air_combat.tacview import write_acmi
-from sparring.eval.air_combat.replay import burst_row, plane_row, scene_constants, scene_parts, write_air_replay
 from sparring.eval.browser.flying import YOU, FlightChoices, FlightSession, FlightStage
 from sparring.eval.browser.server import Send
 from sparring.eval.command import fill_page, join_files
 
 if TYPE_CHECKING:
-    from sparring.agents.opponents.air_combat import Pilot
+    from sparring.envs.air_combat.training.opponents import Pilot
 
 AUTOPILOTS = {
     "by hand": "",
