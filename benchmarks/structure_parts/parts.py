@@ -18,7 +18,7 @@ PARTS = {
         *("envs/diplomacy/", "agents/opponents/diplomacy", "agents/ppo/tasks/diplomacy", "agents/distill/"),
         *("agents/policies/order_network", "eval/diplomacy", "eval/browser/diplomacy/"),
     ),
-    "chess": ("envs/chess/", "eval/chess/", "eval/browser/chess/"),
+    "chess": ("envs/chess/",),
     "imported": (
         *("envs/imported/", "eval/imported/", "eval/check.py", "eval/episodes.py", "agents/ppo/tasks/imported"),
         *("agents/ppo/tasks/copies", "agents/ppo/tasks/gymnasium", "agents/opponents/seat", "agents/play/seat"),

@@ -164,7 +164,9 @@ MOVED = {
     "envs.masks": "envs.imported.masks",
     "eval.air_combat": "envs.air_combat.evaluation",
     "eval.browser.air_combat": "envs.air_combat.browser",
+    "eval.browser.chess": "envs.chess.browser",
     "eval.browser.dogfight": "envs.dogfight.browser",
+    "eval.chess": "envs.chess.evaluation",
     "eval.dogfight": "envs.dogfight.evaluation",
     "eval.stats.trends": "eval.analysis.trends",
 }

@@ -11,12 +11,12 @@ import torch
 
 from sparring import __main__ as sparring
 from sparring.agents.opponents import players
+from sparring.envs.chess.evaluation.results import page as chess_page
+from sparring.envs.chess.evaluation.results import read_pgn, to_pgn
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.eval import curves, diplomacy_replay, play, runs
 from sparring.eval.analysis.sources.trackio_files import LAYOUT
 from sparring.eval.analysis.sources.wandb_offline import FULL, HEADER, MAGIC
-from sparring.eval.chess.results import page as chess_page
-from sparring.eval.chess.results import read_pgn, to_pgn
 from sparring.eval.zoo import cards
 
 TEXTS = {

@@ -8,11 +8,11 @@ import chess.pgn
 import uvicorn
 
 from sparring.agents.llm.backend import Decision
-from sparring.eval.browser.chess.session import HostedChess
+from sparring.envs.chess.browser.session import HostedChess
+from sparring.envs.chess.evaluation.games import ModelPlayer
 from sparring.eval.browser.server import Gate, listen, make_app
-from sparring.eval.chess.games import ModelPlayer
+from tests.envs.chess.browser.test_chess_play import table_of
 from tests.eval.browser.browser import browser, needs_chromium
-from tests.eval.browser.test_chess_play import table_of
 
 CASTLING_AND_PROMOTION = "6k1/P4ppp/8/8/8/8/n7/4K2R w K - 0 1"
 

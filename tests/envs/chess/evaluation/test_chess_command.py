@@ -19,10 +19,10 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.load import load
 from sparring.configs.serialization import to_plain
 from sparring.envs.chess import ENV_ID
+from sparring.envs.chess.browser.session import ChessOpponents, ChessTable, TableRules
 from sparring.envs.chess.engines import searchers
+from sparring.envs.chess.evaluation.games import MoveRequest
 from sparring.envs.chess.interfaces.aec_env import ChessAECEnv
-from sparring.eval.browser.chess.session import ChessOpponents, ChessTable, TableRules
-from sparring.eval.chess.games import MoveRequest
 from sparring.eval.run import env_of
 from sparring.eval.run import main as run_main
 from tests.agents.grpo.toy_folder import toy_folder
@@ -32,7 +32,7 @@ from tests.eval.diplomacy.language_players import make_run
 
 main = partial(run_main, env="chess")
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 MOVERS = "tests.agents.opponents.movers"
 QUICK = ("--games", "2", "--plies", "30", "--quiet")
 

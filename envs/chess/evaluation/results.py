@@ -24,9 +24,9 @@ from sparring.configs.core.errors import InputError
 from sparring.curriculum.ratings import Result
 from sparring.curriculum.score import Scored, wilson
 from sparring.envs.chess.analysis import read_analysis
+from sparring.envs.chess.evaluation.games import ChessGame, short_answer
+from sparring.envs.chess.evaluation.options import SELF, ChessOptions
 from sparring.envs.chess.positions import check_position, read_legal_move, refuse_impossible
-from sparring.eval.chess.games import ChessGame, short_answer
-from sparring.eval.chess.options import SELF, ChessOptions
 from sparring.eval.command import fill_page
 from sparring.eval.options import WIDTH
 from sparring.eval.stats.aggregate import mean_estimate

@@ -19,12 +19,12 @@ from sparring.agents.opponents.players import Player, results_place
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.envs.chess import check_package
-from sparring.eval.chess.options import BotName, ChessOptions, find_chess_player, read_opponent
+from sparring.envs.chess.evaluation.options import BotName, ChessOptions, find_chess_player, read_opponent
 from sparring.eval.command import Evaluation, GameEvaluation, kept_cells, make_folders, options_key, use_machine
 
 if TYPE_CHECKING:
-    from sparring.eval.chess.games import ChessGame, ChessPlayer, KeptGames
-    from sparring.eval.chess.results import OpponentResult
+    from sparring.envs.chess.evaluation.games import ChessGame, ChessPlayer, KeptGames
+    from sparring.envs.chess.evaluation.results import OpponentResult
 
 
 def evaluate(options: ChessOptions) -> Evaluation:
@@ -32,7 +32,7 @@ def evaluate(options: ChessOptions) -> Evaluation:
     check_package()
     located = find_chess_player(options.ckpt, bare=())
     make_folders([options.out], files=[options.pgn, options.replay])
-    from sparring.eval.chess.games import KeptGames
+    from sparring.envs.chess.evaluation.games import KeptGames
 
     with ExitStack() as opened:
         player = _open(located, options, opened)
@@ -80,7 +80,7 @@ def _open(located: BotName | Player, options: ChessOptions, opened: ExitStack) -
     device = "cpu"
     if not isinstance(located, BotName):
         device, _ = use_machine(options.device, options.threads, quiet=options.quiet)
-    from sparring.eval.chess.games import open_player
+    from sparring.envs.chess.evaluation.games import open_player
 
     how: dict[str, Any] = {"temperature": options.temperature, "tokens": options.tokens}
     return open_player(located, device, opened=opened, engine=options.engine, cache=options.cache, **how)
@@ -89,8 +89,8 @@ def _open(located: BotName | Player, options: ChessOptions, opened: ExitStack) -
 def _play(
     player: ChessPlayer, name: str, rival: ChessPlayer | None, options: ChessOptions, saved: KeptGames | None
 ) -> OpponentResult:
-    from sparring.eval.chess.games import GameConditions, play_games
-    from sparring.eval.chess.results import OpponentResult
+    from sparring.envs.chess.evaluation.games import GameConditions, play_games
+    from sparring.envs.chess.evaluation.results import OpponentResult
 
     conditions = GameConditions(
         options.games, options.plies, options.opening_plies, options.illegal == "lose", options.seed
@@ -112,7 +112,7 @@ def _evaluation(
     cut: BaseException | None,
 ) -> Evaluation:
     """Return the results; partial ones have names of their own, and so never replace complete ones."""
-    from sparring.eval.chess.results import page, to_json, to_markdown, to_pgn
+    from sparring.envs.chess.evaluation.results import page, to_json, to_markdown, to_pgn
 
     stem = _place(options, located)
     stem = (stem[0], f"{stem[1]}.partial") if stem and cut is not None else stem

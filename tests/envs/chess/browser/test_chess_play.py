@@ -11,10 +11,8 @@ import pytest
 from websockets.sync.client import connect
 
 from sparring.configs.core.errors import InputError
-from sparring.envs.game import load
-from sparring.eval import play
-from sparring.eval.browser.chess.person_game import PersonGame, name_players, new_game, read_fen, read_move, resume_game
-from sparring.eval.browser.chess.session import (
+from sparring.envs.chess.browser.person_game import PersonGame, name_players, new_game, read_fen, read_move, resume_game
+from sparring.envs.chess.browser.session import (
     ChessOpponents,
     ChessTable,
     HostedChess,
@@ -22,9 +20,11 @@ from sparring.eval.browser.chess.session import (
     TableRules,
     saved_opponent,
 )
+from sparring.envs.chess.evaluation.games import RandomPlayer
+from sparring.envs.chess.evaluation.options import find_chess_player
+from sparring.envs.game import load
+from sparring.eval import play
 from sparring.eval.browser.server import answer
-from sparring.eval.chess.games import RandomPlayer
-from sparring.eval.chess.options import find_chess_player
 from sparring.eval.options import parse_known
 from tests.envs.dogfight.browser.test_live import ask, serving
 

@@ -8,8 +8,7 @@ import chess.pgn
 import pytest
 
 from sparring.agents.llm.backend import Decision
-from sparring.envs.chess.positions import read_legal_move
-from sparring.eval.chess.games import (
+from sparring.envs.chess.evaluation.games import (
     CUT_OFF,
     ILLEGAL,
     GameConditions,
@@ -18,8 +17,9 @@ from sparring.eval.chess.games import (
     RandomPlayer,
     play_games,
 )
-from sparring.eval.chess.options import ChessOptions
-from sparring.eval.chess.results import OpponentResult, to_json, to_markdown, to_pgn
+from sparring.envs.chess.evaluation.options import ChessOptions
+from sparring.envs.chess.evaluation.results import OpponentResult, to_json, to_markdown, to_pgn
+from sparring.envs.chess.positions import read_legal_move
 from sparring.eval.options import parse
 
 

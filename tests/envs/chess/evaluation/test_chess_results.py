@@ -9,9 +9,9 @@ import chess.pgn
 import numpy as np
 import pytest
 
+from sparring.envs.chess.evaluation.games import ChessGame
+from sparring.envs.chess.evaluation.results import page, page_data, read_pgn, to_pgn
 from sparring.envs.chess.positions import random_position
-from sparring.eval.chess.games import ChessGame
-from sparring.eval.chess.results import page, page_data, read_pgn, to_pgn
 from tests.envs.dogfight.evaluation.test_replay import HOSTILE
 from tests.eval.browser.browser import browse, dom_of, needs_chromium
 

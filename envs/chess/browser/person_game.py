@@ -1,6 +1,6 @@
 """A game of chess of a person against one opponent: start, moves as text, answers, taking back, resignation, draws.
 
-The rules of the end, and what an illegal answer does, follow the evaluation (`eval/chess/games.py`): the opponent
+The rules of the end, and what an illegal answer does, follow the evaluation (`evaluation/games.py`): the opponent
 is the evaluated player. The person's moves are legal or refused, so that a mistyped one costs nothing.
 """
 
@@ -17,10 +17,17 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import open_regular
 from sparring.configs.core.status import say
 from sparring.envs.chess.analysis import read_analysis
+from sparring.envs.chess.evaluation.games import (
+    ANSWERS,
+    REPLACEMENTS,
+    ChessGame,
+    GameConditions,
+    MoveRequest,
+    apply_answer,
+)
+from sparring.envs.chess.evaluation.results import page_data, read_pgn
 from sparring.envs.chess.positions import check_position, read_legal_move
 from sparring.envs.text import mix
-from sparring.eval.chess.games import ANSWERS, REPLACEMENTS, ChessGame, GameConditions, MoveRequest, apply_answer
-from sparring.eval.chess.results import page_data, read_pgn
 
 YOU = "You"
 RESIGNATION = "resignation"

@@ -8,8 +8,8 @@ from pathlib import Path
 from sparring.configs.core.errors import InputError
 from sparring.configs.schema import DEVICE
 from sparring.envs.chess import check_package
+from sparring.envs.chess.evaluation.options import ILLEGAL, RANDOM_SIDE, SIDES, TEMPERATURE, TOKENS, find_chess_player
 from sparring.eval.browser.server import AFTER_EXAMPLES, SCRIPT, BrowserGame, HostedGame, ServerOptions, serve_game
-from sparring.eval.chess.options import ILLEGAL, RANDOM_SIDE, SIDES, TEMPERATURE, TOKENS, find_chess_player
 from sparring.eval.command import make_folders
 from sparring.eval.options import CommandText, argument
 
@@ -69,8 +69,8 @@ class ChessPlayOptions(ServerOptions):
 def play(options: ChessPlayOptions) -> None:
     """Serve the page until the process is interrupted."""
     check_package()
-    from sparring.eval.browser.chess import session
-    from sparring.eval.browser.chess.person_game import read_fen, resume_game
+    from sparring.envs.chess.browser import session
+    from sparring.envs.chess.browser.person_game import read_fen, resume_game
 
     resumed = resume_game(options.resume, options.side) if options.resume else None
     opponent = options.opponent or (session.saved_opponent(resumed) if resumed else "") or DEFAULT_OPPONENT

@@ -27,12 +27,12 @@ from sparring.configs.core.serving import in_thread
 from sparring.configs.core.typed import Count, Text, read, require
 from sparring.envs.chess import BOTS, GAME
 from sparring.envs.chess.analysis import read_analysis
+from sparring.envs.chess.browser.person_game import MoveAnswer, PersonGame, name_players, new_game
+from sparring.envs.chess.evaluation.games import ChessGame, ChessPlayer, ModelPlayer, MoveRequest
+from sparring.envs.chess.evaluation.options import SIDES, BotName, find_chess_player
+from sparring.envs.chess.evaluation.results import page, to_pgn
 from sparring.envs.text import mix
-from sparring.eval.browser.chess.person_game import MoveAnswer, PersonGame, name_players, new_game
 from sparring.eval.browser.server import Send, free_path
-from sparring.eval.chess.games import ChessGame, ChessPlayer, ModelPlayer, MoveRequest
-from sparring.eval.chess.options import SIDES, BotName, find_chess_player
-from sparring.eval.chess.results import page, to_pgn
 from sparring.eval.command import fill_page, join_files, use_machine
 
 OFFERED = ("random", "builtin", "stockfish:1", "stockfish:3", "stockfish:8")
@@ -96,7 +96,7 @@ class ChessOpponents:
         device = "cpu"
         if not isinstance(player, BotName):
             device, _ = use_machine(self.device, 0, quiet=self.quiet)
-        from sparring.eval.chess.games import open_player
+        from sparring.envs.chess.evaluation.games import open_player
 
         how: dict[str, Any] = {"temperature": self.temperature, "tokens": self.tokens}
         return open_player(player, device, opened=self._opened, engine=self.engine, **how)

@@ -25,9 +25,9 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.opponents import named_source, registered_name, source_name
 from sparring.envs.chess.analysis import analysis_prompt, read_analysis
 from sparring.envs.chess.engines.engine import BUILT_IN, Engine, open_engine
+from sparring.envs.chess.evaluation.options import PYTHON, RANDOM, STOCKFISH, BotName, find_chess_player
 from sparring.envs.chess.positions import collapse, random_move, random_position, read_legal_move
 from sparring.envs.text import FreeText, Prompt, mix
-from sparring.eval.chess.options import PYTHON, RANDOM, STOCKFISH, BotName, find_chess_player
 
 OPENINGS, ANSWERS, REPLACEMENTS = 1, 2, 3
 """Streams of random numbers."""
