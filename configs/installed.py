@@ -38,7 +38,7 @@ BASE_SCRIPTS = ("eval/runs.py",)
 def check_installed(script: str) -> None:
     """Exit with code 2 and one line if this Python is too old, or naming the first package that it lacks, if any.
 
-    The folder of the script leaves the path: Python puts it first, and a folder of ours would hide a package of its name.
+    The folder of the script leaves the path: Python puts it first, and its folders would hide packages of their names.
     """
     if sys.version_info < OLDEST:
         number, oldest = "{}.{}".format(*sys.version_info), "{}.{}".format(*OLDEST)

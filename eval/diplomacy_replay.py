@@ -22,11 +22,11 @@ from sparring.configs.core.errors import InputError, one_line
 from sparring.configs.core.files import holds, write_atomically
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.envs.diplomacy.board.codes import BOTS
+from sparring.envs.diplomacy.evaluation.lineup import FALLBACK_BOT, find_lineup, load_seats, read_lineup
+from sparring.envs.diplomacy.evaluation.page import UNKNOWN, write_replay
 from sparring.envs.diplomacy.records.game_log import game_log, result
 from sparring.envs.diplomacy.records.timeline import Phase, phases_of
 from sparring.eval.command import announce_loading, make_folders, run_command, write
-from sparring.eval.diplomacy.lineup import FALLBACK_BOT, find_lineup, load_seats, read_lineup
-from sparring.eval.diplomacy.page import UNKNOWN, write_replay
 from sparring.eval.options import RESULTS, SEED, CommandOptions, CommandText, Pairs, argument, from_keywords, parse
 
 if TYPE_CHECKING:

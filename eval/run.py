@@ -1,9 +1,9 @@
 """Evaluate a player: `python eval/run.py --ckpt final.pt`; `--help` lists every option, with examples.
 
 Entry point for all games. The game is inferred from the player (a run's configuration, a policy's contract or a bot's
-name; language models play Diplomacy) unless `--env` is given. Each game has its own options: the dogfight in
-`envs/dogfight/evaluation/command.py`, Diplomacy in `eval/diplomacy/command.py`, games of PettingZoo and OpenSpiel in
-`eval/imported/command.py`, and any environment registered with Gymnasium in `eval/episodes.py`.
+name; language models play Diplomacy) unless `--env` is given. Each game has its own options, in
+`envs/<game>/evaluation/command.py`; games of PettingZoo and OpenSpiel in `eval/imported/command.py`, environments
+registered with Gymnasium in `eval/episodes.py`.
 """
 
 from __future__ import annotations

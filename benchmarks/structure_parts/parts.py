@@ -14,10 +14,7 @@ from pathlib import Path
 PARTS = {
     "dogfight": ("envs/dogfight/",),
     "air_combat": ("envs/air_combat/",),
-    "diplomacy": (
-        *("envs/diplomacy/", "agents/opponents/diplomacy", "agents/ppo/tasks/diplomacy", "agents/distill/"),
-        *("agents/policies/order_network", "eval/diplomacy", "eval/browser/diplomacy/"),
-    ),
+    "diplomacy": ("envs/diplomacy/", "eval/diplomacy_replay.py"),
     "chess": ("envs/chess/",),
     "imported": (
         *("envs/imported/", "eval/imported/", "eval/check.py", "eval/episodes.py", "agents/ppo/tasks/imported"),

@@ -33,7 +33,7 @@ BAD_INPUT, DAMAGED = 2, 4
 """Exit codes: for bad input; of `eval/runs.py` for a run with damaged files, whose report is printed all the same."""
 WARM = (
     *("sparring.train", "sparring.eval.run", "sparring.eval.runs", "sparring.envs.dogfight.evaluation.command"),
-    *("sparring.agents.ppo.trainer", "sparring.envs.dogfight.training.task", "sparring.agents.ppo.tasks.diplomacy"),
+    *("sparring.agents.ppo.trainer", "sparring.envs.dogfight.training.task", "sparring.envs.diplomacy.training.task"),
     *("sparring.agents.trainers", "sparring.agents.grpo.trainer", "sparring.agents.llm.cloning.trainer"),
     *("transformers.models.llama.modeling_llama", "peft", "tensorboard.summary.writer.event_file_writer", "pandas"),
 )

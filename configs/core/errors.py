@@ -155,18 +155,24 @@ def moved(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
 
 
 MOVED = {
+    "agents.distill": "envs.diplomacy.training.distill",
     "agents.opponents.air_combat": "envs.air_combat.training.opponents",
+    "agents.opponents.diplomacy": "envs.diplomacy.training.opponents",
     "agents.opponents.dogfight": "envs.dogfight.training.opponents",
     "agents.play.dogfight_matches": "envs.dogfight.training.matches",
     "agents.play.own_reward": "envs.dogfight.training.own_reward",
+    "agents.policies.order_network": "envs.diplomacy.training.order_network",
     "agents.ppo.tasks.air_combat": "envs.air_combat.training.task",
+    "agents.ppo.tasks.diplomacy": "envs.diplomacy.training.task",
     "agents.ppo.tasks.dogfight": "envs.dogfight.training.task",
     "envs.masks": "envs.imported.masks",
     "eval.air_combat": "envs.air_combat.evaluation",
     "eval.browser.air_combat": "envs.air_combat.browser",
     "eval.browser.chess": "envs.chess.browser",
+    "eval.browser.diplomacy": "envs.diplomacy.browser",
     "eval.browser.dogfight": "envs.dogfight.browser",
     "eval.chess": "envs.chess.evaluation",
+    "eval.diplomacy": "envs.diplomacy.evaluation",
     "eval.dogfight": "envs.dogfight.evaluation",
     "eval.stats.trends": "eval.analysis.trends",
 }

@@ -12,9 +12,9 @@ from scipy.stats import binomtest
 import sparring
 from sparring import InputError
 from sparring.agents.policies.policy import PolicyError
+from sparring.envs.diplomacy.evaluation.options import read_settings
 from sparring.envs.dogfight.training.matches import MatchSettings, play
 from sparring.envs.dogfight.training.opponents.load import load_policy
-from sparring.eval.diplomacy.options import read_settings
 from sparring.eval.diplomacy_replay import ReplayOptions
 from sparring.eval.exploit import ExploitOptions
 from sparring.eval.options import from_keywords, text_of

@@ -11,7 +11,6 @@ import yaml
 from sparring.agents.opponents import players
 from sparring.agents.opponents.players import check_game
 from sparring.agents.policies.checkpoint import CheckpointError, save_checkpoint
-from sparring.agents.policies.order_network import OrderNetwork
 from sparring.configs import opponents
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.tensor_file import pack
@@ -20,6 +19,7 @@ from sparring.configs.schema import NetworkConfig
 from sparring.configs.serialization import from_plain, to_plain
 from sparring.envs import dogfight
 from sparring.envs.diplomacy.config import DIPLOMACY
+from sparring.envs.diplomacy.training.order_network import OrderNetwork
 from sparring.envs.dogfight.training.opponents.load import load_policy
 from sparring.eval.run import env_of
 

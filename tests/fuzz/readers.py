@@ -15,7 +15,6 @@ import torch
 import yaml
 
 from sparring.agents.llm.models.load import load_model
-from sparring.agents.opponents import diplomacy
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.policies.policy import Policy
 from sparring.agents.run.folder import RunFolder
@@ -26,6 +25,7 @@ from sparring.configs.validate import validate
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.pool import Pool
 from sparring.envs.diplomacy.records import saved_game
+from sparring.envs.diplomacy.training import opponents as diplomacy
 from sparring.envs.dogfight.training.opponents.load import frozen_policies, load_policy
 from sparring.eval import episodes
 from sparring.eval.seeds import read_results

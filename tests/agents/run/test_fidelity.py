@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.policies.order_network import OrderNetwork
 from sparring.agents.ppo.start import actor_critic_sha256
 from sparring.agents.run import fidelity
 from sparring.agents.run.fidelity import fingerprint, inexact, machine
 from sparring.agents.trainers import train
 from sparring.configs.schema import NetworkConfig
+from sparring.envs.diplomacy.training.order_network import OrderNetwork
 from tests.agents.ppo.small_run import config
 
 CPU = torch.device("cpu")

@@ -9,7 +9,6 @@ from typing_extensions import TypedDict
 
 from sparring.agents.policies.actor_critic import ActorCritic, network_shape, weight_sizes
 from sparring.agents.policies.networks import check_weights
-from sparring.agents.policies.order_network import OrderNetwork, order_weight_sizes
 from sparring.configs.core.tensor_file import (
     TensorFileError,
     check_optimizer,
@@ -20,6 +19,7 @@ from sparring.configs.core.tensor_file import (
 )
 from sparring.configs.core.typed import ContentError, Count, read
 from sparring.configs.schema import NetworkConfig
+from sparring.envs.diplomacy.training.order_network import OrderNetwork, order_weight_sizes
 
 
 class Row(TypedDict):

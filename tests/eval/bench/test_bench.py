@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from sparring.envs.diplomacy.evaluation import speed as diplomacy
 from sparring.envs.dogfight.evaluation import speed as dogfight
 from sparring.eval.bench import speed
-from sparring.eval.diplomacy import speed as diplomacy
 
 RESULTS = Path(__file__).resolve().parents[3] / "docs" / "results"
 

@@ -9,9 +9,9 @@ from sparring.agents.policies.networks import build_network, shape_for
 from sparring.configs.core.files import CHECKPOINTS
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.evaluation.order_export import order_disagreement
 from sparring.envs.diplomacy.movement_batch import MovementBatch
 from sparring.envs.diplomacy.observation import AT
-from sparring.eval.diplomacy.order_export import order_disagreement
 from sparring.eval.export import main
 from sparring.eval.onnx_export.onnx_model import run_recurrent
 

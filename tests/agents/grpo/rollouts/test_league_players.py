@@ -8,8 +8,6 @@ import torch
 from sparring.agents.grpo.rollouts.rollout import Rollouts
 from sparring.agents.grpo.sources import check_sources
 from sparring.agents.llm.backend import BotBackend
-from sparring.agents.opponents.diplomacy import PolicyOrders, open_player
-from sparring.agents.policies.order_network import OrderNetwork
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.session import NetworkConfig
 from sparring.curriculum.league.file import read_league, write_league
@@ -19,6 +17,8 @@ from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.tensors import power_of
 from sparring.envs.diplomacy.rollouts.task import DiplomacyTextTask, Lineup
+from sparring.envs.diplomacy.training.opponents import PolicyOrders, open_player
+from sparring.envs.diplomacy.training.order_network import OrderNetwork
 from sparring.envs.text import GroupPlan, RolloutPlan
 from tests.agents.grpo.rollouts.small_games import small_config
 

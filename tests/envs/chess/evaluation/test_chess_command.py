@@ -28,7 +28,7 @@ from sparring.eval.run import main as run_main
 from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.opponents import movers
 from tests.envs.chess.engines.uci_programs import write_puppet
-from tests.eval.diplomacy.language_players import make_run
+from tests.envs.diplomacy.evaluation.language_players import make_run
 
 main = partial(run_main, env="chess")
 

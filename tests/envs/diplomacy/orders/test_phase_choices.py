@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from sparring.agents.policies.order_network import OrderNetwork
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
@@ -11,6 +10,7 @@ from sparring.envs.diplomacy.board.tensors import due
 from sparring.envs.diplomacy.observation import AT, observe
 from sparring.envs.diplomacy.orders.order_choices import CHOICES, SIDES, units_of
 from sparring.envs.diplomacy.orders.phase_choices import deciding_rows, due_of, may_decide, write_decisions
+from sparring.envs.diplomacy.training.order_network import OrderNetwork
 
 GAMES, PHASES = 14, 22
 SEATS = GAMES * codes.NUM_POWERS

@@ -1,7 +1,0 @@
-"""Small policies of Diplomacy that learn the orders of a search."""
-
-from sparring.configs.core.parts import TrainerPlace
-
-TRAINER = TrainerPlace(  # it refuses torchrun itself
-    "sparring.agents.distill.trainer:DistillTrainer", needs=("sparring.configs.language",)
-)

@@ -1,0 +1,417 @@
+"""Results of games of Diplomacy in which one player has one power and another the other six, for each side.
+
+In game i of a cell the single player has seat i % 7, so a multiple of seven games plays every power equally often. The
+unit of the statistics is the game. Counts (solos, draws, losses, survival of a single power) have Wilson's interval,
+the rest Student's t over games. Figures of the six are means per power; a solo is theirs if any of them wins alone,
+and a draw if any of them survives.
+
+A long evaluation is played in parts, each with a seed of its own, on as many cores. Their files hold the end of every
+game, from which `pooled` computes all figures and their intervals over games again, pair by pair. Parts that cannot be
+put together are refused: other last years, the same pair with the same seed twice, files without the ends of games.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from sparring.agents.llm.endpoint.retry import PROBLEMS, fallbacks_of
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.files import read_json
+from sparring.configs.core.typed import Field
+from sparring.curriculum.league.matchmaking import reference_table
+from sparring.curriculum.score import wilson
+from sparring.envs.diplomacy.board.board import POWERS
+from sparring.envs.diplomacy.board.codes import NUM_CENTRES, NUM_POWERS
+from sparring.envs.diplomacy.evaluation.options import DiplomacyOptions
+from sparring.envs.diplomacy.rewards.sample_rewards import ranks
+from sparring.envs.diplomacy.rewards.scoring import count_centres, draw_size, solos, sum_of_squares
+from sparring.eval.options import WIDTH
+from sparring.eval.stats.aggregate import Estimate, mean_estimate
+from sparring.eval.stats.tables import common_record, percent, table
+
+if TYPE_CHECKING:
+    from sparring.curriculum.league.league import League
+
+SCHEMA_VERSION = 2
+_RESULTS = {
+    "solo %": "solos",
+    "draw %": "draws",
+    "loss %": "losses",
+    "decided %": "decided",
+    "survival %": "survival",
+}
+_SHARES = {"score % (squares)": "squares", "draw size %": "draw_size", "centres": "centres", "rank": "rank"}
+_POOLED = {
+    "score % (squares)": "squares",
+    "solo %": "solos",
+    "decided %": "decided",
+    "most centres %": "leads",
+    "centres": "centres",
+    "survival %": "survival",
+}
+_DIGITS = {"centres": 2, "rank": 2}
+_INTERVALS = (
+    "Each figure is followed by its 95 % interval: Wilson's for counts (solos, draws, losses, the one's survival), "
+    "Student's t over games for the rest, which has no width, and says nothing, where all games ended alike. A draw is "
+    "a game without a winner in which one has a centre left; rank is the place by centres, 1 to 7. The score is the "
+    "share of squares: a solo is 1, else a power has its centres squared over the sum of all squares. Of seven players "
+    "a draw is not half a win. Decided are games that a power won alone."
+)
+_SIX = "Solos are those of any of the six, and a draw is theirs if any of them is left; the rest is per power."
+
+_END = re.compile(r"(\d{4,5})((?: \d{1,2}){7})")
+
+
+@dataclass(frozen=True)
+class Side:
+    """Results of one side, means over games."""
+
+    solos: Estimate
+    """Share of games won alone by the one, or by one of the six."""
+    draws: Estimate
+    """Share of the games without a winner in which the side has a centre left."""
+    losses: Estimate
+    """The rest."""
+    decided: Estimate
+    """Share of the games that any power won alone."""
+    draw_size: Estimate
+    squares: Estimate
+    centres: Estimate
+    survival: Estimate
+    """Share of the side's powers with a centre at the end."""
+    rank: Estimate
+    """Rank among the powers by centres, 1 to 7; equal powers share the better rank."""
+    leads: Estimate
+    """Share of games in which no power has more centres than the one, or than one of the six."""
+
+
+@dataclass(frozen=True)
+class PowerRecord:
+    """Results of one player against six of another, or of itself."""
+
+    one: str
+    six: str
+    games: int
+    alone: Side
+    together: Side
+    """Of the six."""
+    year: float
+    """Mean year in which a game ended."""
+    alone_by_power: tuple[Side, ...] = ()
+    """Results of the one by its power; empty unless requested."""
+    together_by_power: tuple[Side, ...] = ()
+    """Results of each power among the six."""
+    ends: tuple[str, ...] = ()
+    """Of each game its last year and the centres of the seven powers: "1910 3 0 18 4 0 5 4"; `pooled` reads them."""
+
+    @property
+    def opponent(self) -> str:
+        """Player of the six."""
+        return self.six
+
+    @property
+    def win_rate(self) -> float:
+        """Share of games that the one won alone."""
+        return self.alone.solos.value
+
+    @property
+    def score(self) -> float:
+        """Mean share of squares of the one."""
+        return self.alone.squares.value
+
+    @property
+    def decided(self) -> float:
+        """Share of games that any power won alone."""
+        return self.alone.decided.value
+
+
+def record(lone: str, six: str, owner: Tensor, year: Tensor, *, by_power: bool = False) -> PowerRecord:
+    """Return the record of a cell's finished games, `lone` in seat i % 7 of game i.
+
+    `owner` [G, 34] holds the owners of the centres and `year` [G] the games' last years.
+    """
+    owner, games = owner.cpu(), len(owner)
+    single = torch.arange(games).unsqueeze(1) % NUM_POWERS == torch.arange(NUM_POWERS)
+    sides: dict[str, tuple[Side, ...]] = {}
+    if by_power:
+        for name, seats in (("alone_by_power", single), ("together_by_power", ~single)):
+            sides[name] = tuple(_of_power(owner, seats, power) for power in range(NUM_POWERS))
+    counts = count_centres(owner).tolist()
+    ends = [" ".join(map(str, (last, *centres))) for last, centres in zip(year.tolist(), counts, strict=True)]
+    alone, together, mean_year = side(owner, single), side(owner, ~single), float(year.float().mean())
+    return PowerRecord(lone, six, games, alone, together, mean_year, **sides, ends=tuple(ends))
+
+
+def side(owner: Tensor, seats: Tensor) -> Side:
+    """Return results of the powers `seats` bool [G, 7], equally many per game, for final `owner` [G, 34]."""
+    games = len(owner)
+
+    def pick(scores: Tensor) -> Tensor:
+        return scores[seats].view(games, -1)
+
+    centres = count_centres(owner)
+    won, alive = pick(solos(owner) > 0).any(dim=1), pick(centres > 0)
+    drawn = (solos(owner) == 0).all(dim=1) & alive.any(dim=1)
+    return Side(
+        solos=_share(won),
+        draws=_share(drawn),
+        losses=_share(~(won | drawn)),
+        decided=_share((solos(owner) > 0).any(dim=1)),
+        draw_size=_mean(pick(draw_size(owner))),
+        squares=_mean(pick(sum_of_squares(owner))),
+        centres=_mean(pick(centres.double()), most=NUM_CENTRES),
+        survival=_share(alive[:, 0]) if alive.shape[1] == 1 else _mean(alive.double()),
+        rank=_mean(pick(ranks(owner).double()), least=1.0, most=NUM_POWERS),
+        leads=_share((pick(ranks(owner).double()) == 1).any(dim=1)),
+    )
+
+
+def _of_power(owner: Tensor, seats: Tensor, power: int) -> Side:
+    """Return results of that power in the games where it is one of `seats`."""
+    games = seats[:, power]
+    only = torch.zeros_like(seats)
+    only[:, power] = True
+    return side(owner[games], only[games])
+
+
+def _share(happened: Tensor) -> Estimate:
+    """Return the share of True in bool [G], with its interval."""
+    return Estimate(float(happened.double().mean()), wilson(int(happened.sum()), len(happened)))
+
+
+def _mean(scores: Tensor, *, least: float = 0.0, most: float = 1.0) -> Estimate:
+    """Return the mean of [G, n] and its interval over games."""
+    return mean_estimate(scores.mean(dim=1).numpy(), least=least, most=most)
+
+
+def to_markdown(options: DiplomacyOptions, records: Sequence[PowerRecord], about: Mapping[str, Any]) -> str:
+    """Return both sides of every cell, and a policy's results by power."""
+    by_six = sorted(records, key=lambda record: options.opponents.index(record.six) if not about else 0)
+    lone = [(record.one, record.six, record.alone) for record in records]
+    six = [(record.six, record.one, record.together) for record in by_six]
+    games = games_of(options, records)
+    played = (
+        f"{games} games each to the end of {options.last_year}, every power played equally often, seed "
+        f"{options.seed}. An equal share is {percent(1 / NUM_POWERS)} %. {_INTERVALS}"
+    )
+    parts = ["# Diplomacy: one power against six"]
+    parts += [] if games == options.games else [f"Partial: stopped after {games} of {options.games} games each."]
+    parts += [fill(played, WIDTH), *_about(about)]
+    parts += ["## One against six", *_sides(lone), f"## Six against one\n\n{_SIX}", *_sides(six)]
+    parts += [part for record in records for part in _by_power(options, record)]
+    return "\n\n".join([*parts, f"Command: `{options.command}`"]) + "\n"
+
+
+def to_json(options: DiplomacyOptions, records: Sequence[PowerRecord], about: Mapping[str, Any]) -> str:
+    """Return records and conditions; equal input gives equal bytes."""
+    names = ("games", "last_year", "seed", "device", "command")
+    content: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "kind": "diplomacy"}
+    content |= {name: getattr(options, name) for name in names}
+    games = games_of(options, records)
+    content |= {"partial": {"games": games, "of": options.games}} if games != options.games else {}
+    content |= {"language_model": dict(about)} if about else {}
+    content["records"] = [_plain(record) for record in records]
+    return json.dumps(content, indent=1, allow_nan=False) + "\n"
+
+
+def games_of(options: DiplomacyOptions, records: Sequence[PowerRecord]) -> int:
+    """Return the games played per pair, fewer than requested if they were cut off."""
+    return records[0].games if records else options.games
+
+
+def references_markdown(name: str, league: League) -> str:
+    """Return a league's fixed references, and the gap from the base model to the best checkpoint."""
+    rows = [
+        [row.figure, f"{row.elo:+.0f}", "", str(row.games)]
+        if row.change is None
+        else [row.figure, f"{row.elo:.0f}", f"{row.change:+.0f}", str(row.games)]
+        for row in reference_table(league)
+    ]
+    return f"# {name}: fixed references\n\n{table(['', 'Elo', 'since the beginning', 'games'], rows)}\n"
+
+
+def references_json(name: str, league: League) -> str:
+    """Return the same as JSON."""
+    content = {"schema_version": SCHEMA_VERSION, "kind": "fixed_references", "run": name}
+    rows = [asdict(row) for row in reference_table(league)]
+    return json.dumps(content | {"rows": rows}, indent=1, allow_nan=False) + "\n"
+
+
+def _plain(record: PowerRecord) -> dict[str, Any]:
+    """Return a record as a dict, with any sides by power keyed by power; wins are the solos of the one."""
+    alone = record.alone
+    wins, draws, losses = (round(share.value * record.games) for share in (alone.solos, alone.draws, alone.losses))
+    plain = common_record(record.one, record.six, wins, draws, losses) | asdict(record)
+    plain |= {"score": alone.squares.value, "score_interval": alone.squares.interval, "decided": alone.decided.value}
+    for name in ("alone_by_power", "together_by_power"):
+        sides = plain.pop(name)
+        if sides:
+            plain[name] = dict(zip(POWERS, sides, strict=True))
+    return plain
+
+
+def _about(about: Mapping[str, Any]) -> list[str]:
+    """Return a line on the language model and its decoding."""
+    if not about:
+        return []
+    how = f"at temperature {about['temperature']:g}" if about["temperature"] else "the likeliest token each time"
+    if about["temperature"] is None:
+        how = "at the server's own temperature"
+    trained = about.get("training", {})
+    steps = f", trained for {trained['step']} steps" if "step" in trained else ""
+    notes = "".join(f" The server: {note}." for note in about.get("endpoint_notes", ()))
+    return [f"Language model: {about['model']}{steps}; {how}.{_served(about.get('endpoint', {}))}{notes}"]
+
+
+def _served(metrics: Mapping[str, float]) -> str:
+    """Return how often the fallback replaced a server, its faulty answers by kind, and its cost in tokens."""
+    if not metrics:
+        return ""
+    faulty = ", ".join(f"{metrics[f'endpoint/errors/{kind}']:,.0f} {kind}" for kind in PROBLEMS)
+    tokens = ", ".join(f"{metrics[f'endpoint/{kind}_tokens']:,.0f} {kind}" for kind in ("prompt", "completion"))
+    return f" {fallbacks_of(metrics)}. Answers without a decision: {faulty}. Tokens: {tokens}."
+
+
+def _sides(rows: Sequence[tuple[str, str, Side]]) -> list[str]:
+    return [_side_table(rows, columns) for columns in (_RESULTS, _SHARES)]
+
+
+def _side_table(rows: Sequence[tuple[str, str, Side]], columns: Mapping[str, str]) -> str:
+    """Return figures of sides with their intervals: `columns` are fields of `Side` by heading."""
+    headings = ("", "against", *(heading for name in columns for heading in (name, "95 %")))
+    return table(headings, [[lone, six, *_cells(side, columns)] for lone, six, side in rows])
+
+
+def _by_power(options: DiplomacyOptions, record: PowerRecord) -> list[str]:
+    """Return a policy's results by power, alone or as six."""
+    alone = record.one == options.ckpt
+    sides = record.alone_by_power if alone else record.together_by_power
+    if not sides:
+        return []
+    title = f"{record.one} against six {record.six}" if alone else f"Six {record.six} against {record.one}"
+    return [f"## {title}, power by power", _power_table(sides)]
+
+
+def _power_table(sides: Sequence[Side]) -> str:
+    """Return the figures of the seven powers, without intervals."""
+    columns = _RESULTS | _SHARES
+    rows = [[power.title(), *_values(side, columns)] for power, side in zip(POWERS, sides, strict=True)]
+    return table(("", *columns), rows)
+
+
+def _values(side: Side, columns: Mapping[str, str]) -> list[str]:
+    return [_number(name, getattr(side, name).value) for name in columns.values()]
+
+
+def _cells(side: Side, columns: Mapping[str, str]) -> list[str]:
+    """Return each figure with its interval."""
+    cells = []
+    for name in columns.values():
+        estimate = getattr(side, name)
+        low, high = (_number(name, value) for value in estimate.interval)
+        cells += [_number(name, estimate.value), f"{low} to {high}"]
+    return cells
+
+
+def _number(name: str, value: float) -> str:
+    digits = _DIGITS.get(name)
+    return percent(value) if digits is None else f"{value:.{digits}f}"
+
+
+@dataclass
+class Pair:
+    """Ends of the games of one player against six of another: last years, and centres of the powers."""
+
+    years: list[int] = field(default_factory=list)
+    centres: list[list[int]] = field(default_factory=list)
+    seeds: list[int] = field(default_factory=list)
+
+
+def pooled(files: Sequence[Path]) -> tuple[str, str]:
+    """Return the table of all games in `files`, and the same as JSON.
+
+    Raises `InputError` with the name of the file that cannot be read or does not belong to the others.
+    """
+    pairs: dict[tuple[str, str], Pair] = {}
+    years: dict[int, Path] = {}
+    for path in files:
+        try:
+            content = Field(read_json(path, follow=True))
+            _add(pairs, content)
+            years.setdefault(content["last_year"].of(int), path)
+        except (OSError, ValueError, RecursionError) as error:  # an InputError is a ValueError
+            what = error.strerror if isinstance(error, OSError) else error
+            raise InputError(f"{path}: {what}; give the JSON of an evaluation by this version") from error
+    if len(years) > 1:
+        (year, first), (other, second) = list(years.items())[:2]
+        raise InputError(f"--pool: games of {first} end after {year}, those of {second} after {other}; pool them apart")
+    return _texts(pairs, next(iter(years)))
+
+
+def _add(pairs: dict[tuple[str, str], Pair], content: Field) -> None:
+    if content["kind"].value != "diplomacy":
+        content["kind"].fail(f"must be 'diplomacy', not {content['kind'].value!r}")
+    seed = content["seed"].of(int)
+    for record in content["records"]:
+        pair = pairs.setdefault((record["one"].of(str), record["six"].of(str)), Pair())
+        if seed in pair.seeds:
+            record.fail(f"its games were played with seed {seed}, as those of a file before; play with another seed")
+        pair.seeds.append(seed)
+        for end in record["ends"]:
+            year, centres = _end(end)
+            pair.years.append(year)
+            pair.centres.append(centres)
+        if len(pair.years) % NUM_POWERS:
+            record["ends"].fail("must be a multiple of 7 games")
+
+
+def _end(field: Field) -> tuple[int, list[int]]:
+    """Return the last year and the centres of the seven powers."""
+    match = _END.fullmatch(field.of(str))
+    centres = [int(count) for count in match[2].split()] if match else []
+    if match is None or sum(centres) > NUM_CENTRES:
+        field.fail(f"must be a year and seven counts of at most {NUM_CENTRES} centres, not {field.value!r}")
+    return int(match[1]), centres
+
+
+def _records(pairs: dict[tuple[str, str], Pair]) -> Iterator[PowerRecord]:
+    """Yield a record for every pair: owners that give the same counts stand for those of the games."""
+    for (lone, six), pair in pairs.items():
+        owner = torch.full((len(pair.years), NUM_CENTRES), -1)
+        for row, centres in zip(owner, pair.centres, strict=True):
+            owners = torch.arange(NUM_POWERS).repeat_interleave(torch.tensor(centres))
+            row[: len(owners)] = owners
+        yield record(lone, six, owner, torch.tensor(pair.years), by_power=True)
+
+
+def _texts(pairs: dict[tuple[str, str], Pair], last_year: int) -> tuple[str, str]:
+    records = list(_records(pairs))
+    games = [
+        [record.one, record.six, str(record.games), " ".join(map(str, pairs[record.one, record.six].seeds))]
+        for record in records
+    ]
+    lone = _side_table([(record.one, record.six, record.alone) for record in records], _POOLED)
+    six = _side_table([(record.six, record.one, record.together) for record in records], _POOLED)
+    parts = [
+        f"# Diplomacy: one power against six, to the end of {last_year}",
+        _INTERVALS,
+        table(("one", "six", "games", "seeds"), games),
+        f"## One against six\n\n{lone}",
+        f"## Six against one\n\n{_SIX} Most centres are those of any of the six, or as many as any.\n\n{six}",
+    ]
+    for record in records:
+        parts.append(
+            f"## {record.one} against six {record.six}, power by power\n\n{_power_table(record.alone_by_power)}"
+        )
+    content: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "kind": "diplomacy_pool", "last_year": last_year}
+    content["records"] = [_plain(record) | {"seeds": pairs[record.one, record.six].seeds} for record in records]
+    return "\n\n".join(parts) + "\n", json.dumps(content, indent=1, allow_nan=False) + "\n"

@@ -1,0 +1,109 @@
+"""A language model on a server plays in the evaluation: by its address, with a run's options, its failures counted."""
+
+import json
+import re
+from functools import partial
+
+import pytest
+
+from sparring.envs.diplomacy.evaluation.options import read_settings
+from sparring.eval.run import main as run_main
+from tests.agents.llm.asking import server
+
+main = partial(run_main, env="diplomacy")
+
+QUICK = ["--games", "7", "--last-year", "1901", "--threads", "1", "--device", "cpu", "--protocol", "alone", "--quiet"]
+NO_MASK = ["--set", "endpoint.structured=none", "endpoint.retries=0"]
+
+
+def evaluated(url, folder, *arguments):
+    code = main(["--ckpt", url, "--opponents", "dumbbot", *QUICK, "--out", str(folder), *arguments])
+    return code, folder / "diplomacy.json"
+
+
+def test_a_server_plays_and_its_answers_are_counted(tmp_path):
+    page = tmp_path / "game.html"
+    with server() as running:
+        code, file = evaluated(running.url, tmp_path, "--set", "endpoint.structured=regex", "--replay", str(page))
+    assert code == 0
+    content = json.loads(file.read_text())
+    assert content["records"][0]["alone"]["centres"]["value"] > 0
+    assert content["language_model"]["model"] == f"toy at {running.url}"
+    counted = content["language_model"]["endpoint"]
+    asked_for_its_name = 1
+    assert counted["endpoint/requests"] == counted["endpoint/decisions"] + asked_for_its_name > 7
+    assert counted["endpoint/fallbacks"] == 0
+    assert page.stat().st_size > 10_000
+
+
+def test_fallbacks_are_said(tmp_path):
+    """Two of all answers are unusable: the table counts them by cause and names the option."""
+    with server(faults=["only_reasoning", "illegal"]) as running:
+        options = ["endpoint.structured=regex", "endpoint.model=toy"]
+        code, file = evaluated(running.url, tmp_path, "--set", *options)
+    assert code == 0
+    counted = json.loads(file.read_text())["language_model"]["endpoint"]
+    assert counted["endpoint/fallbacks"] == 2
+    decisions = int(counted["endpoint/decisions"])
+    said = (
+        f" 2 of {decisions} decisions were not the server's but the fallback: hold, or WAIVE (1 illegal, 1 truncated);"
+    )
+    text = (tmp_path / "diplomacy.md").read_text().replace("\n", " ")
+    assert said in text
+    assert "Answers without a decision: 1 illegal, 1 truncated, 0 withheld, 0 tool_call, 0 empty." in text
+    assert f"Tokens: {counted['endpoint/prompt_tokens']:,.0f} prompt," in text
+    assert "endpoint.max_tokens" in text
+
+
+@pytest.mark.parametrize(
+    ("always", "why"),
+    [("only_reasoning", r"\d+ truncated[,)].* give a "), ("illegal", r"\d+ illegal[,)].*not the model's")],
+)
+def test_games_of_fallbacks_alone_are_an_error(always, why, tmp_path, capsys):
+    """They would be those of units that hold; nothing is written, and the first round is enough to know."""
+    with server(always=always) as running:
+        code, _ = evaluated(running.url, tmp_path, *NO_MASK, "endpoint.model=toy", "--games", "700")
+        asked = len(running.bodies)
+    assert code == 2
+    *_, line = capsys.readouterr().err.splitlines()
+    # A busy machine may lose a connection: that decision is a fallback as well, and not asked.
+    counted = re.match(r"eval/run.py: endpoint: (\d+) of \1 decisions were not the server's", line)
+    assert counted
+    assert int(counted[1]) >= asked > 0
+    assert re.search(why, line)
+    assert not list(tmp_path.glob("*"))
+
+
+def test_a_server_that_is_down_is_one_line(tmp_path, capsys):
+    with server() as stopped:
+        pass
+    code, file = evaluated(stopped.url, tmp_path, *NO_MASK)
+    assert code == 2
+    assert "eval/run.py: endpoint: " in capsys.readouterr().err
+    assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--ckpt", "tiny", "--set", "compact"], "--set: give model.OPTION=VALUE or endpoint.OPTION=VALUE"),
+        (["--ckpt", "tiny", "--set", "model.compakt=true"], "did you mean 'model.compact'?"),
+        (["--ckpt", "tiny", "--set", "model.compact=perhaps"], "model.compact=perhaps: must be true or false"),
+        (["--ckpt", "tiny", "--set", "grpo.steps=3"], "--set: give model.OPTION=VALUE"),
+        (["--ckpt", "tiny", "--set", "endpoint.retries=1"], "--set endpoint: is for servers"),
+        (["--bot", "dumbbot", "--set", "model.compact=true"], "--set: is not for bots"),
+        (["--ckpt", "http://u:secret@host/v1"], "endpoint.url=(not shown): must be http:// or https://"),
+    ],
+)
+def test_slips_are_answered_in_one_line(capsys, arguments, words):
+    assert main([*arguments, "--opponents", "dumbbot", *(QUICK if "--ckpt" in arguments else QUICK[:-3])]) == 2
+    *_, line = capsys.readouterr().err.splitlines()
+    assert words in line
+    assert "secret" not in line
+
+
+def test_settings_are_read_as_a_run_reads_them():
+    assert read_settings([("model.compact", "false"), ("endpoint.model", "a=b")]) == {
+        "model": {"compact": False},
+        "endpoint": {"model": "a=b"},
+    }
