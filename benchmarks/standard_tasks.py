@@ -30,7 +30,7 @@ from benchmarks.report import heading, publish, table
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.trainers import train
 from sparring.configs.load import load
-from sparring.eval.episodes import play
+from sparring.envs.imported.evaluation.episodes import play
 from sparring.eval.stats.aggregate import mean_estimate, spread
 
 EPISODES = 100

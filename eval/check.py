@@ -25,8 +25,8 @@ from sparring.eval.command import FAILED, CommandReport, announce_loading, make_
 from sparring.eval.options import SEED, CommandOptions, CommandText, argument, check_suffix, from_keywords, parse
 
 if TYPE_CHECKING:
-    from sparring.eval.imported.conformance import CheckLine
-    from sparring.eval.imported.policy import ImportedGame
+    from sparring.envs.imported.evaluation.conformance import CheckLine
+    from sparring.envs.imported.evaluation.policy import ImportedGame
 
 GAMES = "[16, 1000000]"
 TRIAL = "[0, 3600]"
@@ -104,9 +104,9 @@ def check(options: CheckOptions) -> CommandReport:
     """Check a game. Raises `InputError` for bad input, and for what is not a game."""
     make_folders([], files=[options.out])
     announce_loading(quiet=options.quiet)
-    from sparring.eval.imported.conformance import FIX, check_game
-    from sparring.eval.imported.policy import ImportedGame
-    from sparring.eval.imported.trial import try_training
+    from sparring.envs.imported.evaluation.conformance import FIX, check_game
+    from sparring.envs.imported.evaluation.policy import ImportedGame
+    from sparring.envs.imported.evaluation.trial import try_training
 
     game = ImportedGame(
         options.package,
@@ -145,7 +145,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 def _markdown(game: ImportedGame, lines: Sequence[CheckLine], faults: int) -> str:
     """Return the report: a table, what must be changed first."""
-    from sparring.eval.imported.conformance import FIX, NOTE, OK
+    from sparring.envs.imported.evaluation.conformance import FIX, NOTE, OK
 
     order = {FIX: 0, NOTE: 1, OK: 2}
     rows = [(line.check, line.level, line.text) for line in sorted(lines, key=lambda line: order[line.level])]

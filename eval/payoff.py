@@ -65,7 +65,7 @@ from sparring.eval.stats.tables import SCHEMA_VERSION, Report, conditions, origi
 SCRIPT = "eval/payoff.py"
 PAYOFFS = {
     **{game.name: game.payoff for game in games() if game.payoff},
-    **dict.fromkeys(PACKAGES, "sparring.eval.imported.command:PAYOFF"),
+    **dict.fromkeys(PACKAGES, "sparring.envs.imported.evaluation.command:PAYOFF"),
 }
 """Allowed values of `--env`, each with its payoff matrix; the first is meant where nothing says which."""
 

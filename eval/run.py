@@ -2,8 +2,8 @@
 
 Entry point for all games. The game is inferred from the player (a run's configuration, a policy's contract or a bot's
 name; language models play Diplomacy) unless `--env` is given. Each game has its own options, in
-`envs/<game>/evaluation/command.py`; games of PettingZoo and OpenSpiel in `eval/imported/command.py`, environments
-registered with Gymnasium in `eval/episodes.py`.
+`envs/<game>/evaluation/command.py`; `envs/imported/evaluation/` has those of other packages' games, and `episodes.py`
+there those of any environment registered with Gymnasium.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from sparring.eval.options import HELP, CommandOptions, CommandText, argument, p
 GYMNASIUM = "gymnasium"
 COMMANDS = {
     **{game.name: game.evaluation for game in games()},
-    GYMNASIUM: "sparring.eval.episodes:EVALUATION",
-    **dict.fromkeys(PACKAGES, "sparring.eval.imported.command:EVALUATION"),
+    GYMNASIUM: "sparring.envs.imported.evaluation.episodes:EVALUATION",
+    **dict.fromkeys(PACKAGES, "sparring.envs.imported.evaluation.command:EVALUATION"),
 }
 """Allowed values of `--env`, each with its evaluation."""
 

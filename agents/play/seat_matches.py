@@ -28,7 +28,7 @@ LONGEST_GAME = 100_000
 
 
 class SeatPlayer(Protocol):
-    """Player of any seats of any matches of one game; those of this project are in `agents/opponents/seats.py`.
+    """Player of any seats of any matches of one game; those of this project are in `envs/imported/training/`.
 
     One with `choose_rows(batch, rows [R]) -> actions [R, A]` is asked by that, since it needs the matches themselves.
     """

@@ -209,8 +209,8 @@ def main() -> int:
         parser.error(f"--positions={args.positions}: must be at least 1")
     if not 1 <= args.empty <= 20:
         parser.error(f"--empty={args.empty}: must be from 1 to 20, for more cannot be solved in reasonable time")
-    from sparring.agents.opponents.seats import open_seat_player
     from sparring.envs.imported.batch import make_batch
+    from sparring.envs.imported.training.opponents import open_seat_player
 
     batch = make_batch("pettingzoo", GAME, {}, 2, 0)
     player = open_seat_player(args.ckpt, batch.contract, "cpu", seed=0)

@@ -228,7 +228,7 @@ def _game_of(args: argparse.Namespace) -> tuple[str, bool, list[Any]]:
     if not args.ckpt:
         return args.game, args.abrupt, [None]
     from sparring.agents.opponents.players import find_checkpoint
-    from sparring.eval.imported.policy import load_policy
+    from sparring.envs.imported.evaluation.policy import load_policy
 
     games, networks = [], []
     for path in args.ckpt:

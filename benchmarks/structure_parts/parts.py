@@ -16,11 +16,7 @@ PARTS = {
     "air_combat": ("envs/air_combat/",),
     "diplomacy": ("envs/diplomacy/", "eval/diplomacy_replay.py"),
     "chess": ("envs/chess/",),
-    "imported": (
-        *("envs/imported/", "eval/imported/", "eval/check.py", "eval/episodes.py", "agents/ppo/tasks/imported"),
-        *("agents/ppo/tasks/copies", "agents/ppo/tasks/gymnasium", "agents/opponents/seat", "agents/play/seat"),
-        "agents/play/exploitability",
-    ),
+    "imported": ("envs/imported/", "eval/check.py", "agents/play/seat", "agents/play/exploitability"),
     "language": (
         *("agents/llm/", "agents/grpo/", "agents/language/", "agents/opponents/language", "envs/text.py", "envs/hubs/"),
         "configs/language/",

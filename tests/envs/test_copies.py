@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from sparring.agents.baselines.sb3_env import make_sb3_env
-from sparring.agents.opponents.seats import RandomSeats
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.play.seats_env import SeatsEnv
 from sparring.agents.policies.actor_critic import ActorCritic
@@ -30,6 +29,7 @@ from sparring.envs.dogfight.interfaces.parallel_env import parallel_env as dogfi
 from sparring.envs.dogfight.mirror import Mirror
 from sparring.envs.game import games
 from sparring.envs.imported.batch import make_batch
+from sparring.envs.imported.training.opponents import RandomSeats
 
 COPIES = {
     "deepcopy": copy.deepcopy,

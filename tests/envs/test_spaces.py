@@ -10,13 +10,13 @@ from torch.distributions import Categorical
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.policies.networks import build_network, shape_for
-from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs, GymnasiumTask
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.load import load
 from sparring.configs.schema import GymnasiumEnvConfig, GymnasiumRunConfig, NetworkConfig
+from sparring.envs.imported.evaluation import episodes
+from sparring.envs.imported.training.gymnasium import GymnasiumEnvs, GymnasiumTask
 from sparring.envs.spaces import to_actions, to_scale
-from sparring.eval import episodes
 
 ID = "test/Spaces-v0"
 OBSERVATIONS = (

@@ -139,7 +139,7 @@ def cart(tmp_path_factory):
 
 def test_a_policy_of_gymnasium_sees_normalized_observations(cart):
     from sparring.agents.policies.checkpoint import load_checkpoint
-    from sparring.eval.episodes import make_envs
+    from sparring.envs.imported.evaluation.episodes import make_envs
 
     policy, checkpoint = sparring.load(cart), load_checkpoint(cart)
     envs = make_envs(checkpoint, 4, 0, "cpu")

@@ -9,7 +9,7 @@ from sparring.configs.core.errors import InputError
 from sparring.eval import command
 from sparring.eval.command import Terminated
 from sparring.eval.run import main
-from tests.eval.imported.saved import save_run
+from tests.envs.imported.evaluation.saved import save_run
 
 QUICK = ["--threads", "1", "--device", "cpu"]
 COMMANDS = {

@@ -27,7 +27,7 @@ from sparring.curriculum.pool import Pool
 from sparring.envs.diplomacy.records import saved_game
 from sparring.envs.diplomacy.training import opponents as diplomacy
 from sparring.envs.dogfight.training.opponents.load import frozen_policies, load_policy
-from sparring.eval import episodes
+from sparring.envs.imported.evaluation import episodes
 from sparring.eval.seeds import read_results
 from tests.fuzz.reader import UNUSED, Reader, digest
 

@@ -25,9 +25,9 @@ from sparring.envs.game import game_of, load
 
 SEEDS = ("env", "opponents", "league", "checks")
 """Uses of randomness; a task is created with a seed in [0, 2^31) for each."""
-GYMNASIUM = "sparring.agents.ppo.tasks.gymnasium:GymnasiumTask"
+GYMNASIUM = "sparring.envs.imported.training.gymnasium:GymnasiumTask"
 """The task of environments outside the project."""
-IMPORTED = "sparring.agents.ppo.tasks.imported:ImportedTask"
+IMPORTED = "sparring.envs.imported.training.task:ImportedTask"
 """The task of games of other packages."""
 VIDEO = "eval/video"
 """Name of the videos of evaluation matches in TensorBoard and W&B."""

@@ -10,8 +10,8 @@ from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.policies.sb3_files import to_actor_critic
 from sparring.agents.trainers import train
 from sparring.configs.load import load
+from sparring.envs.imported.evaluation.episodes import play
 from sparring.envs.spaces import action_sizes
-from sparring.eval.episodes import play
 
 ID = "test/Switches-v0"
 

@@ -23,13 +23,13 @@ from sparring.agents.distributed.processes import (
 )
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.ppo.losses import Joint, Samples
-from sparring.agents.ppo.tasks.imported import ImportedTask
 from sparring.agents.ppo.tasks.task import SEEDS
 from sparring.agents.run.states import read_state
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load
 from sparring.configs.schema import GymnasiumEnvConfig, GymnasiumRunConfig, PhaseConfig, PPOConfig
+from sparring.envs.imported.training.task import ImportedTask
 from tests.agents.distributed.launch_processes import end, start
 from tests.agents.ppo.small_run import config, metrics
 from tests.agents.ppo.test_resume import long, untimed

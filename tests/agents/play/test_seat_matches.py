@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from sparring.agents.opponents.seats import open_seat_player
 from sparring.agents.play import seat_matches
 from sparring.agents.play.seat_matches import play, results_of, usual_batch_size
 from sparring.configs.core.errors import InputError
+from sparring.envs.imported.training.opponents import open_seat_player
 from tests.agents.play.toy_matches import ToyBatch
 
 

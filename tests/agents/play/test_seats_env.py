@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from sparring.agents.opponents.seats import RandomSeats
 from sparring.agents.play.seats_env import SeatsEnv
 from sparring.agents.policies.networks import build_network, shape_for
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.imported.batch import make_batch
+from sparring.envs.imported.training.opponents import RandomSeats
 
 GAMES = [("pettingzoo", "pettingzoo.classic.tictactoe_v3"), ("openspiel", "kuhn_poker(players=3)")]
 N, MOVES = 12, 60

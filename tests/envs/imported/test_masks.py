@@ -5,13 +5,13 @@ import pytest
 import torch
 from gymnasium.spaces import Discrete, MultiDiscrete
 
-from sparring.agents.opponents.seats import RandomSeats
 from sparring.configs.core.errors import InputError
 from sparring.envs.imported.batch import make_batch
+from sparring.envs.imported.evaluation.conformance import play_randomly
+from sparring.envs.imported.evaluation.policy import ImportedGame
 from sparring.envs.imported.masks import draw_legal, flat_mask, unread_masks
 from sparring.envs.imported.match import make_match
-from sparring.eval.imported.conformance import play_randomly
-from sparring.eval.imported.policy import ImportedGame
+from sparring.envs.imported.training.opponents import RandomSeats
 from tests.envs.imported.mask_games import MOVES, Turns
 
 GAMES = "tests.envs.imported.mask_games"

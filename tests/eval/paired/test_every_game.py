@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 import sparring
-from sparring.agents.opponents.seats import load_seat_policy, open_seat_player
 from sparring.agents.play import seat_matches
 from sparring.configs.core.errors import InputError
 from sparring.envs.air_combat.training.opponents import CombatConditions
 from sparring.envs.dogfight.training import matches as dogfight_matches
 from sparring.envs.dogfight.training.matches import MatchSettings
 from sparring.envs.imported.batch import make_batch
+from sparring.envs.imported.training.opponents import load_seat_policy, open_seat_player
 from sparring.eval.payoff import main as payoff_main
 from sparring.eval.run import main
-from tests.eval.imported.saved import DUEL, save_run
+from tests.envs.imported.evaluation.saved import DUEL, save_run
 
 Z2 = 1.959964**2
 GAMES = 8

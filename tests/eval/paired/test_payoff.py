@@ -23,7 +23,7 @@ from sparring.envs.dogfight.training.opponents.load import frozen_policies
 from sparring.eval.paired import evaluation
 from sparring.eval.payoff import main, read
 from sparring.eval.plots import heatmap
-from tests.eval.imported.saved import DUEL, save_run
+from tests.envs.imported.evaluation.saved import DUEL, save_run
 
 pytestmark = pytest.mark.usefixtures("long_steps")
 

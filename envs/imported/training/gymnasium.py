@@ -22,13 +22,13 @@ from torch import Tensor
 
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.policies.networks import PolicyNetwork
-from sparring.agents.ppo.tasks.copies import CopiesStep, make_copies
 from sparring.agents.ppo.tasks.task import Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.typed import within
 from sparring.configs.schema import GymnasiumRunConfig
 from sparring.curriculum.schedule import TrainingPlan
+from sparring.envs.imported.training.copies import CopiesStep, make_copies
 from sparring.envs.spaces import Normalizer, action_note, action_sizes, to_actions, to_scale
 
 RECENT = 100

@@ -9,12 +9,12 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs, GymnasiumTask
 from sparring.agents.run.states import StateFolder
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load
 from sparring.configs.schema import GymnasiumEnvConfig, GymnasiumRunConfig
+from sparring.envs.imported.training.gymnasium import GymnasiumEnvs, GymnasiumTask
 
 ID = "test/Count-v0"
 SEED = 10

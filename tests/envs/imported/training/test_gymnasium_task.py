@@ -12,13 +12,13 @@ from gymnasium.spaces import Box, Discrete
 
 from sparring.agents.opponents import players
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.ppo.tasks.copies import make_copies
-from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs, GymnasiumTask
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.typed import ContentError
 from sparring.configs.load import load
 from sparring.configs.schema import GymnasiumEnvConfig, GymnasiumRunConfig
+from sparring.envs.imported.training.copies import make_copies
+from sparring.envs.imported.training.gymnasium import GymnasiumEnvs, GymnasiumTask
 from sparring.envs.spaces import Normalizer
 from sparring.eval.run import main
 

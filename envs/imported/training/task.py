@@ -15,7 +15,6 @@ import numpy as np
 import torch
 
 from sparring.agents.distributed.processes import ALONE, Processes
-from sparring.agents.opponents.seats import NetworkSeats, RandomSeats, open_seat_player
 from sparring.agents.opponents.training import open_opponents
 from sparring.agents.play.exploitability import policy_table
 from sparring.agents.play.learner_env import MatchTally
@@ -34,6 +33,7 @@ from sparring.curriculum.league.league import CHALLENGER, known_win_rates
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.imported.batch import MatchBatch, make_batch
 from sparring.envs.imported.openspiel import is_constant_sum
+from sparring.envs.imported.training.opponents import NetworkSeats, RandomSeats, open_seat_player
 from sparring.envs.imported.tree import GameTree, game_tree
 
 GAMES_AT_ONCE = 32

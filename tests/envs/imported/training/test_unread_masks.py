@@ -6,7 +6,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.wrappers import OrderEnforcing, TimeLimit
 
-from sparring.agents.ppo.tasks.copies import make_copies
+from sparring.envs.imported.training.copies import make_copies
 
 PLAIN = Box(-1, 1, (2,), np.float32)
 MASK = np.int8([1, 0])

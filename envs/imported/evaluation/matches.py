@@ -11,10 +11,10 @@ from typing import Any, NoReturn
 
 from tqdm import tqdm
 
-from sparring.agents.opponents.seats import NetworkSeats, RandomSeats
 from sparring.agents.play.seat_matches import SeatPlayer, play, usual_batch_size
-from sparring.eval.imported.policy import ImportedGame
-from sparring.eval.imported.results import SeatRecord, TeamRecord, record_of, team_record
+from sparring.envs.imported.evaluation.policy import ImportedGame
+from sparring.envs.imported.evaluation.results import SeatRecord, TeamRecord, record_of, team_record
+from sparring.envs.imported.training.opponents import NetworkSeats, RandomSeats
 from sparring.eval.paired.evaluation import Cell
 
 

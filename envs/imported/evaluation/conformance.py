@@ -19,14 +19,14 @@ import torch
 from gymnasium.spaces import Dict
 from torch import Tensor
 
-from sparring.agents.opponents.seats import RandomSeats
 from sparring.agents.policies.actor_critic import alternatives
 from sparring.agents.policies.encoders import BY_SIZE, Picture, chosen_encoder, picture_text
 from sparring.configs.core.errors import InputError, one_line
 from sparring.envs.imported.batch import MatchBatch
+from sparring.envs.imported.evaluation.policy import ImportedGame
+from sparring.envs.imported.evaluation.results import constant_sum
 from sparring.envs.imported.masks import draw_legal
-from sparring.eval.imported.policy import ImportedGame
-from sparring.eval.imported.results import constant_sum
+from sparring.envs.imported.training.opponents import RandomSeats
 from sparring.eval.stats.tables import percent
 
 OK, NOTE, FIX = "ok", "note", "fix"

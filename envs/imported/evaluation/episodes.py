@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from sparring.agents.policies.checkpoint import Checkpoint
     from sparring.agents.policies.loaded_policy import LoadedPolicy
-    from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs
+    from sparring.envs.imported.training.gymnasium import GymnasiumEnvs
 
 SCHEMA_VERSION = 1
 EPISODES = "[2, 1000000]"
@@ -100,9 +100,9 @@ def make_envs(
     """Make copies of a policy's training environment with the same observations. Raises `ConfigError`."""
     import torch
 
-    from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs, check_version
     from sparring.configs.schema import GymnasiumRunConfig
     from sparring.configs.serialization import from_stored
+    from sparring.envs.imported.training.gymnasium import GymnasiumEnvs, check_version
 
     config = from_stored(checkpoint.training["config"])
     if not isinstance(config, GymnasiumRunConfig) or config.env.id != checkpoint.contract["id"]:
@@ -252,5 +252,9 @@ def _markdown(content: dict[str, Any]) -> str:
 
 
 EVALUATION = GameEvaluation(
-    EpisodeOptions, evaluate, {".gif": "video"}, {"episodes": 2}, "sparring.eval.episodes:load_episode_policy"
+    EpisodeOptions,
+    evaluate,
+    {".gif": "video"},
+    {"episodes": 2},
+    "sparring.envs.imported.evaluation.episodes:load_episode_policy",
 )

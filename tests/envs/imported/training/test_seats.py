@@ -8,13 +8,13 @@ import torch
 from gymnasium.spaces import Box
 
 from sparring.agents.opponents.players import OpponentError
-from sparring.agents.opponents.seats import MatchSeats, NetworkSeats, check_contract, open_seat_player
 from sparring.agents.play.seat_matches import seat_actions
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.networks import build_network, shape_for
 from sparring.agents.policies.policy import PolicyError
 from sparring.configs.core.errors import InputError
 from sparring.configs.schema import NetworkConfig
+from sparring.envs.imported.training.opponents import MatchSeats, NetworkSeats, check_contract, open_seat_player
 from sparring.envs.spaces import to_actions
 from tests.agents.play.toy_matches import ToyBatch
 

@@ -33,12 +33,12 @@ from sparring.eval.payoff import PayoffOptions, payoff, payoff_text
 from sparring.eval.stats.tables import PAIRED, PairConditions
 
 if TYPE_CHECKING:
-    from sparring.agents.opponents.seats import NetworkSeats
     from sparring.agents.opponents.snapshots import Frozen
     from sparring.agents.play.seat_matches import SeatPlayer
-    from sparring.eval.imported.matches import SeatMatches
-    from sparring.eval.imported.policy import ImportedGame
-    from sparring.eval.imported.results import SeatRecord
+    from sparring.envs.imported.evaluation.matches import SeatMatches
+    from sparring.envs.imported.evaluation.policy import ImportedGame
+    from sparring.envs.imported.evaluation.results import SeatRecord
+    from sparring.envs.imported.training.opponents import NetworkSeats
 
 SNAPSHOTS = "snapshots"
 """Name that stands for earlier policies of the same run."""
@@ -144,7 +144,7 @@ def open_players(
 
     The matches are those of the policy, of `like`, or of the first policy among the opponents.
     """
-    from sparring.agents.opponents.seats import load_seat_policy, open_seat_player
+    from sparring.envs.imported.training.opponents import load_seat_policy, open_seat_player
 
     sure = not options.stochastic
     player = load_seat_policy(located, None, device, deterministic=sure) if located else None
@@ -168,7 +168,7 @@ def open_players(
 
 def _first_policy(opponents: Sequence[str], device: str) -> NetworkSeats:
     """Return the first policy of a file among opponents without a player. Raises `InputError` without any."""
-    from sparring.agents.opponents.seats import load_seat_policy
+    from sparring.envs.imported.training.opponents import load_seat_policy
 
     for text in opponents:
         if text not in ("random", SNAPSHOTS) and not is_code(text):
@@ -178,8 +178,8 @@ def _first_policy(opponents: Sequence[str], device: str) -> NetworkSeats:
 
 
 def _earlier(player: NetworkSeats, device: str, *, deterministic: bool) -> list[SeatPlayer]:
-    from sparring.agents.opponents.seats import frozen_seats
     from sparring.agents.opponents.snapshots import thin
+    from sparring.envs.imported.training.opponents import frozen_seats
 
     assert player.path is not None
     if "env_steps" not in player.training:
@@ -191,15 +191,15 @@ def _earlier(player: NetworkSeats, device: str, *, deterministic: bool) -> list[
 
 def frozen(options: SeatOptions, folder: Path, device: str) -> list[Frozen[NetworkSeats]]:
     """Return the policies of a run by age."""
-    from sparring.agents.opponents.seats import frozen_seats
+    from sparring.envs.imported.training.opponents import frozen_seats
 
     return frozen_seats(folder, device, deterministic=not options.stochastic)
 
 
 def _game(options: SeatOptions, players: Sequence[SeatPlayer]) -> ImportedGame:
     """Return the game of the first policy that says it. Raises `InputError` for a module that is not named."""
-    from sparring.agents.opponents.seats import NetworkSeats
-    from sparring.eval.imported.policy import check_modules, game_of_policy
+    from sparring.envs.imported.evaluation.policy import check_modules, game_of_policy
+    from sparring.envs.imported.training.opponents import NetworkSeats
 
     policies = [player for player in players if isinstance(player, NetworkSeats)]
     policy = next((each for each in policies if each.training), policies[0])
@@ -210,7 +210,7 @@ def _game(options: SeatOptions, players: Sequence[SeatPlayer]) -> ImportedGame:
 
 def matches(options: SeatOptions, players: Sequence[SeatPlayer], device: str, threads: int) -> SeatMatches:
     """Return matches of the players' game. Raises `InputError` for more than two seats where pairs are compared."""
-    from sparring.eval.imported.matches import SeatMatches, seats_of
+    from sparring.envs.imported.evaluation.matches import SeatMatches, seats_of
 
     game = _game(options, players)
     seats = seats_of(game)
@@ -242,7 +242,7 @@ def games_of(options: SeatOptions, played: SeatMatches) -> int:
 
 def conditions(options: SeatOptions, played: SeatMatches) -> PairConditions:
     """Return the game with its own options, and how often every seat is played."""
-    from sparring.eval.imported.results import COLUMNS, options_text, reward_and_moves
+    from sparring.envs.imported.evaluation.results import COLUMNS, options_text, reward_and_moves
 
     game, seats = played.game, len(played.seats)
     by_games = isinstance(options, ImportedOptions) and not options.ladder
@@ -255,9 +255,9 @@ def conditions(options: SeatOptions, played: SeatMatches) -> PairConditions:
 
 def extras(options: ImportedOptions, opened: PairedPlayers, plan: Plan, records: Sequence[SeatRecord]) -> ExtraResults:
     """Return the results by seat, those of whole teams where seats may gain together, and the exploitability."""
-    from sparring.agents.opponents.seats import RandomSeats
-    from sparring.eval.imported.matches import SeatMatches
-    from sparring.eval.imported.results import exact_line, more_tables, sum_notes
+    from sparring.envs.imported.evaluation.matches import SeatMatches
+    from sparring.envs.imported.evaluation.results import exact_line, more_tables, sum_notes
+    from sparring.envs.imported.training.opponents import RandomSeats
 
     player, played = opened.player, plan.matches
     assert player is not None
@@ -293,7 +293,7 @@ def exact_values(player: NetworkSeats, game: ImportedGame) -> dict[str, Any]:
 
 def repeated(records: Sequence[SeatRecord]) -> list[str]:
     """Return a note on opponents against whom the same games were played again."""
-    from sparring.eval.imported.results import repetition_notes
+    from sparring.envs.imported.evaluation.results import repetition_notes
 
     return repetition_notes(records)
 
@@ -304,8 +304,8 @@ def replays(
     """Return the writer of --replay: a match with the player in the first seat."""
     if options.replay is None:
         return {}
-    from sparring.eval.imported.matches import SeatMatches
-    from sparring.eval.imported.policy import write_replay
+    from sparring.envs.imported.evaluation.matches import SeatMatches
+    from sparring.envs.imported.evaluation.policy import write_replay
 
     assert isinstance(plan.matches, SeatMatches)
     seated = [opened.player, *[opened.opponents[0]] * (len(plan.matches.seats) - 1)]
@@ -330,6 +330,6 @@ EVALUATION = GameEvaluation(
     partial(evaluate, IMPORTED),
     dict.fromkeys(SUFFIXES, "replay"),
     {"games": 0},
-    "sparring.eval.imported.policy:load_imported_policy",
+    "sparring.envs.imported.evaluation.policy:load_imported_policy",
 )
 PAYOFF = GamePayoff(SeatPayoffOptions, partial(payoff, IMPORTED))

@@ -14,7 +14,7 @@ from sparring.agents.opponents import players
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.trainers import train
 from sparring.configs.load import load
-from sparring.eval.episodes import make_envs, play, write_video
+from sparring.envs.imported.evaluation.episodes import make_envs, play, write_video
 from sparring.eval.run import main
 
 QUICK = ["--threads", "1", "--device", "cpu"]

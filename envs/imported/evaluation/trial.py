@@ -21,9 +21,9 @@ from sparring.agents.callbacks import Callback, RunProgress
 from sparring.agents.trainers import train_run
 from sparring.configs.core.errors import InputError
 from sparring.configs.opponents import forget_opponent, register_opponent
+from sparring.envs.imported.evaluation.conformance import FIX, NOTE, OK, CheckLine
+from sparring.envs.imported.evaluation.policy import ImportedGame
 from sparring.envs.imported.masks import draw_legal
-from sparring.eval.imported.conformance import FIX, NOTE, OK, CheckLine
-from sparring.eval.imported.policy import ImportedGame
 
 WITNESS = "check_witness"
 MATCHES = 16

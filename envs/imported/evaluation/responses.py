@@ -19,12 +19,12 @@ from sparring.configs.load import load_kind
 from sparring.configs.overrides import as_override
 from sparring.configs.schema import RANDOM, ImportedRunConfig, NamedOpponentsRunConfig
 from sparring.curriculum.opponents import label_of
+from sparring.envs.imported.evaluation.command import exact_values
+from sparring.envs.imported.evaluation.matches import seats_of
+from sparring.envs.imported.evaluation.policy import load_policy
 from sparring.eval.exploitability.best_responses import ResponseRun, steps_per_update
 from sparring.eval.exploitability.options import COLD, WARM, ExploitOptions
 from sparring.eval.exploitability.targets import ResponseGame, Target
-from sparring.eval.imported.command import exact_values
-from sparring.eval.imported.matches import seats_of
-from sparring.eval.imported.policy import load_policy
 
 EVALUATIONS = 20
 """Points of a curve, about."""

@@ -7,9 +7,8 @@ import pytest
 
 import sparring
 from sparring.configs.opponents import registered
-from sparring.eval.check import main
-from sparring.eval.imported import trial
-from sparring.eval.imported.conformance import (
+from sparring.envs.imported.evaluation import trial
+from sparring.envs.imported.evaluation.conformance import (
     FIX,
     MOST_MOVES,
     NOTE,
@@ -18,8 +17,9 @@ from sparring.eval.imported.conformance import (
     check_observations,
     check_seats,
 )
-from sparring.eval.imported.policy import ImportedGame
-from tests.eval.imported.saved import DUEL
+from sparring.envs.imported.evaluation.policy import ImportedGame
+from sparring.eval.check import main
+from tests.envs.imported.evaluation.saved import DUEL
 
 
 def lines(report, level):

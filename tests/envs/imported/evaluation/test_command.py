@@ -8,9 +8,9 @@ import pytest
 
 import sparring
 from sparring.configs.core.errors import InputError
-from sparring.eval.imported.policy import LoadedSeatPolicy
+from sparring.envs.imported.evaluation.policy import LoadedSeatPolicy
 from sparring.eval.run import main
-from tests.eval.imported.saved import DUEL, save_run
+from tests.envs.imported.evaluation.saved import DUEL, save_run
 
 TICTACTOE = "pettingzoo.classic.tictactoe_v3"
 
@@ -49,7 +49,9 @@ def test_a_python_opponent_and_seats_in_turn(tmp_path):
 def test_code_that_only_a_file_names_is_not_run(tmp_path, monkeypatch):
     path = save_run(tmp_path / "run", "pettingzoo", DUEL)
     for made in ("make_batch", "make_match"):
-        monkeypatch.setattr(f"sparring.eval.imported.policy.{made}", lambda *args, **options: pytest.fail("made"))
+        monkeypatch.setattr(
+            f"sparring.envs.imported.evaluation.policy.{made}", lambda *args, **options: pytest.fail("made")
+        )
     for call in (sparring.evaluate, sparring.load):
         with pytest.raises(InputError, match=rf"the code of the module {DUEL}; if you trust it, add --import {DUEL}"):
             call(path)

@@ -13,8 +13,8 @@ from sparring.configs.games import GymnasiumEnvConfig, ImportedEnvConfig, module
 from sparring.configs.load import load
 from sparring.configs.resume import resume_hint
 from sparring.configs.serialization import from_plain, to_plain
+from sparring.envs.imported.evaluation.policy import ImportedGame, check_modules
 from sparring.envs.imported.names import found_elsewhere
-from sparring.eval.imported.policy import ImportedGame, check_modules
 
 CANARY = "raise SystemExit('the canary was imported')\n"
 HOSTILE = [

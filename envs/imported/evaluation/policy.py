@@ -17,7 +17,6 @@ import numpy as np
 import torch
 
 from sparring.agents.opponents.players import OpponentError
-from sparring.agents.opponents.seats import MatchSeats, NetworkSeats, load_seat_policy
 from sparring.agents.play.seat_matches import SeatPlayer
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
@@ -25,6 +24,7 @@ from sparring.configs.games import files_of_game, is_imported, module_of_game
 from sparring.envs.imported.batch import MatchBatch, make_batch
 from sparring.envs.imported.match import ImportedMatch, make_match, raised
 from sparring.envs.imported.rows import SeatRows
+from sparring.envs.imported.training.opponents import MatchSeats, NetworkSeats, load_seat_policy
 
 
 @dataclass(frozen=True)
