@@ -14,6 +14,7 @@ OLDEST = (3, 11)
 PACKAGES = {
     "filelock": "filelock",
     "gymnasium": "gymnasium",
+    "lark": "lark",
     "numpy": "numpy",
     "pillow": "PIL",
     "pydantic": "pydantic",

@@ -262,14 +262,14 @@ def test_figures_of_the_structure_are_counted(tmp_path):
 ARROWS = {("diplomacy", "language"), ("chess", "language")}
 """The only imports between parts."""
 CEILINGS = {
-    CORE: 25_688,
+    CORE: 25_682,
     "air_combat": 5_719,
     "chess": 4_353,
     "diplomacy": 17_267,
     "dogfight": 6_974,
     "imported": 6_140,
-    "language": 8_991,
-    "runs": 9_426,
+    "language": 8_974,
+    "runs": 9_400,
     "sb3": 399,
 }
 """Lines. The core's ceiling only falls; a part's is raised only by a commit that names its new capability."""

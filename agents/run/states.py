@@ -62,10 +62,9 @@ class StateFolder:
         """
         make_folder(self.folder)
         data = pack(content)
-        version = {"format": STATE_FORMAT, "format_version": FORMAT_VERSION}
-        manifest = version | {"sha256": sha256(data), "bytes": len(data)}
+        stamp = {"format": STATE_FORMAT, "format_version": FORMAT_VERSION, "sha256": sha256(data), "bytes": len(data)}
         plain = json.loads(json.dumps(dict(summary)))
-        text = json.dumps(manifest | {"summary": plain, "summary_sha256": _fingerprint(plain)}, indent=1) + "\n"
+        text = json.dumps(stamp | {"summary": plain, "summary_sha256": _fingerprint(plain)}, indent=1) + "\n"
         path = self.folder / f"{PREFIX}{update:06d}"
         # A state of the same update stays until the new one is published, since it may be the only one.
         publish_folder(path.with_suffix(RENEWED) if path.exists() else path, {STATE: data, MANIFEST: text.encode()})

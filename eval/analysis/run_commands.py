@@ -86,7 +86,7 @@ def search(
         raise InputError('nothing to search for: give an expression, --config "KEY=VALUE" or --tag TAG')
     sources = where.find()
     runs = all_runs(sources)
-    hints = [unused_names(expression, runs), *unknown_conditions(config, tag, runs)] if runs else []
+    hints = [expression and unused_names(expression, runs), *unknown_conditions(config, tag, runs)] if runs else []
     matching = [run for run in runs if set(tag) <= set(run.tags) and all(test(run) for test in tests)]
     return _listed(matching, limit, sources, filter(None, hints))
 

@@ -1,11 +1,9 @@
 """Search expressions: `status = completed and config.ppo.gamma >= 0.99 and not tags ~ debug`.
 
-    expression = term {"or" term};  term = factor {"and" factor};  factor = "not" factor | "(" expression ")" | test
-    test = name [operator value];  operator = "=" "==" "!=" "<" "<=" ">" ">=" "~" (contains)
-
-A name is id, status, source, tags, created, updated, `config.KEY`, `summary.METRIC`, or a bare key, which is looked up
-in the configuration and then in the summary. A key may be the end of a dotted one if no other ends so. A test without
-an operator is true if the name has a value. Nothing is evaluated as Python; errors give the column.
+`GRAMMAR` is the language; "~" is contains. A name is id, status, source, tags, created, updated, `config.KEY`,
+`summary.METRIC`, or a bare key, which is looked up in the configuration and then in the summary. A key may be the end
+of a dotted one if no other ends so. A test without an operator is true if the name has a value. Nothing is evaluated as
+Python; errors give the column.
 """
 
 from __future__ import annotations
@@ -13,20 +11,34 @@ from __future__ import annotations
 import json
 import operator as op
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from itertools import pairwise
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
 
 from sparring.configs.core.errors import InputError, suggestion
 from sparring.eval.analysis.record import RunRecord, flatten
 
+if TYPE_CHECKING:
+    from lark import Lark
+
 Test = Callable[[RunRecord], bool]
 FIELDS = ("id", "status", "source", "path", "tags", "created", "updated")
-TOKEN = re.compile(r"""\s*(?:(?P<op>==|!=|<=|>=|[=<>~()])|(?P<text>"[^"]*"|'[^']*')|(?P<word>[^\s=!<>~()"']+))""")
+GRAMMAR = r"""
+?start: term | term (_OR term)+ -> any
+?term: factor | factor (_AND factor)+ -> all
+?factor: _NOT factor -> negation | _OPEN start _CLOSE | (NAME | QUOTED) [OPERATOR (VALUE | QUOTED)] -> test
+OPERATOR: "==" | "!=" | "<=" | ">=" | "=" | "<" | ">" | "~"
+_OPEN: "("
+_CLOSE: ")"
+_NOT.1: /not(?![^\s=!<>~()"'])/
+_AND.1: /and(?![^\s=!<>~()"'])/
+_OR.1: /or(?![^\s=!<>~()"'])/
+NAME: /(?!(and|or|not)(?![^\s=!<>~()"']))[^\s=!<>~()"']+/
+VALUE: /[^\s=!<>~()"']+/
+QUOTED: /"[^"]*"|'[^']*'/
+%ignore /\s+/
+"""
 ORDER = {"=": op.eq, "==": op.eq, "<": op.lt, "<=": op.le, ">": op.gt, ">=": op.ge}
-OPERATORS = (*ORDER, "!=", "~")
 DEEPEST = 50
 """Nested parentheses and nots at most."""
 
@@ -35,21 +47,64 @@ class SearchError(InputError):
     """A search expression that cannot be parsed; the message has the column, from 1."""
 
 
-class Token(NamedTuple):
-    """One symbol, word or quoted text of an expression, and its column from 1."""
-
-    kind: str
-    text: str
-    column: int
-
-
 def parse(text: str) -> Test:
     """Return the test that an expression describes. Raises `SearchError`."""
-    parser = SearchParser(text, list(_tokens(text)))
-    test = parser.expression(0)
-    if parser.at < len(parser.tokens):
-        parser.fail("expected and, or, or the end")
-    return test
+    return _test(_tree(text))
+
+
+@cache
+def _parser() -> Lark:
+    from lark import Lark
+
+    return Lark(GRAMMAR, parser="lalr")
+
+
+def _tree(text: str) -> Any:
+    """Return the tree of an expression, of tokens with their positions. Raises `SearchError`."""
+    from lark import UnexpectedCharacters, UnexpectedToken
+
+    parsing = _parser().parse_interactive(text)
+    stack = parsing.parser_state.value_stack
+    try:
+        for token in parsing.iter_parse():
+            if sum(getattr(item, "type", "") in ("_OPEN", "_NOT") for item in stack) > DEEPEST:
+                raise _error(text, int(token.start_pos or 0), f"nested more than {DEEPEST} deep", token)
+        return parsing.feed_eof()
+    except UnexpectedCharacters as error:
+        position = int(error.pos_in_stream or 0)
+        character = text[position]
+        problem = "the quote is not closed" if character in "\"'" else f"{character!r} is not part of an expression"
+        raise _error(text, position, problem) from error
+    except UnexpectedToken as error:
+        names = {"NAME": "a name, such as status or config.seed", "VALUE": f"a value after {stack and stack[-1]}"}
+        names |= {"_CLOSE": ")", "_AND": "and, or, or the end"}
+        allowed, token = parsing.accepts() or {"_AND"}, error.token  # nothing is accepted after a closed expression
+        expected = next(names[name] for name in names if name in allowed)
+        raise _error(text, int(token.start_pos or 0) if token else len(text), f"expected {expected}", token) from error
+
+
+def _error(text: str, position: int, problem: str, token: str = "") -> SearchError:
+    """Return the error at a position of `text`, with the `token` found there; that of the end is empty."""
+    actual = f", not {_text(token)!r}" if token else ""
+    return SearchError(f"search, column {position + 1}: {problem}{actual}: {text!r}")
+
+
+def _text(token: str) -> str:
+    return token[1:-1] if token[0] in "\"'" else str(token)
+
+
+def _test(tree: Any) -> Test:
+    """Return the test that a tree describes."""
+    if tree.data == "test":
+        name, operator, value = (token and _text(token) for token in tree.children)
+        if operator is None:
+            return lambda run: bool(_values(run, name))
+        return partial(_compare, name=name, operator=operator, value=value)
+    tests = [_test(child) for child in tree.children]
+    if tree.data == "negation":
+        return lambda run: not tests[0](run)
+    holds = any if tree.data == "any" else all
+    return lambda run: holds(test(run) for test in tests)
 
 
 def config_test(text: str) -> Test:
@@ -58,86 +113,6 @@ def config_test(text: str) -> Test:
     if not equals or not key.strip():
         raise InputError(f'--config {text!r}: write "KEY=VALUE", as in "ppo.gamma=0.99"')
     return partial(_compare, name=f"config.{key.strip()}", operator="=", value=value.strip())
-
-
-@dataclass
-class SearchParser:
-    """Recursive descent over the tokens of `text`."""
-
-    text: str
-    tokens: list[Token]
-    at: int = 0
-
-    def expression(self, depth: int) -> Test:
-        """Parse terms joined by `or`."""
-        return self._joined("or", any, lambda: self._joined("and", all, lambda: self._factor(depth)))
-
-    def _joined(self, word: str, holds: Callable[[Iterable[bool]], bool], part: Callable[[], Test]) -> Test:
-        parts = [part()]
-        while self._accept("word", word):
-            parts.append(part())
-        return parts[0] if len(parts) == 1 else lambda run: holds(test(run) for test in parts)
-
-    def _factor(self, depth: int) -> Test:
-        if depth > DEEPEST:
-            self.fail(f"nested more than {DEEPEST} deep")
-        if self._accept("word", "not"):
-            inner = self._factor(depth + 1)
-            return lambda run: not inner(run)
-        if self._accept("op", "("):
-            inner = self.expression(depth + 1)
-            if not self._accept("op", ")"):
-                self.fail("expected )")
-            return inner
-        return self._test()
-
-    def _test(self) -> Test:
-        token = self._next()
-        if token is None or token.kind == "op" or token.text in ("and", "or", "not"):
-            self.at -= token is not None
-            self.fail("expected a name, such as status or config.seed")
-        operator = self._next()
-        if operator is None or operator.text not in OPERATORS or operator.kind != "op":
-            self.at -= operator is not None
-            return lambda run: bool(_values(run, token.text))
-        value = self._next()
-        if value is None or value.kind == "op":
-            self.at -= value is not None
-            self.fail(f"expected a value after {operator.text}")
-        return partial(_compare, name=token.text, operator=operator.text, value=value.text)
-
-    def _next(self) -> Token | None:
-        if self.at == len(self.tokens):
-            return None
-        self.at += 1
-        return self.tokens[self.at - 1]
-
-    def _accept(self, kind: str, text: str) -> bool:
-        accepted = self.at < len(self.tokens) and self.tokens[self.at][:2] == (kind, text)
-        self.at += accepted
-        return accepted
-
-    def fail(self, problem: str) -> NoReturn:
-        """Raise `SearchError` at the next token."""
-        token = self.tokens[self.at] if self.at < len(self.tokens) else None
-        column = token.column if token else len(self.text) + 1
-        actual = f", not {token.text!r}" if token else ""
-        raise SearchError(f"search, column {column}: {problem}{actual}: {self.text!r}")
-
-
-def _tokens(text: str) -> Iterator[Token]:
-    at, end = 0, len(text.rstrip())
-    while at < end:
-        match = TOKEN.match(text, at)
-        if match is None:
-            column = at + 1 + len(text[at:]) - len(text[at:].lstrip())
-            character = text[column - 1]
-            hint = "the quote is not closed" if character in "\"'" else f"{character!r} is not part of an expression"
-            raise SearchError(f"search, column {column}: {hint}: {text!r}")
-        kind = str(match.lastgroup)
-        word = match[kind]
-        yield Token(kind, word[1:-1] if kind == "text" else word, match.start(kind) + 1)
-        at = match.end()
 
 
 def _values(run: RunRecord, name: str) -> list[Any]:
@@ -200,13 +175,12 @@ def unknown_conditions(config: Sequence[str], tags: Sequence[str], runs: Sequenc
 
 def unused_names(text: str, runs: list[RunRecord]) -> str:
     """Return a hint for the first name of an expression that no run has, empty if each is known."""
-    tokens = list(_tokens(text))
-    after = {token.column for before, token in pairwise(tokens) if before.text in OPERATORS}
     names = sorted({*FIELDS, *(key for run in runs for key in (*flatten(run.config), *flatten(run.summary)))})
-    for token in tokens:
-        if token.kind == "op" or token.column in after or token.text in ("and", "or", "not"):
-            continue
-        if not any(_values(run, token.text) for run in runs):
-            key = re.sub(r"^(config|summary)\.", "", token.text)
-            return f"search, column {token.column}: no run has {token.text!r}{suggestion(key, names)}"
+    for token in sorted(
+        (test.children[0] for test in _tree(text).find_data("test")), key=lambda token: token.start_pos
+    ):
+        name = _text(token)
+        if not any(_values(run, name) for run in runs):
+            key = re.sub(r"^(config|summary)\.", "", name)
+            return f"search, column {token.start_pos + 1}: no run has {name!r}{suggestion(key, names)}"
     return ""

@@ -46,6 +46,13 @@ RUN = RunRecord(
         ('model.name = "smollm2"', True),
         ("id ~ 'ghost'", True),
         ("id < zebra", False),
+        ("seed = 3 or order", True),
+        ("order or nothing or android", False),
+        ("status = and or status = or or status = not", False),
+        ("seed=3 and(status=failed)", False),
+        ("seed\n=\n3", True),
+        ("note = '\"null\"'", False),
+        ("not(seed=9)and(not seed=8)", True),
     ],
 )
 def test_what_an_expression_selects(text, holds):
@@ -66,6 +73,14 @@ def test_what_an_expression_selects(text, holds):
         ("  seed ! 3", 8, "'!' is not part of an expression"),
         ("seed = 'x", 8, "the quote is not closed"),
         ("(" * 60 + "a", 52, "nested more than 50 deep"),
+        ("not " * 60 + "a", 205, "nested more than 50 deep"),
+        ("a and (" * 60 + "a", 358, "nested more than 50 deep, not 'a'"),
+        ("(seed = 3 status", 11, "expected ), not 'status'"),
+        ("seed > = 3", 8, "expected a value after >, not '='"),
+        ("seed = 3\nstatus", 10, "expected and, or, or the end, not 'status'"),
+        ("seed = (3)", 8, "expected a value after =, not '('"),
+        ("seed = 3 and 'and' = 4 'it'", 24, "expected and, or, or the end, not 'it'"),
+        ("= 3 and 'x", 1, "expected a name, such as status or config.seed, not '='"),
     ],
 )
 def test_errors_point_at_the_column(text, column, problem):
