@@ -219,7 +219,7 @@ def test_the_requirements_of_an_extra_are_those_of_the_package(monkeypatch):
         ("/bin/x", "", False),
     ],
 )
-def test_torch_comes_as_the_cpu_build_where_there_is_no_gpu(gpu, config, cpu, monkeypatch):
+def test_install_takes_the_cpu_build_of_torch_without_a_gpu(gpu, config, cpu, monkeypatch):
     monkeypatch.setattr(command.shutil, "which", lambda _: gpu)
     monkeypatch.setattr(command.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, config))
     assert bool(command.cpu_build(["pettingzoo>=1", "torch>=2.6"])) == cpu

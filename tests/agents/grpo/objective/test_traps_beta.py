@@ -88,7 +88,7 @@ def test_the_mean_of_the_kl_by_hand():
     assert seen == [1.0, 0.75, 1.0625]
 
 
-def test_what_was_adjusted_is_said_with_its_direction():
+def test_metrics_report_the_direction_of_each_adjustment_of_beta():
     beta = Beta(GRPOConfig(kl_beta=0.4, kl_target=0.02, kl_horizon=1))
     directions = []
     for kl in (1.0, 1.0, 0.02, 0.0, None):
