@@ -180,7 +180,7 @@ def test_every_page_works_from_the_disk_on_a_phone_and_for_a_screen_reader(site,
 
 
 @needs_chromium
-def test_faults_of_a_page_are_seen(tmp_path):
+def test_the_checker_finds_faults_of_a_page(tmp_path):
     content = (
         "<!doctype html><meta name=viewport content='width=device-width'><img src='https://elsewhere.invalid/a.png'>"
         "<button></button><input><a href='#'></a><canvas tabindex=0></canvas><button aria-label=Fire></button>"

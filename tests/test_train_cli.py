@@ -107,7 +107,7 @@ def test_bad_input_found_by_the_trainer_is_answered_alike(trained, monkeypatch, 
     ("options", "rank", "said"),
     [([], None, f"{LOADING}\n"), (["logger.progress=false"], None, ""), ([], "0", f"{LOADING}\n"), ([], "1", "")],
 )
-def test_what_takes_a_while_is_said_before_the_trainer_loads(monkeypatch, capsys, tmp_path, options, rank, said):
+def test_a_slow_start_is_announced_before_the_trainer_loads(monkeypatch, capsys, tmp_path, options, rank, said):
     if rank is not None:
         monkeypatch.setenv("RANK", rank)
     seen = []

@@ -73,7 +73,7 @@ def test_an_exception_ends_the_run_with_its_state_saved(undisturbed, tmp_path, c
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
-def test_what_is_no_error_ends_it_alike(tmp_path, error):
+def test_exceptions_that_are_not_errors_end_a_run_like_errors(tmp_path, error):
     with pytest.raises(type(error)) as caught:
         train(config(tmp_path), callbacks=[Recorder(raise_at=1, error=error)])
     assert caught.value is error
@@ -91,7 +91,7 @@ def test_an_exception_about_the_last_policy_is_raised_too(tmp_path):
     assert train(config(tmp_path)).exists()
 
 
-def test_what_is_no_callback_is_refused_before_the_run_has_a_folder(tmp_path):
+def test_an_invalid_callback_is_refused_before_the_folder_is_made(tmp_path):
     for wrong, words in [
         (Recorder, "callbacks: Recorder is a class; give an object, Recorder()"),
         (print, "callbacks: builtin_function_or_method has no on_update, on_evaluation, on_checkpoint; let it inherit"),

@@ -47,7 +47,7 @@ def test_what_a_child_refuses_its_parent_does(code, capsys):
     assert capsys.readouterr().err == "script.py: this is wrong\n"
 
 
-def test_a_child_that_breaks_is_no_bad_input():
+def test_a_traceback_of_a_child_is_not_reported_as_bad_input():
     with pytest.raises(subprocess.CalledProcessError):
         run_script(lambda: subprocess.run(child(1, "Traceback"), check=True, capture_output=True, text=True))
 

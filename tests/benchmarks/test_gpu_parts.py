@@ -240,7 +240,7 @@ def test_tokens_are_counted_of_a_small_model_and_the_part_is_skipped():
     assert found.numbers["cpu/2"]["written"] > 0
 
 
-def test_steps_of_grpo_are_told_apart_from_other_lines(tmp_path):
+def test_only_metric_lines_count_as_steps_of_grpo(tmp_path):
     line = '{"benchmark/loss": 0.5, "benchmark/rollout_time_s": 3.0, "benchmark/training_time_s": 1.0,'
     line += ' "benchmark/reward_mean": 2.0, "env_steps": 40}\n'
     (tmp_path / "metrics.jsonl").write_text('{"event": "begin"}\n' + line * 2)

@@ -35,7 +35,7 @@ def test_a_row_for_what_each_source_publishes():
     assert deterministic[-1].startswith("SB3 zoo 2410")
 
 
-def test_finished_seeds_are_kept_and_shown_but_not_repeated(tmp_path, monkeypatch):
+def test_finished_seeds_are_printed_without_running_again(tmp_path, monkeypatch):
     trained = []
 
     def measured(task, seed, args):

@@ -52,7 +52,7 @@ def test_policies_really_play(run, monkeypatch):
     assert set(found.win_rates) == {"brawler"}
 
 
-def test_a_median_is_given_where_most_runs_got_there():
+def test_a_median_needs_most_runs_to_reach_the_target():
     def reached(trainer, minutes, enough):
         return Reached(trainer, 1, 1.0, minutes, 1, {}, enough)
 

@@ -105,7 +105,7 @@ def test_only_one_line_that_names_the_file_counts_as_refused(code, output, resul
     assert judged(Ended(("train.py", "resume=a"), code, output), "final.pt").result == result
 
 
-def test_a_success_is_harmless_only_where_that_is_said():
+def test_a_success_is_harmless_only_if_the_step_declares_it():
     done = Ended(("train.py",), 0, "done\n")
     assert (judged(done).result, judged(done, harmless="the same").result) == (FAILED, HARMLESS)
 
@@ -122,7 +122,7 @@ def test_the_exit_code_and_the_page_say_what_failed(tmp_path, monkeypatch, capsy
     capsys.readouterr()
 
 
-def test_no_time_left_is_said(monkeypatch, capsys):
+def test_steps_without_time_left_count_as_not_tried(monkeypatch, capsys):
     step = Step("a group", "a thing", lambda: Verdict(HARMLESS))
     monkeypatch.setattr(torture.disk, "steps", lambda place: iter([step]))
     assert torture.main(["--only", "disk", "--minutes", "0"]) == 1  # nothing was tried

@@ -146,7 +146,7 @@ def test_a_run_file_sets_nothing_without_effect(run):
 
 
 @pytest.mark.parametrize("option", ["step_reward_weight=1", "win_bonus=9", "count_fork_year=true"])
-def test_rewards_of_games_are_no_options_of_chess(option):
+def test_chess_refuses_the_reward_options_of_other_games(option):
     with pytest.raises(ConfigError, match=rf"^grpo\.{option.split('=')[0]}=.*: is an option of sparring/Diplomacy-v0"):
         load(["+run=rookworld_grpo", f"grpo.{option}"])
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize(
     "script", ["train.py", *(f"eval/{name}.py" for name in ("run", "export", "payoff", "seeds", "curves"))]
 )
-def test_a_bare_python_is_told_what_to_do(script, tmp_path):
+def test_a_python_without_packages_prints_how_to_install(script, tmp_path):
     command = [sys.executable, "-S", str(ROOT / script), "--help"]  # -S: without the packages that are installed
     done = subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, text=True, check=False)
     assert done.returncode == 2
@@ -70,7 +70,7 @@ def test_a_script_works_in_the_base_install_where_its_command_does(name, base_in
         assert "Traceback" not in script.stderr + by_name.stderr
 
 
-def test_a_python_that_is_too_old_is_told_which_is_needed(monkeypatch, capsys):
+def test_an_old_python_prints_the_required_version(monkeypatch, capsys):
     monkeypatch.setattr(sys, "version_info", (3, 10, 4))
     with pytest.raises(SystemExit, match="2"):
         check_installed("eval/run.py")
@@ -89,7 +89,7 @@ def test_old_pythons_understand_what_tells_them():
         ast.parse(path.read_text("utf-8"), feature_version=(3, 8))
 
 
-def test_with_everything_there_nothing_is_said(capsys):
+def test_a_complete_installation_prints_nothing(capsys):
     check_installed("train.py")
     assert capsys.readouterr() == ("", "")
 

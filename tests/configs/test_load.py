@@ -358,7 +358,7 @@ def test_an_unknown_run_to_resume_names_the_nearest(started):
         load(["resume=mime", f"checkpoint_dir={started.checkpoint_dir}"])
 
 
-def test_resuming_where_there_is_no_run_yet_says_so(tmp_path):
+def test_resuming_a_missing_run_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"resume=foo: there is no run in .* yet; begin one with \+run=NAME"):
         load(["resume=foo", f"checkpoint_dir={tmp_path}"])
 

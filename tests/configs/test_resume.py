@@ -36,7 +36,7 @@ def test_harmless_changes_are_listed(changes, expected):
     assert drift(DogfightRunConfig(), replace(DogfightRunConfig(), **changes)) == expected
 
 
-def test_what_a_stored_run_had_of_others_is_no_difference():
+def test_stored_options_of_other_kinds_are_not_reported_as_changes():
     """Every run once stored the sections of all: what means nothing to it is dropped, whatever its value."""
     others = {"model": {"lora_alpha": 32.0}, "grpo": {"steps": 7}}
     env = {**to_plain(DogfightRunConfig())["env"], "last_year": 1905, "normalize_obs": False}

@@ -138,7 +138,7 @@ def test_games_of_diplomacy_stay_multiples_of_seven():
     assert (config.env.num_envs, config.evaluation.games) == (140, 77)
 
 
-def test_minibatches_are_no_larger_than_a_rollout():
+def test_scaled_minibatches_fit_into_a_rollout():
     typed = ["+run=gymnasium", "env.num_envs=1", "ppo.minibatch_size=128", "scale=0.01"]
     assert load(typed).ppo.minibatch_size == 128
     whole = DogfightRunConfig(scale=0.01)
@@ -205,7 +205,7 @@ def test_the_range_is_refused_by_name(value):
         load(["+run=quickstart", f"scale={value}"])
 
 
-def test_what_is_typed_and_no_longer_fits_is_told_why():
+def test_a_typed_value_that_does_not_fit_the_scale_is_explained():
     with pytest.raises(ConfigError) as refused:
         load(["+run=unified_dr_gpu_v3", "scale=0.01", "phases.0.stages.1.at=75"])
     said = "phases.0.stages.1.at=75: must be in [0, 7), the updates of its phase; scale=0.01 shrinks the run file; "
@@ -270,6 +270,6 @@ def test_dogfights_default_run_at_any_scale_is_valid():
 
 
 @pytest.mark.parametrize(("typed", "games"), [([], 400), (["self_play.promotion=sprt"], 126)])
-def test_what_has_no_effect_keeps_its_value(typed, games):
+def test_scaling_leaves_inactive_options_unchanged(typed, games):
     """400 games times the root of a tenth where they are played; otherwise the default, which is not refused."""
     assert load(["+run=self_play", "scale=0.1", *typed]).self_play.promotion_games == games

@@ -80,7 +80,7 @@ def test_counts_are_those_of_exact_fractions(parts, n):
 
 
 @pytest.mark.parametrize("wrong", [[0.5, 0.6], [1.5, -0.5], [np.nan, 1.0], [0.0]])
-def test_what_is_no_share_is_refused(wrong):
+def test_an_opponent_share_outside_0_to_1_is_refused(wrong):
     with pytest.raises(ValueError, match="give numbers of at least 0 that sum to 1"):
         counts(wrong, 8)
 

@@ -132,7 +132,7 @@ def test_what_a_network_cannot_take_is_refused(registered, space, words):
         make()
 
 
-def test_a_small_view_is_no_image_and_other_actions_are_refused(registered):
+def test_small_views_are_flattened_and_unsupported_actions_are_refused(registered):
     registered(Box(0, 255, (7, 7, 3), np.uint8))
     assert make().contract["obs_dim"] == 147
     del gymnasium.registry[ID]

@@ -237,7 +237,7 @@ def test_what_fails_is_returned_and_nothing_is_written_unless_asked(make_checkpo
     assert {one.name for one in (tmp_path / "there").iterdir()} == {"eval.json", "eval.md"}
 
 
-def test_a_ladder_has_no_player():
+def test_evaluate_plays_a_ladder_without_a_policy():
     evaluation = sparring.evaluate(ladder=True, opponents=["ace", "chaser"], games=2, threads=1)
     assert evaluation.data["kind"] == "ladder"
     assert len(evaluation.data["records"]) == 2

@@ -172,7 +172,7 @@ def test_groups_are_summed_up_in_a_table_per_metric(make_run, drawn, capsys):
     assert cells(capsys.readouterr().out, "all") == ["all", "3", "2 to 3", "0.5667", "0.4", "0.8"]
 
 
-def test_runs_without_a_moment_in_common_have_no_mean_and_it_is_said(make_run, capsys):
+def test_runs_without_common_steps_get_a_note_instead_of_a_mean(make_run, capsys):
     make_run("a", [0.1, ..., 0.3])
     make_run("b", [..., 0.2, ..., 0.4])
     assert main(["_both=a,b"]) == 0
@@ -347,7 +347,7 @@ def test_bad_input_is_one_line(arguments, words, make_run, tmp_path, capsys):
     assert not list(tmp_path.glob("*.png"))
 
 
-def test_a_run_may_be_given_by_its_folder(make_run, tmp_path, drawn, capsys):
+def test_a_run_may_be_named_by_its_folder(make_run, tmp_path, drawn, capsys):
     make_run("elsewhere/a", [0.1, 0.2])
     for text in ("elsewhere/a", str(tmp_path / "elsewhere" / "a")):
         assert main([text]) == 0

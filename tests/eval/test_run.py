@@ -210,7 +210,7 @@ def test_values_out_of_range_are_one_line(option, value, allowed, capsys):
 
 
 @pytest.mark.parametrize(("options", "shown"), [([], True), (["--quiet"], False)])
-def test_what_takes_long_is_said_unless_nothing_is_to_be_seen(options, shown, checkpoints, monkeypatch, capsys):
+def test_slow_stages_are_announced_unless_quiet(options, shown, checkpoints, monkeypatch, capsys):
     compile_simulator = dogfight.make_setting
 
     def slowly(*arguments, **keywords):
@@ -352,7 +352,7 @@ def test_results_that_are_a_fifo_are_replaced_and_not_waited_for(tmp_path):
 
 
 @pytest.mark.parametrize("game", ["dogfight", "diplomacy"])
-def test_a_replay_that_is_no_page_is_refused_before_anything_is_played(game, capsys):
+def test_a_replay_without_the_suffix_html_is_refused_before_playing(game, capsys):
     assert main(["--env", game, "--ckpt", "final.pt", "--replay", "match.gif"]) == 2
     line = capsys.readouterr().err
     assert line.count("\n") == 1
@@ -360,7 +360,7 @@ def test_a_replay_that_is_no_page_is_refused_before_anything_is_played(game, cap
     assert ("--gif match.gif" in line) is (game == "dogfight")
 
 
-def test_a_file_that_is_no_policy_is_refused_by_its_name(tmp_path, capsys):
+def test_the_error_names_a_file_that_is_not_a_policy(tmp_path, capsys):
     (tmp_path / "README.md").write_text("# Read me")
     assert main(["--ckpt", str(tmp_path / "README.md")]) == 2
     assert "README.md: not a policy (.pt, .onnx, .zip); give one" in capsys.readouterr().err

@@ -164,7 +164,7 @@ def test_a_run_without_opponents_is_refused_before_it_is_evaluated(make_results,
         *("{id: sparring/AirCombat-v1}", "{package: openspiel, id: leduc_poker}"),
     ],
 )
-def test_a_run_without_results_is_told_how_to_make_them(env, make_results, tmp_path, capsys):
+def test_the_error_for_a_run_without_results_names_the_command_that_makes_them(env, make_results, tmp_path, capsys):
     make_results("a", (10, 4))
     (tmp_path / "wolf").mkdir()
     (tmp_path / "wolf" / "config.yaml").write_text(f"env: {env}")

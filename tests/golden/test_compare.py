@@ -170,14 +170,14 @@ def test_the_kind_of_a_message_counts_always(pair):
     assert compare(pair, messages=False) == 1
 
 
-def test_a_part_that_failed_is_no_equal_part(pair, capsys):
+def test_a_failed_part_does_not_count_as_equal(pair, capsys):
     for folder in pair:
         replace_text(folder / FILE, '"failed": ""', '"failed": "python train.py: exit code 2: no such option"')
     assert compare(pair) == 1
     assert "first: python train.py: exit code 2: no such option" in capsys.readouterr().out
 
 
-def test_a_part_that_is_missing_is_no_equal_part(pair, capsys):
+def test_a_missing_part_does_not_count_as_equal(pair, capsys):
     replace_text(pair[1] / FILE, PART, "another")
     assert compare(pair) == 2
     assert "is not in the second recording" in capsys.readouterr().out
@@ -185,14 +185,14 @@ def test_a_part_that_is_missing_is_no_equal_part(pair, capsys):
     assert "is not in the first recording" in capsys.readouterr().out
 
 
-def test_a_part_without_files_is_no_equal_part(pair, capsys):
+def test_a_part_without_files_does_not_count_as_equal(pair, capsys):
     for folder in pair:
         shutil.rmtree(folder / PART)
     assert compare(pair) == 1
     assert "first: nothing was recorded" in capsys.readouterr().out
 
 
-def test_another_machine_is_said(pair, capsys):
+def test_a_recording_of_another_machine_is_reported(pair, capsys):
     replace_text(pair[1] / FILE, '"2.0"', '"2.1"')
     assert compare(pair) == 0
     assert "warning: torch was 2.0 and is 2.1" in capsys.readouterr().out

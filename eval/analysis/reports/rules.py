@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -91,7 +92,16 @@ class Rule:
 
 
 def load_rules(path: Path = RULES) -> list[Rule]:
-    """Read the rules of a file. Raises `RulesError`."""
+    """Read the rules of a file, those of the package once in a process. Raises `RulesError`."""
+    return list(_packaged() if path == RULES else _read(path))
+
+
+@cache
+def _packaged() -> list[Rule]:
+    return _read(RULES)
+
+
+def _read(path: Path) -> list[Rule]:
     try:
         content = yaml.safe_load(read_regular_text(path, most=MOST_YAML))
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:

@@ -165,7 +165,7 @@ def vec_env():
     batch.close()
 
 
-def test_the_end_of_a_match_is_told_as_sb3_wants_it(vec_env):
+def test_step_reports_the_end_of_a_match_in_the_form_of_sb3(vec_env):
     first = vec_env.reset()
     for step in range(2):
         obs, reward, done, infos = vec_env.step(np.zeros((6, 3), dtype=np.float32))

@@ -87,7 +87,7 @@ def test_a_node_with_another_version_is_refused():
         pools._on_node("0.0", 1, pools._packed(square, 3))
 
 
-def test_what_another_process_cannot_be_given_is_refused():
+def test_a_task_that_cannot_be_sent_to_a_process_is_refused():
     with pytest.raises(InputError, match=r"a task cannot be sent to another process \(.*\); leave out workers"):
         list(run_tasks(square, [lambda: 0], SEVERAL))
     with pytest.raises(

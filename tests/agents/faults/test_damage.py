@@ -207,7 +207,7 @@ def test_a_run_is_not_continued_with_another_configuration(started, tmp_path):
     train(load(["resume=small", f"checkpoint_dir={tmp_path}", "max_updates=2"]))
 
 
-def test_half_of_an_opponents_name_is_said_to_stand_in_the_file(started, tmp_path):
+def test_a_truncated_opponent_name_is_refused_with_the_file_to_restore(started, tmp_path):
     """It could be the name of a Python object, which the script that began the run registers."""
     shutil.copytree(started / "small", tmp_path / "small")
     stored = tmp_path / "small" / "config.yaml"

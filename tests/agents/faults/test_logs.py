@@ -77,7 +77,7 @@ def test_every_damage_is_an_alert_and_the_run_goes_on(whole, started, tmp_path, 
     assert untimed(metrics(tmp_path))[-1] == untimed(metrics(whole))[-1]
 
 
-def test_later_lines_are_no_damage_and_are_removed(whole, started, tmp_path):
+def test_lines_after_the_last_state_are_removed_without_an_alert(whole, started, tmp_path):
     shutil.copytree(started / "small", tmp_path / "small")
     for name in (METRICS, EVENTS):
         with (tmp_path / "small" / name).open("a") as file:

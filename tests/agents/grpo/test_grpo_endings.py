@@ -83,7 +83,7 @@ def test_a_base_model_that_is_not_finite_is_answered_before_there_is_a_run(tmp_p
     assert not (tmp_path / "run").exists()
 
 
-def test_a_run_that_is_told_to_sums_in_a_fixed_order(toy, tmp_path):
+def test_deterministic_true_sums_in_a_fixed_order(toy, tmp_path):
     places = [f"model.name={toy}", f"checkpoint_dir={tmp_path}", "name=fixed"]
     assert not torch.are_deterministic_algorithms_enabled()
     try:

@@ -76,7 +76,7 @@ def test_in_self_play_all_seven_powers_are_learned_with_and_paid_in_their_own_di
     assert {turn.seat for turn in batch.turns if id(turn.decision) in found} == {0, 1, 2, 3, 4, 5, 6}
 
 
-def test_a_run_begins_from_the_adapter_that_it_is_given(runs, monkeypatch):
+def test_a_run_begins_from_the_adapter_of_model_adapter(runs, monkeypatch):
     """Its games are played with it, and what comes of it is no further away than a step goes."""
     config = small_config()
     adapters = Adapters(llama(word_tokenizer()), LoraShape.of(config.model), seed=9)

@@ -124,7 +124,7 @@ def test_the_gradient_is_clipped_to_the_norm_that_is_allowed(most):
 @pytest.mark.parametrize(
     ("epochs", "minibatch", "steps"), [(1, 1000, 1), (2, 1000, 2), (1, 4, 2), (2, 4, 4), (1, 3, 3)]
 )
-def test_samples_are_learned_from_in_minibatches_as_often_as_said(epochs, minibatch, steps):
+def test_epochs_and_minibatches_give_the_number_of_optimizer_steps(epochs, minibatch, steps):
     """Eight samples: so many steps of the optimizer, and one of the learner."""
     learner = toy_learner("grpo.target_kl=0", f"grpo.epochs={epochs}", f"grpo.minibatch_samples={minibatch}")
     learner.learn(samples())

@@ -25,7 +25,7 @@ def compared(ratings):
     return advantages(paid, torch.zeros(4, dtype=torch.int64), GRPOConfig()).values
 
 
-def test_trap_18_what_all_games_of_a_group_add_alike_is_not_seen_and_what_one_adds_is():
+def test_trap_18_only_a_rating_difference_within_a_group_changes_the_reward():
     equal = torch.full((4, 7), 1000.0)
     stronger, mixed = equal.clone(), equal.clone()
     stronger[:, 1:] += 300

@@ -108,7 +108,7 @@ def test_trap_24_a_sampler_that_disagrees_with_the_weights_it_had_is_found_howev
     assert all(torch.equal(value, now[name]) for name, value in copies(trained).items())
 
 
-def test_trap_24_a_difference_that_is_expected_is_told_of_and_no_more():
+def test_trap_24_importance_correction_reports_a_difference_without_ending_the_run():
     trained = learner()
     decisions = shifted(decided(trained.model), -0.02)
     corrected = learner("grpo.use_importance_correction=true")

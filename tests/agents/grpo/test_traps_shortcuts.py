@@ -87,7 +87,7 @@ def information(chance):
     return entropy(chance.mean()) - np.mean([entropy(p) for p in chance])
 
 
-def test_trap_27_what_is_learned_depends_on_the_state_and_is_no_template():
+def test_trap_27_the_learned_answer_depends_on_the_state():
     """Two states, and in each another of two answers is paid. Prompts mixed up or not read would end in a template."""
     trained = learner("grpo.kl_beta=0", "grpo.learning_rate=3e-3")
     player = TransformersBackend(

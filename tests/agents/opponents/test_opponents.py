@@ -142,7 +142,7 @@ def test_evaluate_record_and_runs_take_the_object_itself(tmp_path):
         sparring.evaluate(RELEASED, opponents=brawler)
 
 
-def test_tensors_and_arrays_are_given_as_the_object_asks():
+def test_observations_arrive_as_tensors_or_arrays_as_the_object_declares():
     flown(players.tensors, steps=1)
     flown(players.Diver(), steps=1)
     assert [type(call) for call in players.calls] == [torch.Tensor, np.ndarray]

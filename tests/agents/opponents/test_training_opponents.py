@@ -149,7 +149,7 @@ def test_a_learner_beats_an_opponent_that_falls(tmp_path):
     assert row["curriculum/Diver/share"] == 1.0
 
 
-def test_the_share_is_shown_beside_the_progress(tmp_path, capsys):
+def test_progress_includes_the_share_of_the_opponent(tmp_path, capsys):
     small = config(tmp_path, phases=phases("ace", DIVER), logger=LoggerConfig(progress=True), max_updates=1)
     train(small)
     assert re.search(r"1 of 1 update.*opponents \d+% of play", capsys.readouterr().out)

@@ -172,7 +172,7 @@ def test_new_weights_restart_their_slot(batch):
     assert ticks(batch).tolist() == [10, 10, 10, 10, 10, 0, 0, 10]
 
 
-def test_what_is_no_opponent_is_refused(batch):
+def test_an_invalid_opponent_is_refused(batch):
     env = make_env(batch, slots=2)
     for wrong in ([0] * (N - 1), [-1] + [0] * (N - 1), [FIRST_SLOT + 2] + [0] * (N - 1)):
         with pytest.raises(ValueError, match=r"8 indices in 0\.\.6"):

@@ -53,7 +53,7 @@ def test_every_network_decides_is_evaluated_and_valued_by_the_same_methods(netwo
 
 
 @pytest.mark.parametrize("network", ["numbers", "masks and roles"], indirect=True)
-def test_a_network_has_no_divergence_from_itself(network):
+def test_the_penalty_of_a_network_near_itself_is_zero(network):
     obs = observations(network)
     actions, _ = network.act(obs)
     log_prob, entropy, penalty = network.evaluate_near(obs, actions, [(0.5, network), (2.0, network)])

@@ -73,7 +73,7 @@ def test_statistics_are_found_under_their_usual_names(tmp_path, zip_name, name):
     assert find_statistics(tmp_path / zip_name) == (None if name.startswith("other") else tmp_path / name)
 
 
-def test_a_zip_acts_through_its_statistics_given_or_beside_it(folder, trained):
+def test_a_zip_normalizes_with_statistics_from_an_argument_or_a_neighbouring_file(folder, trained):
     env = trained["normal"][1]
     raw = load(folder / "plain.zip")
     zip_file = folder / "normal.zip"

@@ -191,7 +191,7 @@ def test_the_minibatch_beyond_the_target_is_not_applied():
     assert torch.equal(weights(net), before)
 
 
-def test_learning_rate_zero_changes_nothing_and_the_given_rate_is_used():
+def test_learning_rate_zero_changes_no_weight_and_a_small_rate_moves_them_little():
     net = network()
     before = weights(net)
     run(net, some_samples(), learning_rate=0.0)

@@ -246,9 +246,7 @@ def test_every_use_of_chance_has_its_own_seed():
 
 
 @pytest.mark.parametrize("progress", [True, False])
-def test_a_simulator_that_takes_long_to_load_is_explained_where_progress_is_shown(
-    progress, tmp_path, monkeypatch, capsys
-):
+def test_a_slow_start_of_the_simulator_is_explained_if_progress_is_on(progress, tmp_path, monkeypatch, capsys):
     make_batch = dogfight.DogfightTask.make_batch
 
     def slowly(*arguments, **options):

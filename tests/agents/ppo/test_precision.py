@@ -65,7 +65,7 @@ def test_slow_bf16_is_granted_with_a_note(cpu, flags):
 
 
 @pytest.mark.parametrize("wish", ["fp32", "auto", "bf16"])
-def test_where_all_is_as_asked_there_is_no_note(cpu, wish):
+def test_a_supported_precision_prints_no_note(cpu, wish):
     cpu("amx_bf16")
     autocast = Autocast(wish, "cpu")
     assert autocast.note == ""
@@ -100,7 +100,7 @@ def test_a_scaler_goes_on_with_the_scale_that_was_saved():
     assert other.autocast.scaler.get_scale() == 8.0
 
 
-def test_a_scaler_begins_where_the_state_has_none():
+def test_loading_a_state_without_a_scaler_starts_a_new_one():
     saved, other = learner_with(scaled=False), learner_with(scaled=True)
     other.load_state_dict(saved.state_dict())
     assert other.autocast.scaler.get_scale() == 512.0

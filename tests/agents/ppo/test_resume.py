@@ -157,7 +157,7 @@ def test_a_run_cut_by_max_updates_says_how_to_train_on(half, capsys):
     assert said in capsys.readouterr().out
 
 
-def test_harmless_changes_are_said(half, capsys):
+def test_harmless_changes_are_reported_on_resume(half, capsys):
     train(replace(long(half), max_updates=4, keep_states=2))
     out = capsys.readouterr().out
     assert "option changed: max_updates was 3 and is 4" in out

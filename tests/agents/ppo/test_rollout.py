@@ -65,7 +65,7 @@ def collected(env, steps, max_truncations, seed=0):
     return rollout
 
 
-def test_what_was_seen_and_done_is_stored_step_by_step():
+def test_a_rollout_stores_observations_and_actions_by_step():
     rollout = collected(ClockEnv([3, 10], ["terminated", "truncated"]), steps=5, max_truncations=1)
     assert rollout.obs[:, 0].tolist() == [[0, 0, 0], [0, 0, 1], [0, 0, 2], [0, 1, 0], [0, 1, 1], [0, 1, 2]]
     assert rollout.terminated[:, 0].tolist() == [False, False, True, False, False]

@@ -87,7 +87,7 @@ def test_self_play_begins_against_oneself(env, tmp_path):
     assert self_play.slots == ["snapshot_000004"] * 2
 
 
-def test_a_full_disk_is_said_and_forgets_nothing(env, tmp_path, monkeypatch):
+def test_a_full_disk_is_an_alert_and_the_pool_keeps_its_snapshots(env, tmp_path, monkeypatch):
     self_play, said = make_self_play(env, tmp_path), []
     self_play.alert = said.append
     self_play.deal(plan(4), network())

@@ -29,7 +29,7 @@ def other(**changes):
     return HERE | {"fingerprint": HERE["fingerprint"] | changes}
 
 
-def test_the_same_machine_has_no_reason():
+def test_the_same_machine_resumes_exactly():
     assert inexact(HERE, dict(HERE), deterministic=False) == []
 
 

@@ -43,7 +43,7 @@ def test_a_made_up_name_that_is_taken_is_drawn_again(tmp_path, monkeypatch):
     assert RunFolder.create(tmp_path, "", "v3").name == "calm-raven-v3"
 
 
-def test_a_given_name_that_exists_is_refused(tmp_path):
+def test_an_existing_run_name_is_refused(tmp_path):
     assert RunFolder.create(tmp_path, "mine").path == tmp_path / "mine"
     with pytest.raises(RunFolderError, match=r"name='mine': .* exists; choose another or leave it empty"):
         RunFolder.create(tmp_path, "mine")
@@ -61,7 +61,7 @@ def test_of_many_that_want_one_name_at_once_one_gets_it(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["../up", "a/b", ".hidden", "two words", "released", "-flag"])
-def test_a_name_that_is_no_folder_name_is_refused(tmp_path, name):
+def test_an_invalid_folder_name_is_refused(tmp_path, name):
     with pytest.raises(RunFolderError, match=r"name=.*must be letters, digits"):
         RunFolder.create(tmp_path, name)
 
@@ -81,7 +81,7 @@ def test_what_lies_where(tmp_path):
         folder.named("../x")
 
 
-def test_the_configuration_is_yaml_in_the_given_order(tmp_path):
+def test_the_configuration_is_written_as_yaml_in_declaration_order(tmp_path):
     folder = RunFolder.create(tmp_path)
     config = {"seed": 1, "env": {"id": "sparring/Dogfight-v1", "rules": "classic"}, "bots": ["ace"], "none": None}
     folder.write_config(config)
@@ -179,7 +179,7 @@ def test_what_is_not_a_folder_is_refused_by_name(folder, name, kind):
 
 
 @pytest.mark.parametrize("target", ["nothing", "/dev/zero"])
-def test_a_run_whose_configuration_is_a_link_is_no_missing_run(folder, target):
+def test_a_linked_configuration_is_not_reported_as_a_missing_run(folder, target):
     replaced(folder / "config.yaml", lambda path: path.symlink_to(target))
     with pytest.raises(InputError, match=re.escape(f"{folder / 'config.yaml'}: is a link")):
         load(["resume=mine", f"checkpoint_dir={folder.parent}"])

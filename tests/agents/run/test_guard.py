@@ -293,7 +293,7 @@ def healthy():
 
 
 @pytest.mark.parametrize("text", FAULTS)
-def test_a_lasting_fault_is_said_once_and_again_after_the_cool_down(text):
+def test_a_lasting_fault_is_reported_once_per_cool_down(text):
     said = alerts(healthy(), USUAL | FAULTS[text], HOLD + COOL_DOWN)
     assert said[HOLD - 1] == said[-1] == [text]
     assert sum(map(len, said)) == 2

@@ -131,7 +131,7 @@ def test_a_running_trainer_is_named_before_options_that_differ(tmp_path):
             FolderClaim(config(tmp_path, "seed=7"))
 
 
-def test_a_name_left_by_a_process_that_has_ended_is_not_told(tmp_path):
+def test_a_refused_lock_does_not_name_a_process_that_has_ended(tmp_path):
     """The lock's file keeps the last holder's name until the next one has written its own."""
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()

@@ -53,7 +53,7 @@ def test_a_state_published_again_replaces_the_old_one(tmp_path):
     assert states.latest().content["n"] == [5]
 
 
-def test_half_written_ones_are_no_states_and_are_removed(tmp_path):
+def test_half_written_states_are_ignored_and_removed(tmp_path):
     states = published(tmp_path, [5])
     (tmp_path / "state" / ".update_000010.abc.tmp").mkdir()
     assert len(states.paths()) == 1

@@ -79,7 +79,7 @@ def test_runs_are_tasks_of_the_executor_and_a_failure_is_a_line_of_the_table(tmp
     assert load_checkpoint(tmp_path / "tiny-0" / "final.pt").training["update"] == 1
 
 
-def test_a_node_without_the_folder_is_told_apart(tmp_path):
+def test_a_task_without_its_checkpoint_folder_asks_for_a_shared_disk(tmp_path):
     with pytest.raises(InputError, match="none: is not on this machine; give a checkpoint_dir= on a disk that all"):
         _train_task(tmp_path / "none", False, "tiny-0", None)
 

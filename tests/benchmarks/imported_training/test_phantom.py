@@ -150,7 +150,7 @@ def test_as_many_policies_at_once_as_the_memory_holds(monkeypatch, gib, abrupt, 
     assert phantom.lanes_that_fit(abrupt=abrupt) == lanes
 
 
-def test_a_machine_too_small_is_told_so(monkeypatch):
+def test_too_little_memory_is_reported(monkeypatch):
     monkeypatch.setattr("sparring.agents.ppo.rollout.memory_bytes", lambda: 8 * 2**30)
     with pytest.raises(InputError, match="the game takes 10 GiB, and 6 may be used here"):
         phantom.lanes_that_fit(abrupt=True)

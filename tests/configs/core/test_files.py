@@ -47,7 +47,7 @@ def wrong(request, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_WRONLY, os.O_RDWR | os.O_CREAT, os.O_RDWR | os.O_TRUNC])
-def test_what_is_no_file_is_refused_in_one_line(wrong, flags):
+def test_a_path_that_is_not_a_regular_file_is_refused_in_one_line(wrong, flags):
     with pytest.raises(IrregularFileError, match="must be a regular file") as caught:
         open_regular(wrong, flags)
     assert isinstance(caught.value, InputError)

@@ -65,7 +65,7 @@ def test_a_child_that_outlives_a_killed_holder_does_not_keep_the_lock(tmp_path):
         os.kill(child, signal.SIGKILL)
 
 
-def test_released_means_free_and_may_be_said_twice(tmp_path):
+def test_releasing_a_lock_frees_it_and_may_be_repeated(tmp_path):
     for _ in range(2):
         lock = FileLock(tmp_path / "lock")
         lock.release()

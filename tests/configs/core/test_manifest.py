@@ -25,7 +25,7 @@ def test_another_content_is_refused(tmp_path, data):
         read_listed(tmp_path / "final.pt")
 
 
-def test_an_entry_of_an_old_version_has_no_size_and_stays(tmp_path):
+def test_a_manifest_entry_without_a_size_is_preserved(tmp_path):
     old = {"old.pt": {"sha256": hashlib.sha256(b"old").hexdigest()}}
     (tmp_path / MANIFEST).write_text(json.dumps(old))
     (tmp_path / "old.pt").write_bytes(b"old")

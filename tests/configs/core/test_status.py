@@ -15,7 +15,7 @@ def test_it_goes_to_stderr(capsys):
 
 
 @pytest.mark.parametrize(("patience", "shown", "said"), [(0.01, True, "slow\n"), (0.01, False, ""), (60.0, True, "")])
-def test_what_takes_long_is_said_once(monkeypatch, capsys, patience, shown, said):
+def test_a_slow_stage_is_announced_once(monkeypatch, capsys, patience, shown, said):
     monkeypatch.setattr(status, "PATIENCE", patience)
     with said_if_long("slow", enabled=shown):
         time.sleep(0.2)

@@ -115,7 +115,7 @@ def test_faults_are_one_line(parts, message):
 
 
 @pytest.mark.parametrize("content", ["run: !!python/name:os.system", "run: [", "\x00"])
-def test_a_file_that_is_no_yaml_is_named(content, tmp_path, monkeypatch):
+def test_the_error_names_a_file_that_is_not_yaml(content, tmp_path, monkeypatch):
     monkeypatch.setattr(sweep_file, "FOLDER", tmp_path)
     (tmp_path / "mine.yaml").write_text(content)
     with pytest.raises(

@@ -169,7 +169,7 @@ def test_the_memory_settles():
     assert (won, lost) == (50.0, pytest.approx(100.0))
 
 
-def test_a_draw_is_no_win_but_half_a_point():
+def test_a_draw_counts_as_half_a_point():
     league = league_after(ace=(0, 98, 0))
     assert known_win_rates(league, CHALLENGER) == {"ace": 0.0}
     assert win_rates(league, CHALLENGER, ["ace"]) == pytest.approx([0.5])

@@ -82,7 +82,7 @@ def test_chances_by_category_by_hand():
 
 
 @pytest.mark.parametrize("mode", ["category", "win_rate", "rating"])
-def test_the_challenger_is_no_opponent_of_another_hero(mode):
+def test_the_challenger_is_never_drawn_against_another_hero(mode):
     league = small_league(5, **SPREAD)
     found = chances(league, config(matchmaking=mode), step=0, steps=100, hero="checkpoint_000030")
     assert CHALLENGER not in found
@@ -193,7 +193,7 @@ def test_win_rates_decide_hard():
     assert chance["checkpoint_000010"] == chance["random"]
 
 
-def test_ratings_are_no_matter_to_win_rates_nor_win_rates_to_ratings():
+def test_matchmaking_by_win_rate_ignores_ratings_and_the_reverse():
     league = beaten(chaos=89)
     assert at(rated(league, chaos=2000.0), matchmaking="win_rate") == at(league, matchmaking="win_rate")
     same = {agent.name: agent.elo for agent in league.agents.values() if agent.kind != "checkpoint"}
@@ -333,7 +333,7 @@ def test_one_lost_game_does_not_count_as_always_lost():
 
 
 @pytest.mark.parametrize("rates", [[-0.1], [1.2], [float("nan")]])
-def test_a_rate_that_is_no_share_is_refused(rates):
+def test_a_win_rate_outside_0_to_1_is_refused(rates):
     with pytest.raises(ValueError, match=r"outside \[0, 1\]"):
         pfsp.weights(rates, "hard")
 

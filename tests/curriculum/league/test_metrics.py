@@ -35,7 +35,7 @@ def test_the_table_by_hand():
     ]
 
 
-def test_the_challenger_is_no_checkpoint():
+def test_the_challenger_does_not_count_as_a_checkpoint():
     league = rated(small_league(0), challenger=3000.0)
     assert best_checkpoint(league) is None
     assert [row.figure for row in reference_table(league)][:2] == ["base_model", "total reference drop"]

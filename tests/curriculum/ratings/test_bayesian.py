@@ -13,7 +13,7 @@ BELIEFS = st.builds(Belief, st.floats(0.0, 50.0), st.floats(0.5, SIGMA))
 SEVEN = tuple("abcdefg")
 
 
-def test_what_is_shown_is_three_deviations_below_the_mean():
+def test_the_conservative_rating_is_three_deviations_below_the_mean():
     assert Belief().shown == pytest.approx(0.0)
     assert Belief(30.0, 2.0).shown == 24.0
 
@@ -80,7 +80,7 @@ def test_a_chance_is_nearer_to_even_the_less_is_known():
 
 
 @pytest.mark.parametrize("elo", [1000.0, 1000])
-def test_an_elo_is_no_bayesian_rating(elo):
+def test_elo_ratings_are_refused_as_bayesian_ones(elo):
     with pytest.raises(AttributeError):
         win_chance(elo, Belief())
     with pytest.raises(AttributeError):

@@ -79,7 +79,7 @@ def test_expected_scores_sum_to_one_grow_with_the_rating_and_depend_on_the_diffe
     assert expected_score(mine + shift, theirs + shift) == pytest.approx(score, abs=1e-9)
 
 
-def test_a_bayesian_rating_is_no_elo():
+def test_bayesian_ratings_are_refused_as_elo():
     with pytest.raises(TypeError):
         expected_score(Belief(), 1000.0)
 

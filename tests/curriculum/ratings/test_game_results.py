@@ -45,7 +45,7 @@ def test_players_of_several_seats_are_placed_by_their_mean():
 
 
 @pytest.mark.parametrize("game", [(("a",), (1,)), (("a", "b"), (1,)), (("a", "b"), (0, 1)), (("a", "b"), (1, 3))])
-def test_what_is_no_game_is_refused(game):
+def test_an_invalid_game_result_is_refused(game):
     with pytest.raises(InputError, match="game"):
         GameResult(*game)
 

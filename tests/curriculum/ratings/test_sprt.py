@@ -62,7 +62,7 @@ def test_pairs_are_games_from_the_same_start():
     assert count_pairs(np.array([1, 1, 0, 1, -1, -1])).tolist() == [0, 1, 1, 0, 1]
 
 
-def test_a_bot_is_told_from_a_weaker_one():
+def test_sprt_distinguishes_a_bot_from_a_weaker_one():
     results = play("ace", "do_nothing", games=40, seed=1, setting=MatchSettings(threads=1))
     assert judge(count_pairs(results.outcome), Hypotheses(0.0, 50.0)).accepted == "H1"
 

@@ -85,7 +85,7 @@ def test_coordinated_turn():
     assert np.abs(rates - np.array([0, 0, 0, 0, 0, 0.3, 0, 0, 0, 502, 0, 0, 0])).max() < 5e-5
 
 
-def test_no_level_flight_is_said():
+def test_a_speed_without_level_flight_is_refused():
     with pytest.raises(ValueError, match="speed=90: no level flight at 0 ft; take 140 to 800"):
         f16.trim(90)
 

@@ -116,7 +116,7 @@ def test_load_and_roll_lag_behind_their_commands():
     assert 1.2 < rolled["roll_rate"][0] < 2.0
 
 
-def test_straight_up_is_no_singularity():
+def test_vertical_flight_has_no_singularity():
     """A loop passes the vertical twice and comes back."""
     planes = flights.level(1, speed=260.0, height=2000.0)
     heights = [-flights.fly(planes, (5.0, 0.0, 1.0), ticks)["pos"][0, 2] for ticks in range(0, 1500, 30)]

@@ -92,7 +92,7 @@ def test_a_missile_is_recorded_from_its_launch_to_its_hit(flown):
     assert np.linalg.norm(missile.path[-1, :3] - target) < 40.0
 
 
-def test_flares_are_told_apart_and_take_the_missile(flown):
+def test_flares_have_their_own_objects_and_attract_the_missile(flown):
     (_, saved), states = flown
     flares = [one for one in saved.releases if one.kind == "flare"]
     assert len(flares) == 12 - states[-2]["stores"]["flares"][1, 1] > 0
@@ -106,7 +106,7 @@ def test_flares_are_told_apart_and_take_the_missile(flown):
     assert re.search(r"^100,.*LockedTarget=10[1-9a-c]$", text, re.MULTILINE)
 
 
-def test_what_there_is_of_a_match_is_given_when_asked_for():
+def test_unfinished_true_records_a_match_that_goes_on():
     batch = AirCombatBatch(1, threads=1)
     recorder = AirRecorder(batch)
     (begun,) = recorder.recordings(("a", "b"), unfinished=True)

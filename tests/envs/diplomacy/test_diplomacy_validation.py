@@ -138,7 +138,7 @@ def test_spaces_of_a_power_there_is_not(env):
         (["A PAR - BUR", None], r"lines\[1\]=None: is not text; write an order such as 'A PAR - BUR'"),
     ],
 )
-def test_what_is_no_list_of_orders(env, lines, message):
+def test_invalid_order_lists_are_refused(env, lines, message):
     with pytest.raises(InputError, match=message):
         env.submit("FRANCE", lines)
 
@@ -153,7 +153,7 @@ def test_what_is_no_list_of_orders(env, lines, message):
         ({"dislodged": [0]}, r"dislodged: shape \(1,\) is not \(75,\)"),
     ],
 )
-def test_rows_that_are_no_position_are_not_drawn(rows, message):
+def test_invalid_position_rows_are_not_drawn(rows, message):
     drawn = {"units": [0] * 75, "owner": [-1] * 34} | rows
     with pytest.raises(InputError, match=message):
         draw_position(drawn.pop("units"), drawn.pop("owner"), **drawn)

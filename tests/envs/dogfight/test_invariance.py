@@ -97,7 +97,7 @@ def test_the_trace_does_not_change_the_course():
         assert torch.equal(plain.obs, traced.obs)
 
 
-def test_a_seat_plays_the_same_whether_it_is_given_the_actions_one_tick_or_ten_at_a_time():
+def test_a_seat_plays_the_same_with_action_repeat_one_and_ten():
     slow, fast = (DogfightBatch(8, seed=1, threads=1, action_repeat=repeat) for repeat in (10, 1))
     for step in range(30):
         actions = actions_of(range(8), step)

@@ -94,7 +94,7 @@ def test_masks_that_cannot_be_read_are_refused(options, text):
         ("MethodMasked", {}, "its method action_masks is not read; give 'action_mask' in observations or infos"),
     ],
 )
-def test_masks_that_are_not_read_are_said(name, options, text):
+def test_unread_masks_are_reported(name, options, text):
     batch = make_batch("pettingzoo", f"{GAMES}:{name}", {"start": 0, **options}, 2, 0)
     assert not batch.contract["masked"]
     assert [text in remark for remark in batch.remarks] == [True]

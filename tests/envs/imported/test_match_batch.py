@@ -158,7 +158,7 @@ def test_agents_that_leave_without_an_end_have_terminated():
     assert (batch.length.item(), batch.outcome.item() > 0) == (1, True)
 
 
-def test_a_game_that_does_not_repeat_is_said_and_begins_again():
+def test_a_game_that_does_not_repeat_is_reported_and_restarted():
     options = {"kwargs": {"fault": "unrepeatable"}}
     batch = make(f"{TOYS}:Faulty", 2, **options)
     run(batch, 2)
@@ -307,7 +307,7 @@ def test_illegal_actions_are_refused(name, action, text):
         batch.step(torch.zeros(1, 1, 9))
 
 
-def test_a_worker_that_fails_or_is_killed_is_said():
+def test_a_failed_or_killed_worker_is_reported():
     batch = make(f"{TOYS}:Faulty", 2, 6, workers=2, kwargs={"fault": "raise"})
     with pytest.raises(ConfigError, match="worker processes hold the matches"):
         batch.match(0)

@@ -234,7 +234,7 @@ def test_masks_leave_the_observation_and_pictures_are_rendered():
         ("openspiel", "crossword", {}, "does not show its observation: SpielError: "),
     ],
 )
-def test_what_is_no_game_is_refused_in_one_line(package, name, kwargs, text):
+def test_an_invalid_game_is_refused_in_one_line(package, name, kwargs, text):
     if package == "openspiel":
         pytest.importorskip("pyspiel")
     with pytest.raises(ConfigError) as refusal:

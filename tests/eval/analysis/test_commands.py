@@ -112,7 +112,7 @@ def test_health_of_several_runs_names_the_missing_one(capsys, root):
     assert (code, "no run 'none'" in error) == (3, True)
 
 
-def test_a_damaged_run_is_shown_with_exit_code_4(capsys, tmp_path):
+def test_a_damaged_run_prints_its_rows_and_exits_with_4(capsys, tmp_path):
     folder = write_run(tmp_path, "hurt")
     with open(folder / "metrics.jsonl", "a") as file:
         file.write('no json\n{"env_steps"')

@@ -96,7 +96,7 @@ def test_flipped_bytes_cost_rows_and_are_named(long_run, tmp_path, name):
         assert len(same) > 100
 
 
-def test_random_bytes_are_no_run(tmp_path):
+def test_random_bytes_are_not_listed_as_a_run(tmp_path):
     random.seed(2)
     for name in ("a/events.out.tfevents.1", "a/run-x.wandb", "a/metrics.jsonl", "a/events.jsonl", "a/config.yaml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -130,7 +130,7 @@ def test_bounds():
         bounded_json({str(i): ["y" * 1000] * LEAST_ENTRIES for i in range(9)}, most_bytes=2000)
 
 
-def test_a_missing_package_is_said(monkeypatch, capsys, tmp_path):
+def test_the_error_names_the_missing_package(monkeypatch, capsys, tmp_path):
     monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
     with pytest.raises(InputError, match=r"`sparring install mcp`"):
         mcp_module("mcp.server.mcpserver")

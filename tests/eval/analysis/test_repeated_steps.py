@@ -65,7 +65,7 @@ def test_a_file_that_repeats_steps_hides_the_earlier_ones_and_is_named(tmp_path,
     )
 
 
-def test_a_step_that_falls_within_a_file_is_said(tmp_path):
+def test_a_decreasing_step_within_a_file_is_noted(tmp_path):
     write_events(tmp_path / "one", [(1, 1.0), (2, 2.0), (1, 3.0), (2, 4.0)])
     history = TensorBoardFiles(tmp_path).history("one")
     assert points_of(history, "return") == [(1, 1), (1, 3), (2, 2), (2, 4)]
@@ -87,7 +87,7 @@ def test_a_step_that_falls_within_a_file_is_said(tmp_path):
     ],
     ids=["two calls a step", "a late evaluation", "one metric twice", "a counter that restarts"],
 )
-def test_rows_of_one_step_are_merged_and_lost_ones_are_said(tmp_path, rows, loss, reward, note):
+def test_rows_of_one_step_are_merged_and_lost_rows_are_reported(tmp_path, rows, loss, reward, note):
     write_rows(tmp_path / "one", [{"env_steps": step, name: value} for step, name, value in rows])
     source = RunFolders(tmp_path)
     history = source.history("one")
@@ -137,7 +137,7 @@ def test_a_run_that_is_resumed_counts_each_step_once(tmp_path):
     assert "2 of 9 rows are left out" in history.notes[0]
 
 
-def test_a_name_in_two_sources_is_said(tmp_path, capsys):
+def test_a_name_in_two_sources_is_reported(tmp_path, capsys):
     write_rows(tmp_path / "one", [{"env_steps": 1, "loss": 1.0}])
     write_events(tmp_path / "events" / "one", [(1, 1.0)])
     source, _ = find_run("one", [RunFolders(tmp_path), TensorBoardFiles(tmp_path / "events")])

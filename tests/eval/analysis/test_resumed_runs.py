@@ -97,7 +97,7 @@ def test_a_process_counter_does_not_replace_the_step_of_the_run():
     assert scores(read(other)) == [1.5] * 10 + [2.5] * 10
 
 
-def test_the_metric_that_define_metric_names_counts_for_the_metrics_it_is_given_for():
+def test_define_metric_sets_the_step_only_of_the_metrics_it_names():
     """Training goes on; the evaluation, which counts its own rounds, is repeated from round 2."""
 
     def part(first, round, mark):

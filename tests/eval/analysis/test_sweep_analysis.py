@@ -111,12 +111,12 @@ def test_compute_and_the_power_law_of_a_sweep(root, capsys):
     assert "did you mean 'benchmark/reward_mean'?" in capsys.readouterr().err
 
 
-def test_a_sweep_without_a_reward_has_no_power_law(root, capsys):
+def test_a_sweep_without_a_reward_omits_the_power_law(root, capsys):
     assert runs.main(["analyze-sweep", "mine", "--dir", str(root)]) == 0
     assert "Power law of the reward: no fit, the runs have no reward in common" in capsys.readouterr().out
 
 
-def test_files_of_hydra_are_no_runs(root):
+def test_files_of_hydra_are_not_listed_as_runs(root):
     assert find_sweep("mine", root).runs() == sorted(f"mine-{label}" for label in ROWS)
 
 
@@ -193,7 +193,7 @@ def test_a_criterion_of_unfinished_runs_is_open_unless_it_is_missed_already(root
     assert states(root)[0] == "not held"
 
 
-def test_a_run_without_rows_has_no_place_in_the_ranking(root):
+def test_a_run_without_rows_is_not_ranked(root):
     for seed in (0, 1):
         (root / f"mine-B-seed{seed}" / "metrics.jsonl").unlink()
     assert analyze_sweep(find_sweep("mine", root)).ranking == ("A", "C")
@@ -257,7 +257,7 @@ def test_a_damaged_file_is_named_in_one_line(root, capsys, file, text, message):
     assert message in line
 
 
-def test_text_in_place_of_a_rating_is_no_value(root):
+def test_text_in_place_of_a_rating_is_ignored(root):
     with (root / "mine-A-seed1" / "metrics.jsonl").open("a") as stream:
         stream.write('{"elo/base_model": "high", "elo/checkpoint_1": 9}')
     a = analyze_sweep(find_sweep("mine", root)).runs[0]

@@ -82,7 +82,7 @@ def test_a_run_with_a_folder_is_listed_once(recorded, converted, tmp_path):
     assert len(SourceOptions(root=tmp_path, source=SourceName.TRACKIO).find()[0].runs()) == 1
 
 
-def test_damage_is_said(converted, tmp_path):
+def test_damage_is_reported(converted, tmp_path):
     shutil.copy(converted, tmp_path / "row.db")
     with sqlite3.connect(tmp_path / "row.db") as file:
         file.execute("UPDATE metrics SET metrics = '{' WHERE id = 3")
@@ -102,7 +102,7 @@ def test_damage_is_said(converted, tmp_path):
     assert "cannot be read" in runs["cut"].damage[0]
 
 
-def test_the_missing_package_is_said(tmp_path, monkeypatch):
+def test_the_error_names_the_missing_package(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "trackio", None)
     with pytest.raises(LoggerError, match=r"`sparring install trackio`"):
         open_logger(LoggerConfig(trackio=True), tmp_path, "dark-ghost", {})

@@ -25,7 +25,7 @@ def test_work_counts_what_it_does(monkeypatch):
     assert (dogfight.actor_work(3)(), dogfight.dogfight_work()(), diplomacy.diplomacy_work()()) == (3, 20, 2)
 
 
-def test_a_speed_is_measured_and_shown():
+def test_bench_prints_the_measured_speed():
     clock, processor = speed.speed_of(lambda: sum(range(1000)) * 0 + 5, 0.01)
     assert clock > 0 < processor
     shown = speed.line(dogfight.SPEEDS[2], (1234.5, 6789.0))

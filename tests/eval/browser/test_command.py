@@ -16,18 +16,26 @@ from sparring import __main__ as command
 
 ROOT = Path(__file__).resolve().parents[3]
 WITHOUT_TORCH = """
-import sys
+import contextlib, importlib.util, io, json, sys, webbrowser
 class Absent:
     def find_spec(self, name, *_):
         if name.split(".")[0] in ("torch", "warp", "pettingzoo", "tensorboard", "hydra", "omegaconf", "scipy"):
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Absent())
-import importlib.util, webbrowser
 known = importlib.util.find_spec
 importlib.util.find_spec = lambda name: None if name in ("torch", "warp", "hydra", "tensorboard") else known(name)
 webbrowser.open = lambda address: print("asked for", address) or True
 from sparring.__main__ import main
-sys.exit(main(sys.argv[1:]))
+results = []
+for words in json.loads(sys.argv[1]):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = main(words)
+        except SystemExit as exit:
+            code = exit.code
+    results.append((code or 0, out.getvalue(), err.getvalue()))
+print(json.dumps(results))
 """
 
 
@@ -51,10 +59,13 @@ def write_run(folder):
     (folder / "events.out.tfevents.1.host").touch()
 
 
-def bare(*words, cwd):
-    command = [sys.executable, "-c", WITHOUT_TORCH, *words]
+def bare(*commands, cwd):
+    """Run commands one after another in a process without torch; returns (exit code, stdout, stderr) of each."""
+    arguments = [sys.executable, "-c", WITHOUT_TORCH, json.dumps(commands)]
     env = {"XDG_CACHE_HOME": str(cwd), "DISPLAY": ":0", "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(arguments, cwd=cwd, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
 
 
 def test_without_words_it_lists_every_command(capsys):
@@ -117,44 +128,44 @@ def test_without_a_temporary_folder_the_cache_is_used(opened, monkeypatch, tmp_p
     assert opened == [(tmp_path / "sparring" / "fly-released-dogfight_strong.html").as_uri() + "#watch"]
 
 
-def test_without_torch_it_flies_and_says_what_training_needs(tmp_path):
-    flown = bare("play", cwd=tmp_path)
-    assert (flown.returncode, flown.stderr) == (0, "")
-    assert flown.stdout.startswith("asked for file://")
+def test_commands_without_torch_work_or_name_the_extra_to_install(tmp_path):
     for name in ("one", "two"):
         write_run(tmp_path / name)
-    checked, compared = (bare("runs", *words, "one", "two", cwd=tmp_path) for words in (["health"], ["compare"]))
-    assert (checked.returncode, compared.returncode) == (0, 0)
-    assert "two minus one" in compared.stdout
+    flown, *analysed, measured, helped, refused = bare(
+        ["play"],
+        ["runs", "health", "one", "two"],
+        ["runs", "compare", "one", "two"],
+        ["bench", "--seconds", "0.01"],
+        ["train", "--help"],
+        ["train", "+run=quickstart"],
+        cwd=tmp_path,
+    )
+    assert (flown[0], flown[1].startswith("asked for file://"), flown[2]) == (0, True, "")
     line = "warning: times of rows are unknown: tensorboard is not installed for "
-    for done in (checked, compared):
-        assert (done.stderr.startswith(line), done.stderr.count("\n")) == (True, 1)
-    measured = bare("bench", "--seconds", "0.01", cwd=tmp_path)
-    assert (measured.returncode, measured.stdout.count("needs torch and Warp")) == (0, 3)
-    assert "`sparring install train` (1.3 GB) adds torch and Warp" in measured.stdout
-    helped = bare("train", "--help", cwd=tmp_path)
-    assert (helped.returncode, "sparring train +run=NAME" in helped.stdout) == (0, True)
-    refused = bare("train", "+run=quickstart", cwd=tmp_path)
-    assert refused.returncode == 2
+    assert [code for code, _, _ in analysed] == [0, 0]
+    warnings = "".join(err for _, _, err in analysed)
+    assert (warnings.startswith(line), warnings.count("\n")) == (True, 1)  # once in a process
+    assert "two minus one" in analysed[1][1]
+    assert (measured[0], measured[1].count("needs torch and Warp")) == (0, 3)
+    assert "`sparring install train` (1.3 GB) adds torch and Warp" in measured[1]
+    assert (helped[0], "sparring train +run=NAME" in helped[1]) == (0, True)
     line = "sparring: train: needs the extra train, and torch is not installed"
-    assert (refused.stderr.startswith(line), refused.stderr.count("\n")) == (True, 1)
+    assert (refused[0], refused[2].startswith(line), refused[2].count("\n")) == (2, True, 1)
 
 
-def test_without_torch_play_lists_the_options_that_work_and_takes_them(tmp_path):
-    helped = bare("play", "--help", cwd=tmp_path)
-    assert helped.returncode == 0
-    assert {*re.findall(r"--[a-z-]+", helped.stdout)} == {"--help", "--opponent", "--no-browser"}
-    flown = bare("play", "--no-browser", "--opponent", "released/dogfight_quickstart", cwd=tmp_path)
-    assert (flown.returncode, flown.stderr) == (0, "")
+def test_play_without_torch_offers_and_takes_only_the_options_of_the_static_page(tmp_path):
+    policy = "released/dogfight_quickstart"
+    wrong = {"ace": ["--opponent", "ace"], "nobody": ["--opponent", "nobody"], "--port": ["--port", "0"]}
+    helped, flown, *refused = bare(
+        *(["play", *words] for words in (["--help"], ["--no-browser", "--opponent", policy], *wrong.values())),
+        cwd=tmp_path,
+    )
+    assert (helped[0], {*re.findall(r"--[a-z-]+", helped[1])}) == (0, {"--help", "--opponent", "--no-browser"})
     page = tmp_path / "sparring" / "fly-released-dogfight_quickstart.html"
-    assert (flown.stdout, page.is_file()) == (f"Open this file in a browser, on any machine: {page}\n", True)
-    for words, line in (
-        (["--opponent", "ace"], "ace: a bot has no network to put into a page"),
-        (["--opponent", "nobody"], "nobody"),
-        (["--port", "0"], "--port"),
-    ):
-        refused = bare("play", *words, cwd=tmp_path)
-        assert (refused.returncode, refused.stderr.count("\n"), line in refused.stderr) == (2, 1, True), refused.stderr
+    assert (flown, page.is_file()) == ([0, f"Open this file in a browser, on any machine: {page}\n", ""], True)
+    assert [(code, err.count("\n")) for code, _, err in refused] == [(2, 1)] * 3
+    assert "ace: a bot has no network to put into a page" in refused[0][2]
+    assert all(name in err for name, (_, _, err) in zip(wrong, refused, strict=True))
 
 
 def test_policies_are_listed_with_what_beats_them(capsys):
@@ -208,7 +219,7 @@ def test_the_requirements_of_an_extra_are_those_of_the_package(monkeypatch):
         ("/bin/x", "", False),
     ],
 )
-def test_torch_comes_as_the_cpu_build_where_there_is_no_gpu(gpu, config, cpu, monkeypatch):
+def test_install_takes_the_cpu_build_of_torch_without_a_gpu(gpu, config, cpu, monkeypatch):
     monkeypatch.setattr(command.shutil, "which", lambda _: gpu)
     monkeypatch.setattr(command.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, config))
     assert bool(command.cpu_build(["pettingzoo>=1", "torch>=2.6"])) == cpu

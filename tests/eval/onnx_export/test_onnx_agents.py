@@ -120,7 +120,7 @@ def test_so_are_those_inside_a_branch(tmp_path):
     assert "com.example.Steer" in refusal(model, tmp_path)
 
 
-def test_a_function_of_operators_is_no_custom_operator(tmp_path):
+def test_onnx_functions_are_not_refused_as_custom_operators(tmp_path):
     body = [helper.make_node("MatMul", ["a", "b"], ["c"])]
     steer = helper.make_function("local", "Steer", ["a", "b"], ["c"], body, [helper.make_opsetid("", 17)])
     node = helper.make_node("Steer", ["x", "weights"], ["y"], domain="local")

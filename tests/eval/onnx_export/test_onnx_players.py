@@ -101,7 +101,7 @@ def test_agents_stand_in_a_payoff_matrix(exported, make_checkpoint, checkpoints)
     assert [player["name"] for player in players] == ["7", "other/agent.onnx", "ace"]
 
 
-def test_what_is_to_be_said_of_an_agent_is_in_the_results(checkpoints, capsys):
+def test_notes_about_an_agent_are_in_the_results(checkpoints, capsys):
     (checkpoints / "mine").mkdir()
     path = save(linear(), checkpoints / "mine" / "agent.onnx")
     assert main(["--ckpt", str(path), "--opponents", "ace", "--games", "2", "--stochastic", *QUICK]) == 0

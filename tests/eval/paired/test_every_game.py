@@ -131,7 +131,7 @@ def test_a_sequential_test_counts_the_pairs_of_new_games(game, tmp_path, checkpo
     assert data["llr"] == pytest.approx(n * (s1 - s0) * (2 * mean - s0 - s1) / (2 * variance))
 
 
-def test_a_game_of_more_seats_has_no_ladder(tmp_path):
+def test_a_ladder_is_refused_for_more_than_two_seats(tmp_path):
     pytest.importorskip("mpe2")
     path = save_run(tmp_path / "tag", "pettingzoo", "mpe2.simple_tag_v3")
     for options, what in (({"ladder": True}, "ladder"), ({"sprt": []}, "sprt")):

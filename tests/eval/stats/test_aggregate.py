@@ -16,7 +16,7 @@ def test_the_middle_half_is_averaged():
     assert interquartile_mean(np.array([[0.1, 0.2, 0.9]])) == pytest.approx(0.4)  # Three: nothing is cut.
 
 
-def test_a_failed_seed_does_not_decide_but_is_shown():
+def test_a_failed_seed_is_listed_without_deciding():
     scores = np.full((3, 8), 0.9)
     scores[:, 0] = 0.0
     found = spread(scores, 0, RESAMPLES)

@@ -39,7 +39,7 @@ def test_a_draw_is_half_a_win_for_each():
     assert elo_of(drawn) == elo_of(shared) == {"a": 0.0, "b": 0.0}
 
 
-def test_a_pair_may_be_seen_by_both():
+def test_records_from_both_sides_of_a_pair_do_not_change_the_ratings():
     once = [record("a", "b", (1, 2, 3, 4, 5)), record("b", "c", (2, 0, 1, 0, 6))]
     twice = [*once, *(seen.mirrored() for seen in once)]
     assert rate(once, Anchor("c")) == rate(twice, Anchor("c"))
@@ -91,7 +91,7 @@ def test_who_lost_everything_and_pairs_that_only_beat_others_are_marked():
     assert marked == {"top": True, "second": True, "anchor": False, "loser": True}
 
 
-def test_without_the_virtual_draw_there_is_no_maximum():
+def test_a_likelihood_without_maximum_is_refused():
     with pytest.raises(RatingError, match="no finite maximum"):
         fit(np.array([[0.0, 40.0], [0.0, 0.0]]), 1)
 

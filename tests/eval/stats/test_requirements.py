@@ -98,6 +98,6 @@ def test_score_and_decided_share_are_required_by_name():
     assert "0.5000 on average" in Requirement.parse("win>=0.51").failures(records)[0]
 
 
-def test_a_regime_is_refused_where_a_game_has_none():
+def test_a_regime_is_refused_for_a_game_without_regimes():
     with pytest.raises(InputError, match="only the dogfight has regimes; leave out @full"):
         Requirement.parse("score:ace@full>=0.5").check_names(["ace"])

@@ -95,7 +95,7 @@ def test_the_unit_of_an_interval_is_a_pair_of_games():
     )
 
 
-def test_a_record_without_games_has_no_win_rate():
+def test_a_record_without_games_has_an_undefined_win_rate():
     with pytest.raises(ValueError, match="no game"):
         _ = record(by_seat=((0, 0, 0), (0, 0, 0))).win_rate
 
@@ -205,7 +205,7 @@ def test_the_ladder_is_sorted_by_mean():
     assert text.index("| chaser ") < text.index("| ace ")
 
 
-def test_the_ladder_says_who_had_to_be_given_a_virtual_draw():
+def test_the_ladder_names_the_players_rated_with_a_virtual_draw():
     won = record(player="chaser", by_seat=((5, 0, 0), (5, 0, 0)), pairs=(0, 0, 0, 0, 5))
     text = ladder_markdown(report(won, player=None))
     (line,) = [line for line in text.splitlines() if line.startswith("| chaser | +")]

@@ -56,7 +56,7 @@ def test_a_batch_of_nothing_and_a_batch_left_out_have_counts_and_no_means():
         assert not result.used.any()
 
 
-def test_an_unused_group_number_is_no_group():
+def test_unused_group_numbers_do_not_count_as_groups():
     assert valued([1.0, 3.0], [5, 5]).values.tolist() == [-1.0, 1.0]
 
 

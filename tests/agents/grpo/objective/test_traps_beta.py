@@ -89,7 +89,7 @@ def test_the_mean_of_the_kl_by_hand():
     assert seen == pytest.approx([1.0, 9 / 11, 125 / 121])
 
 
-def test_what_was_adjusted_is_said_with_its_direction(monkeypatch):
+def test_metrics_report_the_direction_of_each_adjustment_of_beta(monkeypatch):
     monkeypatch.setattr(kl_module, "HORIZON", 1)
     beta = Beta(GRPOConfig(kl_beta=0.4, kl_target=0.02))
     directions = []

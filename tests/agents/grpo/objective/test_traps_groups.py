@@ -98,7 +98,7 @@ def test_trap_16_groups_are_numbered_in_order_of_appearance():
     assert group_ids([], stratified=False).shape == (0,)
 
 
-def test_trap_16_groups_that_compare_different_positions_are_seen():
+def test_trap_16_mixed_share_counts_groups_of_different_positions():
     """Group 0 is of one position, group 1 of two, group 2 has one member and compares nothing."""
     decisions = [changed(position=position) for position in (1, 1, 2, 3, 4)]
     assert mixed_share(decisions, torch.tensor([0, 0, 1, 1, 2])) == 0.5

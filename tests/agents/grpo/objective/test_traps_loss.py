@@ -159,7 +159,7 @@ def test_trap_29_a_sample_without_a_decision_is_not_counted():
 
 
 @EVERY_KIND
-def test_trap_31_an_empty_batch_is_no_loss_and_no_gradient_and_is_counted(loss_type, aggregation):
+def test_trap_31_an_empty_batch_is_counted_without_loss_or_gradient(loss_type, aggregation):
     logp = torch.zeros(0, requires_grad=True)
     tokens = tokens_of(logp, [], [], [])
     totals = totals_of(tokens)

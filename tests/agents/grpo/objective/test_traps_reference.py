@@ -226,7 +226,7 @@ def test_trap_11_kept_log_probabilities_are_refused_with_a_mean():
     assert reference.metrics() == {"benchmark/used_cached_ref_logprobs": 0.0}
 
 
-def test_trap_12_kept_log_probabilities_of_the_base_model_are_used_and_it_is_said():
+def test_trap_12_stored_log_probabilities_of_the_base_model_are_used_and_reported():
     model = Adapted()
     reference = reference_of(model)
     kept = reference.score(model)

@@ -1,17 +1,14 @@
 """The overfit check passes as it is, and catches five faults planted in the trainer, each by its own criterion."""
 
+from importlib.util import find_spec
+
 import pytest
 
 pytest.importorskip("transformers")
 pytest.importorskip("chess")
 
 from tests.agents.grpo.overfit.faults import FAULTS
-from tests.agents.grpo.overfit.small_check import failures, make_model, pay, run_check
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return make_model(tmp_path_factory.mktemp("small"))
+from tests.agents.grpo.overfit.small_check import failures, pay, run_check
 
 
 @pytest.fixture(autouse=True)
@@ -27,8 +24,11 @@ def test_it_passes_without_a_fault(model, tmp_path):
     assert steps[0]["before"] < steps[-1]["after"]
     assert [one["before"] for one in steps[1:]] == [one["after"] for one in steps[:-1]]
     assert [one["beta"] for one in steps[:3]] == [0.0, 0.0, 0.005]
+    drawn = (tmp_path / "good" / "overfit.png").is_file()
+    assert drawn == (find_spec("matplotlib") is not None)
 
 
+@pytest.mark.usefixtures("no_picture")
 @pytest.mark.parametrize("greedy", ["true", "false"])
 def test_a_rate_of_zero_fails(model, tmp_path, greedy):
     """The smallest rate that the options allow leaves every answer what it was, and with sampling each draw, too."""
@@ -38,6 +38,7 @@ def test_a_rate_of_zero_fails(model, tmp_path, greedy):
     assert [one["after"] for one in report["steps"]] == [one["control"] for one in report["steps"]]
 
 
+@pytest.mark.usefixtures("no_picture")
 @pytest.mark.parametrize("fault", ["shuffled", "reference", "end"])
 def test_a_fault_fails_its_own_criterion(fault, model, tmp_path):
     with FAULTS[fault]():

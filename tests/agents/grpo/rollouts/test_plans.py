@@ -92,7 +92,7 @@ def test_without_phases_before_the_fork_all_begin_at_the_opening():
 
 
 @pytest.mark.parametrize(("chance", "years"), [(0.0, {2}), (1.0, {5}), (0.5, {2, 5})])
-def test_the_long_horizon_comes_up_as_often_as_said(chance, years):
+def test_the_long_horizon_is_drawn_at_its_configured_rate(chance, years):
     found = Counter(group.years for group in groups(groups=200, rollout_long_horizon_chance=chance))
     assert set(found) == years
     assert len(years) == 1 or 70 < found[5] < 130

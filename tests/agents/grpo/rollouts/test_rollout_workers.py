@@ -62,7 +62,7 @@ def test_what_a_worker_refuses_is_refused_in_its_words(loaded):
         play(players, 2, "refuse")
 
 
-def test_a_worker_that_dies_is_heard_of_in_the_trainers_thread(loaded):
+def test_the_death_of_a_worker_is_reported_in_the_trainers_thread(loaded):
     heard = []
     config = idle_config()
     players = Workers(config, Actor, lambda text: heard.append((text, threading.current_thread())))

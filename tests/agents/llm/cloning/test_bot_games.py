@@ -101,7 +101,7 @@ def test_a_teacher_names_the_answers_of_all_powers_and_plays_one_of_each_game():
     playing.close()
 
 
-def test_a_bot_is_no_teacher():
+def test_a_bot_is_refused_as_teacher():
     from sparring.configs.load import load
     from sparring.envs.diplomacy.rollouts.task import demonstrations
 

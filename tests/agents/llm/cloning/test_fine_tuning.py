@@ -64,7 +64,7 @@ def tuned(given, tmp_path_factory):
     return root
 
 
-def test_it_starts_from_the_given_weights_and_tokens_without_dropout(given, tmp_path):
+def test_fine_tuning_starts_from_the_models_weights_and_tokens_without_dropout(given, tmp_path):
     """The first loss is the one that transformers computes from the folder, one example at a time."""
     trainer = CloneTrainer(chess(tmp_path, given))
     examples = [one for group in trainer.dataset.next() for one in group]

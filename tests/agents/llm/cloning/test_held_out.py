@@ -45,7 +45,7 @@ def test_who_knows_the_answers_is_always_right(questions, model, monkeypatch):
     assert found["eval/held_out/order_loss"] == pytest.approx(0.0, abs=1e-3)
 
 
-def test_who_knows_them_to_be_wrong_is_right_where_there_is_no_choice(questions, model, monkeypatch):
+def test_a_model_that_avoids_the_labels_is_right_only_without_a_choice(questions, model, monkeypatch):
     monkeypatch.setattr(held_out, "score", lambda _, batch: scored(batch, 1e-9))
     assert questions.check(model)["eval/held_out/accuracy"] < 0.05
 

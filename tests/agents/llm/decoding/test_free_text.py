@@ -97,7 +97,7 @@ def test_a_batch_is_of_one_kind():
         collate(decisions)
 
 
-def test_a_model_for_free_text_has_no_menus():
+def test_a_free_text_backend_refuses_prompts_with_menus():
     text, menu = max(random_choices(), key=lambda pair: pair[1].lines)
     with pytest.raises(ModelError, match="was set up for free text"):
         backend().decide([Prompt(text, menu, 1)])

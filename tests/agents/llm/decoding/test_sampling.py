@@ -167,7 +167,7 @@ def test_a_long_prompt_is_refused_by_name(model, constraint):
         backend(model, constraint).decide([Prompt("Year 1\n" * 165 + "<orders>\n", request.menu, 1)])
 
 
-def test_every_prompt_that_cannot_be_read_is_told_of(model, constraint):
+def test_the_error_lists_every_prompt_that_does_not_fit(model, constraint):
     """Also where a request in between has nothing to write, and so no prompt."""
     short, idle = "Year 1\n<orders>\n", menu_of([], 0, 0)
     texts = [short, "", short * 9, short, short * 8]

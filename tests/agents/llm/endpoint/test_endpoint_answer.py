@@ -73,7 +73,7 @@ ORDER, OTHER = "A PAR - BUR", "A PAR - PIC"
         ([{"text": "A PAR "}, {"type": "output_text", "text": "- BUR"}], ORDER, ""),
     ],
 )
-def test_reasoning_is_no_answer_and_without_an_end_it_is_a_truncated_one(text, answer, finish):
+def test_answers_exclude_reasoning_and_open_reasoning_counts_as_truncated(text, answer, finish):
     choice = {"message": {"content": text, "reasoning_content": OTHER}, "finish_reason": "stop"}
     assert read_answer({"choices": [choice]}) == ServerAnswer(answer, finish)
 
@@ -178,7 +178,7 @@ def test_alternatives_not_named_by_id_or_not_one_for_each_token_are_missing(show
 
 
 @pytest.mark.parametrize("usage", [None, [], {"prompt_tokens": "2"}, {"prompt_tokens": -2}, {"prompt_tokens": 1e9}])
-def test_tokens_that_are_no_count_are_not_counted(usage):
+def test_token_counts_that_are_not_integers_are_ignored(usage):
     answer = read_answer({**WHOLE, "usage": usage})
     assert (answer.prompt_tokens, answer.completion_tokens, answer.cached_tokens) == (0, 0, 0)
 

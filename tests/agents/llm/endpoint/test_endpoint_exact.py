@@ -59,7 +59,7 @@ def at(temperature, logits=(3.0, 1.0, -2.0, 0.5)):
 
 
 @pytest.mark.parametrize(("one", "other"), [(0.8, 1.6), (0.5, 1.0), (1.5, 0.75)])
-def test_two_temperatures_are_told_apart(one, other):
+def test_the_temperature_check_accepts_only_the_configured_temperatures(one, other):
     assert temperature_problem(at(one), at(other), one, other) == ""
     assert "temperature" in temperature_problem(at(1.0), at(1.0), one, other)
     assert "temperature" in temperature_problem(at(one), at(1.1 * other), one, other)

@@ -87,7 +87,7 @@ def test_no_such_host(monkeypatch):
     assert caught.value.kind == "connection"
 
 
-def test_what_is_no_http_at_all():
+def test_a_reply_that_is_not_http_is_an_endpoint_error():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         answering = threading.Thread(target=lambda: listening.accept()[0].sendall(b"220 mail.example ESMTP\r\n"))
         answering.start()

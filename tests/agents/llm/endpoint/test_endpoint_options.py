@@ -40,7 +40,7 @@ def test_urls(url):
         "http://::1/v1",
     ],
 )
-def test_what_is_no_url_of_a_server_is_refused(url):
+def test_an_invalid_server_url_is_refused(url):
     with pytest.raises(ConfigError, match=r"endpoint\.url=\(not shown\): must be http:// or https://"):
         check(url=url or " ")
 

@@ -43,7 +43,7 @@ def test_a_refused_parameter_is_found_in_an_error(error, refused):
     assert refused_parameters(error if isinstance(error, str) else json.dumps(error), SENT) == refused
 
 
-def test_refused_parameters_are_found_out_once_and_said(capsys):
+def test_parameters_that_a_server_refuses_are_dropped_once_with_a_note(capsys):
     with (
         server(refuses=("max_tokens", "temperature", "stop")) as host,
         endpoint(host, structured="none", model="toy", concurrency=1, max_tokens=64) as backend,

@@ -272,7 +272,7 @@ def test_backends_of_several_adapters_share_a_model():
     assert len({value.sum().item() for value in scores.values()}) == 3
 
 
-def test_alpha_is_twice_the_rank_unless_it_is_given():
+def test_lora_alpha_defaults_to_twice_the_rank():
     shapes = [LoraShape.of(LanguageModelConfig(**options)) for options in ({"lora_rank": 8}, {"lora_alpha": 3.0})]
     assert [(shape.rank, shape.alpha) for shape in shapes] == [(8, 16.0), (32, 3.0)]
 

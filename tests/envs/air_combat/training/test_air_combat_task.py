@@ -176,7 +176,7 @@ def test_a_run_begins_with_a_policy_of_its_options(whole, tmp_path):
         (("env.action_form=manoeuvres", "network.log_std_init=-1.0"), "env.action_form=manoeuvres: network.log_std_"),
     ],
 )
-def test_options_without_effect_are_told(given, idle):
+def test_options_without_effect_are_reported(given, idle):
     assert f"without effect with {idle}" in "\n".join(
         idle_options(configs.load(["+run=air_combat_quickstart", *given]))
     )

@@ -67,12 +67,12 @@ def test_a_move_is_read_in_both_notations(fen, text, uci):
 
 
 @pytest.mark.parametrize("text", ["e2e5", "Ke2", "--", "0000", "Z0", "", "a7a8", "{", "e" * 16])
-def test_other_texts_are_no_moves(text):
+def test_invalid_move_texts_are_refused(text):
     with pytest.raises(InputError, match="is not a legal move"):
         read_move(chess.Board("7k/P7/8/8/8/8/8/K7 w - - 0 1"), text)
 
 
-def test_an_ambiguous_move_is_told_apart():
+def test_an_ambiguous_move_has_its_own_message():
     with pytest.raises(InputError, match="name the file or rank too"):
         read_move(chess.Board("7k/8/8/8/8/5N2/8/KN6 w - - 0 1"), "Nd2")
 
@@ -186,7 +186,7 @@ def test_a_resumed_game_goes_on_against_its_bot_and_no_file_or_server(saved, opp
     assert saved_opponent(resume_game(path, "")) == opponent
 
 
-def test_an_unknown_opponent_is_told_the_choices():
+def test_the_message_for_an_unknown_opponent_lists_the_choices():
     for name, words in (("stokfish", "did you mean 'stockfish'"), ("stockfish:99", "depth of stockfish 99")):
         with pytest.raises(InputError, match=words):
             find_chess_player(name)
@@ -289,7 +289,7 @@ def test_a_failing_opponent_is_asked_again(tmp_path):
     assert (told[-1]["problem"], len(told[-1]["moves"])) == ("", 2)
 
 
-def test_a_folder_that_went_away_is_told_and_the_game_goes_on(tmp_path):
+def test_a_removed_folder_is_reported_and_the_game_continues(tmp_path):
     folder = tmp_path / "replays"
     table = table_of(folder, SlowPlayer({1: "e7e5"}))
     told = talk(table, move("e4"), {"kind": "save"})

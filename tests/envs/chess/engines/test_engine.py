@@ -124,7 +124,7 @@ def test_values_stored_before_bounds_were_left_out_are_searched_again(tmp_path, 
         assert capsys.readouterr().err == ""
 
 
-def test_moves_before_the_position_are_not_shown_to_the_engine(tmp_path):
+def test_the_engine_gets_only_the_position_without_earlier_moves(tmp_path):
     program, log = write_puppet(tmp_path)
     board = chess.Board()
     board.push_uci("g1f3")
@@ -240,7 +240,7 @@ def test_bad_options_are_refused_in_one_line(options, message):
         open_engine(**options)
 
 
-def test_a_file_that_is_no_cache_is_refused(tmp_path):
+def test_an_invalid_cache_file_is_refused(tmp_path):
     (tmp_path / "lines.sqlite").write_text("nonsense " * 100)
     with pytest.raises(InputError, match="cannot be used"):
         open_engine(BUILT_IN, cache=tmp_path / "lines.sqlite")

@@ -80,7 +80,7 @@ def test_an_illegal_move_may_be_asked_about(env):
         {**QUESTION, "fem": 1},
     ],
 )
-def test_options_that_are_no_question_are_refused(env, options):
+def test_invalid_question_options_are_refused(env, options):
     with pytest.raises(InputError, match=r"give a position that can|options move=.*: give a move|of reset 'fem'"):
         env.reset(options=options)
 

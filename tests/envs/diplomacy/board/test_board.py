@@ -387,7 +387,7 @@ def test_an_unknown_place_is_answered_in_one_line(text, said):
 
 
 @pytest.mark.parametrize("location", [-1, 81])
-def test_a_location_that_is_none_has_no_name(location):
+def test_the_name_of_an_invalid_location_is_refused(location):
     with pytest.raises(InputError, match=f"location {location}: must be in \\[0, 80\\]"):
         location_name(location)
 

@@ -35,7 +35,7 @@ def batch():
         ("phase", lambda values: values.to(torch.complex64), "phase: torch.complex64 is not a tensor of whole numbers"),
     ],
 )
-def test_what_is_no_tensor_of_whole_numbers_changes_nothing(batch, name, change, message):
+def test_an_invalid_tensor_is_refused_and_leaves_the_board_unchanged(batch, name, change, message):
     """The units, which come first, are fine and other than those on the board: they must not be taken over either."""
     batch.reset()
     before = batch.snapshot()

@@ -86,7 +86,7 @@ def test_bad_input_is_one_line(words, line, capsys, tmp_path, monkeypatch):
     assert not (tmp_path / "page.html").exists()
 
 
-def test_a_kernel_that_has_no_translation_is_named():
+def test_the_error_names_a_kernel_without_a_translation():
     def strange(number: int) -> int:
         return [number][0]
 

@@ -300,7 +300,7 @@ out.id = "selftest"; out.textContent = JSON.stringify(told); document.body.appen
 
 
 @needs_chromium
-def test_odds_are_shown_where_one_points(file):
+def test_hovering_over_an_order_displays_its_odds(file):
     file.write_text(file.read_text().replace("</body>", DRIVE + "</body>"))
     told = selftest(browse(file, "", "--dump-dom"))
     assert told["started"]["orders"] == ["F LON - ENG 50 %", "A PAR H not ordered"]

@@ -82,7 +82,7 @@ def test_the_game_to_watch_is_kept_when_its_round_was_whole(play, tmp_path):
     assert pages[0].read_bytes() == pages[1].read_bytes()
 
 
-def test_with_no_whole_round_nothing_is_written_and_that_is_said(play, capsys, tmp_path):
+def test_results_without_a_complete_round_are_not_written(play, capsys, tmp_path):
     code, out = play(0, "--replay", str(tmp_path / "game.html"), end=KeyboardInterrupt())
     assert code == 130
     assert "stopped after 0 of 21 games per pair; nothing is written" in capsys.readouterr().err

@@ -137,7 +137,7 @@ def test_orders_are_drawn_as_they_ended(skirmish_page):
 
 
 @needs_chromium
-def test_a_power_can_be_shown_alone(skirmish_page):
+def test_one_power_can_be_displayed_alone(skirmish_page):
     state = selftest(dom_of(skirmish_page, "power=4&selftest"))
     assert POWER_NAMES[state["power"]] == "Germany"
     assert state["orders"] == ["A BEL - PIC bounced", "A MUN - BUR", "A RUH S MUN - BUR"]

@@ -121,7 +121,7 @@ def checkpoint(tmp_path):
     return tmp_path / "policy.pt"
 
 
-def test_it_is_said_that_kernels_are_compiled_while_they_are(monkeypatch, capsys, tmp_path):
+def test_compiling_kernels_is_announced(monkeypatch, capsys, tmp_path):
     """All of them: nothing is left to be loaded once the game has started."""
     within, loaded = [], []
 
@@ -155,7 +155,7 @@ def test_policies_and_bots_play_and_what_is_saved_shows_the_same_again(capsys, t
         assert one.read_bytes() == other.read_bytes()
 
 
-def test_a_saved_game_that_goes_on_is_shown_as_unfinished(capsys, tmp_path):
+def test_a_saved_game_without_an_end_is_displayed_as_unfinished(capsys, tmp_path):
     record = PhaseRecord(opening())
     save(tmp_path / "game.json", [record])
     assert run(capsys, "--game", tmp_path / "game.json", "--out", tmp_path / "a.HTML", "--log", tmp_path / "b") == (
@@ -236,7 +236,7 @@ def test_text_of_a_saved_game_stays_text_in_the_page(capsys, tmp_path, game):
         ({"phases": [PACKAGE | {"results": {"A FIN": [math.inf]}}]}, "results.A FIN[0]: must be a text, not inf"),
     ],
 )
-def test_a_value_of_a_saved_game_that_is_no_part_of_it_is_named_in_one_line(capsys, tmp_path, game, message):
+def test_an_invalid_value_of_a_saved_game_is_named_in_one_line(capsys, tmp_path, game, message):
     (tmp_path / "game.json").write_text(json.dumps(game))
     code, err = run(capsys, "--game", tmp_path / "game.json", "--out", tmp_path / "a.html")
     assert (code, err.count("\n")) == (2, 1)
@@ -244,7 +244,7 @@ def test_a_value_of_a_saved_game_that_is_no_part_of_it_is_named_in_one_line(caps
     assert not (tmp_path / "a.html").exists()
 
 
-def test_a_saved_game_that_cannot_be_shown_is_named(capsys, tmp_path):
+def test_the_error_names_a_saved_game_that_cannot_be_displayed(capsys, tmp_path):
     fall = {**opening(), "phase": torch.tensor([codes.FALL], dtype=torch.int8)}
     save(tmp_path / "game.json", [PhaseRecord(opening()), PhaseRecord(fall)])
     code, err = run(capsys, "--game", tmp_path / "game.json", "--out", tmp_path / "a.html")
@@ -252,7 +252,7 @@ def test_a_saved_game_that_cannot_be_shown_is_named(capsys, tmp_path):
     assert f"{tmp_path / 'game.json'}: phases[0]: orders missing; only the last phase" in err
 
 
-def test_a_game_of_the_package_is_shown(capsys, tmp_path):
+def test_a_game_of_the_diplomacy_package_is_replayed(capsys, tmp_path):
     package = Path(__file__).parents[1] / "records" / "package_game.json"
     assert run(capsys, "--game", package, "--out", tmp_path / "a.html", "--save", tmp_path / "b.json") == (0, "")
     shown = data_of((tmp_path / "a.html").read_text())

@@ -65,7 +65,7 @@ def test_each_adapter_answers_as_it_does_by_itself(runs):
         assert answers(both, POLICY) == alone["other"]
 
 
-def test_who_cannot_meet_is_told_why(runs, capsys):
+def test_players_that_cannot_meet_are_refused_with_the_reason(runs, capsys):
     untrained(runs / "policy.pt")
     assert "is --ckpt itself" in refused(capsys, "--ckpt", "other", "--opponents", "other")
     assert "is a model, and one evaluation" in refused(capsys, "--ckpt", "other", "--opponents", "tiny")

@@ -36,7 +36,7 @@ def test_a_server_plays_and_its_answers_are_counted(tmp_path):
     assert page.stat().st_size > 10_000
 
 
-def test_fallbacks_are_said(tmp_path):
+def test_fallbacks_are_reported(tmp_path):
     """Two of all answers are unusable: the table counts them by cause and names the option."""
     with server(faults=["only_reasoning", "illegal"]) as running:
         options = ["endpoint.structured=regex", "endpoint.model=toy"]

@@ -75,7 +75,7 @@ def test_orders_are_read_as_people_write_them(text, place, order):
 
 
 @pytest.mark.parametrize("text", ["WAIVE", "waive", " Pass "])
-def test_a_waive_is_no_order(text):
+def test_a_waive_is_not_parsed_as_an_order(text):
     assert read_order(text) is None
 
 
@@ -99,7 +99,7 @@ def test_a_waive_is_no_order(text):
         ("F STP/EC - BOT", "order 'F STP/EC - BOT': unknown coast 'STP/EC': choose from STP/NC, STP/SC"),
     ],
 )
-def test_what_cannot_be_read_is_said_in_one_line(text, said):
+def test_unreadable_orders_are_an_error_of_one_line(text, said):
     with pytest.raises(OrderError) as caught:
         read_order(text)
     assert str(caught.value) == said

@@ -24,7 +24,7 @@ def test_written_orders_are_read_back():
     assert torch.equal(again, orders)
 
 
-def test_orders_that_are_no_choice():
+def test_orders_outside_the_choices_have_no_index():
     """Austria in the opening: a convoy, a move by convoy, and support of an Italian unit."""
     state = opening()
     rows = rows_of(observe(state, torch.tensor([0]), last_year=1910))

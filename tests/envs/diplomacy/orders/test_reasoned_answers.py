@@ -114,7 +114,7 @@ def test_without_orders_outside_of_the_reasoning_there_are_none(text):
     assert parse(text, FRANCE).empty
 
 
-def test_truncated_reasoning_has_no_end():
+def test_open_reasoning_is_removed_and_counts_as_truncated():
     assert without_reasoning(f"<|channel>thought\n{R}") == ("", True)
     assert without_reasoning(f"<think>{R}</think>{A}") == (A, False)
 

@@ -87,7 +87,7 @@ def test_where_nothing_is_due_in_winter():
     ]
 
 
-def test_a_fleet_is_built_on_a_coast_that_is_said():
+def test_a_fleet_build_asks_for_the_coast():
     orders = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
     rows = {"units": unit_row({}), "dislodged": unit_row({}), "owner": owner_row(None)}
     power = POWERS.index("RUSSIA")

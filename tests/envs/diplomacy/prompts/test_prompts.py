@@ -169,7 +169,7 @@ def test_prompts_of_games_share_the_prefix_and_a_positions_prompts_the_board():
             assert render(row, choices.power, choices, rules, last_year=1905) == text
 
 
-def test_nothing_to_order_is_no_question():
+def test_a_prompt_for_a_power_without_orders_is_refused():
     row = scene({"france": "A PAR"}, phase=codes.FALL_RETREATS)
     with pytest.raises(ValueError, match="FRANCE has nothing to order"):
         render(row, 2, ask(row, "FRANCE"), COMPACT, last_year=1910)
@@ -213,7 +213,7 @@ def test_a_neighbour_tells_its_owner_and_unit():
     assert window_words(window, compact=False) == "BRE (ITALY), BUR (A GERMANY), GAS, PIC; threatened from BUR"
 
 
-def test_a_neutral_centre_has_no_owner():
+def test_a_map_window_lists_neutral_centres_as_nobody():
     (window,) = windows(scene({"germany": "F DEN"}), GERMANY)
     assert window_words(window, compact=True) == "BAL HEL KIE GERMANY NTH SKA SWE nobody"
 

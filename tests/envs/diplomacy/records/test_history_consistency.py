@@ -115,7 +115,7 @@ def test_who_has_the_centres_that_win_has_won():
             read_game(ours({"name": "S1905M", "state": state, **more}))
 
 
-def test_retreat_phases_need_a_dislodged_unit_and_the_end_has_none():
+def test_retreats_without_a_dislodged_unit_or_after_the_end_are_refused():
     with pytest.raises(InputError, match=r"^phases\[0\]\.name: fall retreats, and no unit has to retreat$"):
         read_game(ours({"name": "F1905R", "state": QUIET}))
     with pytest.raises(InputError, match=r"^phases\[0\]\.name: the game is over, and no unit has to retreat any more"):

@@ -39,7 +39,7 @@ def test_a_result_that_a_file_lacks_is_adjudicated(results):
     assert not summary(game)
 
 
-def test_a_dislodgement_that_a_file_lacks_is_told():
+def test_a_dislodgement_missing_from_a_file_is_reported():
     units = {"FRANCE": ["A BUR", "A RUH"], "GERMANY": ["A MUN"]}
     orders = {"FRANCE": ["A BUR - MUN", "A RUH S A BUR - MUN"]}
     after = {"FRANCE": ["A MUN", "A RUH"], "GERMANY": ["*A MUN"]}
@@ -72,7 +72,7 @@ def test_where_the_file_goes_on_otherwise_its_missing_results_stay_unknown(tmp_p
     assert told(load(tmp_path / "game.json")) == told(game)
 
 
-def test_a_result_that_the_adjudicator_denies_is_kept_and_told():
+def test_a_result_that_contradicts_the_adjudicator_is_preserved_and_reported():
     game = read_game(standoff({"A PAR": [], "A MUN": ["bounce"]}))
     assert told(game) == {"MUN": ["bounced"], "PAR": ["done"]}
     assert summary(game) == ["phases[0]: A PAR - BUR: the file says done; the adjudicator says bounced"]

@@ -350,7 +350,7 @@ def test_what_makes_no_sense_in_a_game_of_the_package(path, value, message):
         ("\\xff", "no JSON"),
     ],
 )
-def test_files_that_are_no_game_are_refused(text, message, tmp_path):
+def test_invalid_saved_games_are_refused(text, message, tmp_path):
     path = tmp_path / "game.json"
     path.write_text(text)
     with pytest.raises(InputError, match=rf"game\.json: {message}"):
@@ -451,7 +451,7 @@ def test_games_on_lines_are_read_back_one_by_one(played, tmp_path):
     assert same(package, read_game(PACKAGE))
 
 
-def test_a_line_is_named_where_it_is_no_game(played, tmp_path):
+def test_the_error_names_the_line_that_is_not_a_game(played, tmp_path):
     place = tmp_path / "games.jsonl"
     save_lines(place, [played.game(3)])
     good = place.read_text(encoding="utf-8")

@@ -65,7 +65,7 @@ def test_a_recording_can_be_cut_short():
     assert [phase["name"] for phase in play({"France": "A PAR"}, {"France": "A PAR - BUR"})] == ["S1901M", "F1901M"]
 
 
-def test_only_where_the_game_stands_has_no_orders_and_results():
+def test_only_the_current_phase_lacks_orders_and_results():
     orders, results = np.zeros(75, dtype=np.int32), np.zeros(75, dtype=np.uint8)
     whole, orderless, silent = (
         PhaseRecord(opening(), orders, results),
@@ -128,7 +128,7 @@ def test_what_fails_says_why():
     }
 
 
-def test_a_dislodged_unit_is_told_in_both_phases():
+def test_a_dislodged_unit_appears_in_movement_and_retreat_phase():
     units = {"France": "A MAR, A BUR", "Germany": "A MUN, A RUH"}
     attack = {"Germany": "A MUN - BUR, A RUH S A MUN - BUR", "France": "A MAR H, A BUR H"}
     phases = play(units, attack, {}, {})
@@ -138,7 +138,7 @@ def test_a_dislodged_unit_is_told_in_both_phases():
         assert notes(play(units, attack, {"France": retreat}, {}), 1) == {"A BUR R PAR": ""}
 
 
-def test_a_unit_without_a_retreat_is_told_to_be_gone():
+def test_a_unit_without_a_retreat_is_listed_as_removed():
     units = {"Italy": "A NAP, F ION", "Austria": "A APU, A ROM, F TYS"}
     orders = {"Austria": "A APU - NAP, A ROM S A APU - NAP, F TYS - ION", "Italy": "A NAP H"}
     told = notes(play(units, orders))
@@ -189,7 +189,7 @@ NO_ORDERS = (12, codes.pack(codes.MOVE, 100), codes.pack(codes.CONVOY, 3, 81), c
 
 
 @pytest.mark.parametrize("order", NO_ORDERS)
-def test_an_integer_that_is_no_order_is_told_as_a_hold_that_was_void(order):
+def test_an_integer_outside_the_orders_is_listed_as_a_void_hold(order):
     batch = WatchedBatch(1, threads=1, last_year=1901)
     batch.orders.fill_(order)
     batch.process()
@@ -203,7 +203,7 @@ def test_an_integer_that_is_no_order_is_told_as_a_hold_that_was_void(order):
 
 
 @pytest.mark.parametrize("order", NO_ORDERS)
-def test_in_winter_an_integer_that_is_no_order_is_left_out(order):
+def test_an_integer_outside_the_orders_is_omitted_in_winter(order):
     winter = play({"France": "A BUR"}, {"France": "A PAR B"}, phase=codes.WINTER)
     for name in ("BUR", "GAS", "LON"):
         winter[0]["orders"][find_location(name)], winter[0]["results"][find_location(name)] = order, codes.VOID
@@ -257,7 +257,7 @@ def test_a_saved_winner_is_believed():
     assert result(phases_of([PhaseRecord(last)])) == "France wins with 3 centres"
 
 
-def test_a_solo_is_told():
+def test_the_timeline_ends_with_a_solo():
     board = "ANK, BEL, BER, BRE, BUD, BUL, CON, DEN, EDI, GRE, HOL, KIE, LON, LVP, MAR, MOS"
     units = {"France": "A BUR, A RUM", "Italy": "A ROM"}
     phases = play(units, {"France": "A RUM H"}, owner={"France": board}, phase=codes.FALL)
@@ -267,7 +267,7 @@ def test_a_solo_is_told():
     assert '[Result "France wins with 18 centres"]' in game_log(phases)
 
 
-def test_seventeen_centres_are_no_solo():
+def test_seventeen_centres_do_not_win():
     board = "ANK, BEL, BER, BRE, BUD, BUL, CON, DEN, EDI, GRE, HOL, KIE, LON, LVP, MAR"
     phases = play({"France": "A BUR, A RUM"}, {}, {}, owner={"France": board}, phase=codes.FALL)
     assert centre_counts(phases[1])[2] == 17
@@ -285,7 +285,7 @@ def test_a_draw_names_who_is_left(random_game):
     assert result(phases) == "draw of 2: France, Italy"
 
 
-def test_a_convoy_of_an_army_that_stayed_is_not_said_to_be_done():
+def test_a_convoy_of_an_army_that_stayed_is_not_listed_as_successful():
     """The other fleet of the chain is dislodged; where another route is left the army sails, and both have convoyed."""
     units = {"England": "A LON, F NTH, F NWG", "Russia": "F BAR, F NWY"}
     for goal, note in (("CLY", "the army did not sail"), ("EDI", "")):

@@ -52,7 +52,7 @@ def test_a_solo_takes_all_of_what_is_paid_but_for_the_share_of_centres():
     assert centre_share(owner)[0].tolist() == pytest.approx([18 / 34, 0, 0, 16 / 34, 0, 0, 0])
 
 
-def test_a_board_without_owners_is_no_division_by_zero():
+def test_a_board_without_owners_scores_without_dividing_by_zero():
     assert not any(score(torch.tensor([UNOWNED])).any() for score in FINAL.values())
 
 

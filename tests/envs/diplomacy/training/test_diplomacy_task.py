@@ -272,7 +272,7 @@ def test_a_state_from_before_self_play_is_read(task):
     assert task.self_play.league == new_league(task._seats.bots)
 
 
-def test_what_is_said_is_about_diplomacy(tmp_path, capsys):
+def test_progress_lines_use_the_terms_of_diplomacy(tmp_path, capsys):
     """No physics, and what the shares are shares of; the line about a check agrees with the numbers it logs."""
     options = ["evaluation.games=7", "evaluation.every=2", "max_updates=8", "logger.progress=true"]
     path = train(load([*SMALL, *options, f"checkpoint_dir={tmp_path}"]))

@@ -37,7 +37,7 @@ def test_each_seat_is_played_equally_often():
     assert record.wins > record.losses
 
 
-def test_hp_is_told_apart():
+def test_own_and_opposing_hit_points_are_recorded_separately():
     idle = Entrant("do_nothing", "do_nothing")  # It never shoots, so only its own hp falls.
     record = play_cell((BRAWLER, idle), "none", replace(PLAN, games=2))
     assert record.own_hp == 5 > record.their_hp

@@ -75,7 +75,7 @@ def test_made_by_id_in_one_go():
 
 
 @pytest.mark.parametrize("seat", [0, 1])
-def test_the_single_env_is_the_native_match_seen_from_the_seat(seat):
+def test_the_single_env_equals_the_native_match_from_its_seat(seat):
     actions = script(40)
     bots = [ACE, rules.ACTIONS] if seat else [rules.ACTIONS, ACE]
     obs, rewards = native(7, bots, actions)
@@ -126,7 +126,7 @@ def test_opponents_cycle_and_each_meets_both_seats():
     assert DogfightVectorEnv(2, seat=1, threads=1)._batch.batch.bots.tolist() == [[ACE, open_seat]] * 2
 
 
-def test_result_is_told_from_the_learners_seat():
+def test_the_result_is_from_the_learners_seat():
     outcome = np.array([0, 1, 2, 1, 2])
     seat = np.array([0, 0, 0, 1, 1])
     assert learner_result(outcome, seat).tolist() == [0, 1, -1, -1, 1]
@@ -155,7 +155,7 @@ def test_a_time_out_of_equals_is_a_draw():
     assert obs[TICKS_LEFT] == 0.0
 
 
-def test_both_players_are_told_their_own_result():
+def test_each_player_gets_the_result_from_its_seat():
     env = parallel_env(action_repeat=540)
     env.reset(seed=1)
     idle = dict.fromkeys(PLAYERS, np.array([0.0, 0.0, -1.0]))

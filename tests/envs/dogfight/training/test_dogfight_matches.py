@@ -109,7 +109,7 @@ def test_a_policy_in_the_mirror_answers_for_the_match_as_it_is():
     assert torch.equal(mirrored.act(obs)[~left], plain.act(obs)[~left])
 
 
-def test_a_policy_without_physics_plays_where_they_are_shown():
+def test_a_policy_without_physics_plays_alike_if_matches_observe_them():
     blind = policy(physics=False)
     shown = play(blind, "chaser", games=4, seed=2, setting=SHORT)
     hidden = play(blind, "chaser", games=4, seed=2, setting=replace(SHORT, observe_physics=False))

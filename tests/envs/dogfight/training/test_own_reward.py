@@ -160,7 +160,7 @@ def test_a_wrong_answer_is_one_line(function, message):
         ("height", "reward=height: is not a function of a module; give module:name"),
     ],
 )
-def test_what_is_no_function_is_refused(tmp_path, reward, message):
+def test_a_reward_that_is_not_a_function_is_refused(tmp_path, reward, message):
     with pytest.raises(InputError, match=message):
         sparring.train(config(tmp_path), reward=reward)
     with pytest.raises(ConfigError, match="only the dogfight takes a reward"):

@@ -107,14 +107,14 @@ def test_observations_outside_their_space_are_noted():
     ("moves", "level", "told"),
     [(MOST_MOVES, "fix", "add a limit of moves"), (160, "note", "10 moves of random play, in 20 s")],
 )
-def test_a_slow_game_is_told_from_one_without_an_end(moves, level, told):
+def test_check_distinguishes_a_slow_game_from_one_without_an_end(moves, level, told):
     none, columns = np.zeros((0, 2)), np.zeros(3)
     play = RandomPlay("ab", none, none[:, 0], none[:, 0], columns, columns, np.array([9, 9]), moves, moves, 20.0)
     (line,) = check_ends(play)
     assert (line.level, told in line.text) == (level, True)
 
 
-def test_a_seat_that_never_decides_is_told():
+def test_a_seat_that_never_decides_is_reported():
     both = np.zeros((60, 2))
     play = RandomPlay("ab", both, both[:, 0].astype(int), both[:, 0], both[0], both[0], np.array([9, 0]), 9, 9, 1.0)
     assert [line.level for line in check_seats(play, [0, 0], alike=True) if "b never decided in 60" in line.text] == [
@@ -159,7 +159,7 @@ def test_the_report_is_written_as_data(tmp_path):
 
 
 @pytest.mark.parametrize(("updates", "status"), [(1, NOTE), (trial.ENOUGH, FIX)])
-def test_a_seat_that_did_not_decide_yet_is_no_fault_after_few_updates(updates, status):
+def test_an_idle_seat_is_not_a_fault_after_few_updates(updates, status):
     """As on a slow machine, where a short trial has one."""
     log, witness = trial.TrialLog(1.0), trial.Witness()
     log.metrics = [{trial.WINS: 0.5}] * updates

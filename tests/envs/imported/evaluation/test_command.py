@@ -62,7 +62,7 @@ def test_code_that_only_a_file_names_is_not_run(tmp_path, monkeypatch):
         sparring.load(save_run(tmp_path / "third", "pettingzoo", TICTACTOE), module="wicked")
 
 
-def test_equal_games_are_told(tmp_path):
+def test_identical_games_are_counted_and_noted(tmp_path):
     path = save_run(tmp_path / "run", "pettingzoo", TICTACTOE)
     result = sparring.evaluate(path, opponents="snapshots", games=8)
     assert result.data["records"][0]["distinct_games"] == 2

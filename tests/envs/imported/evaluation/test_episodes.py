@@ -106,7 +106,7 @@ def test_observations_are_normalized_as_in_training(folder):
     assert played == pytest.approx([total, env.unwrapped.length], abs=1e-5)
 
 
-def test_an_episode_is_shown(tmp_path, capsys):
+def test_an_episode_is_written_as_gif(tmp_path, capsys):
     path = tmp_path / "new" / "episode.gif"
     assert main(["--ckpt", "count", "--episodes", "2", "--video", str(path), *QUICK]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"Wrote {path}"
@@ -138,7 +138,7 @@ def test_an_option_like_no_other_gets_no_suggestion(capsys):
     assert "did you mean" not in capsys.readouterr().err
 
 
-def test_what_cannot_be_drawn_is_said(folder, tmp_path, capsys, monkeypatch):
+def test_an_environment_that_cannot_render_is_reported(folder, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(Countdown, "metadata", {"render_modes": []})
     assert main(["--ckpt", "count", "--episodes", "2", "--video", str(tmp_path / "a.gif"), *QUICK]) == 2
     assert "--video: Countdown-v0 cannot be drawn" in capsys.readouterr().err

@@ -74,7 +74,7 @@ def test_an_episode_ends_with_its_own_last_observation_and_the_right_kind_of_end
     assert clocks.finished == [(copy, 15.0, LENGTH) for _ in range(4) for copy in range(3)]
 
 
-def test_normalized_observations_are_so_by_everything_seen_so_far():
+def test_observations_are_normalized_by_running_statistics():
     clocks, seen = envs(normalize_obs=True), []
     seen += [[0.0, 0.0]] * 3
     for step in range(1, 9):
@@ -138,7 +138,7 @@ def test_statistics_come_back_with_the_run(tmp_path):
     assert len(statistics["mean"]) == 3
 
 
-def test_rewards_of_a_resumed_run_are_scaled_by_all_returns_seen_before():
+def test_a_resumed_run_scales_rewards_by_the_stored_returns():
     whole, cut = task(normalize_reward=True), task(normalize_reward=True)
     for _ in range(LENGTH):  # whole episodes, so that both go on at the beginning of one
         whole.env.step(torch.zeros(3, 1))
@@ -154,7 +154,7 @@ def task(**options):
     return GymnasiumTask(config, torch.device("cpu"), seeds={"env": 1})
 
 
-def test_given_statistics_stay_as_they_are():
+def test_statistics_of_a_policy_do_not_change_while_it_plays():
     """Those of a policy: a hundred steps of other observations change neither them nor what is shown."""
     given = {"mean": [4.0, 2.0], "variance": [9.0, 4.0], "count": 10.0}
     config = GymnasiumRunConfig(env=GymnasiumEnvConfig(id="test/Clock-v0", num_envs=3, normalize_obs=True))

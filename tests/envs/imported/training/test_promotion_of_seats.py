@@ -13,7 +13,7 @@ import pytest
         (["+run=pettingzoo", "env.id=mpe2.simple_spread_v3"], 3),
     ],
 )
-def test_a_game_of_three_seats_has_no_sequential_test(game, seats, tmp_path):
+def test_promotion_by_sprt_is_refused_for_three_seats(game, seats, tmp_path):
     words = [*game, "self_play.promotion=sprt", f"checkpoint_dir={tmp_path}", "name=three"]
     code = "import sys; from sparring.train import main; code = main(sys.argv[1:]); "
     code += "print('torch' in sys.modules); sys.exit(code)"

@@ -72,7 +72,7 @@ def limited(render_mode=None):
         (limited, {}, "action_masks()"),
     ],
 )
-def test_masks_are_said_at_the_start(make, options, place):
+def test_unread_masks_are_noted_at_the_start(make, options, place):
     (note,) = copies_of(make, **options).notes
     assert f"its masks of legal actions, {place}, are not read" in note
 
@@ -84,7 +84,7 @@ def test_taxi_says_so():
 
 
 @pytest.mark.parametrize("start", [1, 3])
-def test_masks_that_begin_later_are_said_once(start, capsys):
+def test_masks_that_appear_later_are_reported_once(start, capsys):
     copies = copies_of(Game, start=start)
     assert copies.notes == []
     said = []

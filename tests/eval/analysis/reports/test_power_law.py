@@ -89,7 +89,7 @@ def test_points_without_a_logarithm_are_counted():
         fit_run(compute, -compute)
 
 
-def test_a_constant_reward_has_no_exponent():
+def test_a_constant_reward_is_refused_for_a_power_law():
     compute = np.geomspace(1, 100, 30)
     with pytest.raises(PowerLawError, match=r"all 30 rewards are 0\.3: a constant has no exponent"):
         fit_run(compute, np.full(30, 0.3))

@@ -89,7 +89,7 @@ are poor but not wrong. The KL of one step is a gap: `kl_high` needs five update
 
 
 @pytest.mark.parametrize("figure", TOLD)
-def test_a_figure_of_what_went_wrong_is_told(figure):
+def test_a_recorded_fault_fires_its_rule(figure):
     rule, columns = TOLD[figure]
     assert rule in rules_fired(columns)
 

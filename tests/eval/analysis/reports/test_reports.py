@@ -208,7 +208,7 @@ def test_all_runs_of_a_group_count(run_folder, base, other, gap, basis):
     assert (found.estimate.value, found.basis) == (pytest.approx(gap), basis)
 
 
-def test_runs_without_env_steps_are_compared_at_equal_updates_and_this_is_said(tmp_path, capsys):
+def test_runs_without_env_steps_are_compared_at_equal_updates_with_a_note(tmp_path, capsys):
     from torch.utils.tensorboard import SummaryWriter
 
     wandb = pytest.importorskip("wandb")

@@ -94,7 +94,7 @@ def test_a_fault_put_into_a_recorded_run_is_found(fired, rule):
     assert rule in fired("healthy_grpo", edit=BROKEN[rule])
 
 
-def test_a_run_without_cache_metrics_is_told_so(fired):
+def test_a_run_without_cache_metrics_fires_cache_absent(fired):
     def edit(number, row):
         for key in [key for key in row if key.startswith("cache/")]:
             del row[key]
@@ -192,7 +192,7 @@ def test_runs_that_learn_with_other_random_numbers_fire_nothing():
         assert apply_rules(load_rules(), history(**columns), {}) == [], seed
 
 
-def test_a_flat_reward_beside_a_rising_rating_is_no_plateau():
+def test_a_flat_reward_with_a_rising_rating_fires_no_plateau():
     rows = history(benchmark__reward_mean=noise(5, 30, 5.5, 0.45), elo__challenger=np.linspace(1000, 1100, 30))
     assert apply_rules(load_rules(), rows, {}) == []
 

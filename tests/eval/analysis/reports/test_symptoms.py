@@ -102,7 +102,7 @@ FIGURES = {
 
 
 @pytest.mark.parametrize("figure", FIGURES)
-def test_a_figure_of_the_log_is_told(figure):
+def test_a_figure_of_the_log_fires_its_rule(figure):
     rule, columns, config = FIGURES[figure]
     assert rule in rules_fired(columns, config)
 
@@ -121,7 +121,7 @@ def test_a_figure_of_the_log_is_told(figure):
         ("reward_plateau", {REWARD: np.linspace(0, 5, 60) + random(1).normal(0, 0.3, 60)}, {}),
     ],
 )  # fmt: skip
-def test_the_neighbour_that_is_right_is_not_told(rule, columns, config):
+def test_a_healthy_neighbour_of_a_figure_does_not_fire_the_rule(rule, columns, config):
     assert rule not in rules_fired(columns, config)
 
 
