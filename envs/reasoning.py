@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 Holds = Callable[[str], bool]
 """Returns whether a game reads an answer, or a part of it, in a text."""
@@ -37,6 +37,13 @@ class ReasoningFrame:
     prompted: bool = True
 
 
+THOUGHT_TAGS = (
+    "think(?:ing|_fast(?:er)?)?|thoughts?|reason(?:ing)?|scratchpad|analysis|reflection|rationale|deliberation|"
+    "monologue|chain[_-]of[_-]thoughts?|cot|brainstorm(?:ing)?|planning|critique"
+)
+"""Names of tags around reasoning: DeepSeek, Qwen, GLM, Nemotron, Phi, Step, ERNIE, Magistral ([THINK]), MiniMax
+(<mm:think>), Seed (<seed:think>), Kimi (◁think▷), EXAONE (<thought>), Cohere (<|START_THINKING|>), OpenThinker
+(<|begin_of_thought|>), LongCat (<longcat_think>), K2 (<ifm|think>), Claude (<thinking>, <antThinking>)."""
 FRAMES = (
     ReasoningFrame("Gemma 4", r"<\|channel>", r"<channel\|>"),
     ReasoningFrame("Granite 3.2", r"Here(?: is|['’]s) my thought process:", r"Here(?: is|['’]s) my response:"),
@@ -50,27 +57,32 @@ FRAMES = (
     ),
     ReasoningFrame("Solar Open", r"<\|begin\|>assistant<\|think\|>", r"<\|begin\|>assistant<\|content\|>"),
     ReasoningFrame("Muse", r"(?<=to=self)<\|message\|>", r"(?<=to=user)<\|message\|>"),
+    ReasoningFrame("fence", rf"[`~]{{3,}}[ \t]*(?:{THOUGHT_TAGS})\b[^\n`]*$", r"[`~]{3,}[ \t]*$", prompted=False),
     ReasoningFrame("Open WebUI", r'<details\b[^<>]{0,200}type="reasoning"[^<>]{0,200}>', "</details>", prompted=False),
 )
 """Marks that are not tags of the names below. All begin with a bracket or with "Here"."""
-THOUGHT_TAGS = (
-    "think(?:ing|_fast(?:er)?)?|thoughts?|reason(?:ing)?|scratchpad|analysis|reflection|rationale|deliberation|"
-    "monologue|chain[_-]of[_-]thoughts?|cot|brainstorm(?:ing)?|planning|critique"
-)
-"""Names of tags around reasoning: DeepSeek, Qwen, GLM, Nemotron, Phi, Step, ERNIE, Magistral ([THINK]), MiniMax
-(<mm:think>), Seed (<seed:think>), Kimi (◁think▷), EXAONE (<thought>), Cohere (<|START_THINKING|>), OpenThinker
-(<|begin_of_thought|>), LongCat (<longcat_think>), K2 (<ifm|think>), Claude (<thinking>, <antThinking>)."""
 ANSWER_TAGS = "answer|final(?:[_-](?:answer|orders?|response|output))?|response|output|solution|conclusion"
 """Names of tags around the answer: Hunyuan (<answer>), Granite 3.3 (<response>), Marco (<Output>), Cohere."""
+_OPENERS, _CLOSERS = "<{(◁⟨⟦【«《「〈‹＜", ">})▷⟩⟧】»》」〉›＞"
+_SIGN = r"|_|[^\w\s/\\.,;:!?'\"`&"
+_OPEN, _CLOSE = rf"(?:&lt;{_SIGN}\]{_CLOSERS}]){{1,5}}", rf"(?:&gt;{_SIGN}\[{_OPENERS}]){{1,5}}"
 _TAG = (
-    r"(?P<tag>(?P<bracket>[<\[{◁⟨])\|?(?P<shut>/|end_(?:of_)?)?(?:(?:begin|start)_(?:of_)?)?(?:[a-z]{1,12}[:_|]|ant)?"
-    rf"(?:(?P<thought>{THOUGHT_TAGS})|(?P<answer>{ANSWER_TAGS}))(?:\s[^<>\[\]]{{0,80}})?\|?[>\]}}▷⟩])"
+    rf"(?P<tag>(?P<open>{_OPEN}) ?(?P<shut>[/\\]|end[ _](?:of[ _])?)?(?:(?:begin|start)[ _](?:of[ _])?)?"
+    rf"(?:[a-z]{{1,12}}[:_|]|ant)?(?:(?P<thought>{THOUGHT_TAGS})|(?P<answer>{ANSWER_TAGS}))"
+    rf"(?:\s[^<>\[\]\n]{{1,80}}(?=[\]{_CLOSERS}]))?(?P<late>/)? ?(?P<close>{_CLOSE}))"
 )
-_MARKS = re.compile(
-    "|".join([*(f"(?P<b{n}>{frame.begin})|(?P<e{n}>{frame.end})" for n, frame in enumerate(FRAMES)), _TAG]),
+"""A name between signs, such as <think>, ((think)), === THINK === and &lt;think&gt;; `shut` and `late` mark an end."""
+END_MARK = re.compile(
+    rf"{_OPEN} ?(?:[/\\]|end[ _](?:of[ _])?)(?P<name>[\w:|-]{{1,40}}?)? ?{_CLOSE}"
+    rf"|{_OPEN}(?:end|done){_CLOSE}|<(?P<token>\w{{1,40}})(?:/|\|)>",
     re.IGNORECASE,
 )
-_BEGINS = re.compile(r"[<\[{◁⟨]|Here(?=['’ ])")
+"""End of a mark with any name, such as </musing>, ((/musing)) or <musing|>."""
+_FRAMES = (f"(?P<b{n}>{frame.begin})|(?P<e{n}>{frame.end})" for n, frame in enumerate(FRAMES))
+_MARKS = re.compile("|".join([*_FRAMES, _TAG, r"(?P<bare><\|?(?:/|end|done)\|?>)"]), re.IGNORECASE | re.MULTILINE)
+_BEGINS = re.compile(r"(?:_|[^\w\s/\\.,;:!?'\"])(?=[^\w\s]{0,4}_{0,4} ?(?:[^\W_]|[/\\]))|[`~]{3}|Here(?=['’ ])")
+_ALWAYS = frozenset("<◁⟨")
+"""Brackets of tags that need no end."""
 _SEARCHED = 100_000
 """Characters at the begin and at the end of a text that are searched for marks, which bounds the time."""
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)[^<>]{0,80}(?:<\|constrain\|>[^<>]{0,80})?<\|message\|>")
@@ -151,16 +163,21 @@ def _outside(text: str) -> tuple[list[str], list[str], bool]:
 
 
 def _marks(text: str) -> list[_Mark]:
-    """Return all marks. An unclosed tag in square brackets or braces is a heading, but for [THINK]."""
+    """Return all marks. A tag in other signs than `_ALWAYS` counts if it is closed in these signs, or is [THINK]."""
     matches = list(_found(text))
-    closed = {_key(match) for match in matches if match["tag"] and match["shut"]}
-    marks = []
+    tags = {_tag(match) for match in matches if match["tag"]}
+    closed, begun = {key for key, _, shut in tags if shut}, None
+    marks: list[_Mark] = []
     for match in matches:
         if match["tag"]:
-            key = _key(match)
-            if match["bracket"] in "[{" and not match["shut"] and key not in closed and match[0].upper() != "[THINK]":
-                continue
-            marks.append(_Mark(key, True, bool(match["shut"]), bool(match["answer"]), True, match.span()))
+            key, signs, shut = _tag(match)
+            alone = signs[0] in _ALWAYS or match[0].upper() == "[THINK]" or (match["shut"] and " " not in match["shut"])
+            if alone or (key, signs, not shut) in tags:
+                marks.append(_Mark(key, True, shut, bool(match["answer"]), True, match.span()))
+                begun = begun if shut else marks[-1]
+        elif match["bare"]:  # ends the last tag that has no end with its name
+            if begun and begun.key not in closed:
+                marks.append(replace(begun, ends=True, prompted=False, span=match.span()))
         else:
             edge, frame = str(match.lastgroup)[0], FRAMES[int(str(match.lastgroup)[1:])]
             marks.append(_Mark(frame.models, False, edge == "e", frame.answer, frame.prompted, match.span()))
@@ -180,10 +197,15 @@ def _found(text: str) -> Iterator[re.Match[str]]:
         at = mark.end() if mark else begin.end()
 
 
-def _key(tag: re.Match[str]) -> str:
-    """Return what a tag and its end have in common; models mix <think>, <thinking>, <thought> and <reasoning>."""
+def _tag(tag: re.Match[str]) -> tuple[str, str, bool]:
+    """Return the key and the signs that a tag and its end have in common, and whether it is an end, as <think|> is.
+
+    Models mix <think>, <thinking>, <thought> and <reasoning>.
+    """
     name = (tag["thought"] or tag["answer"]).lower()
-    return "think" if name.startswith(("think", "thought", "reason")) else name
+    left, right = tag["open"].replace("|", "") or "|", tag["close"].replace("|", "") or "|"
+    ends = tag["shut"] or tag["late"] or (tag["close"][0] == "|" and "|" not in tag["open"])
+    return "think" if name.startswith(("think", "thought", "reason")) else name, left[-1] + right[0], bool(ends)
 
 
 def _words(text: str) -> frozenset[str]:

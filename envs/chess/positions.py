@@ -13,7 +13,7 @@ import chess
 import numpy as np
 
 from sparring.configs.core.errors import InputError
-from sparring.envs.reasoning import headed_answer, without_reasoning
+from sparring.envs.reasoning import END_MARK, headed_answer, without_reasoning
 
 FIELDS = 6
 """Fields of a FEN: board, turn, castling, en passant, half-move clock, full-move number."""
@@ -99,6 +99,8 @@ def same_position(fen: str, expected: str) -> bool:
 def collapse(text: str) -> str:
     """Return a model's answer without its reasoning, runs of white space as one space, for scoring only."""
     answer = headed_answer(without_reasoning(text, _holds_answer)[0], _holds_answer)
+    after_marks = [answer[mark.end() :] for mark in END_MARK.finditer(answer)]  # marks that are in no table
+    answer = next((rest for rest in reversed(after_marks) if _holds_answer(rest)), answer)
     return re.sub(r"\s{2,}", " ", answer).strip()
 
 

@@ -65,7 +65,7 @@ def joint_orders(
 def action_of(lines: Sequence[str], agent: str, slots: Sequence[Slot], row: Row) -> tuple[np.ndarray, list[Line]]:
     """Return an action int64 [17] from orders as text, and every line with its problem."""
     orders = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
-    names = {name: row[name] for name in ("units", "dislodged", "owner")}
+    names = {name: row[name] for name in ("units", "dislodged", "owner", "origin")}
     answers = submit(orders, lines, power=POWERS.index(agent), phase=int(row["phase"]), **names)
     action, refused = np.zeros(SLOTS, dtype=np.int64), dict[int, str]()
     for slot, (province, listed) in enumerate(slots):

@@ -36,7 +36,7 @@ from sparring.envs.diplomacy.orders.listing import find
 from sparring.envs.diplomacy.orders.notation import Order, OrderError, as_retreat, read_order
 from sparring.envs.diplomacy.orders.remarks import DOUBT, split_remarks, with_remarks
 from sparring.envs.diplomacy.orders.submit import Line
-from sparring.envs.reasoning import headed_answer, without_reasoning
+from sparring.envs.reasoning import END_MARK, headed_answer, without_reasoning
 from sparring.envs.text import Option
 
 OPENING, CLOSING = "<orders>\n", "</orders>"
@@ -49,8 +49,10 @@ MOST_LINES, LONGEST_LINE, LONGEST_ORDER = 100, 400, 100
 35 units."""
 BULLET = re.compile(r"^\s*(?:[*•>+]+|[-–—](?=\s)|\(?\d+[.):]|\[[ xX]?\])\s*")
 LABEL = re.compile(rf"^(?:(?:my |final )*(?:orders?|moves?)|{'|'.join(POWERS)})\s*:\s*", re.IGNORECASE)
-END_MARK = re.compile(r"[<\[◁⟦【⟨{]/(?P<name>[\w:|-]{1,40})[>\]▷⟧】⟩}]|<(?P<token>\w{1,40})\|>")
-"""End of a mark that is in no table, such as </musing>, ⟦/musing⟧ or <musing|>."""
+FENCE = re.compile(
+    r"\s*(?:```+|~~~+)\s*(?:\w+(?:\s+\w+=.*)?)?\s*$|(?P<text>(?:(?!```|~~~).)*?\w(?:(?!```|~~~).)*)(?:```+|~~~+)\s*$"
+)
+"""A fence, alone on its line or behind a text."""
 STRUCK = re.compile(r"~~|</?(?:s|del|strike)>", re.IGNORECASE)
 SEPARATOR = re.compile(r"[,;|]|\band\b", re.IGNORECASE)
 
@@ -275,18 +277,24 @@ def _lines(text: str) -> Iterator[str]:
                 yield line
             else:
                 yield from _members(value)
-        elif not re.match(r"\s*```\w*\s*$", line):
-            yield from _after_marks(line) if len(line) <= LONGEST_LINE else (line,)
+        elif len(line) > LONGEST_LINE:
+            yield line
+        elif fence := FENCE.match(line):
+            yield from (*_around_marks(fence["text"] or "", text[:at]), "")
+        else:
+            yield from _around_marks(line, text[:at])
         at = max(stop, at) + (text[stop : stop + 1] in ("\n", "\r"))
 
 
-def _after_marks(line: str) -> Iterator[str]:
-    """Yield a line in parts, each up to a mark that ends what an earlier line began."""
+def _around_marks(line: str, before: str) -> Iterator[str]:
+    """Yield a line in parts, with each mark that ends what an earlier line began as a part of its own."""
     begin = 0
     for mark in END_MARK.finditer(line):
-        name = mark["name"] or mark["token"] or ""
-        if not re.search(rf"[<\[◁⟦【⟨{{]\|?{re.escape(name)}\b", line[begin : mark.start()]):
-            yield line[begin : mark.end()]
+        name = re.escape(mark["name"] or mark["token"] or "")
+        begins = re.compile(rf"(?:_|[^\w\s/\\]) ?(?:begin[ _])?{name}(?![^\W_])", re.IGNORECASE)
+        same_line = name and begins.search(line, begin, mark.start())
+        if not same_line and (re.search(r"[/\\<]", mark[0]) or (name and begins.search(before))):
+            yield from (line[begin : mark.start()], mark[0])
             begin = mark.end()
     yield line[begin:]
 

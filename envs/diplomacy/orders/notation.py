@@ -153,6 +153,12 @@ def unit_location(unit: int, province: int) -> int:
     return province if form < 2 else standard_board().coasts_of[province][form - 2]
 
 
+def reached_from(unit: int, province: int) -> np.ndarray:
+    """Return the locations next to the unit with code `unit` in a province, int64 [n]; each coast for itself."""
+    board, army = standard_board(), (unit - 1) // codes.NUM_POWERS == codes.ARMY_FORM
+    return np.flatnonzero(board.army_next[province] if army else board.fleet_next[unit_location(unit, province)])
+
+
 def without_army_coasts(order: int, province: int, units: Sequence[int] | np.ndarray) -> int:
     """Return the order of the unit in a province without coasts of armies, which mean nothing (DATC 4.B.6).
 

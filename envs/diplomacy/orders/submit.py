@@ -3,8 +3,8 @@
 A line that cannot be read, or is for a unit the power does not have there, is left out and reported; the unit then has
 no order and holds. Of several lines for one unit the first that can be read counts, even where it is not legal. In
 winter lines count in the order written, until all due builds or disbands are made; a line without a build or a disband
-uses up none of them. A line with an order of another phase is left out and reported, but a move in a retreat phase is
-the retreat (DATC 6.H).
+uses up none of them. A line with an order of another phase, or an illegal retreat or build, is left out and reported,
+but a move in a retreat phase is the retreat (DATC 6.H).
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from sparring.envs.diplomacy.orders.notation import (
     OrderError,
     as_retreat,
     place_unit,
+    reached_from,
     read_order,
     without_army_coasts,
+    write_order,
 )
 
 MOST_LINES = 500
@@ -63,9 +65,11 @@ def submit(
     dislodged: np.ndarray,
     owner: np.ndarray,
     phase: int,
+    origin: np.ndarray | None = None,
 ) -> list[Line]:
     """Write a power's `lines` into `orders` int32 [75]; the other arrays are that game's rows, as in the batch.
 
+    Without `origin` a retreat to the attacker's province or to a contested one has no problem.
     Raises `InputError`, before anything is written, if `lines` is not a list of strings (a single string is refused).
     """
     if isinstance(lines, str) or not isinstance(lines, Sequence):
@@ -73,24 +77,41 @@ def submit(
     for number, line in enumerate(lines):
         if not isinstance(line, str):
             raise InputError(f"lines[{number}]={line!r}: is not text; write an order such as 'A PAR - BUR'")
-    ordered = dislodged if phase in codes.RETREATS else units
-    form = _OrderForm(orders, power, ordered, phase)
-    due = _due(power, units, owner) if phase == codes.WINTER else None
+    marks = np.full_like(units, codes.NOTHING) if origin is None else origin
+    ordered, closed = dislodged if phase in codes.RETREATS else units, (units > 0) | (marks == codes.CONTESTED)
+    centres = standard_board().centres[owner == power].tolist()
+    form = _OrderForm(orders, power, phase, ordered, codes.power_of(ordered), closed, marks, centres)
+    due = len(centres) - int((codes.power_of(units) == power).sum()) if phase == codes.WINTER else None
     read = [Line(text, form.take(text, due)) for text in lines[:MOST_LINES]]
     return [*read, *(Line(text, f"line {MOST_LINES + 1} or later; no more are read") for text in lines[MOST_LINES:])]
 
 
-def _due(power: int, units: np.ndarray, owner: np.ndarray) -> int:
-    """Return the builds due in winter; negative: the disbands."""
-    return int((owner == power).sum() - (codes.power_of(units) == power).sum())
-
-
+@dataclass
 class _OrderForm:
-    """Checks and enters the lines of one power, one after the other."""
+    """Checks and enters the lines of one power, one after the other.
 
-    def __init__(self, orders: np.ndarray, power: int, units: np.ndarray, phase: int) -> None:
-        self.orders, self.power, self.units, self.owners = orders, power, units, codes.power_of(units)
-        self.taken, self.phase = 0, phase
+    Attributes:
+        orders: int32 [75], written into.
+        power: whose lines they are.
+        phase: code of the phase.
+        units: [75] units that are ordered: dislodged ones in retreats.
+        owners: [75] their powers.
+        closed: bool [75], provinces to which nobody retreats.
+        origin: [75] provinces of the attackers.
+        centres: provinces of the power's centres.
+        taken: number of orders entered.
+
+    """
+
+    orders: np.ndarray
+    power: int
+    phase: int
+    units: np.ndarray
+    owners: np.ndarray
+    closed: np.ndarray
+    origin: np.ndarray
+    centres: list[int]
+    taken: int = 0
 
     def take(self, text: str, due: int | None) -> str:
         """Enter one line; return its problem, empty if accepted."""
@@ -101,7 +122,9 @@ class _OrderForm:
             if self.phase in codes.RETREATS:
                 order = replace(order, order=as_retreat(order.order))
             wrong = self._wrong_kind(text, order) or (
-                self._wrong(order) if due is None else self._wrong_adjustment(text, order, due)
+                self._wrong_adjustment(text, order, due)
+                if due is not None
+                else self._wrong(order) or self._wrong_retreat(text, order)
             )
         except OrderError as error:
             return str(error)
@@ -118,6 +141,23 @@ class _OrderForm:
             return f"the unit in {name} has an order already; the first one counts"
         return ""
 
+    def _wrong_retreat(self, text: str, order: Order) -> str:
+        """Return the problem of a retreat that the unit cannot make; of two coasts a fleet names one."""
+        kind, target, _, _ = codes.unpack(without_army_coasts(order.order, order.province, self.units))
+        if kind != codes.RETREAT:
+            return ""
+        unit, province_of = int(self.units[order.province]), standard_board().province_of
+        reached = reached_from(unit, order.province)
+        near = province_of[reached]
+        goals = reached[~self.closed[near] & (near != self.origin[order.province])].tolist()
+        # The coast that is in reach needs no name, though it is closed (DATC 4.B.2).
+        alike = [goal for goal in reached.tolist() if target in (goal, province_of[goal])]
+        if len(alike) == 1 and alike[0] in goals:
+            return ""
+        legal = [codes.pack(codes.DISBAND), *(codes.pack(codes.RETREAT, goal) for goal in goals)]
+        words = ", ".join(write_order(choice, order.province, unit) for choice in legal)
+        return f"order {text!r} is not legal now; legal there: {words}"
+
     def _wrong_kind(self, text: str, order: Order) -> str:
         kinds, words = _KINDS.get(self.phase, _MOVEMENT)
         return "" if order.order & codes.KIND_MASK in kinds else f"order {text!r}: {words}"
@@ -130,8 +170,9 @@ class _OrderForm:
             return f"{POWERS[self.power]} has no {extra}{'build' if builds else 'disband'} to make"
         if not builds:
             return self._wrong(order)
-        province, board = order.province, standard_board()
-        if board.home[province] != self.power or self.owners[province] >= 0 or self.orders[province]:
+        province, home = order.province, standard_board().home
+        free = self.owners[province] < 0 and not self.orders[province]
+        if home[province] != self.power or province not in self.centres or not free:
             return f"{location_name(province)} is not a free home centre of {POWERS[self.power]}"
         place_unit(text, self.power, order.letter, order.location)
         return ""

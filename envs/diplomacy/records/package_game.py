@@ -19,7 +19,7 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import NOTHING, find_location, standard_board
 from sparring.envs.diplomacy.board.positions import Position
 from sparring.envs.diplomacy.board.tensors import due
-from sparring.envs.diplomacy.orders.notation import LETTERS, LONGEST, Order, read_unit, unit_location
+from sparring.envs.diplomacy.orders.notation import LETTERS, LONGEST, Order, reached_from, read_unit
 from sparring.envs.diplomacy.records import phase_format
 from sparring.envs.diplomacy.records.history import PhaseRecord
 from sparring.envs.diplomacy.records.history_consistency import check_origins, check_retreating, check_victor
@@ -171,10 +171,7 @@ def _retreats(field: Field, near: dict[int, set[int]]) -> dict[int, set[int]]:
 
 def _next_to(province: int, dislodged: np.ndarray) -> set[int]:
     """Return the provinces adjacent to a dislodged unit, occupied or not."""
-    board, unit = standard_board(), int(dislodged[province])
-    if (unit - 1) // codes.NUM_POWERS == codes.ARMY_FORM:
-        return set(np.flatnonzero(board.army_next[province]).tolist())
-    return set(board.province_of[board.fleet_next[unit_location(unit, province)]].tolist())
+    return set(standard_board().province_of[reached_from(int(dislodged[province]), province)].tolist())
 
 
 def _reported(field: Field) -> Reported:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparring.agents.opponents.players import RELEASED, Player, check_game, display_name, find_player
+from sparring.agents.opponents.players import RELEASED, Player, check_game, display_name, find_player, other_game
 from sparring.agents.policies.array_actor import ArrayActor, read_actor
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
+from sparring.configs.games import current_id
 from sparring.envs.dogfight import GAME
 from sparring.envs.dogfight.rules import RULES
 from sparring.eval.browser.flying import known_opponents
@@ -79,12 +81,12 @@ class DogfightPageOptions(PageOptions):
     """A released policy, as released/dogfight_quickstart, a path (.pt), or a run's name."""
 
 
-def find_opponent(name: str) -> Player:
-    """Locate an opponent without loading torch: a bot, a checkpoint, a run, a released name or an ONNX file.
+def find_opponent(name: str, *, bots: Sequence[str] = GAME.bots) -> Player:
+    """Locate an opponent without loading torch: one of `bots`, a checkpoint, a run, a released name or an ONNX file.
 
     Raises `UnknownNameError` with the choices and the nearest match, and `InputError` for a player of another game.
     """
-    opponent = find_player(name, GAME, bare=GAME.bots)
+    opponent = find_player(name, GAME, bare=bots)
     check_game(GAME, opponent)
     return opponent
 
@@ -103,14 +105,18 @@ def opponent_of_page(opponent: Player) -> ArrayActor:
     name = display_name(opponent)
     if opponent.suffix != ".pt":
         raise InputError(f"{name}: is not a network of this project, which a page needs; give a checkpoint (.pt)")
-    return read_actor(opponent, name)
+    actor = read_actor(opponent, name)
+    if current_id(actor.contract["id"]) != GAME.id:
+        raise InputError(other_game(name, actor.contract["id"], GAME))
+    return actor
 
 
 def page(name: str) -> tuple[str, str]:
     """Return the short name of a policy, by default the released one, and its page of one file. Raises `InputError`."""
     from sparring.envs.dogfight.browser.pages import static_page
 
-    policy = opponent_of_page(find_opponent(name or DEFAULT_OPPONENT))
+    wanted = name or DEFAULT_OPPONENT  # a bot is refused by its name, and no choice
+    policy = opponent_of_page(find_opponent(wanted, bots=[wanted] if wanted in GAME.bots else ()))
     return policy.name, static_page(policy)
 
 

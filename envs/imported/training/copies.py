@@ -45,13 +45,13 @@ class CopiesStep:
 class MaskWatch:
     """Finds masks of legal actions that are not read: by a method, in observations, and in infos whenever they begin.
 
-    `notes` are lines to say at the start; what is found after `started` is said at once, in one line.
+    `notes` are lines to say at the start; what is found after `started` is said at once, in one line, unless `muted`.
     """
 
     def __init__(self, env_id: str) -> None:
         self._id = env_id
         self.notes: list[str] = []
-        self.started = False
+        self.started = self.muted = False
 
     def look(self, source: str, value: Any, action_space: Space[Any]) -> None:
         """Look for masks of `action_space` in `value`, an observation or infos of one environment or of all."""
@@ -70,7 +70,7 @@ class MaskWatch:
             f"env.id={self._id}: its masks of legal actions, {mask}, are not read, so the policy may take illegal "
             "actions; a game of PettingZoo's interface with action_mask is played by its masks: env=pettingzoo"
         )
-        if self.started:
+        if self.started and not self.muted:
             say(self.notes[0])
 
 

@@ -118,7 +118,8 @@ class GymnasiumEnvs:
         self.look_again()
 
     def rehearse(self) -> None:
-        """Do nothing: there are no opponents."""
+        """Leave it to the run itself to say which masks are not read; there are no opponents."""
+        self.copies.masks.muted = True
 
     def close(self) -> None:
         """Close the environments."""

@@ -42,7 +42,8 @@ _COLUMNS = (
 )
 _OF_TRAINING = (
     "These are all matches of training from the first update on. The learner was weaker then and samples its actions, "
-    "so the share is usually lower than what the final policy scores: eval/run.py measures that."
+    "so the share is usually lower than what the final policy scores: eval/run.py measures that. A win rate in README "
+    "or a model card is of a finished policy, often of a longer run, in games with its most probable actions."
 )
 _JOINED = "Elo when it joined is the learner's Elo at that step. games since: results recorded against the copy."
 

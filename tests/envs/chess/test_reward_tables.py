@@ -62,6 +62,18 @@ def test_analysis(row):
     assert [score.best, score.candidates, score.evaluations, score.total] == pytest.approx(expected, abs=5e-5)
 
 
+@pytest.mark.parametrize(
+    "reasoned",
+    [
+        *("```thinking\n{}\n```\n{}", "((think)){}((/think)){}", "=== THINK ===\n{}\n=== END THINK ===\n{}"),
+        *("<|musing|>{}<|/musing|>{}", "((musing))\n{}\n((end_musing))\n{}", "<|musing|>{}<|end|>{}"),
+    ],
+)
+def test_reasoning_between_marks_is_not_scored(reasoned):
+    answer = f"M: {FIVE} E: {VALS} B: e2e4"
+    assert collapse(reasoned.format("M: f2f3 E: 9.0 B: f2f3", answer)) == answer
+
+
 @pytest.mark.parametrize("prompt", ["P: 8/8 w", "P:", "", "e2e4"])
 def test_a_prompt_without_a_position(prompt):
     assert score_analysis(prompt, f"M: {FIVE} E: {VALS} B: e2e4", Table()).total == -0.5

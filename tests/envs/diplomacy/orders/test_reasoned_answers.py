@@ -40,6 +40,16 @@ MARKS = {
     "Magistral": f"[THINK]{R}[/THINK]{A}",
     "braces": f"{{thinking}}{R}{{/thinking}}{A}",
     "braces on lines": f"{{thinking}}\n{R}\n{{/thinking}}\n{A}",
+    "fence": f"```thinking\n{R}\n```\n{A}",
+    "fence, then a fence of the answer": f"```Reasoning\n{R}\n```\n\n```orders\n{A}\n```",
+    "tilde fence": f"~~~think\n{R}\n~~~\n{A}",
+    "four ticks and an attribute": f'````thought title="x"\n{R}\n````\n{A}',
+    "fence that ends behind an order": f"```thinking\n{R}```\n{A}",
+    "end without a name": f"<|think|>{R}<|end|>{A}",
+    "bars apart": f"<|think>{R}<think|>{A}",
+    "PEM": f"-----BEGIN THINKING-----\n{R}\n-----END THINKING-----\n{A}",
+    "end with a space": f"<think>{R}<end think>{A}",
+    "answer between signs": f"((thinking))\n{R}\n((/thinking))\n((answer)){A}((/answer))",
     "Claude": f"<thinking>\n{R}\n</thinking>\n{A}",
     "Marco": f"<Thought>\n{R}\n</Thought>\n<Output>\n{A}\n</Output>",
     "Reflection": f"<thinking>{R}<reflection>no</reflection>{R}</thinking><output>{A}</output>",
@@ -65,7 +75,16 @@ HEADINGS = {
     "no heading of the answer": f"### Reasoning\nParis is threatened.\n\n{A}",
     "considered": f"I considered:\n- A PAR - PIC (too risky)\n- A MAR H (too slow)\nFinal:\n{A}",
 }
+SIGNS = [
+    *(("((", "))"), ("(", ")"), ("[[", "]]"), ("<<", ">>"), ("{{", "}}"), ("[|", "|]"), ("{%", "%}"), ("<!--", "-->")),
+    *(("**[", "]**"), ("*", "*"), ("__", "__"), ("%%", "%%"), ("=== ", " ==="), ("--- ", " ---"), ("&lt;", "&gt;")),
+    *(("【", "】"), ("⟦", "⟧"), ("«", "»"), ("《", "》"), ("＜", "＞"), ("< ", " >"), ("<|", "|>"), ("||", "||")),
+]
 UNKNOWN = {
+    "glued tags with bars": f"<|musing|>{R}<|/musing|>{A}",
+    "glued end without a name": f"<|musing|>{R}<|end|>{A}",
+    "fence": f"```musing\n{R}\n```\n{A}",
+    "fence with an attribute": f'``` musing lang="en"\n{R}```\n{A}',
     "tags": f"<mull>\n{R}\n</mull>\n{A}",
     "signs": f"%%% musing\n{R}\n%%% done\n{A}",
     "a line": f"{R}\n-----\n{A}",
@@ -93,6 +112,29 @@ def test_with_unknown_marks_the_last_block_counts_and_the_draft_is_named(text):
     reading = parse(text, FRANCE)
     assert texts(reading) == WANTED
     assert any("before the last orders" in line.problem for line in reading.problems)
+
+
+@pytest.mark.parametrize("end", ["/", "end_", "END ", "end of ", "\\"])
+@pytest.mark.parametrize(("left", "right"), SIGNS, ids=[left + right for left, right in SIGNS])
+@pytest.mark.parametrize("name", ["think", "reasoning", "musing"])
+def test_a_name_between_any_signs_marks_reasoning(name, left, right, end):
+    glued = f"{left}{name}{right}{R}{left}{end}{name}{right}{A}"
+    lines = f"{left}{name}{right}\n{R}\n{left}{end}{name}{right}\n{A}"
+    assert [texts(parse(text, FRANCE)) for text in (glued, lines)] == [WANTED, WANTED]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A PAR - BUR (end of turn)\nA MAR - SPA (done)\nF BRE - MAO [end]",
+        "*A PAR - BUR*\n**A MAR - SPA**\n`F BRE - MAO`",
+        "```A PAR - BUR```\n```A MAR - SPA```\n```F BRE - MAO```",
+        f"(thinking about Burgundy) A MAR - SPA\n{A}",
+        f"((answer))\n{A}",
+    ],
+)
+def test_signs_around_orders_and_remarks_mark_no_reasoning(text):
+    assert texts(parse(text, FRANCE)) == WANTED
 
 
 def test_a_mark_that_ends_in_a_line_of_orders_hides_no_order():

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from sparring.configs.core.errors import InputError
+from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, location_name, standard_board
 from sparring.envs.diplomacy.orders import submit as orders_of_powers
+from sparring.envs.diplomacy.orders.listing import find
 from sparring.envs.diplomacy.orders.notation import write_order
 from sparring.envs.diplomacy.orders.submit import submit
 from tests.envs.diplomacy.scenes import owner_row, unit_row
@@ -15,11 +17,11 @@ BOARD = standard_board()
 FRANCE = POWERS.index("FRANCE")
 
 
-def hand_in(lines, *, phase, units=None, dislodged=None, owner=None):
+def hand_in(lines, *, phase, units=None, dislodged=None, owner=None, origin=None):
     """The orders that came of France's lines, by place, and what was wrong with each line."""
     orders = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
     standing, away = unit_row(units or {}), unit_row(dislodged or {})
-    rows = {"units": standing, "dislodged": away, "owner": owner_row(owner)}
+    rows = {"units": standing, "dislodged": away, "owner": owner_row(owner), "origin": origin}
     answers = submit(orders, lines, power=FRANCE, phase=phase, **rows)
     unit, places = np.where(away > 0, away, standing), np.flatnonzero(orders).tolist()
     given = {location_name(place): write_order(int(orders[place]), place, int(unit[place])) for place in places}
@@ -178,3 +180,74 @@ def test_an_order_of_another_phase_is_named(phase, lines):
 def test_only_builds_can_be_waived(phase):
     _, problems = hand_in(["WAIVE"], phase=phase, units={"France": "A PAR"})
     assert problems == ["order 'WAIVE': only builds can be waived, and none is due"]
+
+
+@pytest.mark.parametrize(
+    ("line", "legal"),
+    [
+        *(("F MAO R IRI", True), ("F MAO - SPA/NC", True), ("mao r por", True), ("F MAO D", True)),
+        ("F MAO R PAR", False),  # inland
+        ("F MAO R ENG", False),  # from where the attacker came
+        ("F MAO R BRE", False),  # occupied
+        ("F MAO R GAS", False),  # contested
+        ("F MAO - SPA", False),  # both coasts are in reach
+        ("F MAO R NTH", False),  # out of reach
+    ],
+)
+def test_an_illegal_retreat_is_refused_and_leaves_the_unit_to_the_next_line(line, legal):
+    origin = np.full(codes.NUM_PROVINCES, codes.NOTHING, dtype=np.uint8)
+    origin[BOARD.provinces.index("MAO")] = BOARD.provinces.index("ENG")
+    origin[BOARD.provinces.index("GAS")] = codes.CONTESTED
+    units, dislodged = {"Germany": "F MAO, A BRE"}, {"France": "F MAO"}
+    given, problems = hand_in(
+        [line, "F MAO R WES"], phase=codes.SPRING_RETREATS, units=units, dislodged=dislodged, origin=origin
+    )
+    retreats = "F MAO R IRI, F MAO R NAF, F MAO R NAO, F MAO R POR, F MAO R WES, F MAO R SPA/NC, F MAO R SPA/SC"
+    refused = f"order {line!r} is not legal now; legal there: F MAO D, {retreats}"
+    assert problems[0] == ("" if legal else refused)
+    assert (given == {"MAO": "F MAO R WES"}) is not legal
+
+
+def test_a_lost_home_centre_builds_nothing():
+    owner = {"Italy": "MAR"}
+    given, problems = hand_in(["A MAR B", "A PAR B"], phase=codes.WINTER, units={"France": "A BUR"}, owner=owner)
+    assert given == {"PAR": "A PAR B"}
+    assert problems == ["MAR is not a free home centre of FRANCE", ""]
+
+
+def test_retreats_and_builds_are_refused_where_the_kernel_lists_none():
+    """In 60 random games, every retreat to every location and every build in every home centre."""
+    batch = DiplomacyBatch(60, threads=1, last_year=1906)
+    tried = {True: 0, False: 0}
+    while not batch.done.all():
+        for game in range(batch.num_games):
+            row = {name: tensor[game].numpy() for name, tensor in batch.state.items()}
+            if batch.done[game] or int(row["phase"]) in (codes.SPRING, codes.FALL):
+                continue
+            listed = batch.legal_orders(game)
+            homes = np.flatnonzero(BOARD.home >= 0).tolist() if int(row["phase"]) == codes.WINTER else []
+            for province in listed.keys() | homes:
+                for order in orders_at(province, row):
+                    tried[agrees(order, province, row, listed.get(province, np.zeros(0, dtype=np.int32)))] += 1
+        batch.draw_orders(5)
+        batch.process()
+    assert tried[False] == 0
+    assert tried[True] > 3000
+
+
+def orders_at(province, row):
+    if int(row["phase"]) in codes.RETREATS:
+        return [codes.pack(codes.RETREAT, goal) for goal in range(codes.NUM_LOCATIONS)]
+    coasts = BOARD.coasts_of[province] or (province,)
+    builds = [codes.pack(codes.BUILD, province, 0), *(codes.pack(codes.BUILD, coast, 1) for coast in coasts)]
+    return builds if not row["units"][province] else []
+
+
+def agrees(order, province, row, legal):
+    """Whether the order as text has a problem just where its list does not hold it."""
+    unit = int(row["dislodged"][province])
+    power = int(BOARD.home[province]) if not unit else (unit - 1) % codes.NUM_POWERS
+    orders = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
+    arrays = {name: row[name] for name in ("units", "dislodged", "owner", "origin")}
+    [line] = submit(orders, [write_order(order, province, unit)], power=power, phase=int(row["phase"]), **arrays)
+    return (line.problem == "") == (find(order, legal) >= 0)

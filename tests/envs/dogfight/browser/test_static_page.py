@@ -15,6 +15,7 @@ from sparring.configs.schema import NetworkConfig
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.browser.command import DEFAULT_OPPONENT, find_opponent, load_opponent, opponent_of_page
+from sparring.envs.dogfight.browser.command import page as page_of
 from sparring.envs.dogfight.browser.pages import static_page
 from sparring.envs.dogfight.rules import TRACE_FIELDS
 from sparring.eval import play
@@ -371,3 +372,23 @@ def test_a_policy_of_challenge_rules_is_refused(released):
     other = Policy(released.network, released.contract | {"rules": "challenge", "mirror": False}, name="mine")
     with pytest.raises(InputError, match="mine: plays challenge rules"):
         static_page(arrays(other))
+
+
+@pytest.mark.parametrize("name", ["dogfight_strnog", "X", "search:seconds=1"])
+def test_an_unknown_opponent_of_a_page_lists_policies_and_no_bots(name):
+    with pytest.raises(InputError, match="released/dogfight_strong_dr") as refused:
+        page_of(name)
+    assert "brawler" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("ace", "ace: a bot has no network to put into a page"),
+        ("bot:ace", "ace: a bot has no network to put into a page"),
+        ("released/air_combat_f16", "was trained in sparring/AirCombat-v1; this command takes only sparring/Dogfight-"),
+    ],
+)
+def test_a_bot_and_a_policy_of_another_game_are_no_page(name, words):
+    with pytest.raises(InputError, match=words):
+        page_of(name)

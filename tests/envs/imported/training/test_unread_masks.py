@@ -94,6 +94,14 @@ def test_masks_that_appear_later_are_reported_once(start, capsys):
     assert said == [int(step == start) for step in range(1, 6)]
 
 
+def test_a_rehearsal_leaves_late_masks_to_the_run(capsys):
+    copies = copies_of(Game, start=2)
+    copies.masks.muted = True
+    for _ in range(5):
+        copies.step(np.zeros(2, np.int64))
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("place", ["none", "fog"])
 def test_other_values_are_not_taken_for_masks(place):
     assert copies_of(Game, place=place).notes == []

@@ -76,6 +76,7 @@ def test_the_page_has_ratings_over_time_the_results_of_pairs_and_who_joined(tmp_
     for name in standings["tables"][0]["columns"][1:]:  # explained above the table
         assert name.removesuffix(", 95 % interval").removeprefix("change of ") in " ".join(standings["text"])
     assert "usually lower than what the final policy scores" in " ".join(crossed["text"])
+    assert "A win rate in README or a model card is of a finished policy" in " ".join(crossed["text"])
     assert "@media(max-width:600px)" in text
 
 
