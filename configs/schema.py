@@ -312,6 +312,7 @@ class PPORunConfig(RunConfig):
     removed = MappingProxyType({
         "ppo.log_ratio_clamp": 20.0, "self_play.promotion_elo": 50.0,
         "self_play.eviction": "oldest", "self_play.elo_k": 32.0, "evaluation.check_alert": 0.8,
+        "guard.restore_kl": 10.0, "guard.cut": 0.5, "guard.window": 50,
     })  # fmt: skip
 
     init_from: str = option("", TEXT)

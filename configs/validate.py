@@ -29,13 +29,11 @@ POLICY_IDLE: tuple[IdleRow, ...] = (
     (schema.PPORunConfig, "ppo.magnet_coefficient=0.0", ("ppo.magnet_rate",)),
     (schema.PPORunConfig, "ppo.adaptive_kl above 0", ("ppo.final_learning_rate_fraction",)),
     (schema.PPORunConfig, "ppo.precision=fp32", ("ppo.warmup_updates",)),
-    (schema.PPORunConfig, "ppo.target_kl=0.0", ("guard.restore_kl",)),
 )  # fmt: skip
 IDLE: tuple[IdleRow, ...] = (
     (schema.RunConfig, "evaluation.every=0 and evaluation.check_every=0 and evaluation.regimes_every=0", (
         "evaluation.games",
     )),
-    (schema.RunConfig, "guard.enabled=false", ("guard.",)),
 )  # fmt: skip
 """Kind of run, what is set, and the beginnings of the options that then have no effect.
 

@@ -278,14 +278,14 @@ def test_figures_of_the_structure_are_counted(tmp_path):
 ARROWS = {("diplomacy", "language"), ("chess", "language")}
 """The only imports between parts."""
 CEILINGS = {
-    CORE: 25_796,
+    CORE: 25_790,
     "air_combat": 5_712,
     "chess": 4_346,
     "diplomacy": 17_266,
     "dogfight": 6_973,
     "imported": 6_038,
-    "language": 8_991,
-    "runs": 9_337,
+    "language": 8_974,
+    "runs": 9_311,
     "sb3": 399,
 }
 """Lines. The core's ceiling only falls; a part's is raised only by a commit that names its new capability."""

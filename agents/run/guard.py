@@ -5,9 +5,9 @@ The responses, from mildest to last; each is counted (`guard/...`) and reported.
 1. A match whose observation or reward is not finite is quarantined: restarted, its step has reward 0 (`LearnerEnv`).
 2. A step of the optimizer whose loss or gradient is not finite is skipped (by the learner).
 3. An update that reaches the target KL stops there (in the learner).
-4. An update that broke the policy (its KL exceeded `restore_kl` targets; weights, moments or all its steps were not
+4. An update that broke the policy (its KL exceeded `RESTORE_KL` targets; weights, moments or all its steps were not
    finite) is reverted, and the learning rate is reduced.
-5. On a second one within `window` updates, the last training state is restored, with the lower learning rate.
+5. On a second one within `WINDOW` updates, the last training state is restored, with the lower learning rate.
 6. On a third one, the run ends with a report.
 
 A detector reads the metrics of an update. Its condition must hold for `HOLD` updates in a row, so that a single
@@ -37,6 +37,8 @@ COUNTERS = ("skipped_steps", "kl_stops", "restored_updates", "rollbacks", "quara
 GAVE_UP = "the policy keeps breaking"
 """The guard's reason for ending a run."""
 FACTOR, FASTEST, SLOWEST = 1.5, 10.0, 1e-3
+RESTORE_KL, CUT, WINDOW = 10.0, 0.5, 50
+"""Targets of KL beyond which an update is undone, the factor on its learning rate, and the updates that count."""
 
 
 class GuardVerdict(Enum):
@@ -158,7 +160,7 @@ class Guard:
         self.counts = {name: state["counts"][name] for name in COUNTERS}
 
     def _what_broke(self, metrics: Mapping[str, float]) -> str | None:
-        limit = self.config.restore_kl * self.learner.config.target_kl
+        limit = RESTORE_KL * self.learner.config.target_kl
         if metrics["train/epochs_completed"] == 0 and metrics["train/skipped_steps"] > 0:
             return "no step of it was finite"
         if not math.isfinite(metrics["train/weight_norm"]):
@@ -180,8 +182,8 @@ class Guard:
         # PPO's gradient scale is not reverted; otherwise an overflow would repeat.
         scale = {name: value for name, value in self.learner.state_dict().items() if name == "scaler"}
         self.learner.load_state_dict(self._kept | scale)
-        self._broken = [earlier for earlier in self._broken if update - earlier < self.config.window] + [update]
-        self.rate_scale *= self.config.cut
+        self._broken = [earlier for earlier in self._broken if update - earlier < WINDOW] + [update]
+        self.rate_scale *= CUT
         self.counts["restored_updates"] += 1
         self.alert(f"update {update} is taken back ({wrong}); the learning rate is cut to {self.rate_scale:.3g} of it")
         verdict = list(GuardVerdict)[min(len(self._broken), len(GuardVerdict)) - 1]

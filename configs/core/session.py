@@ -8,7 +8,6 @@ from sparring.configs.core.allowed import Form, option
 
 ACTIVATIONS = ("relu", "tanh")
 WANDB_MODES = ("off", "online", "offline")
-POSITIVE = "[1, 10000000]"
 TEXT = Form(r"[^\x00\n]+", "text of one line")
 
 
@@ -18,12 +17,6 @@ class GuardConfig:
 
     enabled: bool = True
     """false lets broken updates stand."""
-    restore_kl: float = option(10.0, "[1, 1000000]")
-    """An update with KL above this many times `ppo.target_kl` is undone."""
-    cut: float = option(0.5, "(0, 1]")
-    """Factor on the learning rate after an update that was taken back."""
-    window: int = option(50, POSITIVE)
-    """Updates within which a second broken update goes back to the last training state, and a third ends the run."""
 
 
 @dataclass

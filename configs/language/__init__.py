@@ -211,14 +211,10 @@ class GRPOConfig:
     """exact: over all allowed tokens; signed, squared: the drawn token's log-ratio, poor estimates."""
     kl_target: float = option(0.0, "[0, 100]")
     """KL to the reference that beta is adjusted to, in nats; 0 keeps beta."""
-    kl_horizon: int = option(10, POSITIVE, needs=["grpo.kl_target above 0"])
-    """Steps over which the KL for kl_target is smoothed."""
     use_ema_reference: bool = option(False, needs=["grpo.kl_beta above 0"])
     """Reference: a moving average of the adapter, not the base model."""
     ema_tau: float = option(0.99, PROBABILITY, needs=["grpo.use_ema_reference=true"])
     """Weight of the old average in each step."""
-    min_group_size: int = option(2, "[2, 10000]")
-    """Groups with fewer samples are skipped."""
     advantage_min_std: float = option(1e-8, "(0, 1000]")
     """Groups whose rewards have a smaller standard deviation are skipped."""
     min_reward_variance: float = option(0.0, "[0, 1000000]")
@@ -241,8 +237,6 @@ class GRPOConfig:
     """Group by step, power, similar number of centres and time, across forks."""
     use_elo_conditioned_rewards: bool = False
     """Add a reward for ranks better than expected against these opponents, in league games only."""
-    elo_scale: float = option(0.5, "[0, 100]", needs=["grpo.use_elo_conditioned_rewards=true"])
-    """Weight of the Elo-conditioned reward."""
     use_strategic_step_scoring: bool = option(False, needs=["grpo.use_trajectory_level_rewards=false"])
     """Step scores of leading and balance, without the number of centres."""
     use_trajectory_level_rewards: bool = False
@@ -253,8 +247,6 @@ class GRPOConfig:
     """Points added to the final score of the winner."""
     winner_threshold_sc: int = option(5, "[1, 34]")
     """Centres of a sole leader for the bonus without position scoring, and for `game/win_bonus_rate`."""
-    solo_victory_sc: int = option(18, "[1, 34]")
-    """Centres for the bonus with position scoring."""
     reward_discount_gamma: float = option(0.0, PROBABILITY)
     """Discount of later step scores; 0 counts only the next."""
     reward_discount_per: str = option("phase", DISCOUNTS)
@@ -264,9 +256,7 @@ class GRPOConfig:
     final_reward_weight: float = option(0.2, "[0, 1000]")
     """Weight of the final score."""
     leader_gap_penalty_weight: float = option(0.3, "[0, 1000]")
-    """Weight of the centres behind the leader, beyond leader_gap_threshold."""
-    leader_gap_threshold: int = option(3, "[0, 34]")
-    """Centres behind the leader that cost nothing."""
+    """Weight of the centres behind the leader, beyond three."""
     balance_bonus_weight: float = option(0.2, "[0, 1000]")
     """Weight of the evenness of all powers' centres."""
 
@@ -278,10 +268,10 @@ NEEDS_OPPONENTS = tuple(
     for name in (
         "play", "rollout_horizon_years", "rollout_long_horizon_years", "rollout_long_horizon_chance",
         "rollout_warmup_phases", "rollout_warmup_player", "rollout_no_warmup_chance", "use_state_stratified_groups",
-        "use_elo_conditioned_rewards", "elo_scale", "use_strategic_step_scoring", "use_trajectory_level_rewards",
+        "use_elo_conditioned_rewards", "use_strategic_step_scoring", "use_trajectory_level_rewards",
         "use_position_scoring", "win_bonus", "winner_threshold_sc", "reward_discount_gamma", "count_fork_year",
-        "reward_discount_per", "solo_victory_sc", "step_reward_weight", "final_reward_weight",
-        "leader_gap_penalty_weight", "leader_gap_threshold", "balance_bonus_weight",
+        "reward_discount_per", "step_reward_weight", "final_reward_weight", "leader_gap_penalty_weight",
+        "balance_bonus_weight",
     )
 )  # fmt: skip
 """Options of games with opponents and several decisions."""

@@ -45,14 +45,14 @@ class GRPORunConfig(LanguageRunConfig):
 
     trainers = ("grpo",)
     removed = MappingProxyType({
-        "grpo.first_decision_only": False, "grpo.mask_replay": True,
+        "grpo.first_decision_only": False, "grpo.mask_replay": True, "grpo.elo_scale": 0.5, "grpo.kl_horizon": 10,
+        "grpo.leader_gap_threshold": 3, "grpo.min_group_size": 2, "grpo.solo_victory_sc": 18,
         "league.win_rate_form": "hard", "league.win_rate_power": 2.0, "league.peer_elo": 100.0,
         "league.rating_self_play": 0.15, "overfit.max_kl_share": 0.7, "overfit.persistent": 0.5,
         "overfit.max_norm_growth": 10.0, "overfit.max_skipped": 0.5,
     })  # fmt: skip
     idle = (
         *LanguageRunConfig.idle,
-        ("grpo.target_kl=0.0", ("guard.restore_kl",)),
         ("grpo.kl_beta=0.0", ("grpo.kl_beta_start_step", "grpo.kl_beta_warmup_steps")),
         ("overfit.enabled=false", ("overfit.",)),
         ("grpo.use_trajectory_level_rewards=true", (
@@ -150,11 +150,6 @@ def _check_grpo(grpo: language.GRPOConfig) -> None:
         raise ConfigError(
             f"grpo.ppo_delta={grpo.ppo_delta:g}: must be above 1 + grpo.ppo_epsilon_high, "
             f"{1 + grpo.ppo_epsilon_high:g}, or 0 for no bound"
-        )
-    if grpo.min_group_size > grpo.samples_per_group and not grpo.use_state_stratified_groups:
-        raise ConfigError(
-            f"grpo.min_group_size={grpo.min_group_size}: must be at most grpo.samples_per_group, "
-            f"{grpo.samples_per_group}, or no group is ever used"
         )
     if grpo.kl_target > 0 and grpo.kl_beta == 0:
         raise ConfigError(

@@ -25,13 +25,13 @@ from tests.configs.run_configs import PPO, run_config
 IN_PHASES = {"updates", "stages.at", "randomization.at", "randomization.over", "randomization.steps", "events.at"}
 LEFT = {
     *("seed", "threads", "keep_states", "env.last_year", "env.action_repeat", "network.hidden", "network.blocks"),
-    *("evaluation.video_every", "ppo.epochs", "self_play.pool_size", "self_play.slots", "guard.window"),
+    *("evaluation.video_every", "ppo.epochs", "self_play.pool_size", "self_play.slots"),
     *("model.max_prompt_tokens", "model.batch_size", "model.lora_rank"),
     *("endpoint.max_tokens", "endpoint.logprobs", "endpoint.concurrency", "endpoint.retries"),
     *("clone.hidden", "clone.layers", "clone.heads", "clone.batch_tokens", "distill.batch_size", "distill.workers"),
     *("grpo.samples_per_group", "grpo.rollout_horizon_years", "grpo.rollout_long_horizon_years"),
-    *("grpo.rollout_warmup_phases", "grpo.buffer_depth", "grpo.workers", "grpo.epochs", "grpo.kl_horizon"),
-    *("grpo.winner_threshold_sc", "grpo.solo_victory_sc", "grpo.leader_gap_threshold", "grpo.min_group_size"),
+    *("grpo.rollout_warmup_phases", "grpo.buffer_depth", "grpo.workers", "grpo.epochs"),
+    "grpo.winner_threshold_sc",
     *("ppo.sequence_length", "env.missiles", "env.flares", "env.team_size", "env.workers"),
     *("ppo.gsde_every", "overfit.window"),
     *("tasks.analysis.max_tokens", "tasks.arbiter.max_tokens"),

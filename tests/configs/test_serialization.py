@@ -70,9 +70,9 @@ def test_refusals(plain, message):
 
 
 def test_an_unknown_key_names_its_siblings_and_the_nearest():
-    message = refusal({"guard": {"windw": 3}})
-    known = "guard.enabled, guard.restore_kl, guard.cut, guard.window"
-    assert message == f"unknown key 'guard.windw': choose from {known}; did you mean 'guard.window'?"
+    message = refusal({"logger": {"progres": 3}})
+    known = "logger.wandb, logger.wandb_project, logger.trackio, logger.progress"
+    assert message == f"unknown key 'logger.progres': choose from {known}; did you mean 'logger.progress'?"
 
 
 def test_a_removed_option_is_left_out_where_it_holds_the_behaviour_that_is_left():
@@ -87,6 +87,9 @@ def test_a_removed_option_of_another_kind_of_run_is_dropped_with_any_value():
     assert from_stored({"grpo": {"mask_replay": False}, "seed": 3}) == from_plain({"seed": 3})
     with pytest.raises(ConfigError, match=r"^self_play\.eviction=weakest: is not an option any more"):
         from_stored({"self_play": {"eviction": "weakest"}})
+    assert from_stored({"guard": {"cut": 0.5, "window": 50, "restore_kl": 10.0}}) == from_plain({})
+    with pytest.raises(ConfigError, match=r"^guard\.window=3: is not an option any more; every run has 50"):
+        from_stored({"trainer": "grpo", "guard": {"window": 3}})
 
 
 @pytest.mark.parametrize(

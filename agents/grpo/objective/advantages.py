@@ -3,11 +3,10 @@
     A_i = (r_i - mean) / max(std, advantage_std_floor)      or without the division: scale_advantages = false
     A_i = clip(A_i, -advantage_clip, advantage_clip)        last, so that the bound holds
 
-mean and std are over the group, std with 1 / G, or 1 / (G - 1) with advantage_std = sample. Groups of fewer than
-`min_group_size` samples, and groups whose std is below max(advantage_min_std, sqrt(min_reward_variance)), carry no
-signal; their samples leave the batch instead of staying as zeros. So do groups with rewards that are equal up to
-rounding. Sums of the same terms in another order differ in the last digits, and a division by a tiny std would amplify
-that.
+mean and std are over the group, std with 1 / G, or 1 / (G - 1) with advantage_std = sample. Groups of one
+sample, and groups whose std is below max(advantage_min_std, sqrt(min_reward_variance)), carry no signal; their samples
+leave the batch instead of staying as zeros. So do groups with rewards that are equal up to rounding. Sums of the same
+terms in another order differ in the last digits, and a division by a tiny std would amplify that.
 
 A group is known before the decision. All games forked from one state share `fork`; by default a group is one seat at
 one step of one fork's games. With `use_state_stratified_groups` it is all decisions of one seat at one step in one
@@ -83,7 +82,7 @@ def advantages(reward: Tensor, group: Tensor, config: GRPOConfig) -> Advantages:
     groups = int(group.max()) + 1 if len(group) else 0
     low, high = _extreme(reward, group, groups, "amin"), _extreme(reward, group, groups, "amax")
     alike = (high - low <= ROUNDING * torch.maximum(high.abs(), low.abs()))[group]
-    alone = count_per_part(group, groups)[group] < config.min_group_size
+    alone = count_per_part(group, groups)[group] < 2
     raised = reward - low[group]  # equal rewards become exact zeros; r_i - mean stays what it was
     raw = raised - mean_per_part(raised, group, groups)[group]  # r_i - mean
     std = mean_per_part(raw.square(), group, groups).sqrt()[group]

@@ -27,7 +27,7 @@ update later, and cached ones would silently be another reference: `cached` refu
 `Beta` is warmed up from 0, then adapted to the measured KL if a target is set. At step s = 0, 1, ... after
 `kl_beta_start_step` steps with beta 0, it is min(1, s / W) of its full value with W = `kl_beta_warmup_steps`: 0 in the
 first of these steps, full from step W on; with W = 0 at once. With `kl_target` > 0 the full value follows the KL,
-smoothed over about H = `kl_horizon` steps:
+smoothed over about H = `HORIZON` steps:
 
     ema <- ema + (KL - ema) 2 / (H + 1)                beginning with the first KL
     beta <- min(1.5 beta, 0.5) where ema > 1.5 target,  max(beta / 1.5, 0.001) where ema < 0.5 target
@@ -51,7 +51,7 @@ from sparring.agents.grpo.objective.loss import LogProbs, ProvenanceError, Sourc
 from sparring.configs.core.tensor_file import check_tensors
 from sparring.configs.language import GRPOConfig
 
-FACTOR = 1.5
+FACTOR, HORIZON = 1.5, 10
 ABOVE, BELOW = 1.5, 0.5
 LEAST, MOST = 0.001, 0.5
 
@@ -215,8 +215,7 @@ class Beta:
             return
         if not math.isfinite(kl):
             raise ValueError(f"the mean KL of step {self._step - 1} is {kl}: give None for a skipped step")
-        weight = 2.0 / (self._config.kl_horizon + 1)
-        self._ema = kl if self._ema is None else self._ema + (kl - self._ema) * weight
+        self._ema = kl if self._ema is None else self._ema + (kl - self._ema) * 2.0 / (HORIZON + 1)
         if self._config.kl_target > 0 and warm:
             self._adjust(self._ema / self._config.kl_target)
 

@@ -3,7 +3,7 @@
 dense    0.8 * sum over k of gamma^k * step reward k phases later + 0.2 * final score + 0.3 * gap + 0.2 * balance
 sparse   final score + 0.3 * gap + 0.2 * balance, for every decision of the trajectory alike
 final    2.0 centre + 0.2 unit + 0.1 unit abroad + 0.5 for survival + 50, 25, 15, 10, 5, 2 or 0 by the place among the
-         powers, + `win_bonus` at `solo_victory_sc` centres; -30 and nothing else if eliminated. Without position
+         powers, + `win_bonus` at 18 centres; -30 and nothing else if eliminated. Without position
          scoring no place, but `win_bonus` to the sole leader with `winner_threshold_sc` centres; -1 if eliminated
 gap      -(g - 3) / 18 for a power g > 3 centres behind the leader, else 0
 balance  1 - std / mean of the centres of powers that own any, at least 0, for a power that does not lead; 0 where fewer
@@ -27,7 +27,7 @@ from torch import Tensor
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import GRPOConfig
-from sparring.envs.diplomacy.board.codes import NUM_POWERS
+from sparring.envs.diplomacy.board.codes import NUM_POWERS, SOLO
 from sparring.envs.diplomacy.board.tensors import State
 from sparring.envs.diplomacy.rewards.scoring import (
     alive,
@@ -38,8 +38,8 @@ from sparring.envs.diplomacy.rewards.scoring import (
     count_units,
 )
 
-WHOLE_GAP = 18
-"""Centres behind the leader beyond the free ones for a penalty of 1."""
+ELO_SCALE, FREE_GAP, WHOLE_GAP = 0.5, 3, 18
+"""Weight of the Elo-conditioned reward, centres behind the leader at no cost, and beyond them for a penalty of 1."""
 PER_CENTRE, PER_UNIT, PER_UNIT_ABROAD, SURVIVAL = 2.0, 0.2, 0.1, 0.5
 BY_PLACE = (50.0, 25.0, 15.0, 10.0, 5.0, 2.0, 0.0)
 ELIMINATED, ELIMINATED_WITHOUT_PLACES = -30.0, -1.0
@@ -56,10 +56,10 @@ def sample_rewards(
     `InputError` where ratings are then missing or not finite.
     """
     final = final_scores(end, rules)
-    shared = rules.leader_gap_penalty_weight * leader_gap(end["owner"], free=rules.leader_gap_threshold)
+    shared = rules.leader_gap_penalty_weight * leader_gap(end["owner"])
     shared = shared + rules.balance_bonus_weight * balance_bonus(end["owner"])
     if rules.use_elo_conditioned_rewards:
-        shared = shared + elo_reward(end["owner"], _checked(ratings, final), rules.elo_scale)
+        shared = shared + elo_reward(end["owner"], _checked(ratings, final), ELO_SCALE)
     if rules.use_trajectory_level_rewards:
         return (final + shared).expand_as(steps).clone()
     decided = decided if rules.reward_discount_per == "decision" else None
@@ -81,9 +81,9 @@ def discounted(steps: Tensor, gamma: float, counted: Tensor | None = None) -> Te
     return total
 
 
-def leader_gap(owner: Tensor, *, free: int = 3) -> Tensor:
-    """Return the penalty for being more than `free` centres behind the leader, float64 [G, 7], at most 0."""
-    return -(centres_behind(owner).double() - free).clamp(min=0.0) / WHOLE_GAP
+def leader_gap(owner: Tensor) -> Tensor:
+    """Return the penalty for being more than `FREE_GAP` centres behind the leader, float64 [G, 7], at most 0."""
+    return -(centres_behind(owner).double() - FREE_GAP).clamp(min=0.0) / WHOLE_GAP
 
 
 def balance_bonus(owner: Tensor) -> Tensor:
@@ -122,7 +122,7 @@ def final_scores(state: State, rules: GRPOConfig) -> Tensor:
     if rules.use_position_scoring:
         bonus = torch.tensor(BY_PLACE, dtype=torch.float64, device=state["owner"].device)
         by_place, lost = bonus[ranks(state["owner"]) - 1], ELIMINATED
-        won = count_centres(state["owner"]) >= rules.solo_victory_sc
+        won = count_centres(state["owner"]) >= SOLO
     else:
         won, lost = sole_leader(state["owner"], rules.winner_threshold_sc), ELIMINATED_WITHOUT_PLACES
         by_place = torch.zeros_like(won, dtype=torch.float64)

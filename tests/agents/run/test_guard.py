@@ -108,7 +108,7 @@ def verdicts(guard, updates):
 
 
 def test_a_second_one_rolls_back_and_a_third_gives_up():
-    guard = make_guard(window=50)
+    guard = make_guard()
     assert verdicts(guard, [3, 20, 52]) == [GuardVerdict.GO_ON, GuardVerdict.ROLL_BACK, GuardVerdict.GIVE_UP]
     assert guard.rate_scale == 0.125
     assert guard.counts | {"alerts": 0} == {
@@ -117,7 +117,7 @@ def test_a_second_one_rolls_back_and_a_third_gives_up():
 
 
 def test_far_apart_they_are_each_the_first():
-    assert verdicts(make_guard(window=10), [0, 10, 20, 30]) == [GuardVerdict.GO_ON] * 4
+    assert verdicts(make_guard(), [0, 50, 100, 150]) == [GuardVerdict.GO_ON] * 4
 
 
 def test_switched_off_it_only_counts():

@@ -41,9 +41,9 @@ def test_trap_14_a_tiny_spread_is_not_blown_up(options):
     assert result.metrics["processing/skipped_zero_variance"] == 2.0
 
 
-def test_groups_below_the_least_size_are_left_out():
-    result = valued([0.0, 1.0, 0.0, 1.0, 5.0], [0, 0, 1, 1, 1], min_group_size=3)
-    assert result.used.tolist() == [False, False, True, True, True]
+def test_groups_of_one_sample_are_left_out():
+    result = valued([7.0, 0.0, 1.0, 5.0], [0, 1, 1, 2])
+    assert result.used.tolist() == [False, True, True, False]
     assert result.metrics["processing/skipped_single_sample"] == 2.0
     assert result.metrics["processing/total_samples_skipped"] == 2.0
 

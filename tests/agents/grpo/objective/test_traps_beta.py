@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sparring.agents.grpo.objective import kl as kl_module
 from sparring.agents.grpo.objective.kl import Beta
 from sparring.configs.core.tensor_file import pack, unpack
 from sparring.configs.language import GRPOConfig
@@ -79,17 +80,18 @@ def test_between_half_and_one_and_a_half_targets_nothing_moves(kl, factor):
 
 
 def test_the_mean_of_the_kl_by_hand():
-    """Horizon 7, a weight of 2 / 8: 1, then 1 + (0 - 1) / 4, then 0.75 + (2 - 0.75) / 4."""
-    beta = Beta(GRPOConfig(kl_horizon=7))
+    """A weight of 2 / 11: 1, then 1 + (0 - 1) 2 / 11, then 9 / 11 + (2 - 9 / 11) 2 / 11."""
+    beta = Beta(GRPOConfig())
     seen = []
     for kl in (1.0, 0.0, 2.0):
         beta.observe(kl)
         seen.append(beta.metrics()["kl/ema"])
-    assert seen == [1.0, 0.75, 1.0625]
+    assert seen == pytest.approx([1.0, 9 / 11, 125 / 121])
 
 
-def test_what_was_adjusted_is_said_with_its_direction():
-    beta = Beta(GRPOConfig(kl_beta=0.4, kl_target=0.02, kl_horizon=1))
+def test_what_was_adjusted_is_said_with_its_direction(monkeypatch):
+    monkeypatch.setattr(kl_module, "HORIZON", 1)
+    beta = Beta(GRPOConfig(kl_beta=0.4, kl_target=0.02))
     directions = []
     for kl in (1.0, 1.0, 0.02, 0.0, None):
         beta.observe(kl)
@@ -107,7 +109,7 @@ def test_a_kl_that_is_not_finite_cannot_enter_the_mean(bad):
 
 
 def test_a_continued_run_goes_on_bit_for_bit():
-    config = GRPOConfig(kl_beta=0.03, kl_beta_warmup_steps=3, kl_target=0.05, kl_horizon=3)
+    config = GRPOConfig(kl_beta=0.03, kl_beta_warmup_steps=3, kl_target=0.05)
     whole, first = Beta(config), Beta(config)
     course = [0.3, 0.01, 0.2, 0.07, None, 0.001, 0.001, 0.4]
     for kl in course[:4]:

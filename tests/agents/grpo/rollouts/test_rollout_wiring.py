@@ -34,10 +34,9 @@ PLAIN = {
     "use_strategic_step_scoring": False,
     "use_trajectory_level_rewards": False,
     "use_elo_conditioned_rewards": False,
-    "elo_scale": 0.5,
 }
 """None is what it is by default where it matters, so that an option that goes nowhere shows."""
-ELO = {"use_elo_conditioned_rewards": True, "elo_scale": 0.25}
+ELO = {"use_elo_conditioned_rewards": True}
 SWITCHED = [
     {"use_position_scoring": True},
     {"win_bonus": 20.0},
@@ -46,7 +45,6 @@ SWITCHED = [
     {"use_strategic_step_scoring": True},
     {"use_trajectory_level_rewards": True},
     ELO,
-    {"use_elo_conditioned_rewards": True, "elo_scale": 1.0},
 ]
 
 
@@ -159,7 +157,7 @@ def test_the_whole_trajectory_is_paid_alike_where_that_is_asked_for():
 
 
 def test_being_placed_better_than_expected_pays_by_everybodys_own_rating():
-    """By hand: 2 x 0.25 x (7 - the chances to beat each of the six others - the place)."""
+    """By hand: 2 x 0.5 x (7 - the chances to beat each of the six others - the place)."""
     batches = [played(PLAIN), played(PLAIN | ELO)]
     expected = []
     for turn in batches[0].turns:
@@ -167,7 +165,7 @@ def test_being_placed_better_than_expected_pays_by_everybodys_own_rating():
         beaten = sum(1 / (1 + 10 ** ((other - own) / 400)) for other in elo) - 0.5
         held = batches[0].endings[turn.game].scores
         place = 1 + sum(other > held[turn.seat] for other in held)
-        expected.append(0.5 * (7 - beaten - place))
+        expected.append(7 - beaten - place)
     assert batches[1].rewards - batches[0].rewards == pytest.approx(np.array(expected), abs=1e-9)
 
 

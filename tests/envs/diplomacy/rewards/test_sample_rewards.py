@@ -92,12 +92,11 @@ def test_elo_conditioning_pays_for_places_better_than_expected():
     for scale in (0.5, 2.0):
         worth = [2 * scale * (hoped - place) for hoped, place in zip(expected, places, strict=True)]
         assert elo_reward(OWNER, ratings, scale)[0].tolist() == pytest.approx(worth)
-        for sparse in (False, True):
-            options = {"use_trajectory_level_rewards": sparse, "elo_scale": scale}
-            without = sample_rewards(earned(1.0, 2.0), END, GRPOConfig(**options))
-            rules = GRPOConfig(use_elo_conditioned_rewards=True, **options)
-            change = sample_rewards(earned(1.0, 2.0), END, rules, ratings=ratings) - without
-            assert [phase[0].tolist() for phase in change] == [pytest.approx(worth)] * 2
+    for sparse in (False, True):
+        without = sample_rewards(earned(1.0, 2.0), END, GRPOConfig(use_trajectory_level_rewards=sparse))
+        rules = GRPOConfig(use_elo_conditioned_rewards=True, use_trajectory_level_rewards=sparse)
+        change = sample_rewards(earned(1.0, 2.0), END, rules, ratings=ratings) - without
+        assert [phase[0].tolist() for phase in change] == [pytest.approx([part / 4 for part in worth])] * 2
 
 
 def test_stronger_opponents_make_the_same_place_worth_more():
@@ -135,14 +134,13 @@ def test_discounting_by_own_decisions_leaves_the_other_phases_out():
     assert whole[:, 0, 0].tolist() == [1 + 1 + 1, 2 + 2, 4]
 
 
-def test_weights_and_the_free_gap_are_options():
+def test_weights_of_scores_are_options():
     rules = GRPOConfig(
         step_reward_weight=0.2, final_reward_weight=0.8, leader_gap_penalty_weight=0.0, balance_bonus_weight=0.0
     )
     assert sample_rewards(earned(5.0), END, rules)[0, 0, :2].tolist() == pytest.approx(
         [0.2 * 5 + 0.8 * SCORES[0], 0.2 * 10 + 0.8 * SCORES[1]]
     )
-    assert leader_gap(OWNER, free=5)[0].tolist() == pytest.approx([0, 0, 0, -4 / 18, -5 / 18, -5 / 18, -5 / 18])
 
 
 def test_a_sole_owner_leaves_no_balance():
