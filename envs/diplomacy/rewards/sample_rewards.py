@@ -39,7 +39,7 @@ from sparring.envs.diplomacy.rewards.scoring import (
 )
 
 ELO_SCALE, FREE_GAP, WHOLE_GAP = 0.5, 3, 18
-"""Weight of the Elo-conditioned reward, centres behind the leader at no cost, and those beyond them for a penalty of 1."""
+"""Weight of the Elo-conditioned reward, centres behind the leader at no cost, and beyond them for a penalty of 1."""
 PER_CENTRE, PER_UNIT, PER_UNIT_ABROAD, SURVIVAL = 2.0, 0.2, 0.1, 0.5
 BY_PLACE = (50.0, 25.0, 15.0, 10.0, 5.0, 2.0, 0.0)
 ELIMINATED, ELIMINATED_WITHOUT_PLACES = -30.0, -1.0

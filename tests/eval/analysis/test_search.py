@@ -78,6 +78,8 @@ def test_what_an_expression_selects(text, holds):
         ("(seed = 3 status", 11, "expected ), not 'status'"),
         ("seed > = 3", 8, "expected a value after >, not '='"),
         ("seed = 3\nstatus", 10, "expected and, or, or the end, not 'status'"),
+        ("seed = 3 android", 10, "expected and, or, or the end, not 'android'"),
+        ("seed = 3 orbit", 10, "expected and, or, or the end, not 'orbit'"),
         ("seed = (3)", 8, "expected a value after =, not '('"),
         ("seed = 3 and 'and' = 4 'it'", 24, "expected and, or, or the end, not 'it'"),
         ("= 3 and 'x", 1, "expected a name, such as status or config.seed, not '='"),
