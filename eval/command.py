@@ -240,8 +240,13 @@ def kept_cells(stem: tuple[Path, str] | None) -> Path | None:
 
 
 def cell_key(conditions: Mapping[str, Any], files: Iterable[Path]) -> str:
-    """Return a key that changes with the conditions of a cell, the content of its players' files, and this code."""
-    stated = {**conditions, "files": [sha256(file.read_bytes()).hexdigest() for file in files], "code": _code()}
+    """Return a key that changes with the conditions of a cell, this code, and the content of its players' files.
+
+    Of a folder all files count.
+    """
+    contents = [path for place in files for path in (sorted(place.rglob("*")) if place.is_dir() else [place])]
+    digests = [sha256(file.read_bytes()).hexdigest() for file in contents if file.is_file()]
+    stated = {**conditions, "files": digests, "code": _code()}
     return sha256(json.dumps(stated, sort_keys=True, default=str).encode()).hexdigest()
 
 

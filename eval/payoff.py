@@ -49,14 +49,13 @@ from sparring.eval.options import (
     parse_known,
 )
 from sparring.eval.paired.evaluation import (
-    GAMES,
     PairedGame,
-    PairedOptions,
     anchor_of,
     make_plan,
     make_report,
     round_robin,
 )
+from sparring.eval.paired.options import GAMES, PairedOptions
 from sparring.eval.plots import check_matplotlib
 from sparring.eval.run import GameChoice, env_of_player
 from sparring.eval.stats.payoff import ELSEWHERE, MEANING, NO_OPPONENTS, SNAPSHOTS, PayoffMatrix

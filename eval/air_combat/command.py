@@ -22,12 +22,11 @@ from sparring.eval.air_combat.replay import write_air_replay
 from sparring.eval.command import GameEvaluation, GamePayoff
 from sparring.eval.options import CONDITIONS, RESULTS, WHO, CommandText, argument, check_page
 from sparring.eval.paired.evaluation import (
-    PairedEvaluationOptions,
     PairedGame,
-    PairedOptions,
     PairedPlayers,
     evaluate,
 )
+from sparring.eval.paired.options import PairedEvaluationOptions, PairedOptions
 from sparring.eval.payoff import PayoffOptions, payoff, payoff_text
 from sparring.eval.stats.tables import LENGTH_AND_HP, PairConditions, length_and_hp
 
@@ -208,13 +207,13 @@ def recordings(
     writers: dict[Path, Callable[[Path], None]] = {}
     if options.replay:
         writers[options.replay] = partial(write_air_replay, recordings=films)
-    if options.acmi:
+    if options.acmi and films:
         writers[options.acmi] = partial(write_acmi, recording=films[0])
     return writers
 
 
 AIR_COMBAT = PairedGame(
-    GAME, find, open_players, frozen, matches, conditions, anchors=("dogfighter",), outputs=recordings
+    GAME, find, open_players, matches, frozen, conditions, anchors=("dogfighter",), outputs=recordings
 )
 EVALUATION = GameEvaluation(
     AirCombatOptions, partial(evaluate, AIR_COMBAT), {".html": "replay", ".acmi": "acmi"}, {"games": 2}

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 from sparring.agents.opponents.players import BOT_PREFIX, Player, check_game, find_player, is_server
+from sparring.configs.core.device import LOCAL
 from sparring.configs.core.errors import InputError, UnknownNameError, choose, suggestion
 from sparring.configs.opponents import is_code
 from sparring.envs.chess import BOTS, GAME
-from sparring.eval.options import CONDITIONS, RESULTS, SEED, WHO, CommandText, RequireOptions, argument, check_number
+from sparring.eval.options import CONDITIONS, RESULTS, SEED, WHO, CommandText, argument, check_number
+from sparring.eval.paired.options import PairedEvaluationOptions
 
 SELF = "self"
 RANDOM, STOCKFISH = "random", "stockfish"
@@ -49,7 +52,7 @@ class BotName:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChessOptions(RequireOptions):
+class ChessOptions(PairedEvaluationOptions):
     """Options of a chess evaluation."""
 
     TEXT = CommandText(
@@ -58,6 +61,14 @@ class ChessOptions(RequireOptions):
         _EXAMPLES,
         env="chess",
     )
+    OUTPUTS: ClassVar[Sequence[str]] = ("pgn", "replay")
+    MISSING: ClassVar[str] = "name a run, a model's folder, a bot, as in bot:builtin, or module:Name"
+    stochastic: bool = False
+    """Follows from the temperature."""
+    executor: str = LOCAL
+    """Engines and models are in this process."""
+    address: str = ""
+    workers: int = 1
     ckpt: str = argument("", metavar="C", group=WHO)
     """A run, a model's folder, smollm2, bot:NAME, or module:Name."""
     opponents: tuple[str, ...] = argument(("random", "stockfish:1"), metavar="O", group=WHO, split=True)
@@ -87,16 +98,26 @@ class ChessOptions(RequireOptions):
     replay: Path | None = argument(None, metavar="HTML", group=RESULTS)
     """Write a page there on which the games can be watched."""
 
+    def implied(self) -> dict[str, Any]:
+        """Return whether answers are drawn, too."""
+        return super().implied() | {"stochastic": self.temperature > 0.0}
+
     def check(self) -> None:
         """Raise `InputError` for unknown opponents and options that do not go together."""
-        self.require_given("ckpt", "name a run, a model's folder, a bot, as in bot:builtin, or module:Name")
+        super().check()
         for name in self.opponents:
             read_opponent(name)
         self.check_opponents(self.opponents)
-        if self.games % 2:
-            raise InputError(f"--games {self.games}: must be even, since every opening is played with both colours")
+        if SELF in self.opponents and (self.ladder or self.hypotheses):
+            option = "ladder" if self.ladder else "sprt"
+            raise InputError(f"--opponents {SELF}: does not go with --{option}; name another player")
         if self.plies <= self.opening_plies:
             raise InputError(f"--plies {self.plies}: must be more than --opening-plies {self.opening_plies}")
+
+    def check_games(self) -> None:
+        """Raise `InputError` for an odd number of games."""
+        if self.games % 2:
+            raise InputError(f"--games {self.games}: must be even, since every opening is played with both colours")
 
 
 def read_opponent(name: str) -> BotName | None:

@@ -22,13 +22,12 @@ from sparring.eval.options import CONDITIONS, RESULTS, WHO, CommandText, argumen
 from sparring.eval.paired.evaluation import (
     Cell,
     ExtraResults,
-    PairedEvaluationOptions,
     PairedGame,
-    PairedOptions,
     PairedPlayers,
     Plan,
     evaluate,
 )
+from sparring.eval.paired.options import PairedEvaluationOptions, PairedOptions
 from sparring.eval.payoff import PayoffOptions, payoff, payoff_text
 from sparring.eval.stats.tables import PAIRED, PairConditions
 
@@ -316,8 +315,8 @@ IMPORTED = PairedGame(
     None,
     find,
     open_players,
-    frozen,
     matches,
+    frozen,
     conditions,
     anchors=("random",),
     games=games_of,

@@ -11,14 +11,17 @@ from sparring.agents.opponents.air_combat import CombatConditions
 from sparring.agents.opponents.seats import load_seat_policy, open_seat_player
 from sparring.agents.play import dogfight_matches, seat_matches
 from sparring.agents.play.dogfight_matches import MatchSettings
+from sparring.configs import opponents as registry
 from sparring.configs.core.errors import InputError
 from sparring.envs.imported.batch import make_batch
+from sparring.eval.chess.games import GameConditions, open_player, play_games
 from sparring.eval.payoff import main as payoff_main
 from sparring.eval.run import main
 from tests.eval.imported.saved import DUEL, save_run
 
 Z2 = 1.959964**2
 GAMES = 8
+MOVERS = "tests.agents.opponents.movers"
 HIGHEST, LOWEST = f"{DUEL}:Highest", f"{DUEL}:FirstLeft"
 """The highest of four cards three times against the lowest: 3 > 0, 2 > 1, 1 < 2, so that the first wins every game."""
 
@@ -76,6 +79,49 @@ def test_players_without_snapshots_have_a_matrix_with_intervals_and_an_anchor(wh
     assert data["deterministic"] is False
     assert "sampled actions" in report.markdown
     assert json.loads(out.with_suffix(".json").read_text()) == data
+
+
+@pytest.fixture
+def chess_points():
+    """Points of random moves against `First` in pairs of one opening, game by game."""
+    conditions = GameConditions(GAMES, 40, 4, True, 0)
+    players = open_player("random"), open_player(f"{MOVERS}:First")
+    points = [game.points for game in play_games(*players, conditions)]
+    return [round(2 * (points[i] + points[i + 1])) for i in range(0, GAMES, 2)]
+
+
+def test_a_ladder_of_chess_rates_every_pair(chess_points, tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "_registered", {})
+    words = ["--env", "chess", "--ladder", "--ckpt", "bot:builtin", "--opponents", "random", f"{MOVERS}:First"]
+    words += ["--games", str(GAMES), "--plies", "40", "--anchor", "builtin=100", "--quiet", "--out", str(tmp_path)]
+    assert main(words) == 0
+    data = json.loads((tmp_path / "ladder.json").read_text())
+    assert (data["kind"], data["env"], data["plies"]) == ("ladder", "sparring/Chess-v0", 40)
+    assert [(record["player"], record["opponent"]) for record in data["records"]] == [
+        ("random", f"{MOVERS}:First"),
+        ("random", "builtin"),
+        (f"{MOVERS}:First", "builtin"),
+    ]
+    assert data["records"][0]["score"] == pytest.approx(np.mean(chess_points) / 4)
+    low, high = interval(chess_points)
+    assert (
+        f"{25 * np.mean(chess_points):.1f} ({100 * low:.1f} to {100 * high:.1f})"
+        in (tmp_path / "ladder.md").read_text()
+    )
+    assert {rating["player"]: rating["elo"] for rating in data["ratings"][""]}["builtin"] == 100.0
+
+
+def test_a_sequential_test_of_chess_counts_pairs_of_one_opening(chess_points, tmp_path):
+    words = ["--env", "chess", "--ckpt", "bot:random", "--opponents", f"{MOVERS}:First", "--sprt", "--plies", "40"]
+    words += ["--games", str(GAMES), "--max-games", str(GAMES), "--quiet", "--out", str(tmp_path)]
+    assert main(words) == 1
+    assert json.loads((tmp_path / "sprt.json").read_text())["pairs"] == np.bincount(chess_points, minlength=5).tolist()
+
+
+def test_a_player_on_both_sides_of_chess_is_not_rated(capsys):
+    for option in ("--ladder", "--sprt"):
+        assert main(["--env", "chess", "--ckpt", "bot:random", "--opponents", "self", option]) == 2
+        assert f"--opponents self: does not go with {option}" in capsys.readouterr().err
 
 
 @EVERY
