@@ -33,10 +33,8 @@ from sparring.eval.stats.tables import LENGTH_AND_HP, PairConditions, length_and
 if TYPE_CHECKING:
     from sparring.agents.opponents.air_combat import Pilot
     from sparring.agents.opponents.snapshots import Frozen
-    from sparring.envs.air_combat.recording import AirRecording
     from sparring.eval.air_combat.matches import AirMatches
-    from sparring.eval.paired.evaluation import Plan
-    from sparring.eval.stats.tables import MatchRecord
+    from sparring.eval.paired.evaluation import Plan, Played
 
 _EXAMPLES = f"""\
 examples:
@@ -200,11 +198,11 @@ def recordings(
     options: AirCombatOptions,
     opened: PairedPlayers,
     plan: Plan,
-    records: Sequence[MatchRecord],
-    films: Sequence[AirRecording],
+    played: Played,
 ) -> dict[Path, Callable[[Path], None]]:
     """Return the writers of --replay and --acmi."""
     writers: dict[Path, Callable[[Path], None]] = {}
+    films = played.films
     if options.replay:
         writers[options.replay] = partial(write_air_replay, recordings=films)
     if options.acmi and films:

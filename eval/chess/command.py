@@ -24,7 +24,6 @@ from sparring.eval.stats.tables import PairConditions
 
 if TYPE_CHECKING:
     from sparring.eval.chess.matches import ChessEntrant, ChessMatches
-    from sparring.eval.chess.results import OpponentResult
     from sparring.eval.paired.evaluation import Played
 
 
@@ -99,12 +98,12 @@ def texts(options: ChessOptions, players: PairedPlayers, plan: Plan, played: Pla
 
 
 def outputs(
-    options: ChessOptions, players: PairedPlayers, plan: Plan, records: Sequence[OpponentResult], films: Sequence[Any]
+    options: ChessOptions, players: PairedPlayers, plan: Plan, played: Played
 ) -> dict[Path, Callable[[Path], None]]:
     """Return the writers of --pgn and --replay, with all games."""
     from sparring.eval.chess.results import page, to_pgn
 
-    games = [game for record in records for game in record.played]
+    games = [game for record in played.records for game in record.played]
     writers: dict[Path, Callable[[Path], None]] = {}
     if options.pgn:
         writers[options.pgn] = lambda path: write_atomically(path, to_pgn(games))

@@ -49,6 +49,7 @@ from sparring.eval.paired.evaluation import (
     PairedGame,
     PairedPlayers,
     Plan,
+    Played,
     evaluate,
 )
 from sparring.eval.paired.options import PairedEvaluationOptions, PairedOptions
@@ -354,18 +355,18 @@ def recordings(
     options: EvaluationOptions,
     players: PairedPlayers,
     plan: Plan,
-    records: Sequence[MatchRecord],
-    films: Sequence[Recording],
+    played: Played,
 ) -> dict[Path, Callable[[Path], None]]:
     """Return the writers of --replay and --gif."""
     from sparring.envs.dogfight.animation import write_gif
     from sparring.eval.dogfight.replay import write_replay
 
+    records, films = played.records, played.films
     # Ties go to the last one: opponents are usually listed from easy to hard.
     worst = min(reversed(range(len(films))), key=lambda index: records[index].win_rate, default=0)
     writers: dict[Path, Callable[[Path], None]] = {}
     if options.replay:
-        writers[options.replay] = partial(write_replay, recordings=[*films])
+        writers[options.replay] = partial(write_replay, recordings=films)
     if options.gif and films:
         writers[options.gif] = lambda path: write_gif(path, films[worst], progress=not options.quiet)
     return writers

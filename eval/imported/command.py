@@ -25,6 +25,7 @@ from sparring.eval.paired.evaluation import (
     PairedGame,
     PairedPlayers,
     Plan,
+    Played,
     evaluate,
 )
 from sparring.eval.paired.options import PairedEvaluationOptions, PairedOptions
@@ -298,7 +299,7 @@ def repeated(records: Sequence[SeatRecord]) -> list[str]:
 
 
 def replays(
-    options: ImportedOptions, opened: PairedPlayers, plan: Plan, records: Any, films: Any
+    options: ImportedOptions, opened: PairedPlayers, plan: Plan, played: Played
 ) -> dict[Path, Callable[[Path], None]]:
     """Return the writer of --replay: a match with the player in the first seat."""
     if options.replay is None:

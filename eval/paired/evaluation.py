@@ -39,6 +39,8 @@ class Matches(ABC):
 
     unit: ClassVar[str] = "game"
     """What the bar counts."""
+    versus: ClassVar[str] = "vs"
+    """What stands between the players in the bar."""
     by_game: ClassVar[bool] = False
     """True if finished games are kept one by one (`Cell.kept_games`), in place of finished cells."""
 
@@ -139,7 +141,8 @@ class Cell:
     filmed: bool = False
 
     def __str__(self) -> str:
-        return ", ".join(filter(None, [f"{self.pair[0].name} vs {self.pair[1].name}", self.regime]))
+        first, second = self.pair
+        return ", ".join(filter(None, [f"{first.name} {self.plan.matches.versus} {second.name}", self.regime]))
 
     @property
     def key(self) -> str:
@@ -303,7 +306,7 @@ class PairedGame:
     notes: Callable[[Sequence[Any]], Sequence[str]] = lambda records: ()
     """Notes on records, such as games that repeat."""
     outputs: Callable[..., Mapping[Path, Callable[[Path], None]]] = no_outputs
-    """`(options, players, plan, records, films)`: writers of replays."""
+    """`(options, players, plan, played)`: writers of replays."""
     extras: Callable[..., ExtraResults] = no_extras
     """`(options, players, plan, records)`: more results of an evaluation that is complete."""
     locate: Callable[..., tuple[Player | None, list[Player]]] = locate
@@ -343,7 +346,7 @@ def evaluate(game: PairedGame, options: PairedEvaluationOptions) -> Evaluation:
         matches = game.matches(options, [*first, *players.opponents] if first else players.all, device, threads)
         plan = make_plan(game, options, matches)
         if not plan.games:
-            return Evaluation("", "", outputs=game.outputs(options, players, plan, [], []), quiet=options.quiet)
+            return Evaluation("", "", outputs=game.outputs(options, players, plan, Played()), quiet=options.quiet)
         mode = "rated" if options.rated else "sprt" if options.hypotheses else ""
         run: Callable[..., Evaluation] = load(MODES[mode]) if mode else run_evaluation
         return run(game, options, players, plan)
@@ -396,7 +399,7 @@ def run_evaluation(
         return Evaluation("", "", **ends)
     texts = game.texts(options, players, plan, played) if game.texts else None
     text, data = texts or common_texts(game, options, players, plan, played.records, extras)
-    outputs = game.outputs(options, players, plan, played.records, played.films)
+    outputs = game.outputs(options, players, plan, played)
     records = [record for record in played.records if player and record.player == player.name]
     return Evaluation(text, data, stem, outputs, options.failures(records), **ends)
 

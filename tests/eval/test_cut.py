@@ -109,14 +109,26 @@ def test_a_damaged_result_is_played_again(tmp_path, cut, policy):
     assert result_of(tmp_path / "cut") == result_of(tmp_path / "whole")
 
 
-def test_a_changed_policy_is_played_again(tmp_path):
-    policy, other = (save_run(tmp_path / name, "openspiel", "kuhn_poker") for name in ("a", "b"))
-    options = type("Options", (), {"seed": 1, "out": "x"})()
-    key = command.options_key(options, [policy, "random"])
-    assert key == command.options_key(type("Options", (), {"seed": 1, "out": "y"})(), [policy, "random"])
-    policy.write_bytes(other.read_bytes() + b" ")
-    assert key != command.options_key(options, [policy, "random"])
-    assert command.options_key(options, [policy, "my_bots:Mine"]) == ""
+def test_a_changed_file_in_the_folder_of_a_model_changes_the_key(tmp_path):
+    (tmp_path / "adapter").mkdir()
+    for name in ("config.json", "adapter/weights"):
+        (tmp_path / name).write_text("1")
+    keys = [command.cell_key({}, [tmp_path])]
+    for name in ("config.json", "adapter/weights"):
+        (tmp_path / name).write_text("2")
+        keys.append(command.cell_key({}, [tmp_path]))
+    assert len({*keys}) == 3
+    assert command.cell_key({}, [tmp_path]) == keys[-1]
+
+
+def test_games_against_python_code_are_not_kept(tmp_path, cut):
+    added = cut(1000, KeyboardInterrupt())
+    for words in (
+        "--env chess --ckpt bot:random --opponents tests.agents.opponents.movers:First --plies 10 --games 2",
+        "--env diplomacy --bot random --opponents tests.agents.opponents.powers:Holder --games 7 --last-year 1901",
+    ):
+        assert main([*words.split(), *QUICK, "--out", str(tmp_path)]) == 0
+        assert added == []
 
 
 def test_a_command_does_not_speak_of_what_an_earlier_one_left(tmp_path, capsys):
