@@ -26,6 +26,7 @@ GAME = Game(
     runs="sparring.envs.chess.config:RUNS",
     open_player="sparring.eval.chess.games:open_player",
     evaluation="sparring.eval.chess.command:EVALUATION",
+    payoff="sparring.eval.chess.command:PAYOFF",
     results=("chess", 2),
     comparable=("plies", "opening_plies", "illegal", "temperature"),
     play="sparring.eval.browser.chess.command:BROWSER",

@@ -9,22 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparring.agents.opponents.players import BOT_PREFIX, Player
+from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.envs.chess import GAME, check_package
-from sparring.eval.chess.options import SELF, BotName, ChessOptions, find_chess_player, read_opponent
-from sparring.eval.command import Evaluation, GameEvaluation, use_machine
+from sparring.eval.chess.options import SELF, BotName, ChessMatchOptions, ChessOptions, find_chess_player, read_opponent
+from sparring.eval.command import CommandReport, Evaluation, GameEvaluation, GamePayoff, use_machine
 from sparring.eval.paired import evaluation
 from sparring.eval.paired.evaluation import PairedGame, PairedPlayers, Plan
+from sparring.eval.payoff import PayoffOptions, payoff, payoff_text
 from sparring.eval.stats.tables import PairConditions
 
 if TYPE_CHECKING:
     from sparring.eval.chess.matches import ChessEntrant, ChessMatches
     from sparring.eval.paired.evaluation import Played
+
+
+_PAYOFF_EXAMPLES = """\
+  python eval/payoff.py --env chess --opponents random,builtin,stockfish:3
+  python eval/payoff.py --env chess --opponents random,builtin,my_bots:Mine --anchor random=0 --out chess.png"""
 
 
 def evaluate(options: ChessOptions) -> Evaluation:
@@ -39,7 +47,7 @@ def find(name: str, opponent: bool) -> Player:
     return name if located is None or isinstance(located, BotName) else located
 
 
-def machine(options: ChessOptions, players: Sequence[Player]) -> tuple[str, int]:
+def machine(options: ChessMatchOptions, players: Sequence[Player]) -> tuple[str, int]:
     """Load torch for language models alone, and return the device and the threads."""
     if any(isinstance(player, Path) for player in players):
         return use_machine(options.device, options.threads, quiet=options.quiet)
@@ -47,7 +55,7 @@ def machine(options: ChessOptions, players: Sequence[Player]) -> tuple[str, int]
 
 
 def open_players(
-    options: ChessOptions, player: Player | None, opponents: Sequence[Player], device: str, like: Any = None
+    options: ChessMatchOptions, player: Player | None, opponents: Sequence[Player], device: str, like: Any = None
 ) -> PairedPlayers:
     """Load the players; a note names the engine of each that has one."""
     from sparring.eval.chess.matches import ChessEntrant, open_entrant
@@ -64,14 +72,14 @@ def open_players(
         return PairedPlayers(first, rivals, notes, stack.pop_all())
 
 
-def matches(options: ChessOptions, players: Sequence[ChessEntrant], device: str, threads: int) -> ChessMatches:
+def matches(options: ChessMatchOptions, players: Sequence[ChessEntrant], device: str, threads: int) -> ChessMatches:
     """Return matches under the rules of `options`."""
     from sparring.eval.chess.matches import ChessMatches
 
     return ChessMatches(options.plies, options.opening_plies, options.illegal == "lose")
 
 
-def conditions(options: ChessOptions, played: ChessMatches) -> PairConditions:
+def conditions(options: ChessMatchOptions, played: ChessMatches) -> PairConditions:
     """Return openings, longest game and the rule for illegal moves, as ladders and tests state them."""
     from sparring.eval.chess.results import stated_illegal
 
@@ -125,4 +133,31 @@ CHESS = PairedGame(
     results="chess",
     by_text=True,
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChessPayoffOptions(PayoffOptions, ChessMatchOptions):
+    """Options of a payoff matrix."""
+
+    TEXT = payoff_text(_PAYOFF_EXAMPLES, GAME.name)
+
+    @property
+    def rates(self) -> str:
+        """The command, in which players are compared with each other."""
+        return "eval/payoff.py"
+
+    def check(self) -> None:
+        """Raise `InputError` for a run, whose language models are not compared with each other."""
+        super().check()
+        if self.ckpt:
+            raise InputError(f"--ckpt {self.ckpt}: a run of chess has no snapshots; name players in --opponents")
+
+
+def make_payoff(options: ChessPayoffOptions, *, keep: bool = True) -> CommandReport:
+    """Play a round robin of the opponents. Raises `InputError` for bad input."""
+    check_package()
+    return payoff(CHESS, options, keep=keep)
+
+
+PAYOFF = GamePayoff(ChessPayoffOptions, make_payoff)
 EVALUATION = GameEvaluation(ChessOptions, evaluate, {".html": "replay", ".pgn": "pgn"}, {"games": 2})

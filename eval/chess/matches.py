@@ -20,7 +20,7 @@ from sparring.eval.chess.games import (
     open_player,
     play_games,
 )
-from sparring.eval.chess.options import ChessOptions
+from sparring.eval.chess.options import ChessMatchOptions
 from sparring.eval.chess.results import OpponentResult
 from sparring.eval.paired.evaluation import Cell, Matches
 
@@ -49,7 +49,7 @@ class ChessEntrant:
 
 
 def open_entrant(
-    name: str, located: Player, *, options: ChessOptions, device: str, resources: ExitStack
+    name: str, located: Player, *, options: ChessMatchOptions, device: str, resources: ExitStack
 ) -> ChessEntrant:
     """Open a located player; `resources` closes its engine. Raises `InputError` for an unusable one."""
     decoding: dict[str, Any] = {"temperature": options.temperature, "tokens": options.tokens}

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from types import GenericAlias
@@ -180,7 +181,10 @@ class Played:
     records: list[Any] = field(default_factory=list)
     films: list[Any] = field(default_factory=list)
     about: dict[str, Any] = field(default_factory=dict)
-    """What a game's own texts say besides."""
+    """What a game's own texts say besides; of the common ones, more entries of the JSON file."""
+    notes: list[str] = field(default_factory=list)
+    tables: list[str] = field(default_factory=list)
+    """Tables and lines below the others."""
     cut: BaseException | None = None
     """What ended the games early."""
     cut_note: str = ""
@@ -246,25 +250,9 @@ class PairedPlayers:
         return [*self.opponents, *([] if self.player is None else [self.player])]
 
 
-@dataclass(frozen=True)
-class ExtraResults:
-    """What a game adds to the report of an evaluation."""
-
-    notes: Sequence[str] = ()
-    tables: Sequence[str] = ()
-    """Tables and lines below the others."""
-    fields: Mapping[str, Any] = field(default_factory=dict)
-    """Entries of the JSON file."""
-
-
 def no_outputs(*played: Any) -> dict[Path, Callable[[Path], None]]:
     """Return no replays."""
     return {}
-
-
-def no_extras(*played: Any) -> ExtraResults:
-    """Add nothing."""
-    return ExtraResults()
 
 
 def locate(game: PairedGame, options: PairedEvaluationOptions) -> tuple[Player | None, list[Player]]:
@@ -307,8 +295,8 @@ class PairedGame:
     """Notes on records, such as games that repeat."""
     outputs: Callable[..., Mapping[Path, Callable[[Path], None]]] = no_outputs
     """`(options, players, plan, played)`: writers of replays."""
-    extras: Callable[..., ExtraResults] = no_extras
-    """`(options, players, plan, records)`: more results of an evaluation that is complete."""
+    extras: Callable[..., None] = lambda options, players, plan, played: None
+    """`(options, players, plan, played)`: add more to the results of a complete evaluation."""
     locate: Callable[..., tuple[Player | None, list[Player]]] = locate
     machine: Callable[..., tuple[str, int]] = machine
     settle: Callable[[Any, Player | None], Any] = lambda options, player: options
@@ -388,40 +376,34 @@ def run_evaluation(
     plan = replace(plan, cells_file=kept_cells(stem))
     try:
         game.play(options, players, plan, played)
-        extras = game.extras(options, players, plan, played.records)
+        game.extras(options, players, plan, played)
         if store := plan.store():
             store.discard()
     except (InputError, KeyboardInterrupt) as error:
-        played.cut, extras = error, ExtraResults()
+        played.cut = error
         stem = stem and (stem[0], f"{stem[1]}.partial")
     ends: dict[str, Any] = {"cut": played.cut, "cut_note": played.cut_note, "quiet": options.quiet}
     if played.cut and not played.records:
         return Evaluation("", "", **ends)
-    texts = game.texts(options, players, plan, played) if game.texts else None
-    text, data = texts or common_texts(game, options, players, plan, played.records, extras)
+    text, data = (game.texts or partial(common_texts, game))(options, players, plan, played)
     outputs = game.outputs(options, players, plan, played)
     records = [record for record in played.records if player and record.player == player.name]
     return Evaluation(text, data, stem, outputs, options.failures(records), **ends)
 
 
 def common_texts(
-    game: PairedGame,
-    options: PairedEvaluationOptions,
-    players: PairedPlayers,
-    plan: Plan,
-    records: Sequence[Any],
-    extras: ExtraResults,
+    game: PairedGame, options: PairedEvaluationOptions, players: PairedPlayers, plan: Plan, played: Played
 ) -> tuple[str, str]:
     """Return the table of an evaluation and its JSON, as most games have them."""
-    player, notes = players.player, (*players.notes, *game.notes(records), *extras.notes)
+    player, notes = players.player, (*players.notes, *game.notes(played.records), *played.notes)
     report = replace(
-        make_report(game, options, plan, records, notes),
+        make_report(game, options, plan, played.records, notes),
         player=player.name,
         checkpoint=display_path(player.path) if player.path else None,
         run=player.training.get("run"),
         training=player.training,
-        tables=extras.tables,
-        entries=extras.fields,
+        tables=played.tables,
+        entries=played.about,
     )
     return markdown(report), to_json(report)
 

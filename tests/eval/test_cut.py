@@ -84,6 +84,27 @@ def test_a_cut_evaluation_goes_on_where_it_was(game, tmp_path, capsys, cut, poli
     assert not kept.exists()
 
 
+@pytest.mark.parametrize(
+    ("game", "finished"),
+    [
+        ("dogfight", [("brawler", "none"), ("chaser", "none")]),
+        ("dogfight --regimes none full --opponents brawler do_nothing", [("brawler", "none"), ("do_nothing", "none")]),
+        ("air_combat", [("chaser", "point_mass")]),
+        ("diplomacy", [("random", None)]),
+    ],
+)
+def test_a_cut_evaluation_writes_the_finished_pairs(game, finished, tmp_path, cut, capsys):
+    """Of several regimes those that are complete, since the table compares them."""
+    name, *more = game.split()
+    cut(len(finished) + bool(more), KeyboardInterrupt())
+    assert main([*words_of(name, tmp_path, ""), *more]) == 130
+    (file,) = tmp_path.glob("*.partial.json")
+    records = json.loads(file.read_text())["records"]
+    assert [(record["opponent"], record.get("regime")) for record in records] == finished
+    assert file.with_suffix(".md").read_text() in capsys.readouterr().out
+    assert not [path for path in tmp_path.glob("*.json") if path != file]
+
+
 @pytest.mark.parametrize("game", ["dogfight", "diplomacy", "language", "chess", "imported", "air_combat"])
 def test_results_of_other_options_are_not_taken(game, tmp_path, cut, policy):
     added = cut(2, KeyboardInterrupt())

@@ -111,6 +111,20 @@ def test_a_ladder_of_chess_rates_every_pair(chess_points, tmp_path, monkeypatch)
     assert {rating["player"]: rating["elo"] for rating in data["ratings"][""]}["builtin"] == 100.0
 
 
+def test_a_payoff_matrix_of_chess_has_the_points_of_every_pair(chess_points, tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "_registered", {})
+    names, out = ["random", f"{MOVERS}:First", "builtin"], tmp_path / "matrix.png"
+    report = sparring.payoff(env="chess", opponents=names, games=GAMES, plies=40, anchor="builtin=700", out=out)
+    data = report.data
+    assert [player["name"] for player in data["players"]] == names
+    assert (data["kind"], data["env"]) == ("chess_payoff", "sparring/Chess-v0")
+    assert data["payoff"][0][1] == pytest.approx(np.mean(chess_points) / 4)
+    assert data["intervals"][0][1] == pytest.approx(interval(chess_points), abs=1e-6)
+    assert data["anchor"] == {"player": "builtin", "elo": 700.0}
+    assert "Note: builtin: builtin (built-in search" in report.markdown
+    assert out.exists()
+
+
 def test_a_sequential_test_of_chess_counts_pairs_of_one_opening(chess_points, tmp_path):
     words = ["--env", "chess", "--ckpt", "bot:random", "--opponents", f"{MOVERS}:First", "--sprt", "--plies", "40"]
     words += ["--games", str(GAMES), "--max-games", str(GAMES), "--quiet", "--out", str(tmp_path)]
@@ -188,7 +202,15 @@ def test_players_without_a_game_or_a_policy_are_refused(capsys):
     for words, message in (
         ([], "--ckpt is missing: give a run's name"),
         (["--env", "openspiel"], "--opponents: random: name at least two players, or a run, and a policy"),
-        (["--env", "chess"], "unknown game 'chess': choose from dogfight, air_combat, pettingzoo, openspiel"),
+        (
+            ["--env", "diplomacy"],
+            "unknown game 'diplomacy': choose from dogfight, chess, air_combat, pettingzoo, openspiel",
+        ),
+        (
+            ["--env", "chess", "--ckpt", "run"],
+            "--ckpt run: a run of chess has no snapshots; name players in --opponents",
+        ),
+        (["--env", "chess", "--opponents", "self,random"], "--opponents self: does not go with eval/payoff.py"),
         (["--opponents", "ace"], "--opponents: ace: name at least two players, or a run"),
     ):
         assert payoff_main(words) == 2
